@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <bit>
+
+#include "sim/hardware/network_model.hpp"
+
+namespace shardsim {
+
+namespace {
+
+class AlphaBeta final : public NetworkModel {
+ public:
+  explicit AlphaBeta(const Cluster& cluster) : cluster_(cluster) {}
+
+  bool depends_on_order() const override { return false; }
+
+  CollectivePrice collective(const CollectiveRequest& request, Time) override {
+    const GroupLayout& layout = *request.layout;
+    if (layout.size() == 1) return {};
+    CollectivePrice price{.duration = Time::from_seconds(ring_seconds(request)),
+                          .algorithm = Algorithm::ring};
+    if (request.kind == CollectiveKind::all_reduce && request.tree != nullptr &&
+        request.algorithm != Algorithm::ring) {
+      const Time tree = Time::from_seconds(tree_seconds(request));
+      if (request.algorithm == Algorithm::tree || tree < price.duration) {
+        price = {.duration = tree, .algorithm = Algorithm::tree};
+      }
+    }
+    return price;
+  }
+
+  Time transfer(int source, int destination, std::int64_t bytes, Time) override {
+    if (source == destination) return Time();
+    const bool near = cluster_.node_of(source) == cluster_.node_of(destination);
+    const Link& link = near ? cluster_.intra_node : cluster_.inter_node;
+    return Time::from_seconds(link.latency_s + static_cast<double>(bytes) / link.bytes_per_s);
+  }
+
+ private:
+  // The slowest hop of a ring through all members.
+  [[nodiscard]] Link ring_link(const GroupLayout& layout) const {
+    if (layout.num_nodes == 1) return cluster_.intra_node;
+    Link link = cluster_.inter_node;
+    link.bytes_per_s *= layout.rails;
+    if (layout.max_per_node > 1) {
+      link.bytes_per_s = std::min(link.bytes_per_s, cluster_.intra_node.bytes_per_s);
+      link.latency_s = std::max(link.latency_s, cluster_.intra_node.latency_s);
+    }
+    return link;
+  }
+
+  [[nodiscard]] double ring_seconds(const CollectiveRequest& request) const {
+    const GroupLayout& layout = *request.layout;
+    const Link link = ring_link(layout);
+    const double hops = layout.size() - 1;
+    const double chunk_s = static_cast<double>(request.largest_chunk) / link.bytes_per_s;
+    const double all_s = static_cast<double>(request.bytes) / link.bytes_per_s;
+    switch (request.kind) {
+      case CollectiveKind::all_reduce:
+        return 2.0 * hops * (link.latency_s + chunk_s);
+      case CollectiveKind::reduce_scatter:
+      case CollectiveKind::all_gather:
+        return hops * (link.latency_s + chunk_s);
+      case CollectiveKind::broadcast:
+      case CollectiveKind::reduce:
+        return hops * link.latency_s + all_s;
+      case CollectiveKind::all_to_all:
+        return all_to_all_seconds(request);
+      case CollectiveKind::gather:
+      case CollectiveKind::scatter:
+        return root_seconds(request);
+      case CollectiveKind::barrier:
+      case CollectiveKind::split:
+        return link.latency_s * std::bit_width(static_cast<unsigned>(layout.size() - 1));
+    }
+    return 0.0;
+  }
+
+  // Chunks are per pair here; every member has the same number of near and far partners at most.
+  [[nodiscard]] double all_to_all_seconds(const CollectiveRequest& request) const {
+    const double near = request.layout->max_per_node - 1;
+    const double far = request.layout->size() - request.layout->rails;
+    const auto chunk = static_cast<double>(request.largest_chunk);
+    const Link& inside = cluster_.intra_node;
+    const Link& outside = cluster_.inter_node;
+    double seconds = near * (inside.latency_s + chunk / inside.bytes_per_s);
+    if (request.layout->num_nodes > 1) {
+      seconds += far * (outside.latency_s + chunk / outside.bytes_per_s);
+    }
+    return seconds;
+  }
+
+  // The root's own link carries everything; no rails, since one card is the root's.
+  [[nodiscard]] double root_seconds(const CollectiveRequest& request) const {
+    const Link& link = request.layout->num_nodes > 1 ? cluster_.inter_node : cluster_.intra_node;
+    return link.latency_s +
+           static_cast<double>(request.bytes - request.largest_chunk) / link.bytes_per_s;
+  }
+
+  [[nodiscard]] double tree_seconds(const CollectiveRequest& request) const {
+    const double latency = request.tree->near_depth() * cluster_.intra_node.latency_s +
+                           request.tree->far_depth() * cluster_.inter_node.latency_s;
+    const Link link = ring_link(*request.layout);
+    return 2.0 * latency + 2.0 * static_cast<double>(request.bytes) / link.bytes_per_s;
+  }
+
+  Cluster cluster_;
+};
+
+}  // namespace
+
+std::unique_ptr<NetworkModel> make_alpha_beta_model(const Cluster& cluster) {
+  return std::make_unique<AlphaBeta>(cluster);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "sim/kernel/time.hpp"
+
+#include "sim/hardware/compute_op.hpp"
+
+// One accelerator as a roofline: an operation takes as long as its arithmetic or its memory
+// traffic, whichever is longer, plus the launch.
+namespace shardsim {
+
+struct Device {
+  std::string name = "device";
+  std::int64_t memory_bytes = 0;
+  double memory_bytes_per_s = 0.0;
+  /// Achieved share of the datasheet's bandwidth, (0, 1].
+  double memory_efficiency = 1.0;
+  /// Dense peak of matrix products per dtype; 0 = the device cannot do it.
+  std::array<double, 8> peak_flops_per_s{};
+  /// Achieved share of the peak by large matrix products, (0, 1].
+  double matmul_efficiency = 1.0;
+  /// Time on the compute stream that no arithmetic fills, per operation.
+  double launch_s = 0.0;
+
+  [[nodiscard]] double peak(DType dtype) const {
+    return peak_flops_per_s[static_cast<std::size_t>(dtype)];
+  }
+
+  /// max(flops / achieved rate, bytes / achieved bandwidth) + launch, rounded once. Source:
+  /// Williams et al., "Roofline" (CACM 2009). Memory-bound operations have no arithmetic term.
+  /// Throws UsageError when the device has no peak for the dtype of a matrix product.
+  [[nodiscard]] Time price(const ComputeOp& op) const;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,94 @@
+#include "sim/kernel/dtype.hpp"
+
+#include <bit>
+#include <cmath>
+
+namespace shardsim {
+
+namespace {
+
+// Rounds a double to float "to odd": the last bit is set when anything was cut off. A second
+// rounding to a format with at least two fewer bits is then the correct single rounding.
+// Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums" (2008), theorem 1.
+float round_to_odd(double value) {
+  auto nearest = static_cast<float>(value);
+  if (std::isnan(value) || static_cast<double>(nearest) == value) return nearest;
+  if (std::isinf(nearest)) return nearest;
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if ((bits & 1U) != 0) return nearest;
+  // `nearest` is even and inexact: step towards the value, onto the odd neighbour on its side.
+  const bool away_from_zero = std::fabs(value) > std::fabs(static_cast<double>(nearest));
+  bits += away_from_zero ? 1U : static_cast<std::uint32_t>(-1);
+  return std::bit_cast<float>(bits);
+}
+
+constexpr std::uint32_t kFloatInfinity = 0x7F800000U;
+
+}  // namespace
+
+std::string_view name_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp64:
+      return "fp64";
+    case DType::fp32:
+      return "fp32";
+    case DType::bf16:
+      return "bf16";
+    case DType::fp16:
+      return "fp16";
+    case DType::fp8_e4m3:
+      return "fp8_e4m3";
+    case DType::int8:
+      return "int8";
+    case DType::int32:
+      return "int32";
+    case DType::int64:
+      return "int64";
+  }
+  return "?";
+}
+
+std::uint16_t to_bf16_bits(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7FFFFFFFU) > kFloatInfinity) {  // NaN: keep the sign, make it quiet.
+    return static_cast<std::uint16_t>((bits >> 16U) | 0x0040U);
+  }
+  const std::uint32_t ties_to_even = 0x7FFFU + ((bits >> 16U) & 1U);
+  return static_cast<std::uint16_t>((bits + ties_to_even) >> 16U);
+}
+
+float from_bf16_bits(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+}
+
+std::uint16_t to_fp16_bits(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+  if (magnitude > kFloatInfinity) return sign | 0x7E00U;
+  if (magnitude >= 0x47800000U) return sign | 0x7C00U;  // 65536 and above: infinity.
+  if (magnitude < 0x38800000U) {  // Below 2^-14: subnormal; let float addition do the rounding.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;  // Unit in last place 2^-24.
+    return sign | static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U);
+  }
+  const std::uint32_t rebiased = magnitude - 0x38000000U;
+  const std::uint32_t ties_to_even = 0x0FFFU + ((rebiased >> 13U) & 1U);
+  return sign | static_cast<std::uint16_t>((rebiased + ties_to_even) >> 13U);
+}
+
+float from_fp16_bits(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000U) << 16U;
+  const std::uint32_t exponent = (bits >> 10U) & 0x1FU;
+  const std::uint32_t mantissa = bits & 0x3FFU;
+  if (exponent == 0x1FU) return std::bit_cast<float>(sign | kFloatInfinity | (mantissa << 13U));
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (mantissa << 13U));
+}
+
+std::uint16_t to_bf16_bits(double value) { return to_bf16_bits(round_to_odd(value)); }
+std::uint16_t to_fp16_bits(double value) { return to_fp16_bits(round_to_odd(value)); }
+
+}  // namespace shardsim

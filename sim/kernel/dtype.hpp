@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+// Element types, their sizes, and rounding to them.
+namespace shardsim {
+
+enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, fp8_e4m3, int8, int32, int64 };
+
+/// Bytes per element.
+[[nodiscard]] constexpr std::int64_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp64:
+    case DType::int64:
+      return 8;
+    case DType::fp32:
+    case DType::int32:
+      return 4;
+    case DType::bf16:
+    case DType::fp16:
+      return 2;
+    case DType::fp8_e4m3:
+    case DType::int8:
+      return 1;
+  }
+  return 0;
+}
+
+[[nodiscard]] constexpr bool is_floating(DType dtype) { return dtype <= DType::fp8_e4m3; }
+
+/// "fp64", "bf16", ... as written in scenarios and results.
+[[nodiscard]] std::string_view name_of(DType dtype);
+
+/// Bit patterns of the 16-bit formats. Rounding is to nearest, ties to even; overflow gives
+/// infinity, NaN stays NaN (quiet). Source: IEEE 754-2019 binary16; bfloat16 as in Intel's
+/// "BFLOAT16 - Hardware Numerics Definition" (2018), subnormals kept.
+[[nodiscard]] std::uint16_t to_bf16_bits(float value);
+[[nodiscard]] float from_bf16_bits(std::uint16_t bits);
+[[nodiscard]] std::uint16_t to_fp16_bits(float value);
+[[nodiscard]] float from_fp16_bits(std::uint16_t bits);
+/// From double in one rounding: going through float first could round twice.
+[[nodiscard]] std::uint16_t to_bf16_bits(double value);
+[[nodiscard]] std::uint16_t to_fp16_bits(double value);
+
+}  // namespace shardsim

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/operation.hpp"
+#include "sim/kernel/rank_state.hpp"
+
+// The engine runs one fiber per rank on the calling thread and advances virtual time. Ranks run
+// ahead freely: computing only adds to their own clock. When no rank is ready, the maestro (the
+// caller's own context) launches an operation that can start; when there is none either, the run is
+// stalled: it is explained, every fiber unwinds and joins, and `run` throws.
+namespace shardsim {
+
+/// Thrown into ranks that wait when the run ends early, so that their stacks unwind. Not derived
+/// from std::exception: strategies must not mistake it for a failure of their own.
+struct RankCancelled {};
+
+/// Says why nothing can go on; implemented by the backend, which knows what ranks wait for.
+class StallExplainer {
+ public:
+  virtual ~StallExplainer() = default;
+  [[nodiscard]] virtual Diagnosis explain(const Engine& engine) = 0;
+};
+
+/// Which of the operations that can start is launched next.
+enum class LaunchOrder : std::uint8_t {
+  /// In order of virtual time: for prices that depend on what else is under way.
+  earliest_start,
+  /// The one queued last, whose ranks are still in the caches. Where prices do not depend on the
+  /// order, neither does anything a run reports.
+  newest_first,
+};
+
+struct EngineOptions {
+  int num_ranks = 1;
+  /// Address space per fiber; only what is touched becomes resident.
+  std::size_t stack_bytes = std::size_t{256} * 1024;
+  /// 0: ready ranks run in the order they became ready. Otherwise in an order drawn from this seed;
+  /// nothing a run reports may depend on it.
+  std::uint64_t interleaving_seed = 0;
+  LaunchOrder launch_order = LaunchOrder::earliest_start;
+  /// Called about every `progress_interval` launched operations.
+  std::function<void()> on_progress;
+  std::uint64_t progress_interval = 1U << 16U;
+};
+
+class Engine {
+ public:
+  /// Ranks with fibers: two memory mappings each stay below Linux's default of 65,530.
+  static constexpr int kMaxRanks = 16384;
+
+  /// Throws LimitError outside 1..kMaxRanks.
+  explicit Engine(EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  using RankBody = std::function<void(RankState&)>;
+  /// Runs `body` once per rank until all have returned. Throws what the first failing rank threw
+  /// (an Error is rethrown as RankFailed naming the rank, std::bad_alloc likewise, as a limit), or
+  /// CommunicationError when stalled; all fibers have joined then. When several ranks fail before
+  /// the maestro takes over, the first is the one with the least (virtual time, rank), whatever
+  /// order they ran in. To be called once.
+  void run(const RankBody& body);
+
+  /// Suspends the calling rank until `operation` is resolved and moves its compute stream to the
+  /// end. REQUIRES: called from `rank`'s fiber.
+  void wait(RankState& rank, Operation& operation);
+
+  void set_stall_explainer(StallExplainer* explainer) { explainer_ = explainer; }
+  /// Records a failure of `rank` (-1: of none) that it cannot throw; the run ends at the next
+  /// occasion.
+  void fail(Diagnosis diagnosis, int rank = -1);
+  /// True once the run is ending early: destructors must not post or report anymore.
+  [[nodiscard]] bool cancelling() const { return cancelling_; }
+
+  [[nodiscard]] int num_ranks() const { return static_cast<int>(ranks_.size()); }
+  [[nodiscard]] RankState& rank(int index) { return ranks_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const RankState& rank(int index) const {
+    return ranks_[static_cast<std::size_t>(index)];
+  }
+  /// All ranks' hashes in rank order. It does not depend on how fibers interleaved.
+  [[nodiscard]] std::uint64_t trace_hash() const;
+
+ private:
+  friend class Operation;
+  struct Launch {
+    Time start;
+    std::uint64_t order;
+    Operation* operation;
+  };
+
+  void enqueue(Operation& operation);
+  void launch_next();
+  void resolve(Operation& operation);
+  void run_rank(RankState& rank, const RankBody& body);
+  void keep_first(Time time, int rank, std::exception_ptr failure);
+  void cancel_all();
+  void maestro();
+
+  EngineOptions options_;
+  std::deque<RankState> ranks_;
+  std::vector<Launch> launches_;  // A heap or a stack, see LaunchOrder.
+  std::uint64_t num_launched_ = 0;
+  int num_alive_ = 0;
+  bool cancelling_ = false;
+  std::exception_ptr failure_;
+  Time failure_time_;  // Of failure_, with the rank: what "first" means.
+  int failure_rank_ = -1;
+  StallExplainer* explainer_ = nullptr;
+};
+
+/// A rank's body threw an Error: the same code, exit code and fix, with the rank named.
+class RankFailed : public Error {
+ public:
+  RankFailed(int rank, const Error& cause);
+  [[nodiscard]] int rank() const { return rank_; }
+
+ private:
+  int rank_;
+};
+
+}  // namespace shardsim

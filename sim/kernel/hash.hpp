@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// The stable hash behind trace hashes and random keys: the same on every compiler and machine.
+namespace shardsim {
+
+/// A rolling 64-bit hash: order matters. Each word costs one multiplication, since every event of
+/// every rank goes through here.
+class RollingHash {
+ public:
+  void add(std::uint64_t word) {
+    // The 128-bit product folded in half mixes all bits of both factors (as in wyhash); the
+    // odd constants keep a zero word or a zero state from cancelling.
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = Wide{state_ ^ 0x9E3779B97F4A7C15U} * (word ^ 0xD6E8FEB86659FD93U);
+    state_ = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+    state_ += 0xA0761D6478BD642FU;
+  }
+  void add(std::int64_t word) { add(static_cast<std::uint64_t>(word)); }
+  [[nodiscard]] std::uint64_t value() const { return state_; }
+
+ private:
+  std::uint64_t state_ = 0x2545F4914F6CDD1DU;
+};
+
+/// Hash of a text under a seed.
+[[nodiscard]] inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) {
+  RollingHash hash;
+  hash.add(seed);
+  for (const char c : text) hash.add(static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
+  hash.add(static_cast<std::uint64_t>(text.size()));
+  return hash.value();
+}
+
+/// Hash of a label: as stable, eight characters per multiplication, since every call has one.
+[[nodiscard]] inline std::uint64_t hash_label(std::string_view text) {
+  if (text.empty()) return 0;
+  RollingHash hash;
+  std::uint64_t word = text.size();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i % 8 == 0) {
+      hash.add(word);
+      word = 0;
+    }
+    word |= std::uint64_t{static_cast<unsigned char>(text[i])} << (8 * (i % 8));
+  }
+  hash.add(word);
+  return hash.value();
+}
+
+}  // namespace shardsim

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+// Counter-based random numbers: a value is a pure function of (seed, name, index), so an initial
+// weight or a training token does not depend on which rank draws it, nor in which order.
+namespace shardsim {
+
+/// Four words from four words of counter and two of key: Philox4x32-10. Source: Salmon et al.,
+/// "Parallel Random Numbers: As Easy as 1, 2, 3" (SC11).
+using PhiloxBlock = std::array<std::uint32_t, 4>;
+[[nodiscard]] PhiloxBlock philox4x32(PhiloxBlock counter, std::uint32_t key0, std::uint32_t key1);
+
+/// A stream of independent draws named by what they are for ("block3.attention.wq").
+class RandomStream {
+ public:
+  RandomStream(std::uint64_t seed, std::string_view name);
+
+  /// 64 uniform bits for `index`.
+  [[nodiscard]] std::uint64_t bits(std::uint64_t index) const;
+  /// Uniform in [0, 1) with 53 bits.
+  [[nodiscard]] double uniform(std::uint64_t index) const;
+  /// Uniform integer in [0, bound). REQUIRES: bound > 0.
+  [[nodiscard]] std::uint64_t below(std::uint64_t index, std::uint64_t bound) const;
+  /// Mean 0, variance 1: the sum of twelve uniforms less six (Irwin-Hall). Not an exact normal, but
+  /// exact arithmetic: the same bits on every compiler, which log and cos do not promise.
+  [[nodiscard]] double bell(std::uint64_t index) const;
+
+ private:
+  std::uint64_t key_;
+};
+
+}  // namespace shardsim

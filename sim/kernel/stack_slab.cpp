@@ -1,0 +1,43 @@
+#include "sim/kernel/stack_slab.hpp"
+
+#include <string>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sim/kernel/error.hpp"
+
+namespace shardsim {
+
+StackSlab::StackSlab(std::size_t count, std::size_t stack_bytes)
+    : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
+      stride_((stack_bytes + page_ - 1) / page_ * page_ + page_),
+      total_(count * stride_) {
+  void* base = mmap(nullptr, total_, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (base == MAP_FAILED) {
+    throw LimitError("E0304", "cannot reserve " + std::to_string(total_) + " bytes of stacks",
+                     "use fewer ranks, or raise the limit on address space (ulimit -v)");
+  }
+  base_ = static_cast<char*>(base);
+  // A huge page under a stack would make two megabytes of it resident at the first touch.
+  madvise(base_, total_, MADV_NOHUGEPAGE);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (mprotect(base_ + i * stride_, page_, PROT_NONE) != 0) {
+      munmap(base_, total_);
+      throw LimitError("E0305", "cannot guard " + std::to_string(count) + " stacks",
+                       "use fewer ranks, or raise vm.max_map_count");
+    }
+  }
+}
+
+StackSlab::~StackSlab() { munmap(base_, total_); }
+
+boost::context::stack_context StackSlab::stack(std::size_t index) const {
+  boost::context::stack_context context;
+  context.size = stride_ - page_;
+  context.sp = base_ + (index + 1) * stride_;  // Stacks grow downwards.
+  return context;
+}
+
+}  // namespace shardsim
