@@ -1,0 +1,171 @@
+#include "sim/app/cli.hpp"
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "sim/kernel/error.hpp"
+#include "sim/kernel/version.hpp"
+
+#include "reports/result_schema.hpp"
+#include "scenarios/describe.hpp"
+#include "scenarios/presets.hpp"
+#include "sim/app/command_run.hpp"
+#include "sim/app/usage.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  shardsim scenarios/quickstart.json                     what a training step costs
+  shardsim scenarios/verify-gpt-zero2.json               the same model as one device, proven
+  shardsim scenarios/quickstart.json --set system.preset=dgx-b200 --json
+
+Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 does not fit,
+4 deadlock or mismatched communication, 5 backend failure, 70 a bug of shardsim, 130 interrupted.)";
+
+struct Arguments {
+  RunArguments run;
+  std::vector<std::string> check_files;
+  std::string backend = "fiber";
+  std::string schema = "scenario";
+  std::string preset;
+};
+
+std::vector<PresetInfo> known_presets() {
+  std::vector<PresetInfo> presets = list_builtin_presets();
+  if (presets.empty()) {
+    throw UsageError("E0904", "there are no presets",
+                     no_presets_help(builtin_preset_directories()));
+  }
+  return presets;
+}
+
+void list_presets(std::ostream& out) {
+  for (const PresetInfo& preset : known_presets()) {
+    out << (preset.folder == "models" ? "model   " : "system  ") << preset.name << "\n";
+  }
+}
+
+void show_preset(const std::string& name, std::ostream& out) {
+  std::string known;
+  for (const PresetInfo& preset : known_presets()) {
+    if (preset.name == name) {
+      out << preset_text(preset);
+      return;
+    }
+    known += (known.empty() ? "" : ", ") + preset.name;
+  }
+  throw UsageError("E0902", "there is no preset \"" + name + "\"", "presets are " + known);
+}
+
+// "shardsim FILE" is "shardsim run FILE": put the verb in where the first word is none.
+std::vector<std::string> with_verb(int argc, const char* const* argv,
+                                   const std::vector<std::string>& verbs) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") words.front() = "--help";
+  const auto first = std::find_if(words.begin(), words.end(),
+                                  [](const std::string& word) { return word.substr(0, 1) != "-"; });
+  const bool named =
+      first != words.end() && std::find(verbs.begin(), verbs.end(), *first) != verbs.end();
+  const bool global = std::all_of(words.begin(), words.end(), [](const std::string& word) {
+    return word == "-h" || word == "--help" || word == "--version";
+  });
+  if (!named && !global) words.insert(words.begin(), "run");
+  return words;
+}
+
+void add_run_options(CLI::App& verb, Arguments& arguments) {
+  verb.add_option("file", arguments.run.file, "The scenario")->required();
+  verb.add_option("--set", arguments.run.overrides, "Override a field: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--backend", arguments.backend, "fiber (simulated, the only one so far)");
+  verb.add_option("--out", arguments.run.out_directory, "Folder for the files a scenario names");
+  verb.add_flag("--json", arguments.run.json, "Print the result object instead of the summary");
+  verb.add_flag("-q,--quiet", arguments.run.quiet, "Print nothing unless something is wrong");
+}
+
+int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostream& err) {
+  if (app.got_subcommand("check")) {
+    return command_check(arguments.check_files, arguments.run.overrides, arguments.run.json, out,
+                         err);
+  }
+  if (app.got_subcommand("presets")) {
+    if (arguments.preset.empty()) {
+      list_presets(out);
+    } else {
+      show_preset(arguments.preset, out);
+    }
+    return 0;
+  }
+  if (app.got_subcommand("schema")) {
+    out << (arguments.schema == "result" ? result_schema() : scenario_schema());
+    return 0;
+  }
+  if (arguments.backend != "fiber") {
+    throw UsageError("E0903", "backend \"" + arguments.backend + "\" does not exist yet",
+                     "leave --backend out, or use --backend=fiber");
+  }
+  return command_run(arguments.run, out, err);
+}
+
+void build(CLI::App& app, Arguments& arguments) {
+  app.set_version_flag("--version", "shardsim " + std::string(version()));
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  CLI::App* run = app.add_subcommand("run", "Simulate a scenario (the default verb)");
+  add_run_options(*run, arguments);
+  CLI::App* check = app.add_subcommand("check", "Validate scenarios without running them");
+  check->add_option("file", arguments.check_files, "Scenarios")->required();
+  check->add_option("--set", arguments.run.overrides, "Override a field: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  check->add_flag("--json", arguments.run.json, "Print problems as JSON");
+  CLI::App* presets = app.add_subcommand("presets", "List models and systems, or show one");
+  presets->add_option("name", arguments.preset, "The preset to show, with its sources");
+  CLI::App* schema = app.add_subcommand("schema", "Print a JSON Schema");
+  schema->add_option("which", arguments.schema, "scenario or result")
+      ->check(CLI::IsMember({"scenario", "result"}));
+}
+
+}  // namespace
+
+int run_command(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
+                bool terminal) {
+  CLI::App app("Simulates and verifies the parallelism strategies that train large models.",
+               "shardsim");
+  Arguments arguments;
+  arguments.run.color = terminal;
+  build(app, arguments);
+  const std::vector<std::string> words =
+      with_verb(argc, argv, {"run", "check", "presets", "schema"});
+  try {
+    app.parse(
+        std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error, out, err);  // --help and --version
+    return report(usage_error(app, error, {argv + 1, argv + argc}), false, out, err);
+  }
+  try {
+    const int exit_code = run_verb(app, arguments, out, err);
+    out.flush();
+    if (out) return exit_code;
+    return report(
+        UsageError("E0906", "cannot write to standard output; what was printed is not complete",
+                   "check the space left, or the program that reads"),
+        false, out, err);
+  } catch (const Error& error) {
+    return report(error, arguments.run.json, out, err);
+  } catch (const std::exception& error) {
+    err << "error[E7000]: " << error.what() << "\n   = help: this is a bug of shardsim; please "
+        << "report it with the scenario\n";
+    return static_cast<int>(ExitCode::internal);
+  }
+}
+
+}  // namespace shardsim

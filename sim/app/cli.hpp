@@ -1,0 +1,12 @@
+#pragma once
+
+#include <iosfwd>
+
+namespace shardsim {
+
+/// The command: parses arguments, runs one verb, returns the exit code. Results go to `out`,
+/// everything else to `err`. `terminal`: whether `out` may be coloured.
+int run_command(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
+                bool terminal);
+
+}  // namespace shardsim

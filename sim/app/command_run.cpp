@@ -1,0 +1,133 @@
+#include "sim/app/command_run.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "reports/chrome_trace.hpp"
+#include "reports/json_writer.hpp"
+#include "reports/perfetto_trace.hpp"
+#include "reports/text_summary.hpp"
+#include "scenarios/load.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/run.hpp"
+
+namespace shardsim {
+
+namespace {
+
+TextHeadline headline_of(const Scenario& scenario) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  TextHeadline headline;
+  headline.name = scenario.name;
+  headline.model =
+      scenario.model.preset.empty() ? to_string(scenario.model.family) : scenario.model.preset;
+  headline.system = fmt::format("{} x {}", scenario.system.nodes, scenario.system.name);
+  headline.layout =
+      fmt::format("dp_shard {}, zero {}", parallelism.dp_shard, parallelism.zero_stage);
+  if (parallelism.dp_replicate > 1) {
+    headline.layout = fmt::format("dp_replicate {}, {}", parallelism.dp_replicate, headline.layout);
+  }
+  headline.precision = to_string(scenario.training.precision);
+  headline.batch =
+      fmt::format("global batch {} ({} x {} x {} ranks), seq {}, reduce in {}",
+                  scenario.training.global_batch_size, scenario.training.micro_batch_size,
+                  scenario.training.num_microbatches, scenario.system.ranks, scenario.model.seq_len,
+                  to_string(scenario.training.grad_reduce_dtype));
+  headline.ranks = scenario.system.ranks;
+  headline.device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes);
+  return headline;
+}
+
+std::string next_command(const RunArguments& arguments, const Scenario& scenario,
+                         const Result& result) {
+  if (result.diagnosis) return fmt::format("shardsim {} --json", arguments.file);
+  if (result.exit_code == static_cast<int>(ExitCode::does_not_fit)) {
+    return scenario.parallelism.zero_stage < 3
+               ? fmt::format("shardsim {} --set parallelism.zero_stage=3", arguments.file)
+               : fmt::format("shardsim {} --set system.nodes={}", arguments.file,
+                             2 * scenario.system.nodes);
+  }
+  if (scenario.output.trace.empty()) {
+    return fmt::format("shardsim {} --set output.trace=step.pftrace", arguments.file);
+  }
+  return fmt::format("shardsim {} --json", arguments.file);
+}
+
+void write_file(const RunArguments& arguments, const std::string& name, const std::string& text,
+                std::ostream& err) {
+  if (name.empty()) return;
+  const std::filesystem::path path = std::filesystem::path(arguments.out_directory) / name;
+  // Under another name first, so that nobody ever finds half a file: a failure or an interrupt
+  // leaves what was there before.
+  std::filesystem::path unfinished = path;
+  unfinished += ".part";
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (file) std::filesystem::rename(unfinished, path, error);
+  if (!file || error) {
+    std::error_code ignored;
+    std::filesystem::remove(unfinished, ignored);
+    throw Error(ExitCode::bad_usage, "E0901", fmt::format("cannot write {}", path.string()),
+                "check the folder's permissions and the space left, or choose another with --out");
+  }
+  if (!arguments.quiet) err << "wrote " << path.string() << "\n";
+}
+
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+}  // namespace
+
+int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
+                RunHooks hooks) {
+  const Scenario scenario = load_scenario(arguments.file, arguments.overrides);
+  Progress progress(err, !arguments.quiet);
+  hooks.on_progress = [&progress] { progress.tick(); };
+  const RunOutcome outcome = run_scenario(scenario, hooks);
+  progress.done();
+  const std::string json = to_json(outcome.result);
+  if (arguments.json) {
+    out << json;
+  } else if (!arguments.quiet || outcome.result.exit_code != 0) {
+    out << to_text(outcome.result, headline_of(scenario),
+                   {.color = arguments.color,
+                    .width = 100,
+                    .next_command = next_command(arguments, scenario, outcome.result)});
+  }
+  write_file(arguments, scenario.output.result, json, err);
+  const bool chrome = ends_with(scenario.output.trace, ".json");
+  if (!scenario.output.trace.empty()) {
+    write_file(arguments, scenario.output.trace,
+               chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces), err);
+  }
+  return outcome.result.exit_code;
+}
+
+int command_check(const std::vector<std::string>& files, const std::vector<std::string>& overrides,
+                  bool json, std::ostream& out, std::ostream& err) {
+  std::vector<Problem> problems;
+  std::size_t num_dropped = 0;
+  for (const std::string& file : files) {
+    try {
+      const Scenario scenario = load_scenario(file, overrides);
+      for (const std::string& warning : scenario.warnings) err << "warning: " << warning << "\n";
+      if (!json) out << file << ": valid, " << scenario.system.ranks << " ranks\n";
+    } catch (const ScenarioError& error) {
+      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+      num_dropped += error.num_dropped();
+    }
+  }
+  if (!problems.empty()) throw ScenarioError(std::move(problems), num_dropped);
+  if (json) out << "[]\n";
+  return 0;
+}
+
+}  // namespace shardsim

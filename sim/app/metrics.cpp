@@ -1,0 +1,126 @@
+#include "sim/app/metrics.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/app/plan_of.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::int64_t per_step(std::int64_t total, const Scenario& scenario) {
+  // Every step sends the same, and setting up sends nothing.
+  if (total % scenario.execution.steps != 0) {
+    throw Error(ExitCode::internal, "E7003",
+                fmt::format("{} bytes or calls do not divide into {} equal steps", total,
+                            scenario.execution.steps),
+                "please report this scenario");
+  }
+  return total / scenario.execution.steps;
+}
+
+// The axis a communicator's payload is counted under; one row per communicator that strategies
+// make.
+std::string_view axis_of(const std::string& communicator) {
+  static constexpr std::pair<std::string_view, std::string_view> kAxes[] = {
+      {"dp", "dp"}, {"dp_shard", "dp"}, {"dp_replicate", "dp"}};
+  for (const auto& [name, axis] : kAxes) {
+    if (name == communicator) return axis;
+  }
+  if (communicator == "world") return "none";  // Only makes the others.
+  throw Error(ExitCode::internal, "E7004",
+              "communicator " + communicator + " belongs to no axis of the result");
+}
+
+void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Model& model,
+              const FiberWorld& world, const RunRecord& record) {
+  const int rank = record.last_rank();
+  const RankMoment& begin = record.last_step_begin(rank);
+  const RankMoment& end = record.last_step_end(rank);
+  const double step_s = (end.clock - begin.clock).seconds();
+  const auto samples = static_cast<double>(scenario.training.global_batch_size);
+  const auto ranks = static_cast<double>(scenario.system.ranks);
+  const double tokens = samples * static_cast<double>(model.positions_per_sample());
+  const double flops = samples * static_cast<double>(model.model_flops_per_sample()) / ranks;
+  const double peak = world.options().cluster.device.peak(dtype_of(scenario.training.precision));
+  const Time exposed = end.split.exposed_comm - begin.split.exposed_comm;
+  // Durations do not depend on the step, so a step's share of the whole run's is exact.
+  const Time busy =
+      Time::from_picoseconds(world.comm_busy(rank).picoseconds() / scenario.execution.steps);
+  const auto rate = [&](double amount) { return step_s > 0.0 ? amount / step_s : 0.0; };
+  metrics.push_back({"step_time_s", step_s});
+  metrics.push_back({"tokens_per_s", rate(tokens)});
+  metrics.push_back({"tokens_per_s_per_gpu", rate(tokens / ranks)});
+  metrics.push_back({"model_tflops_per_gpu", rate(flops) / 1e12});
+  metrics.push_back({"mfu", peak > 0.0 ? rate(flops) / peak : 0.0});
+  // Nothing is recomputed yet, so the hardware does what the model needs.
+  metrics.push_back({"hfu", peak > 0.0 ? rate(flops) / peak : 0.0});
+  metrics.push_back({"time.compute_s", (end.split.compute - begin.split.compute).seconds()});
+  metrics.push_back({"time.exposed_comm_s", exposed.seconds()});
+  metrics.push_back({"time.bubble_s", (end.split.bubble - begin.split.bubble).seconds()});
+  metrics.push_back({"time.hidden_comm_s", max(busy - exposed, Time()).seconds()});
+}
+
+void add_memory(std::vector<Metric>& metrics, const FiberWorld& world) {
+  std::int64_t peak = 0;
+  MemoryUse most{};
+  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+    const MemoryLedger& ledger = world.engine().rank(rank).ledger();
+    peak = std::max(peak, ledger.peak());
+    for (std::size_t i = 0; i < most.size(); ++i) {
+      most.at(i) = std::max(most.at(i), ledger.at_peak().at(i));
+    }
+  }
+  metrics.push_back({"memory.peak_bytes.max", peak});
+  for (std::size_t i = 0; i < most.size(); ++i) {
+    metrics.push_back(
+        {fmt::format("memory.{}_bytes.max", name_of(static_cast<MemoryCategory>(i))), most.at(i)});
+  }
+}
+
+void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world) {
+  const TrafficCounters total = world.total_traffic();
+  const auto& by_rank = world.sent_by_rank();
+  metrics.push_back({"comm.bytes_sent.total", per_step(total.payload_sent, scenario)});
+  metrics.push_back({"comm.bytes_sent.max_rank",
+                     per_step(*std::max_element(by_rank.begin(), by_rank.end()), scenario)});
+  for (const char* axis : {"dp", "tp", "cp", "ep", "pp"}) {
+    std::int64_t sent = 0;
+    for (const auto& [name, counters] : world.traffic()) {
+      if (axis_of(name) == axis) sent += counters.payload_sent;
+    }
+    metrics.push_back({fmt::format("comm.bytes_sent.by_axis.{}", axis), per_step(sent, scenario)});
+  }
+  metrics.push_back({"comm.bytes_sent.padding", per_step(total.padding_sent, scenario)});
+  metrics.push_back({"comm.bytes_sent.scalars", per_step(total.scalar_sent, scenario)});
+  metrics.push_back({"comm.calls.total", per_step(total.calls, scenario)});
+}
+
+}  // namespace
+
+std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
+                               const FiberWorld& world, const RunRecord& record,
+                               const Oracle* oracle) {
+  std::vector<Metric> metrics;
+  add_time(metrics, scenario, model, world, record);
+  add_memory(metrics, world);
+  add_traffic(metrics, scenario, world);
+  metrics.push_back({"ranks", scenario.system.ranks});
+  metrics.push_back({"trace_hash", fmt::format("{:016x}", world.engine().trace_hash())});
+  if (oracle != nullptr) {
+    metrics.push_back({"oracle.max_rel_error.grads", oracle->errors().gradients});
+    metrics.push_back({"oracle.max_rel_error.params", oracle->errors().parameters});
+    metrics.push_back({"oracle.max_rel_error.optimizer_state", oracle->errors().optimizer_state});
+    metrics.push_back({"oracle.max_rel_error.loss", oracle->errors().loss});
+    metrics.push_back({"oracle.passed", oracle->passed()});
+  }
+  return metrics;
+}
+
+}  // namespace shardsim

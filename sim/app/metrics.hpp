@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "backends/fiber/fiber_world.hpp"
+
+#include "strategies/model/model.hpp"
+
+#include "reports/result.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/app/run_record.hpp"
+
+// From counters to the result's metrics, checks and verdicts. Times are those of the last step;
+// traffic is per step; memory is over the whole run.
+namespace shardsim {
+
+[[nodiscard]] std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
+                                             const FiberWorld& world, const RunRecord& record,
+                                             const Oracle* oracle);
+
+/// What is sent is received, by communicator and along every ring.
+[[nodiscard]] Check conservation_check(const FiberWorld& world);
+/// The fullest rank against the device.
+[[nodiscard]] Check memory_check(const FiberWorld& world);
+[[nodiscard]] Check oracle_check(const Oracle& oracle);
+
+[[nodiscard]] std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectations,
+                                                   const Result& result);
+
+/// What the numbers rest on: the sources of all hardware and model numbers, and the model's own
+/// simplifications.
+[[nodiscard]] std::vector<Assumption> assumptions_of(const Scenario& scenario);
+
+}  // namespace shardsim

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "sim/app/reference.hpp"
+
+namespace shardsim {
+
+/// Compares what every rank holds, step by step, with one rank that trains on the whole batch.
+///
+/// Error of a tensor: max |a - b| / max(max |b|, 1e-6 x max |b| over all tensors of its kind).
+/// Bound: 1e-9 at fp64. At another precision, 10 times the rounding noise: the distance between the
+/// reference at that precision and the reference at fp64 (the idea of TTrace: a strategy may not
+/// add more noise than the arithmetic has). Of one tensor that is a single sample, which may be
+/// small by chance: the noise is that of the tensor up to this step, at least the median of its
+/// kind and one unit roundoff. A tensor whose bound would hide a factor of two (above 0.45) cannot
+/// be judged; the run fails as unverifiable if that is so for more than half of the tensors of a
+/// kind. Every element must be shown, by equally many ranks.
+class Oracle {
+ public:
+  /// `exact_model`: the same model computing in fp64, to measure the noise with; null at fp64.
+  Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
+         const Model* exact_model);
+
+  /// A rank's gradients before the optimizer, or its state after it. `replica` numbers the ranks
+  /// that must hold the same values as each other ("owner" of the shard).
+  void check_gradients(std::int64_t step, int rank, int replica, const GradientSync& sync);
+  void check_state(std::int64_t step, int rank, int replica, const GradientSync& sync, double loss);
+
+  /// Largest error over all ranks and steps.
+  struct Errors {
+    double gradients = 0.0;
+    double parameters = 0.0;
+    double optimizer_state = 0.0;
+    double loss = 0.0;
+  };
+  [[nodiscard]] const Errors& errors() const { return errors_; }
+  /// Judges coverage; to be called once, after the run.
+  void finish();
+  /// REQUIRES: finished.
+  [[nodiscard]] bool passed() const { return !first_failure_ && !divergence_ && !unproven_; }
+  /// "step 2, rank 3: gradient of blocks.0.ln1.weight [elements 5 to 9] is 8.000 times ..."; or
+  /// what was compared, if it passed.
+  [[nodiscard]] std::string detail() const;
+
+ private:
+  struct Failure {
+    // What comes first is reported: by step, kind in the order of a step, rank, parameter.
+    std::tuple<std::int64_t, int, int, int> order;
+    std::string text;
+  };
+  using Key = std::pair<std::int64_t, std::string>;  // Step and kind.
+
+  void measure_noise(const std::vector<ReferenceStep>& exact, double unit_roundoff);
+  void compare(std::int64_t step, int rank, const StatePiece& piece);
+  void compare_loss(std::int64_t step, int rank, double loss);
+  void note(const Failure& failure);
+  void count(std::int64_t step, const StatePiece& piece);
+  void check_replica(std::int64_t step, int rank, int replica, int phase, std::uint64_t hash);
+  [[nodiscard]] double bound(std::int64_t step, std::string_view kind, int parameter) const;
+  [[nodiscard]] double& error_of(StateKind kind);
+  [[nodiscard]] std::string name_of_parameter(int parameter) const;
+  [[nodiscard]] std::optional<std::string> find_gap() const;
+  [[nodiscard]] std::optional<std::string> find_unverifiable() const;
+
+  const SyncPlan& sync_;
+  std::vector<ReferenceStep> steps_;
+  std::map<Key, double, std::less<>> largest_;
+  std::map<Key, std::vector<double>, std::less<>> bounds_;  // Per parameter; empty at fp64.
+  std::map<Key, std::vector<std::vector<int>>> holders_;    // Per element: ranks that showed it.
+  std::map<std::tuple<std::int64_t, int, int>, std::pair<int, std::uint64_t>> replicas_;
+  Errors errors_;
+  std::int64_t num_compared_ = 0;
+  std::int64_t num_unjudged_ = 0;
+  std::optional<Failure> first_failure_;
+  std::optional<Failure> divergence_;
+  std::optional<std::string> unproven_;
+};
+
+}  // namespace shardsim

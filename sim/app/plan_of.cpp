@@ -1,0 +1,150 @@
+#include "sim/app/plan_of.hpp"
+
+#include <algorithm>
+
+namespace shardsim {
+
+DType dtype_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp64:
+      return DType::fp64;
+    case Precision::fp32:
+      return DType::fp32;
+    case Precision::bf16:
+      return DType::bf16;
+    case Precision::fp16:
+      return DType::fp16;
+    case Precision::fp8:
+      return DType::fp8_e4m3;
+  }
+  return DType::fp32;
+}
+
+namespace {
+
+constexpr double kGiga = 1e9;
+constexpr double kTera = 1e12;
+constexpr double kMicro = 1e-6;
+
+Link link_of(const LinkSpec& link) {
+  return {.bytes_per_s = link.bandwidth_gb_per_s * kGiga, .latency_s = link.latency_us * kMicro};
+}
+
+// Master weights and optimizer state of 16-bit training are fp32 (Micikevicius et al., "Mixed
+// Precision Training", 2018).
+DType master_dtype_of(DType weights) {
+  return weights == DType::bf16 || weights == DType::fp16 ? DType::fp32 : weights;
+}
+
+}  // namespace
+
+Cluster cluster_of(const SystemSpec& system) {
+  Cluster cluster;
+  cluster.name = system.name;
+  cluster.num_nodes = static_cast<int>(system.nodes);
+  cluster.gpus_per_node = static_cast<int>(system.gpus_per_node);
+  cluster.intra_node = link_of(system.intra_node);
+  cluster.inter_node = link_of(system.inter_node);
+  Device& device = cluster.device;
+  device.name = system.device.name;
+  device.memory_bytes = system.device.memory_bytes;
+  device.memory_bytes_per_s = system.device.memory_bandwidth_gb_per_s * kGiga;
+  device.memory_efficiency = system.device.memory_efficiency;
+  device.matmul_efficiency = system.device.matmul_efficiency;
+  device.launch_s = system.device.kernel_launch_us * kMicro;
+  for (const Precision precision :
+       {Precision::fp64, Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
+    device.peak_flops_per_s.at(static_cast<std::size_t>(dtype_of(precision))) =
+        system.device.peak_tflops.of(precision) * kTera;
+  }
+  return cluster;
+}
+
+ModelOptions model_options_of(const Scenario& scenario) {
+  const ModelSpec& model = scenario.model;
+  ModelOptions options;
+  options.family = to_string(model.family);
+  options.num_layers = model.num_layers;
+  options.hidden_size = model.hidden_size;
+  options.ffn_hidden_size = model.ffn_hidden_size;
+  options.num_attention_heads = model.num_attention_heads;
+  options.num_query_groups = model.num_query_groups;
+  options.vocab_size = model.vocab_size;
+  options.seq_len = model.seq_len;
+  options.max_position_embeddings = model.max_position_embeddings;
+  options.tied_embeddings = model.tied_embeddings;
+  options.norm_epsilon = model.norm_epsilon;
+  options.rope_theta = model.rope_theta;
+  options.dtype = dtype_of(scenario.training.precision);
+  return options;
+}
+
+std::unique_ptr<Optimizer> optimizer_of(const TrainingSpec& training) {
+  return make_optimizer(to_string(training.optimizer), {.learning_rate = training.learning_rate,
+                                                        .momentum = training.momentum,
+                                                        .beta1 = training.beta1,
+                                                        .beta2 = training.beta2,
+                                                        .epsilon = training.epsilon,
+                                                        .weight_decay = training.weight_decay,
+                                                        .rms_alpha = training.rms_alpha});
+}
+
+MeshShape mesh_shape_of(const ParallelismSpec& parallelism) {
+  return {.dp_shard = static_cast<int>(parallelism.dp_shard),
+          .dp_replicate = static_cast<int>(parallelism.dp_replicate)};
+}
+
+TrainingPlan training_plan_of(const Scenario& scenario) {
+  const TrainingSpec& training = scenario.training;
+  return {.steps = scenario.execution.steps,
+          .micro_batch_size = training.micro_batch_size,
+          .num_microbatches = training.num_microbatches,
+          .seed = static_cast<std::uint64_t>(scenario.execution.seed),
+          .ignore_fraction = training.ignore_fraction,
+          .max_grad_norm = training.max_grad_norm};
+}
+
+FiberOptions fiber_options_of(const Scenario& scenario) {
+  FiberOptions options;
+  options.cluster = cluster_of(scenario.system);
+  options.has_data = scenario.execution.tensors == TensorMode::real;
+  options.reduction_order = scenario.execution.reduction_order;
+  options.buffered_sends = scenario.execution.buffered_sends;
+  switch (scenario.execution.all_reduce_algorithm) {
+    case AllReduceAlgorithm::automatic:
+      options.all_reduce_algorithm = Algorithm::automatic;
+      break;
+    case AllReduceAlgorithm::ring:
+      options.all_reduce_algorithm = Algorithm::ring;
+      break;
+    case AllReduceAlgorithm::tree:
+      options.all_reduce_algorithm = Algorithm::tree;
+      break;
+  }
+  return options;
+}
+
+SharedPlan::SharedPlan(const Scenario& scenario)
+    : model(make_model(model_options_of(scenario))),
+      optimizer(optimizer_of(scenario.training)),
+      layout(
+          make_layout(scenario.parallelism.zero_stage, *model, mesh_shape_of(scenario.parallelism),
+                      dtype_of(scenario.training.grad_reduce_dtype),
+                      scenario.parallelism.bucket_bytes, scenario.parallelism.first_bucket_bytes)) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  sync.model = model.get();
+  sync.optimizer = optimizer.get();
+  sync.layout = &layout;
+  sync.seed = static_cast<std::uint64_t>(scenario.execution.seed);
+  sync.weight_dtype = dtype_of(scenario.training.precision);
+  sync.master_dtype = master_dtype_of(sync.weight_dtype);
+  sync.gradient_dtype = dtype_of(scenario.training.grad_reduce_dtype);
+  sync.overlap_reduce = parallelism.overlap_grad_reduce;
+  sync.overlap_gather = parallelism.overlap_param_gather;
+  sync.prefetch_units = static_cast<int>(parallelism.prefetch_units);
+  sync.reshard_after_forward = parallelism.reshard_after_forward;
+  sync.reductions_in_flight = static_cast<int>(parallelism.reductions_in_flight);
+  sync.reduce_every_microbatch = parallelism.sync_every_microbatch;
+}
+
+}  // namespace shardsim

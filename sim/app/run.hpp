@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "sim/kernel/trace.hpp"
+
+#include "backends/communicator.hpp"
+
+#include "reports/result.hpp"
+#include "scenarios/scenario.hpp"
+
+// The one function that composes a run: scenario -> system and mesh -> one fiber per rank ->
+// trace -> checks -> plain result.
+namespace shardsim {
+
+/// What a caller may add to a run. Nothing here changes what a correct run reports.
+struct RunHooks {
+  /// Puts something between the strategies and the network (tests plant bugs this way). Gets the
+  /// communicator of all ranks; must outlive none of the run.
+  std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
+  /// Called now and then during a long run.
+  std::function<void()> on_progress;
+  /// See EngineOptions.
+  std::uint64_t interleaving_seed = 0;
+};
+
+struct RunOutcome {
+  Result result;
+  std::vector<RankTrace> traces;  ///< Of the ranks the scenario asks for; empty without a trace.
+};
+
+/// Never throws for what the run finds (a failed check, a deadlock, too little memory): that is in
+/// the result, with its exit code. Throws LimitError and UsageError for what cannot be run at all.
+[[nodiscard]] RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks = {});
+
+}  // namespace shardsim

@@ -1,0 +1,37 @@
+#include "sim/app/run_record.hpp"
+
+namespace shardsim {
+
+RunRecord::RunRecord(const Engine& engine, std::int64_t steps, Oracle* oracle)
+    : engine_(engine),
+      last_step_(steps - 1),
+      oracle_(oracle),
+      begin_(static_cast<std::size_t>(engine.num_ranks())),
+      end_(begin_.size()) {}
+
+int RunRecord::last_rank() const {
+  int last = 0;
+  for (int rank = 1; rank < engine_.num_ranks(); ++rank) {
+    if (last_step_end(rank).clock > last_step_end(last).clock) last = rank;
+  }
+  return last;
+}
+
+void RunRecord::Observer::step_begins(std::int64_t step) {
+  if (step == record_.last_step_) {
+    record_.begin_[static_cast<std::size_t>(rank_)] = record_.moment(rank_);
+  }
+}
+
+void RunRecord::Observer::gradients_ready(std::int64_t step, const GradientSync& sync) {
+  if (record_.oracle_ != nullptr) record_.oracle_->check_gradients(step, rank_, replica_, sync);
+}
+
+void RunRecord::Observer::step_ends(std::int64_t step, const GradientSync& sync, double loss) {
+  if (step == record_.last_step_) {
+    record_.end_[static_cast<std::size_t>(rank_)] = record_.moment(rank_);
+  }
+  if (record_.oracle_ != nullptr) record_.oracle_->check_state(step, rank_, replica_, sync, loss);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,104 @@
+#include "sim/app/usage.hpp"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "scenarios/scenario_error.hpp"
+#include "scenarios/suggest.hpp"
+
+namespace shardsim {
+
+namespace {
+
+const CLI::App& verb_of(const CLI::App& app) {
+  const std::vector<CLI::App*> verbs = app.get_subcommands();
+  return verbs.empty() ? app : *verbs.front();
+}
+
+std::string help_of(const CLI::App& app) {
+  const CLI::App& verb = verb_of(app);
+  return &verb == &app ? "\"shardsim --help\" shows what there is"
+                       : "\"shardsim " + verb.get_name() + " --help\" shows what there is";
+}
+
+std::vector<std::string> options_of(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+  return names;
+}
+
+// A word too many: a mistyped option, a mistyped verb before a file, or a second file.
+UsageError unexpected_word(const CLI::App& app, const std::string& word,
+                           const std::vector<std::string>& words) {
+  const CLI::App& verb = verb_of(app);
+  if (word.substr(0, 1) == "-") {
+    const std::string name = word.substr(0, word.find('='));
+    const std::string near = nearest(name, options_of(verb));
+    return {"E0904", "\"" + name + "\" is not an option of \"shardsim " + verb.get_name() + "\"",
+            near.empty() ? help_of(app) : "write \"" + near + "\"; " + help_of(app)};
+  }
+  const std::string near = nearest(words.front(), verbs_of(app));
+  if (!near.empty() && near != words.front()) {
+    return {"E0904", "\"" + words.front() + "\" is neither a verb nor the only scenario",
+            "write \"shardsim " + near + "\"; the verbs are " + one_of_list(verbs_of(app))};
+  }
+  return {"E0904", "\"" + word + "\" is one word too many",
+          verb.get_name() == "run" ? "run one scenario at a time; \"shardsim check\" takes several"
+                                   : help_of(app)};
+}
+
+}  // namespace
+
+UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
+                       const std::vector<std::string>& words) {
+  const CLI::App& verb = verb_of(app);
+  const std::vector<std::string> left = app.remaining(true);
+  if (!left.empty() && error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    return unexpected_word(app, left.front(), words);
+  }
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
+    // CLI11 looks for what is missing before it looks for what is too much.
+    const auto option = std::find_if(left.begin(), left.end(), [](const std::string& word) {
+      return word.size() > 1 && word.front() == '-';
+    });
+    if (option != left.end()) return unexpected_word(app, *option, words);
+    return {"E0905", "no scenario is given",
+            "name a file: \"shardsim " +
+                (verb.get_name() == "check" ? std::string("check ") : std::string()) +
+                "scenarios/quickstart.json\"; " + help_of(app)};
+  }
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
+    const std::string text = error.what();
+    return {"E0904", "\"" + text.substr(0, text.find(':')) + "\" needs a value", help_of(app)};
+  }
+  return {"E0904", error.what(), help_of(app)};
+}
+
+int report(const Error& error, bool json, std::ostream& out, std::ostream& err) {
+  const auto* scenario = dynamic_cast<const ScenarioError*>(&error);
+  if (json) {
+    Problem problem;
+    problem.code = error.code();
+    problem.message = error.what();
+    problem.help = error.fix();
+    out << (scenario != nullptr ? *scenario : ScenarioError({problem}, 0)).to_json() << "\n";
+  } else if (scenario != nullptr) {
+    err << scenario->render_all();
+  } else {
+    err << "error[" << error.code() << "]: " << error.what() << "\n";
+    if (!error.fix().empty()) err << "   = help: " << error.fix() << "\n";
+  }
+  return static_cast<int>(error.exit_code());
+}
+
+}  // namespace shardsim

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/error.hpp"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
+class App;
+class ParseError;
+}  // namespace CLI
+
+// Words of a command line that do not fit, in the form of all our errors: what, and the way out.
+namespace shardsim {
+
+/// `words` as the user gave them. Codes E0904 (options and words) and E0905 (nothing to do).
+[[nodiscard]] UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
+                                     const std::vector<std::string>& words);
+
+/// Every failure ends here, in one place and one form: a JSON array of problems on `out`, or text
+/// on `err`. Returns the exit code.
+int report(const Error& error, bool json, std::ostream& out, std::ostream& err);
+
+}  // namespace shardsim
