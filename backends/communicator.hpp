@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "sim/kernel/call_site.hpp"
+
+#include "backends/tensor.hpp"
+#include "backends/work.hpp"
+
+// What strategies see of the network. Semantics are NCCL's: calls are posted without blocking and
+// return a Work; all members of a communicator make the same calls in the same order; operations of
+// one communicator run one after the other on a stream of their own; point-to-point is a
+// rendezvous without tags. What would hang on NCCL deadlocks here, and is explained.
+namespace shardsim {
+
+enum class ReduceOp : std::uint8_t { sum, avg, min, max, product };
+[[nodiscard]] const char* name_of(ReduceOp op);
+
+/// What the bytes of a call are counted as. Formulas speak of payload; norms, losses, token counts
+/// and other scalars are counted apart.
+enum class TrafficClass : std::uint8_t { payload, scalar };
+
+/// Options of one call; every member must give equal ones, but for `after`.
+struct CallOptions {
+  /// What is sent, e.g. "bucket 3"; outlives the run. Members with different labels mismatch.
+  const char* label = "";
+  /// Start when this (pending) work has ended, instead of when the compute stream gets here.
+  const Work* after = nullptr;
+  /// Elements of each member's chunk, for all_gather, reduce_scatter, gather and scatter; empty:
+  /// equal chunks. Only read during the call.
+  std::span<const std::int64_t> counts;
+  /// Elements at the end of the full buffer that only fill it up; counted apart from payload.
+  std::int64_t padding = 0;
+  TrafficClass traffic = TrafficClass::payload;
+};
+
+/// One half of a point-to-point transfer within a batch.
+struct P2pOp {
+  enum class Kind : std::uint8_t { send, recv };
+  Kind kind;
+  Tensor buffer;
+  int peer;
+};
+
+/// A group of ranks that communicate. Chunk r of a buffer belongs to member r. Buffers of a call
+/// have one dtype; element counts are checked on the calling rank, agreement when members meet.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  /// The axis or purpose it was created for.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+
+  /// In place.
+  virtual Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options = {},
+                          CallSite site = CallSite::here()) = 0;
+  /// `input` is the full buffer, `output` this member's chunk of the reduction; `output` may be
+  /// that chunk of `input`.
+  virtual Work reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
+                              const CallOptions& options = {},
+                              CallSite site = CallSite::here()) = 0;
+  /// `input` is this member's chunk, `output` the full buffer; `input` may be its chunk of
+  /// `output`.
+  virtual Work all_gather(const Tensor& output, const Tensor& input,
+                          const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
+  /// Sends `send_counts[j]` consecutive elements to member j. Empty counts: equal chunks.
+  virtual Work all_to_all(const Tensor& output, const Tensor& input,
+                          std::span<const std::int64_t> send_counts,
+                          std::span<const std::int64_t> recv_counts,
+                          const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
+  virtual Work broadcast(const Tensor& buffer, int root, const CallOptions& options = {},
+                         CallSite site = CallSite::here()) = 0;
+  /// In place at the root; other members' buffers keep their values.
+  virtual Work reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options = {},
+                      CallSite site = CallSite::here()) = 0;
+  /// `output` is read at the root only and may be undefined elsewhere.
+  virtual Work gather(const Tensor& output, const Tensor& input, int root,
+                      const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
+  /// `input` is read at the root only and may be undefined elsewhere.
+  virtual Work scatter(const Tensor& output, const Tensor& input, int root,
+                       const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
+  virtual Work barrier(const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
+
+  /// The transfer starts when both sides have posted it and both streams are free.
+  virtual Work send(const Tensor& buffer, int peer, const CallOptions& options = {},
+                    CallSite site = CallSite::here()) = 0;
+  virtual Work recv(const Tensor& buffer, int peer, const CallOptions& options = {},
+                    CallSite site = CallSite::here()) = 0;
+  /// Posts all at once, so that they wait for nothing of each other (ncclGroupStart/End).
+  virtual Work batch(std::span<const P2pOp> operations, const CallOptions& options = {},
+                     CallSite site = CallSite::here()) = 0;
+
+  /// Blocks until every member has called it. Members with equal `color` form a new communicator,
+  /// ranked by `key`, then by their rank here. `name` must be equal on all members.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key,
+                                                            const std::string& name,
+                                                            CallSite site = CallSite::here()) = 0;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "backends/fiber/collective_operation.hpp"
+#include "backends/fiber/fiber_world.hpp"
+#include "backends/reduce.hpp"
+
+// What collectives do to the data, written as the definitions of the operations: member by member
+// and chunk by chunk. Runs when all members have posted, never at post.
+namespace shardsim {
+
+namespace {
+
+void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (to != from && bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> CollectiveOperation::chunk_offsets() const {
+  // all_reduce and reduce take any count: the first chunks are one element longer.
+  const bool any_count = kind_ == CollectiveKind::all_reduce || kind_ == CollectiveKind::reduce;
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(group_size_) + 1, 0);
+  for (int member = 0; member < group_size_; ++member) {
+    const std::int64_t count =
+        any_count ? chunk_size(record_.count, group_size_, member) : chunk(member);
+    offsets[static_cast<std::size_t>(member) + 1] =
+        offsets[static_cast<std::size_t>(member)] + count * size_of(record_.dtype);
+  }
+  return offsets;
+}
+
+// Reduces chunk after chunk into `result`, which holds the full buffer.
+void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
+  const std::vector<std::int64_t> offsets = chunk_offsets();
+  result.resize(static_cast<std::size_t>(offsets.back()));
+  std::vector<const std::byte*> inputs(static_cast<std::size_t>(group_size_));
+  for (int part = 0; part < group_size_; ++part) {
+    const std::int64_t begin = offsets[static_cast<std::size_t>(part)];
+    const std::int64_t end = offsets[static_cast<std::size_t>(part) + 1];
+    for (std::size_t member = 0; member < inputs.size(); ++member) {
+      inputs[member] = buffers_[member].input.data() + begin;
+    }
+    reduce_chunk(inputs, result.data() + begin, (end - begin) / size_of(record_.dtype),
+                 record_.dtype, record_.reduce, group_->world().options().reduction_order, part);
+  }
+}
+
+void CollectiveOperation::combine() {
+  std::vector<std::byte> full;
+  const bool reduces = kind_ == CollectiveKind::all_reduce ||
+                       kind_ == CollectiveKind::reduce_scatter || kind_ == CollectiveKind::reduce;
+  const std::vector<std::int64_t> offsets = chunk_offsets();
+  const auto root = static_cast<std::size_t>(std::max(record_.root, 0));
+  if (reduces) {
+    reduce_all(full);
+  } else if (kind_ == CollectiveKind::all_gather || kind_ == CollectiveKind::gather) {
+    full.resize(static_cast<std::size_t>(offsets.back()));
+    for (std::size_t member = 0; member < buffers_.size(); ++member) {
+      copy_bytes(full.data() + offsets[member], buffers_[member].input.data(),
+                 offsets[member + 1] - offsets[member]);
+    }
+  } else if (kind_ == CollectiveKind::all_to_all) {
+    return combine_all_to_all();
+  } else {  // broadcast, scatter: everything comes from the root.
+    const std::byte* from = buffers_[root].input.data();
+    full.assign(from, from + record_.count * size_of(record_.dtype));
+  }
+  const bool chunked = kind_ == CollectiveKind::reduce_scatter || kind_ == CollectiveKind::scatter;
+  const bool root_only = kind_ == CollectiveKind::reduce || kind_ == CollectiveKind::gather;
+  for (std::size_t member = 0; member < buffers_.size(); ++member) {
+    if (root_only && member != root) continue;
+    const std::int64_t begin = chunked ? offsets[member] : 0;
+    const std::int64_t end = chunked ? offsets[member + 1] : static_cast<std::int64_t>(full.size());
+    copy_bytes(buffers_[member].output.data(), full.data() + begin, end - begin);
+  }
+}
+
+void CollectiveOperation::combine_all_to_all() {
+  const std::int64_t width = size_of(record_.dtype);
+  // Read everything before anything is written: buffers may be the same.
+  std::vector<std::vector<std::byte>> arrivals(buffers_.size());
+  for (std::size_t from = 0; from < buffers_.size(); ++from) {
+    std::int64_t offset = 0;
+    for (std::size_t to = 0; to < buffers_.size(); ++to) {
+      const std::byte* begin = buffers_[from].input.data() + offset;
+      const std::int64_t bytes = splits_[from].send[to] * width;
+      arrivals[to].insert(arrivals[to].end(), begin, begin + bytes);
+      offset += bytes;
+    }
+  }
+  for (std::size_t to = 0; to < buffers_.size(); ++to) {
+    copy_bytes(buffers_[to].output.data(), arrivals[to].data(),
+               static_cast<std::int64_t>(arrivals[to].size()));
+  }
+}
+
+bool CollectiveOperation::check_splits() {
+  for (int from = 0; from < group_size_; ++from) {
+    for (int to = 0; to < group_size_; ++to) {
+      const std::int64_t sent =
+          splits_[static_cast<std::size_t>(from)].send[static_cast<std::size_t>(to)];
+      const std::int64_t expected =
+          splits_[static_cast<std::size_t>(to)].recv[static_cast<std::size_t>(from)];
+      if (sent == expected) continue;
+      Diagnosis diagnosis;
+      diagnosis.code = "A2A_SPLIT";
+      diagnosis.summary = "all_to_all: member " + std::to_string(from) + " sends " +
+                          std::to_string(sent) + " elements to member " + std::to_string(to) +
+                          ", which expects " + std::to_string(expected);
+      diagnosis.group = group_->name();
+      diagnosis.members = group_->all_world_ranks();
+      diagnosis.sequence = sequence_;
+      diagnosis.time = start();
+      diagnosis.sides = {{.ranks = {group_->world_rank(from)},
+                          .action = "sends " + std::to_string(sent),
+                          .site = splits_[static_cast<std::size_t>(from)].site},
+                         {.ranks = {group_->world_rank(to)},
+                          .action = "expects " + std::to_string(expected),
+                          .site = splits_[static_cast<std::size_t>(to)].site}};
+      diagnosis.hint = "exchange the counts first; row i of send_counts is column i of recv_counts";
+      group_->world().engine().fail(std::move(diagnosis));
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace shardsim

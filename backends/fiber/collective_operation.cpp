@@ -1,0 +1,231 @@
+#include "backends/fiber/collective_operation.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/fiber/fiber_world.hpp"
+
+namespace shardsim {
+
+std::string CallRecord::describe() const {
+  std::string text = name;
+  if (reduces) text += std::string(" ") + name_of(reduce);
+  if (count >= 0) text += " " + std::string(name_of(dtype)) + " x " + std::to_string(count);
+  if (root >= 0) {
+    const std::string_view call(name);
+    text += call == "send" ? " to " : call == "recv" ? " from " : " root ";
+    text += std::to_string(root);
+  }
+  if (*label != '\0') text += std::string(" \"") + label + "\"";
+  if (padding != 0) text += " with " + std::to_string(padding) + " of padding";
+  // Making groups counts as scalars throughout; saying so each time would tell nothing.
+  if (traffic == TrafficClass::scalar && std::strcmp(name, "split") != 0) text += " as scalars";
+  return text;
+}
+
+namespace {
+
+bool same_text(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+
+bool same_call(const CallRecord& a, const CallRecord& b) {
+  return same_text(a.name, b.name) && a.reduces == b.reduces && a.reduce == b.reduce &&
+         a.dtype == b.dtype && a.root == b.root && a.count == b.count &&
+         a.counts_hash == b.counts_hash && a.padding == b.padding && a.traffic == b.traffic &&
+         same_text(a.label, b.label);
+}
+
+}  // namespace
+
+void CollectiveOperation::open(FiberGroup& group, CollectiveKind kind, std::int64_t sequence,
+                               const CallRecord& record) {
+  recycle();
+  group_ = &group;
+  kind_ = kind;
+  sequence_ = sequence;
+  record_ = record;
+  label_hash_ = *record.label == '\0' ? 0 : hash_label(record.label);
+  in_use_ = true;
+  group_size_ = group.size();
+  num_arrived_ = 0;
+  num_unwaited_ = group_size_;
+  algorithm_ = Algorithm::ring;
+  uniform_ = false;
+  counts_.clear();
+  disagreements_.clear();
+  expect(group_size_);
+}
+
+std::uint64_t CollectiveOperation::label_hash_of(const char* label) const {
+  return same_text(label, record_.label) ? label_hash_ : hash_label(label);
+}
+
+std::int64_t CollectiveOperation::trace_id() const {
+  RollingHash hash;
+  hash.add(group_->id());
+  hash.add(sequence_);
+  return static_cast<std::int64_t>(hash.value() >> 1U);
+}
+
+bool CollectiveOperation::join(int member, const CallRecord& record) {
+  if (!same_call(record, record_)) {
+    disagreements_.emplace_back(member, record);
+    return false;
+  }
+  if (++num_arrived_ == group_size_) group_->note_complete(*this);
+  return true;
+}
+
+void CollectiveOperation::set_buffers(int member, const Tensor& output, const Tensor& input) {
+  buffers_.resize(static_cast<std::size_t>(group_size_));
+  buffers_[static_cast<std::size_t>(member)] = {output, input};
+}
+
+void CollectiveOperation::set_counts(std::span<const std::int64_t> counts) {
+  counts_.assign(counts.begin(), counts.end());
+}
+
+void CollectiveOperation::set_splits(int member, std::span<const std::int64_t> send,
+                                     std::span<const std::int64_t> recv, CallSite site) {
+  splits_.resize(static_cast<std::size_t>(group_size_));
+  Splits& splits = splits_[static_cast<std::size_t>(member)];
+  splits.send.assign(send.begin(), send.end());
+  splits.recv.assign(recv.begin(), recv.end());
+  splits.site = site;
+}
+
+void CollectiveOperation::set_choice(int member, int color, int key) {
+  choices_.resize(static_cast<std::size_t>(group_size_));
+  choices_[static_cast<std::size_t>(member)] = {color, key};
+}
+
+std::int64_t CollectiveOperation::chunk(int member) const {
+  if (!counts_.empty()) return counts_[static_cast<std::size_t>(member)];
+  return record_.count / group_size_;
+}
+
+std::int64_t CollectiveOperation::payload_chunk(int member) const {
+  // Padding stands at the end of the full buffer, so it is in the last chunks.
+  const std::int64_t real = record_.count - record_.padding;
+  return std::clamp<std::int64_t>(real - member * chunk(0), 0, chunk(0));
+}
+
+std::int64_t CollectiveOperation::largest_chunk() const {
+  if (kind_ == CollectiveKind::all_reduce) return chunk_size(record_.count, group_size_, 0);
+  std::int64_t largest = 0;
+  for (const std::int64_t count : counts_) largest = std::max(largest, count);
+  for (const Splits& splits : splits_) {
+    for (const std::int64_t count : splits.send) largest = std::max(largest, count);
+  }
+  return counts_.empty() && splits_.empty() ? chunk(0) : largest;
+}
+
+Time CollectiveOperation::launch(Time start) {
+  if (kind_ == CollectiveKind::all_to_all && !check_splits()) return start;
+  const std::int64_t width = size_of(record_.dtype);
+  CollectiveRequest request;
+  request.kind = kind_;
+  request.layout = &group_->layout();
+  request.algorithm = group_->world().options().all_reduce_algorithm;
+  if (kind_ == CollectiveKind::all_reduce) request.tree = group_->tree();
+  request.bytes = record_.count * width;
+  request.largest_chunk = largest_chunk() * width;
+  const CollectivePrice price = group_->world().network().collective(request, start);
+  algorithm_ = price.algorithm;
+  const bool even =
+      kind_ == CollectiveKind::all_reduce
+          ? algorithm_ == Algorithm::ring && record_.count % group_size_ == 0
+          : (kind_ == CollectiveKind::reduce_scatter || kind_ == CollectiveKind::all_gather) &&
+                counts_.empty();
+  if (even && record_.padding == 0) {
+    uniform_moved_ = {.payload = traffic(0, false), .padding_sent = 0};
+    uniform_ = true;
+  }
+  if (group_->world().options().has_data && kind_ != CollectiveKind::barrier &&
+      kind_ != CollectiveKind::split) {
+    combine();
+    // Members free their buffers once they have waited, whether others have or not.
+    buffers_.clear();
+  }
+  return start + price.duration;
+}
+
+Traffic CollectiveOperation::traffic(int member, bool payload_only) const {
+  const std::int64_t width = size_of(record_.dtype);
+  const int size = group_size_;
+  const auto part = [&](int index) {
+    index = (index + size) % size;
+    return (payload_only ? payload_chunk(index) : chunk(index)) * width;
+  };
+  const std::int64_t total = (record_.count - (payload_only ? record_.padding : 0)) * width;
+  switch (kind_) {
+    case CollectiveKind::all_reduce:
+      if (algorithm_ == Algorithm::tree) {
+        return group_->tree()->all_reduce_traffic(member, total / width, width);
+      }
+      return ring_all_reduce_traffic(size, member, total / width, width);
+    case CollectiveKind::reduce_scatter:
+      return ring_reduce_scatter_traffic(size, total, part(member), part(member - 1));
+    case CollectiveKind::all_gather:
+      return ring_all_gather_traffic(size, total, part(member), part(member + 1));
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce:
+      return chain_traffic(kind_, size, member, record_.root, total);
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
+      return star_traffic(kind_, size, member, record_.root, total - part(record_.root),
+                          part(member));
+    case CollectiveKind::all_to_all:
+      return all_to_all_traffic(member);
+    case CollectiveKind::barrier:
+    case CollectiveKind::split:
+      break;
+  }
+  return {};
+}
+
+Traffic CollectiveOperation::all_to_all_traffic(int member) const {
+  const std::int64_t width = size_of(record_.dtype);
+  Traffic traffic;
+  const Splits& splits = splits_[static_cast<std::size_t>(member)];
+  for (int peer = 0; peer < group_size_; ++peer) {
+    if (peer == member) continue;
+    traffic.sent += splits.send[static_cast<std::size_t>(peer)] * width;
+    traffic.received += splits.recv[static_cast<std::size_t>(peer)] * width;
+    ++traffic.messages;
+  }
+  return traffic;
+}
+
+FiberOperation::Moved CollectiveOperation::moved(int member) const {
+  if (uniform_) return uniform_moved_;
+  const Traffic all = traffic(member, false);
+  if (record_.padding == 0) return {.payload = all, .padding_sent = 0};
+  const Traffic payload = traffic(member, true);
+  return {.payload = payload, .padding_sent = all.sent - payload.sent};
+}
+
+void CollectiveOperation::release() {
+  if (--num_unwaited_ > 0) return;
+  in_use_ = false;
+  buffers_.clear();
+  splits_.clear();
+  choices_.clear();
+  group_->free_collective(*this);
+}
+
+std::vector<int> CollectiveOperation::arrived() const {
+  // Nobody keeps a list of who came: a member's next sequence number tells it.
+  return group_->members_past(sequence_);
+}
+
+std::vector<int> CollectiveOperation::missing() const {
+  if (complete()) return {};
+  const std::vector<int> here = arrived();
+  std::vector<int> away;
+  for (int member = 0; member < group_size_; ++member) {
+    if (!std::binary_search(here.begin(), here.end(), member)) away.push_back(member);
+  }
+  return away;
+}
+
+}  // namespace shardsim

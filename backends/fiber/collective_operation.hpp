@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backends/fiber/fiber_operation.hpp"
+
+namespace shardsim {
+
+/// One collective: one rendezvous of all members. Nothing is priced or moved before all are there.
+class CollectiveOperation final : public FiberOperation {
+ public:
+  /// Takes a fresh or recycled object into use; `record` is the first caller's.
+  void open(FiberGroup& group, CollectiveKind kind, std::int64_t sequence,
+            const CallRecord& record);
+  /// A member joins. False if its call differs from the first one: it is kept for the report, and
+  /// the operation will never start.
+  bool join(int member, const CallRecord& record);
+  /// Keeps the member's buffers until the data are combined. Only in runs with data.
+  void set_buffers(int member, const Tensor& output, const Tensor& input);
+  /// Chunk sizes in elements, equal on all members; empty: equal chunks.
+  void set_counts(std::span<const std::int64_t> counts);
+  /// all_to_all: this member's row and column, and where it called.
+  void set_splits(int member, std::span<const std::int64_t> send,
+                  std::span<const std::int64_t> recv, CallSite site);
+  /// split: this member's choice.
+  void set_choice(int member, int color, int key);
+
+  [[nodiscard]] CollectiveKind kind() const { return kind_; }
+  [[nodiscard]] bool complete() const { return num_arrived_ == group_size_; }
+  /// hash_label of `label`, which mostly is the first caller's: then it is not computed again.
+  [[nodiscard]] std::uint64_t label_hash(const char* label) const {
+    return label == record_.label ? label_hash_ : label_hash_of(label);
+  }
+  [[nodiscard]] Moved moved(int member) const override;
+  [[nodiscard]] std::int64_t trace_id() const override;
+  void release() override;
+  [[nodiscard]] std::vector<int> missing() const override;
+  [[nodiscard]] std::vector<int> arrived() const override;
+  /// Calls that differ from record(), by member; empty when all agree.
+  [[nodiscard]] const std::vector<std::pair<int, CallRecord>>& disagreements() const {
+    return disagreements_;
+  }
+  /// Color and key of each member, for split.
+  [[nodiscard]] const std::vector<std::pair<int, int>>& choices() const { return choices_; }
+
+ protected:
+  Time launch(Time start) override;
+
+ private:
+  struct Buffers {
+    Tensor output;
+    Tensor input;
+  };
+  struct Splits {
+    std::vector<std::int64_t> send;
+    std::vector<std::int64_t> recv;
+    CallSite site;
+  };
+  [[nodiscard]] std::uint64_t label_hash_of(const char* label) const;
+  [[nodiscard]] std::int64_t chunk(int member) const;
+  [[nodiscard]] std::int64_t payload_chunk(int member) const;
+  [[nodiscard]] Traffic traffic(int member, bool payload_only) const;
+  [[nodiscard]] Traffic all_to_all_traffic(int member) const;
+  [[nodiscard]] std::int64_t largest_chunk() const;
+  bool check_splits();
+  void combine();
+  void combine_all_to_all();
+  void reduce_all(std::vector<std::byte>& result) const;
+  [[nodiscard]] std::vector<std::int64_t> chunk_offsets() const;
+
+  CollectiveKind kind_ = CollectiveKind::barrier;
+  int group_size_ = 0;
+  int num_arrived_ = 0;
+  int num_unwaited_ = 0;
+  Algorithm algorithm_ = Algorithm::ring;
+  std::uint64_t label_hash_ = 0;  // Of the first caller's label.
+  bool uniform_ = false;          // Every member moves the same; computed once.
+  Moved uniform_moved_;
+  std::vector<Buffers> buffers_;
+  std::vector<std::int64_t> counts_;
+  std::vector<Splits> splits_;
+  std::vector<std::pair<int, int>> choices_;
+  std::vector<std::pair<int, CallRecord>> disagreements_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,156 @@
+#include "backends/fiber/fiber_group.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/fiber/fiber_world.hpp"
+
+namespace shardsim {
+
+namespace {
+
+template <class Operation>
+Operation& take(std::vector<Operation*>& free, std::deque<Operation>& all) {
+  if (free.empty()) return all.emplace_back();
+  Operation& operation = *free.back();
+  free.pop_back();
+  return operation;
+}
+
+}  // namespace
+
+FiberGroup::FiberGroup(FiberWorld& world, std::uint64_t id, std::string name,
+                       std::vector<int> members)
+    : world_(world),
+      id_(id),
+      name_(std::move(name)),
+      layout_(world.options().cluster, std::move(members)),
+      next_sequence_(layout_.members.size(), 0),
+      rings_(layout_.members.size()) {}
+
+std::vector<int> FiberGroup::world_ranks(const std::vector<int>& members) const {
+  std::vector<int> ranks;
+  for (const int member : members) ranks.push_back(world_rank(member));
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+std::vector<int> FiberGroup::all_world_ranks() const {
+  std::vector<int> ranks = layout_.members;
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+CollectiveOperation& FiberGroup::collective(CollectiveKind kind, std::int64_t sequence,
+                                            const CallRecord& record) {
+  const auto index = static_cast<std::size_t>(sequence - first_forming_);
+  if (index < forming_.size()) return *forming_[index];
+  CollectiveOperation& operation = take(free_collectives_, collectives_);
+  operation.open(*this, kind, sequence, record);
+  forming_.push_back(&operation);
+  return operation;
+}
+
+void FiberGroup::note_complete(const CollectiveOperation& operation) {
+  // Members come in order, so operations are complete in order, too: unless an earlier one never
+  // will be, because its calls differ. The run is lost then, but numbers must stay right.
+  if (forming_.front() != &operation) return;
+  last_matched_ = operation.record();
+  first_forming_ = operation.sequence() + 1;
+  forming_.pop_front();
+}
+
+std::vector<int> FiberGroup::members_past(std::int64_t sequence) const {
+  std::vector<int> members;
+  for (std::size_t member = 0; member < next_sequence_.size(); ++member) {
+    if (next_sequence_[member] > sequence) members.push_back(static_cast<int>(member));
+  }
+  return members;
+}
+
+TransferOperation& FiberGroup::transfer(int source, int destination, bool sends) {
+  Channel& channel = channels_[{source, destination}];
+  if (!channel.waiting.empty() && channel.sender_waits != sends) {
+    TransferOperation& operation = *channel.waiting.front();
+    channel.waiting.pop_front();
+    return operation;
+  }
+  TransferOperation& operation = take(free_transfers_, transfers_);
+  operation.open(*this, channel.next_sequence++, source, destination);
+  channel.waiting.push_back(&operation);
+  channel.sender_waits = sends;
+  return operation;
+}
+
+JoinOperation& FiberGroup::join(int member, const CallRecord& record) {
+  JoinOperation& operation = take(free_joins_, joins_);
+  operation.open(*this, next_join_++, member, record);
+  return operation;
+}
+
+std::pair<FiberGroup*, int> FiberGroup::child(const CollectiveOperation& split,
+                                              const std::string& name, int member) {
+  Seating& seating = seatings_[split.sequence()];
+  if (seating.seats.empty()) seat(split, name, seating);
+  const std::pair<FiberGroup*, int> seat = seating.seats[static_cast<std::size_t>(member)];
+  if (++seating.num_taken == size()) seatings_.erase(split.sequence());
+  return seat;
+}
+
+void FiberGroup::seat(const CollectiveOperation& split, const std::string& name, Seating& seating) {
+  struct Choice {
+    int color;
+    int key;
+    int member;
+    auto operator<=>(const Choice&) const = default;
+  };
+  std::vector<Choice> choices;
+  for (int member = 0; member < size(); ++member) {
+    const auto [color, key] = split.choices()[static_cast<std::size_t>(member)];
+    choices.push_back({color, key, member});
+  }
+  std::sort(choices.begin(), choices.end());
+  seating.seats.resize(choices.size());
+  for (auto first = choices.begin(); first != choices.end();) {
+    const auto last = std::find_if(
+        first, choices.end(), [&](const Choice& choice) { return choice.color != first->color; });
+    std::vector<int> members;
+    for (auto choice = first; choice != last; ++choice)
+      members.push_back(world_rank(choice->member));
+    RollingHash child_id;
+    child_id.add(id_);
+    child_id.add(split.sequence());
+    child_id.add(std::int64_t{first->color});
+    FiberGroup& group = world_.add_group(child_id.value(), name, std::move(members));
+    for (auto choice = first; choice != last; ++choice) {
+      seating.seats[static_cast<std::size_t>(choice->member)] = {&group,
+                                                                 static_cast<int>(choice - first)};
+    }
+    first = last;
+  }
+}
+
+const DoubleTree* FiberGroup::tree() {
+  if (!tree_) tree_.emplace(layout_);
+  return &*tree_;
+}
+
+std::vector<const FiberOperation*> FiberGroup::open_operations() const {
+  std::vector<const FiberOperation*> open;
+  const auto collect = [&open](const auto& operations) {
+    for (const FiberOperation& operation : operations) {
+      if (operation.in_use()) open.push_back(&operation);
+    }
+  };
+  collect(collectives_);
+  collect(transfers_);
+  collect(joins_);
+  return open;
+}
+
+std::string FiberGroup::last_matched() const {
+  if (first_forming_ == 0) return {};
+  return "#" + std::to_string(first_forming_ - 1) + " " + last_matched_.describe();
+}
+
+}  // namespace shardsim

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/hardware/network_model.hpp"
+
+#include "backends/fiber/collective_operation.hpp"
+#include "backends/fiber/p2p_operation.hpp"
+
+namespace shardsim {
+
+class FiberWorld;
+
+/// What the members of a communicator share: where they lie, the operations that are being formed,
+/// and objects for the next ones, so that the steady state allocates nothing.
+class FiberGroup {
+ public:
+  FiberGroup(FiberWorld& world, std::uint64_t id, std::string name, std::vector<int> members);
+
+  [[nodiscard]] FiberWorld& world() const { return world_; }
+  /// The same whatever the order in which groups come about; part of trace hashes.
+  [[nodiscard]] std::uint64_t id() const { return id_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const GroupLayout& layout() const { return layout_; }
+  [[nodiscard]] int size() const { return layout_.size(); }
+  [[nodiscard]] int world_rank(int member) const {
+    return layout_.members[static_cast<std::size_t>(member)];
+  }
+  /// World ranks of these members, or of all, ascending.
+  [[nodiscard]] std::vector<int> world_ranks(const std::vector<int>& members) const;
+  [[nodiscard]] std::vector<int> all_world_ranks() const;
+
+  /// The collective at `sequence` on this group, opened by whoever comes first.
+  CollectiveOperation& collective(CollectiveKind kind, std::int64_t sequence,
+                                  const CallRecord& record);
+  /// The next message on the way from `source` to `destination` that this side has not posted.
+  TransferOperation& transfer(int source, int destination, bool sends);
+  JoinOperation& join(int member, const CallRecord& record);
+
+  /// Built when first asked for.
+  [[nodiscard]] const DoubleTree* tree();
+
+  /// All operations not yet free, for diagnosis.
+  [[nodiscard]] std::vector<const FiberOperation*> open_operations() const;
+  /// The last collective all members joined, "" if none.
+  [[nodiscard]] std::string last_matched() const;
+  /// The group that a resolved split made for `member`, and the rank it has there. To be called
+  /// once per member.
+  std::pair<FiberGroup*, int> child(const CollectiveOperation& split, const std::string& name,
+                                    int member);
+
+  // For operations.
+  void free_collective(CollectiveOperation& operation) { free_collectives_.push_back(&operation); }
+  void free_transfer(TransferOperation& operation) { free_transfers_.push_back(&operation); }
+  void free_join(JoinOperation& operation) { free_joins_.push_back(&operation); }
+  /// All members have joined `operation`, the oldest one forming.
+  void note_complete(const CollectiveOperation& operation);
+
+  // For communicators.
+  /// Sequence number of the member's next collective; counts up.
+  std::int64_t next_sequence(int member) {
+    return next_sequence_[static_cast<std::size_t>(member)]++;
+  }
+  /// What a member has moved along the ring, added up when its communicators go.
+  struct Ring {
+    std::int64_t to_next = 0;
+    std::int64_t from_previous = 0;
+  };
+  [[nodiscard]] const Ring& ring(int member) const {
+    return rings_[static_cast<std::size_t>(member)];
+  }
+  void add_to_ring(int member, std::int64_t to_next, std::int64_t from_previous) {
+    Ring& ring = rings_[static_cast<std::size_t>(member)];
+    ring.to_next += to_next;
+    ring.from_previous += from_previous;
+  }
+  /// Members that have posted the collective at `sequence`.
+  [[nodiscard]] std::vector<int> members_past(std::int64_t sequence) const;
+
+ private:
+  // Messages of one direction between two members that only one side has posted.
+  struct Channel {
+    std::deque<TransferOperation*> waiting;
+    bool sender_waits = false;
+    std::int64_t next_sequence = 0;
+  };
+
+  // Where a split has put each member; forgotten when all have read it.
+  struct Seating {
+    std::vector<std::pair<FiberGroup*, int>> seats;
+    int num_taken = 0;
+  };
+  void seat(const CollectiveOperation& split, const std::string& name, Seating& seating);
+
+  FiberWorld& world_;
+  std::uint64_t id_;
+  std::string name_;
+  GroupLayout layout_;
+  std::optional<DoubleTree> tree_;
+  std::deque<CollectiveOperation> collectives_;
+  std::deque<TransferOperation> transfers_;
+  std::deque<JoinOperation> joins_;
+  std::vector<CollectiveOperation*> free_collectives_;
+  std::vector<TransferOperation*> free_transfers_;
+  std::vector<JoinOperation*> free_joins_;
+  std::deque<CollectiveOperation*> forming_;  // From first_forming_ on, by sequence.
+  std::int64_t first_forming_ = 0;
+  std::int64_t next_join_ = 0;
+  std::map<std::pair<int, int>, Channel> channels_;
+  std::map<std::int64_t, Seating> seatings_;  // By sequence of the split.
+  CallRecord last_matched_;
+  std::vector<std::int64_t> next_sequence_;
+  std::vector<Ring> rings_;
+};
+
+}  // namespace shardsim

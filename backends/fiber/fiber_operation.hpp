@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/engine.hpp"
+
+#include "sim/hardware/collective.hpp"
+
+#include "backends/communicator.hpp"
+
+// Operations of the in-memory backend: what all of them have in common.
+namespace shardsim {
+
+class FiberGroup;
+
+/// What one call asked for, as the other members compare it.
+struct CallRecord {
+  const char* name = "";  ///< "all_reduce", "send", ...
+  ReduceOp reduce = ReduceOp::sum;
+  bool reduces = false;
+  DType dtype = DType::fp32;
+  int root = -1;           ///< Or the peer of a send or receive; -1: none.
+  std::int64_t count = 0;  ///< Elements of the full buffer.
+  const char* label = "";
+  std::uint64_t counts_hash = 0;  ///< Of uneven chunk sizes.
+  std::int64_t padding = 0;
+  TrafficClass traffic = TrafficClass::payload;
+  CallSite site;
+
+  /// "all_reduce sum fp32 x 128 \"bucket 3\"".
+  [[nodiscard]] std::string describe() const;
+};
+
+/// An operation of one group, shared by the members that take part in it.
+class FiberOperation : public Operation {
+ public:
+  [[nodiscard]] FiberGroup* group() const { return group_; }
+  [[nodiscard]] std::int64_t sequence() const { return sequence_; }
+  /// The call of the first member that posted it.
+  [[nodiscard]] const CallRecord& record() const { return record_; }
+  /// What `member` of the group moved, payload and padding separately. REQUIRES: resolved().
+  struct Moved {
+    Traffic payload;
+    std::int64_t padding_sent = 0;
+  };
+  [[nodiscard]] virtual Moved moved(int member) const = 0;
+  /// The call of `member`, which differs from the first one's only where the two do different
+  /// things: sending and receiving.
+  [[nodiscard]] virtual const CallRecord& record_of(int /*member*/) const { return record_; }
+  /// TraceSlice::operation: from what identifies the communication, not from when it was formed.
+  [[nodiscard]] virtual std::int64_t trace_id() const = 0;
+  /// One of its members has waited for it (or given it up); the last one frees it for reuse.
+  virtual void release() = 0;
+  /// Members (ranks in the group) that have not posted it yet.
+  [[nodiscard]] virtual std::vector<int> missing() const = 0;
+  /// Members that have.
+  [[nodiscard]] virtual std::vector<int> arrived() const = 0;
+
+  [[nodiscard]] bool in_use() const { return in_use_; }
+
+ protected:
+  FiberGroup* group_ = nullptr;
+  std::int64_t sequence_ = 0;
+  CallRecord record_;
+  bool in_use_ = false;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,131 @@
+#include "backends/fiber/fiber_world.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <utility>
+
+#include "backends/fiber/stall_report.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Arithmetic puts temporaries on the stack (Eigen up to 128 KiB); without data, calls are shallow.
+constexpr std::size_t kDataStackBytes = std::size_t{512} * 1024;
+constexpr std::size_t kMetaStackBytes = std::size_t{64} * 1024;
+
+// A rank's compute stream, priced by the cluster's device.
+class FiberRuntime final : public Runtime {
+ public:
+  FiberRuntime(const Device& device, bool has_data, RankState& rank)
+      : device_(device), has_data_(has_data), rank_(rank) {}
+
+  [[nodiscard]] bool has_data() const override { return has_data_; }
+  [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
+
+ protected:
+  void charge(const ComputeOp& op) override {
+    rank_.hash().add(op.flops);
+    // Names are labels of the code, not of the work. The kind and dtype share a word with the
+    // bytes.
+    const auto unit = static_cast<unsigned>(op.kind) << 8U | static_cast<unsigned>(op.dtype);
+    rank_.hash().add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
+    rank_.compute(op.name, device_.price(op));
+  }
+
+ private:
+  const Device& device_;
+  bool has_data_;
+  RankState& rank_;
+};
+
+void add(TrafficCounters& sum, const TrafficCounters& more) {
+  sum.payload_sent += more.payload_sent;
+  sum.payload_received += more.payload_received;
+  sum.padding_sent += more.padding_sent;
+  sum.scalar_sent += more.scalar_sent;
+  sum.scalar_received += more.scalar_received;
+  sum.to_next += more.to_next;
+  sum.from_previous += more.from_previous;
+  sum.messages += more.messages;
+  sum.calls += more.calls;
+  sum.scalar_calls += more.scalar_calls;
+  sum.busy += more.busy;
+}
+
+}  // namespace
+
+FiberWorld::FiberWorld(FiberOptions options)
+    : options_(std::move(options)),
+      network_(make_alpha_beta_model(options_.cluster)),
+      engine_({.num_ranks = options_.cluster.num_ranks(),
+               .stack_bytes = options_.has_data ? kDataStackBytes : kMetaStackBytes,
+               .interleaving_seed = options_.interleaving_seed,
+               .launch_order = network_->depends_on_order() ? LaunchOrder::earliest_start
+                                                            : LaunchOrder::newest_first,
+               .on_progress = options_.on_progress}),
+      sent_by_rank_(static_cast<std::size_t>(engine_.num_ranks()), 0),
+      comm_busy_(sent_by_rank_.size()) {
+  engine_.set_stall_explainer(this);
+  for (const int rank : options_.traced_ranks) engine_.rank(rank).start_trace();
+}
+
+FiberWorld::~FiberWorld() = default;
+
+void FiberWorld::run(const RankBody& body) {
+  std::vector<int> everyone(static_cast<std::size_t>(engine_.num_ranks()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  FiberGroup& world = add_group(0, "world", std::move(everyone));
+  engine_.run([&](RankState& rank) {
+    FiberRuntime runtime(options_.cluster.device, options_.has_data, rank);
+    FiberCommunicator communicator(world, rank.index());
+    body(runtime, communicator);
+  });
+}
+
+FiberGroup& FiberWorld::add_group(std::uint64_t id, std::string name, std::vector<int> members) {
+  return groups_.emplace_back(*this, id, std::move(name), std::move(members));
+}
+
+void FiberWorld::retire(const FiberCommunicator& communicator) {
+  const TrafficCounters& counters = communicator.counters();
+  add(traffic_[communicator.name()], counters);
+  const int rank = communicator.group().world_rank(communicator.rank());
+  communicator.group().add_to_ring(communicator.rank(), counters.to_next, counters.from_previous);
+  sent_by_rank_[static_cast<std::size_t>(rank)] += counters.payload_sent;
+  comm_busy_[static_cast<std::size_t>(rank)] += counters.busy;
+}
+
+TrafficCounters FiberWorld::total_traffic() const {
+  TrafficCounters total;
+  for (const auto& [_, counters] : traffic_) add(total, counters);
+  return total;
+}
+
+void FiberWorld::for_each_link(const std::function<void(const LinkTraffic&)>& visit) const {
+  for (const FiberGroup& group : groups_) {
+    const int size = group.size();
+    for (int member = 0; size > 1 && member < size; ++member) {
+      const int next = (member + 1) % size;
+      visit({.group = group.name(),
+             .from_rank = group.world_rank(member),
+             .to_rank = group.world_rank(next),
+             .sent = group.ring(member).to_next,
+             .received = group.ring(next).from_previous,
+             .between_nodes = group.layout().next_is_far[static_cast<std::size_t>(member)]});
+    }
+  }
+}
+
+TierTraffic FiberWorld::ring_traffic_by_tier() const {
+  TierTraffic sum;
+  for_each_link([&sum](const LinkTraffic& link) {
+    (link.between_nodes ? sum.between_nodes : sum.inside_nodes) += link.sent;
+  });
+  return sum;
+}
+
+Diagnosis FiberWorld::explain(const Engine& engine) { return explain_stall(engine, groups_); }
+
+}  // namespace shardsim

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/kernel/engine.hpp"
+
+#include "sim/hardware/cluster.hpp"
+#include "sim/hardware/network_model.hpp"
+
+#include "backends/fiber/fiber_communicator.hpp"
+#include "backends/reduce.hpp"
+#include "backends/runtime.hpp"
+
+// The in-memory backend: all ranks in one process, in virtual time, with or without data.
+namespace shardsim {
+
+struct FiberOptions {
+  Cluster cluster;
+  bool has_data = true;
+  ReductionOrder reduction_order = ReductionOrder::rank;
+  Algorithm all_reduce_algorithm = Algorithm::automatic;
+  /// Sends complete without their receiver (as small messages do on many networks).
+  bool buffered_sends = false;
+  std::vector<int> traced_ranks;
+  std::uint64_t interleaving_seed = 0;
+  std::function<void()> on_progress;
+};
+
+/// One directed link of a group's ring, from a member to the next one in group order: payload that
+/// travelled along it, as its two ends counted it. What goes other ways is not in here, but in the
+/// sums per rank only: trees, gather and scatter, all_to_all, point-to-point.
+struct LinkTraffic {
+  std::string_view group;  ///< Lives as long as the world.
+  int from_rank = 0;       ///< World ranks.
+  int to_rank = 0;
+  std::int64_t sent = 0;
+  std::int64_t received = 0;
+  bool between_nodes = false;
+};
+
+/// Payload along rings, by the tier of the links.
+struct TierTraffic {
+  std::int64_t inside_nodes = 0;
+  std::int64_t between_nodes = 0;
+};
+
+class FiberWorld final : private StallExplainer {
+ public:
+  explicit FiberWorld(FiberOptions options);
+  ~FiberWorld() override;
+
+  using RankBody = std::function<void(Runtime&, Communicator&)>;
+  /// Runs `body` on every rank with the communicator of all ranks. Throws as Engine::run does. To
+  /// be called once.
+  void run(const RankBody& body);
+
+  [[nodiscard]] const FiberOptions& options() const { return options_; }
+  [[nodiscard]] Engine& engine() { return engine_; }
+  [[nodiscard]] const Engine& engine() const { return engine_; }
+  [[nodiscard]] NetworkModel& network() { return *network_; }
+
+  /// What moved, by communicator name: sums over the members of all groups of that name.
+  [[nodiscard]] const std::map<std::string, TrafficCounters>& traffic() const { return traffic_; }
+  [[nodiscard]] TrafficCounters total_traffic() const;
+  /// Payload bytes sent, per world rank.
+  [[nodiscard]] const std::vector<std::int64_t>& sent_by_rank() const { return sent_by_rank_; }
+  /// Visits the ring of every group, group by group in the order they were made.
+  void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const;
+  [[nodiscard]] TierTraffic ring_traffic_by_tier() const;
+  /// Sum of the durations of each rank's communications.
+  [[nodiscard]] Time comm_busy(int rank) const {
+    return comm_busy_[static_cast<std::size_t>(rank)];
+  }
+
+  // For groups and communicators.
+  FiberGroup& add_group(std::uint64_t id, std::string name, std::vector<int> members);
+  /// An equal text that lives as long as the world.
+  const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
+  /// Adds up a communicator's counters when it goes.
+  void retire(const FiberCommunicator& communicator);
+
+ private:
+  [[nodiscard]] Diagnosis explain(const Engine& engine) override;
+
+  FiberOptions options_;
+  std::unique_ptr<NetworkModel> network_;
+  Engine engine_;
+  std::set<std::string> names_;
+  std::deque<FiberGroup> groups_;
+  std::map<std::string, TrafficCounters> traffic_;
+  std::vector<std::int64_t> sent_by_rank_;
+  std::vector<Time> comm_busy_;
+};
+
+}  // namespace shardsim

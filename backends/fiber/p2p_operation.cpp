@@ -1,0 +1,142 @@
+#include "backends/fiber/p2p_operation.hpp"
+
+#include <cstring>
+
+#include "backends/fiber/fiber_world.hpp"
+
+namespace shardsim {
+
+void TransferOperation::open(FiberGroup& group, std::int64_t sequence, int source,
+                             int destination) {
+  recycle();
+  group_ = &group;
+  sequence_ = sequence;
+  record_ = {.name = "send"};
+  in_use_ = true;
+  source_ = source;
+  destination_ = destination;
+  num_unwaited_ = 2;
+  mismatched_ = false;
+  buffered_ = false;
+  sides_[0] = {};
+  sides_[1] = {};
+  expect(2);
+}
+
+bool TransferOperation::join(bool sends, const CallRecord& record, const Tensor& buffer) {
+  Side& mine = sides_[sends ? 0 : 1];
+  const Side& other = sides_[sends ? 1 : 0];
+  mine = {.posted = true, .record = record, .buffer = buffer};
+  if (!other.posted) {
+    record_ = record;
+    return true;
+  }
+  mismatched_ = other.record.count != record.count || other.record.dtype != record.dtype ||
+                other.record.traffic != record.traffic ||
+                std::strcmp(other.record.label, record.label) != 0;
+  return !mismatched_;
+}
+
+Time TransferOperation::launch(Time start) {
+  const Side& from = sides_[0];
+  const Side& to = sides_[1];
+  const std::int64_t bytes = from.record.count * size_of(from.record.dtype);
+  if (group_->world().options().has_data && bytes > 0) {
+    std::memmove(to.buffer.data(), from.buffer.data(), static_cast<std::size_t>(bytes));
+  }
+  // Each side frees its buffer once it has waited, whether the other has or not.
+  sides_[0].buffer = {};
+  sides_[1].buffer = {};
+  if (buffered_) return start;  // Paid for when it left.
+  return start + group_->world().network().transfer(group_->world_rank(source_),
+                                                    group_->world_rank(destination_), bytes, start);
+}
+
+FiberOperation::Moved TransferOperation::moved(int member) const {
+  if (source_ == destination_) return {};
+  const std::int64_t bytes = record_.count * size_of(record_.dtype);
+  Traffic traffic;
+  if (member == source_) {
+    traffic.sent = bytes;
+    traffic.messages = 1;
+  } else {
+    traffic.received = bytes;
+  }
+  return {.payload = traffic, .padding_sent = 0};
+}
+
+std::int64_t TransferOperation::trace_id() const {
+  RollingHash hash;
+  hash.add(group_->id());
+  // A collective has one word here.
+  hash.add((std::int64_t{source_} << 32) | destination_);
+  hash.add(sequence_);
+  return static_cast<std::int64_t>(hash.value() >> 1U);
+}
+
+void TransferOperation::release() {
+  if (--num_unwaited_ > 0) return;
+  in_use_ = false;
+  sides_[0] = {};
+  sides_[1] = {};
+  group_->free_transfer(*this);
+}
+
+std::vector<int> TransferOperation::missing() const {
+  std::vector<int> away;
+  if (!posted(true)) away.push_back(source_);
+  if (!posted(false)) away.push_back(destination_);
+  return away;
+}
+
+std::vector<int> TransferOperation::arrived() const {
+  std::vector<int> here;
+  if (posted(true)) here.push_back(source_);
+  if (posted(false)) here.push_back(destination_);
+  return here;
+}
+
+void JoinOperation::open(FiberGroup& group, std::int64_t sequence, int member,
+                         const CallRecord& record) {
+  recycle();
+  group_ = &group;
+  sequence_ = sequence;
+  record_ = record;
+  in_use_ = true;
+  member_ = member;
+  cost_ = Time();
+  sent_ = 0;
+  trace_id_ = -1;
+  parts_.clear();
+}
+
+Time JoinOperation::launch(Time start) {
+  if (!parts_.empty()) {
+    // The engine counts a wait as exposed from the start of the operation: that of its first part.
+    Time first = parts_.front()->start();
+    for (const FiberOperation* part : parts_) first = min(first, part->start());
+    set_start(first);
+  }
+  return start + cost_;
+}
+
+FiberOperation::Moved JoinOperation::moved(int member) const {
+  Moved sum;
+  sum.payload.sent = sent_;
+  sum.payload.messages = sent_ > 0 ? 1 : 0;
+  for (const FiberOperation* part : parts_) {
+    const Traffic moved = part->moved(member).payload;
+    sum.payload.sent += moved.sent;
+    sum.payload.received += moved.received;
+    sum.payload.messages += moved.messages;
+  }
+  return sum;
+}
+
+void JoinOperation::release() {
+  for (FiberOperation* part : parts_) part->release();
+  in_use_ = false;
+  group_->free_join(*this);
+}
+
+}  // namespace shardsim

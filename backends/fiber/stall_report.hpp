@@ -1,0 +1,13 @@
+#pragma once
+
+#include <deque>
+
+#include "backends/fiber/fiber_group.hpp"
+
+namespace shardsim {
+
+/// Why no rank can go on: calls that do not match, if there are any; else a member that will never
+/// come; else ranks that wait for each other in a circle. One report, the root cause only.
+[[nodiscard]] Diagnosis explain_stall(const Engine& engine, const std::deque<FiberGroup>& groups);
+
+}  // namespace shardsim

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "backends/communicator.hpp"
+
+// The arithmetic of reductions, apart from any backend, so that all backends and the oracle of the
+// collectives agree to the bit.
+namespace shardsim {
+
+/// rank: ((x0 + x1) + x2) + ..., accumulated in double (fp64), float (16- and 32-bit floats) or the
+/// integer type, rounded once at the end. ring: as a ring all_reduce does it on the wire: chunk c
+/// starts at member c + 1 and is rounded to the dtype after every hop.
+enum class ReductionOrder : std::uint8_t { rank, ring };
+
+/// Reduces elements [0, count) of all `inputs` (one per member, in rank order) into `output`, which
+/// may be one of the inputs. `chunk` says which member's chunk this is: it decides the ring's
+/// order. avg: sum, then one division by the number of members (integers truncate). fp8 is refused.
+void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, std::int64_t count,
+                  DType dtype, ReduceOp op, ReductionOrder order, int chunk);
+
+}  // namespace shardsim

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "sim/hardware/compute_op.hpp"
+
+#include "backends/tensor.hpp"
+
+// What one rank can do besides communicating: compute and allocate. Model code sees only this, so
+// it is the same code on one device, in the simulation (with and without data) and on a cluster.
+namespace shardsim {
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+
+  /// Whether tensors of this run have data. For backends and checks only: a strategy or model that
+  /// asks would train something else than it plans.
+  [[nodiscard]] virtual bool has_data() const = 0;
+  /// Null where memory is not accounted (the oracle).
+  [[nodiscard]] virtual MemoryLedger* ledger() = 0;
+
+  /// A zero-filled tensor in the ledger. The fill itself is not charged.
+  [[nodiscard]] Tensor allocate(MemoryCategory category, const Shape& shape, DType dtype) {
+    return Tensor::allocate(ledger(), category, shape, dtype, !has_data());
+  }
+
+  /// Charges `op` to the compute stream and runs `arithmetic` if there is data to work on.
+  /// `arithmetic` must do nothing but read and write tensor elements.
+  template <class Arithmetic>
+  void compute(const ComputeOp& op, Arithmetic&& arithmetic) {
+    charge(op);
+    if (has_data()) std::forward<Arithmetic>(arithmetic)();
+  }
+
+  /// Fills `tensor`, whole and dense, with zeros: one memory-bound operation called `name`.
+  void zero(const char* name, const Tensor& tensor) {
+    compute({name, ComputeKind::memory_bound, tensor.dtype(), 0, tensor.num_bytes()},
+            [&] { std::memset(tensor.data(), 0, static_cast<std::size_t>(tensor.num_bytes())); });
+  }
+
+  /// Runs `work` if there is data, and charges nothing: filling batches and initial weights, and
+  /// counting what only data tell. The host does these while the device computes.
+  template <class Work>
+  void off_the_clock(Work&& work) {
+    if (has_data()) std::forward<Work>(work)();
+  }
+
+  /// Element 0 of `tensor`; 0 where nobody can know it. Not charged.
+  [[nodiscard]] double read_scalar(const Tensor& tensor) const {
+    return has_data() ? tensor.get(0) : 0.0;
+  }
+  /// Sets element 0 of `tensor`. Not charged.
+  void write_scalar(const Tensor& tensor, double value) const {
+    if (has_data()) tensor.set(0, value);
+  }
+
+ protected:
+  /// Adds the device's price of `op` to this rank's compute stream.
+  virtual void charge(const ComputeOp& op) = 0;
+};
+
+/// One device without clock or ledger: the oracle and unit tests compute on it.
+class LocalRuntime final : public Runtime {
+ public:
+  [[nodiscard]] bool has_data() const override { return true; }
+  [[nodiscard]] MemoryLedger* ledger() override { return nullptr; }
+
+ protected:
+  void charge(const ComputeOp&) override {}
+};
+
+/// Nothing but shapes, neither clock nor ledger: what a model does in which order is learned on it.
+class ShapesOnlyRuntime final : public Runtime {
+ public:
+  [[nodiscard]] bool has_data() const override { return false; }
+  [[nodiscard]] MemoryLedger* ledger() override { return nullptr; }
+
+ protected:
+  void charge(const ComputeOp&) override {}
+};
+
+}  // namespace shardsim

@@ -1,0 +1,244 @@
+#include "backends/tensor.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "sim/kernel/error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Slots of one size, carved from slabs that are kept for the life of the thread.
+class StorageSlots {
+ public:
+  void* take() {
+    if (free_ == nullptr) add_slab();
+    Slot* slot = free_;
+    free_ = slot->next;
+    return slot;
+  }
+  void give_back(void* storage) {
+    auto* slot = static_cast<Slot*>(storage);
+    slot->next = free_;
+    free_ = slot;
+  }
+
+ private:
+  union Slot {
+    Slot* next;
+    std::array<std::byte, sizeof(detail::Storage)> bytes;
+  };
+  static_assert(alignof(Slot) >= alignof(detail::Storage));
+  static constexpr std::size_t kSlotsPerSlab = 256;
+
+  void add_slab() {
+    slabs_.push_back(std::make_unique<std::array<Slot, kSlotsPerSlab>>());
+    for (Slot& slot : *slabs_.back()) give_back(&slot);
+  }
+
+  std::vector<std::unique_ptr<std::array<Slot, kSlotsPerSlab>>> slabs_;
+  Slot* free_ = nullptr;
+};
+
+StorageSlots& storage_slots() {
+  // Never destroyed: a tensor with static lifetime may be dropped after the thread's own objects.
+  thread_local auto* slots = new StorageSlots();
+  return *slots;
+}
+
+}  // namespace
+
+void* detail::Storage::operator new(std::size_t) { return storage_slots().take(); }
+void detail::Storage::operator delete(void* storage) noexcept {
+  if (storage != nullptr) storage_slots().give_back(storage);
+}
+
+Shape::Shape(std::initializer_list<std::int64_t> dims) {
+  if (dims.size() > static_cast<std::size_t>(kMaxRank)) {
+    throw UsageError("E0501",
+                     "a shape of " + std::to_string(dims.size()) + " dimensions; at most 4 fit",
+                     "merge neighbouring dimensions into one");
+  }
+  std::int64_t numel = 1;
+  for (const std::int64_t dim : dims) {
+    if (dim < 0) {
+      throw UsageError("E0502", "a dimension is " + std::to_string(dim),
+                       "give every dimension as 0 or more elements");
+    }
+    if (rank_ == 0) {
+      first_ = dim;
+    } else if (dim > std::numeric_limits<std::int32_t>::max()) {
+      throw LimitError("E0303", "a tensor's dimension " + std::to_string(dim) +
+                                    " after the first does not fit in 31 bits");
+    } else {
+      inner_[static_cast<std::size_t>(rank_ - 1)] = static_cast<std::int32_t>(dim);
+    }
+    ++rank_;
+    if (__builtin_mul_overflow(numel, dim, &numel)) {
+      throw LimitError("E0303", "a tensor's element count does not fit in 64 bits");
+    }
+  }
+}
+
+std::string Shape::to_string() const {
+  std::string text = "[";
+  for (int axis = 0; axis < rank_; ++axis) {
+    if (axis > 0) text += ", ";
+    text += std::to_string((*this)[axis]);
+  }
+  return text + "]";
+}
+
+Tensor Tensor::allocate(MemoryLedger* ledger, MemoryCategory category, const Shape& shape,
+                        DType dtype, bool meta) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes)) {
+    throw LimitError("E0303", "a tensor's size in bytes does not fit in 64 bits");
+  }
+  auto storage = std::make_unique<detail::Storage>();
+  storage->category = category;
+  storage->bytes = bytes;
+  if (!meta) {
+    // One byte at least, so that an empty tensor still counts as having data.
+    storage->data = static_cast<std::byte*>(std::calloc(static_cast<std::size_t>(bytes) + 1, 1));
+    if (storage->data == nullptr) throw std::bad_alloc();
+  }
+  if (ledger != nullptr) {
+    ledger->allocate(category, bytes);
+    storage->ledger = ledger;
+  }
+  return {storage.release(), 0, shape, dtype};
+}
+
+Tensor::Tensor(detail::Storage* storage, std::int64_t offset_bytes, const Shape& shape, DType dtype)
+    : storage_(storage), offset_bytes_(offset_bytes), shape_(shape), dtype_(dtype) {
+  if (storage_ != nullptr) ++storage_->references;
+}
+
+Tensor::Tensor(const Tensor& other) noexcept
+    : Tensor(other.storage_, other.offset_bytes_, other.shape_, other.dtype_) {}
+
+Tensor::Tensor(Tensor&& other) noexcept
+    : storage_(std::exchange(other.storage_, nullptr)),
+      offset_bytes_(other.offset_bytes_),
+      shape_(other.shape_),
+      dtype_(other.dtype_) {}
+
+Tensor& Tensor::operator=(Tensor other) noexcept {
+  std::swap(storage_, other.storage_);
+  offset_bytes_ = other.offset_bytes_;
+  shape_ = other.shape_;
+  dtype_ = other.dtype_;
+  return *this;
+}
+
+Tensor::~Tensor() { release(); }
+
+void Tensor::release() noexcept {
+  if (storage_ == nullptr || --storage_->references > 0) return;
+  if (storage_->ledger != nullptr) storage_->ledger->release(storage_->category, storage_->bytes);
+  std::free(storage_->data);
+  delete storage_;
+}
+
+Tensor Tensor::view(std::int64_t first, const Shape& shape) const {
+  if (first < 0 || shape.numel() > numel() - first) {
+    throw UsageError("E0503", "a view of elements " + std::to_string(first) + " to " +
+                                  std::to_string(first + shape.numel()) +
+                                  " reaches past a tensor of shape " + shape_.to_string());
+  }
+  return {storage_, offset_bytes_ + first * size_of(dtype_), shape, dtype_};
+}
+
+namespace {
+
+template <class T>
+T read(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+template <class T>
+void write(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+double read_element(const std::byte* from, DType dtype) {
+  switch (dtype) {
+    case DType::fp64:
+      return read<double>(from);
+    case DType::fp32:
+      return static_cast<double>(read<float>(from));
+    case DType::bf16:
+      return static_cast<double>(from_bf16_bits(read<std::uint16_t>(from)));
+    case DType::fp16:
+      return static_cast<double>(from_fp16_bits(read<std::uint16_t>(from)));
+    case DType::int8:
+      return static_cast<double>(read<std::int8_t>(from));
+    case DType::int32:
+      return static_cast<double>(read<std::int32_t>(from));
+    case DType::int64:
+      return static_cast<double>(read<std::int64_t>(from));
+    case DType::fp8_e4m3:
+      break;
+  }
+  throw UsageError("E0504", "fp8 tensors have a size but no arithmetic yet", "use bf16");
+}
+
+void write_element(std::byte* to, DType dtype, double value) {
+  switch (dtype) {
+    case DType::fp64:
+      return write(to, value);
+    case DType::fp32:
+      return write(to, static_cast<float>(value));
+    case DType::bf16:
+      return write(to, to_bf16_bits(value));
+    case DType::fp16:
+      return write(to, to_fp16_bits(value));
+    case DType::int8:
+      return write(to, static_cast<std::int8_t>(value));
+    case DType::int32:
+      return write(to, static_cast<std::int32_t>(value));
+    case DType::int64:
+      return write(to, static_cast<std::int64_t>(value));
+    case DType::fp8_e4m3:
+      break;
+  }
+  throw UsageError("E0504", "fp8 tensors have a size but no arithmetic yet", "use bf16");
+}
+
+}  // namespace
+
+double Tensor::get(std::int64_t index) const {
+  return read_element(data() + index * size_of(dtype_), dtype_);
+}
+
+void Tensor::set(std::int64_t index, double value) const {
+  write_element(data() + index * size_of(dtype_), dtype_, value);
+}
+
+void load(const Tensor& tensor, std::span<double> out) {
+  const std::int64_t width = size_of(tensor.dtype());
+  const std::byte* from = tensor.data();
+  for (double& value : out) {
+    value = read_element(from, tensor.dtype());
+    from += width;
+  }
+}
+
+void store(const Tensor& tensor, std::span<const double> values) {
+  const std::int64_t width = size_of(tensor.dtype());
+  std::byte* to = tensor.data();
+  for (const double value : values) {
+    write_element(to, tensor.dtype(), value);
+    to += width;
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "sim/kernel/dtype.hpp"
+#include "sim/kernel/memory_ledger.hpp"
+
+// A tensor is a shape, an element type, and storage that may have no data ("meta"). Strategies
+// never ask which: sizes are always known, arithmetic is run through Runtime::compute, which skips
+// it when there is nothing to compute on.
+namespace shardsim {
+
+/// Up to four dimensions, row-major (the last one is contiguous). Kept small, because a rank of a
+/// large plan holds hundreds of tensors: all dimensions but the first must fit in 31 bits.
+class Shape {
+ public:
+  static constexpr int kMaxRank = 4;
+  Shape() = default;
+  /// Throws UsageError on a negative dimension or more than kMaxRank, LimitError when the number
+  /// of elements leaves 64 bits or a dimension after the first leaves 31.
+  Shape(std::initializer_list<std::int64_t> dims);
+
+  [[nodiscard]] int rank() const { return rank_; }
+  /// REQUIRES: 0 <= axis < rank().
+  [[nodiscard]] std::int64_t operator[](int axis) const {
+    return axis == 0 ? first_ : inner_[static_cast<std::size_t>(axis - 1)];
+  }
+  [[nodiscard]] std::int64_t numel() const { return first_ * inner_[0] * inner_[1] * inner_[2]; }
+  /// "[2, 16, 64]".
+  [[nodiscard]] std::string to_string() const;
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+ private:
+  std::int64_t first_ = 1;  // Dimensions that are not there are 1.
+  std::array<std::int32_t, kMaxRank - 1> inner_{1, 1, 1};
+  int rank_ = 0;
+};
+
+namespace detail {
+// One allocation, shared by the views of it. Counted without atomics: a run lives on one thread.
+struct Storage {
+  int references = 0;
+  MemoryCategory category = MemoryCategory::activations;
+  MemoryLedger* ledger = nullptr;  // Null: not accounted (oracle, tests).
+  std::int64_t bytes = 0;
+  std::byte* data = nullptr;  // Null: meta.
+
+  // From a free list of this thread: a plan makes and drops one per operation and rank.
+  static void* operator new(std::size_t size);
+  static void operator delete(void* storage) noexcept;
+};
+}  // namespace detail
+
+/// A value type: copies and views share storage; the last one releases it in the ledger.
+/// A tensor must not outlive the run whose ledger it is entered in.
+class Tensor {
+ public:
+  Tensor() = default;
+  /// A new zero-filled allocation, entered in `ledger` if given, without data if `meta`.
+  static Tensor allocate(MemoryLedger* ledger, MemoryCategory category, const Shape& shape,
+                         DType dtype, bool meta);
+  Tensor(const Tensor& other) noexcept;
+  Tensor(Tensor&& other) noexcept;
+  Tensor& operator=(Tensor other) noexcept;
+  ~Tensor();
+
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+  [[nodiscard]] DType dtype() const { return dtype_; }
+  [[nodiscard]] std::int64_t numel() const { return shape_.numel(); }
+  [[nodiscard]] std::int64_t num_bytes() const { return shape_.numel() * size_of(dtype_); }
+  /// False for a default-constructed tensor; a tensor of zero elements is defined.
+  [[nodiscard]] bool defined() const { return storage_ != nullptr; }
+  [[nodiscard]] bool has_data() const { return storage_ != nullptr && storage_->data != nullptr; }
+
+  /// `shape.numel()` consecutive elements from element `first` of this (contiguous) tensor.
+  /// Throws UsageError when they reach past the end.
+  [[nodiscard]] Tensor view(std::int64_t first, const Shape& shape) const;
+  [[nodiscard]] Tensor flat() const { return view(0, Shape{numel()}); }
+
+  /// First byte of the data. REQUIRES: has_data().
+  [[nodiscard]] std::byte* data() const { return storage_->data + offset_bytes_; }
+  /// Element access through double, rounding once when storing (tests, initialisation, losses).
+  /// REQUIRES: has_data(), index in range. 64-bit integers beyond 2^53 need data().
+  [[nodiscard]] double get(std::int64_t index) const;
+  void set(std::int64_t index, double value) const;
+
+ private:
+  Tensor(detail::Storage* storage, std::int64_t offset_bytes, const Shape& shape, DType dtype);
+  void release() noexcept;
+
+  detail::Storage* storage_ = nullptr;
+  std::int64_t offset_bytes_ = 0;
+  Shape shape_;
+  DType dtype_ = DType::fp32;
+};
+
+/// Reads elements [0, out.size()) as double. REQUIRES: has_data(), out.size() == numel().
+void load(const Tensor& tensor, std::span<double> out);
+/// Writes all elements, each rounded once to the tensor's dtype (nearest, ties to even; integers
+/// truncate). REQUIRES: has_data(), values.size() == numel().
+void store(const Tensor& tensor, std::span<const double> values);
+
+}  // namespace shardsim
