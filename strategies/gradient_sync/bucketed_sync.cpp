@@ -1,0 +1,133 @@
+#include "strategies/gradient_sync/bucketed_sync.hpp"
+
+#include <vector>
+
+#include "strategies/gradient_sync/gradient_norm.hpp"
+#include "strategies/gradient_sync/gradient_reducer.hpp"
+#include "strategies/gradient_sync/ready_tracker.hpp"
+
+namespace shardsim {
+
+namespace {
+
+class BucketedSync final : public GradientSync {
+ public:
+  BucketedSync(int zero_stage, const SyncPlan& plan, Runtime& runtime, Mesh& mesh)
+      : plan_(plan),
+        runtime_(runtime),
+        mesh_(mesh),
+        owned_(plan, runtime, zero_stage > 0 ? mesh.dp_shard() : 0,
+               zero_stage > 0 ? mesh.shape().dp_shard : 1),
+        weights_(
+            runtime.allocate(MemoryCategory::params, {plan.layout->padded()}, plan.weight_dtype)),
+        reducer_(zero_stage == 2 ? make_shard_reducer(plan, runtime, mesh, owned_)
+                                 : make_full_reducer(plan, runtime, mesh, owned_, zero_stage > 0)),
+        tracker_(*plan.layout),
+        owns_all_(zero_stage == 0),
+        reduces_every_microbatch_(zero_stage == 2 && plan.reduce_every_microbatch),
+        reduces_within_backward_(zero_stage == 2 || plan.overlap_reduce) {
+    for (int chunk = 0; chunk < num_chunks(); ++chunk) {
+      owned_.initialize(chunk, 0, whole_weights(chunk));
+    }
+    owned_.initialize_master();
+  }
+
+  Tensor weight(int parameter) override {
+    const FlatPlace& place = plan_.layout->place(parameter);
+    return weights_.view(plan_.layout->chunk(place.chunk).offset + place.offset,
+                         plan_.layout->shape(parameter));
+  }
+  Tensor gradient(int parameter) override { return reducer_->gradient(parameter); }
+
+  void begin_step() override { reducer_->begin_step(); }
+
+  void begin_microbatch(bool last) override {
+    if (reducing_) reduce_rest();  // Of the microbatch before.
+    reducing_ = last || reduces_every_microbatch_;
+    next_ = 0;
+    tracker_.reset();
+  }
+
+  void gradient_ready(int parameter) override {
+    if (!reducing_ || !reduces_within_backward_) return;
+    tracker_.mark(parameter);
+    // In the order of the buckets, whichever is ready first: the order must be that of all ranks.
+    while (next_ < num_chunks() && tracker_.ready(next_)) reducer_->reduce(next_++);
+  }
+
+  void finish_gradients() override {
+    reduce_rest();
+    reducer_->finish();
+  }
+
+  double gradient_norm_squared() override {
+    double sum = 0.0;
+    for (int chunk = 0; chunk < num_chunks(); ++chunk) {
+      sum += sum_of_squares(runtime_, reducer_->owned(chunk));
+    }
+    return owns_all_ ? sum : sum_over_shards(runtime_, mesh_, sum);
+  }
+
+  // A bucket's gather runs while later buckets are updated, not into the next step's forward: a
+  // step's time contains its own gathers.
+  void apply_optimizer(double gradient_scale, std::int64_t step) override {
+    std::vector<Work> gathers;
+    for (int chunk = 0; chunk < num_chunks(); ++chunk) {
+      const Tensor part = owned_.part_of_full(weights_, chunk);
+      owned_.update(chunk, part, reducer_->owned(chunk), gradient_scale, step);
+      if (owns_all_ || mesh_.shard_group() == nullptr) continue;
+      const FlatChunk& flat = plan_.layout->chunk(chunk);
+      gathers.push_back(mesh_.shard_group()->all_gather(
+          whole_weights(chunk), part,
+          {.label = flat.label.c_str(), .padding = flat.padded - flat.numel}));
+      if (!plan_.overlap_gather) gathers.back().wait();
+    }
+    for (Work& gather : gathers) gather.wait();
+  }
+
+  void visit(StateKind kind, const StateVisitor& visitor) const override {
+    if (kind == StateKind::optimizer_state) return owned_.visit(visitor);
+    for (int chunk = 0; chunk < num_chunks(); ++chunk) {
+      if (kind == StateKind::parameter) {
+        owned_.visit_values(kind, {}, chunk, 0, whole_weights(chunk), visitor);
+      } else {
+        owned_.visit_values(kind, {}, chunk, owned_.begin(chunk), reducer_->owned(chunk), visitor);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] int num_chunks() const { return static_cast<int>(plan_.layout->chunks().size()); }
+  [[nodiscard]] Tensor whole_weights(int chunk) const {
+    const FlatChunk& flat = plan_.layout->chunk(chunk);
+    return weights_.view(flat.offset, {flat.padded});
+  }
+  // Without overlap all buckets; else those with parameters that backward never reported: their
+  // gradient is zero on this rank.
+  void reduce_rest() {
+    while (next_ < num_chunks()) reducer_->reduce(next_++);
+  }
+
+  const SyncPlan& plan_;
+  Runtime& runtime_;
+  Mesh& mesh_;
+  OwnedState owned_;
+  Tensor weights_;  // All chunks, with padding.
+  std::unique_ptr<GradientReducer> reducer_;
+  ReadyTracker tracker_;
+  bool owns_all_;
+  bool reduces_every_microbatch_;
+  // Stage 2 must even without overlap, where it waits at once: its memory holds few whole buckets.
+  bool reduces_within_backward_;
+  bool reducing_ = false;
+  int next_ = 0;  // The bucket to reduce next.
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSync> make_bucketed_sync(int zero_stage, const SyncPlan& plan,
+                                                 Runtime& runtime, Mesh& mesh) {
+  return std::make_unique<BucketedSync>(zero_stage, plan, runtime, mesh);
+}
+
+}  // namespace shardsim

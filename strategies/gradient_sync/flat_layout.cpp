@@ -1,0 +1,80 @@
+#include "strategies/gradient_sync/flat_layout.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+namespace shardsim {
+
+FlatLayout::FlatLayout(const Model& model, int num_shards) : num_shards_(num_shards) {
+  for (const ParameterSpec& spec : model.parameters()) shapes_.push_back(spec.shape);
+  places_.resize(shapes_.size());
+}
+
+void FlatLayout::add_chunk(std::string label, std::vector<int> parameters) {
+  FlatChunk chunk{.label = std::move(label), .parameters = std::move(parameters)};
+  for (const int parameter : chunk.parameters) {
+    places_[static_cast<std::size_t>(parameter)] = {static_cast<int>(chunks_.size()), chunk.numel};
+    chunk.numel += shape(parameter).numel();
+  }
+  chunk.padded = (chunk.numel + num_shards_ - 1) / num_shards_ * num_shards_;
+  chunk.offset = padded_;
+  numel_ += chunk.numel;
+  padded_ += chunk.padded;
+  chunks_.push_back(std::move(chunk));
+}
+
+FlatLayout FlatLayout::buckets(const Model& model, const ReadyOrder& ready_order,
+                               std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,
+                               DType gradient_dtype, int num_shards) {
+  FlatLayout layout(model, num_shards);
+  std::vector<int> members;
+  std::int64_t bytes = 0;
+  const auto close = [&] {
+    if (members.empty()) return;
+    layout.add_chunk("bucket " + std::to_string(layout.chunks_.size()), std::move(members));
+    members.clear();
+    bytes = 0;
+  };
+  const auto bytes_of = [&](int parameter) {
+    return layout.shape(parameter).numel() * size_of(gradient_dtype);
+  };
+  for (const std::vector<int>& together : ready_order) {
+    std::int64_t size = 0;
+    for (const int parameter : together) size += bytes_of(parameter);
+    const auto cap = [&] { return layout.chunks_.empty() ? first_bucket_bytes : bucket_bytes; };
+    if (bytes + size > cap()) close();
+    for (const int parameter : together) {
+      if (bytes + bytes_of(parameter) > cap()) close();
+      members.push_back(parameter);
+      bytes += bytes_of(parameter);
+    }
+  }
+  close();
+  return layout;
+}
+
+FlatLayout FlatLayout::units(const Model& model, int num_shards) {
+  FlatLayout layout(model, num_shards);
+  for (const ParameterUnit& unit : model.units()) {
+    std::vector<int> members;
+    for (int i = 0; i < unit.count; ++i) members.push_back(unit.first + i);
+    layout.add_chunk(unit.name, std::move(members));
+  }
+  return layout;
+}
+
+void FlatLayout::for_each_piece(int index, std::int64_t begin, std::int64_t end,
+                                const PieceVisitor& visit) const {
+  std::int64_t start = 0;
+  for (const int parameter : chunk(index).parameters) {
+    const std::int64_t stop = start + shape(parameter).numel();
+    const std::int64_t from = std::max(start, begin);
+    const std::int64_t to = std::min(stop, end);
+    if (from < to) visit(parameter, from - start, to - from, from - begin);
+    start = stop;
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strategies/gradient_sync/ready_order.hpp"
+#include "strategies/model/model.hpp"
+
+// Parameters laid out in flat chunks: a chunk is stored, reduced, gathered and freed as one buffer.
+// DDP and ZeRO call chunks buckets, FSDP calls them units. One layout is shared by all ranks.
+namespace shardsim {
+
+/// Each chunk is padded to a multiple of the number of shards; shard r of it is its r-th equal
+/// part.
+struct FlatChunk {
+  std::string label;            ///< "bucket 3", "blocks.2": what a call says it sends.
+  std::vector<int> parameters;  ///< In the order in which they lie in the chunk.
+  std::int64_t numel = 0;       ///< Elements of the parameters.
+  std::int64_t padded = 0;      ///< numel, up to the next multiple of the number of shards.
+  std::int64_t offset = 0;      ///< Of the chunk in a buffer that holds all chunks, in elements.
+};
+
+/// Where a parameter lies.
+struct FlatPlace {
+  int chunk = 0;
+  std::int64_t offset = 0;  ///< Within the chunk.
+};
+
+class FlatLayout {
+ public:
+  /// Buckets for reduction while backward runs: parameters in the order in which their gradients
+  /// become ready, as many to a bucket as fit in `bucket_bytes` (the first: `first_bucket_bytes`);
+  /// a larger parameter has a bucket of its own. Parameters reported together share a bucket if
+  /// they fit in one: were they in two, both would have to be in memory. Bucket 0 is ready first.
+  static FlatLayout buckets(const Model& model, const ReadyOrder& ready_order,
+                            std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,
+                            DType gradient_dtype, int num_shards);
+  /// One chunk per unit of the model, in the model's order.
+  static FlatLayout units(const Model& model, int num_shards);
+
+  [[nodiscard]] int num_shards() const { return num_shards_; }
+  [[nodiscard]] std::span<const FlatChunk> chunks() const { return chunks_; }
+  [[nodiscard]] const FlatChunk& chunk(int index) const {
+    return chunks_[static_cast<std::size_t>(index)];
+  }
+  [[nodiscard]] const FlatPlace& place(int parameter) const {
+    return places_[static_cast<std::size_t>(parameter)];
+  }
+  [[nodiscard]] const Shape& shape(int parameter) const {
+    return shapes_[static_cast<std::size_t>(parameter)];
+  }
+  /// Elements of all parameters, and of all chunks with padding.
+  [[nodiscard]] std::int64_t numel() const { return numel_; }
+  [[nodiscard]] std::int64_t padded() const { return padded_; }
+
+  /// Calls `visit(parameter, first element of it, elements, place in the range)` for every piece of
+  /// a parameter in elements [begin, end) of a chunk; padding is passed over.
+  using PieceVisitor =
+      std::function<void(int parameter, std::int64_t first, std::int64_t count, std::int64_t at)>;
+  void for_each_piece(int chunk, std::int64_t begin, std::int64_t end,
+                      const PieceVisitor& visit) const;
+
+ private:
+  FlatLayout(const Model& model, int num_shards);
+  void add_chunk(std::string label, std::vector<int> parameters);
+
+  int num_shards_;
+  std::int64_t numel_ = 0;
+  std::int64_t padded_ = 0;
+  std::vector<Shape> shapes_;
+  std::vector<FlatPlace> places_;
+  std::vector<FlatChunk> chunks_;
+};
+
+}  // namespace shardsim

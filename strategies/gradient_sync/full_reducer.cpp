@@ -1,0 +1,69 @@
+#include <vector>
+
+#include "strategies/gradient_sync/gradient_reducer.hpp"
+#include "strategies/gradient_sync/shard_reduction.hpp"
+
+namespace shardsim {
+
+namespace {
+
+class FullReducer final : public GradientReducer {
+ public:
+  FullReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh, const OwnedState& owned,
+              bool sharded)
+      : plan_(plan),
+        runtime_(runtime),
+        mesh_(mesh),
+        owned_(owned),
+        sharded_(sharded),
+        gradients_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
+                                    plan.gradient_dtype)) {}
+
+  void begin_step() override { runtime_.zero("zero_gradients", gradients_); }
+
+  Tensor gradient(int parameter) override {
+    const FlatPlace& place = plan_.layout->place(parameter);
+    return gradients_.view(plan_.layout->chunk(place.chunk).offset + place.offset,
+                           plan_.layout->shape(parameter));
+  }
+
+  void reduce(int index) override {
+    const FlatChunk& chunk = plan_.layout->chunk(index);
+    const Tensor full = gradients_.view(chunk.offset, {chunk.padded});
+    if (sharded_) {
+      pending_.push_back(post_shard_reduction(mesh_, chunk, full, owned(index)));
+    } else if (mesh_.data_group() != nullptr) {
+      pending_.push_back({.scatter = {},
+                          .replicate = mesh_.data_group()->all_reduce(
+                              full, ReduceOp::sum, {.label = chunk.label.c_str()})});
+    }
+  }
+
+  void finish() override {
+    for (ShardReduction& reduction : pending_) reduction.wait();
+    pending_.clear();
+  }
+
+  [[nodiscard]] Tensor owned(int chunk) const override {
+    return owned_.part_of_full(gradients_, chunk);
+  }
+
+ private:
+  const SyncPlan& plan_;
+  Runtime& runtime_;
+  Mesh& mesh_;
+  const OwnedState& owned_;
+  bool sharded_;
+  Tensor gradients_;  // All chunks, with padding.
+  std::vector<ShardReduction> pending_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientReducer> make_full_reducer(const SyncPlan& plan, Runtime& runtime,
+                                                   Mesh& mesh, const OwnedState& owned,
+                                                   bool sharded) {
+  return std::make_unique<FullReducer>(plan, runtime, mesh, owned, sharded);
+}
+
+}  // namespace shardsim

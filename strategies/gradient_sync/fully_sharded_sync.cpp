@@ -1,0 +1,156 @@
+#include "strategies/gradient_sync/fully_sharded_sync.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "strategies/gradient_sync/gradient_norm.hpp"
+#include "strategies/gradient_sync/gradient_reducer.hpp"
+
+namespace shardsim {
+
+namespace {
+
+class FullyShardedSync final : public GradientSync {
+ public:
+  FullyShardedSync(const SyncPlan& plan, Runtime& runtime, Mesh& mesh)
+      : plan_(plan),
+        runtime_(runtime),
+        mesh_(mesh),
+        owned_(plan, runtime, mesh.dp_shard(), mesh.shape().dp_shard),
+        shards_(runtime.allocate(MemoryCategory::params, {owned_.total()}, plan.weight_dtype)),
+        units_(plan.layout->chunks().size()),
+        reducer_(make_shard_reducer(plan, runtime, mesh, owned_)) {
+    for (int unit = 0; unit < num_units(); ++unit) {
+      owned_.initialize(unit, owned_.begin(unit), owned_.part_of_shards(shards_, unit));
+    }
+    owned_.initialize_master();
+    for (int module = 0; module < plan.model->num_modules(); ++module) {
+      for (const int unit : plan.model->units_of(module)) ++units_[index(unit)].num_users;
+    }
+  }
+
+  Tensor weight(int parameter) override {
+    const FlatPlace& place = plan_.layout->place(parameter);
+    return units_[index(place.chunk)].full.view(place.offset, plan_.layout->shape(parameter));
+  }
+  Tensor gradient(int parameter) override { return reducer_->gradient(parameter); }
+  void gradient_ready(int) override {}  // A unit is reduced as a whole, after its backward.
+
+  void begin_step() override { reducer_->begin_step(); }
+
+  void begin_microbatch(bool last) override {
+    reducing_ = last || plan_.reduce_every_microbatch;
+    for (Unit& unit : units_) unit.backward_runs = 0;
+  }
+
+  void before_forward(int module) override { use(module, +1); }
+  void after_forward(int module) override {
+    if (!plan_.reshard_after_forward) return;
+    for (const int unit : plan_.model->units_of(module)) {
+      if (units_[index(unit)].num_users == 1) units_[index(unit)].full = {};
+    }
+  }
+
+  void before_backward(int module) override { use(module, -1); }
+  void after_backward(int module) override {
+    for (const int number : plan_.model->units_of(module)) {
+      Unit& unit = units_[index(number)];
+      if (++unit.backward_runs < unit.num_users) continue;  // Another module still needs it.
+      unit.full = {};
+      if (reducing_) reducer_->reduce(number);
+    }
+  }
+
+  void finish_gradients() override { reducer_->finish(); }
+
+  double gradient_norm_squared() override {
+    double sum = 0.0;
+    for (int unit = 0; unit < num_units(); ++unit) {
+      sum += sum_of_squares(runtime_, reducer_->owned(unit));
+    }
+    return sum_over_shards(runtime_, mesh_, sum);
+  }
+
+  void apply_optimizer(double gradient_scale, std::int64_t step) override {
+    for (int unit = 0; unit < num_units(); ++unit) {
+      owned_.update(unit, owned_.part_of_shards(shards_, unit), reducer_->owned(unit),
+                    gradient_scale, step);
+    }
+  }
+
+  void visit(StateKind kind, const StateVisitor& visitor) const override {
+    if (kind == StateKind::optimizer_state) return owned_.visit(visitor);
+    for (int unit = 0; unit < num_units(); ++unit) {
+      const Tensor values = kind == StateKind::parameter ? owned_.part_of_shards(shards_, unit)
+                                                         : reducer_->owned(unit);
+      owned_.visit_values(kind, {}, unit, owned_.begin(unit), values, visitor);
+    }
+  }
+
+ private:
+  struct Unit {
+    Tensor full;  // Gathered weights; undefined while sharded.
+    Work gather;  // Pending until first used.
+    int num_users = 0;
+    int backward_runs = 0;
+  };
+
+  static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
+  [[nodiscard]] int num_units() const { return static_cast<int>(units_.size()); }
+
+  // Gathers the units of `module`, and those of the next ones in the direction of the pass, so that
+  // they are on their way while this module computes.
+  void use(int module, int direction) {
+    post_gathers(module);
+    const int ahead = plan_.overlap_gather ? plan_.prefetch_units : 0;
+    for (int i = 1; i <= ahead; ++i) {
+      const int next = module + i * direction;
+      if (next >= 0 && next < plan_.model->num_modules()) post_gathers(next);
+    }
+    for (const int unit : plan_.model->units_of(module)) units_[index(unit)].gather.wait();
+  }
+
+  void post_gathers(int module) {
+    for (const int number : plan_.model->units_of(module)) {
+      Unit& unit = units_[index(number)];
+      if (unit.full.defined()) continue;
+      const FlatChunk& chunk = plan_.layout->chunk(number);
+      const Tensor shard = owned_.part_of_shards(shards_, number);
+      unit.full = runtime_.allocate(MemoryCategory::params, {chunk.padded}, plan_.weight_dtype);
+      if (mesh_.shard_group() == nullptr) {
+        copy(unit.full, shard);
+      } else {
+        unit.gather = mesh_.shard_group()->all_gather(
+            unit.full, shard,
+            {.label = chunk.label.c_str(), .padding = chunk.padded - chunk.numel});
+      }
+    }
+  }
+
+  void copy(const Tensor& to, const Tensor& from) {
+    const ComputeOp op{"copy_weights", ComputeKind::memory_bound, to.dtype(), 0,
+                       2 * to.num_bytes()};
+    runtime_.compute(op, [&] {
+      std::copy_n(from.data(), static_cast<std::size_t>(from.num_bytes()), to.data());
+    });
+  }
+
+  const SyncPlan& plan_;
+  Runtime& runtime_;
+  Mesh& mesh_;
+  OwnedState owned_;
+  Tensor shards_;  // This rank's part of all units' weights.
+  std::vector<Unit> units_;
+  std::unique_ptr<GradientReducer> reducer_;
+  bool reducing_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSync> make_fully_sharded_sync(const SyncPlan& plan, Runtime& runtime,
+                                                      Mesh& mesh) {
+  return std::make_unique<FullyShardedSync>(plan, runtime, mesh);
+}
+
+}  // namespace shardsim

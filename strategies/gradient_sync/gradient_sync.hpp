@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "strategies/gradient_sync/flat_layout.hpp"
+#include "strategies/mesh.hpp"
+#include "strategies/model/module_chain.hpp"
+#include "strategies/optimizer/optimizer.hpp"
+
+// How data-parallel ranks keep one model: who stores what, when gradients are reduced and weights
+// gathered. The training loop calls these hooks around a model that knows nothing of them.
+//
+// Gradients are SUMS over ranks and microbatches: the loss is scaled by 1 / (targets of the global
+// batch) before backward, so that ranks with different numbers of tokens count right.
+namespace shardsim {
+
+/// What is shared by all ranks of a run and outlives their strategies.
+struct SyncPlan {
+  const Model* model = nullptr;
+  const Optimizer* optimizer = nullptr;
+  const FlatLayout* layout = nullptr;
+  std::uint64_t seed = 1;
+  DType weight_dtype = DType::fp32;    ///< Of the weights that arithmetic uses.
+  DType master_dtype = DType::fp32;    ///< Of the weights the optimizer updates, and its state.
+  DType gradient_dtype = DType::fp32;  ///< Of gradients in memory and on the wire.
+  /// Reduce while backward still runs. Else after it, where gradients are whole (DDP, ZeRO-1);
+  /// ZeRO-2 and FSDP reduce within backward all the same, to free memory, and wait at once.
+  bool overlap_reduce = true;
+  /// FSDP: gather units while others compute. ZeRO-1 and 2: gather a bucket while the optimizer
+  /// updates later ones.
+  bool overlap_gather = true;
+  int prefetch_units = 1;               ///< FSDP: units gathered ahead of their use.
+  bool reshard_after_forward = true;    ///< FSDP: gather again for backward.
+  int reductions_in_flight = 1;         ///< ZeRO-2, FSDP: unfinished reductions that keep buffers.
+  bool reduce_every_microbatch = true;  ///< ZeRO-2, FSDP: else gradients stay whole till the last.
+};
+
+/// What a visitor of a rank's state is shown.
+enum class StateKind { gradient, parameter, optimizer_state };
+
+/// Elements [first, first + values.numel()) of a parameter, or of its gradient or state.
+struct StatePiece {
+  StateKind kind;
+  std::string_view state;  ///< Name of the optimizer state ("exp_avg", "master"); else empty.
+  int parameter;
+  std::int64_t first;
+  Tensor values;
+};
+using StateVisitor = std::function<void(const StatePiece&)>;
+
+/// Hooks, in the order in which a step calls them: begin_step; for each microbatch
+/// begin_microbatch, then around every module before_/after_forward, then, last module first,
+/// before_/after_backward; finish_gradients; then, after clipping is decided, apply_optimizer.
+class GradientSync : public ModuleParameters {
+ public:
+  virtual void begin_step() = 0;
+  virtual void begin_microbatch(bool last) = 0;
+  /// All reductions have ended: the gradients this rank owns are those of the global batch.
+  virtual void finish_gradients() = 0;
+  /// Sum of squares of the gradients, each counted once over all ranks. Communicates where they
+  /// are sharded. The value is 0 where there are no data.
+  [[nodiscard]] virtual double gradient_norm_squared() = 0;
+  /// Updates what this rank owns from its gradients times `gradient_scale`, and makes the new
+  /// weights available for the next step. `step` counts from 1.
+  virtual void apply_optimizer(double gradient_scale, std::int64_t step) = 0;
+
+  /// Shows everything this rank holds of a kind; shards only their part. For checks and
+  /// checkpoints: outside trace, ledger and time.
+  virtual void visit(StateKind kind, const StateVisitor& visitor) const = 0;
+};
+
+/// Which data-parallel state is sharded over the mesh's dp_shard axis: ZeRO stages 0 to 3. Where
+/// dp_replicate > 1, shards are replicated and their gradients summed over the replicas, too.
+/// Source: Rajbhandari et al., "ZeRO" (SC20); Zhao et al., "PyTorch FSDP" (VLDB 2023).
+[[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(int zero_stage, const SyncPlan& plan,
+                                                               Runtime& runtime, Mesh& mesh);
+
+/// The chunks that a stage works with.
+[[nodiscard]] FlatLayout make_layout(int zero_stage, const Model& model, const MeshShape& mesh,
+                                     DType gradient_dtype, std::int64_t bucket_bytes,
+                                     std::int64_t first_bucket_bytes);
+
+}  // namespace shardsim

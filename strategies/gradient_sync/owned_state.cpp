@@ -1,0 +1,94 @@
+#include "strategies/gradient_sync/owned_state.hpp"
+
+#include <array>
+
+namespace shardsim {
+
+namespace {
+
+// to = from, converted; one memory-bound operation.
+void convert(Runtime& runtime, const Tensor& to, const Tensor& from) {
+  const ComputeOp op{"convert_weights", ComputeKind::memory_bound, to.dtype(), 0,
+                     to.num_bytes() + from.num_bytes()};
+  runtime.compute(op, [&] {
+    for (std::int64_t i = 0; i < to.numel(); ++i) to.set(i, from.get(i));
+  });
+}
+
+// Optimizers keep at most two tensors of state; a view of each without allocating.
+constexpr std::size_t kMaxStates = 2;
+
+}  // namespace
+
+OwnedState::OwnedState(const SyncPlan& plan, Runtime& runtime, int owner, int num_owners)
+    : plan_(plan), runtime_(runtime), owner_(owner), num_owners_(num_owners) {
+  const Shape shape{total()};
+  if (plan.master_dtype != plan.weight_dtype) {
+    master_ = runtime.allocate(MemoryCategory::optimizer, shape, plan.master_dtype);
+  }
+  for (std::size_t i = 0; i < plan.optimizer->state_names().size(); ++i) {
+    state_.push_back(runtime.allocate(MemoryCategory::optimizer, shape, plan.master_dtype));
+  }
+}
+
+std::int64_t OwnedState::part(int chunk) const {
+  return plan_.layout->chunk(chunk).padded / num_owners_;
+}
+
+Tensor OwnedState::part_of_shards(const Tensor& shards, int chunk) const {
+  return shards.view(plan_.layout->chunk(chunk).offset / num_owners_, {part(chunk)});
+}
+
+Tensor OwnedState::part_of_full(const Tensor& full, int chunk) const {
+  return full.view(plan_.layout->chunk(chunk).offset + begin(chunk), {part(chunk)});
+}
+
+void OwnedState::initialize(int chunk, std::int64_t begin, const Tensor& values) const {
+  const auto fill = [&](int parameter, std::int64_t first, std::int64_t count, std::int64_t at) {
+    const ParameterSpec& spec = plan_.model->parameters()[static_cast<std::size_t>(parameter)];
+    shardsim::initialize(spec, plan_.seed, first, values.view(at, {count}));
+  };
+  runtime_.off_the_clock(
+      [&] { plan_.layout->for_each_piece(chunk, begin, begin + values.numel(), fill); });
+}
+
+void OwnedState::initialize_master() {
+  if (!master_.defined()) return;
+  for (int chunk = 0; chunk < static_cast<int>(plan_.layout->chunks().size()); ++chunk) {
+    initialize(chunk, begin(chunk), part_of_shards(master_, chunk));
+  }
+}
+
+void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient,
+                        double gradient_scale, std::int64_t step) {
+  std::array<Tensor, kMaxStates> state;
+  for (std::size_t i = 0; i < state_.size(); ++i) state.at(i) = part_of_shards(state_[i], chunk);
+  const Tensor master = master_.defined() ? part_of_shards(master_, chunk) : weights;
+  plan_.optimizer->step(runtime_, master, gradient, {state.data(), state_.size()}, gradient_scale,
+                        step);
+  if (master_.defined()) convert(runtime_, weights, master);
+}
+
+void OwnedState::visit(const StateVisitor& visitor) const {
+  const auto show = [&](std::string_view name, const Tensor& shards) {
+    for (int chunk = 0; chunk < static_cast<int>(plan_.layout->chunks().size()); ++chunk) {
+      visit_values(StateKind::optimizer_state, name, chunk, begin(chunk),
+                   part_of_shards(shards, chunk), visitor);
+    }
+  };
+  if (master_.defined()) show("master", master_);
+  for (std::size_t i = 0; i < state_.size(); ++i) {
+    show(plan_.optimizer->state_names()[i], state_[i]);
+  }
+}
+
+void OwnedState::visit_values(StateKind kind, std::string_view state, int chunk, std::int64_t begin,
+                              const Tensor& values, const StateVisitor& visitor) const {
+  plan_.layout->for_each_piece(
+      chunk, begin, begin + values.numel(),
+      [&](int parameter, std::int64_t first, std::int64_t count, std::int64_t at) {
+        visitor({kind, state, parameter, first, values.view(at, {count})});
+      });
+}
+
+}  // namespace shardsim

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strategies/gradient_sync/gradient_sync.hpp"
+
+namespace shardsim {
+
+/// What this rank updates: of every chunk one of `num_owners` equal parts (all of it with one
+/// owner), with master weights where arithmetic uses a narrower dtype, and the optimizer's state.
+class OwnedState {
+ public:
+  OwnedState(const SyncPlan& plan, Runtime& runtime, int owner, int num_owners);
+
+  /// Elements of the owned part of a chunk, and where it begins in the chunk.
+  [[nodiscard]] std::int64_t part(int chunk) const;
+  [[nodiscard]] std::int64_t begin(int chunk) const { return owner_ * part(chunk); }
+  /// The owned part of a chunk within a flat buffer that holds this rank's parts of all chunks.
+  [[nodiscard]] Tensor part_of_shards(const Tensor& shards, int chunk) const;
+  /// The owned part of a chunk within a flat buffer of all chunks.
+  [[nodiscard]] Tensor part_of_full(const Tensor& full, int chunk) const;
+  /// Elements of a buffer for this rank's parts of all chunks.
+  [[nodiscard]] std::int64_t total() const { return plan_.layout->padded() / num_owners_; }
+
+  /// Initial values of elements [begin, begin + values.numel()) of a chunk.
+  void initialize(int chunk, std::int64_t begin, const Tensor& values) const;
+  /// Fills the master weights, once the plan's initial values are known.
+  void initialize_master();
+  /// One optimizer step of the owned part of a chunk; `weights` and `gradient` are that part.
+  void update(int chunk, const Tensor& weights, const Tensor& gradient, double gradient_scale,
+              std::int64_t step);
+  void visit(const StateVisitor& visitor) const;
+  /// Shows elements [begin, begin + values.numel()) of a chunk, piece by parameter.
+  void visit_values(StateKind kind, std::string_view state, int chunk, std::int64_t begin,
+                    const Tensor& values, const StateVisitor& visitor) const;
+
+ private:
+  const SyncPlan& plan_;
+  Runtime& runtime_;
+  int owner_;
+  int num_owners_;
+  Tensor master_;              // Undefined where weights are their own master.
+  std::vector<Tensor> state_;  // As the optimizer names them.
+};
+
+}  // namespace shardsim

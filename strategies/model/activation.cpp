@@ -1,0 +1,92 @@
+#include "strategies/model/activation.hpp"
+
+#include <cmath>
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
+constexpr double kGeluCubic = 0.044715;
+
+double gelu_tanh(double x) { return std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x)); }
+
+// Derivative of gelu by the product and chain rules; tanh' = 1 - tanh^2.
+double gelu_slope(double x) {
+  const double t = gelu_tanh(x);
+  const double inner_slope = kSqrtTwoOverPi * (1.0 + 3.0 * kGeluCubic * x * x);
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner_slope;
+}
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+}  // namespace
+
+void relu_forward(Runtime& runtime, const Tensor& x) {
+  runtime.compute(memory_op("relu", x.dtype(), 2 * x.num_bytes()), [&] {
+    for (std::int64_t i = 0; i < x.numel(); ++i) {
+      if (!(x.get(i) > 0.0)) x.set(i, 0.0);
+    }
+  });
+}
+
+void relu_backward(Runtime& runtime, const Tensor& y, const Tensor& dy) {
+  require_size("relu backward", "number of elements of dy", dy.numel(), y.numel());
+  const std::int64_t bytes = y.num_bytes() + 2 * dy.num_bytes();
+  runtime.compute(memory_op("relu_backward", y.dtype(), bytes), [&] {
+    for (std::int64_t i = 0; i < y.numel(); ++i) {
+      if (!(y.get(i) > 0.0)) dy.set(i, 0.0);
+    }
+  });
+}
+
+Tensor gelu_forward(Runtime& runtime, const Tensor& x) {
+  Tensor y = runtime.allocate(MemoryCategory::activations, x.shape(), x.dtype());
+  runtime.compute(memory_op("gelu", x.dtype(), x.num_bytes() + y.num_bytes()), [&] {
+    for (std::int64_t i = 0; i < x.numel(); ++i) {
+      const double value = x.get(i);
+      y.set(i, 0.5 * value * (1.0 + gelu_tanh(value)));
+    }
+  });
+  return y;
+}
+
+void gelu_backward(Runtime& runtime, const Tensor& x, const Tensor& dy) {
+  require_size("gelu backward", "number of elements of dy", dy.numel(), x.numel());
+  const std::int64_t bytes = x.num_bytes() + 2 * dy.num_bytes();
+  runtime.compute(memory_op("gelu_backward", x.dtype(), bytes), [&] {
+    for (std::int64_t i = 0; i < x.numel(); ++i) dy.set(i, dy.get(i) * gelu_slope(x.get(i)));
+  });
+}
+
+Tensor swiglu_forward(Runtime& runtime, const Tensor& gate, const Tensor& up) {
+  require_size("swiglu", "number of elements of up", up.numel(), gate.numel());
+  Tensor y = runtime.allocate(MemoryCategory::activations, gate.shape(), gate.dtype());
+  const std::int64_t bytes = gate.num_bytes() + up.num_bytes() + y.num_bytes();
+  runtime.compute(memory_op("swiglu", gate.dtype(), bytes), [&] {
+    for (std::int64_t i = 0; i < gate.numel(); ++i) {
+      const double g = gate.get(i);
+      y.set(i, g * sigmoid(g) * up.get(i));
+    }
+  });
+  return y;
+}
+
+Tensor swiglu_backward(Runtime& runtime, const Tensor& gate, const Tensor& up, const Tensor& dy) {
+  require_size("swiglu backward", "number of elements of dy", dy.numel(), gate.numel());
+  Tensor dgate = runtime.allocate(MemoryCategory::activations, gate.shape(), gate.dtype());
+  const std::int64_t bytes =
+      gate.num_bytes() + up.num_bytes() + 2 * dy.num_bytes() + dgate.num_bytes();
+  runtime.compute(memory_op("swiglu_backward", gate.dtype(), bytes), [&] {
+    for (std::int64_t i = 0; i < gate.numel(); ++i) {
+      const double g = gate.get(i);
+      const double s = sigmoid(g);
+      const double d = dy.get(i);
+      dgate.set(i, d * up.get(i) * s * (1.0 + g * (1.0 - s)));
+      dy.set(i, d * g * s);
+    }
+  });
+  return dgate;
+}
+
+}  // namespace shardsim

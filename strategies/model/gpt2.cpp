@@ -1,0 +1,205 @@
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/model/activation.hpp"
+#include "strategies/model/attention.hpp"
+#include "strategies/model/families.hpp"
+#include "strategies/model/transformer.hpp"
+
+// GPT-2: layer norm before each branch, one fused projection for q, k and v, GELU, biases
+// everywhere, learned positions. Source: Radford et al., "Language Models are Unsupervised
+// Multitask Learners" (2019).
+namespace shardsim {
+
+namespace {
+
+// Parameters of a block, in order; backward reports them in reverse.
+enum Block : int {
+  norm1_weight,
+  norm1_bias,
+  qkv_weight,
+  qkv_bias,
+  out_weight,
+  out_bias,
+  norm2_weight,
+  norm2_bias,
+  up_weight,
+  up_bias,
+  down_weight,
+  down_bias,
+};
+
+// What a block keeps for backward, in the order in which forward makes it.
+enum BlockSaved : std::size_t {
+  input,
+  norm1,
+  norm1_statistics,
+  qkv,
+  attended,
+  log_sum_exp,
+  middle,  // Input of the second branch.
+  norm2,
+  norm2_statistics,
+  up,
+  activated,
+  num_saved,
+};
+
+class Gpt2 final : public TransformerFamily {
+ public:
+  explicit Gpt2(const ModelOptions& options)
+      : options_(options), head_size_(options.hidden_size / options.num_attention_heads) {}
+
+  [[nodiscard]] bool has_learned_positions() const override { return true; }
+
+  void add_norm(ParameterTable& table, const std::string& name) const override {
+    table.add(name + ".weight", {options_.hidden_size}, {Init::Kind::ones, 0.0});
+    table.add(name + ".bias", {options_.hidden_size}, {Init::Kind::zeros, 0.0});
+  }
+
+  void add_block(ParameterTable& table, const std::string& name) const override {
+    const std::int64_t h = options_.hidden_size;
+    // Branches that end in the residual stream start smaller, as their number grows with depth.
+    const double joining = 0.02 / std::sqrt(2.0 * static_cast<double>(options_.num_layers));
+    add_norm(table, name + ".norm1");
+    add_linear(table, name + ".attention.qkv", qkv_size(), h, 0.02);
+    add_linear(table, name + ".attention.out", h, h, joining);
+    add_norm(table, name + ".norm2");
+    add_linear(table, name + ".mlp.up", options_.ffn_hidden_size, h, 0.02);
+    add_linear(table, name + ".mlp.down", h, options_.ffn_hidden_size, joining);
+  }
+
+  [[nodiscard]] NormOutput forward_norm(const Pass& pass, const Tensor& x) const override {
+    return apply_layer_norm(pass, 0, x, options_.norm_epsilon);
+  }
+
+  [[nodiscard]] Tensor backward_norm(const Pass& pass, const Tensor& dy, const Tensor& x,
+                                     const Tensor& statistics) const override {
+    return finish_layer_norm(pass, 0, dy, x, statistics);
+  }
+
+  [[nodiscard]] Tensor forward_block(const Pass& pass, const Tensor& x,
+                                     Saved& saved) const override {
+    Runtime& runtime = pass.runtime;
+    saved.resize(num_saved);
+    saved[input] = x;  // (b, s, h)
+    normalise(pass, norm1_weight, x, saved[norm1], saved[norm1_statistics]);
+    saved[qkv] = apply_linear_with_bias(pass, qkv_weight, saved[norm1]);  // (b, s, (a + 2 g) d)
+    const AttentionShape shape = attention_shape(x);
+    AttentionOutput attention =
+        attention_forward(runtime, shape, q_of(saved[qkv]), k_of(saved[qkv]), v_of(saved[qkv]));
+    saved[attended] = std::move(attention.y);  // (b, s, h)
+    saved[log_sum_exp] = std::move(attention.log_sum_exp);
+    saved[middle] = apply_linear_with_bias(pass, out_weight, saved[attended]);
+    add_in_place(runtime, x, saved[middle]);
+    normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
+    saved[up] = apply_linear_with_bias(pass, up_weight, saved[norm2]);  // (b, s, f)
+    saved[activated] = gelu_forward(runtime, saved[up]);
+    Tensor y = apply_linear_with_bias(pass, down_weight, saved[activated]);  // (b, s, h)
+    add_in_place(runtime, saved[middle], y);
+    return y;
+  }
+
+  [[nodiscard]] Tensor backward_block(const Pass& pass, const Tensor& dy,
+                                      Saved& saved) const override {
+    const Tensor d_middle = backward_mlp(pass, dy, saved);
+    Tensor dx = backward_attention(pass, d_middle, saved);
+    saved.clear();
+    return dx;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t qkv_size() const {
+    return (options_.num_attention_heads + 2 * options_.num_query_groups) * head_size_;
+  }
+
+  static void add_linear(ParameterTable& table, const std::string& name, std::int64_t outputs,
+                         std::int64_t inputs, double scale) {
+    table.add(name + ".weight", {outputs, inputs}, {Init::Kind::bell, scale});
+    table.add(name + ".bias", {outputs}, {Init::Kind::zeros, 0.0});
+  }
+
+  [[nodiscard]] AttentionShape attention_shape(const Tensor& x) const {
+    return {x.shape()[0], x.shape()[1], options_.num_attention_heads, options_.num_query_groups,
+            head_size_};
+  }
+
+  // q, then k, then v, side by side in each row of the fused projection.
+  [[nodiscard]] Heads q_of(const Tensor& fused) const { return {fused, qkv_size(), 0}; }
+  [[nodiscard]] Heads k_of(const Tensor& fused) const {
+    return {fused, qkv_size(), options_.num_attention_heads * head_size_};
+  }
+  [[nodiscard]] Heads v_of(const Tensor& fused) const {
+    return {fused, qkv_size(),
+            (options_.num_attention_heads + options_.num_query_groups) * head_size_};
+  }
+
+  void normalise(const Pass& pass, int k, const Tensor& x, Tensor& y, Tensor& statistics) const {
+    NormOutput norm = apply_layer_norm(pass, k, x, options_.norm_epsilon);
+    y = std::move(norm.y);
+    statistics = std::move(norm.statistics);
+  }
+
+  // y = middle + down(gelu(up(norm2(middle)))); returns the gradient of middle.
+  [[nodiscard]] static Tensor backward_mlp(const Pass& pass, const Tensor& dy, Saved& saved) {
+    Runtime& runtime = pass.runtime;
+    finish_linear_with_bias(pass, down_weight, dy, saved[activated]);
+    saved[activated] = {};
+    Tensor d = linear_backward_input(runtime, dy, pass.weight(down_weight));  // (b, s, f)
+    gelu_backward(runtime, saved[up], d);
+    saved[up] = {};
+    finish_linear_with_bias(pass, up_weight, d, saved[norm2]);
+    saved[norm2] = {};
+    d = linear_backward_input(runtime, d, pass.weight(up_weight));  // (b, s, h)
+    d = finish_layer_norm(pass, norm2_weight, d, saved[middle], saved[norm2_statistics]);
+    saved[middle] = {};
+    saved[norm2_statistics] = {};
+    add_in_place(runtime, dy, d);
+    return d;
+  }
+
+  // middle = x + out(attention(qkv(norm1(x)))); returns the gradient of x.
+  [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy, Saved& saved) const {
+    Runtime& runtime = pass.runtime;
+    finish_linear_with_bias(pass, out_weight, dy, saved[attended]);
+    Tensor d = linear_backward_input(runtime, dy, pass.weight(out_weight));  // (b, s, h)
+    Tensor d_qkv =
+        runtime.allocate(MemoryCategory::activations, saved[qkv].shape(), saved[qkv].dtype());
+    attention_backward(runtime, attention_shape(dy), q_of(saved[qkv]), k_of(saved[qkv]),
+                       v_of(saved[qkv]), {saved[attended], saved[log_sum_exp]}, d, q_of(d_qkv),
+                       k_of(d_qkv), v_of(d_qkv));
+    d = {};
+    saved[qkv] = {};
+    saved[attended] = {};
+    saved[log_sum_exp] = {};
+    finish_linear_with_bias(pass, qkv_weight, d_qkv, saved[norm1]);
+    saved[norm1] = {};
+    d = linear_backward_input(runtime, d_qkv, pass.weight(qkv_weight));  // (b, s, h)
+    d_qkv = {};
+    d = finish_layer_norm(pass, norm1_weight, d, saved[input], saved[norm1_statistics]);
+    add_in_place(runtime, dy, d);
+    return d;
+  }
+
+  ModelOptions options_;
+  std::int64_t head_size_;  // d
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_gpt2(const ModelOptions& options) {
+  require_transformer(options);
+  if (options.seq_len > options.max_position_embeddings) {
+    throw UsageError("E0626",
+                     "seq_len (" + std::to_string(options.seq_len) +
+                         ") is longer than the position table (" +
+                         std::to_string(options.max_position_embeddings) + ")",
+                     "raise max_position_embeddings or shorten seq_len");
+  }
+  return std::make_unique<Transformer>(options, std::make_unique<Gpt2>(options));
+}
+
+}  // namespace shardsim

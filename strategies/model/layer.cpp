@@ -1,0 +1,76 @@
+#include "strategies/model/layer.hpp"
+
+#include <string>
+
+#include "sim/kernel/error.hpp"
+
+namespace shardsim {
+
+std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors) {
+    if (__builtin_mul_overflow(product, factor, &product)) {
+      throw LimitError("E0307", "an operation's count of flops or bytes does not fit in 64 bits",
+                       "use a shorter sequence or a smaller microbatch");
+    }
+  }
+  return product;
+}
+
+ComputeOp matmul_op(const char* name, DType dtype, std::int64_t flops, std::int64_t bytes) {
+  return {name, ComputeKind::matmul, dtype, flops, bytes};
+}
+
+ComputeOp memory_op(const char* name, DType dtype, std::int64_t bytes) {
+  return {name, ComputeKind::memory_bound, dtype, 0, bytes};
+}
+
+std::int64_t last_dim(const Tensor& tensor) { return tensor.shape()[tensor.shape().rank() - 1]; }
+
+std::int64_t num_rows(const Tensor& tensor) {
+  std::int64_t rows = 1;
+  for (int axis = 0; axis + 1 < tensor.shape().rank(); ++axis) rows *= tensor.shape()[axis];
+  return rows;
+}
+
+Shape with_last(const Shape& shape, std::int64_t last) {
+  switch (shape.rank()) {
+    case 1:
+      return {last};
+    case 2:
+      return {shape[0], last};
+    case 3:
+      return {shape[0], shape[1], last};
+    default:
+      return {shape[0], shape[1], shape[2], last};
+  }
+}
+
+void require_size(const char* layer, const char* what, std::int64_t actual, std::int64_t expected) {
+  if (actual == expected) return;
+  throw UsageError("E0611",
+                   std::string(layer) + ": " + what + " is " + std::to_string(actual) +
+                       ", expected " + std::to_string(expected),
+                   "give the layer the shapes that its header states");
+}
+
+std::vector<double> values_of(const Tensor& tensor) {
+  std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
+  load(tensor, values);
+  return values;
+}
+
+void add_values(const Tensor& tensor, std::span<const double> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    tensor.set(index, tensor.get(index) + values[i]);
+  }
+}
+
+void add_in_place(Runtime& runtime, const Tensor& x, const Tensor& y) {
+  require_size("add", "number of elements", x.numel(), y.numel());
+  const std::int64_t bytes = x.num_bytes() + 2 * y.num_bytes();
+  runtime.compute(memory_op("add", y.dtype(), bytes), [&] { add_values(y, values_of(x)); });
+}
+
+}  // namespace shardsim

@@ -1,0 +1,99 @@
+#include "strategies/model/linear.hpp"
+
+#include <Eigen/Core>
+
+namespace shardsim {
+
+// A product that put its blocks on the stack would run off a rank's.
+static_assert(EIGEN_STACK_ALLOCATION_LIMIT == 0, "set by the build file at the root");
+
+namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// A tensor as the matrix of its rows.
+Matrix matrix_of(const Tensor& tensor) {
+  Matrix matrix(num_rows(tensor), last_dim(tensor));
+  load(tensor, {matrix.data(), static_cast<std::size_t>(matrix.size())});
+  return matrix;
+}
+
+std::span<const double> values_of(const Matrix& matrix) {
+  return {matrix.data(), static_cast<std::size_t>(matrix.size())};
+}
+
+}  // namespace
+
+Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const std::int64_t rows = num_rows(x);
+  const std::int64_t n = weight.shape()[0];
+  const std::int64_t k = weight.shape()[1];
+  require_size("linear", "size of x's rows", last_dim(x), k);
+  Tensor y = runtime.allocate(MemoryCategory::activations, with_last(x.shape(), n), weight.dtype());
+  std::int64_t bytes = x.num_bytes() + weight.num_bytes() + y.num_bytes();
+  if (bias.defined()) bytes += bias.num_bytes();
+  const std::int64_t flops = checked_product({2, rows, n, k});
+  runtime.compute(matmul_op("linear", weight.dtype(), flops, bytes), [&] {
+    Matrix result = matrix_of(x) * matrix_of(weight).transpose();  // (rows, k) (k, n)
+    if (bias.defined()) result.rowwise() += matrix_of(bias).row(0);
+    store(y, values_of(result));
+  });
+  return y;
+}
+
+void linear_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
+                            const Tensor& weight_gradient) {
+  const std::int64_t rows = num_rows(x);
+  const std::int64_t n = last_dim(dy);
+  const std::int64_t k = last_dim(x);
+  require_size("linear backward", "number of rows of dy", num_rows(dy), rows);
+  require_size("linear backward", "size of the weight's gradient", weight_gradient.numel(), n * k);
+  const std::int64_t bytes = x.num_bytes() + dy.num_bytes() + 2 * weight_gradient.num_bytes();
+  const std::int64_t flops = checked_product({2, rows, n, k});
+  runtime.compute(matmul_op("linear_backward_weight", dy.dtype(), flops, bytes), [&] {
+    const Matrix result = matrix_of(dy).transpose() * matrix_of(x);  // (n, rows) (rows, k)
+    add_values(weight_gradient, values_of(result));
+  });
+}
+
+void linear_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& bias_gradient) {
+  require_size("linear backward", "size of the bias's gradient", bias_gradient.numel(),
+               last_dim(dy));
+  const std::int64_t bytes = dy.num_bytes() + 2 * bias_gradient.num_bytes();
+  runtime.compute(memory_op("linear_backward_bias", dy.dtype(), bytes), [&] {
+    const Matrix result = matrix_of(dy).colwise().sum();  // (1, n)
+    add_values(bias_gradient, values_of(result));
+  });
+}
+
+Tensor linear_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& weight) {
+  const std::int64_t rows = num_rows(dy);
+  const std::int64_t n = weight.shape()[0];
+  const std::int64_t k = weight.shape()[1];
+  require_size("linear backward", "size of dy's rows", last_dim(dy), n);
+  Tensor dx = runtime.allocate(MemoryCategory::activations, with_last(dy.shape(), k), dy.dtype());
+  const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + dx.num_bytes();
+  const std::int64_t flops = checked_product({2, rows, n, k});
+  runtime.compute(matmul_op("linear_backward_input", dy.dtype(), flops, bytes), [&] {
+    const Matrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
+    store(dx, values_of(result));
+  });
+  return dx;
+}
+
+void linear_backward_input_add(Runtime& runtime, const Tensor& dy, const Tensor& weight,
+                               const Tensor& dx) {
+  const std::int64_t rows = num_rows(dy);
+  const std::int64_t n = weight.shape()[0];
+  const std::int64_t k = weight.shape()[1];
+  require_size("linear backward", "size of dy's rows", last_dim(dy), n);
+  require_size("linear backward", "size of dx", dx.numel(), rows * k);
+  const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + 2 * dx.num_bytes();
+  const std::int64_t flops = checked_product({2, rows, n, k});
+  runtime.compute(matmul_op("linear_backward_input", dy.dtype(), flops, bytes), [&] {
+    const Matrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
+    add_values(dx, values_of(result));
+  });
+}
+
+}  // namespace shardsim

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "strategies/model/layer.hpp"
+
+// The linear layer y = x W^T + b, with W as in torch.nn.Linear: one row per output.
+namespace shardsim {
+
+/// x [..., k], weight [n, k], bias [n] or undefined -> y [..., n].
+[[nodiscard]] Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
+                                    const Tensor& bias);
+
+/// weight_gradient [n, k] += dy^T x, with dy [..., n] and x [..., k].
+void linear_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
+                            const Tensor& weight_gradient);
+
+/// bias_gradient [n] += the sum of dy's rows.
+void linear_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& bias_gradient);
+
+/// dy [..., n], weight [n, k] -> dx = dy W [..., k].
+[[nodiscard]] Tensor linear_backward_input(Runtime& runtime, const Tensor& dy,
+                                           const Tensor& weight);
+
+/// dx [..., k] += dy W, in place: for an input that several linear layers read.
+void linear_backward_input_add(Runtime& runtime, const Tensor& dy, const Tensor& weight,
+                               const Tensor& dx);
+
+}  // namespace shardsim

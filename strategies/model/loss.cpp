@@ -1,0 +1,109 @@
+#include "strategies/model/loss.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "sim/kernel/error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::int64_t target_at(const Tensor& targets, std::int64_t row, std::int64_t num_classes) {
+  const auto target = static_cast<std::int64_t>(targets.get(row));
+  if (target == kIgnoredTarget || (target >= 0 && target < num_classes)) return target;
+  throw UsageError("E0613",
+                   "target " + std::to_string(target) + " of row " + std::to_string(row) +
+                       " is neither a class below " + std::to_string(num_classes) + " nor " +
+                       std::to_string(kIgnoredTarget),
+                   "pass class numbers from 0, or " + std::to_string(kIgnoredTarget) +
+                       " for a target the loss ignores");
+}
+
+// The largest is taken out so that exp cannot overflow.
+double log_sum_exp_of(std::span<const double> row) {
+  const double largest = *std::max_element(row.begin(), row.end());
+  double sum = 0.0;
+  for (const double value : row) sum += std::exp(value - largest);
+  return largest + std::log(sum);
+}
+
+}  // namespace
+
+CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
+                                         const Tensor& targets) {
+  const std::int64_t rows = num_rows(logits);
+  const std::int64_t v = last_dim(logits);
+  require_size("cross entropy", "number of targets", targets.numel(), rows);
+  CrossEntropyOutput out;
+  out.loss = runtime.allocate(MemoryCategory::activations, Shape{1}, DType::fp64);
+  out.log_sum_exp =
+      runtime.allocate(MemoryCategory::activations, Shape{rows}, statistics_dtype(logits.dtype()));
+  const std::int64_t bytes =
+      logits.num_bytes() + targets.num_bytes() + out.log_sum_exp.num_bytes() + out.loss.num_bytes();
+  runtime.compute(memory_op("cross_entropy", logits.dtype(), bytes), [&] {
+    const std::vector<double> values = values_of(logits);
+    double loss = 0.0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::span<const double> logit(values.data() + row * v, static_cast<std::size_t>(v));
+      const double log_sum_exp = log_sum_exp_of(logit);
+      out.log_sum_exp.set(row, log_sum_exp);
+      const std::int64_t target = target_at(targets, row, v);
+      if (target != kIgnoredTarget) loss += log_sum_exp - logit[static_cast<std::size_t>(target)];
+    }
+    out.loss.set(0, loss);
+  });
+  return out;
+}
+
+void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
+                            const Tensor& log_sum_exp, double scale) {
+  const std::int64_t rows = num_rows(logits);
+  const std::int64_t v = last_dim(logits);
+  const std::int64_t bytes = 2 * logits.num_bytes() + targets.num_bytes() + log_sum_exp.num_bytes();
+  runtime.compute(memory_op("cross_entropy_backward", logits.dtype(), bytes), [&] {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t target = target_at(targets, row, v);
+      const double normaliser = log_sum_exp.get(row);
+      for (std::int64_t i = 0; i < v; ++i) {
+        const std::int64_t at = row * v + i;
+        const double softmax = std::exp(logits.get(at) - normaliser);
+        const double slope = softmax - (i == target ? 1.0 : 0.0);
+        logits.set(at, target == kIgnoredTarget ? 0.0 : slope * scale);
+      }
+    }
+  });
+}
+
+Tensor squared_error_forward(Runtime& runtime, const Tensor& y, const Tensor& targets,
+                             const Tensor& mask) {
+  const std::int64_t n = last_dim(y);
+  require_size("squared error", "number of targets", targets.numel(), y.numel());
+  require_size("squared error", "size of the mask", mask.numel(), num_rows(y));
+  Tensor loss = runtime.allocate(MemoryCategory::activations, Shape{1}, DType::fp64);
+  const std::int64_t bytes =
+      y.num_bytes() + targets.num_bytes() + mask.num_bytes() + loss.num_bytes();
+  runtime.compute(memory_op("squared_error", y.dtype(), bytes), [&] {
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < y.numel(); ++i) {
+      const double difference = y.get(i) - targets.get(i);
+      sum += mask.get(i / n) * difference * difference;
+    }
+    loss.set(0, 0.5 * sum);
+  });
+  return loss;
+}
+
+void squared_error_backward(Runtime& runtime, const Tensor& y, const Tensor& targets,
+                            const Tensor& mask, double scale) {
+  const std::int64_t n = last_dim(y);
+  const std::int64_t bytes = 2 * y.num_bytes() + targets.num_bytes() + mask.num_bytes();
+  runtime.compute(memory_op("squared_error_backward", y.dtype(), bytes), [&] {
+    for (std::int64_t i = 0; i < y.numel(); ++i) {
+      y.set(i, mask.get(i / n) * (y.get(i) - targets.get(i)) * scale);
+    }
+  });
+}
+
+}  // namespace shardsim

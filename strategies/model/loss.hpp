@@ -1,0 +1,32 @@
+#pragma once
+
+#include "strategies/model/layer.hpp"
+
+// Losses return their SUM over the rows that count, [1] fp64. Dividing is the caller's business: it
+// alone knows how many rows the whole global batch has, and passes 1 / that as `scale`.
+namespace shardsim {
+
+/// A row with this target does not count.
+inline constexpr std::int64_t kIgnoredTarget = -1;
+
+struct CrossEntropyOutput {
+  Tensor loss;         ///< [1] fp64
+  Tensor log_sum_exp;  ///< [rows]
+};
+
+/// Sum of log_sum_exp(logits) - logits[target]. logits [..., v], targets int32 with one per row.
+[[nodiscard]] CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
+                                                       const Tensor& targets);
+/// In place: logits become their gradient, (softmax - one at the target) * scale, 0 in rows that
+/// do not count. So the loss costs no second tensor of that size, often the largest of a step.
+void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
+                            const Tensor& log_sum_exp, double scale);
+
+/// Half the sum of squares of y - targets in rows where mask is 1. y and targets [b, n], mask [b].
+[[nodiscard]] Tensor squared_error_forward(Runtime& runtime, const Tensor& y, const Tensor& targets,
+                                           const Tensor& mask);
+/// In place: y becomes its gradient, mask * (y - targets) * scale.
+void squared_error_backward(Runtime& runtime, const Tensor& y, const Tensor& targets,
+                            const Tensor& mask, double scale);
+
+}  // namespace shardsim

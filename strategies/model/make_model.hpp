@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strategies/model/model.hpp"
+
+// The families of models, by name. A new family is one file and one row in make_model.cpp.
+namespace shardsim {
+
+/// Every family reads what it needs of these.
+struct ModelOptions {
+  std::string family;                        ///< mlp, gpt2, llama.
+  std::int64_t num_layers = 1;               ///< Blocks; mlp: hidden layers.
+  std::int64_t hidden_size = 1;              ///< mlp: inputs.
+  std::int64_t ffn_hidden_size = 1;          ///< mlp: size of the hidden layers.
+  std::int64_t num_attention_heads = 1;      ///< Divides hidden_size.
+  std::int64_t num_query_groups = 1;         ///< Key and value heads; divides the heads.
+  std::int64_t vocab_size = 1;               ///< mlp: outputs.
+  std::int64_t seq_len = 1;                  ///< Positions per sample; mlp: 1.
+  std::int64_t max_position_embeddings = 1;  ///< gpt2: rows of the position table, >= seq_len.
+  bool tied_embeddings = false;              ///< The head's weight is the token embedding's.
+  double norm_epsilon = 1e-5;
+  double rope_theta = 10000.0;  ///< llama.
+  DType dtype = DType::fp32;    ///< Of weights in use and activations.
+  /// mlp: whole numbers as weights and data, so that every gradient is exact in fp64.
+  bool integer_valued = false;
+};
+
+/// Throws UsageError, with the values, on an unknown family or sizes that do not fit together.
+[[nodiscard]] std::unique_ptr<Model> make_model(const ModelOptions& options);
+
+/// Families in the table, for help and errors.
+[[nodiscard]] std::vector<std::string_view> model_families();
+
+}  // namespace shardsim

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/runtime.hpp"
+
+#include "strategies/model/parameter.hpp"
+
+// A model as a chain of modules, written for one device, forward beside backward. One instance is
+// shared by all ranks: it has no state; what backward needs is kept in `Saved`.
+namespace shardsim {
+
+/// One microbatch on one rank. `b` samples of `s` positions (an MLP has s = 1).
+struct Batch {
+  Tensor inputs;   ///< Transformers: int32 tokens [b, s]. MLP: floats [b, hidden].
+  Tensor targets;  ///< Transformers: int32 [b, s], -1 = ignored by the loss. MLP: floats [b, out].
+  /// Rows the loss counts, [b] fp32 of 0 and 1 for the MLP; undefined for transformers (their
+  /// targets say it).
+  Tensor mask;
+  /// 1 / (valid targets of the whole global batch): backward starts from the mean over all tokens,
+  /// so that gradients of ranks and microbatches simply add up.
+  double loss_scale = 1.0;
+};
+
+/// Activations one module keeps from forward to backward. Backward drops each as soon as it has
+/// been used and leaves the vector empty.
+using Saved = std::vector<Tensor>;
+
+/// Where the bytes of an activation tensor go is decided by its dtype; arithmetic on elements is
+/// done in double and rounded once per operation to the tensor's dtype.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  [[nodiscard]] virtual std::span<const ParameterSpec> parameters() const = 0;
+  /// Units partition the parameters, in order.
+  [[nodiscard]] virtual std::span<const ParameterUnit> units() const = 0;
+
+  [[nodiscard]] virtual int num_modules() const = 0;
+  /// Units whose weights `module` reads (a tied head reads the embedding's, too).
+  [[nodiscard]] virtual std::span<const int> units_of(int module) const = 0;
+
+  /// Runs one module. `input` is undefined for the first module (it reads the batch). The last
+  /// module returns the sum of the losses of the valid targets, [1] fp64, NOT scaled.
+  virtual Tensor forward(int module, Runtime& runtime, Parameters& parameters, const Tensor& input,
+                         const Batch& batch, Saved& saved) const = 0;
+  /// Runs one module backwards. `output_gradient` is undefined for the last module (it starts from
+  /// batch.loss_scale); it may be overwritten. Returns the gradient of the module's input,
+  /// undefined for the first.
+  virtual Tensor backward(int module, Runtime& runtime, Parameters& parameters,
+                          const Tensor& output_gradient, const Batch& batch,
+                          Saved& saved) const = 0;
+
+  /// Data of samples [first, first + count) of the endless synthetic data set: a function of
+  /// (seed, sample index, position) alone. `ignore_fraction` of the targets are ignored.
+  [[nodiscard]] virtual Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
+                                         std::int64_t count, double ignore_fraction) const = 0;
+  /// How many targets of those samples the loss counts; computed without allocating tensors.
+  [[nodiscard]] virtual std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
+                                                   std::int64_t count,
+                                                   double ignore_fraction) const = 0;
+  /// Positions per sample: tokens/s counts samples times this.
+  [[nodiscard]] virtual std::int64_t positions_per_sample() const = 0;
+  /// Flops that training on one sample needs, whatever is recomputed: those of forward's matrix
+  /// products, causal attention counted by half, times three (backward needs two for each).
+  [[nodiscard]] virtual std::int64_t model_flops_per_sample() const = 0;
+};
+
+/// Elements of all parameters; a tied weight counts once.
+[[nodiscard]] std::int64_t num_parameters(const Model& model);
+
+}  // namespace shardsim

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "sim/kernel/random.hpp"
+
+#include "strategies/model/model.hpp"
+
+// The synthetic data set: endless, and random access. A value is a function of the seed, what it is
+// for, and the global index of its sample and position, so ranks draw their own share.
+namespace shardsim {
+
+struct TokenData {
+  std::int64_t vocab_size = 1;
+  std::int64_t seq_len = 1;
+  std::uint64_t seed = 0;
+  double ignore_fraction = 0.0;
+};
+
+/// Samples [first, first + count): each has s + 1 tokens; inputs are the first s, targets the last
+/// s, so that every position predicts its successor.
+[[nodiscard]] Batch make_token_batch(Runtime& runtime, const TokenData& data, std::int64_t first,
+                                     std::int64_t count);
+
+/// Whether the loss counts the target with this index (sample * positions + position).
+class KeptTargets {
+ public:
+  KeptTargets(std::uint64_t seed, double ignore_fraction);
+  [[nodiscard]] bool operator()(std::int64_t index) const;
+
+ private:
+  RandomStream random_;
+  double ignore_fraction_;
+};
+
+/// How many of the targets [first, first + count) it keeps.
+[[nodiscard]] std::int64_t count_kept(std::uint64_t seed, std::int64_t first, std::int64_t count,
+                                      double ignore_fraction);
+
+}  // namespace shardsim

@@ -1,0 +1,176 @@
+#include "strategies/model/transformer.hpp"
+
+#include <utility>
+
+#include "strategies/model/embedding.hpp"
+#include "strategies/model/loss.hpp"
+#include "strategies/model/token_data.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kInitScale = 0.02;
+
+// What the head keeps for backward.
+enum HeadSaved : std::size_t {
+  head_x,
+  head_norm,
+  head_statistics,
+  head_logits,
+  head_lse,
+  head_saved
+};
+
+}  // namespace
+
+Transformer::Transformer(const ModelOptions& options, std::unique_ptr<TransformerFamily> family)
+    : options_(options), family_(std::move(family)) {
+  add_outer_parameters();
+  add_blocks();
+  if (!options_.tied_embeddings) add_head();
+  module_units_.push_back(0);
+  for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
+    module_units_.push_back(1 + block);
+  }
+  module_units_.push_back(options_.tied_embeddings ? 0
+                                                   : static_cast<int>(table_.units().size()) - 1);
+}
+
+void Transformer::add_outer_parameters() {
+  const std::int64_t h = options_.hidden_size;
+  const Init init{Init::Kind::bell, kInitScale};
+  table_.begin_unit(options_.tied_embeddings ? "root" : "embedding");
+  tokens_ = table_.add("embedding.tokens", {options_.vocab_size, h}, init);
+  if (family_->has_learned_positions()) {
+    positions_ = table_.add("embedding.positions", {options_.max_position_embeddings, h}, init);
+  }
+  if (options_.tied_embeddings) {
+    final_norm_ = static_cast<int>(table_.specs().size());
+    family_->add_norm(table_, "final_norm");
+    head_ = tokens_;
+  }
+}
+
+void Transformer::add_blocks() {
+  for (std::int64_t block = 0; block < options_.num_layers; ++block) {
+    const std::string name = "blocks." + std::to_string(block);
+    block_first_.push_back(static_cast<int>(table_.specs().size()));
+    table_.begin_unit(name);
+    family_->add_block(table_, name);
+  }
+}
+
+void Transformer::add_head() {
+  table_.begin_unit("head");
+  final_norm_ = static_cast<int>(table_.specs().size());
+  family_->add_norm(table_, "final_norm");
+  head_ = table_.add("head", {options_.vocab_size, options_.hidden_size},
+                     {Init::Kind::bell, kInitScale});
+}
+
+std::span<const ParameterSpec> Transformer::parameters() const { return table_.specs(); }
+std::span<const ParameterUnit> Transformer::units() const { return table_.units(); }
+int Transformer::num_modules() const { return static_cast<int>(module_units_.size()); }
+
+std::span<const int> Transformer::units_of(int module) const {
+  return {&module_units_[static_cast<std::size_t>(module)], 1};
+}
+
+Tensor Transformer::forward(int module, Runtime& runtime, Parameters& parameters,
+                            const Tensor& input, const Batch& batch, Saved& saved) const {
+  if (module == 0) return forward_embedding(runtime, parameters, batch);
+  if (module == num_modules() - 1) return forward_head(runtime, parameters, input, batch, saved);
+  const int first = block_first_[static_cast<std::size_t>(module - 1)];
+  return family_->forward_block({runtime, parameters, first}, input, saved);
+}
+
+Tensor Transformer::backward(int module, Runtime& runtime, Parameters& parameters,
+                             const Tensor& output_gradient, const Batch& batch,
+                             Saved& saved) const {
+  if (module == num_modules() - 1) return backward_head(runtime, parameters, batch, saved);
+  if (module == 0) {
+    backward_embedding(runtime, parameters, output_gradient, batch);
+    return {};
+  }
+  const int first = block_first_[static_cast<std::size_t>(module - 1)];
+  return family_->backward_block({runtime, parameters, first}, output_gradient, saved);
+}
+
+// y [b, s, h]
+Tensor Transformer::forward_embedding(Runtime& runtime, Parameters& parameters,
+                                      const Batch& batch) const {
+  Tensor y = token_embedding_forward(runtime, batch.inputs, parameters.weight(tokens_));
+  if (positions_ >= 0) position_embedding_forward(runtime, parameters.weight(positions_), y);
+  return y;
+}
+
+void Transformer::backward_embedding(Runtime& runtime, Parameters& parameters, const Tensor& dy,
+                                     const Batch& batch) const {
+  if (positions_ >= 0) {
+    position_embedding_backward(runtime, dy, parameters.gradient(positions_));
+    parameters.gradient_ready(positions_);
+  }
+  token_embedding_backward(runtime, batch.inputs, dy, parameters.gradient(tokens_));
+  parameters.gradient_ready(tokens_);
+}
+
+// x [b, s, h] -> logits [b, s, v] -> loss [1]
+Tensor Transformer::forward_head(Runtime& runtime, Parameters& parameters, const Tensor& x,
+                                 const Batch& batch, Saved& saved) const {
+  saved.resize(head_saved);
+  saved[head_x] = x;
+  NormOutput norm = family_->forward_norm({runtime, parameters, final_norm_}, x);
+  saved[head_norm] = std::move(norm.y);
+  saved[head_statistics] = std::move(norm.statistics);
+  saved[head_logits] = linear_forward(runtime, saved[head_norm], parameters.weight(head_), {});
+  CrossEntropyOutput out = cross_entropy_forward(runtime, saved[head_logits], batch.targets);
+  saved[head_lse] = std::move(out.log_sum_exp);
+  return std::move(out.loss);
+}
+
+Tensor Transformer::backward_head(Runtime& runtime, Parameters& parameters, const Batch& batch,
+                                  Saved& saved) const {
+  cross_entropy_backward(runtime, saved[head_logits], batch.targets, saved[head_lse],
+                         batch.loss_scale);  // Logits are their gradient from here on.
+  saved[head_lse] = {};
+  linear_backward_weight(runtime, saved[head_logits], saved[head_norm], parameters.gradient(head_));
+  // The embedding's backward still adds to a tied weight and reports it.
+  if (head_ != tokens_) parameters.gradient_ready(head_);
+  saved[head_norm] = {};
+  const Tensor dy = linear_backward_input(runtime, saved[head_logits], parameters.weight(head_));
+  saved[head_logits] = {};
+  Tensor dx = family_->backward_norm({runtime, parameters, final_norm_}, dy, saved[head_x],
+                                     saved[head_statistics]);
+  saved.clear();
+  return dx;
+}
+
+Batch Transformer::make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
+                              std::int64_t count, double ignore_fraction) const {
+  return make_token_batch(runtime, {options_.vocab_size, options_.seq_len, seed, ignore_fraction},
+                          first, count);
+}
+
+std::int64_t Transformer::count_targets(std::uint64_t seed, std::int64_t first, std::int64_t count,
+                                        double ignore_fraction) const {
+  return count_kept(seed, first * options_.seq_len, count * options_.seq_len, ignore_fraction);
+}
+
+std::int64_t Transformer::model_flops_per_sample() const {
+  // Every matrix in a block is that of a linear layer, and so is the head's.
+  std::int64_t elements = checked_product({options_.vocab_size, options_.hidden_size});
+  for (const int first : block_first_) {
+    for (int i = first; i < first + table_.units()[1].count; ++i) {
+      const Shape& shape = table_.specs()[static_cast<std::size_t>(i)].shape;
+      if (shape.rank() == 2) elements += shape.numel();
+    }
+  }
+  // Scores, and probabilities times values: 2 s^2 h flops each, of which the mask leaves half.
+  const std::int64_t s = options_.seq_len;
+  const std::int64_t attention =
+      checked_product({3, 2, s, s, options_.hidden_size, options_.num_layers});
+  return checked_product({3, 2, s, elements}) + attention;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strategies/model/make_model.hpp"
+#include "strategies/model/norm.hpp"
+#include "strategies/model/parameter_table.hpp"
+#include "strategies/model/pass.hpp"
+
+// A decoder-only transformer: token embedding, blocks, final norm, output weight, cross entropy.
+// What families do differently (norm, block, learned positions) is behind TransformerFamily.
+namespace shardsim {
+
+class TransformerFamily {
+ public:
+  virtual ~TransformerFamily() = default;
+
+  [[nodiscard]] virtual bool has_learned_positions() const = 0;
+  /// Adds the parameters of a norm and of a block; names start with `name`.
+  virtual void add_norm(ParameterTable& table, const std::string& name) const = 0;
+  virtual void add_block(ParameterTable& table, const std::string& name) const = 0;
+
+  /// `pass.first` is the norm's, or block's, first parameter. x [b, s, h].
+  [[nodiscard]] virtual NormOutput forward_norm(const Pass& pass, const Tensor& x) const = 0;
+  [[nodiscard]] virtual Tensor backward_norm(const Pass& pass, const Tensor& dy, const Tensor& x,
+                                             const Tensor& statistics) const = 0;
+  [[nodiscard]] virtual Tensor forward_block(const Pass& pass, const Tensor& x,
+                                             Saved& saved) const = 0;
+  [[nodiscard]] virtual Tensor backward_block(const Pass& pass, const Tensor& dy,
+                                              Saved& saved) const = 0;
+};
+
+/// Modules: embedding, one per block, head. Units likewise; with tied embeddings, all that is
+/// outside the blocks is one root unit, which the first and the last module read.
+class Transformer final : public Model {
+ public:
+  Transformer(const ModelOptions& options, std::unique_ptr<TransformerFamily> family);
+
+  [[nodiscard]] std::span<const ParameterSpec> parameters() const override;
+  [[nodiscard]] std::span<const ParameterUnit> units() const override;
+  [[nodiscard]] int num_modules() const override;
+  [[nodiscard]] std::span<const int> units_of(int module) const override;
+  Tensor forward(int module, Runtime& runtime, Parameters& parameters, const Tensor& input,
+                 const Batch& batch, Saved& saved) const override;
+  Tensor backward(int module, Runtime& runtime, Parameters& parameters,
+                  const Tensor& output_gradient, const Batch& batch, Saved& saved) const override;
+  [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
+                                 std::int64_t count, double ignore_fraction) const override;
+  [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
+                                           std::int64_t count,
+                                           double ignore_fraction) const override;
+  [[nodiscard]] std::int64_t positions_per_sample() const override { return options_.seq_len; }
+  [[nodiscard]] std::int64_t model_flops_per_sample() const override;
+
+ private:
+  void add_outer_parameters();
+  void add_blocks();
+  void add_head();
+  [[nodiscard]] Tensor forward_embedding(Runtime& runtime, Parameters& parameters,
+                                         const Batch& batch) const;
+  void backward_embedding(Runtime& runtime, Parameters& parameters, const Tensor& dy,
+                          const Batch& batch) const;
+  [[nodiscard]] Tensor forward_head(Runtime& runtime, Parameters& parameters, const Tensor& x,
+                                    const Batch& batch, Saved& saved) const;
+  [[nodiscard]] Tensor backward_head(Runtime& runtime, Parameters& parameters, const Batch& batch,
+                                     Saved& saved) const;
+
+  ModelOptions options_;
+  std::unique_ptr<TransformerFamily> family_;
+  ParameterTable table_;
+  std::vector<int> module_units_;  // One unit per module.
+  std::vector<int> block_first_;   // First parameter of each block.
+  int tokens_ = 0;                 // Parameter indices.
+  int positions_ = -1;             // -1: none.
+  int final_norm_ = 0;
+  int head_ = 0;  // tokens_ if tied.
+};
+
+}  // namespace shardsim

@@ -1,0 +1,95 @@
+#include "strategies/optimizer/optimizer.hpp"
+
+#include <string>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/optimizer/rules.hpp"
+
+namespace shardsim {
+
+namespace {
+
+void require_length(const Tensor& tensor, const char* what, std::int64_t length) {
+  if (tensor.numel() == length) return;
+  throw UsageError("E0601",
+                   "an optimizer step has a parameter of " + std::to_string(length) +
+                       " elements but a " + what + " of " + std::to_string(tensor.numel()),
+                   "pass the same slice of the parameter, its gradient and its state");
+}
+
+class ElementwiseOptimizer final : public Optimizer {
+ public:
+  ElementwiseOptimizer(const OptimizerRule& rule, const OptimizerOptions& options)
+      : rule_(rule), options_(options) {}
+
+  [[nodiscard]] std::string_view name() const override { return rule_.name; }
+  [[nodiscard]] std::span<const std::string_view> state_names() const override {
+    return rule_.state_names;
+  }
+
+  void step(Runtime& runtime, const Tensor& parameter, const Tensor& gradient,
+            std::span<const Tensor> state, double gradient_scale,
+            std::int64_t step) const override {
+    require(parameter, gradient, state, step);
+    // Everything is read once; all but the gradient is written back.
+    std::int64_t bytes = 2 * parameter.num_bytes() + gradient.num_bytes();
+    for (const Tensor& tensor : state) bytes += 2 * tensor.num_bytes();
+    const ComputeOp op{"optimizer_step", ComputeKind::memory_bound, parameter.dtype(), 0, bytes};
+    runtime.compute(op, [&] {
+      const StepConstants constants = step_constants(options_, step);
+      for (std::int64_t i = 0; i < parameter.numel(); ++i) {
+        Element element{parameter.get(i), gradient.get(i) * gradient_scale, {}};
+        for (std::size_t k = 0; k < state.size(); ++k) element.state[k] = state[k].get(i);
+        rule_.update(constants, element);
+        parameter.set(i, element.parameter);
+        for (std::size_t k = 0; k < state.size(); ++k) state[k].set(i, element.state[k]);
+      }
+    });
+  }
+
+ private:
+  void require(const Tensor& parameter, const Tensor& gradient, std::span<const Tensor> state,
+               std::int64_t step) const {
+    require_length(gradient, "gradient", parameter.numel());
+    if (state.size() != rule_.state_names.size()) {
+      throw UsageError("E0602",
+                       "optimizer " + std::string(rule_.name) + " keeps " +
+                           std::to_string(rule_.state_names.size()) +
+                           " state tensors per parameter, got " + std::to_string(state.size()),
+                       "pass one tensor for each of state_names(), in that order");
+    }
+    for (const Tensor& tensor : state) require_length(tensor, "state", parameter.numel());
+    if (step < 1) {
+      throw UsageError("E0603", "optimizer steps count from 1, got " + std::to_string(step),
+                       "pass the number of this step: 1 for the first");
+    }
+  }
+
+  OptimizerRule rule_;
+  OptimizerOptions options_;
+};
+
+}  // namespace
+
+std::vector<std::string_view> optimizer_names() {
+  std::vector<std::string_view> names;
+  names.reserve(optimizer_rules().size());
+  for (const OptimizerRule& rule : optimizer_rules()) names.push_back(rule.name);
+  return names;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(std::string_view name, const OptimizerOptions& options) {
+  for (const OptimizerRule& rule : optimizer_rules()) {
+    if (rule.name == name) return std::make_unique<ElementwiseOptimizer>(rule, options);
+  }
+  std::string known;
+  for (const std::string_view candidate : optimizer_names()) {
+    known += known.empty() ? "" : ", ";
+    known += candidate;
+  }
+  throw UsageError("E0604", "there is no optimizer \"" + std::string(name) + "\"",
+                   "use one of " + known);
+}
+
+}  // namespace shardsim

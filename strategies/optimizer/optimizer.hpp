@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/runtime.hpp"
+
+// Elementwise optimizers. Because every element is updated on its own, a rank may hold any slice
+// of a parameter, its gradient and its state, and the result is that of the whole: this is what
+// sharded optimizer states stand on. Norm-based optimizers (LAMB) do not have this property and
+// will say so when they come.
+namespace shardsim {
+
+/// Settings of all optimizers; each reads its own.
+struct OptimizerOptions {
+  double learning_rate = 1e-3;
+  double momentum = 0.9;      ///< momentum.
+  double beta1 = 0.9;         ///< adam, adamw.
+  double beta2 = 0.999;       ///< adam, adamw.
+  double epsilon = 1e-8;      ///< adam, adamw, rmsprop.
+  double weight_decay = 0.0;  ///< L2 term in the gradient; adamw: decoupled.
+  double rms_alpha = 0.99;    ///< rmsprop.
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// One tensor of the parameter's size per name ("exp_avg", "exp_avg_sq"), zero at the start.
+  [[nodiscard]] virtual std::span<const std::string_view> state_names() const = 0;
+
+  /// Updates `parameter` (master precision) and `state` in place from `gradient`, which is first
+  /// multiplied by `gradient_scale` (clipping). All are flat and of equal length; `state` is in the
+  /// order of state_names(). `step` counts from 1. Arithmetic in double, rounded once per stored
+  /// element. Charges one memory-bound operation.
+  virtual void step(Runtime& runtime, const Tensor& parameter, const Tensor& gradient,
+                    std::span<const Tensor> state, double gradient_scale,
+                    std::int64_t step) const = 0;
+};
+
+/// `name`: sgd, momentum, adam, adamw or rmsprop; UsageError naming these otherwise.
+[[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(std::string_view name,
+                                                        const OptimizerOptions& options);
+
+/// Names in the table, for help and errors.
+[[nodiscard]] std::vector<std::string_view> optimizer_names();
+
+}  // namespace shardsim

@@ -1,0 +1,85 @@
+#include "strategies/optimizer/rules.hpp"
+
+#include <cmath>
+
+// Definitions are those of torch.optim, so that a plan's numbers mean what users expect of these
+// names: weight decay is a term of the gradient except in adamw, epsilon is added outside the root.
+namespace shardsim {
+
+namespace {
+
+// Source: torch.optim.SGD.
+void sgd(const StepConstants& c, Element& e) {
+  const double gradient = e.gradient + c.options.weight_decay * e.parameter;
+  e.parameter -= c.options.learning_rate * gradient;
+}
+
+// The first step's buffer is the gradient itself, which is what a zero buffer gives.
+void momentum(const StepConstants& c, Element& e) {
+  double& buffer = e.state[0];
+  const double gradient = e.gradient + c.options.weight_decay * e.parameter;
+  buffer = c.options.momentum * buffer + gradient;
+  e.parameter -= c.options.learning_rate * buffer;
+}
+
+// Both Adams share the moments; they differ in where the decay goes.
+void adam_update(const StepConstants& c, double gradient, Element& e) {
+  double& exp_avg = e.state[0];
+  double& exp_avg_sq = e.state[1];
+  exp_avg = c.options.beta1 * exp_avg + (1.0 - c.options.beta1) * gradient;
+  exp_avg_sq = c.options.beta2 * exp_avg_sq + (1.0 - c.options.beta2) * gradient * gradient;
+  const double step_size = c.options.learning_rate / c.bias_correction1;
+  const double root = std::sqrt(exp_avg_sq) / std::sqrt(c.bias_correction2);
+  e.parameter -= step_size * exp_avg / (root + c.options.epsilon);
+}
+
+// Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015).
+void adam(const StepConstants& c, Element& e) {
+  adam_update(c, e.gradient + c.options.weight_decay * e.parameter, e);
+}
+
+// Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019).
+void adamw(const StepConstants& c, Element& e) {
+  e.parameter *= 1.0 - c.options.learning_rate * c.options.weight_decay;
+  adam_update(c, e.gradient, e);
+}
+
+// Source: torch.optim.RMSprop, without centering and momentum.
+void rmsprop(const StepConstants& c, Element& e) {
+  double& square_avg = e.state[0];
+  const double gradient = e.gradient + c.options.weight_decay * e.parameter;
+  square_avg = c.options.rms_alpha * square_avg + (1.0 - c.options.rms_alpha) * gradient * gradient;
+  e.parameter -= c.options.learning_rate * gradient / (std::sqrt(square_avg) + c.options.epsilon);
+}
+
+constexpr std::array<std::string_view, 1> kMomentumStates = {"momentum_buffer"};
+constexpr std::array<std::string_view, 2> kAdamStates = {"exp_avg", "exp_avg_sq"};
+constexpr std::array<std::string_view, 1> kRmspropStates = {"square_avg"};
+
+constexpr std::array<OptimizerRule, 5> kRules = {{
+    {"sgd", {}, sgd},
+    {"momentum", kMomentumStates, momentum},
+    {"adam", kAdamStates, adam},
+    {"adamw", kAdamStates, adamw},
+    {"rmsprop", kRmspropStates, rmsprop},
+}};
+
+// base^exponent by squaring: rounded multiplications only, in a fixed order.
+double power(double base, std::int64_t exponent) {
+  double result = 1.0;
+  for (; exponent > 0; exponent >>= 1) {
+    if ((exponent & 1) != 0) result *= base;
+    base *= base;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::span<const OptimizerRule> optimizer_rules() { return kRules; }
+
+StepConstants step_constants(const OptimizerOptions& options, std::int64_t step) {
+  return {options, 1.0 - power(options.beta1, step), 1.0 - power(options.beta2, step)};
+}
+
+}  // namespace shardsim

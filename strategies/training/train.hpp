@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "strategies/gradient_sync/gradient_sync.hpp"
+
+// The training loop of one rank: the same code for one device, for any data-parallel strategy, and
+// with or without data.
+namespace shardsim {
+
+/// Data of one optimizer step: samples [step * global batch, (step + 1) * global batch), of which
+/// microbatch m of data rank d gets the (m * data ranks + d)-th run of `micro_batch_size`.
+struct TrainingPlan {
+  std::int64_t steps = 1;
+  std::int64_t micro_batch_size = 1;
+  std::int64_t num_microbatches = 1;
+  std::uint64_t seed = 1;
+  double ignore_fraction = 0.0;  ///< Of the targets; then ranks have different numbers of targets.
+  double max_grad_norm = 0.0;    ///< Clip by the global norm; 0: do not.
+};
+
+/// Sees what happens on a rank between the phases of a step; must not communicate or compute.
+class TrainingObserver {
+ public:
+  virtual ~TrainingObserver() = default;
+  virtual void step_begins(std::int64_t) {}
+  /// Gradients are reduced, the optimizer has not run.
+  virtual void gradients_ready(std::int64_t, const GradientSync&) {}
+  /// `loss`: mean over the valid targets of the global batch; 0 without data.
+  virtual void step_ends(std::int64_t, const GradientSync&, double /*loss*/) {}
+};
+
+/// Runs all steps. Every rank of the mesh must call it. Order at the end of a step: reductions,
+/// global norm, clip, optimizer, gathers.
+void train(Runtime& runtime, Mesh& mesh, const Model& model, GradientSync& sync,
+           const TrainingPlan& plan, TrainingObserver& observer);
+
+/// min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
+[[nodiscard]] double clip_coefficient(double norm_squared, double max_norm);
+
+}  // namespace shardsim
