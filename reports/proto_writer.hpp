@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+// The protobuf wire format, as much of it as a trace needs: varints and length-delimited fields
+// (https://protobuf.dev/programming-guides/encoding/). Written by hand because the library would be
+// our heaviest dependency, and pins its generated code to one version.
+namespace shardsim {
+
+/// One message under construction: fields are appended in the order of the calls.
+class ProtoWriter {
+ public:
+  /// uint32, uint64, bool and enum fields; int32 and int64 fields that are not negative.
+  void add_uint(std::uint32_t field, std::uint64_t value);
+  /// int32 and int64 fields: two's complement in 64 bits, ten bytes if negative.
+  void add_int(std::uint32_t field, std::int64_t value) {
+    add_uint(field, static_cast<std::uint64_t>(value));
+  }
+  /// string and bytes fields. REQUIRES for string fields: valid UTF-8.
+  void add_string(std::uint32_t field, std::string_view value);
+  /// A nested message.
+  void add_message(std::uint32_t field, const ProtoWriter& message) {
+    add_string(field, message.bytes_);
+  }
+
+  [[nodiscard]] const std::string& bytes() const { return bytes_; }
+  [[nodiscard]] bool empty() const { return bytes_.empty(); }
+
+ private:
+  void add_varint(std::uint64_t value);
+
+  std::string bytes_;
+};
+
+}  // namespace shardsim

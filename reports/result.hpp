@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+
+// The plain outcome of a run: what every writer (text, JSON, HTML, trace) gets to see. It holds no
+// wall-clock or host data, so equal inputs give equal bytes.
+namespace shardsim {
+
+using MetricValue = std::variant<std::int64_t, double, bool, std::string>;
+
+/// Flat, dotted, stable name ("memory.peak_bytes.max") and its value.
+struct Metric {
+  std::string name;
+  MetricValue value;
+};
+
+/// A property of the run that was verified: "oracle", "conservation".
+struct Check {
+  std::string name;
+  bool passed = false;
+  std::string detail;  ///< What was compared, or what differs first.
+};
+
+/// One row of the scenario's `expect`, judged.
+struct ExpectationResult {
+  std::string metric;
+  std::string op;  ///< "<=", ">=", "<", ">", "=="
+  double expected = 0.0;
+  double actual = 0.0;
+  bool passed = false;
+};
+
+/// A number or simplification the result rests on, and where it comes from.
+struct Assumption {
+  std::string text;
+  std::string source;  ///< "NVIDIA H100 datasheet", "assumed", ...
+};
+
+struct Result {
+  static constexpr int kSchemaVersion = 1;
+  std::string scenario_json;  ///< The fully resolved scenario.
+  std::vector<Metric> metrics;
+  std::vector<Check> checks;
+  std::vector<ExpectationResult> expectations;
+  std::vector<Assumption> assumptions;
+  std::vector<std::string> warnings;
+  std::optional<Diagnosis> diagnosis;
+  int exit_code = 0;
+
+  /// Null if there is no such metric.
+  [[nodiscard]] const MetricValue* find(const std::string& name) const;
+  /// As a number (bool as 0 or 1); empty for text and unknown names.
+  [[nodiscard]] std::optional<double> number(const std::string& name) const;
+};
+
+/// Every metric name a result can have, in the order results list them; `expect` accepts these.
+[[nodiscard]] const std::vector<std::string>& metric_names();
+
+}  // namespace shardsim

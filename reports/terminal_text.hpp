@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Text on a terminal: names that cannot take it over, and lines that fit.
+namespace shardsim {
+
+/// Printable text as it is; control characters (C0, DEL, C1), marks that reorder or hide text
+/// (bidirectional controls, zero-width characters) and bytes that are not UTF-8 are written out as
+/// \n, \t, \x1b or \u202e. For every text that is not ours.
+[[nodiscard]] std::string escape_untrusted(std::string_view text);
+
+/// Columns that escaped text takes: wide East Asian characters and emoji count two, combining marks
+/// none. REQUIRES: no escape sequences, valid UTF-8.
+[[nodiscard]] std::size_t display_width(std::string_view text);
+
+/// At most `columns` wide; "…" stands for what was cut. REQUIRES: columns >= 1.
+[[nodiscard]] std::string truncate_to_width(std::string_view text, std::size_t columns);
+
+/// Broken at spaces (inside a word only if it alone is too long), later lines indented by `indent`.
+/// REQUIRES: columns > indent.
+[[nodiscard]] std::vector<std::string> wrap_to_width(std::string_view text, std::size_t columns,
+                                                     std::size_t indent);
+
+/// A bar of `eighths` eighths of a column, padded with spaces to `columns`.
+/// REQUIRES: 0 <= eighths <= 8 * columns.
+[[nodiscard]] std::string draw_bar(std::size_t eighths, std::size_t columns);
+
+}  // namespace shardsim

@@ -1,0 +1,173 @@
+#include "reports/text_sections.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "reports/terminal_text.hpp"
+#include "reports/units.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::string join(const std::vector<std::string>& parts, const char* separator) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    if (!text.empty()) text += separator;
+    text += part;
+  }
+  return text;
+}
+
+/// "  label        ████▋       14.0 %   figures", the bar in its colour.
+std::string bar_row(const Page& page, std::string_view label, Style style, std::size_t eighths,
+                    double percent, const std::string& figures) {
+  const std::string bar = draw_bar(eighths, page.bar_columns());
+  return fmt::format("  {:<14}{}  {:5.1f} %   {}", label, page.paint(style, bar), percent, figures);
+}
+
+std::size_t eighths_of(double share, const Page& page) {
+  const double full = static_cast<double>(8 * page.bar_columns());
+  return static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * full));
+}
+
+}  // namespace
+
+Lines headline_section(const TextHeadline& headline, const Page& page) {
+  const std::string ranks =
+      headline.ranks > 0 ? format_count(headline.ranks) + (headline.ranks == 1 ? " rank" : " ranks")
+                         : std::string();
+  const std::string facts =
+      join({escape_untrusted(headline.model), escape_untrusted(headline.system), ranks,
+            escape_untrusted(headline.layout), escape_untrusted(headline.precision),
+            escape_untrusted(headline.batch)},
+           " · ");
+  Lines lines;
+  const std::string name = truncate_to_width(escape_untrusted(headline.name), page.width());
+  if (!name.empty()) lines.push_back(page.paint(Style::bold, name));
+  if (facts.empty()) return lines;
+  Lines more = wrap_to_width("  " + facts, page.width(), 2);
+  std::move(more.begin(), more.end(), std::back_inserter(lines));
+  return lines;
+}
+
+Lines figures_section(const Result& result, const Page& page) {
+  std::vector<std::string> parts;
+  if (const auto seconds = result.number("step_time_s")) {
+    parts.push_back("step " + format_seconds(*seconds));
+  }
+  if (const auto mfu = result.number("mfu"))
+    parts.push_back(fmt::format("MFU {:.1f} %", 100 * *mfu));
+  if (const auto rate = result.number("tokens_per_s_per_gpu")) {
+    parts.push_back(format_number(*rate) + " tokens/s/GPU");
+  }
+  if (const auto rate = result.number("model_tflops_per_gpu")) {
+    parts.push_back(format_number(*rate) + " TFLOP/s/GPU");
+  }
+  if (parts.empty()) return {};
+  return wrap_to_width("  " + join(parts, "   "), page.width(), 2);
+}
+
+Lines time_section(const Result& result, const Page& page) {
+  struct Part {
+    const char* label;
+    const char* metric;
+    Style style;
+  };
+  constexpr std::array<Part, 3> kParts = {{{"compute", "time.compute_s", Style::good},
+                                           {"exposed comm", "time.exposed_comm_s", Style::bad},
+                                           {"bubble", "time.bubble_s", Style::dim}}};
+  std::vector<double> seconds;
+  for (const Part& part : kParts) {
+    const auto value = result.number(part.metric);
+    if (!value || !std::isfinite(*value) || *value < 0) return {};
+    seconds.push_back(*value);
+  }
+  const std::vector<int> permille = apportion(seconds, 1000);
+  const std::vector<int> eighths = apportion(seconds, static_cast<int>(8 * page.bar_columns()));
+  const auto hidden = result.number("time.hidden_comm_s");
+  Lines lines;
+  for (std::size_t i = 0; i < kParts.size(); ++i) {
+    std::string figures = format_seconds(seconds[i]);
+    if (i == 1 && hidden && *hidden > 0) figures += ", hidden comm " + format_seconds(*hidden);
+    lines.push_back(bar_row(page, kParts[i].label, kParts[i].style,
+                            static_cast<std::size_t>(eighths[i]), permille[i] / 10.0, figures));
+  }
+  return lines;
+}
+
+Lines memory_section(const Result& result, double device_memory_bytes, const Page& page) {
+  const auto peak = result.number("memory.peak_bytes.max");
+  if (!peak) return {};
+  const double whole = device_memory_bytes > 0 ? device_memory_bytes : *peak;
+  const double share = whole > 0 ? *peak / whole : 0;
+  std::string figures = format_memory(*peak);
+  if (device_memory_bytes > 0) figures += " of " + format_memory(device_memory_bytes);
+  figures += ", fullest rank";
+  Lines lines = {bar_row(page, "memory peak", share > 1 ? Style::bad : Style::good,
+                         eighths_of(share, page), 100 * share, figures)};
+  double sum = 0;
+  for (const char* category : {"params", "grads", "optimizer", "activations", "comm"}) {
+    const double bytes = result.number(fmt::format("memory.{}_bytes.max", category)).value_or(0);
+    sum += bytes;
+    if (!(bytes > 0) || !(whole > 0)) continue;
+    lines.push_back(bar_row(page, fmt::format("  {}", category), Style::dim,
+                            eighths_of(bytes / whole, page), 100 * bytes / whole,
+                            format_memory(bytes)));
+  }
+  // Each category is the largest of any rank, so unequal ranks make the parts exceed the peak.
+  if (lines.size() > 1 && sum > *peak) lines.back() += "   (parts: largest of any rank)";
+  return lines;
+}
+
+Lines traffic_section(const Result& result, const Page& page) {
+  const auto total = result.number("comm.bytes_sent.total");
+  if (!total) return {};
+  std::vector<std::string> axes;
+  for (const char* axis : {"dp", "tp", "cp", "ep", "pp"}) {
+    const double bytes = result.number(fmt::format("comm.bytes_sent.by_axis.{}", axis)).value_or(0);
+    if (bytes > 0) axes.push_back(fmt::format("{} {}", axis, format_traffic(bytes)));
+  }
+  std::string text = format_traffic(*total) + " sent";
+  if (!axes.empty()) text += " (" + join(axes, " · ") + ")";
+  if (const auto most = result.number("comm.bytes_sent.max_rank")) {
+    text += ", busiest rank " + format_traffic(*most);
+  }
+  if (const auto calls = result.number("comm.calls.total")) {
+    text += ", " + format_count(static_cast<std::int64_t>(*calls)) + " calls";
+  }
+  return page.row("traffic", text);
+}
+
+Lines oracle_section(const Result& result, const Page& page) {
+  const auto passed = result.number("oracle.passed");
+  if (!passed) return {};
+  std::vector<std::string> errors;
+  for (const char* kind : {"grads", "params", "optimizer_state", "loss"}) {
+    const auto error = result.number(fmt::format("oracle.max_rel_error.{}", kind));
+    if (error) errors.push_back(fmt::format("{} {}", kind, format_number(*error)));
+  }
+  std::string text = *passed != 0 ? "passed" : "FAILED";
+  if (!errors.empty()) text += ", largest relative error: " + join(errors, " · ");
+  return page.row("oracle", text);
+}
+
+Lines checks_section(const Result& result, const Page& page) {
+  std::vector<std::string> passed;
+  for (const Check& check : result.checks) {
+    if (check.passed) passed.push_back(escape_untrusted(check.name));
+  }
+  if (passed.empty()) return {};
+  const std::string text =
+      fmt::format("{} of {} passed: {}", passed.size(), result.checks.size(), join(passed, ", "));
+  return {truncate_to_width(fmt::format("  {:<14}{}", "checks", text), page.width())};
+}
+
+}  // namespace shardsim

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "reports/result.hpp"
+
+// The result on one screen, for people: at most 24 lines of at most 100 columns, only facts that
+// the result holds. Programs read the JSON.
+namespace shardsim {
+
+/// What was run, in the words of the scenario. Reports do not know scenarios, so the caller says
+/// it; empty parts are left out, control characters in any of them are escaped.
+struct TextHeadline {
+  std::string name;       ///< The scenario's name.
+  std::string model;      ///< "llama3-8b".
+  std::string system;     ///< "8 x dgx-h100".
+  std::string layout;     ///< "dp_shard 64, zero 3".
+  std::string precision;  ///< "bf16".
+  std::string batch;      ///< "global batch 128 x 8,192 tokens".
+  std::int64_t ranks = 0;
+  double device_memory_bytes = 0;  ///< Of one device; 0 if not known.
+};
+
+struct TextOptions {
+  bool color = false;        ///< ANSI colours. The caller knows about terminals and NO_COLOR.
+  int width = 100;           ///< Columns to use; taken as 80 below that, as 100 above.
+  std::string next_command;  ///< The last line: what to run next; may be empty.
+};
+
+/// Parts that have no metric in `result` are left out. What does not fit is cut, least important
+/// first, with a line that says so. Ends in a newline.
+[[nodiscard]] std::string to_text(const Result& result, const TextHeadline& headline,
+                                  const TextOptions& options);
+
+}  // namespace shardsim

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// Numbers for people: three significant digits and the unit in which they are short. Files for
+// machines never use these.
+namespace shardsim {
+
+/// "1.23", "45.6", "789", "1,230,000": three significant digits, grouped by thousands.
+[[nodiscard]] std::string format_number(double value);
+
+/// "8.53 s", "456 ms", "12.3 us", "1.00 ps". Input in seconds.
+[[nodiscard]] std::string format_seconds(double seconds);
+
+/// Memory: powers of 1024, "43.1 GiB".
+[[nodiscard]] std::string format_memory(double bytes);
+
+/// Traffic: powers of 1000 as links are sold, "1.93 GB".
+[[nodiscard]] std::string format_traffic(double bytes);
+
+/// "64" as it is, "1,048,576" with separators; all digits.
+[[nodiscard]] std::string format_count(std::int64_t count);
+
+/// Splits `total` whole units in proportion to `values` (largest remainder, ties to the first), so
+/// that rounded percentages and bars add up. All zero if the values are. REQUIRES: finite, >= 0.
+[[nodiscard]] std::vector<int> apportion(const std::vector<double>& values, int total);
+
+}  // namespace shardsim

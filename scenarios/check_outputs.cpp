@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <vector>
+
+#include "scenarios/expected_metrics.hpp"
+#include "scenarios/resolve.hpp"
+#include "scenarios/suggest.hpp"
+
+namespace shardsim {
+namespace {
+
+void check_path(Reading& r, const std::string& field, const std::string& path) {
+  if (path.empty()) {
+    return;
+  }
+  std::string fault;
+  if (path.front() == '/' || path.front() == '~' || path.find('\\') != std::string::npos ||
+      path.find(':') != std::string::npos || path.find('$') != std::string::npos) {
+    fault = "must be relative, without drive, variable or address";
+  }
+  for (std::size_t start = 0; start <= path.size() && fault.empty();) {
+    const std::size_t end = std::min(path.find('/', start), path.size());
+    const std::string part = path.substr(start, end - start);
+    if (part == "..") {
+      fault = "may not leave the output folder through \"..\"";
+    } else if (part.empty() || part == ".") {
+      fault = "names no file";
+    }
+    start = end + 1;
+  }
+  if (!fault.empty()) {
+    r.problem("E0110", field, "the path \"" + printable(path, 60) + "\" " + fault,
+              "write a plain name such as \"result.json\"");
+  }
+}
+
+}  // namespace
+
+void check_expectations(Reading& r) {
+  for (std::size_t i = 0; i < r.expect_places.size(); ++i) {
+    const FieldState& place = r.expect_places[i];
+    const std::string& metric = r.scenario.expect[i].metric;
+    if (!place.good) {
+      continue;
+    }
+    const std::vector<std::string>& names = metrics_to_expect();
+    if (std::find(names.begin(), names.end(), metric) == names.end()) {
+      const std::string near = nearest(metric, names);
+      r.problems.add(
+          "E0111", place.span, place.pointer,
+          "no metric is called \"" + printable(metric, 40) + "\"",
+          near.empty() ? "the metrics are " + one_of_list(names) : "write \"" + near + "\"",
+          near.empty() ? "" : "did you mean \"" + near + "\"?");
+    } else if (is_oracle_metric(metric) && r.good("execution.tensors") &&
+               r.scenario.execution.tensors == TensorMode::meta) {
+      r.problems.add("E0112", place.span, place.pointer,
+                     "\"" + metric + "\" exists only with real tensors",
+                     "set execution.tensors to \"real\", or remove this expectation");
+    }
+  }
+}
+
+void check_outputs(Reading& r) {
+  const OutputSpec& output = r.scenario.output;
+  check_path(r, "output.trace", output.trace);
+  check_path(r, "output.result", output.result);
+  if (!output.trace.empty() && output.trace == output.result) {
+    r.problem("E0211", "output.result", "trace and result would be one file",
+              "give them different names");
+  }
+  if (!r.all_good({"output.trace_ranks", "system.ranks"}) || output.trace_ranks.empty()) {
+    return;
+  }
+  if (output.trace_ranks.back() >= r.scenario.system.ranks) {
+    r.problem("E0209", "output.trace_ranks",
+              "there is no rank " + text_of(output.trace_ranks.back()),
+              "ranks go from 0 to " + text_of(r.scenario.system.ranks - 1));
+  }
+}
+
+}  // namespace shardsim

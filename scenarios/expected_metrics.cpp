@@ -1,0 +1,44 @@
+#include "scenarios/expected_metrics.hpp"
+
+namespace shardsim {
+
+const std::vector<std::string>& metrics_to_expect() {
+  // trace_hash is left out: it is a text, and "expect" compares numbers.
+  static const std::vector<std::string> kNames = {
+      "step_time_s",
+      "tokens_per_s",
+      "tokens_per_s_per_gpu",
+      "model_tflops_per_gpu",
+      "mfu",
+      "hfu",
+      "time.compute_s",
+      "time.exposed_comm_s",
+      "time.bubble_s",
+      "time.hidden_comm_s",
+      "memory.peak_bytes.max",
+      "memory.params_bytes.max",
+      "memory.grads_bytes.max",
+      "memory.optimizer_bytes.max",
+      "memory.activations_bytes.max",
+      "memory.comm_bytes.max",
+      "comm.bytes_sent.total",
+      "comm.bytes_sent.max_rank",
+      "comm.bytes_sent.by_axis.dp",
+      "comm.bytes_sent.by_axis.tp",
+      "comm.bytes_sent.by_axis.cp",
+      "comm.bytes_sent.by_axis.ep",
+      "comm.bytes_sent.by_axis.pp",
+      "comm.calls.total",
+      "ranks",
+      "oracle.max_rel_error.grads",
+      "oracle.max_rel_error.params",
+      "oracle.max_rel_error.optimizer_state",
+      "oracle.max_rel_error.loss",
+      "oracle.passed",
+  };
+  return kNames;
+}
+
+bool is_oracle_metric(const std::string& name) { return name.rfind("oracle.", 0) == 0; }
+
+}  // namespace shardsim

@@ -1,0 +1,70 @@
+#include "scenarios/field.hpp"
+
+#include <algorithm>
+
+#include "scenarios/field_table.hpp"
+
+namespace shardsim {
+
+const std::vector<Field>& field_table() {
+  static const std::vector<Field> kTable = [] {
+    std::vector<Field> all;
+    for (const auto& rows :
+         {document_fields(), model_fields(), system_fields(), parallelism_fields(),
+          training_fields(), execution_fields(), output_fields()}) {
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    return all;
+  }();
+  return kTable;
+}
+
+const std::vector<Section>& section_table() {
+  static const std::vector<Section> kTable = {
+      {"", "A scenario: what to train, on which machine, split how, and what to expect of it.",
+       false, ""},
+      {"model", "The network to train. A string is short for {\"preset\": ...}.", false, "models"},
+      {"system", "The machine. A string is short for {\"preset\": ...}.", false, "systems"},
+      {"system.intra_node", "Links between the GPUs of one node.", false, ""},
+      {"system.inter_node", "Links between nodes.", false, ""},
+      {"system.device", "One GPU.", false, ""},
+      {"system.device.peak_tflops",
+       "Peak dense matrix rate per precision, without sparsity. The precision of the training must "
+       "be there; leave out what the device cannot do.",
+       false, ""},
+      {"parallelism", "How the work is split over the ranks.", false, ""},
+      {"training", "Batch, precision and optimizer.", false, ""},
+      {"execution", "How the scenario is run here.", false, ""},
+      {"expect", "Conditions on the result. One that does not hold ends the run with exit code 1.",
+       true, ""},
+      {"output", "Files to write. Paths are relative and may not leave the output folder.", false,
+       ""},
+  };
+  return kTable;
+}
+
+const Field* find_field(std::string_view path) {
+  const auto& table = field_table();
+  const auto row = std::find_if(table.begin(), table.end(),
+                                [path](const Field& field) { return field.path == path; });
+  return row == table.end() ? nullptr : &*row;
+}
+
+const Section* find_section(std::string_view path) {
+  const auto& table = section_table();
+  const auto row = std::find_if(table.begin(), table.end(),
+                                [path](const Section& section) { return section.path == path; });
+  return row == table.end() ? nullptr : &*row;
+}
+
+std::string parent_path(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return std::string(dot == std::string_view::npos ? std::string_view{} : path.substr(0, dot));
+}
+
+std::string last_key(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return std::string(dot == std::string_view::npos ? path : path.substr(dot + 1));
+}
+
+}  // namespace shardsim

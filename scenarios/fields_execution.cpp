@@ -1,0 +1,76 @@
+#include "scenarios/field_table.hpp"
+
+namespace shardsim {
+
+std::vector<Field> execution_fields() {
+  using E = ExecutionSpec;
+  const auto execution = [](const char* path, auto member) {
+    return field(path, &Scenario::execution, member);
+  };
+  return {
+      execution("execution.tensors", &E::tensors)
+          .or_else("\"meta\"")
+          .doc("meta: shapes only, to plan. real: numbers, compared with one rank at every step."),
+      execution("execution.steps", &E::steps)
+          .range(1, 1000000)
+          .or_else("1")
+          .foreign({{"Megatron-LM", "train_iters"}})
+          .doc("Training steps to run."),
+      execution("execution.seed", &E::seed)
+          .range(0, kTwoTo53)
+          .or_else("1")
+          .doc("Start of all random numbers: weights, data, ignored targets."),
+      execution("execution.backend", &E::backend)
+          .one_of({"fiber", "mpi", "nccl"})
+          .or_else("\"fiber\"")
+          .until("running on real processes")
+          .doc("fiber: virtual ranks in this process, in virtual time."),
+      execution("execution.reduction_order", &E::reduction_order)
+          .or_else("\"rank\"")
+          .acts_when("tensors is real",
+                     [](const Scenario& s) { return s.execution.tensors == TensorMode::real; })
+          .doc(
+              "Order in which a reduction adds. rank: 0, 1, 2, ... ring: as a ring would, rounding "
+              "at each hop."),
+      execution("execution.all_reduce_algorithm", &E::all_reduce_algorithm)
+          .or_else("\"automatic\"")
+          .foreign({{"NCCL", "NCCL_ALGO"}})
+          .doc("How all_reduce is priced; automatic takes the cheaper one."),
+      execution("execution.buffered_sends", &E::buffered_sends)
+          .or_else("false")
+          .acts_when("a strategy sends point to point, which none does yet",
+                     [](const Scenario&) { return false; })
+          .doc("A send returns before its receive is posted. NCCL does not promise that."),
+  };
+}
+
+std::vector<Field> output_fields() {
+  using O = OutputSpec;
+  const auto output = [](const char* path, auto member) {
+    return field(path, &Scenario::output, member);
+  };
+  return {
+      expect_field("expect[].metric", &Expectation::metric)
+          .required()
+          .doc("Name of a metric of the result, such as \"memory.peak_bytes.max\"."),
+      expect_field("expect[].op", &Expectation::op).required().doc("Comparison."),
+      expect_field("expect[].value", &Expectation::value)
+          .range(-1e300, 1e300)
+          .required()
+          .doc("What the metric is compared with, in its own unit."),
+      loader_field("output.report").or_else("\"\"").until("the HTML report").doc("HTML report."),
+      output("output.trace", &O::trace)
+          .or_else("\"\"")
+          .doc("Trace for Perfetto, such as \"step.pftrace\"."),
+      output("output.trace_ranks", &O::trace_ranks)
+          .range(0, kTwoTo40)
+          .or_auto()
+          .derived("the first eight ranks, or all if there are fewer")
+          .doc("Ranks that the trace shows, a list such as [0, 8]."),
+      output("output.result", &O::result)
+          .or_else("\"\"")
+          .doc("The result object as JSON, such as \"result.json\"."),
+  };
+}
+
+}  // namespace shardsim

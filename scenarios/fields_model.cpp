@@ -1,0 +1,124 @@
+#include "scenarios/field_table.hpp"
+
+namespace shardsim {
+namespace {
+
+template <typename Member>
+Field model_field(const char* path, Member member) {
+  return field(path, &Scenario::model, member);
+}
+
+}  // namespace
+
+std::vector<Field> document_fields() {
+  return {
+      loader_field("$schema").doc(
+          "Where editors find the schema of this file; not read otherwise."),
+      field("schema_version", &Scenario::schema_version)
+          .range(1, 1)
+          .required()
+          .doc("Version of this format."),
+      field("name", &Scenario::name)
+          .or_else("\"unnamed scenario\"")
+          .doc("A title for people; shown in reports."),
+  };
+}
+
+// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
+std::vector<Field> model_fields() {
+  using M = ModelSpec;
+  return {
+      model_field("model.preset", &M::preset)
+          .or_else("\"\"")
+          .doc("A model from `shardsim presets`; the other fields override it."),
+      model_field("model.family", &M::family)
+          .required()
+          .foreign({{"Hugging Face", "model_type"}, {"Hugging Face", "architectures"}})
+          .doc("mlp: linear layers with ReLU. gpt2: layer norm, GELU, learned positions, biases. "
+               "llama: RMS norm, SwiGLU, rotary positions, grouped-query heads, no biases."),
+      model_field("model.num_layers", &M::num_layers)
+          .range(1, kTwoTo14)
+          .required()
+          .sourced()
+          .foreign({{"Hugging Face", "num_hidden_layers"},
+                    {"Hugging Face", "n_layer"},
+                    {"torchtitan", "n_layers"}})
+          .doc("Transformer blocks; hidden layers of an mlp."),
+      model_field("model.hidden_size", &M::hidden_size)
+          .range(1, kTwoTo20)
+          .required()
+          .sourced()
+          .foreign({{"Hugging Face", "n_embd"}, {"torchtitan", "dim"}, {"Hugging Face", "d_model"}})
+          .doc("Width of the residual stream; inputs of an mlp."),
+      model_field("model.ffn_hidden_size", &M::ffn_hidden_size)
+          .range(1, kTwoTo22)
+          .derived("4 x hidden_size for gpt2 and mlp; llama must give it")
+          .sourced()
+          .foreign({{"Hugging Face", "intermediate_size"}, {"Hugging Face", "n_inner"}})
+          .doc("Inner width of the feed-forward part."),
+      model_field("model.num_attention_heads", &M::num_attention_heads)
+          .range(1, kTwoTo20)
+          .derived("none for mlp; transformers must give it")
+          .sourced()
+          .foreign({{"Hugging Face", "n_head"}, {"torchtitan", "n_heads"}})
+          .doc("Query heads; they divide hidden_size."),
+      model_field("model.num_query_groups", &M::num_query_groups)
+          .range(1, kTwoTo20)
+          .derived("num_attention_heads")
+          .sourced()
+          .foreign({{"Hugging Face", "num_key_value_heads"}, {"torchtitan", "n_kv_heads"}})
+          .doc(
+              "Key and value heads; they divide num_attention_heads. gpt2 has one per query head."),
+      model_field("model.vocab_size", &M::vocab_size)
+          .range(1, kTwoTo24)
+          .required()
+          .sourced()
+          .foreign({{"Megatron-LM", "padded_vocab_size"}})
+          .doc("Tokens; classes of an mlp."),
+      model_field("model.seq_len", &M::seq_len)
+          .range(1, kTwoTo24)
+          .unit("tokens")
+          .derived("1 for mlp; transformers must give it")
+          .sourced()
+          .foreign({{"Megatron-LM", "seq_length"}, {"Megatron-LM", "sequence_length"}})
+          .doc("Tokens per sequence in training."),
+      model_field("model.max_position_embeddings", &M::max_position_embeddings)
+          .range(1, kTwoTo24)
+          .unit("tokens")
+          .derived("seq_len")
+          .sourced()
+          .foreign({{"Hugging Face", "n_positions"}, {"Hugging Face", "n_ctx"}})
+          .acts_when("family is gpt2",
+                     [](const Scenario& s) { return s.model.family == ModelFamily::gpt2; })
+          .doc("Rows of gpt2's position table; for llama the longest sequence it is meant for."),
+      model_field("model.tied_embeddings", &M::tied_embeddings)
+          .derived("true for gpt2, else false")
+          .foreign({{"Hugging Face", "tie_word_embeddings"},
+                    {"Megatron-LM", "untie_embeddings_and_output_weights"}})
+          .doc("The output projection is the token embedding."),
+      model_field("model.norm_epsilon", &M::norm_epsilon)
+          .above(0, 1)
+          .or_else("1e-05")
+          .sourced()
+          .foreign({{"Hugging Face", "rms_norm_eps"},
+                    {"Hugging Face", "layer_norm_epsilon"},
+                    {"Megatron-LM", "layernorm_epsilon"},
+                    {"torchtitan", "norm_eps"}})
+          .acts_when("family is gpt2 or llama",
+                     [](const Scenario& s) { return s.model.family != ModelFamily::mlp; })
+          .doc("Added to the variance in layer norm and RMS norm."),
+      model_field("model.rope_theta", &M::rope_theta)
+          .above(0, 1e12)
+          .or_else("10000")
+          .sourced()
+          .foreign({{"Megatron-LM", "rotary_base"}})
+          .acts_when("family is llama",
+                     [](const Scenario& s) { return s.model.family == ModelFamily::llama; })
+          .doc("Base of llama's rotary positions."),
+      model_field("model.source", &M::source)
+          .or_else("\"\"")
+          .doc("Where the numbers of this section come from, unless one tells its own."),
+  };
+}
+
+}  // namespace shardsim

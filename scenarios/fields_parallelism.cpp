@@ -1,0 +1,145 @@
+#include "scenarios/field_table.hpp"
+
+namespace shardsim {
+
+// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
+std::vector<Field> parallelism_fields() {
+  using P = ParallelismSpec;
+  const auto parallelism = [](const char* path, auto member) {
+    return field(path, &Scenario::parallelism, member);
+  };
+  return {
+      parallelism("parallelism.tp", &P::tp)
+          .range(1, kTwoTo20)
+          .or_else("1")
+          .until("tensor parallelism")
+          .foreign({{"Megatron-LM", "tensor_model_parallel_size"},
+                    {"torchtitan", "tensor_parallel_degree"},
+                    {"DeepSpeed", "autotp_size"}})
+          .doc("Tensor-parallel degree."),
+      parallelism("parallelism.pp", &P::pp)
+          .range(1, kTwoTo20)
+          .or_else("1")
+          .until("pipeline parallelism")
+          .foreign({{"Megatron-LM", "pipeline_model_parallel_size"},
+                    {"torchtitan", "pipeline_parallel_degree"}})
+          .doc("Pipeline stages."),
+      parallelism("parallelism.cp", &P::cp)
+          .range(1, kTwoTo20)
+          .or_else("1")
+          .until("context parallelism")
+          .foreign({{"Megatron-LM", "context_parallel_size"},
+                    {"torchtitan", "context_parallel_degree"},
+                    {"DeepSpeed", "sequence_parallel_size"}})
+          .doc("Context-parallel degree."),
+      parallelism("parallelism.ep", &P::ep)
+          .range(1, kTwoTo20)
+          .or_else("1")
+          .until("expert parallelism")
+          .foreign({{"Megatron-LM", "expert_model_parallel_size"},
+                    {"torchtitan", "expert_parallel_degree"},
+                    {"DeepSpeed", "autoep_size"}})
+          .doc("Expert-parallel degree. It regroups ranks and does not multiply them."),
+      parallelism("parallelism.vpp", &P::vpp)
+          .range(1, kTwoTo14)
+          .or_else("1")
+          .until("interleaved pipeline stages")
+          .foreign({{"Megatron-LM", "num_virtual_stages_per_pipeline_rank"},
+                    {"Megatron-LM", "virtual_pipeline_model_parallel_size"}})
+          .doc("Model chunks per pipeline rank."),
+      parallelism("parallelism.dp_replicate", &P::dp_replicate)
+          .range(1, kTwoTo20)
+          .or_else("1")
+          .foreign({{"torchtitan", "data_parallel_replicate_degree"},
+                    {"Megatron-LM", "num_distributed_optimizer_instances"}})
+          .doc("Replicas of the sharded group; above 1 with sharding it is hybrid sharding."),
+      parallelism("parallelism.dp_shard", &P::dp_shard)
+          .range(1, kTwoTo20)
+          .or_auto()
+          .derived("the ranks that are left: ranks / (dp_replicate x tp x pp x cp)")
+          .foreign(
+              {{"torchtitan", "data_parallel_shard_degree"}, {"Megatron-LM", "data_parallel_size"}})
+          .doc("Ranks that share what zero_stage shards. At stage 0 they are replicas, too."),
+      parallelism("parallelism.sequence_parallel", &P::sequence_parallel)
+          .or_else("false")
+          .until("sequence parallelism")
+          .foreign({{"torchtitan", "enable_sequence_parallel"}})
+          .doc("Shard the norm regions over the tensor-parallel group."),
+      parallelism("parallelism.schedule", &P::schedule)
+          .one_of({"none", "gpipe", "1f1b", "interleaved_1f1b"})
+          .or_else("\"none\"")
+          .until("pipeline parallelism")
+          .foreign({{"torchtitan", "pipeline_parallel_schedule"}})
+          .doc("Pipeline schedule."),
+      parallelism("parallelism.zero_stage", &P::zero_stage)
+          .range(0, 3)
+          .or_else("0")
+          .foreign({{"DeepSpeed", "stage"},
+                    {"DeepSpeed", "zero_optimization"},
+                    {"Megatron-LM", "use_distributed_optimizer"}})
+          .doc("What is sharded over dp_shard. 0: nothing (DDP). 1: optimizer state. 2: and "
+               "gradients. 3: and parameters (FSDP)."),
+      parallelism("parallelism.bucket_bytes", &P::bucket_bytes)
+          .range(1, kTwoTo40)
+          .unit("bytes")
+          .or_else("26214400")
+          .foreign({{"PyTorch", "bucket_cap_mb"},
+                    {"DeepSpeed", "reduce_bucket_size"},
+                    {"Megatron-LM", "ddp_bucket_size"}})
+          .acts_when("zero_stage is 0, 1 or 2",
+                     [](const Scenario& s) { return s.parallelism.zero_stage < 3; })
+          .doc(
+              "Gradients are reduced in buckets of at most this size (a larger gradient has one of "
+              "its own). The default is PyTorch's 25 MiB. Stage 3 reduces by unit instead."),
+      parallelism("parallelism.first_bucket_bytes", &P::first_bucket_bytes)
+          .range(1, kTwoTo40)
+          .unit("bytes")
+          .derived("1048576 (PyTorch's 1 MiB), or bucket_bytes if that is less")
+          .acts_when("zero_stage is 0, 1 or 2",
+                     [](const Scenario& s) { return s.parallelism.zero_stage < 3; })
+          .doc("Size of the bucket that is ready first; small, so that reducing starts early."),
+      parallelism("parallelism.overlap_grad_reduce", &P::overlap_grad_reduce)
+          .or_else("true")
+          .foreign({{"DeepSpeed", "overlap_comm"}})
+          .doc("Reduce gradients while backward goes on. false: stages 0 and 1 reduce after it; 2 "
+               "and "
+               "3 within it, waiting each time, since they free what is reduced."),
+      parallelism("parallelism.overlap_param_gather", &P::overlap_param_gather)
+          .or_else("true")
+          .acts_when("zero_stage is 1, 2 or 3",
+                     [](const Scenario& s) { return s.parallelism.zero_stage > 0; })
+          .doc("Stage 3: gather units while others compute. 1 and 2: gather a bucket while the "
+               "optimizer updates later ones; the step ends after its last gather."),
+      parallelism("parallelism.prefetch_units", &P::prefetch_units)
+          .range(0, kTwoTo14)
+          .or_else("1")
+          .foreign({{"DeepSpeed", "stage3_prefetch_bucket_size"},
+                    {"PyTorch", "forward_prefetch"},
+                    {"PyTorch", "backward_prefetch"}})
+          .acts_when("zero_stage is 3 and overlap_param_gather is true",
+                     [](const Scenario& s) {
+                       return s.parallelism.zero_stage == 3 && s.parallelism.overlap_param_gather;
+                     })
+          .doc("Stage 3: units gathered ahead of their use."),
+      parallelism("parallelism.reshard_after_forward", &P::reshard_after_forward)
+          .or_else("true")
+          .foreign({{"torchtitan", "fsdp_reshard_after_forward"}})
+          .acts_when("zero_stage is 3",
+                     [](const Scenario& s) { return s.parallelism.zero_stage == 3; })
+          .doc("Stage 3: free a unit's parameters after forward and gather them again for "
+               "backward."),
+      parallelism("parallelism.reductions_in_flight", &P::reductions_in_flight)
+          .range(1, 1024)
+          .or_else("1")
+          .acts_when("zero_stage is 2 or 3",
+                     [](const Scenario& s) { return s.parallelism.zero_stage >= 2; })
+          .doc("Reductions that may be under way before backward waits for the oldest."),
+      parallelism("parallelism.sync_every_microbatch", &P::sync_every_microbatch)
+          .derived("true at stages 2 and 3 (as DeepSpeed and FSDP do), else false")
+          .foreign({{"PyTorch", "no_sync"}})
+          .doc("Reduce gradients after every microbatch instead of once per step. Stages 0 and 1 "
+               "always reduce once."),
+  };
+}
+
+}  // namespace shardsim

@@ -1,0 +1,154 @@
+#include "scenarios/field_table.hpp"
+
+namespace shardsim {
+namespace {
+
+template <typename Member>
+Field peak(const char* path, Member member) {
+  return field(path, &Scenario::system, &SystemSpec::device, &DeviceSpec::peak_tflops, member)
+      .range(0, 1e9)
+      .or_else("0")
+      .unit("TFLOP/s")
+      .sourced();
+}
+
+template <typename Member>
+Field device_field(const char* path, Member member) {
+  return field(path, &Scenario::system, &SystemSpec::device, member);
+}
+
+Field source_of(const char* path) {
+  return loader_field(path).or_else("\"\"").doc(
+      "Where the numbers of this section come from, unless one tells its own.");
+}
+
+// Memory is written in GiB and kept in bytes, so the row converts.
+Field memory_gib() {
+  Field row = field_internal::typed<double>("system.device.memory_gib");
+  row.set = [](Scenario& s, const FieldValue& value) {
+    s.system.device.memory_bytes = static_cast<std::int64_t>(std::get<double>(value) * 0x1p30);
+  };
+  row.get = [](const Scenario& s) {
+    return FieldValue(static_cast<double>(s.system.device.memory_bytes) / 0x1p30);
+  };
+  return row;
+}
+
+std::vector<Field> device_fields() {
+  using D = DeviceSpec;
+  using P = PeakTflops;
+  return {
+      device_field("system.device.name", &D::name).or_else("\"device\"").doc("Name of the GPU."),
+      memory_gib()
+          .above(0, 1048576)
+          .unit("GiB (2^30 bytes)")
+          .required()
+          .sourced()
+          .foreign({{"bytes", "memory_bytes"}, {"GB", "memory_gb"}, {"SimuMax", "mem_gbs"}})
+          .doc("Memory that a program can use. Datasheets say 80 GB and mean 80 GiB."),
+      device_field("system.device.memory_bandwidth_gb_per_s", &D::memory_bandwidth_gb_per_s)
+          .above(0, 1e6)
+          .unit("GB/s")
+          .required()
+          .sourced()
+          .doc("Peak memory bandwidth."),
+      device_field("system.device.memory_efficiency", &D::memory_efficiency)
+          .above(0, 1)
+          .required()
+          .sourced()
+          .doc("Share of that bandwidth which the best streaming kernel reaches."),
+      peak("system.device.peak_tflops.fp64", &P::fp64).doc("fp64."),
+      peak("system.device.peak_tflops.fp32", &P::fp32).doc("fp32, not TF32."),
+      peak("system.device.peak_tflops.bf16", &P::bf16).doc("bf16, dense."),
+      peak("system.device.peak_tflops.fp16", &P::fp16).doc("fp16, dense."),
+      peak("system.device.peak_tflops.fp8", &P::fp8).doc("fp8, dense."),
+      source_of("system.device.peak_tflops.source"),
+      device_field("system.device.matmul_efficiency", &D::matmul_efficiency)
+          .above(0, 1)
+          .required()
+          .sourced()
+          .doc(
+              "Share of the peak which the best large matrix product reaches. A whole step reaches "
+              "less."),
+      device_field("system.device.kernel_launch_us", &D::kernel_launch_us)
+          .range(0, 1e9)
+          .unit("us")
+          .required()
+          .sourced()
+          .doc("Least time of one kernel."),
+      source_of("system.device.source"),
+  };
+}
+
+}  // namespace
+
+std::vector<Field> system_fields() {
+  using S = SystemSpec;
+  const auto system = [](const char* path, auto member) {
+    return field(path, &Scenario::system, member);
+  };
+  const auto intra = [](const char* path, auto member) {
+    return field(path, &Scenario::system, &SystemSpec::intra_node, member);
+  };
+  const auto inter = [](const char* path, auto member) {
+    return field(path, &Scenario::system, &SystemSpec::inter_node, member);
+  };
+  std::vector<Field> rows = {
+      system("system.preset", &S::preset)
+          .or_else("\"\"")
+          .doc("A machine from `shardsim presets`; the other fields override it."),
+      system("system.name", &S::name).derived("the preset's name").doc("Name of the machine."),
+      system("system.nodes", &S::nodes)
+          .range(1, kTwoTo40)
+          .derived("ranks / gpus_per_node; give one of the two")
+          .foreign({{"torchrun", "nnodes"}, {"Slurm", "num_nodes"}})
+          .doc("Nodes in use."),
+      system("system.gpus_per_node", &S::gpus_per_node)
+          .range(1, 1024)
+          .required()
+          .sourced()
+          .foreign({{"torchrun", "nproc_per_node"}, {"Slurm", "ntasks_per_node"}})
+          .doc("GPUs, and so ranks, in each node."),
+      system("system.ranks", &S::ranks)
+          .range(1, kTwoTo53)
+          .derived("nodes x gpus_per_node")
+          .foreign({{"PyTorch", "world_size"}, {"DeepSpeed", "num_gpus"}})
+          .doc("All ranks. Every node is full."),
+      intra("system.intra_node.bandwidth_gb_per_s", &LinkSpec::bandwidth_gb_per_s)
+          .above(0, 1e6)
+          .unit("GB/s")
+          .required()
+          .sourced()
+          .foreign({{"Calculon", "bandwidth"}})
+          .doc("Per GPU and direction. Sum over its links; half of what a datasheet calls total."),
+      intra("system.intra_node.latency_us", &LinkSpec::latency_us)
+          .range(0, 1e9)
+          .unit("us")
+          .required()
+          .sourced()
+          .foreign({{"Calculon", "latency"}})
+          .doc("Time of an empty message."),
+      source_of("system.intra_node.source"),
+      inter("system.inter_node.bandwidth_gb_per_s", &LinkSpec::bandwidth_gb_per_s)
+          .above(0, 1e6)
+          .unit("GB/s")
+          .required()
+          .sourced()
+          .foreign({{"NIC datasheets", "nic_gbit_per_s"}})
+          .doc("Per GPU and direction; a NIC of 400 Gbit/s per GPU is 50."),
+      inter("system.inter_node.latency_us", &LinkSpec::latency_us)
+          .range(0, 1e9)
+          .unit("us")
+          .required()
+          .sourced()
+          .doc("Time of an empty message."),
+      source_of("system.inter_node.source"),
+  };
+  for (const Field& row : device_fields()) {
+    rows.push_back(row);
+  }
+  rows.push_back(source_of("system.source"));
+  return rows;
+}
+
+}  // namespace shardsim

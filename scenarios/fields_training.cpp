@@ -1,0 +1,139 @@
+#include "scenarios/field_table.hpp"
+
+namespace shardsim {
+namespace {
+
+Field hyperparameter(const char* path, double TrainingSpec::*member) {
+  return field(path, &Scenario::training, member);
+}
+
+bool is_adam(const Scenario& s) {
+  return s.training.optimizer == OptimizerKind::adam ||
+         s.training.optimizer == OptimizerKind::adamw;
+}
+
+std::vector<Field> optimizer_fields() {
+  using T = TrainingSpec;
+  return {
+      field("training.optimizer", &Scenario::training, &T::optimizer)
+          .or_else("\"adamw\"")
+          .doc("Update rule."),
+      hyperparameter("training.learning_rate", &T::learning_rate)
+          .range(0, 1e6)
+          .or_else("0.001")
+          .foreign({{"Megatron-LM", "lr"}})
+          .doc("Learning rate, constant."),
+      hyperparameter("training.momentum", &T::momentum)
+          .below(0, 1)
+          .or_else("0.9")
+          .foreign({{"Megatron-LM", "sgd_momentum"}})
+          .acts_when(
+              "optimizer is momentum",
+              [](const Scenario& s) { return s.training.optimizer == OptimizerKind::momentum; })
+          .doc("momentum: share of the old velocity that is kept."),
+      hyperparameter("training.beta1", &T::beta1)
+          .below(0, 1)
+          .or_else("0.9")
+          .foreign({{"Megatron-LM", "adam_beta1"}, {"PyTorch", "betas"}})
+          .acts_when("optimizer is adam or adamw", [](const Scenario& s) { return is_adam(s); })
+          .doc("adam, adamw: decay of the first moment."),
+      hyperparameter("training.beta2", &T::beta2)
+          .below(0, 1)
+          .or_else("0.999")
+          .foreign({{"Megatron-LM", "adam_beta2"}})
+          .acts_when("optimizer is adam or adamw", [](const Scenario& s) { return is_adam(s); })
+          .doc("adam, adamw: decay of the second moment."),
+      hyperparameter("training.epsilon", &T::epsilon)
+          .above(0, 1)
+          .or_else("1e-08")
+          .foreign({{"Megatron-LM", "adam_eps"}, {"PyTorch", "eps"}})
+          .acts_when("optimizer is adam, adamw or rmsprop",
+                     [](const Scenario& s) {
+                       return is_adam(s) || s.training.optimizer == OptimizerKind::rmsprop;
+                     })
+          .doc("adam, adamw, rmsprop: added to the root of the second moment."),
+      hyperparameter("training.weight_decay", &T::weight_decay)
+          .range(0, 1e6)
+          .derived("0.01 for adamw, else 0")
+          .foreign({{"PyTorch", "wd"}})
+          .doc("Decay of the weights: decoupled in adamw, added to the gradient elsewhere."),
+      hyperparameter("training.rms_alpha", &T::rms_alpha)
+          .below(0, 1)
+          .or_else("0.99")
+          .foreign({{"PyTorch", "alpha"}})
+          .acts_when(
+              "optimizer is rmsprop",
+              [](const Scenario& s) { return s.training.optimizer == OptimizerKind::rmsprop; })
+          .doc("rmsprop: decay of the mean square."),
+      hyperparameter("training.max_grad_norm", &T::max_grad_norm)
+          .range(0, 1e12)
+          .or_else("0")
+          .foreign({{"Megatron-LM", "clip_grad"}, {"DeepSpeed", "gradient_clipping"}})
+          .doc("Clip the gradient to this global norm; 0 is off."),
+  };
+}
+
+}  // namespace
+
+std::vector<Field> training_fields() {
+  using T = TrainingSpec;
+  const auto training = [](const char* path, auto member) {
+    return field(path, &Scenario::training, member);
+  };
+  std::vector<Field> rows = {
+      training("training.global_batch_size", &T::global_batch_size)
+          .range(1, kTwoTo31)
+          .unit("sequences")
+          .required()
+          .foreign({{"DeepSpeed", "train_batch_size"}})
+          .doc("Sequences (rows for an mlp) per optimizer step over all ranks."),
+      training("training.micro_batch_size", &T::micro_batch_size)
+          .range(1, kTwoTo20)
+          .unit("sequences")
+          .or_else("1")
+          .foreign(
+              {{"DeepSpeed", "train_micro_batch_size_per_gpu"}, {"torchtitan", "local_batch_size"}})
+          .doc("Sequences that one rank computes at once."),
+      training("training.num_microbatches", &T::num_microbatches)
+          .range(1, kTwoTo31)
+          .derived("global_batch_size / (micro_batch_size x dp_replicate x dp_shard)")
+          .foreign({{"DeepSpeed", "gradient_accumulation_steps"}})
+          .doc("Microbatches that are accumulated per step; if given it must agree."),
+      training("training.precision", &T::precision)
+          .or_else("\"bf16\"")
+          .until("fp8 training", {"fp64", "fp32", "bf16", "fp16"})
+          .foreign({{"Hugging Face", "torch_dtype"},
+                    {"Hugging Face", "dtype"},
+                    {"torchtitan", "mixed_precision_param"}})
+          .doc(
+              "Type of weights, activations and gradients. 16-bit types keep fp32 master weights."),
+      training("training.grad_reduce_dtype", &T::grad_reduce_dtype)
+          .or_auto()
+          .derived("precision")
+          .until("fp8 training", {"fp64", "fp32", "bf16", "fp16"})
+          .foreign({{"DeepSpeed", "communication_data_type"},
+                    {"torchtitan", "mixed_precision_reduce"},
+                    {"PyTorch", "reduce_dtype"},
+                    {"Megatron-LM", "accumulate_allreduce_grads_in_fp32"}})
+          .doc("Type in which gradients are sent and added."),
+  };
+  for (const Field& row : optimizer_fields()) {
+    rows.push_back(row);
+  }
+  rows.push_back(training("training.recompute", &T::recompute)
+                     .one_of({"none", "selective", "full"})
+                     .or_else("\"none\"")
+                     .until("activation recompute")
+                     .foreign({{"Megatron-LM", "recompute_granularity"},
+                               {"DeepSpeed", "activation_checkpointing"},
+                               {"torchtitan", "activation_checkpoint"}})
+                     .doc("Activations that are computed again in backward instead of kept."));
+  rows.push_back(training("training.ignore_fraction", &T::ignore_fraction)
+                     .below(0, 1)
+                     .or_else("0")
+                     .doc("Share of the targets that the loss ignores, drawn from the seed; ranks "
+                          "then hold unequal numbers of tokens, as with padding."));
+  return rows;
+}
+
+}  // namespace shardsim

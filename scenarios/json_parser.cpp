@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+
+#include "scenarios/json_scanner.hpp"
+#include "scenarios/json_value.hpp"
+
+namespace shardsim {
+namespace {
+
+class Parser {
+ public:
+  Parser(const SourceText& source, ProblemList& problems, const JsonLimits& limits)
+      : scanner_(source, limits), problems_(&problems), limits_(&limits) {}
+
+  JsonValue parse_document() {
+    JsonValue value = parse_value(1);
+    if (scanner_.peek() != JsonScanner::kEnd) {
+      scanner_.fail("E0002", scanner_.offset(), 1, "text after the end of the document",
+                    "a file holds one JSON object");
+    }
+    return value;
+  }
+
+ private:
+  JsonValue parse_value(int depth) {
+    const char c = scanner_.peek();
+    const std::size_t start = scanner_.offset();
+    if (++num_nodes_ > limits_->max_nodes) {
+      scanner_.fail("E0003", start, 1,
+                    "more than " + std::to_string(limits_->max_nodes) + " values in one file");
+    }
+    switch (c) {
+      case '{':
+      case '[':
+        // Checked before going down, so that depth costs no stack.
+        if (depth > limits_->max_depth) {
+          scanner_.fail("E0003", start, 1,
+                        "nested more than " + std::to_string(limits_->max_depth) + " levels deep");
+        }
+        return c == '{' ? parse_object(depth) : parse_array(depth);
+      case '"': {
+        std::string text = scanner_.read_string();
+        return {std::move(text), scanner_.span_from(start)};
+      }
+      case JsonScanner::kEnd:
+        scanner_.fail("E0002", start, 1, "the text ends where a value is expected");
+      default:
+        return c == '-' || (c >= '0' && c <= '9') ? scanner_.read_number()
+                                                  : scanner_.read_literal();
+    }
+  }
+
+  // After an element: true if another one follows, false at the closing bracket.
+  bool another(std::size_t opened_at, char closing) {
+    const char c = scanner_.peek();
+    const std::size_t start = scanner_.offset();
+    if (c == closing) {
+      scanner_.skip();
+      return false;
+    }
+    if (c == JsonScanner::kEnd) {
+      scanner_.fail("E0002", opened_at, 1, "this bracket is never closed",
+                    std::string("add the missing ") + closing);
+    }
+    if (c != ',') {
+      scanner_.fail("E0002", start, 1, std::string("expected ',' or '") + closing + "' here",
+                    c == '}' || c == ']' ? "brackets close in the order they were opened"
+                                         : "a comma is missing before this");
+    }
+    scanner_.skip();
+    if (scanner_.peek() == closing) {
+      scanner_.fail("E0002", start, 1, std::string("a comma before '") + closing + "'",
+                    "remove the comma");
+    }
+    return true;
+  }
+
+  JsonValue parse_array(int depth) {
+    const std::size_t start = scanner_.offset();
+    JsonArray items;
+    scanner_.skip();
+    if (scanner_.peek() == ']') {
+      scanner_.skip();
+      return {std::move(items), scanner_.span_from(start)};
+    }
+    do {
+      path_.push_back(std::to_string(items.size()));
+      items.push_back(parse_value(depth + 1));
+      path_.pop_back();
+    } while (another(start, ']'));
+    return {std::move(items), scanner_.span_from(start)};
+  }
+
+  JsonValue parse_object(int depth) {
+    const std::size_t start = scanner_.offset();
+    JsonObject members;
+    scanner_.skip();
+    if (scanner_.peek() == '}') {
+      scanner_.skip();
+      return {std::move(members), scanner_.span_from(start)};
+    }
+    do {
+      const char c = scanner_.peek();
+      const std::size_t key_start = scanner_.offset();
+      if (c == JsonScanner::kEnd) {
+        scanner_.fail("E0002", start, 1, "this bracket is never closed", "add the missing }");
+      }
+      if (c != '"') {
+        scanner_.fail("E0002", key_start, 1, "expected a key here", "keys stand in double quotes");
+      }
+      std::string key = scanner_.read_string();
+      const Span key_span = scanner_.span_from(key_start);
+      if (scanner_.peek() != ':') {
+        scanner_.fail("E0002", key_start, key_span.length,
+                      "no ':' after the key \"" + printable(key, 40) + "\"");
+      }
+      scanner_.skip();
+      path_.push_back(key);
+      JsonValue value = parse_value(depth + 1);
+      path_.pop_back();
+      members.push_back({std::move(key), key_span, std::move(value)});
+    } while (another(start, '}'));
+    drop_duplicates(members);
+    return {std::move(members), scanner_.span_from(start)};
+  }
+
+  // By sorting: comparing each key with each other would let a long file take seconds.
+  void drop_duplicates(JsonObject& members) {
+    std::vector<std::size_t> order(members.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&members](std::size_t a, std::size_t b) {
+      return members[a].key < members[b].key;
+    });
+    std::vector<bool> repeated(members.size(), false);
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      if (members[order[i]].key != members[order[first]].key) {
+        first = i;
+        continue;
+      }
+      repeated[order[i]] = true;
+      report_duplicate(members[order[i]], members[order[first]]);
+    }
+    std::size_t index = 0;
+    std::erase_if(members, [&](const JsonMember&) { return repeated[index++]; });
+  }
+
+  void report_duplicate(const JsonMember& repeat, const JsonMember& first) {
+    if (problems_->full()) {
+      return;  // Saves building a pointer that nobody will see.
+    }
+    std::string pointer;
+    for (const std::string& step : path_) {
+      pointer = pointer_to(pointer, step);
+    }
+    problems_->add("E0004", repeat.key_span, pointer_to(pointer, repeat.key),
+                   "the key \"" + printable(repeat.key, 40) + "\" stands here twice",
+                   "keep one of them; the first is in line " +
+                       std::to_string(position_of(first.key_span).line));
+  }
+
+  JsonScanner scanner_;
+  ProblemList* problems_;
+  const JsonLimits* limits_;
+  std::size_t num_nodes_ = 0;
+  std::vector<std::string> path_;  // keys and indices from the root to the value being read
+};
+
+// Things that no place inside the grammar can report well.
+bool check_bytes(const SourceText& source, ProblemList& problems, const JsonLimits& limits) {
+  const std::string& text = source.text;
+  const auto refuse = [&](const char* code, std::size_t offset, std::size_t length,
+                          const std::string& message, const std::string& help) {
+    problems.add(code, {&source, offset, length}, "", message, help);
+    return false;
+  };
+  if (text.size() > limits.max_bytes) {
+    return refuse("E0003", 0, 1, "more than " + std::to_string(limits.max_bytes) + " bytes",
+                  "a scenario is a few kilobytes; is this the right file?");
+  }
+  if (text.rfind("\xef\xbb\xbf", 0) == 0 || text.rfind("\xff\xfe", 0) == 0 ||
+      text.rfind("\xfe\xff", 0) == 0) {
+    return refuse("E0005", 0, text[0] == '\xef' ? 3 : 2, "the file starts with a byte order mark",
+                  "save it as UTF-8 without one");
+  }
+  const std::size_t nul = text.find('\0');
+  if (nul != std::string::npos) {
+    return refuse("E0005", nul, 1, "a NUL byte", "save the file as UTF-8 text");
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<JsonValue> parse_json(const SourceText& source, ProblemList& problems,
+                                    const JsonLimits& limits) {
+  if (!check_bytes(source, problems, limits)) {
+    return std::nullopt;
+  }
+  try {
+    return Parser(source, problems, limits).parse_document();
+  } catch (const JsonSyntaxError& error) {
+    problems.add(error.code, {&source, error.offset, error.length}, "", error.message, error.help);
+    return std::nullopt;
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,68 @@
+#pragma once
+
+// JSON values that know where they stand. Every error of the loader names file, line and column,
+// which nlohmann/json 3.11 cannot tell; it also skips a byte order mark, takes a NUL byte for the
+// end of the text and keeps the last of two equal keys. tests/scenarios/json_parser_test.cpp holds
+// this reader against nlohmann's on random texts.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "scenarios/problem.hpp"
+#include "scenarios/source_text.hpp"
+
+namespace shardsim {
+
+struct JsonMember;
+struct JsonValue;
+using JsonArray = std::vector<JsonValue>;
+using JsonObject = std::vector<JsonMember>;  // in the order written; keys are unique
+
+struct JsonValue {
+  /// Whole numbers that fit are int64_t; all others, and any with a point or an exponent, double.
+  std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, JsonArray, JsonObject> data;
+  Span span;
+
+  bool is_object() const { return std::holds_alternative<JsonObject>(data); }
+  bool is_string() const { return std::holds_alternative<std::string>(data); }
+  bool is_array() const { return std::holds_alternative<JsonArray>(data); }
+  JsonObject& object() { return std::get<JsonObject>(data); }
+  const JsonObject& object() const { return std::get<JsonObject>(data); }
+  JsonArray& array() { return std::get<JsonArray>(data); }
+  const JsonArray& array() const { return std::get<JsonArray>(data); }
+  const std::string& string() const { return std::get<std::string>(data); }
+
+  /// The member called `key`, or null. REQUIRES: is_object().
+  const JsonValue* find(const std::string& key) const;
+  JsonValue* find(const std::string& key);
+};
+
+struct JsonMember {
+  std::string key;
+  Span key_span;
+  JsonValue value;
+};
+
+/// "an object", "a string", "true", "the number 2.9": a value as errors call it.
+std::string describe(const JsonValue& value);
+
+/// Bounds on what is read, checked before memory is taken for it. They are far above any scenario
+/// and low enough that the worst text is refused in about 10 ms.
+struct JsonLimits {
+  std::size_t max_bytes = std::size_t{4} << 20U;
+  int max_depth = 32;
+  std::size_t max_string_bytes = 4096;
+  std::size_t max_nodes = 32768;
+};
+
+/// Parses one JSON text; // and /* */ comments are allowed. Stops at the first error of syntax and
+/// returns nothing; duplicate keys are all reported, and the value is returned.
+std::optional<JsonValue> parse_json(const SourceText& source, ProblemList& problems,
+                                    const JsonLimits& limits = {});
+
+}  // namespace shardsim

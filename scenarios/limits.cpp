@@ -1,0 +1,138 @@
+#include "scenarios/limits.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "scenarios/checked_product.hpp"
+#include "scenarios/model_size.hpp"
+#include "scenarios/reading.hpp"
+
+namespace shardsim {
+namespace {
+
+constexpr std::int64_t kBytesPerValue = 8;  // real tensors are computed in fp64
+
+std::string gib(std::int64_t bytes) {
+  // One decimal, rounded up, so that what is refused never reads as equal to the limit.
+  const std::int64_t tenths =
+      bytes / (std::int64_t{1} << 30) * 10 + (bytes % (std::int64_t{1} << 30) * 10 >> 30) + 1;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " GiB";
+}
+
+std::int64_t optimizer_values(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::sgd:
+      return 0;
+    case OptimizerKind::momentum:
+    case OptimizerKind::rmsprop:
+      return 1;
+    case OptimizerKind::adam:
+    case OptimizerKind::adamw:
+      return 2;
+  }
+  return 0;
+}
+
+// Values kept from forward to backward for `samples` sequences, from above: a transformer block
+// keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
+std::optional<std::int64_t> activation_values(const ModelSpec& m, std::int64_t samples) {
+  const auto widths = checked_product({m.num_layers, 12 * m.hidden_size + 4 * m.ffn_hidden_size});
+  const auto layers = checked_product({samples, m.seq_len, widths.value_or(0)});
+  const auto scores =
+      checked_product({2, samples, m.num_layers, m.num_attention_heads, m.seq_len, m.seq_len});
+  const auto logits = checked_product({3, samples, m.seq_len, m.vocab_size});
+  if (!widths || !layers || !scores || !logits) {
+    return std::nullopt;
+  }
+  return checked_sum({*layers, *scores, *logits});
+}
+
+void check_operations(Reading& r) {
+  const Scenario& s = r.scenario;
+  const auto operations = checked_product(
+      {s.system.ranks, s.model.num_layers, s.training.num_microbatches, s.execution.steps});
+  if (!operations || *operations > r.limits.max_operations) {
+    r.problem("E0354", "training.global_batch_size",
+              "ranks (" + std::to_string(s.system.ranks) + ") x layers (" +
+                  std::to_string(s.model.num_layers) + ") x microbatches (" +
+                  std::to_string(s.training.num_microbatches) + ") x steps (" +
+                  std::to_string(s.execution.steps) + ") is " +
+                  (operations ? std::to_string(*operations) : "beyond 64 bits") +
+                  "; the limit is " + std::to_string(r.limits.max_operations),
+              "use a smaller batch or fewer steps");
+  }
+}
+
+// Sizes, work and traffic are counted in 64 bits; the largest of each must fit.
+void check_products(Reading& r) {
+  const Scenario& s = r.scenario;
+  const ModelSpec& m = s.model;
+  const std::int64_t parameters = num_parameters(m);
+  const std::int64_t widest = std::max({m.hidden_size, m.ffn_hidden_size, m.vocab_size});
+  const std::int64_t samples = s.training.micro_batch_size;
+  const bool fits =
+      checked_product({kBytesPerValue, samples, m.seq_len, widest}).has_value() &&
+      checked_product({kBytesPerValue, samples, m.num_attention_heads, m.seq_len, m.seq_len})
+          .has_value() &&
+      checked_product({6, parameters, samples, m.seq_len}).has_value() &&
+      checked_product({12, m.num_layers, m.hidden_size, samples, m.seq_len, m.seq_len})
+          .has_value() &&
+      activation_values(m, samples).has_value();
+  if (!fits) {
+    r.problem("E0353", "training.micro_batch_size",
+              "one microbatch of this model counts more than 64 bits can hold",
+              "use a shorter seq_len, a smaller micro-batch or a smaller model");
+  }
+  const std::int64_t rounds = s.parallelism.sync_every_microbatch ? s.training.num_microbatches : 1;
+  if (!checked_product({3 * kBytesPerValue, parameters, s.system.ranks, rounds, s.execution.steps})
+           .has_value()) {
+    r.problem("E0353", "execution.steps",
+              "the traffic of all ranks and steps counts more bytes than 64 bits can hold",
+              "use fewer steps, microbatches or ranks");
+  }
+}
+
+void check_host_memory(Reading& r) {
+  const Scenario& s = r.scenario;
+  if (s.execution.tensors != TensorMode::real) {
+    return;
+  }
+  // Weights, gradients, one gathered or reduced copy, and the optimizer's state; one rank more is
+  // the reference, which runs the whole batch.
+  const std::int64_t copies = 3 + optimizer_values(s.training.optimizer);
+  const auto state =
+      checked_product({s.system.ranks + 1, num_parameters(s.model), copies, kBytesPerValue});
+  const auto per_rank = activation_values(s.model, s.training.micro_batch_size);
+  const auto reference = activation_values(s.model, s.training.global_batch_size);
+  const auto all_ranks = checked_product({s.system.ranks, per_rank.value_or(0)});
+  const auto values = checked_sum({all_ranks.value_or(0), reference.value_or(0)});
+  const auto activations = checked_product({values.value_or(0), kBytesPerValue});
+  const bool counted = state && per_rank && reference && all_ranks && values && activations;
+  const auto total = counted ? checked_sum({*state, *activations}) : std::nullopt;
+  if (total && *total <= r.limits.max_host_memory_bytes) {
+    return;
+  }
+  std::string sum = "more than 64 bits can count";
+  if (total) {
+    sum = "about " + gib(*total) + " of host memory: " + gib(*state) +
+          " of parameters, gradients " + "and optimizer state (" + std::to_string(s.system.ranks) +
+          " ranks and a reference) and " + gib(*activations) + " of activations; the limit is " +
+          gib(r.limits.max_host_memory_bytes - 1);
+  }
+  r.problem("E0352", "execution.tensors", "real tensors would take " + sum,
+            "set \"tensors\": \"meta\" to plan, or use a smaller model, batch or machine");
+}
+
+}  // namespace
+
+void check_limits(Reading& r) {
+  if (!r.problems.empty()) {
+    return;
+  }
+  check_operations(r);
+  check_products(r);
+  check_host_memory(r);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+namespace shardsim {
+
+struct Reading;
+
+/// What a run may take on. Exceeding one is a problem E03xx: legal, but refused (exit code 3).
+struct LoadLimits {
+  std::int64_t max_ranks = 16384;                              // each rank is a fiber with a stack
+  std::int64_t max_host_memory_bytes = std::int64_t{8} << 30;  // of real tensors, estimated
+  std::int64_t max_operations = 1'000'000'000;  // ranks x layers x microbatches x steps
+};
+
+/// Holds a resolved scenario against the limits; does nothing while there are other problems. Takes
+/// no memory in proportion to anything in the scenario.
+void check_limits(Reading& reading);
+
+}  // namespace shardsim

@@ -1,0 +1,75 @@
+#include "scenarios/load.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "scenarios/json_value.hpp"
+#include "scenarios/layers.hpp"
+#include "scenarios/presets.hpp"
+#include "scenarios/read_file.hpp"
+#include "scenarios/reading.hpp"
+#include "scenarios/warnings.hpp"
+#include "scenarios/write_resolved.hpp"
+
+namespace shardsim {
+namespace {
+
+void throw_if_any(const ProblemList& problems) {
+  if (!problems.empty()) {
+    throw ScenarioError(problems.problems(), problems.num_dropped());
+  }
+}
+
+// Where the numbers of model and system come from, in the order of the table.
+std::vector<NumberSource> collect_sources(const Reading& reading) {
+  std::vector<NumberSource> sources;
+  for (const Field& field : field_table()) {
+    const auto state = reading.fields.find(field.path);
+    if (field.is_sourced && state != reading.fields.end() && !state->second.source.empty()) {
+      sources.push_back({field.path, state->second.source});
+    }
+  }
+  return sources;
+}
+
+}  // namespace
+
+Scenario load_scenario_text(const std::string& text, const std::string& file_name,
+                            const std::vector<std::string>& overrides, const LoadLimits& limits) {
+  Reading reading;
+  reading.limits = limits;
+  SourceTexts texts;
+  const SourceText& source = texts.emplace_back(SourceText{file_name, text, false});
+  std::optional<JsonValue> document = parse_json(source, reading.problems);
+  if (!document.has_value()) {
+    throw_if_any(reading.problems);
+  }
+  if (document->is_object()) {
+    apply_overrides(*document, overrides, texts, reading.problems);
+    const std::string beside = std::filesystem::path(file_name).parent_path().string();
+    std::vector<std::string> directories = builtin_preset_directories();
+    directories.insert(directories.begin(), beside.empty() ? "." : beside);
+    for (const std::string& section :
+         merge_presets(*document, directories, texts, reading.problems)) {
+      reading.broken.insert(section);
+    }
+  }
+  read_document(*document, reading);
+  resolve(reading);
+  throw_if_any(reading.problems);
+  warn(reading);
+  reading.scenario.sources = collect_sources(reading);
+  reading.scenario.resolved_json = write_resolved(reading.scenario);
+  return std::move(reading.scenario);
+}
+
+Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides,
+                       const LoadLimits& limits) {
+  ProblemList problems;
+  const std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
+  throw_if_any(problems);
+  return load_scenario_text(*text, path, overrides, limits);
+}
+
+}  // namespace shardsim

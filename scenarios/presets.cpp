@@ -1,0 +1,96 @@
+#include "scenarios/presets.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "scenarios/json_value.hpp"
+#include "scenarios/read_file.hpp"
+#include "scenarios/scenario_error.hpp"
+
+namespace shardsim {
+
+std::vector<std::string> preset_directories_beside(const std::string& executable) {
+  if (executable.empty()) {
+    return {};
+  }
+  const std::filesystem::path folder = std::filesystem::path(executable).parent_path();
+  return {(folder / "../../../scenarios").lexically_normal().string(),
+          (folder / "../share/shardsim").lexically_normal().string()};
+}
+
+std::vector<std::string> builtin_preset_directories() {
+  // Read once per load and before anything runs; it decides where data lies, not what a run does.
+  const char* replaced = std::getenv("SHARDSIM_PRESETS");  // NOLINT(concurrency-mt-unsafe)
+  if (replaced != nullptr && *replaced != '\0') {
+    return {replaced};
+  }
+  std::error_code error;
+  std::vector<std::string> tried =
+      preset_directories_beside(std::filesystem::read_symlink("/proc/self/exe", error).string());
+  tried.insert(tried.begin(), SHARDSIM_PRESET_DIRECTORY);
+  for (const std::string& directory : tried) {
+    if (std::filesystem::is_directory(directory + "/models", error)) {
+      return {directory};
+    }
+  }
+  return tried;
+}
+
+std::string no_presets_help(const std::vector<std::string>& directories) {
+  std::string list;
+  for (const std::string& directory : directories) {
+    list += (list.empty() ? "\"" : ", \"") + printable(directory, 200) + "\"";
+  }
+  return "no presets were found in " + list +
+         "; SHARDSIM_PRESETS can name the folder that holds models/ and systems/";
+}
+
+std::vector<PresetInfo> list_presets(const std::string& folder,
+                                     const std::vector<std::string>& directories) {
+  namespace fs = std::filesystem;
+  std::vector<PresetInfo> presets;
+  for (const std::string& directory : directories) {
+    std::error_code error;
+    std::vector<PresetInfo> here;
+    for (fs::directory_iterator it(fs::path(directory) / folder, error), end; !error && it != end;
+         it.increment(error)) {
+      if (it->path().extension() == ".json") {
+        here.push_back({folder, it->path().stem().string(), it->path().string()});
+      }
+    }
+    for (PresetInfo& preset : here) {
+      const bool known = std::any_of(presets.begin(), presets.end(), [&](const PresetInfo& other) {
+        return other.name == preset.name;
+      });
+      if (!known) {
+        presets.push_back(std::move(preset));
+      }
+    }
+  }
+  std::sort(presets.begin(), presets.end(),
+            [](const PresetInfo& a, const PresetInfo& b) { return a.name < b.name; });
+  return presets;
+}
+
+std::vector<PresetInfo> list_builtin_presets() {
+  const std::vector<std::string> directories = builtin_preset_directories();
+  std::vector<PresetInfo> presets = list_presets("models", directories);
+  const std::vector<PresetInfo> systems = list_presets("systems", directories);
+  presets.insert(presets.end(), systems.begin(), systems.end());
+  return presets;
+}
+
+std::string preset_text(const PresetInfo& preset) {
+  ProblemList problems;
+  std::optional<std::string> text =
+      read_regular_file(preset.path, JsonLimits{}.max_bytes, problems);
+  if (!text.has_value()) {
+    throw ScenarioError(problems.problems(), problems.num_dropped());
+  }
+  return *text;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+// Presets are JSON files with the keys of one section: models/NAME.json, systems/NAME.json. They
+// are looked for beside the scenario first and then in the built-in folder. That is what the
+// environment variable SHARDSIM_PRESETS names, or else the folder that the build set, or, where
+// that is gone, one beside the executable.
+namespace shardsim {
+
+struct PresetInfo {
+  std::string folder;  // "models" or "systems"
+  std::string name;
+  std::string path;
+};
+
+/// Folders that hold the built-in presets, best first, for an executable at `executable` ("" if
+/// unknown): a checkout that was moved with its build, and an installed tree.
+std::vector<std::string> preset_directories_beside(const std::string& executable);
+
+/// Where the built-in presets are looked for: one folder if it exists, else all that were tried.
+std::vector<std::string> builtin_preset_directories();
+
+/// "no presets were found in A, B; ...": what to tell when `directories` hold none.
+std::string no_presets_help(const std::vector<std::string>& directories);
+
+/// Every preset of `folder` in `directories`, by name; of two with one name the first directory's.
+std::vector<PresetInfo> list_presets(const std::string& folder,
+                                     const std::vector<std::string>& directories);
+/// All built-in presets, models first.
+std::vector<PresetInfo> list_builtin_presets();
+
+/// The text of a preset's file. Throws ScenarioError if it cannot be read.
+std::string preset_text(const PresetInfo& preset);
+
+}  // namespace shardsim

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "scenarios/problem.hpp"
+
+// Reading an untrusted file: its kind and size are checked before a byte is read, so that a
+// directory, a pipe, a device or a huge file ends in a problem and not in a hang.
+namespace shardsim {
+
+/// The bytes of a regular file of at most `max_bytes`, or nothing and a problem (E0001, E0003).
+std::optional<std::string> read_regular_file(const std::string& path, std::size_t max_bytes,
+                                             ProblemList& problems);
+
+}  // namespace shardsim

@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "scenarios/reading.hpp"
+#include "scenarios/suggest.hpp"
+
+namespace shardsim {
+namespace {
+
+// Beyond this a double no longer holds every whole number.
+constexpr double kLargestWhole = 9007199254740992.0;
+
+struct Place {
+  const Field& field;
+  const JsonValue& value;
+  const std::string& pointer;
+  ProblemList& problems;
+
+  std::nullopt_t refuse(const char* code, const std::string& message, const std::string& help = "",
+                        const std::string& label = "") const {
+    problems.add(code, value.span, pointer, message, help, label);
+    return std::nullopt;
+  }
+  std::string name() const { return "\"" + last_key(field.path) + "\""; }
+};
+
+std::string with_unit(const Field& field, double value) {
+  return number_text(value) + (field.units.empty() ? "" : " " + field.units);
+}
+
+bool in_range(const NumberRange& range, double value) {
+  const bool above = range.above_min ? value > range.min : value >= range.min;
+  const bool below = range.below_max ? value < range.max : value <= range.max;
+  return above && below;
+}
+
+std::string range_words(const Field& field) {
+  const NumberRange& range = field.limits;
+  if (range.min == range.max) {
+    return "the only value is " + number_text(range.min);
+  }
+  return (range.above_min ? "above " : "at least ") + number_text(range.min) +
+         (range.below_max ? " and below " : " and at most ") + with_unit(field, range.max);
+}
+
+void out_of_range(const Place& place, const std::string& shown) {
+  const std::string& units = place.field.units;
+  place.refuse(
+      "E0102",
+      place.name() + " is " + shown + (units.empty() ? "" : " " + units) + ", out of range",
+      "the range: " + range_words(place.field));
+}
+
+std::nullopt_t wrong_type(const Place& place, const std::string& wanted) {
+  std::string help;
+  if (place.field.takes_auto) {
+    help = "or \"auto\"";
+  } else if (place.field.type == FieldType::boolean) {
+    help = "write true or false";
+  } else if (place.value.is_string() && place.field.type != FieldType::rank_list) {
+    help = "write it without quotes";
+  }
+  return place.refuse("E0101",
+                      place.name() + " must be " + wanted + ", not " + describe(place.value), help);
+}
+
+std::optional<FieldValue> read_integer(const Place& place) {
+  const NumberRange& range = place.field.limits;
+  std::int64_t whole = 0;
+  if (const auto* integer = std::get_if<std::int64_t>(&place.value.data)) {
+    whole = *integer;
+  } else if (const auto* number = std::get_if<double>(&place.value.data);
+             number != nullptr && *number == std::floor(*number)) {
+    if (std::fabs(*number) > kLargestWhole) {
+      out_of_range(place, number_text(*number));
+      return std::nullopt;
+    }
+    whole = static_cast<std::int64_t>(*number);
+  } else {
+    return wrong_type(place, "a whole number");
+  }
+  // Compared as integers: 2^53 + 1 rounds to 2^53 as a double. The ends are whole, at most 2^53.
+  if (whole < static_cast<std::int64_t>(range.min) ||
+      whole > static_cast<std::int64_t>(range.max)) {
+    out_of_range(place, std::to_string(whole));
+    return std::nullopt;
+  }
+  return whole;
+}
+
+std::optional<FieldValue> read_number(const Place& place) {
+  double number = 0;
+  if (const auto* whole = std::get_if<std::int64_t>(&place.value.data)) {
+    number = static_cast<double>(*whole);
+  } else if (const auto* real = std::get_if<double>(&place.value.data)) {
+    number = *real;
+  } else {
+    return wrong_type(place, "a number");
+  }
+  if (!in_range(place.field.limits, number)) {
+    out_of_range(place, number_text(number));
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::optional<FieldValue> read_text(const Place& place) {
+  if (!place.value.is_string()) {
+    return wrong_type(place, "a string");
+  }
+  const std::string& text = place.value.string();
+  if (printable(text, text.size()) != text) {
+    return place.refuse("E0113", place.name() + " holds an invisible or control character",
+                        "names and paths are shown on terminals; keep to visible characters");
+  }
+  return text;
+}
+
+std::optional<FieldValue> read_choice(const Place& place) {
+  const std::vector<std::string>& choices = place.field.choices;
+  if (!place.value.is_string()) {
+    return place.refuse("E0101", place.name() + " must be a string, not " + describe(place.value),
+                        "one of " + one_of_list(choices));
+  }
+  const std::string& text = place.value.string();
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) {
+    return text;
+  }
+  const std::string near = nearest(text, choices);
+  return place.refuse("E0104", place.name() + " cannot be \"" + printable(text, 40) + "\"",
+                      "one of " + one_of_list(choices),
+                      near.empty() ? "" : "did you mean \"" + near + "\"?");
+}
+
+std::optional<FieldValue> read_rank_list(const Place& place) {
+  if (!place.value.is_array()) {
+    return wrong_type(place, "a list of ranks");
+  }
+  if (place.value.array().empty()) {
+    return place.refuse("E0102", place.name() + " is an empty list",
+                        "leave it out for the default");
+  }
+  std::vector<std::int64_t> ranks;
+  Field element = place.field;
+  element.type = FieldType::integer;
+  element.takes_auto = false;
+  for (const JsonValue& item : place.value.array()) {
+    const std::string pointer = pointer_to(place.pointer, std::to_string(ranks.size()));
+    const auto rank = read_integer(Place{element, item, pointer, place.problems});
+    if (!rank.has_value()) {
+      return std::nullopt;
+    }
+    ranks.push_back(std::get<std::int64_t>(*rank));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+std::optional<FieldValue> read_typed(const Place& place) {
+  switch (place.field.type) {
+    case FieldType::boolean:
+      if (const auto* truth = std::get_if<bool>(&place.value.data)) {
+        return *truth;
+      }
+      return wrong_type(place, "true or false");
+    case FieldType::integer:
+      return read_integer(place);
+    case FieldType::number:
+      return read_number(place);
+    case FieldType::text:
+      return read_text(place);
+    case FieldType::choice:
+      return read_choice(place);
+    case FieldType::rank_list:
+      return read_rank_list(place);
+  }
+  return std::nullopt;
+}
+
+// The value a row's default_json stands for; rows are ours, so it parses.
+FieldValue default_of(const Field& field) {
+  const SourceText text{"default", field.default_json, true};
+  ProblemList problems;
+  const std::optional<JsonValue> value = parse_json(text, problems);
+  return *read_typed(Place{field, *value, field.path, problems});
+}
+
+// Values that the format knows and that no part of the program serves yet.
+bool check_served(const Place& place, const FieldValue& value) {
+  const Field& field = place.field;
+  if (field.missing_part.empty()) {
+    return true;
+  }
+  std::string way_out;
+  if (field.served.empty()) {
+    if (value == default_of(field)) {
+      return true;
+    }
+    way_out = field.default_json == "\"\"" ? "leave " + place.name() + " out"
+                                           : "leave " + place.name() + " at " + field.default_json;
+  } else {
+    const auto& text = std::get<std::string>(value);
+    if (std::find(field.served.begin(), field.served.end(), text) != field.served.end()) {
+      return true;
+    }
+    way_out = "use " + one_of_list(field.served);
+  }
+  place.refuse("E0106",
+               place.name() + " asks for " + field.missing_part + ", which is not built yet",
+               way_out);
+  return false;
+}
+
+}  // namespace
+
+std::string number_text(double value) {
+  std::array<char, 32> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  std::string text(buffer.data(), end);
+  // Whole numbers as people write them: 26214400, not 2.62144e+07.
+  if (value == std::floor(value) && std::fabs(value) < kLargestWhole) {
+    text = std::to_string(static_cast<std::int64_t>(value));
+  }
+  return text;
+}
+
+std::optional<FieldValue> read_value(const Field& field, const JsonValue& value,
+                                     const std::string& pointer, ProblemList& problems,
+                                     bool& automatic) {
+  const Place place{field, value, pointer, problems};
+  automatic = field.takes_auto && value.is_string() && value.string() == "auto";
+  if (automatic) {
+    return std::nullopt;
+  }
+  std::optional<FieldValue> result = read_typed(place);
+  if (result.has_value() && !check_served(place, *result)) {
+    return std::nullopt;
+  }
+  return result;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,254 @@
+#include "scenarios/reading.hpp"
+
+#include <algorithm>
+
+#include "scenarios/suggest.hpp"
+
+namespace shardsim {
+namespace {
+
+constexpr std::size_t kMaxExpectations = 1000;
+
+class DocumentReader {
+ public:
+  explicit DocumentReader(Reading& reading) : reading_(&reading) {}
+
+  void read_section(const JsonValue& value, const std::string& path, const std::string& pointer) {
+    if (!value.is_object()) {
+      reading_->problems.add("E0101", value.span, pointer,
+                             name_of(path) + " must be an object, not " + describe(value));
+      reading_->broken.insert(path);
+      return;
+    }
+    reading_->sections[path] = Span{value.span.source, value.span.offset, 1};
+    for (const JsonMember& member : value.object()) {
+      const std::string child = path.empty() ? member.key : path + "." + member.key;
+      const std::string child_pointer = pointer_to(pointer, member.key);
+      // A key with a dot in it would look like a path.
+      const bool plain = member.key.find('.') == std::string::npos;
+      const Field* field = plain ? find_field(child) : nullptr;
+      const Section* section = plain && !member.key.empty() ? find_section(child) : nullptr;
+      if (field != nullptr) {
+        read_field(*field, member.value, child_pointer, reading_->fields[child]);
+      } else if (section != nullptr && section->is_list) {
+        read_expectations(member.value, child_pointer);
+      } else if (section != nullptr) {
+        read_section(member.value, child, child_pointer);
+      } else {
+        unknown_key(path, member, child_pointer);
+      }
+    }
+  }
+
+ private:
+  static std::string name_of(const std::string& path) {
+    return path.empty() ? "a scenario" : "\"" + path + "\"";
+  }
+
+  void unknown_key(const std::string& section, const JsonMember& member,
+                   const std::string& pointer) {
+    if (reading_->problems.full()) {
+      reading_->problems.add("E0107", member.key_span, pointer, "");
+      return;  // Looking for a hint costs more than everything else.
+    }
+    const KeyHint hint = hint_for_key(section, member.key);
+    reading_->problems.add("E0107", member.key_span, pointer,
+                           "unknown field \"" + printable(member.key, 40) + "\"", hint.help,
+                           hint.label);
+  }
+
+  void read_field(const Field& field, const JsonValue& written, const std::string& pointer,
+                  FieldState& state) {
+    state.given = true;
+    state.span = written.span;
+    state.pointer = pointer;
+    const JsonValue* value = &written;
+    if (field.is_sourced) {
+      state.source = written.span.source->flag ? "given by --set" : "given in the scenario";
+      if (written.is_object()) {
+        value = unwrap(written, pointer, state);
+      }
+    }
+    if (value == nullptr) {
+      return;
+    }
+    bool automatic = false;
+    const auto result = read_value(field, *value, pointer, reading_->problems, automatic);
+    if (automatic) {
+      state.given = false;
+    } else if (result.has_value()) {
+      field.set(reading_->scenario, *result);
+      state.good = true;
+    }
+  }
+
+  // {"value": 450, "source": "where from"}: the number with its origin.
+  const JsonValue* unwrap(const JsonValue& written, const std::string& pointer, FieldState& state) {
+    const JsonValue* value = written.find("value");
+    const JsonValue* source = written.find("source");
+    if (value == nullptr || source == nullptr || !source->is_string() ||
+        written.object().size() != 2) {
+      reading_->problems.add("E0101", written.span, pointer,
+                             "a number with its origin is {\"value\": 1, \"source\": \"text\"}",
+                             "or write the number alone");
+      return nullptr;
+    }
+    state.source = source->string();
+    return value;
+  }
+
+  void read_expectations(const JsonValue& value, const std::string& pointer) {
+    if (!value.is_array()) {
+      reading_->problems.add("E0101", value.span, pointer,
+                             "\"expect\" must be a list, not " + describe(value));
+      return;
+    }
+    for (std::size_t i = 0; i < value.array().size(); ++i) {
+      const JsonValue& item = value.array()[i];
+      const std::string item_pointer = pointer_to(pointer, std::to_string(i));
+      if (i >= kMaxExpectations) {
+        reading_->problems.add("E0003", item.span, item_pointer,
+                               "more than " + std::to_string(kMaxExpectations) + " expectations");
+        return;
+      }
+      read_expectation(item, item_pointer);
+    }
+  }
+
+  void read_expectation(const JsonValue& item, const std::string& pointer) {
+    if (!item.is_object()) {
+      reading_->problems.add("E0101", item.span, pointer,
+                             "an expectation must be an object, not " + describe(item),
+                             "such as {\"metric\": \"mfu\", \"op\": \">=\", \"value\": 0.4}");
+      return;
+    }
+    reading_->scenario.expect.emplace_back();
+    std::map<std::string, FieldState> states;
+    for (const JsonMember& member : item.object()) {
+      const std::string path = "expect[]." + member.key;
+      const Field* field = find_field(path);
+      if (field == nullptr) {
+        unknown_key("expect[]", member, pointer_to(pointer, member.key));
+      } else {
+        read_field(*field, member.value, pointer_to(pointer, member.key), states[path]);
+      }
+    }
+    for (const Field& field : field_table()) {
+      if (parent_path(field.path) == "expect[]" && !states[field.path].given) {
+        reading_->problems.add("E0103", {item.span.source, item.span.offset, 1}, pointer,
+                               "an expectation without \"" + last_key(field.path) + "\"",
+                               "it needs metric, op and value");
+      }
+    }
+    reading_->expect_places.push_back(states["expect[].metric"]);
+  }
+
+  Reading* reading_;
+};
+
+bool is_broken(const Reading& reading, std::string path) {
+  for (;; path = parent_path(path)) {
+    if (reading.broken.count(path) > 0) {
+      return true;
+    }
+    if (path.empty()) {
+      return false;
+    }
+  }
+}
+
+// A whole section that is missing is reported once, not field by field.
+void report_missing(Reading& reading, const Field& field, std::set<std::string>& reported) {
+  std::string missing = field.path;
+  for (std::string section = parent_path(field.path);
+       !section.empty() && reading.sections.count(section) == 0; section = parent_path(section)) {
+    missing = section;
+  }
+  if (is_broken(reading, missing) || !reported.insert(missing).second) {
+    return;
+  }
+  const std::string home = parent_path(missing);
+  const std::string key = "\"" + last_key(missing) + "\"";
+  std::string help = "add it";
+  if (const Section* section = find_section(missing); section != nullptr) {
+    help = section->preset_folder.empty()
+               ? "add an object " + key
+               : "add " + key + ", for example " + key + ": {\"preset\": ...}";
+  } else if (const Field* row = find_field(missing); row != nullptr) {
+    help = "add it: " + row->meaning;
+  }
+  reading.problem("E0103", missing,
+                  home.empty() ? key + " is missing" : key + " is missing in \"" + home + "\"",
+                  help);
+}
+
+void fill_defaults(Reading& reading) {
+  std::set<std::string> reported;
+  for (const Field& field : field_table()) {
+    FieldState& state = reading.fields[field.path];
+    if (state.given || parent_path(field.path) == "expect[]") {
+      continue;
+    }
+    if (field.is_required) {
+      report_missing(reading, field, reported);
+    } else if (!field.default_json.empty()) {
+      const SourceText text{"default of " + field.path, field.default_json, true};
+      bool automatic = false;
+      const std::optional<JsonValue> value = parse_json(text, reading.problems);
+      field.set(reading.scenario,
+                *read_value(field, *value, field.path, reading.problems, automatic));
+      state.source = "default";
+      state.good = true;
+    }
+  }
+}
+
+}  // namespace
+
+bool Reading::given(const std::string& path) const {
+  const auto found = fields.find(path);
+  return found != fields.end() && found->second.given;
+}
+
+bool Reading::good(const std::string& path) const {
+  const auto found = fields.find(path);
+  return found != fields.end() && found->second.good;
+}
+
+bool Reading::all_good(std::initializer_list<const char*> paths) const {
+  return std::all_of(paths.begin(), paths.end(), [this](const char* path) { return good(path); });
+}
+
+Span Reading::where(const std::string& path) const {
+  const auto field = fields.find(path);
+  if (field != fields.end() && field->second.span.source != nullptr) {
+    return field->second.span;
+  }
+  for (std::string section = parent_path(path);; section = parent_path(section)) {
+    const auto found = sections.find(section);
+    if (found != sections.end()) {
+      return found->second;
+    }
+    if (section.empty()) {
+      return {};
+    }
+  }
+}
+
+void Reading::problem(const std::string& code, const std::string& path, const std::string& message,
+                      const std::string& help, const std::string& label) {
+  problems.add(code, where(path), pointer_of(path), message, help, label);
+}
+
+std::string pointer_of(const std::string& path) {
+  std::string pointer = "/" + path;
+  std::replace(pointer.begin(), pointer.end(), '.', '/');
+  return pointer;
+}
+
+void read_document(const JsonValue& document, Reading& reading) {
+  DocumentReader(reading).read_section(document, "", "");
+  fill_defaults(reading);
+}
+
+}  // namespace shardsim

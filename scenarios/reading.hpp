@@ -1,0 +1,70 @@
+#pragma once
+
+// The state of loading one scenario: the values read so far, where each was written, and every
+// problem found. The reader fills it; the checks in resolve.cpp complete it.
+
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scenarios/field.hpp"
+#include "scenarios/json_value.hpp"
+#include "scenarios/limits.hpp"
+#include "scenarios/problem.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace shardsim {
+
+struct FieldState {
+  bool given = false;  // written somewhere: file, preset or flag
+  bool good = false;   // has a value that may be used: given and valid, a default, or derived
+  Span span;
+  std::string pointer;
+  std::string source;
+};
+
+struct Reading {
+  Scenario scenario;
+  ProblemList problems;
+  std::map<std::string, FieldState> fields;  // by path; of expect, see expect_places
+  std::map<std::string, Span> sections;      // those written, by path; "" is the document
+  std::set<std::string> broken;              // sections whose preset could not be read
+  std::vector<FieldState> expect_places;     // of "metric", one per expectation
+  LoadLimits limits;
+
+  bool given(const std::string& path) const;
+  bool good(const std::string& path) const;
+  /// True if every one of `paths` may be used in a check.
+  bool all_good(std::initializer_list<const char*> paths) const;
+  /// Marks a derived value as settled.
+  void settle(const std::string& path) { fields[path].good = true; }
+
+  /// Adds a problem at the field, or at the nearest section written if the field was not.
+  void problem(const std::string& code, const std::string& path, const std::string& message,
+               const std::string& help = "", const std::string& label = "");
+  Span where(const std::string& path) const;
+};
+
+/// "/parallelism/tp" of "parallelism.tp".
+std::string pointer_of(const std::string& path);
+
+/// Reads a document (presets merged, flags applied) by the field table; fills defaults and reports
+/// what is missing. Derived values are left to resolve().
+void read_document(const JsonValue& document, Reading& reading);
+
+/// Reads one value as `field` says: type, range, choices. Nothing if it has a problem.
+/// `automatic` is set if the value asks for the derived one.
+std::optional<FieldValue> read_value(const Field& field, const JsonValue& value,
+                                     const std::string& pointer, ProblemList& problems,
+                                     bool& automatic);
+
+/// Fills the derived values and checks everything that more than one field decides.
+void resolve(Reading& reading);
+
+/// The shortest text that reads back as `value`: "0.9", "1e-08", "16".
+std::string number_text(double value);
+
+}  // namespace shardsim

@@ -1,0 +1,41 @@
+#include "scenarios/resolve.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "scenarios/limits.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// One node's worth of ranks of the first replica, the ones that people compare first.
+void resolve_trace_ranks(Reading& r) {
+  constexpr std::int64_t kEnough = 8;
+  if (!r.good("system.ranks")) {
+    return;
+  }
+  std::vector<std::int64_t> first(
+      static_cast<std::size_t>(std::min(kEnough, r.scenario.system.ranks)));
+  std::iota(first.begin(), first.end(), 0);
+  derive(r, "output.trace_ranks", r.scenario.output.trace_ranks, first);
+}
+
+}  // namespace
+
+void resolve(Reading& r) {
+  resolve_model(r);
+  resolve_system(r);
+  resolve_layout(r);
+  resolve_sharding(r);
+  resolve_batch(r);
+  resolve_training(r);
+  resolve_trace_ranks(r);
+  check_expectations(r);
+  check_outputs(r);
+  check_limits(r);
+}
+
+}  // namespace shardsim

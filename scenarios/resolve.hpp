@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "scenarios/reading.hpp"
+
+// The checks behind resolve(), one file per group. Each looks only at values that are good, so that
+// one mistake is reported once, and settles what it derives.
+namespace shardsim {
+
+void resolve_model(Reading& r);
+void resolve_system(Reading& r);
+/// World size = dp_replicate x dp_shard x tp x pp x cp. REQUIRES: resolve_system().
+void resolve_layout(Reading& r);
+void resolve_sharding(Reading& r);
+/// global_batch_size = micro_batch_size x data-parallel ranks x num_microbatches.
+void resolve_batch(Reading& r);
+void resolve_training(Reading& r);
+void check_expectations(Reading& r);
+void check_outputs(Reading& r);
+
+inline std::string text_of(std::int64_t number) { return std::to_string(number); }
+
+/// Fills a value that was not written. A value that was written wrongly stays without one.
+template <typename T>
+void derive(Reading& r, const std::string& path, T& target, const T& value) {
+  if (!r.given(path)) {
+    target = value;
+    r.settle(path);
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,132 @@
+#include <algorithm>
+
+#include "scenarios/checked_product.hpp"
+#include "scenarios/resolve.hpp"
+
+namespace shardsim {
+namespace {
+
+std::string layout_words(const ParallelismSpec& p) {
+  return "tp " + text_of(p.tp) + " x pp " + text_of(p.pp) + " x cp " + text_of(p.cp) +
+         " x dp_replicate " + text_of(p.dp_replicate);
+}
+
+// Checked before anything is derived from the number of ranks: what follows would only repeat it.
+void check_num_ranks(Reading& r) {
+  const std::int64_t ranks = r.scenario.system.ranks;
+  if (r.good("system.ranks") && ranks > r.limits.max_ranks) {
+    r.problem(
+        "E0351", r.given("system.ranks") ? "system.ranks" : "system.nodes",
+        text_of(ranks) + " ranks; at most " + text_of(r.limits.max_ranks) + " can be simulated",
+        "use fewer nodes");
+    r.fields["system.ranks"].good = false;
+  }
+}
+
+}  // namespace
+
+void resolve_system(Reading& r) {
+  SystemSpec& s = r.scenario.system;
+  derive(r, "system.name", s.name, s.preset.empty() ? std::string("inline system") : s.preset);
+  if (!r.given("system.nodes") && !r.given("system.ranks")) {
+    if (r.broken.count("system") == 0 && r.sections.count("system") > 0) {
+      r.problem("E0103", "system.nodes", "\"nodes\" is missing in \"system\"",
+                "say how many nodes there are, or how many ranks");
+    }
+    return;
+  }
+  if (!r.good("system.gpus_per_node")) {
+    return;
+  }
+  if (r.good("system.ranks")) {
+    if (s.ranks % s.gpus_per_node != 0) {
+      r.problem(
+          "E0203", "system.ranks",
+          text_of(s.ranks) + " ranks do not fill nodes of " + text_of(s.gpus_per_node) + " GPUs",
+          s.ranks < s.gpus_per_node
+              ? "set gpus_per_node to " + text_of(s.ranks)
+              : "use " + text_of(s.ranks - s.ranks % s.gpus_per_node) + " or " +
+                    text_of(s.ranks - s.ranks % s.gpus_per_node + s.gpus_per_node));
+      r.fields["system.ranks"].good = false;
+      return;
+    }
+    derive(r, "system.nodes", s.nodes, s.ranks / s.gpus_per_node);
+  }
+  if (!r.good("system.nodes")) {
+    return;
+  }
+  const auto all = checked_product({s.nodes, s.gpus_per_node});  // at most 2^50
+  derive(r, "system.ranks", s.ranks, *all);
+  if (r.good("system.ranks") && s.ranks != *all) {
+    r.problem("E0203", "system.ranks",
+              text_of(s.nodes) + " nodes x " + text_of(s.gpus_per_node) +
+                  " GPUs = " + text_of(*all) + " ranks, but ranks is " + text_of(s.ranks),
+              "remove \"ranks\" or \"nodes\"");
+    r.fields["system.ranks"].good = false;
+  }
+}
+
+void resolve_layout(Reading& r) {
+  check_num_ranks(r);
+  ParallelismSpec& p = r.scenario.parallelism;
+  const std::int64_t ranks = r.scenario.system.ranks;
+  if (!r.all_good({"system.ranks", "parallelism.tp", "parallelism.pp", "parallelism.cp",
+                   "parallelism.dp_replicate"})) {
+    return;
+  }
+  const auto fixed = checked_product({p.tp, p.pp, p.cp, p.dp_replicate});
+  if (!r.given("parallelism.dp_shard")) {
+    if (!fixed.has_value() || ranks % *fixed != 0) {
+      r.problem("E0203", "parallelism.dp_replicate",
+                layout_words(p) + " does not divide " + text_of(ranks) + " ranks",
+                "the degrees must divide the number of ranks");
+      return;
+    }
+    derive(r, "parallelism.dp_shard", p.dp_shard, ranks / *fixed);
+    return;
+  }
+  if (!r.good("parallelism.dp_shard")) {
+    return;
+  }
+  const auto all = checked_product({fixed.value_or(0), p.dp_shard});
+  if (!fixed.has_value() || !all.has_value() || *all != ranks) {
+    std::string help = "the product must be the number of ranks";
+    if (fixed.has_value() && ranks % *fixed == 0) {
+      help = "use \"dp_shard\": " + text_of(ranks / *fixed) + ", or \"auto\"";
+    }
+    r.problem("E0203", "parallelism.dp_shard",
+              "the machine has " + text_of(ranks) + " ranks, but " + layout_words(p) +
+                  " x dp_shard " + text_of(p.dp_shard) +
+                  (all.has_value() && fixed.has_value() ? " = " + text_of(*all) : " is far more"),
+              help);
+    r.fields["parallelism.dp_shard"].good = false;
+  }
+}
+
+void resolve_sharding(Reading& r) {
+  ParallelismSpec& p = r.scenario.parallelism;
+  if (r.good("parallelism.bucket_bytes")) {
+    constexpr std::int64_t kFirstBucket = 1048576;
+    derive(r, "parallelism.first_bucket_bytes", p.first_bucket_bytes,
+           std::min(kFirstBucket, p.bucket_bytes));
+    if (r.good("parallelism.first_bucket_bytes") && p.first_bucket_bytes > p.bucket_bytes) {
+      r.problem("E0208", "parallelism.first_bucket_bytes",
+                "first_bucket_bytes (" + text_of(p.first_bucket_bytes) +
+                    ") is more than bucket_bytes (" + text_of(p.bucket_bytes) + ")",
+                "make it smaller, or leave it out");
+    }
+  }
+  if (!r.good("parallelism.zero_stage")) {
+    return;
+  }
+  derive(r, "parallelism.sync_every_microbatch", p.sync_every_microbatch, p.zero_stage >= 2);
+  if (r.good("parallelism.sync_every_microbatch") && p.sync_every_microbatch && p.zero_stage < 2) {
+    r.problem("E0206", "parallelism.sync_every_microbatch",
+              "stage " + text_of(p.zero_stage) +
+                  " reduces gradients once per step; sync_every_microbatch belongs to stages 2 "
+                  "and 3",
+              "leave it out, or use zero_stage 2");
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,60 @@
+#include "scenarios/checked_product.hpp"
+#include "scenarios/resolve.hpp"
+
+namespace shardsim {
+
+void resolve_batch(Reading& r) {
+  TrainingSpec& t = r.scenario.training;
+  const ParallelismSpec& p = r.scenario.parallelism;
+  if (!r.all_good({"training.global_batch_size", "training.micro_batch_size",
+                   "parallelism.dp_shard", "parallelism.dp_replicate"})) {
+    return;
+  }
+  const auto once = checked_product({t.micro_batch_size, p.dp_replicate, p.dp_shard});
+  if (!once.has_value() || t.global_batch_size % *once != 0) {
+    std::string help = "use a larger global batch";
+    if (once.has_value()) {
+      const std::int64_t below = t.global_batch_size - t.global_batch_size % *once;
+      help = "use " + (below > 0 ? text_of(below) + " or " : "") + text_of(below + *once);
+    }
+    r.problem("E0204", "training.global_batch_size",
+              "global_batch_size (" + text_of(t.global_batch_size) +
+                  ") must be a multiple of micro_batch_size (" + text_of(t.micro_batch_size) +
+                  ") x dp_replicate (" + text_of(p.dp_replicate) + ") x dp_shard (" +
+                  text_of(p.dp_shard) + ")" + (once.has_value() ? " = " + text_of(*once) : ""),
+              help);
+    return;
+  }
+  const std::int64_t microbatches = t.global_batch_size / *once;
+  derive(r, "training.num_microbatches", t.num_microbatches, microbatches);
+  if (r.good("training.num_microbatches") && t.num_microbatches != microbatches) {
+    r.problem("E0210", "training.num_microbatches",
+              "global batch, micro-batch and data-parallel ranks give " + text_of(microbatches) +
+                  " microbatches, not " + text_of(t.num_microbatches),
+              "leave num_microbatches out, or use global_batch_size " +
+                  (checked_product({*once, t.num_microbatches}).has_value()
+                       ? text_of(*checked_product({*once, t.num_microbatches}))
+                       : "that fits"));
+  }
+}
+
+void resolve_training(Reading& r) {
+  TrainingSpec& t = r.scenario.training;
+  if (r.good("training.optimizer")) {
+    derive(r, "training.weight_decay", t.weight_decay,
+           t.optimizer == OptimizerKind::adamw ? 0.01 : 0.0);
+  }
+  if (!r.good("training.precision")) {
+    return;
+  }
+  derive(r, "training.grad_reduce_dtype", t.grad_reduce_dtype, t.precision);
+  const PeakTflops& peaks = r.scenario.system.device.peak_tflops;
+  const std::string name = to_string(t.precision);
+  const std::string path = "system.device.peak_tflops." + name;
+  if (r.good(path) && peaks.of(t.precision) == 0 && r.sections.count("system.device") > 0) {
+    r.problem("E0207", "training.precision", "the device has no peak rate for " + name,
+              "set " + path + ", or use a precision that it has");
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,188 @@
+#pragma once
+
+// A scenario: everything a run depends on, as plain typed values.
+//
+// `load_scenario` (scenarios/load.hpp) is the only producer. What it returns is complete and valid:
+// presets are merged, "auto" is replaced by a number, every range and every divisibility has been
+// checked. Code that reads a Scenario therefore checks nothing again.
+//
+// Units are in the names; GB is 10^9 bytes and GiB is 2^30 bytes. Sizes are int64_t because the
+// product of two of them is taken everywhere; the loader has checked those products.
+// Every field has one row in scenarios/fields_*.cpp, which is where its range, default and
+// meaning are written down for users.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/reduce.hpp"
+
+namespace shardsim {
+
+enum class ModelFamily { mlp, gpt2, llama };
+enum class Precision { fp64, fp32, bf16, fp16, fp8 };  // fp8: device peaks only, not training yet
+enum class OptimizerKind { sgd, momentum, adam, adamw, rmsprop };
+enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
+enum class AllReduceAlgorithm { automatic, ring, tree };
+enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
+
+/// The network to train. The mlp family reads hidden_size inputs, has num_layers hidden layers of
+/// ffn_hidden_size and vocab_size classes; it has no attention (heads and groups are 0).
+struct ModelSpec {
+  std::string preset;  // "" when the model is given inline
+  ModelFamily family = ModelFamily::mlp;
+  std::int64_t num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_query_groups = 0;  // key/value heads; divides num_attention_heads
+  std::int64_t vocab_size = 0;
+  std::int64_t seq_len = 0;                  // 1 for mlp
+  std::int64_t max_position_embeddings = 0;  // rows of gpt2's learned position table; >= seq_len
+  bool tied_embeddings = false;              // output projection shares the token embedding
+  double norm_epsilon = 0;
+  double rope_theta = 0;  // llama: base of the rotary embedding
+  std::string source;     // where the shape comes from
+};
+
+/// One tier of links. Bandwidth is per GPU and per direction; latency is of one message.
+struct LinkSpec {
+  double bandwidth_gb_per_s = 0;
+  double latency_us = 0;
+};
+
+/// Peak arithmetic rates of one device. 0 means that the device has no figure for the precision;
+/// the one in `training.precision` is never 0 in a loaded scenario.
+struct PeakTflops {
+  double fp64 = 0;
+  double fp32 = 0;
+  double bf16 = 0;
+  double fp16 = 0;
+  double fp8 = 0;
+
+  double of(Precision precision) const;
+};
+
+struct DeviceSpec {
+  std::string name;
+  std::int64_t memory_bytes = 0;
+  double memory_bandwidth_gb_per_s = 0;
+  double memory_efficiency = 0;  // (0, 1]: share of the bandwidth of the best streaming kernel
+  PeakTflops peak_tflops;
+  double matmul_efficiency = 0;  // (0, 1]: share of the peak of the best large matmul
+  double kernel_launch_us = 0;   // fixed cost of one kernel
+};
+
+/// The machine. ranks == nodes * gpus_per_node, one rank per GPU, node by node.
+struct SystemSpec {
+  std::string name;
+  std::string preset;  // "" when the system is given inline
+  std::int64_t nodes = 0;
+  std::int64_t gpus_per_node = 0;
+  std::int64_t ranks = 0;
+  LinkSpec intra_node;
+  LinkSpec inter_node;
+  DeviceSpec device;
+};
+
+/// How the work is split. zero_stage says what is sharded over the dp_shard ranks: 0 nothing
+/// (plain data parallelism; all data_parallel_size() ranks are replicas), 1 optimizer state,
+/// 2 also gradients, 3 also parameters. dp_replicate > 1 with a stage above 0 is hybrid sharding.
+struct ParallelismSpec {
+  std::int64_t tp = 1;
+  std::int64_t pp = 1;
+  std::int64_t cp = 1;
+  std::int64_t ep = 1;
+  std::int64_t vpp = 1;
+  std::int64_t dp_replicate = 1;
+  std::int64_t dp_shard = 1;  // "auto" is resolved here
+  bool sequence_parallel = false;
+  std::string schedule = "none";
+  int zero_stage = 0;
+  std::int64_t bucket_bytes = 0;        // gradient buckets of stages 0 to 2
+  std::int64_t first_bucket_bytes = 0;  // the bucket that is ready first; never above bucket_bytes
+  bool overlap_grad_reduce = true;      // reduce while backward still runs
+  bool overlap_param_gather = true;     // gather while other units compute
+  std::int64_t prefetch_units = 1;      // stage 3: units gathered ahead of use
+  bool reshard_after_forward = true;    // stage 3: free gathered parameters after forward
+  std::int64_t reductions_in_flight = 1;
+  bool sync_every_microbatch = false;  // stages 2 and 3: reduce in each microbatch
+
+  std::int64_t data_parallel_size() const { return dp_replicate * dp_shard; }
+};
+
+struct TrainingSpec {
+  std::int64_t global_batch_size = 0;  // sequences (rows for mlp) per optimizer step, all ranks
+  std::int64_t micro_batch_size = 1;
+  std::int64_t num_microbatches = 1;  // global_batch_size / (micro_batch_size * data parallel size)
+  Precision precision = Precision::fp32;
+  Precision grad_reduce_dtype = Precision::fp32;  // "auto" is resolved to the gradient's dtype
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  double learning_rate = 0;
+  double momentum = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double epsilon = 0;
+  double weight_decay = 0;
+  double rms_alpha = 0;
+  double max_grad_norm = 0;  // 0: no clipping
+  std::string recompute = "none";
+  double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
+};
+
+struct ExecutionSpec {
+  TensorMode tensors = TensorMode::meta;
+  std::int64_t steps = 1;
+  std::int64_t seed = 1;
+  std::string backend = "fiber";
+  ReductionOrder reduction_order = ReductionOrder::rank;
+  AllReduceAlgorithm all_reduce_algorithm = AllReduceAlgorithm::automatic;
+  bool buffered_sends = false;
+};
+
+/// One line of "expect": the run fails (exit code 1) unless `metric op value` holds.
+struct Expectation {
+  std::string metric;
+  CompareOp op = CompareOp::less_equal;
+  double value = 0;
+};
+
+/// Files to write; "" means none. Paths are relative and stay below the output directory.
+struct OutputSpec {
+  std::string trace;
+  std::string result;
+  std::vector<std::int64_t> trace_ranks;  // increasing; "auto" is resolved here
+};
+
+/// Where one number of the model or the system comes from.
+struct NumberSource {
+  std::string field;   // "system.device.memory_bandwidth_gb_per_s"
+  std::string source;  // "NVIDIA H100 datasheet (SXM)", "assumed: ...", "given in the scenario"
+};
+
+struct Scenario {
+  std::int64_t schema_version = 1;
+  std::string name;
+  ModelSpec model;
+  SystemSpec system;
+  ParallelismSpec parallelism;
+  TrainingSpec training;
+  ExecutionSpec execution;
+  std::vector<Expectation> expect;
+  OutputSpec output;
+
+  std::vector<NumberSource> sources;  // in the order of the field table
+  std::string resolved_json;          // this scenario with nothing left out; a fixed text
+  std::vector<std::string> warnings;
+};
+
+/// The spelling used in scenario files ("bf16", "automatic", "<=").
+const char* to_string(ModelFamily family);
+const char* to_string(Precision precision);
+const char* to_string(OptimizerKind optimizer);
+const char* to_string(TensorMode mode);
+const char* to_string(ReductionOrder order);
+const char* to_string(AllReduceAlgorithm algorithm);
+const char* to_string(CompareOp op);
+
+}  // namespace shardsim

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/problem.hpp"
+
+// What the loader throws: every problem of a scenario at once.
+namespace shardsim {
+
+/// Exit code 2, or 3 if the scenario is legal and only exceeds limits. code(), what() and fix() are
+/// those of the first problem; problems() has all of them, errors of syntax and fields first.
+class ScenarioError : public Error {
+ public:
+  /// REQUIRES: !problems.empty().
+  ScenarioError(std::vector<Problem> problems, std::size_t num_dropped);
+
+  [[nodiscard]] const std::vector<Problem>& problems() const noexcept { return problems_; }
+  /// Problems beyond those kept.
+  [[nodiscard]] std::size_t num_dropped() const noexcept { return num_dropped_; }
+
+  /// All problems as a compiler would print them, and a closing line with their number.
+  [[nodiscard]] std::string render_all() const;
+  /// A JSON array of {code, severity, file, line, column, pointer, message, help}; a problem in a
+  /// flag or a file that could not be read has no line and column.
+  [[nodiscard]] std::string to_json() const;
+
+ private:
+  std::vector<Problem> problems_;
+  std::size_t num_dropped_;
+};
+
+}  // namespace shardsim

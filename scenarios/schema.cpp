@@ -1,0 +1,144 @@
+#include <nlohmann/json.hpp>
+
+#include "scenarios/describe.hpp"
+#include "scenarios/field.hpp"
+
+namespace shardsim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Whole numbers without a point, as people write them.
+Json number(double value) {
+  if (value == static_cast<double>(static_cast<std::int64_t>(value))) {
+    return static_cast<std::int64_t>(value);
+  }
+  return value;
+}
+
+void add_range(Json& schema, const NumberRange& range, bool huge) {
+  schema[range.above_min ? "exclusiveMinimum" : "minimum"] =
+      huge ? Json(range.min) : number(range.min);
+  schema[range.below_max ? "exclusiveMaximum" : "maximum"] =
+      huge ? Json(range.max) : number(range.max);
+}
+
+Json value_schema(const Field& field) {
+  constexpr double kHuge = 1e18;
+  const bool huge = field.limits.max > kHuge;
+  Json schema = Json::object();
+  switch (field.type) {
+    case FieldType::boolean:
+      schema["type"] = "boolean";
+      break;
+    case FieldType::integer:
+      schema["type"] = "integer";
+      add_range(schema, field.limits, huge);
+      break;
+    case FieldType::number:
+      schema["type"] = "number";
+      add_range(schema, field.limits, huge);
+      break;
+    case FieldType::text:
+      schema["type"] = "string";
+      schema["maxLength"] = 4096;
+      break;
+    case FieldType::choice:
+      schema["type"] = "string";
+      schema["enum"] = field.choices;
+      break;
+    case FieldType::rank_list:
+      schema["type"] = "array";
+      schema["minItems"] = 1;
+      schema["items"] = {{"type", "integer"}};
+      add_range(schema["items"], field.limits, huge);
+      break;
+  }
+  return schema;
+}
+
+Json field_schema(const Field& field) {
+  Json value = value_schema(field);
+  Json schema = value;
+  if (field.is_sourced || field.takes_auto) {
+    Json forms = Json::array({value});
+    if (field.takes_auto) {
+      forms.push_back({{"const", "auto"}});
+    }
+    if (field.is_sourced) {
+      forms.push_back({{"type", "object"},
+                       {"properties", {{"value", value}, {"source", {{"type", "string"}}}}},
+                       {"required", {"value", "source"}},
+                       {"additionalProperties", false}});
+    }
+    schema = {{"anyOf", forms}};
+  }
+  std::string text = field.meaning;
+  if (!field.units.empty()) {
+    text += " Unit: " + field.units + ".";
+  }
+  if (!field.derived_words.empty()) {
+    text += " Default: " + field.derived_words + ".";
+  }
+  if (!field.acts_words.empty()) {
+    text += " Acts only when " + field.acts_words + ".";
+  }
+  if (!field.missing_part.empty()) {
+    text += " Refused so far: " + field.missing_part + " is not built yet.";
+  }
+  schema["description"] = text;
+  if (!field.default_json.empty()) {
+    schema["default"] = Json::parse(field.default_json);
+  }
+  return schema;
+}
+
+// The object of a section: its fields, then the sections inside it.
+Json section_schema(const Section& section) {
+  const std::string inside = section.is_list ? section.path + "[]" : section.path;
+  Json object = {{"type", "object"}, {"additionalProperties", false}};
+  Json required = Json::array();
+  for (const Field& field : field_table()) {
+    if (parent_path(field.path) != inside) {
+      continue;
+    }
+    const std::string key = last_key(field.path);
+    object["properties"][key] = field_schema(field);
+    // What a preset may bring cannot be demanded of the file.
+    const bool from_preset = parent_path(field.path).rfind("system", 0) == 0 ||
+                             parent_path(field.path).rfind("model", 0) == 0;
+    if (field.is_required && !from_preset) {
+      required.push_back(key);
+    }
+  }
+  for (const Section& child : section_table()) {
+    if (!child.path.empty() && parent_path(child.path) == section.path) {
+      object["properties"][last_key(child.path)] = section_schema(child);
+      if (!child.preset_folder.empty() || child.path == "training") {
+        required.push_back(child.path);
+      }
+    }
+  }
+  if (!required.empty()) {
+    object["required"] = required;
+  }
+  Json schema = object;
+  if (section.is_list) {
+    schema = {{"type", "array"}, {"items", object}};
+  } else if (!section.preset_folder.empty()) {
+    schema = {{"anyOf", {Json{{"type", "string"}}, object}}};
+  }
+  schema["description"] = section.meaning;
+  return schema;
+}
+
+}  // namespace
+
+std::string scenario_schema() {
+  Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
+                 {"title", "shardsim scenario, version 1"}};
+  schema.update(section_schema(section_table().front()));
+  return schema.dump(2) + "\n";
+}
+
+}  // namespace shardsim

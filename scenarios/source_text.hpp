@@ -1,0 +1,58 @@
+#pragma once
+
+// Texts that a scenario is made from (the file, its presets, the --set flags), places in them, and
+// how a place is shown to a reader. Names and texts are untrusted: whatever is shown is escaped.
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+
+namespace shardsim {
+
+/// One text. `flag` marks a command-line flag, whose errors name the flag instead of a line;
+/// `preset` marks what the user did not write.
+struct SourceText {
+  std::string name;
+  std::string text;
+  bool flag = false;
+  bool preset = false;
+};
+
+/// A deque: spans point into it, so an element must never move.
+using SourceTexts = std::deque<SourceText>;
+
+/// `length` bytes from byte `offset` of `source`.
+struct Span {
+  const SourceText* source = nullptr;
+  std::size_t offset = 0;
+  std::size_t length = 0;
+};
+
+/// Line and column count from 1; a column is a character (a code point), not a byte.
+struct Position {
+  int line = 1;
+  int column = 1;
+};
+
+Position position_of(const Span& span);
+
+/// The line a span starts in, as shown under an error: at most about 100 columns around the span,
+/// with `caret_column` (from 0) and `caret_length` in columns of `text`.
+struct Excerpt {
+  std::string text;
+  int caret_column = 0;
+  int caret_length = 1;
+};
+
+Excerpt excerpt_of(const Span& span);
+
+/// `text` made safe for a terminal: control, bidirectional and invisible characters and bytes that
+/// are not UTF-8 become \xNN or \uNNNN; beyond `max_columns` it is cut and ends in "...".
+std::string printable(std::string_view text, std::size_t max_columns = 80);
+
+/// Decodes the character at `offset`; returns its length in bytes, 0 if it is not valid UTF-8.
+/// REQUIRES: offset < text.size().
+int decode_utf8(std::string_view text, std::size_t offset, char32_t& character);
+
+}  // namespace shardsim
