@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+#include "sim/app/command_run.hpp"
+
+// Runs the command in this process and keeps what it printed; and files that go away with the test.
+namespace shardsim::test {
+
+struct Printed {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+/// `shardsim ARGUMENTS...`.
+[[nodiscard]] Printed shardsim(const std::vector<std::string>& arguments);
+
+/// `shardsim run` with something between strategies and network.
+[[nodiscard]] Printed shardsim_with(const RunArguments& arguments, const RunHooks& hooks);
+
+/// An empty folder of its own, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  [[nodiscard]] std::string path() const { return path_.string(); }
+  [[nodiscard]] std::string operator/(const std::string& name) const {
+    return (path_ / name).string();
+  }
+  [[nodiscard]] std::vector<std::string> files() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// All scenarios/verify-*.json, by name.
+[[nodiscard]] std::vector<std::string> verify_scenarios();
+/// All scenarios that ship.
+[[nodiscard]] std::vector<std::string> all_scenarios();
+
+[[nodiscard]] std::string content_of(const std::string& path);
+[[nodiscard]] bool contains(const std::string& text, const std::string& part);
+
+}  // namespace shardsim::test

@@ -1,0 +1,136 @@
+#include "sim/app/oracle.hpp"
+
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+#include "sim/app/plan_of.hpp"
+#include "sim/app/run.hpp"
+
+// The oracle itself: it must not pass on what it was not shown, nor on noise.
+namespace shardsim {
+namespace {
+
+Scenario load(const std::string& name, std::vector<std::string> overrides = {}) {
+  return load_scenario("scenarios/" + name + ".json", overrides);
+}
+
+// Shows the reference's own values, but leaves out, repeats or scales some.
+class Recital final : public GradientSync {
+ public:
+  enum class Flaw { none, gap, overlap, silence, scaled };
+  Recital(const SyncPlan& plan, const ReferenceStep& step, Flaw flaw)
+      : plan_(plan), step_(step), flaw_(flaw) {}
+
+  Tensor weight(int) override { return {}; }
+  Tensor gradient(int) override { return {}; }
+  void gradient_ready(int) override {}
+  void begin_step() override {}
+  void begin_microbatch(bool) override {}
+  void before_forward(int) override {}
+  void after_forward(int) override {}
+  void before_backward(int) override {}
+  void after_backward(int) override {}
+  void finish_gradients() override {}
+  double gradient_norm_squared() override { return 0.0; }
+  void apply_optimizer(double, std::int64_t) override {}
+
+  void visit(StateKind kind, const StateVisitor& visitor) const override {
+    if (flaw_ == Flaw::silence) return;
+    if (kind == StateKind::gradient) return show(kind, "", "gradient", visitor);
+    if (kind == StateKind::parameter) return show(kind, "", "parameter", visitor);
+    for (const std::string_view name : plan_.optimizer->state_names()) {
+      show(kind, name, std::string(name), visitor);
+    }
+  }
+
+ private:
+  void show(StateKind kind, std::string_view state, const std::string& key,
+            const StateVisitor& visitor) const {
+    const ReferenceTensors& tensors = step_.kinds.find(key)->second;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      std::vector<double> values = tensors[i];
+      const bool flawed = i == 2 && kind == StateKind::gradient;
+      if (flawed && flaw_ == Flaw::gap) values.pop_back();
+      if (flawed && flaw_ == Flaw::scaled) {
+        for (double& value : values) value *= 3.0;
+      }
+      const Tensor tensor =
+          Tensor::allocate(nullptr, MemoryCategory::params,
+                           {static_cast<std::int64_t>(values.size())}, DType::fp64, false);
+      store(tensor, values);
+      visitor({kind, state, static_cast<int>(i), 0, tensor});
+      if (flawed && flaw_ == Flaw::overlap) visitor({kind, state, static_cast<int>(i), 0, tensor});
+    }
+  }
+
+  const SyncPlan& plan_;
+  const ReferenceStep& step_;
+  Flaw flaw_;
+};
+
+// What the oracle says of a rank that recites the reference with a flaw.
+std::pair<bool, std::string> judge(Recital::Flaw flaw) {
+  const Scenario scenario = load("verify-llama-ddp", {"execution.steps=1"});
+  const SharedPlan plan(scenario);
+  const TrainingPlan training = training_plan_of(scenario);
+  const std::int64_t batch = scenario.training.global_batch_size;
+  const auto reference = train_reference(plan.sync, training, batch);
+  Oracle oracle(plan.sync, training, batch, nullptr);
+  const Recital recital(plan.sync, reference.front(), flaw);
+  oracle.check_gradients(0, 0, 0, recital);
+  oracle.check_state(0, 0, 0, recital, reference.front().loss);
+  oracle.finish();
+  return {oracle.passed(), oracle.detail()};
+}
+
+}  // namespace
+
+TEST_CASE("the oracle passes what it is shown whole and right") {
+  const auto [passed, detail] = judge(Recital::Flaw::none);
+  INFO(detail);
+  CHECK(passed);
+}
+
+TEST_CASE("the oracle fails on elements that nobody shows, or that are shown twice") {
+  for (const Recital::Flaw flaw :
+       {Recital::Flaw::gap, Recital::Flaw::overlap, Recital::Flaw::silence}) {
+    const auto [passed, detail] = judge(flaw);
+    INFO(detail);
+    CHECK(!passed);
+    CHECK(detail.find("shards do not cover, or overlap") != std::string::npos);
+  }
+}
+
+TEST_CASE("the oracle names the tensor and the factor") {
+  const auto [passed, detail] = judge(Recital::Flaw::scaled);
+  INFO(detail);
+  CHECK(!passed);
+  CHECK(detail.find("step 0, rank 0: gradient of blocks.0.") == 0);
+  CHECK(detail.find("is 3 times that of one rank") != std::string::npos);
+}
+
+TEST_CASE("narrower precisions are verified within their own noise") {
+  for (const char* precision : {"fp32", "fp16", "bf16"}) {
+    for (const char* name : {"verify-llama-ddp", "verify-llama-zero2", "verify-llama-hsdp"}) {
+      // SGD: adaptive optimizers turn the noise of small gradients into whole updates.
+      const Scenario scenario =
+          load(name, {std::string("training.precision=") + precision, "training.optimizer=sgd",
+                      "training.learning_rate=0.05"});
+      const Result result = run_scenario(scenario).result;
+      INFO(precision << " " << name << ": " << result.checks.back().detail);
+      CHECK(result.exit_code == 0);
+    }
+  }
+}
+
+TEST_CASE("a run that is all rounding noise is not called proven") {
+  // bf16 weights, 30 steps, a learning rate of 1: nothing of the reference's numbers is left.
+  const Scenario scenario =
+      load("verify-gpt-zero2",
+           {"training.precision=bf16", "execution.steps=30", "training.learning_rate=1"});
+  CHECK(run_scenario(scenario).result.exit_code == 1);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""The built command as a process: its streams, its terminal, its signals.
+
+usage: process_test.py SHARDSIM
+"""
+
+import fcntl
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PLAN = "scenarios/quickstart.json"
+
+
+class ProcessTest(unittest.TestCase):
+    shardsim = ""
+
+    def start(self, *arguments, **options):
+        environment = {"PATH": os.environ["PATH"], **options.pop("env", {})}
+        return subprocess.Popen([self.shardsim, *arguments], cwd=ROOT, env=environment, **options)
+
+    def run_to_end(self, *arguments, **options):
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+                   "stderr": subprocess.PIPE, **options}
+        with self.start(*arguments, **options) as process:
+            out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def on_terminal(self, **env):
+        """Standard output as a terminal would get it."""
+        reader, terminal = os.openpty()
+        with self.start(PLAN, stdin=subprocess.DEVNULL, stdout=terminal,
+                        stderr=subprocess.DEVNULL, env=env) as process:
+            os.close(terminal)
+            text = b""
+            while True:
+                try:
+                    part = os.read(reader, 65536)
+                except OSError:  # Linux says so when the other end is closed.
+                    break
+                if not part:
+                    break
+                text += part
+        os.close(reader)
+        self.assertEqual(process.returncode, 0)
+        return text.replace(b"\r\n", b"\n")
+
+    def test_colours_are_for_terminals_that_want_them(self):
+        code, plain, err = self.run_to_end(PLAN)
+        self.assertEqual((code, err), (0, b""))
+        self.assertNotIn(b"\x1b", plain)
+        self.assertIn(b"\x1b[", self.on_terminal(TERM="xterm"))
+        self.assertEqual(self.on_terminal(TERM="dumb"), plain)
+        self.assertEqual(self.on_terminal(TERM="xterm", NO_COLOR="1"), plain)
+        self.assertIn(b"\x1b[", self.on_terminal(TERM="xterm", NO_COLOR=""))
+
+    def test_output_does_not_depend_on_the_surroundings(self):
+        expected = self.run_to_end(PLAN, "--json")
+        for env in ({"LC_ALL": "de_DE.UTF-8"}, {"COLUMNS": "40"}, {"TZ": "Asia/Tokyo"}):
+            self.assertEqual(self.run_to_end(PLAN, "--json", env=env), expected)
+        with self.start(PLAN, "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                        preexec_fn=lambda: os.close(0)) as process:
+            out, err = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, out, err), expected)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "wb") as full:
+            code, _, err = self.run_to_end(PLAN, "--json", stdout=full)
+        self.assertEqual(code, 2)
+        self.assertIn(b"cannot write to standard output", err)
+
+    def test_an_interrupt_ends_with_130_and_says_what_is_lost(self):
+        # A pipe of one page that nobody empties: with its first byte here the command is surely
+        # running, and it cannot end before it is interrupted.
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        with self.start("schema", stdin=subprocess.DEVNULL, stdout=writer,
+                        stderr=subprocess.PIPE) as process:
+            os.close(writer)
+            self.assertTrue(os.read(reader, 1))
+            process.send_signal(signal.SIGINT)
+            err = process.stderr.read()
+        os.close(reader)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn(b"interrupted; the results of this run are lost", err)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    ProcessTest.shardsim = sys.argv.pop(1)
+    unittest.main()

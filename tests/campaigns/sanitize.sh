@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs all tests.
+#
+# AddressSanitizer must be told of every switch of stacks. Debian's Boost.Context does not tell it,
+# which gives false reports in correct programs, so Boost.Context and Boost.Fiber are built from the
+# distribution's own source package in ucontext mode; docs/decisions/0002-sanitizer-build.md has the
+# measurements. When the source package cannot be had, the build falls back, and says so: then
+# UndefinedBehaviorSanitizer covers everything and AddressSanitizer the test binaries without fibers.
+set -euo pipefail
+exec </dev/null
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$root/build-asan
+cache=${XDG_CACHE_HOME:-${HOME:-$root/build-asan}/.cache}/shardsim
+needed=(libs/context/src libs/fiber/src)
+
+say() { printf 'sanitize: %s\n' "$*" >&2; }
+
+# fetch_boost_source SOURCE VERSION FOLDER: downloads the source package with the machine's own apt
+# sources turned into source entries, in a private place, and keeps the two folders that are needed.
+fetch_boost_source() {
+  local source=$1 version=$2 folder=$3 work entry file
+  work=$(mktemp -d)
+  mkdir -p "$work/sources" "$work/lists/partial" "$work/cache/archives/partial"
+  # Only the distribution's own entries; other repositories have no business here.
+  while read -r entry; do
+    file=$work/sources/$(basename "$entry")
+    case $entry in
+      *.sources) sed -E 's/^Types:.*/Types: deb-src/' "$entry" >"$file" ;;
+      *) sed -E -n 's/^deb[[:space:]]/deb-src /p' "$entry" | sed -e 's/[[:space:]]arch=[a-z0-9]*//' >"${file%.list}.list" ;;
+    esac
+  done < <(distribution_entries)
+  local apt=(apt-get -q -o Dir::Etc::sourcelist=- -o "Dir::Etc::sourceparts=$work/sources"
+    -o "Dir::State::lists=$work/lists" -o "Dir::Cache=$work/cache"
+    -o APT::Sandbox::User= -o Acquire::Retries=3 -o Acquire::Languages=none)
+  local status=0
+  (
+    cd "$work"
+    "${apt[@]}" update </dev/null >&2
+    "${apt[@]}" source --download-only "$source=$version" </dev/null >&2
+    mkdir tree
+    tar -xf ./*.orig.tar.* -C tree --strip-components=1 --wildcards "${needed[@]/#/*/}"
+  ) || status=$?
+  if ((status == 0)) && [[ -f $work/tree/libs/fiber/src/scheduler.cpp ]]; then
+    mkdir -p "$(dirname "$folder")"
+    rm -rf "$folder"
+    mv "$work/tree" "$folder"
+  fi
+  rm -rf "$work"
+  [[ -d $folder ]]
+}
+
+distribution_entries() {
+  local entries
+  # shellcheck disable=SC2016
+  entries=$(apt-get indextargets --format '$(ORIGIN) $(SOURCESENTRY)' 'Created-By: Packages' |
+    sed -n -E 's/^(Debian|Ubuntu) (.*):[0-9]+$/\2/p' | sort -u)
+  if [[ -z $entries ]]; then # No package lists yet: take what there is.
+    entries=$(find /etc/apt/sources.list /etc/apt/sources.list.d -type f \
+      \( -name '*.list' -o -name '*.sources' \) 2>/dev/null || true)
+  fi
+  printf '%s\n' "$entries"
+}
+
+# boost_source: prints the folder of the sources, fetching them if needed.
+boost_source() {
+  local package source version folder
+  package=$(dpkg-query -W -f='${db:Status-Abbrev}${Package}\n' 'libboost-fiber1*-dev' 2>/dev/null |
+    sed -n 's/^ii //p' | tail -n 1)
+  [[ -n $package ]] || return 1
+  read -r source version < <(dpkg-query -W -f='${source:Package} ${source:Version}\n' "$package")
+  folder=$cache/$source-$version
+  if [[ ! -f $folder/libs/fiber/src/scheduler.cpp ]]; then
+    say "fetching the sources of $source $version (74 MB, once)"
+    fetch_boost_source "$source" "$version" "$folder" || return 1
+  fi
+  printf '%s\n' "$folder"
+}
+
+# sanitized_build FOLDER SANITIZERS BOOST_SOURCE: warnings belong to the ordinary builds, where the
+# optimizer is not confused by instrumentation.
+sanitized_build() {
+  local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined -g1"
+  if [[ ! -f $folder/build.ninja ]]; then
+    meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
+      -Doptimization=1 -Ddebug=false -Dwerror=false -Dwarning_level=0 "-Dboost_source=$source" \
+      >"$folder.log" 2>&1 </dev/null || {
+      cat "$folder.log" >&2
+      return 1
+    }
+    mv "$folder.log" "$folder/"
+  fi
+  ninja -C "$folder" -j "$(nproc)" >&2 </dev/null
+}
+
+# sanitized_tests FOLDER ARGUMENT...: the tidy tests look at text, and gain nothing here.
+sanitized_tests() {
+  local folder=$1 status=0
+  shift
+  export ASAN_OPTIONS=detect_stack_use_after_return=0:strict_string_checks=1:check_initialization_order=1
+  export UBSAN_OPTIONS=print_stacktrace=1
+  meson test -C "$folder" --no-rebuild --print-errorlogs --no-suite slow --no-suite online --no-suite tidy \
+    --timeout-multiplier 4 "$@" </dev/null || status=$?
+  python3 "$root/tests/campaigns/count_results.py" "$folder/meson-logs/testlog.json" || status=$?
+  return "$status"
+}
+
+main() {
+  local source
+  if source=$(boost_source); then
+    sanitized_build "$build" address,undefined "$source"
+    sanitized_tests "$build"
+    return
+  fi
+  say "FALLBACK: no Boost sources, so AddressSanitizer covers only the binaries without fibers"
+  # shellcheck disable=SC1091
+  . "$root/tests/campaigns/count.sh"
+  sanitized_build "$root/build-ubsan" undefined ''
+  count_step sanitized_tests "$root/build-ubsan"
+  sanitized_build "$root/build-asan-packaged" address,undefined ''
+  count_step sanitized_tests "$root/build-asan-packaged" hardware scenarios reports
+  count_close
+}
+
+main "$@"

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""What README and guide show is what the commands do.
+
+A fenced block below `<!-- output of: shardsim ARGS -->` must be that command's output, byte by byte.
+Every `./dev run ARGS` shown must end well, and so must the examples of `shardsim --help`.
+
+usage: readme_test.py SHARDSIM [--update]     (--update rewrites the blocks)
+"""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md")))
+SHOWN = re.compile(r"<!-- output of: shardsim (.+?) -->\n```\n(.*?)```\n", re.DOTALL)
+COMMAND = re.compile(r"^\./dev run ([^#\n]+)", re.MULTILINE)
+HELP_EXAMPLE = re.compile(r"^  shardsim (.+?)(?:  .*)?$", re.MULTILINE)
+
+
+def run(shardsim, arguments):
+    """(exit code, stdout) at the root, where the README's reader stands; files go elsewhere."""
+    words = shlex.split(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        if "--set" in words:
+            words += ["--out", folder]
+        done = subprocess.run([shardsim, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, check=False, text=True, encoding="utf-8",
+                              env={"PATH": os.environ["PATH"]})
+    return done.returncode, done.stdout
+
+
+def text_of_pages():
+    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
+class ReadmeTest(unittest.TestCase):
+    shardsim = ""
+
+    def test_the_output_shown_is_the_output_printed(self):
+        shown = SHOWN.findall(text_of_pages())
+        self.assertTrue(shown)
+        for arguments, text in shown:
+            self.assertEqual(run(self.shardsim, arguments), (0, text),
+                             "to accept it: python3 tests/golden/readme_test.py SHARDSIM --update")
+
+    def test_every_command_shown_ends_well(self):
+        commands = [command.strip()
+                    for command in COMMAND.findall(text_of_pages())]
+        self.assertIn("scenarios/quickstart.json", commands)
+        self.check_commands(commands)
+
+    def test_every_example_of_the_help_ends_well(self):
+        commands = HELP_EXAMPLE.findall(run(self.shardsim, "--help")[1])
+        self.assertIn("scenarios/quickstart.json", commands)
+        self.check_commands(commands)
+
+    def check_commands(self, commands):
+        for command in commands:
+            with self.subTest(command=command):
+                code, text = run(self.shardsim, command)
+                self.assertEqual(code, 0)
+                self.assertTrue(text)
+
+
+def update(shardsim):
+    def with_output(match):
+        arguments = match.group(1)
+        return (f"<!-- output of: shardsim {arguments} -->\n```\n"
+                f"{run(shardsim, arguments)[1]}```\n")
+    for page in PAGES:
+        page.write_text(SHOWN.sub(with_output, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    if "--update" in sys.argv:
+        update(sys.argv[1])
+    else:
+        ReadmeTest.shardsim = sys.argv.pop(1)
+        unittest.main()

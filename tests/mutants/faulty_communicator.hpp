@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "backends/communicator.hpp"
+
+// Plants bugs between strategies and the network, so that tests can see what finds them.
+namespace shardsim::test {
+
+/// Who makes a call: the communicator the call was meant for, without the bugs, and the rank's
+/// number among all ranks.
+struct Caller {
+  Communicator& to;
+  int world_rank;
+};
+
+/// What becomes of calls. A function left empty lets its calls pass unchanged; a function may
+/// change the arguments, call something else, or call nothing. Shared by all ranks.
+struct Faults {
+  std::function<Work(const Caller&, const Tensor& buffer, ReduceOp, const CallOptions&, CallSite)>
+      all_reduce;
+  std::function<Work(const Caller&, const Tensor& output, const Tensor& input, ReduceOp,
+                     const CallOptions&, CallSite)>
+      reduce_scatter;
+  std::function<Work(const Caller&, const Tensor& output, const Tensor& input, const CallOptions&,
+                     CallSite)>
+      all_gather;
+  std::function<std::unique_ptr<Communicator>(const Caller&, int color, int key,
+                                              const std::string& name, CallSite)>
+      split;
+};
+
+/// For RunHooks::wrap_world: every communicator of the run, splits included, gets `faults`.
+[[nodiscard]] std::function<std::unique_ptr<Communicator>(Communicator&)> plant(Faults faults);
+
+}  // namespace shardsim::test

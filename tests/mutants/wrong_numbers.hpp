@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "tests/mutants/faulty_communicator.hpp"
+
+// Bugs after which a run still ends, but does not train the same model. Each is a mistake that
+// people make in strategies; here it is made in the calls a correct strategy issues.
+namespace shardsim::test {
+
+/// Each rank divides by its own number of targets: their sum over the ranks is left out.
+[[nodiscard]] Faults no_averaging();
+/// Gradients are averaged once more over each group that reduces them.
+[[nodiscard]] Faults double_averaging();
+/// Gradients are reduced a second time over the same group.
+[[nodiscard]] Faults reduced_twice();
+/// The reductions with this label do not happen: each rank keeps its own gradients.
+[[nodiscard]] Faults dropped_reduction(const std::string& label);
+/// The gathers with this label do not happen: what lay in the output stays there.
+[[nodiscard]] Faults dropped_gather(const std::string& label);
+/// Gathers deliver the weights of the step before.
+[[nodiscard]] Faults stale_gather();
+/// What is reduce_scattered lies one element off.
+[[nodiscard]] Faults shifted_reduce_scatter();
+/// What ranks contribute to gathers lies one element off.
+[[nodiscard]] Faults shifted_gather();
+/// Gradients are reduced by maximum.
+[[nodiscard]] Faults reduced_by_max();
+/// Rank 0 counts double in every reduction of gradients.
+[[nodiscard]] Faults own_part_twice();
+/// The last rank's gradients are lost.
+[[nodiscard]] Faults lost_contribution();
+/// Shards are not reduced over the replicas.
+[[nodiscard]] Faults no_replicate_reduction();
+/// The groups called `name` are made of neighbours, four at a time, whoever should be in them.
+[[nodiscard]] Faults neighbours_as_group(const std::string& name);
+/// The members of the groups called `name` are ranked the other way round.
+[[nodiscard]] Faults reversed_group(const std::string& name);
+/// The norm for clipping is that of this rank's shard alone.
+[[nodiscard]] Faults local_norm();
+
+}  // namespace shardsim::test

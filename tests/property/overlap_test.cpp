@@ -1,0 +1,111 @@
+#include <string>
+#include <string_view>
+
+#include <catch2/catch.hpp>
+
+#include "tests/backends/fiber_fixture.hpp"
+#include "tests/strategies/training_case.hpp"
+
+// What runs beside what within a step, read off the trace of one rank.
+namespace shardsim::test {
+
+namespace {
+
+constexpr int kLayers = 8;
+
+// Equal layers, each a bucket and a unit, of two microbatches.
+TrainingCase traced_case(int stage) {
+  TrainingCase c;
+  c.model.num_layers = kLayers - 1;
+  c.model.hidden_size = c.model.ffn_hidden_size = c.model.vocab_size = 64;
+  c.zero_stage = stage;
+  c.mesh.dp_shard = 4;
+  c.training.num_microbatches = 2;
+  c.training.micro_batch_size = 64;
+  c.bucket_bytes = c.first_bucket_bytes = 8 * (64 * 64 + 64);
+  c.world.has_data = false;
+  c.world.cluster = test_cluster(4);
+  // Less than a layer takes, so that reductions need not queue behind that of the loss.
+  c.world.cluster.intra_node.latency_s = 1e-9;
+  c.world.traced_ranks = {1};
+  return c;
+}
+
+bool begins_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
+
+struct Span {
+  Time first;  // Begin of the first slice.
+  Time last;   // End of the last.
+  int count = 0;
+};
+
+// Of the slices on the compute track, or else on all others, whose name begins with `name` and
+// whose label begins with `label`.
+Span span_of(const TrainingResult& result, bool compute, std::string_view name,
+             std::string_view label = {}) {
+  Span span;
+  const RankTrace& trace = result.traces.front();
+  for (std::size_t track = compute ? 0 : 1; track < (compute ? 1 : trace.tracks.size()); ++track) {
+    for (const TraceSlice& slice : trace.tracks[track].slices) {
+      if (!begins_with(slice.name, name) || !begins_with(slice.label, label)) continue;
+      if (span.count++ == 0 || slice.begin < span.first) span.first = slice.begin;
+      span.last = max(span.last, slice.end);
+    }
+  }
+  return span;
+}
+
+Span reductions(const TrainingResult& result, int stage) {
+  return span_of(result, false, stage == 0 ? "all_reduce" : "reduce_scatter", "bucket");
+}
+
+}  // namespace
+
+TEST_CASE("P21: without overlap DDP and ZeRO-1 reduce after backward, with overlap within it") {
+  for (const int stage : {0, 1}) {
+    TrainingCase c = traced_case(stage);
+    const TrainingResult with = run(c);
+    CHECK(reductions(with, stage).count == kLayers);
+    CHECK(reductions(with, stage).first < span_of(with, true, "linear_backward").last);
+    c.sync.overlap_reduce = false;
+    const TrainingResult without = run(c);
+    CHECK(reductions(without, stage).count == kLayers);
+    CHECK(reductions(without, stage).first >= span_of(without, true, "linear_backward").last);
+  }
+}
+
+TEST_CASE("P21: without overlap ZeRO-2 still reduces within backward, as its memory demands") {
+  TrainingCase c = traced_case(2);
+  c.sync.overlap_reduce = false;
+  const TrainingResult result = run(c);
+  CHECK(reductions(result, 2).count == 2 * kLayers);
+  CHECK(reductions(result, 2).first < span_of(result, true, "linear_backward").last);
+}
+
+TEST_CASE("P21: ZeRO-1 and 2 gather a bucket while later ones are updated, and end with the last") {
+  for (const int stage : {1, 2}) {
+    TrainingCase c = traced_case(stage);
+    c.world.cluster.device.launch_s = 1e-6;
+    const TrainingResult with = run(c);
+    const Span gathers = span_of(with, false, "all_gather", "bucket");
+    CHECK(gathers.count == kLayers);
+    CHECK(gathers.first < span_of(with, true, "optimizer_step").last);
+    CHECK(gathers.last == with.ranks[1].end);
+    c.sync.overlap_gather = false;
+    CHECK(run(c).ranks[1].end > with.ranks[1].end);
+  }
+}
+
+TEST_CASE("P28: gradients are zeroed before they are added to, and this takes time") {
+  for (int stage = 0; stage <= 3; ++stage) {
+    TrainingCase c = traced_case(stage);
+    const Span zeroing = span_of(run(c), true, "zero_gradients");
+    // One buffer, once a step; or a buffer per chunk, in each microbatch.
+    CHECK(zeroing.count == (stage < 2 ? 1 : 2 * kLayers));
+    CHECK(zeroing.last > zeroing.first);
+  }
+}
+
+}  // namespace shardsim::test

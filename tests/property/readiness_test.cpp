@@ -1,0 +1,190 @@
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "sim/kernel/random.hpp"
+
+#include "tests/property/check_property.hpp"
+#include "tests/property/random_case.hpp"
+
+// Ranks may report gradients in different orders, or not at all: what they communicate, and what
+// comes out, must not depend on it.
+namespace shardsim::test {
+
+namespace {
+
+// Parameters that withhold some reports and gradients from the strategy, and reorder the others.
+class Interposed final : public Parameters {
+ public:
+  Interposed(Parameters& inner, Runtime& runtime, const Model& model, const std::set<int>& unused)
+      : inner_(inner), runtime_(runtime), model_(model), unused_(unused) {}
+
+  Tensor weight(int index) override { return inner_.weight(index); }
+  Tensor gradient(int index) override {
+    if (!unused_.contains(index)) return inner_.gradient(index);
+    const Shape& shape = model_.parameters()[static_cast<std::size_t>(index)].shape;
+    return runtime_.allocate(MemoryCategory::activations, shape, DType::fp64);
+  }
+  void gradient_ready(int index) override {
+    if (!unused_.contains(index)) ready.push_back(index);
+  }
+
+  std::vector<int> ready;
+
+ private:
+  Parameters& inner_;
+  Runtime& runtime_;
+  const Model& model_;
+  const std::set<int>& unused_;
+};
+
+// A model whose backward reports the gradients of each module, or of all modules at the very end,
+// in an order of its own, and never those of `unused`.
+class ReorderedModel final : public Model {
+ public:
+  ReorderedModel(const Model& inner, std::uint64_t seed, bool at_the_end, std::set<int> unused)
+      : inner_(inner),
+        random_(seed, "order"),
+        at_the_end_(at_the_end),
+        unused_(std::move(unused)) {}
+
+  [[nodiscard]] std::span<const ParameterSpec> parameters() const override {
+    return inner_.parameters();
+  }
+  [[nodiscard]] std::span<const ParameterUnit> units() const override { return inner_.units(); }
+  [[nodiscard]] int num_modules() const override { return inner_.num_modules(); }
+  [[nodiscard]] std::span<const int> units_of(int module) const override {
+    return inner_.units_of(module);
+  }
+  Tensor forward(int module, Runtime& runtime, Parameters& parameters, const Tensor& input,
+                 const Batch& batch, Saved& saved) const override {
+    return inner_.forward(module, runtime, parameters, input, batch, saved);
+  }
+  Tensor backward(int module, Runtime& runtime, Parameters& parameters,
+                  const Tensor& output_gradient, const Batch& batch, Saved& saved) const override {
+    Interposed interposed(parameters, runtime, inner_, unused_);
+    Tensor gradient = inner_.backward(module, runtime, interposed, output_gradient, batch, saved);
+    held_.insert(held_.end(), interposed.ready.begin(), interposed.ready.end());
+    if (module > 0 && at_the_end_) return gradient;
+    for (std::size_t left = held_.size(); left > 0; --left) {
+      std::swap(held_[left - 1], held_[random_.below(draws_++, left)]);
+      parameters.gradient_ready(held_[left - 1]);
+    }
+    held_.clear();
+    return gradient;
+  }
+  [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
+                                 std::int64_t count, double ignore_fraction) const override {
+    return inner_.make_batch(runtime, seed, first, count, ignore_fraction);
+  }
+  [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
+                                           std::int64_t count,
+                                           double ignore_fraction) const override {
+    return inner_.count_targets(seed, first, count, ignore_fraction);
+  }
+  [[nodiscard]] std::int64_t positions_per_sample() const override {
+    return inner_.positions_per_sample();
+  }
+  [[nodiscard]] std::int64_t model_flops_per_sample() const override {
+    return inner_.model_flops_per_sample();
+  }
+
+ private:
+  const Model& inner_;
+  RandomStream random_;
+  bool at_the_end_;
+  std::set<int> unused_;
+  mutable std::vector<int> held_;  // One instance per rank.
+  mutable std::uint64_t draws_ = 0;
+};
+
+// "dp: bucket 0", ... in the order of issue, all streams apart.
+std::vector<std::string> issued(const RankTrace& trace) {
+  std::vector<std::string> calls;
+  for (std::size_t track = 1; track < trace.tracks.size(); ++track) {
+    for (const TraceSlice& slice : trace.tracks[track].slices) {
+      calls.push_back(trace.tracks[track].name + ": " + slice.name + " " + slice.label);
+    }
+  }
+  return calls;
+}
+
+// Adds the gradients of each rank's samples, but those of parameters it does not use.
+Values gradients_without(const TrainingCase& c, const std::set<int>& unused, int first_rank) {
+  const std::unique_ptr<Model> model = make_model(c.model);
+  LocalRuntime runtime;
+  WholeParameters sums(*model, runtime, c.training.seed, DType::fp64, DType::fp64);
+  const std::int64_t samples = c.training.micro_batch_size;
+  const std::int64_t targets = c.mesh.size() * samples * model->positions_per_sample();
+  for (int rank = 0; rank < c.mesh.size(); ++rank) {
+    const std::set<int> none;
+    Interposed own(sums, runtime, *model, rank >= first_rank ? unused : none);
+    Batch batch = model->make_batch(runtime, c.training.seed, rank * samples, samples, 0.0);
+    batch.loss_scale = 1.0 / static_cast<double>(targets);
+    std::vector<Saved> saved;
+    run_forward(*model, runtime, own, batch, saved);
+    run_backward(*model, runtime, own, batch, saved);
+  }
+  Values values;
+  for (int i = 0; i < sums.size(); ++i) {
+    values.emplace_back();
+    const Tensor gradient = sums.gradient(i);
+    for (std::int64_t k = 0; k < gradient.numel(); ++k) values.back().push_back(gradient.get(k));
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("P22: ranks that become ready in different orders issue the same calls") {
+  check_property(150, [] {
+    TrainingCase c = draw_case();
+    const TrainingResult in_order = run(c);
+    const bool at_the_end = *rc::gen::arbitrary<bool>();
+    const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
+    TrainingCase shuffled = c;
+    shuffled.model_of_rank = [=](const Model& model, int rank) {
+      return std::make_unique<ReorderedModel>(model, seed + static_cast<std::uint64_t>(rank),
+                                              at_the_end, std::set<int>{});
+    };
+    for (int rank = 0; rank < c.mesh.size(); ++rank) shuffled.world.traced_ranks.push_back(rank);
+    RC_LOG() << describe(c) << "\n";
+    const TrainingResult result = run(shuffled);
+    for (const RankTrace& trace : result.traces) {
+      RC_ASSERT(issued(trace) == issued(result.traces.front()));
+    }
+    for (std::size_t step = 0; step < static_cast<std::size_t>(c.training.steps); ++step) {
+      RC_ASSERT(first_difference(merge(c, in_order, step), merge(shuffled, result, step)).empty());
+    }
+  });
+}
+
+TEST_CASE("P23: parameters that some ranks, or all, never report count as zero and hang nobody") {
+  check_property(150, [] {
+    TrainingCase c = draw_case();
+    c.training.steps = 1;
+    c.training.num_microbatches = 1;
+    c.training.ignore_fraction = 0.0;
+    const std::unique_ptr<Model> model = make_model(c.model);
+    const auto count = static_cast<int>(model->parameters().size());
+    const std::set<int> unused = *rc::gen::container<std::set<int>>(rc::gen::inRange(0, count));
+    const int first_rank = *rc::gen::inRange(0, c.mesh.size() + 1);  // 0: no rank uses them.
+    c.model_of_rank = [&](const Model& inner, int rank) -> std::unique_ptr<Model> {
+      if (rank < first_rank) return nullptr;
+      return std::make_unique<ReorderedModel>(inner, 1, false, unused);
+    };
+    RC_LOG() << describe(c) << "\n";
+    const StepRecord step = merge(c, run(c), 0);
+    StepRecord expected = step;
+    expected.values["gradient"] = gradients_without(c, unused, first_rank);
+    const WorstError worst = worst_error(step, expected);
+    RC_LOG() << worst.value << " at " << worst.where << "\n";
+    RC_ASSERT(worst.value <= 1e-9);
+  });
+}
+
+}  // namespace shardsim::test

@@ -1,0 +1,148 @@
+#include "reports/text_summary.hpp"
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "reports/terminal_text.hpp"
+
+#include "tests/reports/golden_file.hpp"
+#include "tests/reports/sample_results.hpp"
+
+namespace shardsim {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string text_of(const samples::Sample& sample, bool color = false, int width = 100) {
+  return to_text(sample.result, sample.headline, {color, width, sample.next_command});
+}
+
+std::string without_colors(std::string text) {
+  for (std::size_t start = 0; (start = text.find('\x1b', start)) != std::string::npos;) {
+    text.erase(start, text.find('m', start) + 1 - start);
+  }
+  return text;
+}
+
+const std::vector<samples::Sample>& all_samples() {
+  static const std::vector<samples::Sample> kSamples = {samples::plan(), samples::verified(),
+                                                        samples::failed_verify(),
+                                                        samples::deadlock(), samples::infeasible()};
+  return kSamples;
+}
+
+void require_one_screen(const std::string& text, std::size_t columns) {
+  const std::vector<std::string> lines = lines_of(text);
+  REQUIRE(lines.size() <= 24);
+  for (const std::string& line : lines) {
+    INFO(line);
+    REQUIRE(display_width(line) <= columns);
+  }
+}
+
+TEST_CASE("the summary of a plan is as approved") {
+  require_golden("plan.txt", text_of(samples::plan()));
+}
+
+TEST_CASE("the summary of a verify run is as approved") {
+  require_golden("verify.txt", text_of(samples::verified()));
+}
+
+TEST_CASE("the summary of a failed verify run is as approved") {
+  require_golden("failed_verify.txt", text_of(samples::failed_verify()));
+}
+
+TEST_CASE("the summary of a deadlock is as approved") {
+  require_golden("deadlock.txt", text_of(samples::deadlock()));
+}
+
+TEST_CASE("the summary of a plan that does not fit is as approved") {
+  require_golden("infeasible.txt", text_of(samples::infeasible()));
+}
+
+TEST_CASE("every summary is one screen at any width, and colour changes no character") {
+  for (const samples::Sample& sample : all_samples()) {
+    for (const int width : {0, 80, 91, 100, 500}) {
+      const std::string text = text_of(sample, false, width);
+      require_one_screen(text, static_cast<std::size_t>(std::clamp(width, 80, 100)));
+      REQUIRE(text.find('\x1b') == std::string::npos);
+      const std::string colored = text_of(sample, true, width);
+      REQUIRE(colored != text);
+      REQUIRE(without_colors(colored) == text);
+    }
+  }
+}
+
+TEST_CASE("the shares of the step add up to 100.0 % for awkward thirds") {
+  samples::Sample sample = samples::plan();
+  for (Metric& metric : sample.result.metrics) {
+    if (metric.name == "time.compute_s" || metric.name == "time.exposed_comm_s" ||
+        metric.name == "time.bubble_s") {
+      metric.value = 1.0 / 3;
+    }
+  }
+  const std::string text = text_of(sample);
+  REQUIRE(text.find("33.4 %") != std::string::npos);
+  REQUIRE(text.find("33.3 %") != std::string::npos);
+}
+
+TEST_CASE("a flood of failures still is one screen and says what was cut") {
+  samples::Sample sample = samples::failed_verify();
+  sample.result.diagnosis = samples::deadlock().result.diagnosis;
+  for (int i = 0; i < 100; ++i) {
+    sample.result.checks.push_back({"check " + std::to_string(i), false, std::string(300, 'x')});
+    sample.result.expectations.push_back({"mfu", ">=", 1.0, 0.5, false});
+    sample.result.expectations.push_back({"mfu", ">=", 0.1, 0.5, true});
+    sample.result.warnings.push_back("line one\nline two " + std::string(300, 'w'));
+  }
+  const std::string text = text_of(sample);
+  require_one_screen(text, 100);
+  REQUIRE(lines_of(text).size() == 24);
+  REQUIRE(text.find("more lines in --json") != std::string::npos);
+  REQUIRE(text.find("oracle: gradient of blocks.1.mlp.up.weight") != std::string::npos);
+  REQUIRE(text.find("DEADLOCK") != std::string::npos);
+  REQUIRE(text.find("FAILED: 101 checks and 101 expectations") != std::string::npos);
+  REQUIRE(text.find("Next: ") != std::string::npos);
+}
+
+TEST_CASE("a value that rounds to its limit is shown with all digits") {
+  samples::Sample sample = samples::plan();
+  sample.result.expectations = {{"mfu", ">=", 0.4, 0.39999, false}};
+  REQUIRE(text_of(sample).find("mfu >= 0.4: 0.39999") != std::string::npos);
+}
+
+TEST_CASE("no name can put a control character on the screen") {
+  const std::string evil = "\x1b[2J\r\x07\xc2\x9b";
+  samples::Sample sample = samples::failed_verify();
+  sample.headline = {evil, evil, evil, evil, evil, evil, 8, 0};
+  sample.next_command = evil;
+  sample.result.checks = {{evil, true, evil}, {evil, false, evil}};
+  sample.result.expectations = {{evil, evil, 1, 2, false}};
+  sample.result.warnings = {evil};
+  sample.result.diagnosis = Diagnosis{};
+  sample.result.diagnosis->summary = evil;
+  sample.result.diagnosis->hint = evil;
+  const std::string text = text_of(sample);
+  REQUIRE(text.find("\\x1b[2J\\x0d\\x07\\x9b") != std::string::npos);
+  REQUIRE(std::none_of(text.begin(), text.end(), [](char c) {
+    return c != '\n' && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f);
+  }));
+  REQUIRE(text.find("\xc2\x9b") == std::string::npos);
+}
+
+TEST_CASE("a result without metrics says how it ended") {
+  Result result;
+  result.exit_code = 5;
+  REQUIRE(to_text(result, {}, {}) == "  FAILED (exit code 5)\n");
+}
+
+}  // namespace
+}  // namespace shardsim

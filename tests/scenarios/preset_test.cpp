@@ -1,0 +1,253 @@
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "strategies/model/make_model.hpp"
+
+#include "scenarios/field.hpp"
+#include "scenarios/model_size.hpp"
+#include "scenarios/presets.hpp"
+
+#include "tests/scenarios/support.hpp"
+
+using namespace shardsim;
+using namespace shardsim::testing;
+
+namespace {
+
+Scenario with_presets(const std::string& model, const std::string& system) {
+  return loaded("{\"schema_version\": 1, \"model\": \"" + model +
+                "\", \"system\": {\"preset\": \"" + system +
+                "\", \"nodes\": 1}, \"training\": {\"global_batch_size\": 8}}");
+}
+
+}  // namespace
+
+TEST_CASE("every built-in preset loads, and each of its numbers has a source") {
+  std::set<std::string> names;
+  for (const PresetInfo& preset : list_builtin_presets()) {
+    INFO(preset.name);
+    names.insert(preset.name);
+    const bool is_model = preset.folder == "models";
+    const Scenario s =
+        with_presets(is_model ? preset.name : "gpt2", is_model ? "dgx-h100" : preset.name);
+    const std::string section = is_model ? "model." : "system.";
+    for (const NumberSource& source : s.sources) {
+      if (source.field.rfind(section, 0) == 0) {
+        INFO(source.field);
+        CHECK_FALSE(source.source.empty());
+        CHECK(source.source != "given in the scenario");
+        // Only what the kind of device or model does not have may be left to a default.
+        const bool may_default =
+            source.field == "system.device.peak_tflops.fp8" || source.field == "model.rope_theta";
+        CHECK((source.source != "default" || may_default));
+      }
+    }
+  }
+  CHECK(names == std::set<std::string>{"dgx-a100", "dgx-b200", "dgx-h100", "dgx-h200", "gpt2",
+                                       "gpt2-large", "gpt2-medium", "gpt2-xl", "gpt3-175b",
+                                       "llama2-13b", "llama2-70b", "llama2-7b", "llama3-405b",
+                                       "llama3-70b", "llama3-8b"});
+}
+
+// The models' published parameter counts, against a count written here, weight by weight, and not
+// the loader's formula. Source: tensor shapes of the checkpoints on Hugging Face.
+TEST_CASE("the models have their published numbers of parameters") {
+  const auto count = [](const ModelSpec& m) {
+    const std::int64_t h = m.hidden_size;
+    const std::int64_t f = m.ffn_hidden_size;
+    const std::int64_t kv = h / m.num_attention_heads * m.num_query_groups;
+    std::int64_t total = m.vocab_size * h;  // token embedding
+    for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+      if (m.family == ModelFamily::gpt2) {
+        total += 2 * (h + h);            // two layer norms: gain and bias
+        total += h * 3 * h + 3 * h;      // query, key, value
+        total += h * h + h;              // projection
+        total += h * f + f + f * h + h;  // feed-forward
+      } else {
+        total += h + h;                            // two RMS norms: gain
+        total += h * h + h * kv + h * kv + h * h;  // query, key, value, output
+        total += h * f + h * f + f * h;            // gate, up, down
+      }
+    }
+    total += m.family == ModelFamily::gpt2 ? m.max_position_embeddings * h + h + h : h;
+    return m.tied_embeddings ? total : total + m.vocab_size * h;
+  };
+  const std::map<std::string, std::int64_t> published = {
+      {"gpt2", 124'439'808},          {"gpt2-medium", 354'823'168},
+      {"gpt2-large", 774'030'080},    {"gpt2-xl", 1'557'611'200},
+      {"llama2-7b", 6'738'415'616},   {"llama2-13b", 13'015'864'320},
+      {"llama2-70b", 68'976'648'192}, {"llama3-8b", 8'030'261'248},
+      {"llama3-70b", 70'553'706'496}, {"llama3-405b", 405'853'388'800},
+  };
+  for (const auto& [name, parameters] : published) {
+    INFO(name);
+    const ModelSpec model = with_presets(name, "dgx-h100").model;
+    CHECK(count(model) == parameters);
+    CHECK(num_parameters(model) == parameters);
+  }
+  // Brown et al. 2020 print "175.0B" for a count they do not spell out.
+  const ModelSpec gpt3 = with_presets("gpt3-175b", "dgx-h100").model;
+  CHECK(num_parameters(gpt3) == count(gpt3));
+  CHECK(static_cast<double>(num_parameters(gpt3)) == Approx(175.0e9).epsilon(0.005));
+}
+
+// Limits and memory estimates rest on the formula, training on the model's own table.
+TEST_CASE("the formula counts the parameters of the models that are trained") {
+  const auto built = [](const ModelSpec& m) {
+    ModelOptions options;
+    options.family = to_string(m.family);
+    options.num_layers = m.num_layers;
+    options.hidden_size = m.hidden_size;
+    options.ffn_hidden_size = m.ffn_hidden_size;
+    options.num_attention_heads = m.num_attention_heads;
+    options.num_query_groups = m.num_query_groups;
+    options.vocab_size = m.vocab_size;
+    options.seq_len = m.seq_len;
+    options.max_position_embeddings = m.max_position_embeddings;
+    options.tied_embeddings = m.tied_embeddings;
+    const auto model = make_model(options);
+    std::int64_t total = 0;
+    for (const ParameterSpec& parameter : model->parameters()) {
+      total += parameter.shape.numel();
+    }
+    return total;
+  };
+  for (const PresetInfo& preset : list_builtin_presets()) {
+    if (preset.folder == "models") {
+      INFO(preset.name);
+      const ModelSpec model = with_presets(preset.name, "dgx-h100").model;
+      CHECK(built(model) == num_parameters(model));
+    }
+  }
+  for (const char* name : {"mlp-ddp", "gpt-hsdp", "llama-zero3"}) {
+    INFO(name);
+    const ModelSpec model = load_scenario(std::string("scenarios/verify-") + name + ".json").model;
+    CHECK(built(model) == num_parameters(model));
+    ModelSpec tied = model;
+    tied.tied_embeddings = model.family == ModelFamily::llama;
+    CHECK(built(tied) == num_parameters(tied));
+  }
+}
+
+TEST_CASE("an mlp counts its weights and biases") {
+  ModelSpec m;
+  m.family = ModelFamily::mlp;
+  m.hidden_size = 3;
+  m.ffn_hidden_size = 5;
+  m.num_layers = 2;
+  m.vocab_size = 4;
+  // 3 -> 5 -> 5 -> 4
+  CHECK(num_parameters(m) == (3 * 5 + 5) + (5 * 5 + 5) + (5 * 4 + 4));
+}
+
+TEST_CASE("the machines have the figures of their datasheets") {
+  struct Row {
+    const char* name;
+    double intra, inter, bf16, memory_gb_per_s;
+    std::int64_t least_gb;
+  };
+  for (const Row& row :
+       {Row{"dgx-a100", 300, 25, 312, 2039, 80}, Row{"dgx-h100", 450, 50, 989, 3350, 80},
+        Row{"dgx-h200", 450, 50, 989, 4800, 141}, Row{"dgx-b200", 900, 50, 2250, 8000, 180}}) {
+    INFO(row.name);
+    const SystemSpec s = with_presets("gpt2", row.name).system;
+    CHECK(s.gpus_per_node == 8);
+    CHECK(s.intra_node.bandwidth_gb_per_s == row.intra);
+    CHECK(s.inter_node.bandwidth_gb_per_s == row.inter);
+    CHECK(s.device.peak_tflops.bf16 == row.bf16);
+    CHECK(s.device.memory_bandwidth_gb_per_s == row.memory_gb_per_s);
+    // What a program can use is at least the round number that is sold, in decimal GB.
+    CHECK(s.device.memory_bytes >= row.least_gb * 1'000'000'000);
+    CHECK(s.device.memory_bytes < row.least_gb * 1'100'000'000);
+  }
+}
+
+// Machines can be compared only if what is called efficiency is the same on each.
+TEST_CASE("all machines take their efficiencies by one definition, the best that was measured") {
+  const std::map<std::string, double> best_matmul = {
+      {"dgx-a100", 0.869}, {"dgx-h100", 0.803}, {"dgx-h200", 0.803}, {"dgx-b200", 0.655}};
+  for (const auto& [name, share] : best_matmul) {
+    INFO(name);
+    const Scenario s = with_presets("gpt2", name);
+    CHECK(s.system.device.matmul_efficiency == share);
+    int num_found = 0;
+    for (const NumberSource& source : s.sources) {
+      INFO(source.field);
+      if (source.field == "system.device.matmul_efficiency") {
+        ++num_found;
+        CHECK(source.source.rfind("best shape's share, an upper bound for a whole step: ", 0) == 0);
+      } else if (source.field == "system.device.memory_efficiency") {
+        ++num_found;
+        // An assumption starts with that word, by which reports count it.
+        const bool assumed = source.source.rfind("assumed: ", 0) == 0;
+        CHECK(assumed == (name == "dgx-h100" || name == "dgx-h200"));
+        CHECK(source.source.find("best kernel's share, an upper bound for a whole step: ") ==
+              (assumed ? 9 : 0));
+      }
+    }
+    CHECK(num_found == 2);
+  }
+}
+
+TEST_CASE("presets beside the scenario come before the built-in ones") {
+  const Scenario s = load_scenario("tests/scenarios/data/own_preset.json");
+  CHECK(s.model.num_layers == 1);
+  CHECK(s.system.name == "NVIDIA DGX A100");
+}
+
+TEST_CASE("built-in presets are found beside an executable that was moved, built or installed") {
+  CHECK(preset_directories_beside("").empty());
+  CHECK(preset_directories_beside("/opt/copy/build/sim/app/shardsim") ==
+        std::vector<std::string>{"/opt/copy/scenarios", "/opt/copy/build/sim/share/shardsim"});
+  CHECK(preset_directories_beside("/usr/bin/shardsim")[1] == "/usr/share/shardsim");
+}
+
+TEST_CASE("where no preset is found, the error names the folders and the way to name another") {
+  const std::string help = no_presets_help({"here", "there"});
+  CHECK(help.find("\"here\", \"there\"") != std::string::npos);
+  CHECK(help.find("SHARDSIM_PRESETS") != std::string::npos);
+  const char* const kVariable = "SHARDSIM_PRESETS";
+  REQUIRE(setenv(kVariable, "tests/scenarios/no_such_folder", 1) == 0);
+  CHECK(list_builtin_presets().empty());
+  const Problem problem = only_problem_of(
+      R"({"schema_version": 1, "model": "gpt2", "training": {"global_batch_size": 8},
+          "system": {"nodes": 1, "gpus_per_node": 1,
+                     "intra_node": {"bandwidth_gb_per_s": 1, "latency_us": 1},
+                     "inter_node": {"bandwidth_gb_per_s": 1, "latency_us": 1},
+                     "device": {"memory_gib": 1, "memory_bandwidth_gb_per_s": 1,
+                                "memory_efficiency": 1, "peak_tflops": {"bf16": 1},
+                                "matmul_efficiency": 1, "kernel_launch_us": 0}}})");
+  REQUIRE(unsetenv(kVariable) == 0);
+  CHECK(problem.code == "E0105");
+  CHECK(problem.help.find("tests/scenarios/no_such_folder") != std::string::npos);
+}
+
+TEST_CASE("a preset whose file cannot be read is an error that names it") {
+  CHECK(preset_text({"models", "own", "tests/scenarios/data/models/broken.json"}) ==
+        content_of("tests/scenarios/data/models/broken.json"));
+  for (const char* path : {"tests/scenarios/data/models/gone.json", "tests/scenarios/data"}) {
+    try {
+      preset_text({"models", "gone", path});
+      FAIL("there is no such file");
+    } catch (const ScenarioError& error) {
+      CHECK(error.code() == "E0001");
+      CHECK(error.problems()[0].file == path);
+      CHECK_FALSE(error.fix().empty());
+    }
+  }
+}
+
+TEST_CASE("an error inside a preset names the preset's file") {
+  try {
+    load_scenario("tests/scenarios/data/own_preset.json", {"model.preset=broken"});
+    FAIL("the preset is not valid");
+  } catch (const ScenarioError& error) {
+    REQUIRE(error.problems().size() == 1);
+    CHECK(error.problems()[0].file == "tests/scenarios/data/models/broken.json");
+    CHECK(error.problems()[0].line == 3);
+    CHECK(error.problems()[0].pointer == "/model/layers");
+  }
+}

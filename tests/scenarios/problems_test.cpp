@@ -1,0 +1,247 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/scenarios/support.hpp"
+
+using namespace shardsim;
+using namespace shardsim::testing;
+
+TEST_CASE("a problem tells code, place, pointer, cause and fix") {
+  const Problem p = only_problem_of(valid_text_with("\"seq_len\": 9", "\"seq_len\": 2.9"));
+  CHECK(p.code == "E0101");
+  CHECK(p.file == "test.json");
+  CHECK(p.line == 6);
+  CHECK(p.column == 83);
+  CHECK(p.pointer == "/model/seq_len");
+  CHECK(p.message == "\"seq_len\" must be a whole number, not the number 2.9");
+}
+
+TEST_CASE("all problems of a text are found in one pass, in the order of the file") {
+  std::string text = valid_text();
+  text = replaced(text, "\"num_layers\": 2", "\"num_layers\": 0");
+  text = replaced(text, "\"nodes\": 2", "\"nodse\": 2");
+  text = replaced(text, "\"zero_stage\": 1", "\"tp\": 2, \"zero_stage\": true");
+  text = replaced(text, "\"precision\": \"fp64\"", "\"precision\": \"fp8\", \"momentum\": 1");
+  const std::vector<Problem> problems = problems_of(text);
+  std::vector<std::string> seen;
+  seen.reserve(problems.size());
+  for (const Problem& problem : problems) {
+    seen.push_back(problem.code + " " + problem.pointer);
+  }
+  CHECK(seen == std::vector<std::string>{"E0102 /model/num_layers", "E0107 /system/nodse",
+                                         "E0106 /parallelism/tp", "E0101 /parallelism/zero_stage",
+                                         "E0106 /training/precision", "E0102 /training/momentum",
+                                         "E0103 /system/nodes"});
+}
+
+TEST_CASE("one mistake is one problem: nothing is derived from a value that is wrong") {
+  CHECK(only_problem_of(valid_text_with("\"nodes\": 2", "\"nodes\": 0")).pointer ==
+        "/system/nodes");
+  CHECK(only_problem_of(valid_text_with("\"llama\"", "\"lama\"")).label ==
+        "did you mean \"llama\"?");
+  CHECK(only_problem_of(valid_text(), {"system.device=5"}).pointer == "/system/device");
+}
+
+TEST_CASE("a rendered problem shows the line with carets under the value") {
+  const Problem p = only_problem_of(valid_text_with("\"zero_stage\": 1", "\"zero_stage\": 7"));
+  CHECK(render(p) ==
+        "error[E0102]: \"zero_stage\" is 7, out of range\n"
+        "   --> test.json:17:34   at /parallelism/zero_stage\n"
+        "    |\n"
+        " 17 |   \"parallelism\": { \"zero_stage\": 7 },\n"
+        "    |                                  ^\n"
+        "    = help: the range: at least 0 and at most 3\n");
+}
+
+TEST_CASE("carets stand under the value behind wide text, tabs and escapes, and lines are cut") {
+  const auto caret_text = [](const Problem& p) {
+    // The characters above the carets. Only ASCII is compared, so bytes are columns from the end.
+    const std::string tail = p.excerpt.text;
+    return std::pair<int, int>(p.excerpt.caret_column, p.excerpt.caret_length);
+  };
+  const Problem accents =
+      only_problem_of(valid_text_with("\"parallelism\": { \"zero_stage\": 1 }",
+                                      "\t\"parallelism\": { /* é€😀 */ \"zero_stage\": 7 }"));
+  CHECK(accents.column == 45);
+  CHECK(caret_text(accents) == std::pair<int, int>(44, 1));
+  const Problem far = only_problem_of(valid_text_with(
+      "{ \"zero_stage\": 1",
+      "{" + std::string(100000, ' ') + "\"zero_stage\": 7" + std::string(100000, ' ')));
+  CHECK(far.excerpt.text.size() < 120);
+  CHECK(far.excerpt.text.substr(static_cast<std::size_t>(far.excerpt.caret_column), 1) == "7");
+}
+
+TEST_CASE("what is printed holds no control characters") {
+  const std::string hostile = "\"\\u001b[2J\\u202e\x7f\": 1, \"zero_stage\": 1";
+  const Problem p = only_problem_of(valid_text_with("\"zero_stage\": 1", hostile));
+  for (const char c : render(p)) {
+    CHECK((c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)));
+  }
+  CHECK(render(p).find("\\x1b[2J\\u202e\\x7f") != std::string::npos);
+}
+
+TEST_CASE("problems can be had as JSON") {
+  try {
+    loaded(valid_text_with("\"zero_stage\": 1", "\"zero\": 1"));
+    FAIL("the text is not valid");
+  } catch (const ScenarioError& error) {
+    const auto list = nlohmann::json::parse(error.to_json());
+    REQUIRE(list.size() == 1);
+    CHECK(list[0]["code"] == "E0107");
+    CHECK(list[0]["severity"] == "error");
+    CHECK(list[0]["file"] == "test.json");
+    CHECK(list[0]["line"] == 17);
+    CHECK(list[0]["column"] == 20);
+    CHECK(list[0]["pointer"] == "/parallelism/zero");
+    CHECK(list[0]["help"].get<std::string>().find("zero_stage") != std::string::npos);
+    CHECK(error.exit_code() == ExitCode::bad_usage);
+    CHECK(error.code() == "E0107");
+  }
+}
+
+TEST_CASE("a problem without a line has none in JSON") {
+  try {
+    loaded(valid_text(), {"parallelism.zero_stage=9"});
+    FAIL("the flag is out of range");
+  } catch (const ScenarioError& error) {
+    const auto list = nlohmann::json::parse(error.to_json());
+    REQUIRE(list.size() == 1);
+    CHECK(list[0]["file"] == "--set parallelism.zero_stage=9");
+    CHECK(list[0]["pointer"] == "/parallelism/zero_stage");
+    CHECK_FALSE(list[0].contains("line"));
+    CHECK_FALSE(list[0].contains("column"));
+  }
+}
+
+TEST_CASE("errors of a flag name the flag") {
+  const Problem p = only_problem_of(valid_text(), {"parallelism.zero_stage=9"});
+  CHECK(p.file == "--set parallelism.zero_stage=9");
+  CHECK(p.line == 0);
+  CHECK(p.pointer == "/parallelism/zero_stage");
+  CHECK(render(p).find("--> --set parallelism.zero_stage=9   at /parallelism/zero_stage") !=
+        std::string::npos);
+}
+
+TEST_CASE("flags that are malformed are refused") {
+  for (const char* flag : {"parallelism.zero_stage", "=1", ".a=1", "a.=1", "a..b=1"}) {
+    INFO(flag);
+    CHECK(only_problem_of(valid_text(), {flag}).code == "E0109");
+  }
+  CHECK(only_problem_of(valid_text(), {"name.inner=1"}).code == "E0109");
+  CHECK(only_problem_of(valid_text(), {"expect=[1,"}).code == "E0002");
+  CHECK(only_problem_of(valid_text(), {"nmae=x"}).code == "E0107");
+  std::string deep = "a";
+  for (int i = 0; i < 100000; ++i) {
+    deep += ".a";
+  }
+  CHECK(only_problem_of(valid_text(), {deep + "=1"}).code == "E0003");
+}
+
+TEST_CASE("foreign names are answered with ours and never accepted") {
+  const auto hint = [](const std::string& section, const std::string& key) {
+    return only_problem_of(valid_text_with("\"" + section + "\": {",
+                                           "\"" + section + "\": { \"" + key + "\": 8,"))
+        .label;
+  };
+  CHECK(hint("parallelism", "tensor_model_parallel_size") ==
+        "Megatron-LM's name; here it is \"tp\"");
+  CHECK(hint("parallelism", "--tensor-model-parallel-size") ==
+        "Megatron-LM's name; here it is \"tp\"");
+  CHECK(hint("training", "train_batch_size") ==
+        "DeepSpeed's name; here it is \"global_batch_size\"");
+  CHECK(hint("model", "num_hidden_layers") == "Hugging Face's name; here it is \"num_layers\"");
+  CHECK(hint("training", "pipeline_parallel_degree") ==
+        "torchtitan's name; here it is \"parallelism.pp\"");
+  CHECK(hint("training", "zero_stage") == "belongs into \"parallelism\"");
+}
+
+TEST_CASE("very many problems end in a count") {
+  std::string text = "{";
+  for (int i = 0; i < 300; ++i) {
+    text += "\"key" + std::to_string(i) + "\": 1, ";
+  }
+  try {
+    loaded(replaced(valid_text(), "{", text));
+    FAIL("the text is not valid");
+  } catch (const ScenarioError& error) {
+    CHECK(error.problems().size() == ProblemList::kMaxProblems);
+    CHECK(error.render_all().find("and 250 more problems") != std::string::npos);
+  }
+}
+
+TEST_CASE("batch and ranks that do not fit name values that do") {
+  CHECK(only_problem_of(valid_text_with("\"global_batch_size\": 16", "\"global_batch_size\": 20"))
+            .help == "use 16 or 24");
+  CHECK(only_problem_of(valid_text_with("\"global_batch_size\": 16", "\"global_batch_size\": 3"))
+            .help == "use 8");
+  CHECK(only_problem_of(valid_text_with("\"zero_stage\": 1", "\"dp_shard\": 4")).help ==
+        "use \"dp_shard\": 8, or \"auto\"");
+  CHECK(
+      only_problem_of(valid_text_with("\"micro_batch_size\": 1", "\"num_microbatches\": 3")).help ==
+      "leave num_microbatches out, or use global_batch_size 24");
+  CHECK(
+      only_problem_of(valid_text_with("\"num_query_groups\": 2", "\"num_query_groups\": 3")).help ==
+      "try 1, 2, 4");
+}
+
+TEST_CASE("settings that contradict each other are refused") {
+  const auto code = [](const std::vector<std::string>& flags) {
+    return only_problem_of(valid_text(), flags).code;
+  };
+  CHECK(code({"parallelism.sync_every_microbatch=true"}) == "E0206");
+  CHECK(code({"parallelism.bucket_bytes=10", "parallelism.first_bucket_bytes=11"}) == "E0208");
+  CHECK(code({"training.precision=bf16"}) == "E0207");
+  CHECK(code({"model.family=gpt2"}) == "E0201");
+  CHECK(code({"model.num_attention_heads=8", "model.num_query_groups=8"}) == "E0201");
+  CHECK(code({"output.trace_ranks=[8]"}) == "E0209");
+}
+
+TEST_CASE("what only exceeds a limit has an exit code of its own") {
+  const auto exit_code = [](const std::vector<std::string>& flags) {
+    try {
+      loaded(valid_text(), flags);
+    } catch (const ScenarioError& error) {
+      return error.exit_code();
+    }
+    return ExitCode::ok;
+  };
+  CHECK(exit_code({"system.nodes=4096", "training.global_batch_size=16384"}) == ExitCode::ok);
+  CHECK(exit_code({"system.nodes=4097"}) == ExitCode::does_not_fit);
+  CHECK(exit_code({"system.nodes=1000000000000"}) == ExitCode::does_not_fit);
+  CHECK(exit_code({"system.nodes=4097", "parallelism.zero_stage=4"}) == ExitCode::bad_usage);
+  CHECK(exit_code({"execution.tensors=real"}) == ExitCode::ok);
+  CHECK(exit_code({"execution.tensors=real", "model.vocab_size=16000000"}) ==
+        ExitCode::does_not_fit);
+}
+
+TEST_CASE("limits can be raised by the caller") {
+  LoadLimits limits;
+  limits.max_ranks = 20000;
+  const Scenario s = load_scenario_text(
+      valid_text(), "test.json", {"system.nodes=4097", "training.global_batch_size=16388"}, limits);
+  CHECK(s.system.ranks == 16388);
+  limits.max_host_memory_bytes = 1;
+  CHECK_THROWS_AS(load_scenario_text(valid_text(), "test.json", {"execution.tensors=real"}, limits),
+                  ScenarioError);
+}
+
+// By hand for valid_text() with AdamW. Parameters: 2 x 53 x 24 for the tables, 24 for the last
+// norm, 2 layers of 2 x 24^2 + 2 x 24 x 12 + 3 x 24 x 40 + 2 x 24 = 4656; together 11880. State: 8
+// ranks and a reference x 11880 x 5 copies x 8 bytes = 4276800. Activations per sequence: 9 x 2 x
+// (12 x 24 + 4 x 40) + 2 x 2 x 4 x 81 + 3 x 9 x 53 = 10791 values, for 8 ranks x 1 and the
+// reference's 16: 24 x 10791 x 8 bytes = 2071872.
+TEST_CASE("the memory of real tensors is the sum that the error shows") {
+  const auto fits = [](std::int64_t limit_bytes) {
+    LoadLimits limits;
+    limits.max_host_memory_bytes = limit_bytes;
+    try {
+      load_scenario_text(valid_text(), "test.json", {"execution.tensors=real"}, limits);
+    } catch (const ScenarioError& error) {
+      CHECK(error.code() == "E0352");
+      return false;
+    }
+    return true;
+  };
+  CHECK(fits(4276800 + 2071872));
+  CHECK_FALSE(fits(4276800 + 2071872 - 1));
+}

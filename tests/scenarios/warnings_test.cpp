@@ -1,0 +1,135 @@
+#include <map>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/field.hpp"
+
+#include "tests/scenarios/support.hpp"
+
+using namespace shardsim;
+using namespace shardsim::testing;
+
+namespace {
+
+std::string mlp_text() {
+  return valid_text_with(
+      "\"llama\", \"num_layers\": 2, \"hidden_size\": 24, \"ffn_hidden_size\": 40,\n    "
+      "\"num_attention_heads\": 4, \"num_query_groups\": 2, \"vocab_size\": 53, \"seq_len\": 9",
+      "\"mlp\", \"num_layers\": 2, \"hidden_size\": 24, \"vocab_size\": 5");
+}
+
+std::string gpt_text() {
+  return valid_text_with(
+      "\"llama\", \"num_layers\": 2, \"hidden_size\": 24, \"ffn_hidden_size\": 40,\n    "
+      "\"num_attention_heads\": 4, \"num_query_groups\": 2",
+      "\"gpt2\", \"num_layers\": 2, \"hidden_size\": 24, \"num_attention_heads\": 3");
+}
+
+struct Case {
+  std::string flag;                         // "parallelism.prefetch_units=2"
+  std::vector<std::string> without;         // settings beside which it has no effect
+  std::vector<std::string> with;            // settings beside which it has one; none: never
+  std::string (*text)() = valid_text;       // of the first
+  std::string (*with_text)() = valid_text;  // of the second
+};
+
+std::vector<Case> cases() {
+  const auto stage = [](const char* number) {
+    return std::vector<std::string>{std::string("parallelism.zero_stage=") + number};
+  };
+  const auto optimizer = [](const char* name) {
+    return std::vector<std::string>{std::string("training.optimizer=") + name};
+  };
+  return {
+      {"parallelism.bucket_bytes=2000000", stage("3"), stage("2")},
+      {"parallelism.first_bucket_bytes=4096", stage("3"), stage("0")},
+      {"parallelism.prefetch_units=2", stage("2"), stage("3")},
+      {"parallelism.prefetch_units=2",
+       {"parallelism.zero_stage=3", "parallelism.overlap_param_gather=false"},
+       stage("3")},
+      {"parallelism.reshard_after_forward=false", stage("2"), stage("3")},
+      {"parallelism.reductions_in_flight=2", stage("1"), stage("2")},
+      {"parallelism.overlap_param_gather=false", stage("0"), stage("1")},
+      {"training.beta1=0.8", optimizer("rmsprop"), optimizer("adam")},
+      {"training.beta2=0.8", optimizer("sgd"), optimizer("adamw")},
+      {"training.momentum=0.8", optimizer("adam"), optimizer("momentum")},
+      {"training.rms_alpha=0.8", optimizer("adam"), optimizer("rmsprop")},
+      {"training.epsilon=0.1", optimizer("momentum"), optimizer("rmsprop")},
+      {"model.rope_theta=5", {}, {"name=x"}, gpt_text, valid_text},
+      {"model.norm_epsilon=0.1", {}, {"name=x"}, mlp_text, gpt_text},
+      {"model.max_position_embeddings=99", {}, {"name=x"}, valid_text, gpt_text},
+      {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
+      {"execution.buffered_sends=true", {"execution.tensors=real"}, {}},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a field that is written and has no effect is a warning that names field and reason") {
+  std::set<std::string> covered;
+  for (const Case& c : cases()) {
+    INFO(c.flag);
+    const std::string path = c.flag.substr(0, c.flag.find('='));
+    covered.insert(path);
+    std::vector<std::string> flags = c.without;
+    flags.push_back(c.flag);
+    const std::string prefix = path + " has no effect here: it acts only when ";
+    const std::vector<std::string> warnings = loaded(c.text(), flags).warnings;
+    REQUIRE_FALSE(warnings.empty());
+    CHECK(warnings.back().rfind(prefix, 0) == 0);
+    CHECK(warnings.back().size() > prefix.size());
+    CHECK(loaded(c.text(), c.without).warnings.size() == warnings.size() - 1);
+    if (!c.with.empty()) {
+      flags = c.with;
+      flags.push_back(c.flag);
+      CHECK(loaded(c.with_text(), flags).warnings.empty());
+    }
+  }
+  for (const Field& field : field_table()) {
+    INFO(field.path);
+    CHECK((field.acts != nullptr) == !field.acts_words.empty());
+    CHECK((field.acts != nullptr) == (covered.count(field.path) > 0));
+  }
+}
+
+TEST_CASE("the file is warned about as a flag is, and a preset is not") {
+  const Scenario file = loaded(valid_text_with("\"zero_stage\": 1", "\"prefetch_units\": 1"));
+  REQUIRE(file.warnings.size() == 1);
+  CHECK(file.warnings[0].rfind("parallelism.prefetch_units has no effect", 0) == 0);
+  const std::string text =
+      R"({"schema_version": 1, "model": "llama3-8b", "system": {"preset": "dgx-h100", "nodes": 1},
+          "training": {"global_batch_size": 8}})";
+  CHECK(loaded(text).warnings.empty());
+  CHECK(loaded(text, {"model.max_position_embeddings=8192"}).warnings.size() == 1);
+}
+
+TEST_CASE("gradients that are reduced in less than they are computed in are a warning") {
+  const std::vector<std::string> types = {"fp64", "fp32", "bf16", "fp16"};
+  const std::map<std::string, std::set<std::string>> as_good = {{"fp64", {"fp64"}},
+                                                                {"fp32", {"fp64", "fp32"}},
+                                                                {"bf16", {"fp64", "fp32", "bf16"}},
+                                                                {"fp16", {"fp64", "fp32", "fp16"}}};
+  const std::string text =
+      valid_text_with("\"fp64\": 10", "\"fp64\": 9, \"fp32\": 9, \"bf16\": 9, \"fp16\": 9");
+  for (const std::string& own : types) {
+    for (const std::string& reduced : types) {
+      INFO(own << " reduced in " << reduced);
+      int num_warnings = 0;
+      for (const std::string& warning :
+           loaded(text, {"training.precision=" + own, "training.grad_reduce_dtype=" + reduced})
+               .warnings) {
+        num_warnings += warning.find("training.grad_reduce_dtype is " + reduced) == 0 ? 1 : 0;
+      }
+      CHECK(num_warnings == (as_good.at(own).count(reduced) > 0 ? 0 : 1));
+    }
+  }
+}
+
+TEST_CASE("fp16 warns that gradients are not scaled") {
+  const std::string text = valid_text_with("\"fp64\": 10", "\"bf16\": 9, \"fp16\": 9");
+  const std::vector<std::string> warnings = loaded(text, {"training.precision=fp16"}).warnings;
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("loss scaling") != std::string::npos);
+  CHECK(loaded(text, {"training.precision=bf16"}).warnings.empty());
+}

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strategies/model/make_model.hpp"
+
+// One device that owns whole parameters and gradients, and runs a model's modules in order.
+namespace shardsim::test {
+
+class WholeParameters final : public Parameters {
+ public:
+  /// `gradient_dtype` may be wider than the weights'.
+  WholeParameters(const Model& model, Runtime& runtime, std::uint64_t seed, DType dtype,
+                  DType gradient_dtype) {
+    for (const ParameterSpec& spec : model.parameters()) {
+      weights_.push_back(runtime.allocate(MemoryCategory::params, spec.shape, dtype));
+      gradients_.push_back(runtime.allocate(MemoryCategory::grads, spec.shape, gradient_dtype));
+      if (weights_.back().has_data()) initialize(spec, seed, 0, weights_.back());
+    }
+  }
+
+  [[nodiscard]] Tensor weight(int index) override { return weights_[to_size(index)]; }
+  [[nodiscard]] Tensor gradient(int index) override { return gradients_[to_size(index)]; }
+  void gradient_ready(int index) override { ready_.push_back(index); }
+
+  /// Indices in the order in which their gradients were reported.
+  [[nodiscard]] const std::vector<int>& ready() const { return ready_; }
+  [[nodiscard]] int size() const { return static_cast<int>(weights_.size()); }
+
+ private:
+  static std::size_t to_size(int index) { return static_cast<std::size_t>(index); }
+
+  std::vector<Tensor> weights_;
+  std::vector<Tensor> gradients_;
+  std::vector<int> ready_;
+};
+
+/// Forward through all modules; returns the sum of losses [1]. `saved` has one entry per module.
+inline Tensor run_forward(const Model& model, Runtime& runtime, Parameters& parameters,
+                          const Batch& batch, std::vector<Saved>& saved) {
+  saved.resize(static_cast<std::size_t>(model.num_modules()));
+  Tensor x;
+  for (int module = 0; module < model.num_modules(); ++module) {
+    x = model.forward(module, runtime, parameters, x, batch,
+                      saved[static_cast<std::size_t>(module)]);
+  }
+  return x;
+}
+
+inline void run_backward(const Model& model, Runtime& runtime, Parameters& parameters,
+                         const Batch& batch, std::vector<Saved>& saved) {
+  Tensor d;
+  for (int module = model.num_modules() - 1; module >= 0; --module) {
+    d = model.backward(module, runtime, parameters, d, batch,
+                       saved[static_cast<std::size_t>(module)]);
+  }
+}
+
+/// Small models of every family, by the name of what is special about them.
+inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64) {
+  ModelOptions options{.family = "llama",
+                       .num_layers = 2,
+                       .hidden_size = 8,
+                       .ffn_hidden_size = 12,
+                       .num_attention_heads = 4,
+                       .num_query_groups = 2,
+                       .vocab_size = 11,
+                       .seq_len = 5,
+                       .max_position_embeddings = 7,
+                       .tied_embeddings = false,
+                       .dtype = dtype};
+  if (name == "mlp" || name == "integer mlp") {
+    options.family = "mlp";
+    options.seq_len = 1;
+    options.integer_valued = name == "integer mlp";
+  } else if (name == "gpt2" || name == "untied gpt2") {
+    options.family = "gpt2";
+    options.num_query_groups = 4;
+    options.tied_embeddings = name == "gpt2";
+  } else {
+    options.tied_embeddings = name == "tied llama";
+  }
+  return options;
+}
+
+inline const std::vector<const char*> kSmallModels = {"mlp",         "integer mlp", "gpt2",
+                                                      "untied gpt2", "llama",       "tied llama"};
+
+}  // namespace shardsim::test

@@ -1,0 +1,100 @@
+#include <cmath>
+#include <cstring>
+
+#include "tests/strategies/training_case.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+// One device's whole model with its optimizer, element by element as the definition says.
+class LoneTrainer {
+ public:
+  explicit LoneTrainer(const TrainingCase& c)
+      : case_(c),
+        model_(make_model(c.model)),
+        optimizer_(make_optimizer(c.optimizer, c.optimizer_options)),
+        parameters_(*model_, runtime_, c.training.seed, DType::fp64, DType::fp64) {
+    for (const ParameterSpec& spec : model_->parameters()) {
+      states_.emplace_back();
+      for (std::size_t i = 0; i < optimizer_->state_names().size(); ++i) {
+        states_.back().push_back(
+            runtime_.allocate(MemoryCategory::optimizer, {spec.shape.numel()}, DType::fp64));
+      }
+    }
+  }
+
+  StepRecord step(std::int64_t step) {
+    const TrainingPlan& plan = case_.training;
+    const std::int64_t samples = plan.micro_batch_size * plan.num_microbatches * case_.mesh.size();
+    Batch batch =
+        model_->make_batch(runtime_, plan.seed, step * samples, samples, plan.ignore_fraction);
+    const std::int64_t targets =
+        model_->count_targets(plan.seed, step * samples, samples, plan.ignore_fraction);
+    batch.loss_scale = targets > 0 ? 1.0 / static_cast<double>(targets) : 0.0;
+    for (int i = 0; i < parameters_.size(); ++i) {
+      const Tensor gradient = parameters_.gradient(i);
+      std::memset(gradient.data(), 0, static_cast<std::size_t>(gradient.num_bytes()));
+    }
+    std::vector<Saved> saved;
+    const double sum = run_forward(*model_, runtime_, parameters_, batch, saved).get(0);
+    run_backward(*model_, runtime_, parameters_, batch, saved);
+
+    StepRecord record;
+    record.loss = targets > 0 ? sum / static_cast<double>(targets) : sum;
+    for (int i = 0; i < parameters_.size(); ++i) {
+      keep(record, "gradient", parameters_.gradient(i));
+    }
+    update(step);
+    for (int i = 0; i < parameters_.size(); ++i) {
+      keep(record, "parameter", parameters_.weight(i));
+      for (std::size_t s = 0; s < optimizer_->state_names().size(); ++s) {
+        keep(record, std::string(optimizer_->state_names()[s]),
+             states_[static_cast<std::size_t>(i)][s]);
+      }
+    }
+    return record;
+  }
+
+ private:
+  void update(std::int64_t step) {
+    double scale = 1.0;
+    if (case_.training.max_grad_norm > 0.0) {
+      double squares = 0.0;
+      for (int i = 0; i < parameters_.size(); ++i) {
+        const Tensor gradient = parameters_.gradient(i);
+        for (std::int64_t k = 0; k < gradient.numel(); ++k) {
+          squares += gradient.get(k) * gradient.get(k);
+        }
+      }
+      scale = std::fmin(1.0, case_.training.max_grad_norm / (std::sqrt(squares) + 1e-6));
+    }
+    for (int i = 0; i < parameters_.size(); ++i) {
+      optimizer_->step(runtime_, parameters_.weight(i), parameters_.gradient(i),
+                       states_[static_cast<std::size_t>(i)], scale, step + 1);
+    }
+  }
+
+  static void keep(StepRecord& record, const std::string& kind, const Tensor& tensor) {
+    std::vector<double>& values = record.values[kind].emplace_back();
+    for (std::int64_t i = 0; i < tensor.numel(); ++i) values.push_back(tensor.get(i));
+  }
+
+  const TrainingCase& case_;
+  LocalRuntime runtime_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  WholeParameters parameters_;
+  std::vector<std::vector<Tensor>> states_;
+};
+
+}  // namespace
+
+std::vector<StepRecord> train_alone(const TrainingCase& c) {
+  LoneTrainer trainer(c);
+  std::vector<StepRecord> steps;
+  for (std::int64_t step = 0; step < c.training.steps; ++step) steps.push_back(trainer.step(step));
+  return steps;
+}
+
+}  // namespace shardsim::test

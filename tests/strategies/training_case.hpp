@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/fiber/fiber_world.hpp"
+
+#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/training/train.hpp"
+
+#include "tests/strategies/model_fixture.hpp"
+
+// A training run as a value: run on virtual ranks by a gradient-sync strategy, or by a reference
+// that knows of no ranks, and compared element by element.
+namespace shardsim::test {
+
+struct TrainingCase {
+  std::string name = "mlp";  ///< Of the model, for messages.
+  ModelOptions model = small_model("mlp");
+  int zero_stage = 0;
+  MeshShape mesh;
+  std::string optimizer = "sgd";
+  OptimizerOptions optimizer_options{.learning_rate = 0.01, .weight_decay = 0.1};
+  TrainingPlan training;
+  std::int64_t bucket_bytes = 400;
+  std::int64_t first_bucket_bytes = 200;
+  /// Model, optimizer and layout are filled in; everything in fp64 unless told otherwise.
+  SyncPlan sync{
+      .weight_dtype = DType::fp64, .master_dtype = DType::fp64, .gradient_dtype = DType::fp64};
+  /// The cluster is filled in unless it was made by test_cluster.
+  FiberOptions world;
+  /// What rank `rank` computes with in place of `model`; null: the model itself.
+  std::function<std::unique_ptr<Model>(const Model& model, int rank)> model_of_rank;
+  bool record = true;  ///< Values; where the world has data.
+};
+
+/// One line: everything needed to build the case again.
+[[nodiscard]] std::string describe(const TrainingCase& c);
+
+/// [parameter][element]; NaN where a rank does not hold it.
+using Values = std::vector<std::vector<double>>;
+
+/// What a rank held at one step: "gradient" (before the optimizer), "parameter" and the names of
+/// optimizer states.
+struct StepRecord {
+  std::map<std::string, Values> values;
+  double loss = 0.0;
+};
+
+struct RankRecord {
+  std::vector<StepRecord> steps;
+  MemoryUse persistent{};  ///< Between steps, before the first.
+  MemoryUse peaks{};       ///< Of the training itself.
+  Time begin;              ///< Of the training: groups are made before.
+  Time end;
+  TimeSplit split;
+};
+
+struct TrainingResult {
+  std::vector<RankRecord> ranks;
+  std::uint64_t trace_hash = 0;
+  std::map<std::string, TrafficCounters> traffic;
+  std::vector<std::int64_t> sent_by_rank;
+  std::vector<RankTrace> traces;  ///< Of world.traced_ranks.
+};
+
+[[nodiscard]] TrainingResult run(const TrainingCase& c);
+
+/// The reference: one device, whole tensors, the whole global batch at once.
+[[nodiscard]] std::vector<StepRecord> train_alone(const TrainingCase& c);
+
+/// One step of all ranks put together. Fails the test where ranks that hold the same element differ
+/// in a bit, or where an element is not held by exactly the ranks that should.
+[[nodiscard]] StepRecord merge(const TrainingCase& c, const TrainingResult& result,
+                               std::size_t step);
+
+/// The largest error by the definition of the oracle, relative to each tensor's largest element
+/// (at least 1e-6 of its kind's); `where` names the tensor.
+struct WorstError {
+  double value = 0.0;
+  std::string where;
+};
+[[nodiscard]] WorstError worst_error(const StepRecord& actual, const StepRecord& reference);
+/// Names the first element that differs in value; empty if none does.
+[[nodiscard]] std::string first_difference(const StepRecord& a, const StepRecord& b);
+
+/// The chunks a case works with.
+[[nodiscard]] FlatLayout layout_of(const TrainingCase& c, const Model& model);
+
+}  // namespace shardsim::test

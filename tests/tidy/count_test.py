@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""The counting of test results, tested: a failure of any kind must never be counted as a pass."""
+
+import pathlib
+import subprocess
+import sys
+import unittest
+
+CAMPAIGNS = pathlib.Path(__file__).resolve().parents[1] / "campaigns"
+sys.path.insert(0, str(CAMPAIGNS))
+
+import count_results  # noqa: E402  (found by the line above)
+
+
+def counted(result, stdout="", stderr=""):
+    return count_results.count_test({"result": result, "stdout": stdout, "stderr": stderr})
+
+
+class CountResultsTest(unittest.TestCase):
+    def test_catch_cases_are_counted(self):
+        self.assertEqual(counted("OK", "All tests passed (3 assertions in 2 test cases)\n"), (2, 0, 0))
+        self.assertEqual(counted("OK", "All tests passed (1 assertion in 1 test case)\n"), (1, 0, 0))
+
+    def test_failed_catch_cases_are_counted(self):
+        self.assertEqual(
+            counted("FAIL", "test cases: 5 | 3 passed | 2 failed\nassertions: 9 | 6 passed | 3 failed\n"),
+            (3, 2, 0))
+        self.assertEqual(counted("FAIL", "test cases: 1 | 1 failed\n"), (0, 1, 0))
+
+    def test_cases_that_failed_as_expected_have_passed(self):
+        self.assertEqual(counted("OK", "test cases: 4 | 3 passed | 1 failed as expected\n"), (4, 0, 0))
+
+    def test_python_tests_are_counted(self):
+        self.assertEqual(counted("OK", stderr="Ran 12 tests in 0.1s\n\nOK\n"), (12, 0, 0))
+        self.assertEqual(
+            counted("FAIL", stderr="Ran 12 tests in 0.1s\n\nFAILED (failures=2, errors=1)\n"), (9, 3, 0))
+
+    def test_anything_else_counts_as_one(self):
+        self.assertEqual(counted("OK", "whatever\n"), (1, 0, 0))
+        self.assertEqual(counted("FAIL", "whatever\n"), (0, 1, 0))
+
+    def test_a_crash_after_a_good_summary_is_a_failure(self):
+        for result in ("FAIL", "ERROR", "TIMEOUT", "INTERRUPT", "UNEXPECTEDPASS"):
+            self.assertEqual(counted(result, "All tests passed (3 assertions in 2 test cases)\n"),
+                             (2, 1, 0))
+
+    def test_a_skipped_test_has_neither_passed_nor_failed(self):
+        self.assertEqual(counted("SKIP"), (0, 0, 1))
+
+
+class CountStepTest(unittest.TestCase):
+    def sum_of(self, *steps):
+        script = [f". {CAMPAIGNS}/count.sh", *(f"count_step {step}" for step in steps), "count_close"]
+        done = subprocess.run(["bash", "-uo", "pipefail", "-c", "\n".join(script)], check=False,
+                              stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        return done.stdout.splitlines()[-1], done.returncode
+
+    def test_steps_are_added_up(self):
+        self.assertEqual(self.sum_of("echo 3 passed, 0 failed", "echo 4 passed, 0 failed"),
+                         ("7 passed, 0 failed", 0))
+
+    def test_a_failure_in_any_step_fails_the_sum(self):
+        self.assertEqual(self.sum_of("echo 3 passed, 2 failed", "echo 4 passed, 0 failed"),
+                         ("7 passed, 2 failed", 1))
+
+    def test_a_step_without_counts_is_a_failure(self):
+        self.assertEqual(self.sum_of("echo 3 passed, 0 failed", "true"), ("3 passed, 1 failed", 1))
+
+    def test_a_step_that_fails_with_no_failure_counted_is_a_failure(self):
+        self.assertEqual(self.sum_of("eval 'echo 3 passed, 0 failed; false'"), ("3 passed, 1 failed", 1))
+
+    def test_a_closed_stdin_does_no_harm(self):
+        self.assertEqual(self.sum_of("bash -c 'echo 3 passed, 0 failed' <&-"), ("3 passed, 0 failed", 0))
+
+    def test_only_the_last_counts_of_a_step_are_taken(self):
+        self.assertEqual(self.sum_of(r"printf '1 passed, 0 failed\n2 passed, 0 failed\n'"),
+                         ("2 passed, 0 failed", 0))
+
+
+if __name__ == "__main__":
+    unittest.main()

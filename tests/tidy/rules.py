@@ -1,0 +1,119 @@
+"""What the tidy test demands, as tables. A row gives the rule's name, what it looks for, where, and
+what to write instead. Single exceptions, each with its reason, stand in exceptions.txt."""
+
+import re
+
+PRODUCT = ("sim", "backends", "strategies", "scenarios", "reports")
+EVERYTHING = PRODUCT + ("tests",)
+
+# Each layer may include itself and the layers named. The longest matching prefix decides.
+LAYERS = {
+    "sim/kernel": (),
+    "sim/hardware": ("sim/kernel",),
+    "backends": ("sim/kernel", "sim/hardware"),
+    "strategies": ("sim/kernel", "sim/hardware", "backends"),
+    "scenarios": ("sim/kernel", "sim/hardware", "backends", "strategies"),
+    "reports": ("sim/kernel",),
+    "sim/app": ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports"),
+    "tests": ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports", "sim/app"),
+}
+
+# Reports are written from the plain result and the plain trace; of the kernel they may know only
+# these basics.
+REPORTS_MAY_INCLUDE = ("sim/kernel/diagnosis.hpp", "sim/kernel/error.hpp", "sim/kernel/time.hpp",
+                       "sim/kernel/trace.hpp", "sim/kernel/version.hpp")
+
+# A strategy never learns on which backend it runs, so only the interfaces are open to these.
+BLIND_TO_BACKENDS = ("strategies", "scenarios")
+
+MAX_LINES = 400
+MAX_HEADER_LINES = 200
+MAX_MAIN_LINES = 60
+
+# Where virtual time and one order of events rule.
+SIMULATED = ("sim/kernel", "sim/hardware", "backends/fiber", "strategies")
+# Libraries return values and errors; only the command talks to the terminal and ends the process.
+LIBRARIES = ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports")
+# Where prices are made.
+PRICES = ("sim/kernel", "sim/hardware", "backends")
+
+
+class Ban:
+    """A pattern that must not occur in the code below some folders."""
+
+    def __init__(self, name, pattern, folders, instead, *, in_comments=False):
+        self.name = name
+        self.pattern = re.compile(pattern)
+        self.folders = folders
+        self.instead = instead
+        self.in_comments = in_comments
+
+
+BANS = (
+    Ban("wall-clock",
+        r"\b(steady_clock|system_clock|high_resolution_clock|gettimeofday|clock_gettime)\b"
+        r"|\bstd::time\s*\(|\b__rdtsc\b",
+        PRODUCT, "virtual time (sim/kernel/time.hpp)"),
+    Ban("unseeded-random",
+        r"\b(srand|rand|drand48|random_device|mt19937(_64)?|default_random_engine|minstd_rand0?)\b"
+        r"|\b\w+_distribution\s*<",
+        EVERYTHING, "the counter-based numbers of sim/kernel/random.hpp; in tests, RapidCheck"),
+    Ban("real-sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep)\b",
+        EVERYTHING, "advancing the rank's own clock: nothing waits in real time"),
+    Ban("timed-wait", r"\b(wait_for|wait_until|try_lock_for|try_lock_until)\b",
+        PRODUCT, "Work::wait(); Boost.Fiber's timed waits read the wall clock"),
+    Ban("lock",
+        r"\bstd::(recursive_|timed_|shared_|recursive_timed_)?mutex\b"
+        r"|\bstd::(lock_guard|unique_lock|scoped_lock|condition_variable|jthread|thread|async)\b",
+        ("sim",) + SIMULATED, "nothing: ranks are fibers of one thread, and switch only in wait()"),
+    Ban("unordered", r"\bunordered_(multi)?(map|set)\b",
+        ("sim",) + SIMULATED, "std::map, or a sorted vector: the order must not depend on hashing"),
+    Ban("pointer-key", r"\b(map|set)\s*<\s*(const\s+)?[\w:]+(\s+const)?\s*\*",
+        ("sim",) + SIMULATED, "a rank, index or name as the key: addresses differ from run to run"),
+    Ban("std-hash", r"\bstd::(hash\s*<|type_index\b)|\bhash_value\s*\(|\btypeid\b",
+        ("sim",) + SIMULATED, "sim/kernel/hash.hpp: standard hashes differ between libraries"),
+    Ban("long-double", r"\blong\s+double\b",
+        EVERYTHING, "double: the width of long double differs between machines"),
+    Ban("libm-in-prices",
+        r"\bstd::(pow|exp2?|expm1|log(2|10|1p)?|a?sinh?|a?cosh?|a?tanh?|atan2|cbrt|hypot|erfc?"
+        r"|[lt]gamma|fma)\s*\(",
+        PRICES, "integers, + - * / and std::sqrt, which every machine rounds alike"),
+    Ban("data-or-shapes", r"\bhas_data\b",
+        ("strategies",), "the doors of backends/runtime.hpp (compute, off_the_clock, read_scalar): "
+        "a strategy that knows whether there is data would plan something else than it trains"),
+    Ban("build-date", r"\b__(DATE|TIME|TIMESTAMP)__\b",
+        EVERYTHING, "version() of sim/kernel/version.hpp"),
+    Ban("source-location", r"\bsource_location\b",
+        EVERYTHING, "sim/kernel/call_site.hpp: Clang 14 has no std::source_location"),
+    Ban("terminal",
+        r"\bstd::(cout|cerr|clog)\b|(?<![\w.:>])(?:std::)?(v?f?printf|f?puts|putchar|perror)\s*\(",
+        LIBRARIES, "returning the text, or an std::ostream& parameter"),
+    Ban("process-end", r"(?<![\w.:>])(?:std::)?(quick_exit|_?exit|_Exit|abort)\s*\(",
+        LIBRARIES, "throwing an Error (sim/kernel/error.hpp): a run ends with a verdict"),
+    Ban("using-namespace", r"\busing\s+namespace\b",
+        PRODUCT, "the names one by one"),
+    Ban("unfinished", r"\b(TODO|FIXME|XXX|HACK)\b",
+        EVERYTHING, "finishing it, or an issue", in_comments=True),
+)
+
+
+class LibraryRule:
+    """Headers of a library that only the files named may include; a name may be a pattern."""
+
+    def __init__(self, name, pattern, allowed, instead):
+        self.name = name
+        self.pattern = re.compile(pattern)
+        self.allowed = re.compile("|".join(f"^{path}$" for path in allowed))
+        self.instead = instead
+
+
+LIBRARY_RULES = (
+    LibraryRule("json-include", r"^nlohmann/",
+                (r"scenarios/schema\.cpp", r"scenarios/scenario_error\.cpp",
+                 r"scenarios/write_resolved\.cpp", r"reports/json_writer\.cpp", r"tests/.*\.cpp"),
+                "a plain struct; the few .cpp files that speak JSON are named in tests/tidy/rules.py"),
+    LibraryRule("cli-include", r"^CLI/", (r"sim/app/.*\.cpp",),
+                "a plain struct with the parsed options"),
+    LibraryRule("boost-include", r"^boost/", (r"sim/kernel/.*\.cpp",),
+                "the kernel's own types; fibers are its secret"),
+)

@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""The tidy test, tested: a small clean tree passes, and each violation planted in it is reported,
+at its line and by its rule, and nothing else is."""
+
+import pathlib
+import tempfile
+import unittest
+
+import rules
+import source
+import tidy
+
+CLEAN = {
+    "sim/kernel/meson.build": "files('time.cpp')\n",
+    "sim/kernel/time.hpp": "#pragma once\n\nlong now();\n",
+    "sim/kernel/time.cpp": '#include "sim/kernel/time.hpp"\n\n#include <boost/fiber/fiber.hpp>\n',
+    "sim/hardware/link.hpp": '#pragma once\n\n#include "sim/kernel/time.hpp"\n',
+    "backends/communicator.hpp": '#pragma once\n\n#include "sim/hardware/link.hpp"\n',
+    "backends/fiber/fiber_backend.hpp": '#pragma once\n\n#include "backends/communicator.hpp"\n',
+    "strategies/ddp.hpp": '#pragma once\n\n#include "backends/communicator.hpp"\n',
+    "scenarios/scenario.hpp": '#pragma once\n\n#include "strategies/ddp.hpp"\n',
+    "reports/result.hpp": '#pragma once\n\n#include "sim/kernel/time.hpp"\n',
+    "sim/app/run.hpp": ('#pragma once\n\n#include "backends/fiber/fiber_backend.hpp"\n'
+                        '#include "reports/result.hpp"\n#include "scenarios/scenario.hpp"\n'),
+}
+
+
+class TidyTest(unittest.TestCase):
+    def check(self, changes, exceptions=""):
+        """(rule, path, line) of all violations in the clean tree with some files changed."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in {**CLEAN, **changes}.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+            (root / "exceptions.txt").write_text(exceptions, encoding="utf-8")
+            violations, _ = tidy.check_tree(root, root / "exceptions.txt")
+        return [(violation.rule, violation.path, violation.line) for violation in violations]
+
+    def check_header(self, path, *lines):
+        """The same for one header that is a #pragma once and then these lines, from line 2."""
+        return self.check({path: "\n".join(["#pragma once", *lines]) + "\n"})
+
+    def test_a_clean_tree_has_no_violation(self):
+        self.assertEqual(self.check({}), [])
+
+    def test_a_lower_layer_must_not_include_a_higher_one(self):
+        for path, included in (
+                ("sim/kernel/bad.hpp", "sim/hardware/link.hpp"),
+                ("sim/hardware/bad.hpp", "backends/communicator.hpp"),
+                ("backends/bad.hpp", "strategies/ddp.hpp"),
+                ("backends/fiber/bad.hpp", "scenarios/scenario.hpp"),
+                ("strategies/model/bad.hpp", "scenarios/scenario.hpp"),
+                ("scenarios/bad.hpp", "sim/app/run.hpp"),
+                ("scenarios/bad.hpp", "reports/result.hpp"),
+                ("reports/bad.hpp", "sim/app/run.hpp"),
+                ("reports/bad.hpp", "sim/hardware/link.hpp")):
+            with self.subTest(path=path, included=included):
+                self.assertEqual(self.check_header(path, f'#include "{included}"'),
+                                 [("direction", path, 2)])
+
+    def test_the_product_must_not_include_tests(self):
+        self.assertEqual(
+            self.check({"tests/fake.hpp": "#pragma once\n",
+                        "sim/app/bad.hpp": '#pragma once\n#include "tests/fake.hpp"\n'}),
+            [("direction", "sim/app/bad.hpp", 2)])
+
+    def test_strategies_must_not_know_a_backend(self):
+        for path in ("strategies/bad.hpp", "scenarios/bad.hpp"):
+            self.assertEqual(self.check_header(path, '#include "backends/fiber/fiber_backend.hpp"'),
+                             [("direction", path, 2)])
+
+    def test_reports_see_only_the_basics_of_the_kernel(self):
+        self.assertEqual(
+            self.check({"sim/kernel/engine.hpp": "#pragma once\n",
+                        "reports/bad.hpp": '#pragma once\n#include "sim/kernel/engine.hpp"\n'}),
+            [("direction", "reports/bad.hpp", 2)])
+
+    def test_a_cycle_is_reported_once(self):
+        self.assertEqual(
+            self.check({"sim/kernel/a.hpp": '#pragma once\n#include "sim/kernel/b.hpp"\n',
+                        "sim/kernel/b.hpp": '#pragma once\n#include "sim/kernel/c.hpp"\n',
+                        "sim/kernel/c.hpp": '#pragma once\n#include "sim/kernel/a.hpp"\n'}),
+            [("cycle", "sim/kernel/a.hpp", 1)])
+
+    def test_includes_start_at_the_root(self):
+        self.assertEqual(self.check_header("sim/kernel/bad.hpp", '#include "time.hpp"'),
+                         [("include-path", "sim/kernel/bad.hpp", 2)])
+
+    def test_files_have_a_longest_length(self):
+        long_header = "#pragma once\n" + "int x;\n" * rules.MAX_HEADER_LINES
+        long_source = "int x;\n" * (rules.MAX_LINES + 1)
+        self.assertEqual(
+            self.check({"sim/kernel/long.hpp": long_header, "sim/kernel/long.cpp": long_source,
+                        "sim/kernel/meson.build": "files('time.cpp', 'long.cpp')\n"}),
+            [("size", "sim/kernel/long.cpp", rules.MAX_LINES),
+             ("size", "sim/kernel/long.hpp", rules.MAX_HEADER_LINES)])
+
+    def test_a_file_of_exactly_the_longest_length_passes(self):
+        self.assertEqual(
+            self.check({"sim/kernel/long.hpp":
+                        "#pragma once\n" + "int x;\n" * (rules.MAX_HEADER_LINES - 1)}), [])
+
+    def test_a_header_guards_itself(self):
+        self.assertEqual(self.check({"sim/kernel/bad.hpp": "// #pragma once\nint x;\n"}),
+                         [("pragma-once", "sim/kernel/bad.hpp", 1)])
+
+    def test_every_ban_bites_in_each_of_its_folders(self):
+        planted = {
+            "wall-clock": "auto t = std::chrono::steady_clock::now();",
+            "unseeded-random": "int r = rand() % 6;",
+            "real-sleep": "std::this_thread::sleep_for(d);",
+            "timed-wait": "cv.wait_for(lock, d);",
+            "lock": "std::mutex m;",
+            "unordered": "std::unordered_map<int, int> m;",
+            "pointer-key": "std::map<const Rank*, int> m;",
+            "std-hash": "auto h = std::hash<int>{}(3);",
+            "long-double": "long double x = 1;",
+            "libm-in-prices": "double t = std::pow(x, 0.5);",
+            "data-or-shapes": "if (!gradients.has_data()) return;",
+            "build-date": "const char* d = __DATE__;",
+            "source-location": "void f(std::source_location l);",
+            "terminal": 'std::printf("%d", 3);',
+            "process-end": "std::exit(3);",
+            "using-namespace": "using namespace std;",
+            "unfinished": "// TODO: later.",
+        }
+        self.assertEqual(sorted(planted), sorted(ban.name for ban in rules.BANS))
+        for ban in rules.BANS:
+            for folder in ban.folders:
+                path = ("sim/kernel" if folder == "sim" else folder) + "/bad.hpp"
+                with self.subTest(ban=ban.name, path=path):
+                    self.assertEqual(self.check_header(path, "", planted[ban.name]),
+                                     [(ban.name, path, 3)])
+
+    def test_bans_read_code_and_not_prose(self):
+        self.assertEqual(self.check_header(
+            "sim/kernel/fine.hpp", "// rand() and std::mutex are banned here.",
+            "/* std::exit(1); */ const char* a = \"steady_clock\";",
+            'const char* b = R"x(a " rand() " b)x";',
+            "const int c = 1'000'000; const char d = '\"'; // long double",
+            "int operand = 3; report.printf(4);"), [])
+
+    def test_a_string_does_not_hide_the_code_behind_it(self):
+        self.assertEqual(self.check_header(
+            "sim/kernel/bad.hpp", "const char* a = \"\\\"//\"; std::mutex m;",
+            "const int b = 1'000; std::mutex n;"),
+            [("lock", "sim/kernel/bad.hpp", 2), ("lock", "sim/kernel/bad.hpp", 3)])
+
+    def test_libraries_are_included_only_where_they_are_allowed(self):
+        for rule, path, name in (
+                ("json-include", "scenarios/bad.hpp", "nlohmann/json.hpp"),
+                ("json-include", "strategies/bad.hpp", "nlohmann/json.hpp"),
+                ("cli-include", "scenarios/bad.hpp", "CLI/CLI.hpp"),
+                ("cli-include", "sim/app/bad.hpp", "CLI/CLI.hpp"),
+                ("boost-include", "sim/kernel/bad.hpp", "boost/fiber/fiber.hpp"),
+                ("boost-include", "strategies/bad.hpp", "boost/fiber/fiber.hpp")):
+            with self.subTest(path=path, name=name):
+                self.assertEqual(self.check_header(path, f"#include <{name}>"), [(rule, path, 2)])
+
+    def test_a_source_that_is_never_built_is_reported(self):
+        self.assertEqual(
+            self.check({"tests/kernel/dead_test.cpp": "", "tests/kernel/meson.build":
+                        "test_sources = files(\n  # 'dead_test.cpp',\n)\n"}),
+            [("not-built", "tests/kernel/dead_test.cpp", 1)])
+
+    def test_a_source_may_be_named_from_another_folder(self):
+        self.assertEqual(
+            self.check({"tests/kernel/shared.cpp": "", "tests/property/meson.build":
+                        "test_sources = files('../kernel/shared.cpp')\n"}), [])
+
+    def test_an_error_code_belongs_to_one_layer(self):
+        kernel = '#pragma once\nconst char* const kLate = "E0301";\n'
+        self.assertEqual(
+            self.check({"sim/kernel/late.hpp": kernel, "sim/kernel/later.hpp": kernel,
+                        "tests/late_test.hpp": kernel,
+                        "strategies/prose.hpp": '#pragma once\n// as "E0301" says\n'}), [])
+        self.assertEqual(
+            self.check({"sim/kernel/late.hpp": kernel,
+                        "scenarios/limit.hpp": '#pragma once\n\nconst char* const kMany = "E0301";\n'}),
+            [("error-code", "sim/kernel/late.hpp", 2)])
+
+    def test_an_exception_excuses_its_file_and_rule_only(self):
+        bad = {"sim/kernel/a.hpp": "#pragma once\nlong double x;\n",
+               "sim/kernel/b.hpp": "#pragma once\nlong double y;\n"}
+        self.assertEqual(self.check(bad, "long-double sim/kernel/a.hpp a written reason stands here\n"),
+                         [("long-double", "sim/kernel/b.hpp", 2)])
+
+    def test_an_exception_needs_a_reason_and_a_use(self):
+        self.assertEqual(self.check({}, "# comment\n\nlock sim/kernel/time.hpp\n"),
+                         [("exception", "exceptions.txt", 3)])
+        self.assertEqual(self.check({}, "lock sim/kernel/time.hpp a reason in words\n"),
+                         [("exception", "exceptions.txt", 1)])
+
+    def test_blanking_keeps_every_position(self):
+        text = 'int a; // x\n"s" b /* \n */ c 1\'0 R"(\n)" d\n'
+        code = source.code_only(text)
+        self.assertEqual(len(code), len(text))
+        for word in "abcd":
+            self.assertEqual(code.index(f"{word}"), text.index(f" {word}") + 1)
+        self.assertNotIn("x", code)
+        self.assertNotIn("s", code)
+
+
+if __name__ == "__main__":
+    unittest.main()
