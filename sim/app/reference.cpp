@@ -25,8 +25,8 @@ class WholeParameters final : public Parameters {
       gradients_.push_back(make(plan.gradient_dtype));
       masters_.push_back(plan.master_dtype == plan.weight_dtype ? weights_.back()
                                                                 : make(plan.master_dtype));
-      initialize(spec, plan.seed, 0, weights_.back().flat());
-      initialize(spec, plan.seed, 0, masters_.back().flat());
+      initialize(spec, 0, plan.seed, 0, weights_.back().flat());
+      initialize(spec, 0, plan.seed, 0, masters_.back().flat());
       states_.emplace_back();
       for (std::size_t i = 0; i < plan.optimizer->state_names().size(); ++i) {
         states_.back().push_back(make(plan.master_dtype).flat());
@@ -95,13 +95,13 @@ double forward_backward(const Model& model, Runtime& runtime, Parameters& parame
   std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
   Tensor activation;
   for (int module = 0; module < model.num_modules(); ++module) {
-    activation = model.forward(module, runtime, parameters, activation, batch,
+    activation = model.forward(module, {runtime, parameters}, activation, batch,
                                saved[static_cast<std::size_t>(module)]);
   }
   const double loss = activation.get(0);
   Tensor gradient;
   for (int module = model.num_modules() - 1; module >= 0; --module) {
-    gradient = model.backward(module, runtime, parameters, gradient, batch,
+    gradient = model.backward(module, {runtime, parameters}, gradient, batch,
                               saved[static_cast<std::size_t>(module)]);
   }
   return loss;

@@ -16,8 +16,7 @@ class BucketedSync final : public GradientSync {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
-        owned_(plan, runtime, zero_stage > 0 ? mesh.dp_shard() : 0,
-               zero_stage > 0 ? mesh.shape().dp_shard : 1),
+        owned_(plan, runtime, mesh, zero_stage > 0 ? mesh.shape().dp_shard : 1),
         weights_(
             runtime.allocate(MemoryCategory::params, {plan.layout->padded()}, plan.weight_dtype)),
         reducer_(zero_stage == 2 ? make_shard_reducer(plan, runtime, mesh, owned_)

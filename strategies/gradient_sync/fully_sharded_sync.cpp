@@ -17,7 +17,7 @@ class FullyShardedSync final : public GradientSync {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
-        owned_(plan, runtime, mesh.dp_shard(), mesh.shape().dp_shard),
+        owned_(plan, runtime, mesh, mesh.shape().dp_shard),
         shards_(runtime.allocate(MemoryCategory::params, {owned_.total()}, plan.weight_dtype)),
         units_(plan.layout->chunks().size()),
         reducer_(make_shard_reducer(plan, runtime, mesh, owned_)) {

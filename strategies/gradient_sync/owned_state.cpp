@@ -20,8 +20,12 @@ constexpr std::size_t kMaxStates = 2;
 
 }  // namespace
 
-OwnedState::OwnedState(const SyncPlan& plan, Runtime& runtime, int owner, int num_owners)
-    : plan_(plan), runtime_(runtime), owner_(owner), num_owners_(num_owners) {
+OwnedState::OwnedState(const SyncPlan& plan, Runtime& runtime, const Mesh& mesh, int num_owners)
+    : plan_(plan),
+      runtime_(runtime),
+      tp_rank_(mesh.tp()),
+      owner_(num_owners > 1 ? mesh.dp_shard() : 0),
+      num_owners_(num_owners) {
   const Shape shape{total()};
   if (plan.master_dtype != plan.weight_dtype) {
     master_ = runtime.allocate(MemoryCategory::optimizer, shape, plan.master_dtype);
@@ -46,7 +50,7 @@ Tensor OwnedState::part_of_full(const Tensor& full, int chunk) const {
 void OwnedState::initialize(int chunk, std::int64_t begin, const Tensor& values) const {
   const auto fill = [&](int parameter, std::int64_t first, std::int64_t count, std::int64_t at) {
     const ParameterSpec& spec = plan_.model->parameters()[static_cast<std::size_t>(parameter)];
-    shardsim::initialize(spec, plan_.seed, first, values.view(at, {count}));
+    shardsim::initialize(spec, tp_rank_, plan_.seed, first, values.view(at, {count}));
   };
   runtime_.off_the_clock(
       [&] { plan_.layout->for_each_piece(chunk, begin, begin + values.numel(), fill); });

@@ -11,7 +11,8 @@ namespace shardsim {
 /// owner), with master weights where arithmetic uses a narrower dtype, and the optimizer's state.
 class OwnedState {
  public:
-  OwnedState(const SyncPlan& plan, Runtime& runtime, int owner, int num_owners);
+  /// `num_owners`: 1, or the size of the mesh's dp_shard axis.
+  OwnedState(const SyncPlan& plan, Runtime& runtime, const Mesh& mesh, int num_owners);
 
   /// Elements of the owned part of a chunk, and where it begins in the chunk.
   [[nodiscard]] std::int64_t part(int chunk) const;
@@ -38,6 +39,7 @@ class OwnedState {
  private:
   const SyncPlan& plan_;
   Runtime& runtime_;
+  int tp_rank_;
   int owner_;
   int num_owners_;
   Tensor master_;              // Undefined where weights are their own master.

@@ -49,9 +49,10 @@ class Mlp final : public Model {
     return {&units_of_[static_cast<std::size_t>(module)], 1};
   }
 
-  Tensor forward(int module, Runtime& runtime, Parameters& parameters, const Tensor& module_input,
+  Tensor forward(int module, const ModelContext& context, const Tensor& module_input,
                  const Batch& batch, Saved& saved) const override {
-    const Pass pass{runtime, parameters, module * parameters_per_layer};
+    const Pass pass{context, module * parameters_per_layer};
+    Runtime& runtime = context.runtime;
     saved.resize(num_saved);
     saved[input] = module == 0 ? batch.inputs : module_input;            // (b, k)
     saved[output] = apply_linear_with_bias(pass, weight, saved[input]);  // (b, n)
@@ -62,9 +63,10 @@ class Mlp final : public Model {
     return saved[output];
   }
 
-  Tensor backward(int module, Runtime& runtime, Parameters& parameters,
-                  const Tensor& output_gradient, const Batch& batch, Saved& saved) const override {
-    const Pass pass{runtime, parameters, module * parameters_per_layer};
+  Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
+                  const Batch& batch, Saved& saved) const override {
+    const Pass pass{context, module * parameters_per_layer};
+    Runtime& runtime = context.runtime;
     Tensor dy = output_gradient;
     if (is_last(module)) {
       squared_error_backward(runtime, saved[output], batch.targets, batch.mask, batch.loss_scale);

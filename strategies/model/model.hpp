@@ -7,7 +7,7 @@
 
 #include "backends/runtime.hpp"
 
-#include "strategies/model/parameter.hpp"
+#include "strategies/model/context.hpp"
 
 // A model as a chain of modules, written for one device, forward beside backward. One instance is
 // shared by all ranks: it has no state; what backward needs is kept in `Saved`.
@@ -45,14 +45,13 @@ class Model {
 
   /// Runs one module. `input` is undefined for the first module (it reads the batch). The last
   /// module returns the sum of the losses of the valid targets, [1] fp64, NOT scaled.
-  virtual Tensor forward(int module, Runtime& runtime, Parameters& parameters, const Tensor& input,
+  virtual Tensor forward(int module, const ModelContext& context, const Tensor& input,
                          const Batch& batch, Saved& saved) const = 0;
   /// Runs one module backwards. `output_gradient` is undefined for the last module (it starts from
   /// batch.loss_scale); it may be overwritten. Returns the gradient of the module's input,
   /// undefined for the first.
-  virtual Tensor backward(int module, Runtime& runtime, Parameters& parameters,
-                          const Tensor& output_gradient, const Batch& batch,
-                          Saved& saved) const = 0;
+  virtual Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
+                          const Batch& batch, Saved& saved) const = 0;
 
   /// Data of samples [first, first + count) of the endless synthetic data set: a function of
   /// (seed, sample index, position) alone. `ignore_fraction` of the targets are ignored.

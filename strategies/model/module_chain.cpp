@@ -11,7 +11,7 @@ Tensor forward_all(const Model& model, Runtime& runtime, ModuleParameters& param
   Tensor activation;
   for (int module = 0; module < model.num_modules(); ++module) {
     parameters.before_forward(module);
-    activation = model.forward(module, runtime, parameters, std::exchange(activation, Tensor()),
+    activation = model.forward(module, {runtime, parameters}, std::exchange(activation, Tensor()),
                                batch, saved[static_cast<std::size_t>(module)]);
     parameters.after_forward(module);
   }
@@ -23,8 +23,8 @@ void backward_all(const Model& model, Runtime& runtime, ModuleParameters& parame
   Tensor gradient;
   for (int module = model.num_modules() - 1; module >= 0; --module) {
     parameters.before_backward(module);
-    gradient = model.backward(module, runtime, parameters, std::exchange(gradient, Tensor()), batch,
-                              saved[static_cast<std::size_t>(module)]);
+    gradient = model.backward(module, {runtime, parameters}, std::exchange(gradient, Tensor()),
+                              batch, saved[static_cast<std::size_t>(module)]);
     parameters.after_backward(module);
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,30 @@ struct Init {
   double scale = 0.02;
 };
 
+/// How tensor parallelism cuts a parameter: part p of `parts` along one dimension. Where several
+/// matrices lie one after the other in it (q, k and v), each of these sections is cut on its own.
+/// A section that `parts` does not divide is filled up with zeros at its end (a vocabulary).
+struct TensorSplit {
+  int axis = -1;                       ///< -1: every rank has the whole.
+  int parts = 1;                       ///< Tensor-parallel degree.
+  Shape whole;                         ///< Of the uncut parameter; unused without a cut.
+  std::vector<std::int64_t> sections;  ///< Sizes along `axis` in the whole; they add up to it.
+};
+
 struct ParameterSpec {
   std::string name;  ///< Fully qualified, e.g. "blocks.3.attention.wq".
-  Shape shape;
+  Shape shape;       ///< On one rank; all parts have the same.
   Init init;
+  TensorSplit split = {};
+  /// Tensor-parallel ranks see different tokens here (sequence parallelism), so that each has only
+  /// a part of the gradient although all have the whole parameter: it is summed over them.
+  bool sum_over_tp = false;
+  /// Model chunk of its pipeline rank, and whether another stage has a copy of it (a tied weight).
+  int chunk = 0;
+  bool tied = false;
+
+  [[nodiscard]] bool is_split() const { return split.axis >= 0; }
+  [[nodiscard]] const Shape& whole_shape() const { return is_split() ? split.whole : shape; }
 };
 
 /// Consecutive parameters [first, first + count) that are gathered, reduced and freed together:
@@ -44,9 +65,20 @@ class Parameters {
   virtual void gradient_ready(int index) = 0;
 };
 
-/// Fills `values` (elements [first, first + values.numel()) of the parameter) as `spec.init` says.
-/// REQUIRES: values.has_data().
-void initialize(const ParameterSpec& spec, std::uint64_t seed, std::int64_t first,
+/// Consecutive elements of a part that are consecutive in the whole parameter, too.
+struct WholeRun {
+  std::int64_t whole_first;  ///< In the whole parameter.
+  std::int64_t at;           ///< In the range that was asked for.
+  std::int64_t count;
+};
+/// Where elements [first, first + count) of part `part` lie in the whole parameter, in order.
+/// Elements that only fill up are passed over.
+void for_each_whole_run(const ParameterSpec& spec, int part, std::int64_t first, std::int64_t count,
+                        const std::function<void(const WholeRun&)>& visit);
+
+/// Fills `values` (elements [first, first + values.numel()) of part `part`) as `spec.init` says;
+/// what only fills up becomes 0. REQUIRES: values.has_data().
+void initialize(const ParameterSpec& spec, int part, std::uint64_t seed, std::int64_t first,
                 const Tensor& values);
 
 }  // namespace shardsim

@@ -21,10 +21,27 @@ class ParameterTable {
     ++units_.back().count;
     return static_cast<int>(specs_.size()) - 1;
   }
+  /// The same for a parameter that tensor-parallel ranks have a part of each; see TensorSplit.
+  /// Empty sections: the whole axis. With one part nothing is split.
+  int add_split(std::string name, const Shape& whole, const Init& init, int axis, int parts,
+                std::vector<std::int64_t> sections = {}) {
+    if (parts == 1) return add(std::move(name), whole, init);
+    if (sections.empty()) sections.push_back(whole[axis]);
+    std::int64_t size = 0;
+    for (const std::int64_t section : sections) size += (section + parts - 1) / parts;
+    const int index = add(std::move(name), with_axis(whole, axis, size), init);
+    specs_.back().split = {axis, parts, whole, std::move(sections)};
+    return index;
+  }
   [[nodiscard]] const std::vector<ParameterSpec>& specs() const { return specs_; }
   [[nodiscard]] const std::vector<ParameterUnit>& units() const { return units_; }
 
  private:
+  static Shape with_axis(const Shape& shape, int axis, std::int64_t size) {
+    if (shape.rank() == 1) return {size};
+    return axis == 0 ? Shape{size, shape[1]} : Shape{shape[0], size};
+  }
+
   std::vector<ParameterSpec> specs_;
   std::vector<ParameterUnit> units_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "strategies/model/context.hpp"
 #include "strategies/model/linear.hpp"
 #include "strategies/model/norm.hpp"
 #include "strategies/model/parameter.hpp"
@@ -10,9 +11,7 @@
 namespace shardsim {
 
 /// One module on its way forward or backward. Its parameters count from `first`.
-struct Pass {
-  Runtime& runtime;
-  Parameters& parameters;
+struct Pass : ModelContext {
   int first;
 
   [[nodiscard]] Tensor weight(int k) const { return parameters.weight(first + k); }

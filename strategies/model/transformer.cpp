@@ -77,71 +77,75 @@ std::span<const int> Transformer::units_of(int module) const {
   return {&module_units_[static_cast<std::size_t>(module)], 1};
 }
 
-Tensor Transformer::forward(int module, Runtime& runtime, Parameters& parameters,
-                            const Tensor& input, const Batch& batch, Saved& saved) const {
-  if (module == 0) return forward_embedding(runtime, parameters, batch);
-  if (module == num_modules() - 1) return forward_head(runtime, parameters, input, batch, saved);
+Tensor Transformer::forward(int module, const ModelContext& context, const Tensor& input,
+                            const Batch& batch, Saved& saved) const {
+  if (module == 0) return forward_embedding(context, batch);
+  if (module == num_modules() - 1) return forward_head(context, input, batch, saved);
   const int first = block_first_[static_cast<std::size_t>(module - 1)];
-  return family_->forward_block({runtime, parameters, first}, input, saved);
+  return family_->forward_block({context, first}, input, saved);
 }
 
-Tensor Transformer::backward(int module, Runtime& runtime, Parameters& parameters,
-                             const Tensor& output_gradient, const Batch& batch,
-                             Saved& saved) const {
-  if (module == num_modules() - 1) return backward_head(runtime, parameters, batch, saved);
+Tensor Transformer::backward(int module, const ModelContext& context, const Tensor& output_gradient,
+                             const Batch& batch, Saved& saved) const {
+  if (module == num_modules() - 1) return backward_head(context, batch, saved);
   if (module == 0) {
-    backward_embedding(runtime, parameters, output_gradient, batch);
+    backward_embedding(context, output_gradient, batch);
     return {};
   }
   const int first = block_first_[static_cast<std::size_t>(module - 1)];
-  return family_->backward_block({runtime, parameters, first}, output_gradient, saved);
+  return family_->backward_block({context, first}, output_gradient, saved);
 }
 
 // y [b, s, h]
-Tensor Transformer::forward_embedding(Runtime& runtime, Parameters& parameters,
-                                      const Batch& batch) const {
-  Tensor y = token_embedding_forward(runtime, batch.inputs, parameters.weight(tokens_));
-  if (positions_ >= 0) position_embedding_forward(runtime, parameters.weight(positions_), y);
+Tensor Transformer::forward_embedding(const ModelContext& context, const Batch& batch) const {
+  Tensor y =
+      token_embedding_forward(context.runtime, batch.inputs, context.parameters.weight(tokens_));
+  if (positions_ >= 0)
+    position_embedding_forward(context.runtime, context.parameters.weight(positions_), y);
   return y;
 }
 
-void Transformer::backward_embedding(Runtime& runtime, Parameters& parameters, const Tensor& dy,
+void Transformer::backward_embedding(const ModelContext& context, const Tensor& dy,
                                      const Batch& batch) const {
   if (positions_ >= 0) {
-    position_embedding_backward(runtime, dy, parameters.gradient(positions_));
-    parameters.gradient_ready(positions_);
+    position_embedding_backward(context.runtime, dy, context.parameters.gradient(positions_));
+    context.parameters.gradient_ready(positions_);
   }
-  token_embedding_backward(runtime, batch.inputs, dy, parameters.gradient(tokens_));
-  parameters.gradient_ready(tokens_);
+  token_embedding_backward(context.runtime, batch.inputs, dy, context.parameters.gradient(tokens_));
+  context.parameters.gradient_ready(tokens_);
 }
 
 // x [b, s, h] -> logits [b, s, v] -> loss [1]
-Tensor Transformer::forward_head(Runtime& runtime, Parameters& parameters, const Tensor& x,
-                                 const Batch& batch, Saved& saved) const {
+Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, const Batch& batch,
+                                 Saved& saved) const {
   saved.resize(head_saved);
   saved[head_x] = x;
-  NormOutput norm = family_->forward_norm({runtime, parameters, final_norm_}, x);
+  NormOutput norm = family_->forward_norm({context, final_norm_}, x);
   saved[head_norm] = std::move(norm.y);
   saved[head_statistics] = std::move(norm.statistics);
-  saved[head_logits] = linear_forward(runtime, saved[head_norm], parameters.weight(head_), {});
-  CrossEntropyOutput out = cross_entropy_forward(runtime, saved[head_logits], batch.targets);
+  saved[head_logits] =
+      linear_forward(context.runtime, saved[head_norm], context.parameters.weight(head_), {});
+  CrossEntropyOutput out =
+      cross_entropy_forward(context.runtime, saved[head_logits], batch.targets);
   saved[head_lse] = std::move(out.log_sum_exp);
   return std::move(out.loss);
 }
 
-Tensor Transformer::backward_head(Runtime& runtime, Parameters& parameters, const Batch& batch,
+Tensor Transformer::backward_head(const ModelContext& context, const Batch& batch,
                                   Saved& saved) const {
-  cross_entropy_backward(runtime, saved[head_logits], batch.targets, saved[head_lse],
+  cross_entropy_backward(context.runtime, saved[head_logits], batch.targets, saved[head_lse],
                          batch.loss_scale);  // Logits are their gradient from here on.
   saved[head_lse] = {};
-  linear_backward_weight(runtime, saved[head_logits], saved[head_norm], parameters.gradient(head_));
+  linear_backward_weight(context.runtime, saved[head_logits], saved[head_norm],
+                         context.parameters.gradient(head_));
   // The embedding's backward still adds to a tied weight and reports it.
-  if (head_ != tokens_) parameters.gradient_ready(head_);
+  if (head_ != tokens_) context.parameters.gradient_ready(head_);
   saved[head_norm] = {};
-  const Tensor dy = linear_backward_input(runtime, saved[head_logits], parameters.weight(head_));
+  const Tensor dy =
+      linear_backward_input(context.runtime, saved[head_logits], context.parameters.weight(head_));
   saved[head_logits] = {};
-  Tensor dx = family_->backward_norm({runtime, parameters, final_norm_}, dy, saved[head_x],
-                                     saved[head_statistics]);
+  Tensor dx =
+      family_->backward_norm({context, final_norm_}, dy, saved[head_x], saved[head_statistics]);
   saved.clear();
   return dx;
 }

@@ -43,10 +43,10 @@ class Transformer final : public Model {
   [[nodiscard]] std::span<const ParameterUnit> units() const override;
   [[nodiscard]] int num_modules() const override;
   [[nodiscard]] std::span<const int> units_of(int module) const override;
-  Tensor forward(int module, Runtime& runtime, Parameters& parameters, const Tensor& input,
-                 const Batch& batch, Saved& saved) const override;
-  Tensor backward(int module, Runtime& runtime, Parameters& parameters,
-                  const Tensor& output_gradient, const Batch& batch, Saved& saved) const override;
+  Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
+                 Saved& saved) const override;
+  Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
+                  const Batch& batch, Saved& saved) const override;
   [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
                                  std::int64_t count, double ignore_fraction) const override;
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
@@ -59,13 +59,11 @@ class Transformer final : public Model {
   void add_outer_parameters();
   void add_blocks();
   void add_head();
-  [[nodiscard]] Tensor forward_embedding(Runtime& runtime, Parameters& parameters,
-                                         const Batch& batch) const;
-  void backward_embedding(Runtime& runtime, Parameters& parameters, const Tensor& dy,
-                          const Batch& batch) const;
-  [[nodiscard]] Tensor forward_head(Runtime& runtime, Parameters& parameters, const Tensor& x,
+  [[nodiscard]] Tensor forward_embedding(const ModelContext& context, const Batch& batch) const;
+  void backward_embedding(const ModelContext& context, const Tensor& dy, const Batch& batch) const;
+  [[nodiscard]] Tensor forward_head(const ModelContext& context, const Tensor& x,
                                     const Batch& batch, Saved& saved) const;
-  [[nodiscard]] Tensor backward_head(Runtime& runtime, Parameters& parameters, const Batch& batch,
+  [[nodiscard]] Tensor backward_head(const ModelContext& context, const Batch& batch,
                                      Saved& saved) const;
 
   ModelOptions options_;

@@ -60,19 +60,20 @@ class ReorderedModel final : public Model {
   [[nodiscard]] std::span<const int> units_of(int module) const override {
     return inner_.units_of(module);
   }
-  Tensor forward(int module, Runtime& runtime, Parameters& parameters, const Tensor& input,
-                 const Batch& batch, Saved& saved) const override {
-    return inner_.forward(module, runtime, parameters, input, batch, saved);
+  Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
+                 Saved& saved) const override {
+    return inner_.forward(module, context, input, batch, saved);
   }
-  Tensor backward(int module, Runtime& runtime, Parameters& parameters,
-                  const Tensor& output_gradient, const Batch& batch, Saved& saved) const override {
-    Interposed interposed(parameters, runtime, inner_, unused_);
-    Tensor gradient = inner_.backward(module, runtime, interposed, output_gradient, batch, saved);
+  Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
+                  const Batch& batch, Saved& saved) const override {
+    Interposed interposed(context.parameters, context.runtime, inner_, unused_);
+    Tensor gradient =
+        inner_.backward(module, {context.runtime, interposed}, output_gradient, batch, saved);
     held_.insert(held_.end(), interposed.ready.begin(), interposed.ready.end());
     if (module > 0 && at_the_end_) return gradient;
     for (std::size_t left = held_.size(); left > 0; --left) {
       std::swap(held_[left - 1], held_[random_.below(draws_++, left)]);
-      parameters.gradient_ready(held_[left - 1]);
+      context.parameters.gradient_ready(held_[left - 1]);
     }
     held_.clear();
     return gradient;

@@ -109,27 +109,27 @@ TEST_CASE("a slice of a parameter starts with the values it has in the whole") {
                           Init{Init::Kind::ones, 0.0}, Init{Init::Kind::zeros, 0.0}}) {
     const ParameterSpec spec{"some.weight", {5, 7}, init};
     const Tensor whole = zeros({5, 7});
-    initialize(spec, 42, 0, whole);
+    initialize(spec, 0, 42, 0, whole);
     const Tensor part = zeros({11});
-    initialize(spec, 42, 9, part);
+    initialize(spec, 0, 42, 9, part);
     CHECK(max_difference(part, whole.view(9, {11})) == 0.0);
     if (init.kind == Init::Kind::ones || init.kind == Init::Kind::zeros) continue;
-    initialize(spec, 43, 9, part);
+    initialize(spec, 0, 43, 9, part);
     CHECK(max_difference(part, whole.view(9, {11})) > 0.0);
-    initialize({"another.weight", {5, 7}, init}, 42, 9, part);
+    initialize({"another.weight", {5, 7}, init}, 0, 42, 9, part);
     CHECK(max_difference(part, whole.view(9, {11})) > 0.0);
   }
 }
 
 TEST_CASE("whole numbers cover their range evenly and a bell has its deviation") {
   const Tensor values = zeros({10000});
-  initialize({"w", {10000}, {Init::Kind::integers, 2.0}}, 1, 0, values);
+  initialize({"w", {10000}, {Init::Kind::integers, 2.0}}, 0, 1, 0, values);
   std::vector<int> counts(5);
   for (std::int64_t i = 0; i < values.numel(); ++i) {
     ++counts.at(static_cast<std::size_t>(values.get(i) + 2.0));
   }
   for (const int count : counts) CHECK(std::abs(count - 2000) < 200);  // Five deviations of 40.
-  initialize({"w", {10000}, {Init::Kind::bell, 0.02}}, 1, 0, values);
+  initialize({"w", {10000}, {Init::Kind::bell, 0.02}}, 0, 1, 0, values);
   const double variance = dot(values, values) / 10000.0;
   CHECK(variance == Approx(0.0004).epsilon(0.1));  // One deviation is 1.4 %.
 }

@@ -16,7 +16,7 @@ class WholeParameters final : public Parameters {
     for (const ParameterSpec& spec : model.parameters()) {
       weights_.push_back(runtime.allocate(MemoryCategory::params, spec.shape, dtype));
       gradients_.push_back(runtime.allocate(MemoryCategory::grads, spec.shape, gradient_dtype));
-      if (weights_.back().has_data()) initialize(spec, seed, 0, weights_.back());
+      if (weights_.back().has_data()) initialize(spec, 0, seed, 0, weights_.back());
     }
   }
 
@@ -42,7 +42,7 @@ inline Tensor run_forward(const Model& model, Runtime& runtime, Parameters& para
   saved.resize(static_cast<std::size_t>(model.num_modules()));
   Tensor x;
   for (int module = 0; module < model.num_modules(); ++module) {
-    x = model.forward(module, runtime, parameters, x, batch,
+    x = model.forward(module, {runtime, parameters}, x, batch,
                       saved[static_cast<std::size_t>(module)]);
   }
   return x;
@@ -52,7 +52,7 @@ inline void run_backward(const Model& model, Runtime& runtime, Parameters& param
                          const Batch& batch, std::vector<Saved>& saved) {
   Tensor d;
   for (int module = model.num_modules() - 1; module >= 0; --module) {
-    d = model.backward(module, runtime, parameters, d, batch,
+    d = model.backward(module, {runtime, parameters}, d, batch,
                        saved[static_cast<std::size_t>(module)]);
   }
 }

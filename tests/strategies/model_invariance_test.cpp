@@ -212,7 +212,7 @@ TEST_CASE("a module's gradients are all reported by the time its backward return
     std::size_t finished = 0;
     for (int module = model->num_modules() - 1; module >= 0; --module) {
       Saved& kept = saved[static_cast<std::size_t>(module)];
-      d = model->backward(module, runtime, parameters, d, batch, kept);
+      d = model->backward(module, {runtime, parameters}, d, batch, kept);
       const ParameterUnit& unit =
           model->units()[static_cast<std::size_t>(model->units_of(module)[0])];
       for (; finished < parameters.ready().size(); ++finished) {

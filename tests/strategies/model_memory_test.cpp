@@ -42,7 +42,7 @@ struct Run {
   std::int64_t forward(int module) {
     const std::int64_t before = runtime.activation_bytes();
     inputs.push_back(x);  // Kept, so that nothing of the module before is freed on the way.
-    x = model->forward(module, runtime, parameters, x, batch,
+    x = model->forward(module, {runtime, parameters}, x, batch,
                        saved[static_cast<std::size_t>(module)]);
     return runtime.activation_bytes() - before;
   }
@@ -121,7 +121,7 @@ TEST_CASE("backward frees activations on the way and leaves none behind") {
     Tensor d;
     for (int module = run.model->num_modules() - 1; module >= 0; --module) {
       const std::int64_t held = run.runtime.activation_bytes();
-      d = run.model->backward(module, run.runtime, run.parameters, d, run.batch,
+      d = run.model->backward(module, {run.runtime, run.parameters}, d, run.batch,
                               run.saved[static_cast<std::size_t>(module)]);
       CHECK(run.runtime.activation_bytes() < held);
     }
@@ -149,12 +149,12 @@ std::vector<Moment> moments_of_backward(const ModelOptions& options, int wanted)
   run.x = {};
   Tensor d;
   for (int module = run.model->num_modules() - 1; module > wanted; --module) {
-    d = run.model->backward(module, run.runtime, run.parameters, d, run.batch,
+    d = run.model->backward(module, {run.runtime, run.parameters}, d, run.batch,
                             run.saved[static_cast<std::size_t>(module)]);
   }
   const std::int64_t held = run.runtime.activation_bytes();
   const std::size_t begin = run.runtime.ops().size();
-  d = run.model->backward(wanted, run.runtime, run.parameters, d, run.batch,
+  d = run.model->backward(wanted, {run.runtime, run.parameters}, d, run.batch,
                           run.saved[static_cast<std::size_t>(wanted)]);
   std::vector<Moment> moments;
   for (std::size_t i = begin; i < run.runtime.ops().size(); ++i) {
