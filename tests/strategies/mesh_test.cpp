@@ -1,0 +1,96 @@
+#include "strategies/mesh.hpp"
+
+#include <set>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "backends/fiber/fiber_world.hpp"
+
+namespace shardsim::test {
+namespace {
+
+const std::vector<MeshShape> kShapes = {
+    {.dp_shard = 2, .dp_replicate = 3, .tp = 2, .pp = 2},
+    {.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 3, .order = RankOrder::dp_tp_pp},
+    {.dp_shard = 1, .dp_replicate = 1, .tp = 4, .pp = 4},
+    {.dp_shard = 5, .dp_replicate = 1, .tp = 1, .pp = 2},
+};
+
+void run_on_mesh(const MeshShape& shape, const std::function<void(int, Mesh&)>& body) {
+  run_ranks(shape.size(), [&](Runtime&, Communicator& everyone) {
+    Mesh mesh(everyone, shape);
+    body(everyone.rank(), mesh);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("ranks and places of a mesh are one to one, in either order") {
+  for (const MeshShape& shape : kShapes) {
+    for (int rank = 0; rank < shape.size(); ++rank) {
+      CHECK(shape.rank_of(shape.place_of(rank)) == rank);
+    }
+  }
+}
+
+TEST_CASE(
+    "tensor-parallel ranks are neighbours by default, data-parallel ones in the other order") {
+  MeshShape shape{.dp_shard = 3, .dp_replicate = 1, .tp = 2, .pp = 2};
+  CHECK(shape.place_of(1) == MeshPlace{.tp = 1});
+  CHECK(shape.place_of(2) == MeshPlace{.dp_shard = 1});
+  CHECK(shape.place_of(6) == MeshPlace{.pp = 1});
+  shape.order = RankOrder::dp_tp_pp;
+  // The specification: rank = pp * (tp * dp) + tp * dp + dp.
+  CHECK(shape.place_of(1) == MeshPlace{.dp_shard = 1});
+  CHECK(shape.place_of(3) == MeshPlace{.tp = 1});
+  CHECK(shape.place_of(6) == MeshPlace{.pp = 1});
+}
+
+TEST_CASE("the groups of every axis partition the world") {
+  for (const MeshShape& shape : kShapes) {
+    int tp_members = 0;
+    int shard_leaders = 0;
+    run_on_mesh(shape, [&](int, Mesh& mesh) {
+      if (mesh.tp_group() != nullptr) {
+        CHECK(mesh.tp_group()->size() == shape.tp);
+        CHECK(mesh.tp_group()->rank() == mesh.tp());
+        ++tp_members;
+      }
+      if (mesh.shard_group() != nullptr && mesh.shard_group()->rank() == 0) ++shard_leaders;
+      if (mesh.data_group() != nullptr) {
+        CHECK(mesh.data_group()->size() == shape.data_size());
+        CHECK(mesh.data_group()->rank() == mesh.data_rank());
+      }
+      CHECK(mesh.pp_group()->rank() == mesh.pp());
+      CHECK((mesh.embedding_group() != nullptr) == (mesh.is_first_stage() || mesh.is_last_stage()));
+    });
+    CHECK(tp_members == (shape.tp > 1 ? shape.size() : 0));
+    CHECK(shard_leaders == (shape.dp_shard > 1 ? shape.size() / shape.dp_shard : 0));
+  }
+}
+
+TEST_CASE("what a stage sends arrives at the next one around the ring, in both directions") {
+  for (const MeshShape& shape : kShapes) {
+    run_on_mesh(shape, [&](int rank, Mesh& mesh) {
+      const auto exchange = [&](Mesh::Edge out, Mesh::Edge in, int distance) {
+        const Tensor mine =
+            Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int64, false);
+        const Tensor other =
+            Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int64, false);
+        mine.set(0, rank);
+        Work receive = mesh.edge(in)->recv(other, 0);
+        Work send = mesh.edge(out)->send(mine, 1);
+        receive.wait();
+        send.wait();
+        MeshPlace from = mesh.place();
+        from.pp = (from.pp - distance + shape.pp) % shape.pp;
+        CHECK(other.get(0) == shape.rank_of(from));
+      };
+      exchange(Mesh::Edge::forward_out, Mesh::Edge::forward_in, 1);
+      exchange(Mesh::Edge::backward_out, Mesh::Edge::backward_in, -1);
+    });
+  }
+}
+
+}  // namespace shardsim::test
