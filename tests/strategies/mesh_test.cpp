@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/fiber/fiber_world.hpp"
+#include "tests/backends/fiber_fixture.hpp"
 
 namespace shardsim::test {
 namespace {
