@@ -37,6 +37,9 @@ class Mlp final : public Model {
       table_.add(name + ".weight", {outputs, inputs}, weight_init(inputs));
       table_.add(name + ".bias", {outputs}, bias_init());
       units_of_.push_back(static_cast<int>(layer));
+      for (int k = 0; k < parameters_per_layer; ++k) {
+        parameters_of_.push_back(static_cast<int>(layer) * parameters_per_layer + k);
+      }
     }
   }
 
@@ -48,6 +51,14 @@ class Mlp final : public Model {
   [[nodiscard]] std::span<const int> units_of(int module) const override {
     return {&units_of_[static_cast<std::size_t>(module)], 1};
   }
+  [[nodiscard]] std::span<const int> parameters_of(int module) const override {
+    return {&parameters_of_[static_cast<std::size_t>(module * parameters_per_layer)],
+            parameters_per_layer};
+  }
+  [[nodiscard]] Shape activation_shape(std::int64_t samples) const override {
+    return {samples, options_.ffn_hidden_size};
+  }
+  [[nodiscard]] DType dtype() const override { return options_.dtype; }
 
   Tensor forward(int module, const ModelContext& context, const Tensor& module_input,
                  const Batch& batch, Saved& saved) const override {
@@ -148,6 +159,7 @@ class Mlp final : public Model {
   ModelOptions options_;
   ParameterTable table_;
   std::vector<int> units_of_;  // Module i is unit i.
+  std::vector<int> parameters_of_;
 };
 
 }  // namespace

@@ -42,6 +42,14 @@ class Model {
   [[nodiscard]] virtual int num_modules() const = 0;
   /// Units whose weights `module` reads (a tied head reads the embedding's, too).
   [[nodiscard]] virtual std::span<const int> units_of(int module) const = 0;
+  /// Parameters that `module` reads, ascending (a tied head reads the embedding's token table).
+  [[nodiscard]] virtual std::span<const int> parameters_of(int module) const = 0;
+
+  /// What a module hands the next, and so what a pipeline stage sends on: the shape for a
+  /// microbatch of `samples`, and its dtype. The same between any two modules; the gradient that
+  /// comes back has both, too.
+  [[nodiscard]] virtual Shape activation_shape(std::int64_t samples) const = 0;
+  [[nodiscard]] virtual DType dtype() const = 0;
 
   /// Runs one module. `input` is undefined for the first module (it reads the batch). The last
   /// module returns the sum of the losses of the valid targets, [1] fp64, NOT scaled.

@@ -1,5 +1,6 @@
 #include "strategies/model/transformer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "strategies/model/embedding.hpp"
@@ -35,6 +36,7 @@ Transformer::Transformer(const ModelOptions& options, std::unique_ptr<Transforme
   }
   module_units_.push_back(options_.tied_embeddings ? 0
                                                    : static_cast<int>(table_.units().size()) - 1);
+  list_module_parameters();
 }
 
 void Transformer::add_outer_parameters() {
@@ -69,12 +71,40 @@ void Transformer::add_head() {
                      {Init::Kind::bell, kInitScale});
 }
 
+void Transformer::list_module_parameters() {
+  module_parameters_.emplace_back();
+  for (int i = tokens_; i <= std::max(tokens_, positions_); ++i) {
+    module_parameters_.back().push_back(i);
+  }
+  for (std::size_t block = 0; block < block_first_.size(); ++block) {
+    module_parameters_.emplace_back();
+    for (int i = 0; i < table_.units()[1 + block].count; ++i) {
+      module_parameters_.back().push_back(block_first_[block] + i);
+    }
+  }
+  // The final norm ends its unit, but for a head of its own.
+  const ParameterUnit& unit = table_.units()[static_cast<std::size_t>(module_units_.back())];
+  module_parameters_.emplace_back();
+  if (head_ == tokens_) module_parameters_.back().push_back(tokens_);
+  for (int i = final_norm_; i < unit.first + unit.count; ++i) {
+    module_parameters_.back().push_back(i);
+  }
+}
+
 std::span<const ParameterSpec> Transformer::parameters() const { return table_.specs(); }
 std::span<const ParameterUnit> Transformer::units() const { return table_.units(); }
 int Transformer::num_modules() const { return static_cast<int>(module_units_.size()); }
 
 std::span<const int> Transformer::units_of(int module) const {
   return {&module_units_[static_cast<std::size_t>(module)], 1};
+}
+
+std::span<const int> Transformer::parameters_of(int module) const {
+  return module_parameters_[static_cast<std::size_t>(module)];
+}
+
+Shape Transformer::activation_shape(std::int64_t samples) const {
+  return {samples, options_.seq_len, options_.hidden_size};
 }
 
 Tensor Transformer::forward(int module, const ModelContext& context, const Tensor& input,

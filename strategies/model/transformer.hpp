@@ -43,6 +43,9 @@ class Transformer final : public Model {
   [[nodiscard]] std::span<const ParameterUnit> units() const override;
   [[nodiscard]] int num_modules() const override;
   [[nodiscard]] std::span<const int> units_of(int module) const override;
+  [[nodiscard]] std::span<const int> parameters_of(int module) const override;
+  [[nodiscard]] Shape activation_shape(std::int64_t samples) const override;
+  [[nodiscard]] DType dtype() const override { return options_.dtype; }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
                  Saved& saved) const override;
   Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
@@ -59,6 +62,7 @@ class Transformer final : public Model {
   void add_outer_parameters();
   void add_blocks();
   void add_head();
+  void list_module_parameters();
   [[nodiscard]] Tensor forward_embedding(const ModelContext& context, const Batch& batch) const;
   void backward_embedding(const ModelContext& context, const Tensor& dy, const Batch& batch) const;
   [[nodiscard]] Tensor forward_head(const ModelContext& context, const Tensor& x,
@@ -70,9 +74,10 @@ class Transformer final : public Model {
   std::unique_ptr<TransformerFamily> family_;
   ParameterTable table_;
   std::vector<int> module_units_;  // One unit per module.
-  std::vector<int> block_first_;   // First parameter of each block.
-  int tokens_ = 0;                 // Parameter indices.
-  int positions_ = -1;             // -1: none.
+  std::vector<std::vector<int>> module_parameters_;
+  std::vector<int> block_first_;  // First parameter of each block.
+  int tokens_ = 0;                // Parameter indices.
+  int positions_ = -1;            // -1: none.
   int final_norm_ = 0;
   int head_ = 0;  // tokens_ if tied.
 };

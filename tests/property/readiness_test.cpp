@@ -60,6 +60,13 @@ class ReorderedModel final : public Model {
   [[nodiscard]] std::span<const int> units_of(int module) const override {
     return inner_.units_of(module);
   }
+  [[nodiscard]] std::span<const int> parameters_of(int module) const override {
+    return inner_.parameters_of(module);
+  }
+  [[nodiscard]] Shape activation_shape(std::int64_t samples) const override {
+    return inner_.activation_shape(samples);
+  }
+  [[nodiscard]] DType dtype() const override { return inner_.dtype(); }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
                  Saved& saved) const override {
     return inner_.forward(module, context, input, batch, saved);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -224,5 +225,53 @@ TEST_CASE("a module's gradients are all reported by the time its backward return
     }
     CHECK(!d.defined());
     CHECK(finished == model->parameters().size());
+  }
+}
+
+namespace {
+
+// Notes which parameters are asked for.
+class NotingParameters final : public Parameters {
+ public:
+  explicit NotingParameters(Parameters& inner) : inner_(inner) {}
+  [[nodiscard]] Tensor weight(int index) override {
+    read_.insert(index);
+    return inner_.weight(index);
+  }
+  [[nodiscard]] Tensor gradient(int index) override { return inner_.gradient(index); }
+  void gradient_ready(int index) override { inner_.gradient_ready(index); }
+
+  /// Since the last call.
+  std::vector<int> take() {
+    std::vector<int> taken(read_.begin(), read_.end());
+    read_.clear();
+    return taken;
+  }
+
+ private:
+  Parameters& inner_;
+  std::set<int> read_;
+};
+
+}  // namespace
+
+TEST_CASE("what a module reads and hands on is what the model says of it") {
+  for (const char* name : kSmallModels) {
+    const auto model = make_model(small_model(name, DType::bf16));
+    LocalRuntime runtime;
+    WholeParameters parameters(*model, runtime, 5, DType::bf16, DType::fp32);
+    NotingParameters noting(parameters);
+    const Batch batch = model->make_batch(runtime, 1, 0, 3, 0.0);
+    Tensor activation;
+    for (int module = 0; module < model->num_modules(); ++module) {
+      Saved saved;
+      activation = model->forward(module, {runtime, noting}, activation, batch, saved);
+      CAPTURE(name, module);
+      const std::span<const int> stated = model->parameters_of(module);
+      CHECK(noting.take() == std::vector<int>(stated.begin(), stated.end()));
+      if (module + 1 == model->num_modules()) continue;
+      CHECK(activation.shape() == model->activation_shape(3));
+      CHECK(activation.dtype() == model->dtype());
+    }
   }
 }
