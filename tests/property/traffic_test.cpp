@@ -46,7 +46,8 @@ std::int64_t gathers_of(const TrainingCase& c, const Model& model, int unit) {
 
 std::int64_t bytes_sent_per_step(const TrainingCase& c, const Model& model, Coordinates at) {
   const FlatLayout layout = layout_of(c, model);
-  const auto [shards, replicas] = c.mesh;
+  const int shards = c.mesh.dp_shard;
+  const int replicas = c.mesh.dp_replicate;
   const std::int64_t microbatches = c.training.num_microbatches;
   const std::int64_t reductions =
       c.zero_stage >= 2 && c.sync.reduce_every_microbatch ? microbatches : 1;
@@ -115,7 +116,8 @@ TEST_CASE("P18: the sums are those of ZeRO's table") {
   const std::int64_t bytes = size_of(DType::fp64);
   for (const MeshShape mesh :
        {MeshShape{8, 1}, MeshShape{4, 2}, MeshShape{1, 8}, MeshShape{3, 2}}) {
-    const auto [s, r] = mesh;
+    const int s = mesh.dp_shard;
+    const int r = mesh.dp_replicate;
     // All ranks together, elements; a reduction over shards, then over replicas.
     const std::int64_t reduced = r * psi * (s - 1) + 2 * psi * (r - 1);
     const std::int64_t gathered = r * psi * (s - 1);
