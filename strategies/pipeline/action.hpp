@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+// What one pipeline rank does next, as data. The words are those of PyTorch's pipelining and of the
+// zero-bubble paper (Qi et al. 2023): a backward is either one B, or an I (gradient of the input,
+// for which the stage before waits) and a later W (gradient of the weights, for which nobody does).
+namespace shardsim {
+
+enum class ActionKind : std::uint8_t {
+  forward,          // F
+  backward,         // B
+  backward_input,   // I
+  backward_weight,  // W
+  send_forward,     // SEND_F: the activation that this stage's F made, to the next stage
+  recv_forward,     // RECV_F: the activation that this stage's F needs
+  send_backward,    // SEND_B: the input gradient that this stage's B or I made, to the stage before
+  recv_backward,    // RECV_B: the output gradient that this stage's B or I needs
+};
+inline constexpr int kNumActionKinds = 8;
+
+/// One cell of a schedule. `chunk` counts the model chunks of the rank whose list it stands in,
+/// also for sends and receives: the chunk whose tensor it is on this side.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  std::int16_t chunk = 0;
+  std::int32_t microbatch = 0;
+
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+[[nodiscard]] constexpr Action make_action(ActionKind kind, int chunk, int microbatch) {
+  return {kind, static_cast<std::int16_t>(chunk), static_cast<std::int32_t>(microbatch)};
+}
+
+[[nodiscard]] constexpr bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
+}
+[[nodiscard]] constexpr bool is_receive(ActionKind kind) {
+  return kind == ActionKind::recv_forward || kind == ActionKind::recv_backward;
+}
+/// F, B, I and W take time on the rank; sends and receives only start transfers.
+[[nodiscard]] constexpr bool is_compute(ActionKind kind) {
+  return !is_send(kind) && !is_receive(kind);
+}
+/// B and I: they need the gradient of the next stage, and make that of the stage before.
+[[nodiscard]] constexpr bool makes_input_gradient(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::backward_input;
+}
+/// B and W: after them nothing of the forward is needed any more.
+[[nodiscard]] constexpr bool releases_activation(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::backward_weight;
+}
+
+/// "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B".
+[[nodiscard]] std::string_view mnemonic(ActionKind kind);
+
+/// "2F0": stage (not chunk: a stage is unique in the pipeline), mnemonic, microbatch.
+[[nodiscard]] std::string to_text(const Action& action, int stage);
+
+}  // namespace shardsim

@@ -1,0 +1,29 @@
+#include "strategies/pipeline/schedule_table.hpp"
+
+// Looped BFS (Lamy-Poirier 2023, "Breadth-First Pipeline Parallelism"): GPipe over V chunks per
+// rank: all microbatches through chunk 0, all through chunk 1, and so on; backwards through the
+// chunks in reverse. Each chunk's gradients are complete at once, which suits sharded data
+// parallelism.
+//
+// Idle: with M >= p the first microbatch is back on rank 0 before it has finished the chunk, so
+// only the way to the last rank and back is waited for, at 1/V of the time: (p-1)(F+B)/V. With M <
+// p every one of the V-1 turns waits p-M chunk times more: (p-1 + (V-1)(p-M)) (F+B)/V. Memory: all
+// M microbatches. Cross-rank boundaries: pV-1.
+namespace shardsim {
+
+std::vector<Action> looped_bfs(const PipelineShape& shape, int /*rank*/) {
+  std::vector<Action> actions;
+  for (int chunk = 0; chunk < shape.num_chunks; ++chunk) {
+    for (int m = 0; m < shape.num_microbatches; ++m) {
+      actions.push_back(make_action(ActionKind::forward, chunk, m));
+    }
+  }
+  for (int chunk = shape.num_chunks; chunk-- > 0;) {
+    for (int m = 0; m < shape.num_microbatches; ++m) {
+      actions.push_back(make_action(ActionKind::backward, chunk, m));
+    }
+  }
+  return actions;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strategies/pipeline/action.hpp"
+
+// Pipeline schedules as pure functions: in which order each pipeline rank runs the forwards and
+// backwards of its stages. No engine, no communicator and no tensor here, so a schedule can be
+// printed, validated (validate.hpp) and timed (timeline.hpp) before anything runs.
+//
+// A new schedule is one file with one function, and one row in the table of schedule.cpp.
+//
+// Notation of all formulas: p ranks, V chunks per rank, M microbatches, r the rank; F, I, W the
+// time of one rank's whole share of a microbatch (all its chunks), B = I + W.
+namespace shardsim {
+
+/// The size of a pipeline.
+struct PipelineShape {
+  int num_ranks = 1;         ///< p
+  int num_chunks = 1;        ///< V: model chunks per rank; p * V stages in all.
+  int num_microbatches = 1;  ///< M
+
+  friend bool operator==(const PipelineShape&, const PipelineShape&) = default;
+};
+
+/// Which stages a rank has. `loop`: chunk * p + rank, so that every stage sends to the next rank
+/// and the last rank to the first. `v`: chunks go down and up again, with two of them stages r and
+/// 2p - 1 - r, so that rank 0 has the first and the last stage and the turn needs no message.
+enum class Placement : std::uint8_t { loop, v };
+
+/// Per rank the list of its actions, to be done in that order.
+struct PipelineSchedule {
+  std::string name;
+  PipelineShape shape;
+  Placement placement = Placement::loop;
+  std::vector<std::vector<Action>> actions;  ///< [rank][cell]
+
+  [[nodiscard]] int num_stages() const { return shape.num_ranks * shape.num_chunks; }
+  [[nodiscard]] int stage_of(int rank, int chunk) const;
+  [[nodiscard]] int rank_of(int stage) const;
+  [[nodiscard]] int chunk_of(int stage) const { return stage / shape.num_ranks; }
+  /// Whether it contains I and W instead of B.
+  [[nodiscard]] bool splits_backward() const;
+  /// Whether it contains sends and receives (see lower.hpp).
+  [[nodiscard]] bool is_lowered() const;
+
+  friend bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
+};
+
+/// The schedule of that name, compute actions only. Throws UsageError if there is no such schedule
+/// or it cannot run in this shape, LimitError if its lists would not fit into memory; the message
+/// says what is wrong with which value, the fix what can be done.
+[[nodiscard]] PipelineSchedule make_schedule(std::string_view name, const PipelineShape& shape);
+
+/// All names, simplest schedule first: gpipe, 1f1b, interleaved_1f1b, looped_bfs, zb_h1.
+[[nodiscard]] std::vector<std::string_view> schedule_names();
+
+/// One line about a schedule, for lists and help. Throws UsageError if there is no such schedule.
+[[nodiscard]] std::string_view schedule_summary(std::string_view name);
+
+}  // namespace shardsim

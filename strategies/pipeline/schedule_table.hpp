@@ -1,0 +1,32 @@
+#pragma once
+
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "strategies/pipeline/schedule.hpp"
+
+// Private to strategies/pipeline: what a row of the table of schedules says, and the functions the
+// rows name. Each function returns one rank's compute actions, is defined in the file named after
+// it, and may rely on the shape being one that its row allows.
+namespace shardsim {
+
+inline constexpr int kAnyNumChunks = std::numeric_limits<std::int16_t>::max();
+
+struct ScheduleRow {
+  std::string_view name;
+  std::string_view summary;
+  Placement placement;
+  int min_chunks;
+  int max_chunks;
+  bool whole_rounds;  ///< Needs M % p == 0.
+  std::vector<Action> (*actions_of_rank)(const PipelineShape& shape, int rank);
+};
+
+std::vector<Action> gpipe(const PipelineShape& shape, int rank);
+std::vector<Action> one_forward_one_backward(const PipelineShape& shape, int rank);
+std::vector<Action> interleaved(const PipelineShape& shape, int rank);
+std::vector<Action> looped_bfs(const PipelineShape& shape, int rank);
+std::vector<Action> zero_bubble_h1(const PipelineShape& shape, int rank);
+
+}  // namespace shardsim
