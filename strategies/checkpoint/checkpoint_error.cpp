@@ -1,0 +1,139 @@
+#include "strategies/checkpoint/checkpoint_error.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <system_error>
+
+#include "strategies/checkpoint/names.hpp"
+
+namespace shardsim {
+
+namespace {
+
+struct Row {
+  CheckpointProblem problem;
+  ExitCode exit_code;
+  std::string_view code;
+  std::string_view fix;
+};
+
+constexpr std::array kRows = {
+    Row{CheckpointProblem::none, ExitCode::internal, "E9999", ""},
+    Row{CheckpointProblem::not_found, ExitCode::bad_usage, "E0801",
+        "check the name of the folder; a save that was interrupted leaves no checkpoint"},
+    Row{CheckpointProblem::permission, ExitCode::bad_usage, "E0802",
+        "check the permissions of the folder, its files and the folder above"},
+    Row{CheckpointProblem::io_error, ExitCode::backend_failed, "E0803",
+        "check the disk or the mount; the previous checkpoint is untouched"},
+    Row{CheckpointProblem::no_space, ExitCode::does_not_fit, "E0804",
+        "free space or take another disk; the previous checkpoint is untouched"},
+    Row{CheckpointProblem::damaged, ExitCode::bad_usage, "E0805",
+        "load the previous checkpoint, or fetch this one again from where it came"},
+    Row{CheckpointProblem::foreign, ExitCode::bad_usage, "E0806",
+        "give the folder of a checkpoint that this version of shardsim can read"},
+    Row{CheckpointProblem::missing_file, ExitCode::bad_usage, "E0807",
+        "load the previous checkpoint, or put the file back"},
+    Row{CheckpointProblem::overlap, ExitCode::bad_usage, "E0808",
+        "hand over exactly one chunk with each element as the main copy"},
+    Row{CheckpointProblem::gap, ExitCode::bad_usage, "E0809",
+        "hand over every element of the tensor on some rank as the main copy"},
+    Row{CheckpointProblem::disagreement, ExitCode::bad_usage, "E0810",
+        "save the same step, shapes, dtypes and scalars on all ranks, each rank once"},
+    Row{CheckpointProblem::bad_chunk, ExitCode::bad_usage, "E0811",
+        "see the rules in strategies/checkpoint/chunk.hpp"},
+    Row{CheckpointProblem::no_such_tensor, ExitCode::bad_usage, "E0812",
+        "load with the model, optimizer and precision that were saved"},
+    Row{CheckpointProblem::too_large, ExitCode::does_not_fit, "E0813",
+        "save fewer or larger tensors per rank"},
+    Row{CheckpointProblem::no_such_scalar, ExitCode::bad_usage, "E0814",
+        "load with the version and the options that wrote the checkpoint"},
+};
+
+const Row& row_of(CheckpointProblem problem) {
+  const auto index = static_cast<std::size_t>(problem);
+  return kRows[index < kRows.size() ? index : 0];
+}
+
+constexpr bool rows_are_in_order() {
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    if (static_cast<std::size_t>(kRows[i].problem) != i) return false;
+  }
+  return true;
+}
+static_assert(rows_are_in_order());
+
+// The number holds, from its lowest bits: 24 bits of (all ones less the rank), 12 of the system's
+// error number, 4 of the operation, 8 of the problem.
+constexpr std::int64_t kRankBits = 24;
+constexpr std::int64_t kErrnoBits = 12;
+constexpr std::int64_t kOperationBits = 4;
+constexpr std::int64_t kLastRank = (std::int64_t{1} << kRankBits) - 1;
+
+std::int64_t take(std::int64_t& number, std::int64_t bits) {
+  const std::int64_t low = number & ((std::int64_t{1} << bits) - 1);
+  number >>= bits;
+  return low;
+}
+
+}  // namespace
+
+CheckpointError::CheckpointError(CheckpointProblem problem, const std::string& message)
+    : Error(row_of(problem).exit_code, std::string(row_of(problem).code), message,
+            std::string(row_of(problem).fix)),
+      problem_(problem) {}
+
+std::string_view code_of(CheckpointProblem problem) { return row_of(problem).code; }
+
+CheckpointProblem problem_of_errno(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+      return CheckpointProblem::not_found;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return CheckpointProblem::permission;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return CheckpointProblem::no_space;
+    default:
+      return CheckpointProblem::io_error;
+  }
+}
+
+std::int64_t SaveStatus::number() const {
+  if (ok()) return 0;
+  auto number = static_cast<std::int64_t>(problem);
+  number = (number << kOperationBits) | static_cast<std::int64_t>(operation);
+  number = (number << kErrnoBits) | (error_number & ((std::int64_t{1} << kErrnoBits) - 1));
+  return (number << kRankBits) | (kLastRank - rank);
+}
+
+SaveStatus SaveStatus::from_number(std::int64_t number) {
+  if (number == 0) return {};
+  SaveStatus status;
+  status.rank = static_cast<int>(kLastRank - take(number, kRankBits));
+  status.error_number = static_cast<int>(take(number, kErrnoBits));
+  status.operation = static_cast<FileOperation>(take(number, kOperationBits));
+  status.problem = static_cast<CheckpointProblem>(number);
+  return status;
+}
+
+void raise_if_failed(const SaveStatus& status, const CheckpointPlace& place) {
+  if (status.ok()) return;
+  std::string message =
+      "rank " + std::to_string(status.rank) + " could not save \"" + step_folder(place) + "\"";
+  if (status.error_number != 0) {
+    message += std::string(": ") + name_of(status.operation) +
+               " failed: " + std::generic_category().message(status.error_number) + " (errno " +
+               std::to_string(status.error_number) + ")";
+  } else if (!status.detail.empty()) {
+    message += ": " + status.detail;
+  } else {
+    message += "; its own message says why";
+  }
+  throw CheckpointError(status.problem, message);
+}
+
+}  // namespace shardsim
