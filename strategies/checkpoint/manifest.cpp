@@ -260,7 +260,7 @@ std::string to_text(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(std::string_view text) {
-  const bool starts_well = text.starts_with(kManifestStart);
+  const bool starts_well = text.starts_with(kManifestStart) || kManifestStart.starts_with(text);
   const std::string_view tail =
       text.size() < kTailBytes ? "" : text.substr(text.size() - kTailBytes);
   const bool ends_well = tail.starts_with(kTailStart) && tail.ends_with(kTailEnd);

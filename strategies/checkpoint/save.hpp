@@ -13,12 +13,14 @@
 // talks to other ranks, and nothing throws for what a disk or a caller may do wrong: a rank that
 // failed says so in its status and goes on to the next collective, so that all ranks end alike.
 //
-//   RankWrite written = write_rank_file(files, place, rank, chunks, scalars);      // every rank
+//   RankWrite written = write_rank_file(files, place, rank, chunks, scalars);     // every rank
 //   worst = all_reduce(written.status.number(), MAX);
-//   if (worst != 0) { rank 0: discard(files, place); raise_if_failed(from_number(worst), place); }
-//   reports = gather(to_text(written.report));                                     // to rank 0
-//   rank 0: status = commit(files, place, reports);      broadcast(status.number());
-//   raise_if_failed(status, place);
+//   if (worst == 0) {
+//     reports = gather(to_text(written.report));          // to rank 0, which parses them
+//     rank 0: status = commit(files, place, reports);
+//     worst = broadcast(status.number());                 // from rank 0
+//   }
+//   if (worst != 0) { rank 0: discard(files, place); every rank: raise_if_failed(...); }
 //
 // A checkpoint exists from the moment its manifest has its name; that rename is the only step that
 // matters to a reader. Stopped at any call, the folder holds the old state or the new one. One save

@@ -133,7 +133,8 @@ void MemoryFileSystem::call(FileOperation operation, const std::string& path,
     if (torn) torn();
     throw MachineStopped();
   }
-  if (calls == fail_at) throw FileError(operation, path, fail_with);
+  if (calls == fail_at || (keeps_failing && calls > fail_at))
+    throw FileError(operation, path, fail_with);
 }
 
 void MemoryFileSystem::restart(Survival survival, std::uint64_t seed) {
@@ -141,6 +142,7 @@ void MemoryFileSystem::restart(Survival survival, std::uint64_t seed) {
   root_ = survivor(*root_, survival, RandomStream(seed, "restart"), draws);
   stop_at = 0;
   fail_at = 0;
+  keeps_failing = false;
 }
 
 std::unique_ptr<MemoryFileSystem> MemoryFileSystem::copy() const {

@@ -31,7 +31,8 @@ class MemoryFileSystem : public FileSystem {
   std::int64_t calls = 0;
   std::int64_t stop_at = 0;              ///< The call in which the machine stops; a write is torn.
   std::int64_t fail_at = 0;              ///< The call that fails,
-  int fail_with = 0;                     ///< and its error number.
+  int fail_with = 0;                     ///< and its error number,
+  bool keeps_failing = false;            ///< with all calls after it.
   std::size_t longest_write = SIZE_MAX;  ///< Bytes that one write takes.
 
   /// The machine comes up again. `seed` decides where `some` survives.

@@ -49,7 +49,9 @@ SaveStatus save(FileSystem& files, const CheckpointPlace& place, const RankChunk
   }
   std::vector<RankReport> reports;
   for (const std::string& text : texts) reports.push_back(parse_report(text));
-  return commit(files, place, reports);
+  SaveStatus status = commit(files, place, reports);
+  if (!status.ok()) discard(files, place);
+  return status;
 }
 
 std::vector<std::byte> load(CheckpointReader& reader, const TensorInfo& info,
