@@ -144,12 +144,12 @@ void remove_checkpoint(FileSystem& files, const std::string& folder) {
   files.remove_folder(folder);
 }
 
-bool is_complete(FileSystem& files, const CheckpointPlace& place) {
+// The manifest of a complete checkpoint, or nothing. Its bytes are not read again for this.
+std::optional<Manifest> complete_manifest(FileSystem& files, const CheckpointPlace& place) {
   try {
-    static_cast<void>(CheckpointReader(files, place));
-    return true;
+    return CheckpointReader(files, place).manifest();
   } catch (const CheckpointError&) {
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -163,8 +163,11 @@ void remove_old(FileSystem& files, const CheckpointPlace& place) {
   int kept = 1;
   for (const std::int64_t step : older) {
     const CheckpointPlace old{.directory = place.directory, .step = step};
-    if (kept < kCheckpointsKept && is_complete(files, old)) {
+    const auto manifest =
+        kept < kCheckpointsKept ? complete_manifest(files, old) : std::optional<Manifest>();
+    if (manifest) {
       ++kept;
+      if_possible([&] { clean_folder(files, step_folder(old), files_of(*manifest)); });
     } else {
       if_possible([&] { remove_checkpoint(files, step_folder(old)); });
     }
@@ -203,10 +206,8 @@ void discard(FileSystem& files, const CheckpointPlace& place) {
       return;
     }
     // The step was saved before: its own files stay. A damaged manifest does not say which.
-    try {
-      clean_folder(files, folder, files_of(CheckpointReader(files, place).manifest()));
-    } catch (const CheckpointError&) {  // NOLINT(bugprone-empty-catch)
-    }
+    const auto manifest = complete_manifest(files, place);
+    if (manifest) clean_folder(files, folder, files_of(*manifest));
   });
 }
 

@@ -114,10 +114,12 @@ class MemoryInput : public InputFile {
 
 void collect(const Node& folder, const std::string& path, std::vector<std::string>& out) {
   for (const auto& [name, child] : folder.entries) {
+    std::string inside = path;
+    inside.append("/").append(name);
     if (child->is_folder) {
-      collect(*child, path + "/" + name, out);
+      collect(*child, inside, out);
     } else {
-      out.push_back(path + "/" + name);
+      out.push_back(inside);
     }
   }
 }
