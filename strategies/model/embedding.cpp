@@ -1,5 +1,6 @@
 #include "strategies/model/embedding.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "sim/kernel/error.hpp"
@@ -17,16 +18,35 @@ std::int64_t token_at(const Tensor& tokens, std::int64_t index, std::int64_t voc
                    "pass tokens from 0 to vocab_size - 1, or a larger vocab_size");
 }
 
+// Elements of the position table's rows that an activation's rows are at.
+Tensor rows_in_use(const Tensor& table, const Tensor& y, const TokenRows& rows) {
+  require_size("position embedding", "width of the table", last_dim(table), last_dim(y));
+  const std::int64_t positions = std::min(rows.seq_len, num_rows(y));
+  return table.view(0, {positions * last_dim(y)});
+}
+
+// Where the position of row `row` begins in the table.
+std::int64_t position_of(const TokenRows& rows, std::int64_t row, std::int64_t width) {
+  return (rows.first + row) % rows.seq_len * width;
+}
+
 }  // namespace
 
 Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens, const Tensor& weight) {
+  const std::int64_t v = weight.shape()[0];
+  return token_embedding_forward(runtime, tokens, weight, {0, v, v});
+}
+
+Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens, const Tensor& weight,
+                               const VocabPart& part) {
   const std::int64_t h = weight.shape()[1];
   Tensor y = runtime.allocate(MemoryCategory::activations,
                               {tokens.shape()[0], tokens.shape()[1], h}, weight.dtype());
   const std::int64_t bytes = tokens.num_bytes() + 2 * y.num_bytes();
   runtime.compute(memory_op("token_embedding", weight.dtype(), bytes), [&] {
     for (std::int64_t row = 0; row < tokens.numel(); ++row) {
-      const std::int64_t token = token_at(tokens, row, weight.shape()[0]);
+      const std::int64_t token = token_at(tokens, row, part.whole) - part.first;
+      if (token < 0 || token >= part.count) continue;  // y is filled with zeros.
       for (std::int64_t i = 0; i < h; ++i) y.set(row * h + i, weight.get(token * h + i));
     }
   });
@@ -35,8 +55,15 @@ Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens, const Ten
 
 void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
                               const Tensor& weight_gradient) {
+  const std::int64_t v = num_rows(weight_gradient);
+  token_embedding_backward(runtime, tokens, dy, weight_gradient, {0, v, v});
+}
+
+void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
+                              const Tensor& weight_gradient, const VocabPart& part) {
   const std::int64_t h = last_dim(dy);
   require_size("token embedding backward", "width of the gradient", last_dim(weight_gradient), h);
+  require_size("token embedding backward", "number of rows of dy", num_rows(dy), tokens.numel());
   const std::int64_t bytes =
       tokens.num_bytes() + dy.num_bytes() + 2 * dy.numel() * size_of(weight_gradient.dtype());
   runtime.compute(memory_op("token_embedding_backward", dy.dtype(), bytes), [&] {
@@ -44,7 +71,8 @@ void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tens
     std::vector<double> sum(static_cast<std::size_t>(weight_gradient.numel()));
     const std::vector<double> values = values_of(dy);
     for (std::int64_t row = 0; row < tokens.numel(); ++row) {
-      const std::int64_t token = token_at(tokens, row, num_rows(weight_gradient));
+      const std::int64_t token = token_at(tokens, row, part.whole) - part.first;
+      if (token < 0 || token >= part.count) continue;
       for (std::int64_t i = 0; i < h; ++i) {
         sum[static_cast<std::size_t>(token * h + i)] +=
             values[static_cast<std::size_t>(row * h + i)];
@@ -54,26 +82,35 @@ void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tens
   });
 }
 
-void position_embedding_forward(Runtime& runtime, const Tensor& weight, const Tensor& y) {
-  const std::int64_t positions = y.shape()[1] * y.shape()[2];  // Elements of rows [0, s).
-  const Tensor rows = weight.view(0, {positions});
-  const std::int64_t bytes = rows.num_bytes() + 2 * y.num_bytes();
+void position_embedding_forward(Runtime& runtime, const Tensor& weight, const Tensor& y,
+                                const TokenRows& rows) {
+  const std::int64_t h = last_dim(y);
+  const std::int64_t bytes = rows_in_use(weight, y, rows).num_bytes() + 2 * y.num_bytes();
   runtime.compute(memory_op("position_embedding", y.dtype(), bytes), [&] {
-    for (std::int64_t i = 0; i < y.numel(); ++i) y.set(i, y.get(i) + rows.get(i % positions));
+    for (std::int64_t row = 0; row < num_rows(y); ++row) {
+      const std::int64_t position = position_of(rows, row, h);
+      for (std::int64_t i = 0; i < h; ++i) {
+        y.set(row * h + i, y.get(row * h + i) + weight.get(position + i));
+      }
+    }
   });
 }
 
-void position_embedding_backward(Runtime& runtime, const Tensor& dy,
-                                 const Tensor& weight_gradient) {
-  const std::int64_t positions = dy.shape()[1] * dy.shape()[2];
-  const Tensor rows = weight_gradient.view(0, {positions});
-  const std::int64_t bytes = dy.num_bytes() + 2 * rows.num_bytes();
+void position_embedding_backward(Runtime& runtime, const Tensor& dy, const Tensor& weight_gradient,
+                                 const TokenRows& rows) {
+  const std::int64_t h = last_dim(dy);
+  const std::int64_t bytes =
+      dy.num_bytes() + 2 * rows_in_use(weight_gradient, dy, rows).num_bytes();
   runtime.compute(memory_op("position_embedding_backward", dy.dtype(), bytes), [&] {
-    std::vector<double> sum(static_cast<std::size_t>(positions));
-    for (std::int64_t i = 0; i < dy.numel(); ++i) {
-      sum[static_cast<std::size_t>(i % positions)] += dy.get(i);
+    const Tensor touched = weight_gradient.view(0, {rows.seq_len * h});
+    std::vector<double> sum(static_cast<std::size_t>(touched.numel()));
+    for (std::int64_t row = 0; row < num_rows(dy); ++row) {
+      const std::int64_t position = position_of(rows, row, h);
+      for (std::int64_t i = 0; i < h; ++i) {
+        sum[static_cast<std::size_t>(position + i)] += dy.get(row * h + i);
+      }
     }
-    add_values(rows, sum);
+    add_values(touched, sum);
   });
 }
 

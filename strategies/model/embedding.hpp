@@ -5,17 +5,40 @@
 // Rows of a table: by token, and by position.
 namespace shardsim {
 
+/// The classes of a vocabulary of which a rank has the rows: [first, first + count) of `whole`.
+/// What it has beyond `count` only fills up.
+struct VocabPart {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t whole = 0;
+};
+
 /// tokens [b, s] int32, weight [v, h] -> y [b, s, h]. Throws UsageError on a token outside [0, v).
 [[nodiscard]] Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens,
                                              const Tensor& weight);
+/// The same of a table of which `weight` has a part: 0 for tokens whose row it does not have.
+[[nodiscard]] Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens,
+                                             const Tensor& weight, const VocabPart& part);
 /// Adds each row of dy [b, s, h] to the row of weight_gradient [v, h] that its token names. Bytes
 /// count one row per token, as if no two were equal: a price must not depend on data.
 void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
                               const Tensor& weight_gradient);
+void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
+                              const Tensor& weight_gradient, const VocabPart& part);
 
-/// y [b, s, h] += rows [0, s) of weight [max positions, h], in place.
-void position_embedding_forward(Runtime& runtime, const Tensor& weight, const Tensor& y);
-/// Rows [0, s) of weight_gradient += the sum of dy [b, s, h] over samples.
-void position_embedding_backward(Runtime& runtime, const Tensor& dy, const Tensor& weight_gradient);
+/// Which positions the rows of an activation are at: tokens are counted through all samples of
+/// `seq_len` positions, and the first row is token `first`.
+struct TokenRows {
+  std::int64_t seq_len = 1;
+  std::int64_t first = 0;
+};
+
+/// y [b, s, h], or some tokens [n, h] of it, += the rows of weight [max positions, h] of their
+/// positions, in place.
+void position_embedding_forward(Runtime& runtime, const Tensor& weight, const Tensor& y,
+                                const TokenRows& rows);
+/// The rows of weight_gradient += the sum of dy over the tokens at their position.
+void position_embedding_backward(Runtime& runtime, const Tensor& dy, const Tensor& weight_gradient,
+                                 const TokenRows& rows);
 
 }  // namespace shardsim

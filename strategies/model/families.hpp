@@ -12,7 +12,12 @@ namespace shardsim {
 [[nodiscard]] std::unique_ptr<Model> make_gpt2(const ModelOptions& options);
 [[nodiscard]] std::unique_ptr<Model> make_llama(const ModelOptions& options);
 
-/// Throws UsageError unless heads and groups fit together, and the values are to be real numbers.
+/// Throws UsageError unless heads and groups fit together and are divisible among tensor-parallel
+/// ranks, and the values are to be real numbers.
 void require_transformer(const ModelOptions& options);
+
+/// Throws UsageError unless the context has the tensor parallelism that the model was made for. On
+/// shapes alone a model of parts may run without: only the order of its gradients is then wanted.
+void require_context(const ModelContext& context, const ModelOptions& options);
 
 }  // namespace shardsim

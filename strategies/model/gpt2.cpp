@@ -1,12 +1,14 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/activation.hpp"
 #include "strategies/model/attention.hpp"
 #include "strategies/model/families.hpp"
+#include "strategies/model/region.hpp"
 #include "strategies/model/transformer.hpp"
 
 // GPT-2: layer norm before each branch, one fused projection for q, k and v, GELU, biases
@@ -48,10 +50,19 @@ enum BlockSaved : std::size_t {
   num_saved,
 };
 
+// Names in errors.
+constexpr const char* kQkv = "attention.qkv";
+constexpr const char* kOut = "attention.out";
+constexpr const char* kUp = "mlp.up";
+constexpr const char* kDown = "mlp.down";
+
 class Gpt2 final : public TransformerFamily {
  public:
   explicit Gpt2(const ModelOptions& options)
-      : options_(options), head_size_(options.hidden_size / options.num_attention_heads) {}
+      : options_(options),
+        head_size_(options.hidden_size / options.num_attention_heads),
+        heads_(options.num_attention_heads / options.tensor_parallel),
+        groups_(options.num_query_groups / options.tensor_parallel) {}
 
   [[nodiscard]] bool has_learned_positions() const override { return true; }
 
@@ -65,11 +76,12 @@ class Gpt2 final : public TransformerFamily {
     // Branches that end in the residual stream start smaller, as their number grows with depth.
     const double joining = 0.02 / std::sqrt(2.0 * static_cast<double>(options_.num_layers));
     add_norm(table, name + ".norm1");
-    add_linear(table, name + ".attention.qkv", qkv_size(), h, 0.02);
-    add_linear(table, name + ".attention.out", h, h, joining);
+    const std::int64_t kv = options_.num_query_groups * head_size_;
+    add_column_linear(table, name + ".attention.qkv", {h + 2 * kv, h}, {h, kv, kv});
+    add_row_linear(table, name + ".attention.out", {h, h}, joining);
     add_norm(table, name + ".norm2");
-    add_linear(table, name + ".mlp.up", options_.ffn_hidden_size, h, 0.02);
-    add_linear(table, name + ".mlp.down", h, options_.ffn_hidden_size, joining);
+    add_column_linear(table, name + ".mlp.up", {options_.ffn_hidden_size, h}, {});
+    add_row_linear(table, name + ".mlp.down", {h, options_.ffn_hidden_size}, joining);
   }
 
   [[nodiscard]] NormOutput forward_norm(const Pass& pass, const Tensor& x) const override {
@@ -87,18 +99,19 @@ class Gpt2 final : public TransformerFamily {
     saved.resize(num_saved);
     saved[input] = x;  // (b, s, h)
     normalise(pass, norm1_weight, x, saved[norm1], saved[norm1_statistics]);
-    saved[qkv] = apply_linear_with_bias(pass, qkv_weight, saved[norm1]);  // (b, s, (a + 2 g) d)
-    const AttentionShape shape = attention_shape(x);
-    AttentionOutput attention =
-        attention_forward(runtime, shape, q_of(saved[qkv]), k_of(saved[qkv]), v_of(saved[qkv]));
-    saved[attended] = std::move(attention.y);  // (b, s, h)
+    saved[qkv] = apply_linear_with_bias(
+        pass, qkv_weight, enter_region(pass, saved[norm1], kQkv));  // (b, s, (a + 2 g) d)
+    AttentionOutput attention = attention_forward(
+        runtime, attention_shape(saved[qkv]), q_of(saved[qkv]), k_of(saved[qkv]), v_of(saved[qkv]));
+    saved[attended] = std::move(attention.y);  // (b, s, a d)
     saved[log_sum_exp] = std::move(attention.log_sum_exp);
-    saved[middle] = apply_linear_with_bias(pass, out_weight, saved[attended]);
+    saved[middle] = apply_row_linear(pass, out_weight, true, saved[attended], kOut);
     add_in_place(runtime, x, saved[middle]);
     normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
-    saved[up] = apply_linear_with_bias(pass, up_weight, saved[norm2]);  // (b, s, f)
+    saved[up] = apply_linear_with_bias(pass, up_weight,
+                                       enter_region(pass, saved[norm2], kUp));  // (b, s, f)
     saved[activated] = gelu_forward(runtime, saved[up]);
-    Tensor y = apply_linear_with_bias(pass, down_weight, saved[activated]);  // (b, s, h)
+    Tensor y = apply_row_linear(pass, down_weight, true, saved[activated], kDown);  // (b, s, h)
     add_in_place(runtime, saved[middle], y);
     return y;
   }
@@ -112,29 +125,33 @@ class Gpt2 final : public TransformerFamily {
   }
 
  private:
-  [[nodiscard]] std::int64_t qkv_size() const {
-    return (options_.num_attention_heads + 2 * options_.num_query_groups) * head_size_;
+  [[nodiscard]] std::int64_t qkv_size() const { return (heads_ + 2 * groups_) * head_size_; }
+
+  // `whole` is [outputs, inputs].
+  void add_column_linear(ParameterTable& table, const std::string& name, const Shape& whole,
+                         const std::vector<std::int64_t>& sections) const {
+    const int t = options_.tensor_parallel;
+    table.add_split(name + ".weight", whole, {Init::Kind::bell, 0.02}, 0, t, sections);
+    table.add_split(name + ".bias", {whole[0]}, {Init::Kind::zeros, 0.0}, 0, t, sections);
+  }
+  void add_row_linear(ParameterTable& table, const std::string& name, const Shape& whole,
+                      double scale) const {
+    const int t = options_.tensor_parallel;
+    table.add_split(name + ".weight", whole, {Init::Kind::bell, scale}, 1, t);
+    table.add(name + ".bias", {whole[0]}, {Init::Kind::zeros, 0.0});
   }
 
-  static void add_linear(ParameterTable& table, const std::string& name, std::int64_t outputs,
-                         std::int64_t inputs, double scale) {
-    table.add(name + ".weight", {outputs, inputs}, {Init::Kind::bell, scale});
-    table.add(name + ".bias", {outputs}, {Init::Kind::zeros, 0.0});
-  }
-
-  [[nodiscard]] AttentionShape attention_shape(const Tensor& x) const {
-    return {x.shape()[0], x.shape()[1], options_.num_attention_heads, options_.num_query_groups,
-            head_size_};
+  [[nodiscard]] AttentionShape attention_shape(const Tensor& fused) const {
+    return {fused.shape()[0], fused.shape()[1], heads_, groups_, head_size_};
   }
 
   // q, then k, then v, side by side in each row of the fused projection.
   [[nodiscard]] Heads q_of(const Tensor& fused) const { return {fused, qkv_size(), 0}; }
   [[nodiscard]] Heads k_of(const Tensor& fused) const {
-    return {fused, qkv_size(), options_.num_attention_heads * head_size_};
+    return {fused, qkv_size(), heads_ * head_size_};
   }
   [[nodiscard]] Heads v_of(const Tensor& fused) const {
-    return {fused, qkv_size(),
-            (options_.num_attention_heads + options_.num_query_groups) * head_size_};
+    return {fused, qkv_size(), (heads_ + groups_) * head_size_};
   }
 
   void normalise(const Pass& pass, int k, const Tensor& x, Tensor& y, Tensor& statistics) const {
@@ -146,14 +163,12 @@ class Gpt2 final : public TransformerFamily {
   // y = middle + down(gelu(up(norm2(middle)))); returns the gradient of middle.
   [[nodiscard]] static Tensor backward_mlp(const Pass& pass, const Tensor& dy, Saved& saved) {
     Runtime& runtime = pass.runtime;
-    finish_linear_with_bias(pass, down_weight, dy, saved[activated]);
-    saved[activated] = {};
-    Tensor d = linear_backward_input(runtime, dy, pass.weight(down_weight));  // (b, s, f)
+    Tensor d = backward_row_linear(pass, down_weight, true, dy, std::move(saved[activated]),
+                                   kDown);  // (b, s, f)
     gelu_backward(runtime, saved[up], d);
     saved[up] = {};
-    finish_linear_with_bias(pass, up_weight, d, saved[norm2]);
-    saved[norm2] = {};
-    d = linear_backward_input(runtime, d, pass.weight(up_weight));  // (b, s, h)
+    ColumnLinear reader{.k = up_weight, .has_bias = true, .dy = std::move(d)};
+    d = backward_columns(pass, {&reader, 1}, std::move(saved[norm2]), kUp);  // (b, s, h)
     d = finish_layer_norm(pass, norm2_weight, d, saved[middle], saved[norm2_statistics]);
     saved[middle] = {};
     saved[norm2_statistics] = {};
@@ -164,21 +179,19 @@ class Gpt2 final : public TransformerFamily {
   // middle = x + out(attention(qkv(norm1(x)))); returns the gradient of x.
   [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy, Saved& saved) const {
     Runtime& runtime = pass.runtime;
-    finish_linear_with_bias(pass, out_weight, dy, saved[attended]);
-    Tensor d = linear_backward_input(runtime, dy, pass.weight(out_weight));  // (b, s, h)
+    Tensor d =
+        backward_row_linear(pass, out_weight, true, dy, saved[attended], kOut);  // (b, s, a d)
     Tensor d_qkv =
         runtime.allocate(MemoryCategory::activations, saved[qkv].shape(), saved[qkv].dtype());
-    attention_backward(runtime, attention_shape(dy), q_of(saved[qkv]), k_of(saved[qkv]),
+    attention_backward(runtime, attention_shape(d_qkv), q_of(saved[qkv]), k_of(saved[qkv]),
                        v_of(saved[qkv]), {saved[attended], saved[log_sum_exp]}, d, q_of(d_qkv),
                        k_of(d_qkv), v_of(d_qkv));
     d = {};
     saved[qkv] = {};
     saved[attended] = {};
     saved[log_sum_exp] = {};
-    finish_linear_with_bias(pass, qkv_weight, d_qkv, saved[norm1]);
-    saved[norm1] = {};
-    d = linear_backward_input(runtime, d_qkv, pass.weight(qkv_weight));  // (b, s, h)
-    d_qkv = {};
+    ColumnLinear reader{.k = qkv_weight, .has_bias = true, .dy = std::move(d_qkv)};
+    d = backward_columns(pass, {&reader, 1}, std::move(saved[norm1]), kQkv);  // (b, s, h)
     d = finish_layer_norm(pass, norm1_weight, d, saved[input], saved[norm1_statistics]);
     add_in_place(runtime, dy, d);
     return d;
@@ -186,6 +199,8 @@ class Gpt2 final : public TransformerFamily {
 
   ModelOptions options_;
   std::int64_t head_size_;  // d
+  std::int64_t heads_;      // a and g of this rank.
+  std::int64_t groups_;
 };
 
 }  // namespace

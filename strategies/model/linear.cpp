@@ -41,6 +41,14 @@ Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, c
   return y;
 }
 
+void add_bias(Runtime& runtime, const Tensor& bias, const Tensor& y) {
+  const std::int64_t n = last_dim(y);
+  require_size("linear", "size of the bias", bias.numel(), n);
+  runtime.compute(memory_op("add_bias", y.dtype(), bias.num_bytes() + 2 * y.num_bytes()), [&] {
+    for (std::int64_t i = 0; i < y.numel(); ++i) y.set(i, y.get(i) + bias.get(i % n));
+  });
+}
+
 void linear_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
                             const Tensor& weight_gradient) {
   const std::int64_t rows = num_rows(x);

@@ -9,6 +9,9 @@ namespace shardsim {
 [[nodiscard]] Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
                                     const Tensor& bias);
 
+/// y [..., n] += bias [n], in place: for a bias that must not be added before y is a whole sum.
+void add_bias(Runtime& runtime, const Tensor& bias, const Tensor& y);
+
 /// weight_gradient [n, k] += dy^T x, with dy [..., n] and x [..., k].
 void linear_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
                             const Tensor& weight_gradient);

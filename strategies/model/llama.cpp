@@ -1,3 +1,4 @@
+#include <array>
 #include <string>
 #include <utility>
 
@@ -6,6 +7,7 @@
 #include "strategies/model/activation.hpp"
 #include "strategies/model/attention.hpp"
 #include "strategies/model/families.hpp"
+#include "strategies/model/region.hpp"
 #include "strategies/model/rotary.hpp"
 #include "strategies/model/transformer.hpp"
 
@@ -39,10 +41,19 @@ enum BlockSaved : std::size_t {
 
 constexpr double kInitScale = 0.02;
 
+// Names in errors.
+constexpr const char* kQkv = "attention.wq, wk, wv";
+constexpr const char* kOut = "attention.wo";
+constexpr const char* kGateUp = "mlp.gate, up";
+constexpr const char* kDown = "mlp.down";
+
 class Llama final : public TransformerFamily {
  public:
   explicit Llama(const ModelOptions& options)
-      : options_(options), head_size_(options.hidden_size / options.num_attention_heads) {}
+      : options_(options),
+        head_size_(options.hidden_size / options.num_attention_heads),
+        heads_(options.num_attention_heads / options.tensor_parallel),
+        groups_(options.num_query_groups / options.tensor_parallel) {}
 
   [[nodiscard]] bool has_learned_positions() const override { return false; }
 
@@ -56,14 +67,15 @@ class Llama final : public TransformerFamily {
     const std::int64_t kv = options_.num_query_groups * head_size_;
     const Init init{Init::Kind::bell, kInitScale};
     add_norm(table, name + ".norm1");
-    table.add(name + ".attention.wq", {h, h}, init);
-    table.add(name + ".attention.wk", {kv, h}, init);
-    table.add(name + ".attention.wv", {kv, h}, init);
-    table.add(name + ".attention.wo", {h, h}, init);
+    const int t = options_.tensor_parallel;
+    table.add_split(name + ".attention.wq", {h, h}, init, 0, t);
+    table.add_split(name + ".attention.wk", {kv, h}, init, 0, t);
+    table.add_split(name + ".attention.wv", {kv, h}, init, 0, t);
+    table.add_split(name + ".attention.wo", {h, h}, init, 1, t);
     add_norm(table, name + ".norm2");
-    table.add(name + ".mlp.gate", {f, h}, init);
-    table.add(name + ".mlp.up", {f, h}, init);
-    table.add(name + ".mlp.down", {h, f}, init);
+    table.add_split(name + ".mlp.gate", {f, h}, init, 0, t);
+    table.add_split(name + ".mlp.up", {f, h}, init, 0, t);
+    table.add_split(name + ".mlp.down", {h, f}, init, 1, t);
   }
 
   [[nodiscard]] NormOutput forward_norm(const Pass& pass, const Tensor& x) const override {
@@ -81,22 +93,26 @@ class Llama final : public TransformerFamily {
     saved.resize(num_saved);
     saved[input] = x;  // (b, s, h)
     normalise(pass, norm1_weight, x, saved[norm1], saved[norm1_statistics]);
-    saved[q] = apply_linear(pass, wq, saved[norm1]);  // (b, s, a d)
-    saved[k] = apply_linear(pass, wk, saved[norm1]);  // (b, s, g d)
-    saved[v] = apply_linear(pass, wv, saved[norm1]);  // (b, s, g d)
+    Tensor entered = enter_region(pass, saved[norm1], kQkv);
+    saved[q] = apply_linear(pass, wq, entered);  // (b, s, a d)
+    saved[k] = apply_linear(pass, wk, entered);  // (b, s, g d)
+    saved[v] = apply_linear(pass, wv, entered);  // (b, s, g d)
+    entered = {};
     rotary_forward(runtime, saved[q], head_size_, options_.rope_theta);
     rotary_forward(runtime, saved[k], head_size_, options_.rope_theta);
-    AttentionOutput attention = attention_forward(runtime, attention_shape(x), heads(saved[q]),
-                                                  heads(saved[k]), heads(saved[v]));
-    saved[attended] = std::move(attention.y);  // (b, s, h)
+    AttentionOutput attention = attention_forward(
+        runtime, attention_shape(saved[q]), heads(saved[q]), heads(saved[k]), heads(saved[v]));
+    saved[attended] = std::move(attention.y);  // (b, s, a d)
     saved[log_sum_exp] = std::move(attention.log_sum_exp);
-    saved[middle] = apply_linear(pass, wo, saved[attended]);
+    saved[middle] = apply_row_linear(pass, wo, false, saved[attended], kOut);
     add_in_place(runtime, x, saved[middle]);
     normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
-    saved[gate] = apply_linear(pass, w_gate, saved[norm2]);  // (b, s, f)
-    saved[up] = apply_linear(pass, w_up, saved[norm2]);      // (b, s, f)
+    entered = enter_region(pass, saved[norm2], kGateUp);
+    saved[gate] = apply_linear(pass, w_gate, entered);  // (b, s, f)
+    saved[up] = apply_linear(pass, w_up, entered);      // (b, s, f)
+    entered = {};
     saved[activated] = swiglu_forward(runtime, saved[gate], saved[up]);
-    Tensor y = apply_linear(pass, w_down, saved[activated]);  // (b, s, h)
+    Tensor y = apply_row_linear(pass, w_down, false, saved[activated], kDown);  // (b, s, h)
     add_in_place(runtime, saved[middle], y);
     return y;
   }
@@ -110,9 +126,8 @@ class Llama final : public TransformerFamily {
   }
 
  private:
-  [[nodiscard]] AttentionShape attention_shape(const Tensor& x) const {
-    return {x.shape()[0], x.shape()[1], options_.num_attention_heads, options_.num_query_groups,
-            head_size_};
+  [[nodiscard]] AttentionShape attention_shape(const Tensor& queries) const {
+    return {queries.shape()[0], queries.shape()[1], heads_, groups_, head_size_};
   }
 
   // q, k and v have a tensor each.
@@ -128,19 +143,14 @@ class Llama final : public TransformerFamily {
   // y = middle + down(silu(gate(n)) * up(n)), n = norm2(middle); returns the gradient of middle.
   [[nodiscard]] static Tensor backward_mlp(const Pass& pass, const Tensor& dy, Saved& saved) {
     Runtime& runtime = pass.runtime;
-    finish_linear(pass, w_down, dy, saved[activated]);
-    saved[activated] = {};
-    Tensor d_up = linear_backward_input(runtime, dy, pass.weight(w_down));  // (b, s, f)
+    Tensor d_up = backward_row_linear(pass, w_down, false, dy, std::move(saved[activated]),
+                                      kDown);  // (b, s, f)
     Tensor d_gate = swiglu_backward(runtime, saved[gate], saved[up], d_up);
     saved[gate] = {};
     saved[up] = {};
-    finish_linear(pass, w_up, d_up, saved[norm2]);
-    finish_linear(pass, w_gate, d_gate, saved[norm2]);
-    saved[norm2] = {};
-    Tensor d = linear_backward_input(runtime, d_up, pass.weight(w_up));  // (b, s, h)
-    d_up = {};
-    linear_backward_input_add(runtime, d_gate, pass.weight(w_gate), d);
-    d_gate = {};
+    std::array<ColumnLinear, 2> readers = {
+        {{.k = w_gate, .dy = std::move(d_gate)}, {.k = w_up, .dy = std::move(d_up)}}};
+    Tensor d = backward_columns(pass, readers, std::move(saved[norm2]), kGateUp);  // (b, s, h)
     d = finish_rms_norm(pass, norm2_weight, d, saved[middle], saved[norm2_statistics]);
     saved[middle] = {};
     saved[norm2_statistics] = {};
@@ -151,28 +161,23 @@ class Llama final : public TransformerFamily {
   // middle = x + wo(attention(norm1(x))); returns the gradient of x.
   [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy, Saved& saved) const {
     Runtime& runtime = pass.runtime;
-    finish_linear(pass, wo, dy, saved[attended]);
-    Tensor d = linear_backward_input(runtime, dy, pass.weight(wo));  // (b, s, h)
+    Tensor d = backward_row_linear(pass, wo, false, dy, saved[attended], kOut);  // (b, s, a d)
     const auto like = [&](const Tensor& tensor) {
       return runtime.allocate(MemoryCategory::activations, tensor.shape(), tensor.dtype());
     };
     Tensor dq = like(saved[q]);
     Tensor dk = like(saved[k]);
     Tensor dv = like(saved[v]);
-    attention_backward(runtime, attention_shape(dy), heads(saved[q]), heads(saved[k]),
+    attention_backward(runtime, attention_shape(dq), heads(saved[q]), heads(saved[k]),
                        heads(saved[v]), {saved[attended], saved[log_sum_exp]}, d, heads(dq),
                        heads(dk), heads(dv));
     d = {};
     for (const BlockSaved used : {q, k, v, attended, log_sum_exp}) saved[used] = {};
     rotary_backward(runtime, dq, head_size_, options_.rope_theta);
     rotary_backward(runtime, dk, head_size_, options_.rope_theta);
-    finish_linear(pass, wv, dv, saved[norm1]);
-    finish_linear(pass, wk, dk, saved[norm1]);
-    finish_linear(pass, wq, dq, saved[norm1]);
-    saved[norm1] = {};
-    d = linear_backward_input(runtime, dq, pass.weight(wq));  // (b, s, h)
-    linear_backward_input_add(runtime, dk, pass.weight(wk), d);
-    linear_backward_input_add(runtime, dv, pass.weight(wv), d);
+    std::array<ColumnLinear, 3> readers = {
+        {{.k = wq, .dy = dq}, {.k = wk, .dy = dk}, {.k = wv, .dy = dv}}};
+    d = backward_columns(pass, readers, std::move(saved[norm1]), kQkv);  // (b, s, h)
     dq = {};
     dk = {};
     dv = {};
@@ -183,6 +188,8 @@ class Llama final : public TransformerFamily {
 
   ModelOptions options_;
   std::int64_t head_size_;  // d
+  std::int64_t heads_;      // a and g of this rank.
+  std::int64_t groups_;
 };
 
 }  // namespace

@@ -10,6 +10,16 @@ namespace shardsim {
 
 namespace {
 
+// The largest is taken out so that exp cannot overflow.
+double log_sum_exp_of(std::span<const double> row) {
+  const double largest = *std::max_element(row.begin(), row.end());
+  double sum = 0.0;
+  for (const double value : row) sum += std::exp(value - largest);
+  return largest + std::log(sum);
+}
+
+}  // namespace
+
 std::int64_t target_at(const Tensor& targets, std::int64_t row, std::int64_t num_classes) {
   const auto target = static_cast<std::int64_t>(targets.get(row));
   if (target == kIgnoredTarget || (target >= 0 && target < num_classes)) return target;
@@ -20,16 +30,6 @@ std::int64_t target_at(const Tensor& targets, std::int64_t row, std::int64_t num
                    "pass class numbers from 0, or " + std::to_string(kIgnoredTarget) +
                        " for a target the loss ignores");
 }
-
-// The largest is taken out so that exp cannot overflow.
-double log_sum_exp_of(std::span<const double> row) {
-  const double largest = *std::max_element(row.begin(), row.end());
-  double sum = 0.0;
-  for (const double value : row) sum += std::exp(value - largest);
-  return largest + std::log(sum);
-}
-
-}  // namespace
 
 CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
                                          const Tensor& targets) {
@@ -59,18 +59,25 @@ CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
 
 void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
                             const Tensor& log_sum_exp, double scale) {
-  const std::int64_t rows = num_rows(logits);
   const std::int64_t v = last_dim(logits);
+  cross_entropy_backward(runtime, logits, targets, log_sum_exp, scale, {0, v, v});
+}
+
+void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
+                            const Tensor& log_sum_exp, double scale, const VocabPart& part) {
+  const std::int64_t rows = num_rows(logits);
+  const std::int64_t columns = last_dim(logits);
   const std::int64_t bytes = 2 * logits.num_bytes() + targets.num_bytes() + log_sum_exp.num_bytes();
   runtime.compute(memory_op("cross_entropy_backward", logits.dtype(), bytes), [&] {
     for (std::int64_t row = 0; row < rows; ++row) {
-      const std::int64_t target = target_at(targets, row, v);
+      const std::int64_t target = target_at(targets, row, part.whole);
       const double normaliser = log_sum_exp.get(row);
-      for (std::int64_t i = 0; i < v; ++i) {
-        const std::int64_t at = row * v + i;
-        const double softmax = std::exp(logits.get(at) - normaliser);
-        const double slope = softmax - (i == target ? 1.0 : 0.0);
-        logits.set(at, target == kIgnoredTarget ? 0.0 : slope * scale);
+      for (std::int64_t i = 0; i < columns; ++i) {
+        const std::int64_t at = row * columns + i;
+        const bool counts = target != kIgnoredTarget && i < part.count;
+        const double softmax = counts ? std::exp(logits.get(at) - normaliser) : 0.0;
+        const double slope = softmax - (part.first + i == target ? 1.0 : 0.0);
+        logits.set(at, counts ? slope * scale : 0.0);
       }
     }
   });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "strategies/model/embedding.hpp"
 #include "strategies/model/layer.hpp"
 
 // Losses return their SUM over the rows that count, [1] fp64. Dividing is the caller's business: it
@@ -8,6 +9,10 @@ namespace shardsim {
 
 /// A row with this target does not count.
 inline constexpr std::int64_t kIgnoredTarget = -1;
+
+/// The class that row `row` should have, or kIgnoredTarget. Throws UsageError if it is neither.
+[[nodiscard]] std::int64_t target_at(const Tensor& targets, std::int64_t row,
+                                     std::int64_t num_classes);
 
 struct CrossEntropyOutput {
   Tensor loss;         ///< [1] fp64
@@ -21,6 +26,9 @@ struct CrossEntropyOutput {
 /// do not count. So the loss costs no second tensor of that size, often the largest of a step.
 void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
                             const Tensor& log_sum_exp, double scale);
+/// The same of the columns of some classes; columns that only fill up get 0.
+void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
+                            const Tensor& log_sum_exp, double scale, const VocabPart& part);
 
 /// Half the sum of squares of y - targets in rows where mask is 1. y and targets [b, n], mask [b].
 [[nodiscard]] Tensor squared_error_forward(Runtime& runtime, const Tensor& y, const Tensor& targets,

@@ -5,6 +5,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/families.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {
 
@@ -41,6 +42,30 @@ void require_positive(const ModelOptions& options) {
   }
 }
 
+void require_divisible(const char* code, const Size& size, const ModelOptions& options) {
+  const std::int64_t t = options.tensor_parallel;
+  if (size.value % t == 0) return;
+  throw UsageError(code,
+                   "tensor parallelism of degree " + std::to_string(t) + " cannot divide " +
+                       size.name + " (" + std::to_string(size.value) + ")",
+                   "choose tp so that it divides " + std::string(size.name));
+}
+
+void require_tensor_parallel(const ModelOptions& options) {
+  const int t = options.tensor_parallel;
+  if (t < 1) {
+    throw UsageError("E0634", "the degree of tensor parallelism is " + std::to_string(t),
+                     "use 1 for none");
+  }
+  if (options.sequence_parallel && t == 1) {
+    throw UsageError("E0635",
+                     "sequence parallelism divides tokens among tensor-parallel ranks, "
+                     "but the degree of tensor parallelism is 1",
+                     "raise tp, or switch sequence_parallel off");
+  }
+  require_divisible("E0633", {"ffn_hidden_size", options.ffn_hidden_size}, options);
+}
+
 }  // namespace
 
 void require_transformer(const ModelOptions& options) {
@@ -60,10 +85,31 @@ void require_transformer(const ModelOptions& options) {
                                   ") must divide num_attention_heads (" + std::to_string(heads) +
                                   ")");
   }
+  require_divisible("E0631", {"num_attention_heads", heads}, options);
+  require_divisible("E0632", {"num_query_groups", groups}, options);
+}
+
+void require_context(const ModelContext& context, const ModelOptions& options) {
+  const TensorParallel* parallel = context.tensor_parallel;
+  const int given = parallel == nullptr ? 1 : parallel->size();
+  const bool given_sequence = parallel != nullptr && parallel->sequence_parallel();
+  const auto refuse = [&] {
+    throw UsageError("E0636",
+                     "a model made for tensor parallelism of degree " +
+                         std::to_string(options.tensor_parallel) +
+                         (options.sequence_parallel ? " with" : " without") +
+                         " sequence parallelism runs at degree " + std::to_string(given) +
+                         (given_sequence ? " with" : " without"),
+                     "make the model with the options of the TensorParallel it runs on");
+  };
+  if (given == options.tensor_parallel && given_sequence == options.sequence_parallel) return;
+  if (parallel != nullptr) refuse();
+  context.runtime.off_the_clock(refuse);
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options) {
   require_positive(options);
+  require_tensor_parallel(options);
   if (!is_floating(options.dtype) || options.dtype == DType::fp8_e4m3) {
     throw UsageError("E0624", "models do not compute in " + std::string(name_of(options.dtype)),
                      "use one of fp64, fp32, bf16, fp16");

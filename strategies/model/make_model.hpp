@@ -28,6 +28,10 @@ struct ModelOptions {
   DType dtype = DType::fp32;    ///< Of weights in use and activations.
   /// mlp: whole numbers as weights and data, so that every gradient is exact in fp64.
   bool integer_valued = false;
+  /// Parts that every layer is cut into, t. The model is then that of one tensor-parallel rank.
+  int tensor_parallel = 1;
+  /// Outside of cut regions, each rank has 1/t of the tokens.
+  bool sequence_parallel = false;
 };
 
 /// Throws UsageError, with the values, on an unknown family or sizes that do not fit together.

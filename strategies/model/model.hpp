@@ -76,7 +76,7 @@ class Model {
   [[nodiscard]] virtual std::int64_t model_flops_per_sample() const = 0;
 };
 
-/// Elements of all parameters; a tied weight counts once.
+/// Elements of all parameters, of all their parts together; a tied weight counts once.
 [[nodiscard]] std::int64_t num_parameters(const Model& model);
 
 }  // namespace shardsim

@@ -11,6 +11,10 @@ namespace shardsim {
 
 class ParameterTable {
  public:
+  /// With `token_shards`, tensor-parallel ranks apply parameters that are not split to different
+  /// tokens: see ParameterSpec::sum_over_tp.
+  explicit ParameterTable(bool token_shards = false) : token_shards_(token_shards) {}
+
   /// Parameters added from now on belong to this unit.
   void begin_unit(std::string name) {
     units_.push_back({std::move(name), static_cast<int>(specs_.size()), 0});
@@ -18,6 +22,7 @@ class ParameterTable {
   /// Returns the parameter's index. REQUIRES: a unit was begun.
   int add(std::string name, const Shape& shape, const Init& init) {
     specs_.push_back({std::move(name), shape, init});
+    specs_.back().sum_over_tp = token_shards_;
     ++units_.back().count;
     return static_cast<int>(specs_.size()) - 1;
   }
@@ -31,6 +36,7 @@ class ParameterTable {
     for (const std::int64_t section : sections) size += (section + parts - 1) / parts;
     const int index = add(std::move(name), with_axis(whole, axis, size), init);
     specs_.back().split = {axis, parts, whole, std::move(sections)};
+    specs_.back().sum_over_tp = false;  // Applied to all tokens, within a region.
     return index;
   }
   [[nodiscard]] const std::vector<ParameterSpec>& specs() const { return specs_; }
@@ -42,6 +48,7 @@ class ParameterTable {
     return axis == 0 ? Shape{size, shape[1]} : Shape{shape[0], size};
   }
 
+  bool token_shards_;
   std::vector<ParameterSpec> specs_;
   std::vector<ParameterUnit> units_;
 };

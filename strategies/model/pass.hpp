@@ -4,6 +4,7 @@
 #include "strategies/model/linear.hpp"
 #include "strategies/model/norm.hpp"
 #include "strategies/model/parameter.hpp"
+#include "strategies/model/weight_gradient.hpp"
 
 // Layers applied to parameters of a table: they fetch each weight when it is needed, and report
 // each gradient as soon as nothing more is added to it, before the gradient of the input is
@@ -13,6 +14,7 @@ namespace shardsim {
 /// One module on its way forward or backward. Its parameters count from `first`.
 struct Pass : ModelContext {
   int first;
+  std::int64_t seq_len = 1;  ///< Positions per sample: a shard of tokens does not show it.
 
   [[nodiscard]] Tensor weight(int k) const { return parameters.weight(first + k); }
   [[nodiscard]] Tensor gradient(int k) const { return parameters.gradient(first + k); }
@@ -32,12 +34,14 @@ struct Pass : ModelContext {
 
 /// Adds and reports the gradients of such a layer, the last parameter first.
 inline void finish_linear(const Pass& pass, int k, const Tensor& dy, const Tensor& x) {
-  linear_backward_weight(pass.runtime, dy, x, pass.gradient(k));
-  pass.ready(k);
+  add_weight_gradient(pass, {.parameter = pass.first + k, .dy = dy, .x = x});
+}
+inline void finish_bias(const Pass& pass, int k, const Tensor& dy) {
+  add_weight_gradient(pass,
+                      {.kind = WeightGradient::Kind::bias, .parameter = pass.first + k, .dy = dy});
 }
 inline void finish_linear_with_bias(const Pass& pass, int k, const Tensor& dy, const Tensor& x) {
-  linear_backward_bias(pass.runtime, dy, pass.gradient(k + 1));
-  pass.ready(k + 1);
+  finish_bias(pass, k + 1, dy);
   finish_linear(pass, k, dy, x);
 }
 
@@ -50,32 +54,11 @@ inline void finish_linear_with_bias(const Pass& pass, int k, const Tensor& dy, c
 }
 
 /// Returns dx, adds and reports both gradients.
-[[nodiscard]] inline Tensor finish_layer_norm(const Pass& pass, int k, const Tensor& dy,
-                                              const Tensor& x, const Tensor& statistics) {
-  Tensor dx;
-  {  // Nothing holds on to a gradient that has been reported: its memory may be about to be freed.
-    const Tensor weight = pass.weight(k);
-    const Tensor bias_gradient = pass.gradient(k + 1);
-    const Tensor weight_gradient = pass.gradient(k);
-    dx = layer_norm_backward(pass.runtime, dy, x, weight, statistics, weight_gradient,
-                             bias_gradient);
-  }
-  pass.ready(k + 1);
-  pass.ready(k);
-  return dx;
-}
+[[nodiscard]] Tensor finish_layer_norm(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
+                                       const Tensor& statistics);
 
 /// RMS norm with weight k: returns dx, adds and reports the gradient.
-[[nodiscard]] inline Tensor finish_rms_norm(const Pass& pass, int k, const Tensor& dy,
-                                            const Tensor& x, const Tensor& statistics) {
-  Tensor dx;
-  {
-    const Tensor weight = pass.weight(k);
-    const Tensor weight_gradient = pass.gradient(k);
-    dx = rms_norm_backward(pass.runtime, dy, x, weight, statistics, weight_gradient);
-  }
-  pass.ready(k);
-  return dx;
-}
+[[nodiscard]] Tensor finish_rms_norm(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
+                                     const Tensor& statistics);
 
 }  // namespace shardsim

@@ -3,15 +3,21 @@
 #include <algorithm>
 #include <utility>
 
-#include "strategies/model/embedding.hpp"
+#include "strategies/model/families.hpp"
 #include "strategies/model/loss.hpp"
+#include "strategies/model/region.hpp"
 #include "strategies/model/token_data.hpp"
+#include "strategies/sharding/vocab_parallel.hpp"
 
 namespace shardsim {
 
 namespace {
 
 constexpr double kInitScale = 0.02;
+
+// Names in errors.
+constexpr const char* kEmbedding = "embedding.tokens";
+constexpr const char* kHead = "head";
 
 // What the head keeps for backward.
 enum HeadSaved : std::size_t {
@@ -26,7 +32,9 @@ enum HeadSaved : std::size_t {
 }  // namespace
 
 Transformer::Transformer(const ModelOptions& options, std::unique_ptr<TransformerFamily> family)
-    : options_(options), family_(std::move(family)) {
+    : options_(options),
+      family_(std::move(family)),
+      table_(/*token_shards=*/options.sequence_parallel) {
   add_outer_parameters();
   add_blocks();
   if (!options_.tied_embeddings) add_head();
@@ -43,7 +51,8 @@ void Transformer::add_outer_parameters() {
   const std::int64_t h = options_.hidden_size;
   const Init init{Init::Kind::bell, kInitScale};
   table_.begin_unit(options_.tied_embeddings ? "root" : "embedding");
-  tokens_ = table_.add("embedding.tokens", {options_.vocab_size, h}, init);
+  tokens_ = table_.add_split("embedding.tokens", {options_.vocab_size, h}, init, 0,
+                             options_.tensor_parallel);
   if (family_->has_learned_positions()) {
     positions_ = table_.add("embedding.positions", {options_.max_position_embeddings, h}, init);
   }
@@ -67,8 +76,8 @@ void Transformer::add_head() {
   table_.begin_unit("head");
   final_norm_ = static_cast<int>(table_.specs().size());
   family_->add_norm(table_, "final_norm");
-  head_ = table_.add("head", {options_.vocab_size, options_.hidden_size},
-                     {Init::Kind::bell, kInitScale});
+  head_ = table_.add_split("head", {options_.vocab_size, options_.hidden_size},
+                           {Init::Kind::bell, kInitScale}, 0, options_.tensor_parallel);
 }
 
 void Transformer::list_module_parameters() {
@@ -104,15 +113,18 @@ std::span<const int> Transformer::parameters_of(int module) const {
 }
 
 Shape Transformer::activation_shape(std::int64_t samples) const {
-  return {samples, options_.seq_len, options_.hidden_size};
+  if (!options_.sequence_parallel) return {samples, options_.seq_len, options_.hidden_size};
+  const std::int64_t tokens = checked_product({samples, options_.seq_len});
+  return {token_shard(tokens, options_.tensor_parallel, kEmbedding), options_.hidden_size};
 }
 
 Tensor Transformer::forward(int module, const ModelContext& context, const Tensor& input,
                             const Batch& batch, Saved& saved) const {
+  require_context(context, options_);
   if (module == 0) return forward_embedding(context, batch);
   if (module == num_modules() - 1) return forward_head(context, input, batch, saved);
   const int first = block_first_[static_cast<std::size_t>(module - 1)];
-  return family_->forward_block({context, first}, input, saved);
+  return family_->forward_block({context, first, options_.seq_len}, input, saved);
 }
 
 Tensor Transformer::backward(int module, const ModelContext& context, const Tensor& output_gradient,
@@ -123,59 +135,85 @@ Tensor Transformer::backward(int module, const ModelContext& context, const Tens
     return {};
   }
   const int first = block_first_[static_cast<std::size_t>(module - 1)];
-  return family_->backward_block({context, first}, output_gradient, saved);
+  return family_->backward_block({context, first, options_.seq_len}, output_gradient, saved);
 }
 
-// y [b, s, h]
+VocabPart Transformer::vocab_part_of(const ModelContext& context) const {
+  const TensorParallel* parallel = context.tensor_parallel;
+  return parallel == nullptr ? VocabPart{0, options_.vocab_size, options_.vocab_size}
+                             : vocab_part(options_.vocab_size, parallel->size(), parallel->rank());
+}
+
+TokenRows Transformer::rows_of(const ModelContext& context, const Tensor& x) const {
+  const TensorParallel* parallel = context.tensor_parallel;
+  return {options_.seq_len, parallel == nullptr ? 0 : parallel->first_token(num_rows(x))};
+}
+
+// y [b, s, h], or this rank's tokens of it
 Tensor Transformer::forward_embedding(const ModelContext& context, const Batch& batch) const {
-  Tensor y =
-      token_embedding_forward(context.runtime, batch.inputs, context.parameters.weight(tokens_));
-  if (positions_ >= 0)
-    position_embedding_forward(context.runtime, context.parameters.weight(positions_), y);
+  TensorParallel* parallel = context.tensor_parallel;
+  if (parallel != nullptr) parallel->begin_region(kEmbedding);
+  Tensor y = token_embedding_forward(context.runtime, batch.inputs,
+                                     context.parameters.weight(tokens_), vocab_part_of(context));
+  if (parallel != nullptr) y = parallel->reduce_from(context.runtime, std::move(y), kEmbedding);
+  if (positions_ >= 0) {
+    position_embedding_forward(context.runtime, context.parameters.weight(positions_), y,
+                               rows_of(context, y));
+  }
   return y;
 }
 
 void Transformer::backward_embedding(const ModelContext& context, const Tensor& dy,
                                      const Batch& batch) const {
   if (positions_ >= 0) {
-    position_embedding_backward(context.runtime, dy, context.parameters.gradient(positions_));
-    context.parameters.gradient_ready(positions_);
+    add_weight_gradient(context, {.kind = WeightGradient::Kind::positions,
+                                  .parameter = positions_,
+                                  .dy = dy,
+                                  .rows = rows_of(context, dy)});
   }
-  token_embedding_backward(context.runtime, batch.inputs, dy, context.parameters.gradient(tokens_));
-  context.parameters.gradient_ready(tokens_);
+  add_weight_gradient(context, {.kind = WeightGradient::Kind::tokens,
+                                .parameter = tokens_,
+                                .dy = dy,
+                                .x = batch.inputs,
+                                .vocab = vocab_part_of(context)});
 }
 
 // x [b, s, h] -> logits [b, s, v] -> loss [1]
 Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, const Batch& batch,
                                  Saved& saved) const {
+  const Pass pass{context, final_norm_, options_.seq_len};
   saved.resize(head_saved);
   saved[head_x] = x;
-  NormOutput norm = family_->forward_norm({context, final_norm_}, x);
+  NormOutput norm = family_->forward_norm(pass, x);
   saved[head_norm] = std::move(norm.y);
   saved[head_statistics] = std::move(norm.statistics);
-  saved[head_logits] =
-      linear_forward(context.runtime, saved[head_norm], context.parameters.weight(head_), {});
-  CrossEntropyOutput out =
-      cross_entropy_forward(context.runtime, saved[head_logits], batch.targets);
+  saved[head_logits] = linear_forward(context.runtime, enter_region(pass, saved[head_norm], kHead),
+                                      context.parameters.weight(head_), {});
+  CrossEntropyOutput out;
+  if (context.tensor_parallel == nullptr) {
+    out = cross_entropy_forward(context.runtime, saved[head_logits], batch.targets);
+  } else {
+    context.tensor_parallel->end_region(kHead);
+    out = vocab_parallel_cross_entropy_forward(context.runtime, *context.tensor_parallel,
+                                               saved[head_logits], batch.targets,
+                                               vocab_part_of(context));
+  }
   saved[head_lse] = std::move(out.log_sum_exp);
   return std::move(out.loss);
 }
 
 Tensor Transformer::backward_head(const ModelContext& context, const Batch& batch,
                                   Saved& saved) const {
+  const Pass pass{context, final_norm_, options_.seq_len};
   cross_entropy_backward(context.runtime, saved[head_logits], batch.targets, saved[head_lse],
-                         batch.loss_scale);  // Logits are their gradient from here on.
-  saved[head_lse] = {};
-  linear_backward_weight(context.runtime, saved[head_logits], saved[head_norm],
-                         context.parameters.gradient(head_));
+                         batch.loss_scale, vocab_part_of(context));  // Logits are their gradient
+  saved[head_lse] = {};                                              // from here on.
+  if (context.tensor_parallel != nullptr) context.tensor_parallel->begin_region(kHead);
   // The embedding's backward still adds to a tied weight and reports it.
-  if (head_ != tokens_) context.parameters.gradient_ready(head_);
-  saved[head_norm] = {};
-  const Tensor dy =
-      linear_backward_input(context.runtime, saved[head_logits], context.parameters.weight(head_));
-  saved[head_logits] = {};
-  Tensor dx =
-      family_->backward_norm({context, final_norm_}, dy, saved[head_x], saved[head_statistics]);
+  ColumnLinear reader{
+      .k = head_ - final_norm_, .is_last = head_ != tokens_, .dy = std::move(saved[head_logits])};
+  const Tensor dy = backward_columns(pass, {&reader, 1}, std::move(saved[head_norm]), kHead);
+  Tensor dx = family_->backward_norm(pass, dy, saved[head_x], saved[head_statistics]);
   saved.clear();
   return dx;
 }
@@ -196,7 +234,7 @@ std::int64_t Transformer::model_flops_per_sample() const {
   std::int64_t elements = checked_product({options_.vocab_size, options_.hidden_size});
   for (const int first : block_first_) {
     for (int i = first; i < first + table_.units()[1].count; ++i) {
-      const Shape& shape = table_.specs()[static_cast<std::size_t>(i)].shape;
+      const Shape& shape = table_.specs()[static_cast<std::size_t>(i)].whole_shape();
       if (shape.rank() == 2) elements += shape.numel();
     }
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "strategies/model/embedding.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/norm.hpp"
 #include "strategies/model/parameter_table.hpp"
@@ -23,7 +24,8 @@ class TransformerFamily {
   virtual void add_norm(ParameterTable& table, const std::string& name) const = 0;
   virtual void add_block(ParameterTable& table, const std::string& name) const = 0;
 
-  /// `pass.first` is the norm's, or block's, first parameter. x [b, s, h].
+  /// `pass.first` is the norm's, or block's, first parameter. x [b, s, h], or with sequence
+  /// parallelism this rank's tokens [b s / t, h].
   [[nodiscard]] virtual NormOutput forward_norm(const Pass& pass, const Tensor& x) const = 0;
   [[nodiscard]] virtual Tensor backward_norm(const Pass& pass, const Tensor& dy, const Tensor& x,
                                              const Tensor& statistics) const = 0;
@@ -63,6 +65,8 @@ class Transformer final : public Model {
   void add_blocks();
   void add_head();
   void list_module_parameters();
+  [[nodiscard]] VocabPart vocab_part_of(const ModelContext& context) const;
+  [[nodiscard]] TokenRows rows_of(const ModelContext& context, const Tensor& x) const;
   [[nodiscard]] Tensor forward_embedding(const ModelContext& context, const Batch& batch) const;
   void backward_embedding(const ModelContext& context, const Tensor& dy, const Batch& batch) const;
   [[nodiscard]] Tensor forward_head(const ModelContext& context, const Tensor& x,

@@ -1,0 +1,105 @@
+#include "strategies/model/region.hpp"
+
+#include <utility>
+
+#include "strategies/sharding/tensor_parallel.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Of an activation outside of regions, when all its tokens are together.
+Shape whole_shape(const Pass& pass, const Tensor& x) {
+  if (!pass.tensor_parallel->sequence_parallel()) return x.shape();
+  const std::int64_t tokens = num_rows(x) * pass.tensor_parallel->size();
+  return {tokens / pass.seq_len, pass.seq_len, last_dim(x)};
+}
+
+Tensor input_gradient(const Pass& pass, std::span<ColumnLinear> layers, bool drop) {
+  Tensor dx;
+  for (ColumnLinear& layer : layers) {
+    const Tensor weight = pass.weight(layer.k);
+    if (dx.defined()) {
+      linear_backward_input_add(pass.runtime, layer.dy, weight, dx);
+    } else {
+      dx = linear_backward_input(pass.runtime, layer.dy, weight);
+    }
+    if (drop) layer.dy = {};
+  }
+  return dx;
+}
+
+// Backward reports parameters from the last to the first.
+void finish_columns(const Pass& pass, std::span<ColumnLinear> layers, const Tensor& x, bool drop) {
+  for (std::size_t left = layers.size(); left > 0; --left) {
+    ColumnLinear& layer = layers[left - 1];
+    if (layer.has_bias) finish_bias(pass, layer.k + 1, layer.dy);
+    add_weight_gradient(
+        pass,
+        {.parameter = pass.first + layer.k, .is_last = layer.is_last, .dy = layer.dy, .x = x});
+    if (drop) layer.dy = {};
+  }
+}
+
+}  // namespace
+
+Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer) {
+  if (pass.tensor_parallel == nullptr) return x;
+  return pass.tensor_parallel->copy_to(pass.runtime, x, whole_shape(pass, x), layer);
+}
+
+Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor x,
+                        const char* layer, bool wants_input_gradient) {
+  TensorParallel* parallel = pass.tensor_parallel;
+  if (parallel == nullptr) {
+    finish_columns(pass, layers, x, /*drop=*/!wants_input_gradient);
+    x = {};
+    return wants_input_gradient ? input_gradient(pass, layers, /*drop=*/true) : Tensor();
+  }
+  // Posted first, so that it travels while the input's gradient is computed.
+  const bool gathers_later = parallel->sequence_parallel() && pass.later != nullptr;
+  PendingTensor all_x;
+  if (!gathers_later) {
+    all_x = parallel->gather_tokens(pass.runtime, std::exchange(x, Tensor()), "column input again");
+  }
+  PendingTensor dx;
+  if (wants_input_gradient) {
+    dx = parallel->copy_to_backward(pass.runtime, input_gradient(pass, layers, /*drop=*/false),
+                                    layer);
+  } else {
+    parallel->end_region(layer);
+  }
+  if (gathers_later) {
+    pass.later->push({.kind = WeightGradient::Kind::gather, .x = std::exchange(x, Tensor())});
+  } else {
+    x = all_x.take();
+  }
+  finish_columns(pass, layers, x, /*drop=*/true);
+  x = {};
+  return dx.take();
+}
+
+Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
+                        const char* layer) {
+  if (pass.tensor_parallel == nullptr) {
+    return has_bias ? apply_linear_with_bias(pass, k, x) : apply_linear(pass, k, x);
+  }
+  Tensor y = pass.tensor_parallel->reduce_from(pass.runtime, apply_linear(pass, k, x), layer);
+  if (has_bias) add_bias(pass.runtime, pass.weight(k + 1), y);
+  return y;
+}
+
+Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& dy, Tensor x,
+                           const char* layer) {
+  if (has_bias) finish_bias(pass, k + 1, dy);  // Of this rank's tokens.
+  Tensor all_dy = dy;
+  if (pass.tensor_parallel != nullptr) {
+    all_dy =
+        pass.tensor_parallel->reduce_from_backward(pass.runtime, dy, whole_shape(pass, dy), layer);
+  }
+  finish_linear(pass, k, all_dy, x);
+  x = {};
+  return linear_backward_input(pass.runtime, all_dy, pass.weight(k));
+}
+
+}  // namespace shardsim

@@ -1,0 +1,66 @@
+#include "strategies/model/weight_gradient.hpp"
+
+#include <utility>
+
+#include "strategies/model/linear.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
+
+namespace shardsim {
+
+namespace {
+
+Tensor all_tokens(const ModelContext& context, const Tensor& x, const char* label) {
+  if (context.tensor_parallel == nullptr) return x;
+  return context.tensor_parallel->gather_tokens(context.runtime, x, label).take();
+}
+
+void add_gradient(const ModelContext& context, const WeightGradient& work, const Tensor& x) {
+  using Kind = WeightGradient::Kind;
+  Runtime& runtime = context.runtime;
+  switch (work.kind) {
+    case Kind::linear:
+      return linear_backward_weight(runtime, work.dy, x,
+                                    context.parameters.gradient(work.parameter));
+    case Kind::bias:
+      return linear_backward_bias(runtime, work.dy, context.parameters.gradient(work.parameter));
+    case Kind::tokens: {
+      const Tensor dy = all_tokens(context, work.dy, "embedding gradient");
+      return token_embedding_backward(runtime, x, dy, context.parameters.gradient(work.parameter),
+                                      work.vocab);
+    }
+    case Kind::positions:
+      return position_embedding_backward(runtime, work.dy,
+                                         context.parameters.gradient(work.parameter), work.rows);
+    case Kind::sum:
+      return add_in_place(runtime, work.dy, context.parameters.gradient(work.parameter));
+    case Kind::gather:
+      return;
+  }
+}
+
+}  // namespace
+
+void WeightGradientQueue::run(const ModelContext& context) {
+  Tensor gathered;
+  for (WeightGradient& place : waiting_) {
+    // Moved out, so that its tensors go as soon as they have been used.
+    const WeightGradient work = std::exchange(place, WeightGradient());
+    if (work.kind == WeightGradient::Kind::gather) {
+      gathered = {};
+      gathered = all_tokens(context, work.x, "column input again");
+      continue;
+    }
+    if (work.x.defined() || work.kind == WeightGradient::Kind::sum) gathered = {};
+    add_gradient(context, work, gathered.defined() ? gathered : work.x);
+    if (work.is_last) context.parameters.gradient_ready(work.parameter);
+  }
+  waiting_.clear();
+}
+
+void add_weight_gradient(const ModelContext& context, WeightGradient work) {
+  if (context.later != nullptr) return context.later->push(std::move(work));
+  add_gradient(context, work, work.x);
+  if (work.is_last) context.parameters.gradient_ready(work.parameter);
+}
+
+}  // namespace shardsim

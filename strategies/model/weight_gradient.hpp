@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "strategies/model/context.hpp"
+#include "strategies/model/embedding.hpp"
+
+// Gradients of weights, at once or later. Zero-bubble pipelines split a backward pass (B) into the
+// gradient of the input (I), which the stage before waits for, and the gradients of the weights
+// (W), which nobody waits for: they fill the time in which there would be nothing to do. Source:
+// Qi et al., "Zero Bubble Pipeline Parallelism" (2023).
+namespace shardsim {
+
+/// One addition to one parameter's gradient, and all it needs.
+struct WeightGradient {
+  enum class Kind : std::uint8_t {
+    linear,     ///< += dy^T x. x undefined: the tokens gathered last.
+    bias,       ///< += sum of dy's rows.
+    tokens,     ///< Rows named by x (tokens) += rows of dy (gathered first, if they are a shard).
+    positions,  ///< Rows of the positions of dy's rows += those.
+    sum,        ///< += dy, which has the gradient itself.
+    gather,     ///< Nothing: gathers the token shard x for those that follow.
+  };
+  Kind kind = Kind::linear;
+  int parameter = -1;
+  bool is_last = true;  ///< Nothing more is added to it in this microbatch: report it.
+  Tensor dy;
+  Tensor x;
+  VocabPart vocab = {};  ///< tokens
+  TokenRows rows = {};   ///< positions
+};
+
+/// What backward left to do, in the order in which it would have done it. The tensors are held
+/// until then, and must not be overwritten: a gradient handed to Model::backward is one of them.
+class WeightGradientQueue {
+ public:
+  void push(WeightGradient work) { waiting_.push_back(std::move(work)); }
+  /// Adds and reports all gradients, and is empty again. With sequence parallelism all ranks of the
+  /// tensor-parallel group must run theirs at the same point: inputs are gathered.
+  void run(const ModelContext& context);
+  [[nodiscard]] bool empty() const { return waiting_.empty(); }
+  [[nodiscard]] std::size_t size() const { return waiting_.size(); }
+
+ private:
+  std::vector<WeightGradient> waiting_;
+};
+
+/// Adds the gradient and reports it, or leaves that to context.later.
+void add_weight_gradient(const ModelContext& context, WeightGradient work);
+
+}  // namespace shardsim

@@ -1,0 +1,93 @@
+#include "strategies/sharding/vocab_parallel.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace shardsim {
+
+namespace {
+
+// Largest logit of every row, and the logit of its target where this rank has it, else 0.
+void largest_and_target(Runtime& runtime, const Tensor& logits, const Tensor& targets,
+                        const VocabPart& part, const Tensor& largest, const Tensor& target_logit) {
+  const std::int64_t columns = last_dim(logits);
+  const std::int64_t bytes =
+      logits.num_bytes() + targets.num_bytes() + largest.num_bytes() + target_logit.num_bytes();
+  runtime.compute(memory_op("vocab_largest", logits.dtype(), bytes), [&] {
+    for (std::int64_t row = 0; row < largest.numel(); ++row) {
+      double most = -std::numeric_limits<double>::infinity();
+      for (std::int64_t i = 0; i < part.count; ++i) {
+        most = std::max(most, logits.get(row * columns + i));
+      }
+      largest.set(row, most);
+      const std::int64_t target = target_at(targets, row, part.whole) - part.first;
+      const bool is_here = target >= 0 && target < part.count;
+      target_logit.set(row, is_here ? logits.get(row * columns + target) : 0.0);
+    }
+  });
+}
+
+void sum_of_exponentials(Runtime& runtime, const Tensor& logits, const VocabPart& part,
+                         const Tensor& largest, const Tensor& sum) {
+  const std::int64_t columns = last_dim(logits);
+  const std::int64_t bytes = logits.num_bytes() + largest.num_bytes() + sum.num_bytes();
+  runtime.compute(memory_op("vocab_sum_exp", logits.dtype(), bytes), [&] {
+    for (std::int64_t row = 0; row < sum.numel(); ++row) {
+      double total = 0.0;
+      for (std::int64_t i = 0; i < part.count; ++i) {
+        total += std::exp(logits.get(row * columns + i) - largest.get(row));
+      }
+      sum.set(row, total);
+    }
+  });
+}
+
+}  // namespace
+
+VocabPart vocab_part(std::int64_t vocab_size, int t, int rank) {
+  const std::int64_t rows = (vocab_size + t - 1) / t;
+  const std::int64_t first = std::min(rank * rows, vocab_size);
+  return {first, std::min(rows, vocab_size - first), vocab_size};
+}
+
+CrossEntropyOutput vocab_parallel_cross_entropy_forward(Runtime& runtime, TensorParallel& parallel,
+                                                        const Tensor& logits, const Tensor& targets,
+                                                        const VocabPart& part) {
+  const std::int64_t rows = num_rows(logits);
+  require_size("cross entropy", "number of targets", targets.numel(), rows);
+  const DType dtype = statistics_dtype(logits.dtype());
+  const auto per_row = [&](MemoryCategory category) {
+    return runtime.allocate(category, Shape{rows}, dtype);
+  };
+  Communicator& group = parallel.group();
+  const Tensor largest = per_row(MemoryCategory::comm);
+  const Tensor target_logit = per_row(MemoryCategory::comm);
+  largest_and_target(runtime, logits, targets, part, largest, target_logit);
+  Work max_work = group.all_reduce(largest, ReduceOp::max, {.label = "largest logit"});
+  Work target_work = group.all_reduce(target_logit, ReduceOp::sum, {.label = "target logit"});
+  max_work.wait();
+  const Tensor sum = per_row(MemoryCategory::comm);
+  sum_of_exponentials(runtime, logits, part, largest, sum);
+  Work sum_work = group.all_reduce(sum, ReduceOp::sum, {.label = "sum of exponentials"});
+  target_work.wait();
+  sum_work.wait();
+
+  CrossEntropyOutput out;
+  out.loss = runtime.allocate(MemoryCategory::activations, Shape{1}, DType::fp64);
+  out.log_sum_exp = per_row(MemoryCategory::activations);
+  const std::int64_t bytes = 4 * sum.num_bytes() + targets.num_bytes() + out.loss.num_bytes();
+  runtime.compute(memory_op("cross_entropy", logits.dtype(), bytes), [&] {
+    double loss = 0.0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const double log_sum_exp = largest.get(row) + std::log(sum.get(row));
+      out.log_sum_exp.set(row, log_sum_exp);
+      const bool counts = target_at(targets, row, part.whole) != kIgnoredTarget;
+      if (counts) loss += log_sum_exp - target_logit.get(row);
+    }
+    out.loss.set(0, loss);
+  });
+  return out;
+}
+
+}  // namespace shardsim
