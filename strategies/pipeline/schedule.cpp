@@ -51,7 +51,7 @@ constexpr std::array kSchedules = {
     ScheduleRow{"interleaved_1f1b", "1f1b over several model chunks per rank: a smaller bubble",
                 Placement::loop, 2, kAnyNumChunks, true, interleaved},
     ScheduleRow{"looped_bfs", "gpipe over several model chunks per rank, chunk by chunk",
-                Placement::loop, 2, kAnyNumChunks, false, looped_bfs},
+                Placement::loop, 2, kAnyNumChunks, false, looped_bfs, looped_bfs_sends_in_flight},
     ScheduleRow{"zb_h1", "1f1b with weight gradients moved into the bubble", Placement::loop, 1, 1,
                 false, zero_bubble_h1},
 };
@@ -135,7 +135,11 @@ PipelineSchedule make_schedule(std::string_view name, const PipelineShape& shape
   require_chunks(row, shape.num_chunks);
   require_whole_rounds(row, shape);
   require_size(shape);
-  PipelineSchedule schedule{std::string(name), shape, row.placement, {}};
+  PipelineSchedule schedule{std::string(name),
+                            shape,
+                            row.placement,
+                            row.sends_in_flight == nullptr ? kTwoSends : row.sends_in_flight(shape),
+                            {}};
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
     schedule.actions.push_back(row.actions_of_rank(shape, rank));
   }

@@ -31,11 +31,17 @@ struct PipelineShape {
 /// 2p - 1 - r, so that rank 0 has the first and the last stage and the turn needs no message.
 enum class Placement : std::uint8_t { loop, v };
 
+/// How many sends a rank may have pending on one edge, where nothing else is said.
+inline constexpr int kTwoSends = 2;
+
 /// Per rank the list of its actions, to be done in that order.
 struct PipelineSchedule {
   std::string name;
   PipelineShape shape;
   Placement placement = Placement::loop;
+  /// Before a rank sends, it waits for the send it posted this many earlier to the same rank in the
+  /// same direction; see the protocol in lower.hpp.
+  int sends_in_flight = kTwoSends;
   std::vector<std::vector<Action>> actions;  ///< [rank][cell]
 
   [[nodiscard]] int num_stages() const { return shape.num_ranks * shape.num_chunks; }

@@ -21,12 +21,15 @@ struct ScheduleRow {
   int max_chunks;
   bool whole_rounds;  ///< Needs M % p == 0.
   std::vector<Action> (*actions_of_rank)(const PipelineShape& shape, int rank);
+  /// Null: kTwoSends.
+  int (*sends_in_flight)(const PipelineShape& shape) = nullptr;
 };
 
 std::vector<Action> gpipe(const PipelineShape& shape, int rank);
 std::vector<Action> one_forward_one_backward(const PipelineShape& shape, int rank);
 std::vector<Action> interleaved(const PipelineShape& shape, int rank);
 std::vector<Action> looped_bfs(const PipelineShape& shape, int rank);
+int looped_bfs_sends_in_flight(const PipelineShape& shape);
 std::vector<Action> zero_bubble_h1(const PipelineShape& shape, int rank);
 
 }  // namespace shardsim

@@ -36,7 +36,8 @@ std::string to_text(const PipelineSchedule& schedule) {
   std::string text = "schedule " + schedule.name + ": " + std::to_string(schedule.shape.num_ranks) +
                      " ranks, " + std::to_string(schedule.shape.num_chunks) + " chunks, " +
                      std::to_string(schedule.shape.num_microbatches) + " microbatches, " +
-                     std::string(name_of(schedule.placement)) + " placement\n";
+                     std::string(name_of(schedule.placement)) + " placement, " +
+                     std::to_string(schedule.sends_in_flight) + " sends in flight\n";
   const std::size_t rank_width = digits(cells.empty() ? 0 : cells.size() - 1);
   for (std::size_t rank = 0; rank < cells.size(); ++rank) {
     std::string line = "rank ";
@@ -138,7 +139,6 @@ int read_count(Reader& reader, std::string_view what) {
   const int value = reader.number("the number of " + std::string(what));
   if (value == 0) reader.fail("at least one", "0");
   reader.expect(what);
-  reader.expect_mark(',');
   return value;
 }
 
@@ -149,12 +149,19 @@ PipelineSchedule read_header(Reader& reader) {
   if (schedule.name.empty()) reader.fail("the schedule's name", "");
   reader.expect_mark(':');
   schedule.shape.num_ranks = read_count(reader, "ranks");
+  reader.expect_mark(',');
   schedule.shape.num_chunks = read_count(reader, "chunks");
+  reader.expect_mark(',');
   schedule.shape.num_microbatches = read_count(reader, "microbatches");
+  reader.expect_mark(',');
   const std::string_view placement = reader.word();
   if (placement != "loop" && placement != "v") reader.fail("\"loop\" or \"v\"", placement);
   schedule.placement = placement == "v" ? Placement::v : Placement::loop;
   reader.expect("placement");
+  reader.expect_mark(',');
+  schedule.sends_in_flight = read_count(reader, "sends");
+  reader.expect("in");
+  reader.expect("flight");
   return schedule;
 }
 

@@ -7,7 +7,7 @@
 
 // A schedule as a table, to be read by people, compared by tests and read back:
 //
-//   schedule 1f1b: 2 ranks, 1 chunks, 3 microbatches, loop placement
+//   schedule 1f1b: 2 ranks, 1 chunks, 3 microbatches, loop placement, 2 sends in flight
 //   rank 0: 0F0 0F1 0B0 0F2 0B1 0B2
 //   rank 1: 1F0 1B0 1F1 1B1 1F2 1B2
 //

@@ -33,19 +33,19 @@ std::string refusal(std::string_view name, const PipelineShape& shape) {
 
 TEST_CASE("gpipe runs all forwards, then all backwards") {
   CHECK(table("gpipe", {.num_ranks = 2, .num_microbatches = 3}) ==
-        "schedule gpipe: 2 ranks, 1 chunks, 3 microbatches, loop placement\n"
+        "schedule gpipe: 2 ranks, 1 chunks, 3 microbatches, loop placement, 2 sends in flight\n"
         "rank 0: 0F0 0F1 0F2 0B0 0B1 0B2\n"
         "rank 1: 1F0 1F1 1F2 1B0 1B1 1B2\n");
 }
 
 TEST_CASE("1f1b warms up with one forward per rank that follows") {
   CHECK(table("1f1b", {.num_ranks = 3, .num_microbatches = 4}) ==
-        "schedule 1f1b: 3 ranks, 1 chunks, 4 microbatches, loop placement\n"
+        "schedule 1f1b: 3 ranks, 1 chunks, 4 microbatches, loop placement, 2 sends in flight\n"
         "rank 0: 0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3\n"
         "rank 1: 1F0 1F1 1B0 1F2 1B1 1F3 1B2 1B3\n"
         "rank 2: 2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3\n");
   CHECK(table("1f1b", {.num_ranks = 3, .num_microbatches = 1}) ==
-        "schedule 1f1b: 3 ranks, 1 chunks, 1 microbatches, loop placement\n"
+        "schedule 1f1b: 3 ranks, 1 chunks, 1 microbatches, loop placement, 2 sends in flight\n"
         "rank 0: 0F0 0B0\n"
         "rank 1: 1F0 1B0\n"
         "rank 2: 2F0 2B0\n");
@@ -53,21 +53,23 @@ TEST_CASE("1f1b warms up with one forward per rank that follows") {
 
 TEST_CASE("interleaved 1f1b takes rounds of p microbatches through every chunk") {
   CHECK(table("interleaved_1f1b", {.num_ranks = 2, .num_chunks = 2, .num_microbatches = 4}) ==
-        "schedule interleaved_1f1b: 2 ranks, 2 chunks, 4 microbatches, loop placement\n"
+        "schedule interleaved_1f1b: 2 ranks, 2 chunks, 4 microbatches, loop placement, 2 sends in "
+        "flight\n"
         "rank 0: 0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3\n"
         "rank 1: 1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3\n");
 }
 
 TEST_CASE("looped bfs runs chunk after chunk") {
-  CHECK(table("looped_bfs", {.num_ranks = 2, .num_chunks = 2, .num_microbatches = 2}) ==
-        "schedule looped_bfs: 2 ranks, 2 chunks, 2 microbatches, loop placement\n"
-        "rank 0: 0F0 0F1 2F0 2F1 2B0 2B1 0B0 0B1\n"
-        "rank 1: 1F0 1F1 3F0 3F1 3B0 3B1 1B0 1B1\n");
+  CHECK(
+      table("looped_bfs", {.num_ranks = 2, .num_chunks = 2, .num_microbatches = 2}) ==
+      "schedule looped_bfs: 2 ranks, 2 chunks, 2 microbatches, loop placement, 2 sends in flight\n"
+      "rank 0: 0F0 0F1 2F0 2F1 2B0 2B1 0B0 0B1\n"
+      "rank 1: 1F0 1F1 3F0 3F1 3B0 3B1 1B0 1B1\n");
 }
 
 TEST_CASE("zb_h1 delays the weight gradients of rank r by r microbatches") {
   CHECK(table("zb_h1", {.num_ranks = 3, .num_microbatches = 4}) ==
-        "schedule zb_h1: 3 ranks, 1 chunks, 4 microbatches, loop placement\n"
+        "schedule zb_h1: 3 ranks, 1 chunks, 4 microbatches, loop placement, 2 sends in flight\n"
         "rank 0: 0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3\n"
         "rank 1: 1F0 1F1 1I0 1F2 1I1 1W0 1F3 1I2 1W1 1I3 1W2 1W3\n"
         "rank 2: 2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3\n");
@@ -112,8 +114,9 @@ TEST_CASE("a schedule that cannot run in a shape is refused with the value and t
 }
 
 TEST_CASE("loop placement counts stages around the ranks, v placement there and back") {
-  const PipelineSchedule loop{"any", {.num_ranks = 4, .num_chunks = 3}, Placement::loop, {}};
-  const PipelineSchedule v{"any", {.num_ranks = 4, .num_chunks = 3}, Placement::v, {}};
+  const PipelineSchedule loop{
+      "any", {.num_ranks = 4, .num_chunks = 3}, Placement::loop, kTwoSends, {}};
+  const PipelineSchedule v{"any", {.num_ranks = 4, .num_chunks = 3}, Placement::v, kTwoSends, {}};
   CHECK(loop.stage_of(1, 2) == 9);
   CHECK(v.stage_of(1, 0) == 1);
   CHECK(v.stage_of(1, 1) == 6);

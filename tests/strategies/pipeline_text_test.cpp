@@ -12,7 +12,7 @@ namespace shardsim {
 namespace {
 
 constexpr const char* kHeader =
-    "schedule mine: 2 ranks, 1 chunks, 2 microbatches, loop placement\n";
+    "schedule mine: 2 ranks, 1 chunks, 2 microbatches, loop placement, 2 sends in flight\n";
 
 std::string parse_error(const std::string& text) {
   try {
@@ -39,7 +39,7 @@ TEST_CASE("a schedule's text reads back as the same schedule") {
 
 TEST_CASE("every kind of action and both placements read back") {
   const std::string text =
-      "schedule any: 2 ranks, 2 chunks, 12 microbatches, v placement\n"
+      "schedule any: 2 ranks, 2 chunks, 12 microbatches, v placement, 2 sends in flight\n"
       "rank 0: 0F0      3RECV_F0 0SEND_F0 3B0      3SEND_B0 0RECV_B11 0I11\n"
       "rank 1: 1RECV_F0 2W3\n";
   const PipelineSchedule schedule = parse_schedule_text(text);

@@ -1,0 +1,188 @@
+#include "strategies/pipeline/check_cells.hpp"
+
+#include "strategies/pipeline/message.hpp"
+
+namespace shardsim {
+
+std::string cell_text(const PipelineSchedule& schedule, int rank, const Action& action) {
+  return to_text(action, schedule.stage_of(rank, action.chunk));
+}
+
+namespace {
+
+constexpr int kNowhere = -1;
+
+std::string in_cell(int cell) { return " (cell " + std::to_string(cell) + ")"; }
+
+class RowChecker {
+ public:
+  RowChecker(const PipelineSchedule& schedule, int rank, bool is_lowered,
+             std::vector<ScheduleProblem>& problems)
+      : schedule_(schedule),
+        rank_(rank),
+        is_lowered_(is_lowered),
+        cells_(schedule.actions[static_cast<std::size_t>(rank)]),
+        problems_(problems),
+        places_(static_cast<std::size_t>(kNumActionKinds) *
+                    static_cast<std::size_t>(schedule.shape.num_chunks) *
+                    static_cast<std::size_t>(schedule.shape.num_microbatches),
+                kNowhere) {}
+
+  void check() {
+    for (int cell = 0; cell < static_cast<int>(cells_.size()); ++cell) enter(cell);
+    for (int chunk = 0; chunk < schedule_.shape.num_chunks; ++chunk) {
+      for (int m = 0; m < schedule_.shape.num_microbatches; ++m) {
+        check_presence(chunk, m);
+        check_order(chunk, m);
+        if (is_lowered_) check_messages(chunk, m);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] bool is_known(const Action& action) const {
+    return action.chunk >= 0 && action.chunk < schedule_.shape.num_chunks &&
+           action.microbatch >= 0 && action.microbatch < schedule_.shape.num_microbatches;
+  }
+  [[nodiscard]] int& place_of(const Action& action) {
+    const int chunk = static_cast<int>(action.kind) * schedule_.shape.num_chunks + action.chunk;
+    return places_[static_cast<std::size_t>(chunk) *
+                       static_cast<std::size_t>(schedule_.shape.num_microbatches) +
+                   static_cast<std::size_t>(action.microbatch)];
+  }
+  [[nodiscard]] std::string text(const Action& action) const {
+    return cell_text(schedule_, rank_, action);
+  }
+  void report(int cell, std::string what) {
+    // What is missing has no cell of its own.
+    const int place = cell == kNowhere ? static_cast<int>(cells_.size()) : cell;
+    problems_.push_back({rank_, place, std::move(what), {}});
+  }
+
+  void enter(int cell) {
+    const Action& action = cells_[static_cast<std::size_t>(cell)];
+    if (!is_known(action)) {
+      report(cell, text(action) + " does not exist: the rank has " +
+                       std::to_string(schedule_.shape.num_chunks) + " chunks and there are " +
+                       std::to_string(schedule_.shape.num_microbatches) + " microbatches");
+      return;
+    }
+    if (!is_compute(action.kind) && !message_of(schedule_, rank_, action)) {
+      report(cell, text(action) +
+                       " has no other rank to talk to: it is at an end of the pipeline, "
+                       "or the next stage is on this rank");
+      return;
+    }
+    int& place = place_of(action);
+    if (place != kNowhere) {
+      report(cell, text(action) + " comes twice, first" + in_cell(place));
+      return;
+    }
+    place = cell;
+  }
+
+  // The B of a microbatch, or its I.
+  [[nodiscard]] Action backward_of(int chunk, int m) {
+    const Action whole = make_action(ActionKind::backward, chunk, m);
+    return place_of(whole) != kNowhere ? whole : make_action(ActionKind::backward_input, chunk, m);
+  }
+
+  void check_presence(int chunk, int m) {
+    const Action f = make_action(ActionKind::forward, chunk, m);
+    const Action b = make_action(ActionKind::backward, chunk, m);
+    const Action i = make_action(ActionKind::backward_input, chunk, m);
+    const Action w = make_action(ActionKind::backward_weight, chunk, m);
+    const int back = place_of(backward_of(chunk, m));
+    if (place_of(f) == kNowhere) {
+      report(back != kNowhere ? back : place_of(w), text(f) + " is missing");
+    }
+    if (back == kNowhere) {
+      report(place_of(f) != kNowhere ? place_of(f) : place_of(w),
+             text(b) + " is missing (or " + text(i) + " and " + text(w) + ")");
+    }
+    if (place_of(b) != kNowhere) {
+      for (const Action& half : {i, w}) {
+        if (place_of(half) == kNowhere) continue;
+        report(place_of(half),
+               text(half) + " is done already by " + text(b) + in_cell(place_of(b)));
+      }
+    } else if (place_of(i) != kNowhere && place_of(w) == kNowhere) {
+      report(place_of(i), text(w) + " is missing");
+    }
+  }
+
+  // Reports `later` if it stands before `earlier`. What is missing has been reported.
+  void check_pair(const Action& earlier, const Action& later) {
+    const int before = place_of(earlier);
+    const int after = place_of(later);
+    if (before == kNowhere || after == kNowhere || before < after) return;
+    report(after, text(later) + " comes before " + text(earlier) + in_cell(before));
+  }
+
+  [[nodiscard]] bool is_here(int stage) const {
+    return stage >= 0 && stage < schedule_.num_stages() && schedule_.rank_of(stage) == rank_;
+  }
+
+  void check_order(int chunk, int m) {
+    const Action f = make_action(ActionKind::forward, chunk, m);
+    const Action back = backward_of(chunk, m);
+    check_pair(f, back);
+    check_pair(make_action(ActionKind::backward_input, chunk, m),
+               make_action(ActionKind::backward_weight, chunk, m));
+    const int stage = schedule_.stage_of(rank_, chunk);
+    if (is_here(stage - 1)) {
+      check_pair(make_action(ActionKind::forward, schedule_.chunk_of(stage - 1), m), f);
+    }
+    if (is_here(stage + 1)) check_pair(backward_of(schedule_.chunk_of(stage + 1), m), back);
+  }
+
+  void check_messages(int chunk, int m) {
+    check_message(make_action(ActionKind::forward, chunk, m), ActionKind::recv_forward,
+                  ActionKind::send_forward);
+    check_message(backward_of(chunk, m), ActionKind::recv_backward, ActionKind::send_backward);
+  }
+
+  void check_message(const Action& action, ActionKind receive, ActionKind send) {
+    const Action in{receive, action.chunk, action.microbatch};
+    const Action out{send, action.chunk, action.microbatch};
+    if (message_into(schedule_, rank_, action)) {
+      if (place_of(in) == kNowhere) report(place_of(action), text(in) + " is missing");
+      check_pair(in, action);
+    }
+    if (message_out_of(schedule_, rank_, action)) {
+      if (place_of(out) == kNowhere) report(place_of(action), text(out) + " is missing");
+      check_pair(action, out);
+    }
+  }
+
+  const PipelineSchedule& schedule_;
+  int rank_;
+  bool is_lowered_;
+  const std::vector<Action>& cells_;
+  std::vector<ScheduleProblem>& problems_;
+  std::vector<int> places_;  // The cell of an action, by kind, chunk, microbatch.
+};
+
+}  // namespace
+
+std::vector<ScheduleProblem> check_cells(const PipelineSchedule& schedule) {
+  const PipelineShape& shape = schedule.shape;
+  if (schedule.sends_in_flight < 1) return {{0, 0, "no send may be in flight at all", {}}};
+  if (shape.num_ranks < 1 || shape.num_chunks < 1 || shape.num_microbatches < 1 ||
+      schedule.actions.size() != static_cast<std::size_t>(shape.num_ranks)) {
+    return {{0,
+             0,
+             "there are " + std::to_string(schedule.actions.size()) + " rows for " +
+                 std::to_string(shape.num_ranks) + " ranks, " + std::to_string(shape.num_chunks) +
+                 " chunks and " + std::to_string(shape.num_microbatches) + " microbatches",
+             {}}};
+  }
+  std::vector<ScheduleProblem> problems;
+  const bool is_lowered = schedule.is_lowered();
+  for (int rank = 0; rank < shape.num_ranks; ++rank) {
+    RowChecker(schedule, rank, is_lowered, problems).check();
+  }
+  return problems;
+}
+
+}  // namespace shardsim

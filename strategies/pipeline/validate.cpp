@@ -1,0 +1,245 @@
+#include "strategies/pipeline/validate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "sim/kernel/diagnosis.hpp"
+
+#include "strategies/pipeline/check_cells.hpp"
+#include "strategies/pipeline/lower.hpp"
+#include "strategies/pipeline/message.hpp"
+#include "strategies/pipeline/protocol.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// A schedule with its sends and receives, and how to speak of its cells to somebody who may know
+// only the schedule that it was made from.
+struct View {
+  const PipelineSchedule& schedule;
+  const std::vector<std::vector<int>>* origins = nullptr;  // Null: its own cells.
+
+  [[nodiscard]] const Action& action(const Cell& cell) const {
+    return schedule
+        .actions[static_cast<std::size_t>(cell.rank)][static_cast<std::size_t>(cell.cell)];
+  }
+  [[nodiscard]] int known_cell(const Cell& cell) const {
+    if (origins == nullptr) return cell.cell;
+    return (*origins)[static_cast<std::size_t>(cell.rank)][static_cast<std::size_t>(cell.cell)];
+  }
+  // "rank 1, cell 3 (1F0)"
+  [[nodiscard]] std::string describe(const Cell& cell) const {
+    return "rank " + std::to_string(cell.rank) + ", cell " + std::to_string(known_cell(cell)) +
+           " (" + cell_text(schedule, cell.rank, action(cell)) + ")";
+  }
+};
+
+// --- A circle of waiting ranks -----------------------------------------------------------------
+
+std::optional<ScheduleProblem> find_deadlock(const View& view) {
+  const auto no_time = [](ActionKind, int) { return std::int64_t{0}; };
+  const ProtocolOutcome outcome = play_protocol(view.schedule, {no_time, 0});
+  if (outcome.stuck.empty()) return std::nullopt;
+  std::map<int, StuckRank> by_rank;
+  for (const StuckRank& stuck : outcome.stuck) by_rank.emplace(stuck.at.rank, stuck);
+  // Every stuck rank waits for one that is stuck, too; so the way from any of them ends in a
+  // circle.
+  std::vector<int> way = {outcome.stuck.front().at.rank};
+  std::vector<int>::iterator begin;
+  for (;;) {
+    const int next = by_rank.at(way.back()).on.rank;
+    begin = std::find(way.begin(), way.end(), next);
+    if (begin != way.end()) break;
+    way.push_back(next);
+  }
+  const std::vector<int> circle(begin, way.end());
+  const int first = *std::min_element(circle.begin(), circle.end());
+  const Cell& at = by_rank.at(first).at;
+  ScheduleProblem problem{first, view.known_cell(at), {}, {}};
+  problem.what = cell_text(view.schedule, first, view.action(at)) + " waits in a circle of " +
+                 std::to_string(circle.size()) + (circle.size() == 1 ? " rank" : " ranks");
+  for (int rank = first;;) {
+    const StuckRank& stuck = by_rank.at(rank);
+    problem.cycle.push_back(view.describe(stuck.at) + " waits for " + view.describe(stuck.on));
+    rank = stuck.on.rank;
+    if (rank == first) return problem;
+  }
+}
+
+// --- The order on edges ------------------------------------------------------------------------
+
+struct EdgeEnds {
+  std::vector<Cell> sends;
+  std::vector<Cell> receives;
+};
+
+// By direction, sending rank, receiving rank.
+std::map<std::array<int, 3>, EdgeEnds> edges_of(const PipelineSchedule& schedule) {
+  std::map<std::array<int, 3>, EdgeEnds> edges;
+  for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
+    const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+    for (int cell = 0; cell < static_cast<int>(cells.size()); ++cell) {
+      const Action& action = cells[static_cast<std::size_t>(cell)];
+      const std::optional<Message> message = message_of(schedule, rank, action);
+      if (!message) continue;
+      EdgeEnds& ends =
+          edges[{static_cast<int>(message->direction), schedule.rank_of(message->from_stage),
+                 schedule.rank_of(message->to_stage)}];
+      (is_send(action.kind) ? ends.sends : ends.receives).push_back({rank, cell});
+    }
+  }
+  return edges;
+}
+
+// Both ends name the same transfers (check_cells), so only their order can differ.
+std::vector<ScheduleProblem> check_edges(const View& view) {
+  const auto message_at = [&](const Cell& cell) {
+    return message_of(view.schedule, cell.rank, view.action(cell));
+  };
+  std::vector<ScheduleProblem> problems;
+  for (const auto& [edge, ends] : edges_of(view.schedule)) {
+    for (std::size_t i = 0; i < ends.receives.size(); ++i) {
+      const Cell& receive = ends.receives[i];
+      const Cell& send = ends.sends[i];
+      if (message_at(receive) == message_at(send)) continue;
+      problems.push_back({receive.rank,
+                          view.known_cell(receive),
+                          cell_text(view.schedule, receive.rank, view.action(receive)) +
+                              " is transfer " + std::to_string(i) + " of its edge, but there " +
+                              view.describe(send) + " is sent",
+                          {}});
+      break;  // What follows is shifted by the same cause.
+    }
+  }
+  return problems;
+}
+
+std::vector<ScheduleProblem> check_protocol(const View& view) {
+  std::vector<ScheduleProblem> problems = check_edges(view);
+  if (problems.empty()) {
+    if (auto deadlock = find_deadlock(view)) problems.push_back(std::move(*deadlock));
+  }
+  return problems;
+}
+
+}  // namespace
+
+std::vector<ScheduleProblem> validate(const PipelineSchedule& schedule) {
+  std::vector<ScheduleProblem> problems = check_cells(schedule);
+  if (!problems.empty()) return problems;
+  if (schedule.is_lowered()) return check_protocol({schedule});
+  // The order itself first: a circle of results is easier to understand than one of transfers.
+  if (auto deadlock = find_deadlock({schedule})) return {std::move(*deadlock)};
+  const LoweredSchedule lowered = lower_with_origins(schedule);
+  return check_protocol({lowered.schedule, &lowered.origins});
+}
+
+// --- Text --------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kCellsAround = 3;
+
+std::string padded(std::string text, std::size_t width) {
+  text.append(text.size() < width ? width - text.size() : 0, ' ');
+  return text;
+}
+
+// Ranks and cells around a problem.
+struct Window {
+  const PipelineSchedule& schedule;
+  const ScheduleProblem& problem;
+
+  [[nodiscard]] int first_rank() const { return std::max(0, problem.rank - 1); }
+  [[nodiscard]] int end_rank() const {
+    return std::min(static_cast<int>(schedule.actions.size()), problem.rank + 2);
+  }
+  [[nodiscard]] int first_cell() const { return std::max(0, problem.cell - kCellsAround); }
+  [[nodiscard]] int end_cell() const { return problem.cell + kCellsAround + 1; }
+
+  // The cell's text, or "-" where the row has ended.
+  [[nodiscard]] std::string text(int rank, int cell) const {
+    const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+    const bool exists = cell < static_cast<int>(cells.size());
+    std::string shown =
+        exists ? cell_text(schedule, rank, cells[static_cast<std::size_t>(cell)]) : "-";
+    const bool is_marked = rank == problem.rank && cell == problem.cell;
+    return is_marked ? "[" + shown + "]" : " " + shown + " ";
+  }
+  [[nodiscard]] std::size_t width() const {
+    std::size_t widest = 0;
+    for (int rank = first_rank(); rank < end_rank(); ++rank) {
+      for (int cell = first_cell(); cell < end_cell(); ++cell) {
+        widest = std::max(widest, text(rank, cell).size());
+      }
+    }
+    return widest;
+  }
+  [[nodiscard]] std::string row(int rank) const {
+    std::string line;
+    for (int cell = first_cell(); cell < end_cell(); ++cell) {
+      line += padded(text(rank, cell), width());
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    return line;
+  }
+};
+
+std::string headline(const PipelineSchedule& schedule, const ScheduleProblem& problem) {
+  return "pipeline schedule " + schedule.name + " is wrong at rank " +
+         std::to_string(problem.rank) + ", cell " + std::to_string(problem.cell) + ": " +
+         problem.what;
+}
+
+}  // namespace
+
+std::string explain(const PipelineSchedule& schedule, const ScheduleProblem& problem) {
+  const Window window{schedule, problem};
+  std::string text = headline(schedule, problem) + "\n";
+  for (const std::string& link : problem.cycle) text += "  " + link + "\n";
+  const std::size_t label = std::string("rank :").size() + std::to_string(problem.rank + 1).size();
+  std::string numbers = padded("cell", label);
+  for (int cell = window.first_cell(); cell < window.end_cell(); ++cell) {
+    numbers += padded(" " + std::to_string(cell), window.width());
+  }
+  numbers.erase(numbers.find_last_not_of(' ') + 1);
+  text += "  " + numbers + "\n";
+  for (int rank = window.first_rank(); rank < window.end_rank(); ++rank) {
+    text += "  " + padded("rank " + std::to_string(rank) + ":", label) + window.row(rank) + "\n";
+  }
+  return text;
+}
+
+void require_valid(const PipelineSchedule& schedule) {
+  const std::vector<ScheduleProblem> problems = validate(schedule);
+  if (problems.empty()) return;
+  const ScheduleProblem& problem = problems.front();
+  const Window window{schedule, problem};
+  Diagnosis diagnosis;
+  diagnosis.code = problem.cycle.empty() ? "SCHEDULE_WRONG" : "SCHEDULE_DEADLOCK";
+  diagnosis.summary = headline(schedule, problem);
+  diagnosis.cycle = problem.cycle;
+  for (int rank = window.first_rank(); rank < window.end_rank(); ++rank) {
+    diagnosis.sides.push_back(
+        {{rank}, "from cell " + std::to_string(window.first_cell()) + ":" + window.row(rank), {}});
+  }
+  diagnosis.hint = "correct the function that makes this schedule; ranks are pipeline ranks";
+  // validate() finds a circle of results before one of transfers; the latter names a send.
+  const bool waits_to_send =
+      std::any_of(problem.cycle.begin(), problem.cycle.end(),
+                  [](const std::string& link) { return link.find("SEND_") != link.npos; });
+  if (waits_to_send) {
+    diagnosis.hint = "reorder it, or raise its sends_in_flight (" +
+                     std::to_string(schedule.sends_in_flight) + "); ranks are pipeline ranks";
+  }
+  if (problems.size() > 1) {
+    diagnosis.hint += " (this is the first of " + std::to_string(problems.size()) + " problems)";
+  }
+  throw CommunicationError(std::move(diagnosis));
+}
+
+}  // namespace shardsim
