@@ -1,0 +1,107 @@
+#include <cstdint>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/strategies/recording_runtime.hpp"
+#include "tests/strategies/tensor_parallel_fixture.hpp"
+
+// Backward in two halves: the gradient of the input, and later those of the weights.
+namespace shardsim::test {
+namespace {
+
+struct Halves {
+  std::int64_t flops_input = 0;
+  std::int64_t flops_weight = 0;
+  std::int64_t flops_attention = 0;
+};
+
+std::int64_t flops_of(const std::vector<ComputeOp>& ops, std::size_t first) {
+  std::int64_t flops = 0;
+  for (std::size_t i = first; i < ops.size(); ++i) flops += ops[i].flops;
+  return flops;
+}
+
+// Backward of a model on one device, recorded; the queue's part apart.
+Halves run_halves(const Model& model, Runtime& runtime, const std::vector<ComputeOp>& ops,
+                  WholeParameters& parameters, WeightGradientQueue* queue) {
+  const Batch batch = model.make_batch(runtime, 1, 0, 2, 0.0);
+  std::vector<Saved> saved;
+  (void)run_forward(model, runtime, parameters, batch, saved);
+  Halves halves;
+  const std::size_t forward_ops = ops.size();
+  Tensor d;
+  for (int module = model.num_modules() - 1; module >= 0; --module) {
+    d = model.backward(module, {runtime, parameters, nullptr, queue}, d, batch,
+                       saved[static_cast<std::size_t>(module)]);
+  }
+  halves.flops_input = flops_of(ops, forward_ops);
+  for (std::size_t i = forward_ops; i < ops.size(); ++i) {
+    if (ops[i].name == std::string("attention_backward")) halves.flops_attention += ops[i].flops;
+  }
+  const std::size_t backward_ops = ops.size();
+  if (queue != nullptr) queue->run({runtime, parameters});
+  halves.flops_weight = flops_of(ops, backward_ops);
+  return halves;
+}
+
+}  // namespace
+
+TEST_CASE("both halves of backward together have its flops, gradients and order") {
+  for (const char* name : kSmallModels) {
+    for (const DType dtype : {DType::fp64, DType::bf16}) {
+      const auto model = make_model(small_model(name, dtype));
+      RecordingRuntime whole_runtime(true);
+      RecordingRuntime split_runtime(true);
+      WholeParameters whole(*model, whole_runtime, 5, dtype, DType::fp32);
+      WholeParameters split(*model, split_runtime, 5, dtype, DType::fp32);
+      WeightGradientQueue queue;
+      const Halves together =
+          run_halves(*model, whole_runtime, whole_runtime.ops(), whole, nullptr);
+      const Halves apart = run_halves(*model, split_runtime, split_runtime.ops(), split, &queue);
+      CAPTURE(name);
+      CHECK(together.flops_weight == 0);
+      CHECK(apart.flops_input + apart.flops_weight == together.flops_input);
+      // Linear layers need as much for one gradient as for the other, but that the first layer's
+      // input is data.
+      const bool data_first = small_model(name).family == "mlp";
+      const std::int64_t first_layer = data_first ? 2 * 2 * 12 * 8 : 0;  // b = 2, f = 12, h = 8.
+      CHECK(apart.flops_weight - first_layer == apart.flops_input - apart.flops_attention);
+      CHECK(split.ready() == whole.ready());
+      // Bitwise, in whatever precision.
+      for (int i = 0; i < whole.size(); ++i) {
+        CHECK(max_difference(split.gradient(i), whole.gradient(i)) == 0.0);
+      }
+      CHECK(split_runtime.activation_bytes() == whole_runtime.activation_bytes());
+    }
+  }
+}
+
+TEST_CASE("nothing is added or reported before the queue runs, and nothing is held after") {
+  const auto model = make_model(small_model("gpt2"));
+  RecordingRuntime runtime(true);
+  WholeParameters parameters(*model, runtime, 5, DType::fp64, DType::fp64);
+  WeightGradientQueue queue;
+  for (int microbatch = 0; microbatch < 3; ++microbatch) {
+    const std::int64_t before = runtime.activation_bytes();
+    {
+      const Batch batch = model->make_batch(runtime, 1, 0, 2, 0.0);
+      std::vector<Saved> saved;
+      (void)run_forward(*model, runtime, parameters, batch, saved);
+      Tensor d;
+      for (int module = model->num_modules() - 1; module >= 0; --module) {
+        d = model->backward(module, {runtime, parameters, nullptr, &queue}, d, batch,
+                            saved[static_cast<std::size_t>(module)]);
+      }
+    }
+    // The head's weight, the final norm's two, twelve of each block, positions and tokens.
+    CHECK(queue.size() == 1 + 2 + 2 * 12 + 2);
+    CHECK(parameters.ready().size() == static_cast<std::size_t>(microbatch * parameters.size()));
+    CHECK(runtime.activation_bytes() > before);
+    queue.run({runtime, parameters});
+    CHECK(queue.empty());
+    CHECK(runtime.activation_bytes() == before);
+  }
+}
+
+}  // namespace shardsim::test
