@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +29,35 @@ void for_each_schedule(Visit visit) {
       }
     }
   }
+}
+
+/// What every rank waits in total, from the table of strategies: F, I and W of a rank's whole share
+/// of a microbatch, without message times. Derivations stand in the files of the schedules.
+inline std::int64_t expected_idle(const PipelineSchedule& schedule, std::int64_t f, std::int64_t i,
+                                  std::int64_t w) {
+  const std::int64_t p = schedule.shape.num_ranks;
+  const std::int64_t v = schedule.shape.num_chunks;
+  const std::int64_t m = schedule.shape.num_microbatches;
+  if (schedule.name == "interleaved_1f1b") return (p - 1) * (f + i + w) / v;
+  if (schedule.name == "looped_bfs") {
+    const std::int64_t late = std::max<std::int64_t>(0, p - m);
+    return (p - 1 + (v - 1) * late) * (f + i + w) / v;
+  }
+  if (schedule.name == "zb_h1") {
+    return (p - 1) * (f + i) - (std::min(m, p) - 1) * std::min({f, i, w});
+  }
+  return (p - 1) * (f + i + w);
+}
+
+/// Activations that a rank has in flight at once, in chunks.
+inline int expected_in_flight(const PipelineSchedule& schedule, int rank) {
+  const auto [p, v, m] = schedule.shape;
+  if (schedule.name == "1f1b") return std::min(m, p - rank);
+  if (schedule.name == "zb_h1") return std::min(m, p);
+  if (schedule.name == "interleaved_1f1b") {
+    return std::min(m * v, (v - 1) * p + 2 * (p - 1 - rank) + 1);
+  }
+  return m * v;
 }
 
 /// Stages 0..p-1 down the ranks and p..2p-1 up again: no schedule of the table has that yet.

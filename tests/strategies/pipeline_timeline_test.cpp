@@ -107,22 +107,16 @@ TEST_CASE("P37: idle time is that of the closed formulas") {
   // times.
   for (const auto& [f, i, w] : {std::array{12, 12, 12}, {36, 48, 24}, {24, 36, 60}, {12, 60, 36}}) {
     for_each_schedule([f = f, i = i, w = w](const PipelineSchedule& schedule) {
-      const auto [p, v, m] = schedule.shape;
-      std::int64_t idle = (p - 1) * (f + i + w);
-      if (schedule.name == "interleaved_1f1b") idle /= v;
-      if (schedule.name == "looped_bfs") {
-        idle = (p - 1 + (v - 1) * std::max(0, p - m)) * (f + i + w) / v;
-      }
-      if (schedule.name == "zb_h1") {
-        idle = (p - 1) * (f + i) - (std::min(m, p) - 1) * std::min({f, i, w});
-      }
+      const int v = schedule.shape.num_chunks;
+      const int busy = schedule.shape.num_microbatches * (f + i + w);
+      const std::int64_t idle = expected_idle(schedule, f, i, w);
       const Timeline times = timeline(schedule, equal_costs(f / v, i / v, w / v));
       INFO(to_text(schedule));
       for (const RankTimeline& rank : times.ranks) {
-        REQUIRE(rank.busy == m * (f + i + w));
+        REQUIRE(rank.busy == busy);
         REQUIRE(rank.idle == idle);
       }
-      REQUIRE(times.makespan == m * (f + i + w) + idle);
+      REQUIRE(times.makespan == busy + idle);
     });
   }
 }
@@ -154,15 +148,9 @@ TEST_CASE("looped bfs needs as many sends in flight as it has") {
 
 TEST_CASE("P37: activations in flight are those of the table") {
   for_each_schedule([](const PipelineSchedule& schedule) {
-    const auto [p, v, m] = schedule.shape;
     const Timeline times = timeline(schedule, equal_costs(1, 1, 1));
-    for (int rank = 0; rank < p; ++rank) {
-      int chunks = m * v;  // gpipe, looped_bfs
-      if (schedule.name == "1f1b") chunks = std::min(m, p - rank);
-      if (schedule.name == "zb_h1") chunks = std::min(m, p);
-      if (schedule.name == "interleaved_1f1b") {
-        chunks = std::min(m * v, (v - 1) * p + 2 * (p - 1 - rank) + 1);
-      }
+    for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
+      const int chunks = expected_in_flight(schedule, rank);
       INFO(to_text(schedule) << "rank " << rank);
       REQUIRE(times.ranks[static_cast<std::size_t>(rank)].peak_in_flight == chunks);
       REQUIRE(peak_in_flight(lower(schedule), rank) == chunks);

@@ -1,0 +1,245 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <catch2/catch.hpp>
+
+#include "strategies/pipeline/lower.hpp"
+#include "strategies/pipeline/schedule_text.hpp"
+#include "strategies/pipeline/timeline.hpp"
+#include "strategies/pipeline/validate.hpp"
+
+#include "tests/property/check_property.hpp"
+#include "tests/strategies/pipeline_fixture.hpp"
+#include "tests/strategies/pipeline_naive.hpp"
+
+// Pipeline schedules in random shapes, with random times and random mistakes.
+namespace shardsim::test {
+
+namespace {
+
+int draw(int first, int last) { return *rc::gen::inRange(first, last + 1); }
+
+PipelineSchedule draw_schedule() {
+  const auto names = schedule_names();
+  const std::string_view name = names[static_cast<std::size_t>(draw(0, 4))];
+  PipelineShape shape{draw(1, 6), draw(2, 4), draw(1, 12)};
+  if (!is_legal(name, shape)) shape.num_chunks = 1;
+  if (name == "interleaved_1f1b") {
+    shape.num_chunks = draw(2, 4);
+    shape.num_microbatches = shape.num_ranks * draw(1, 3);
+  }
+  return make_schedule(name, shape);
+}
+
+// Each stage and kind has a time of its own.
+struct RandomCosts {
+  ScheduleCosts costs;
+
+  [[nodiscard]] std::int64_t of(ActionKind kind, int stage) const {
+    const StageCosts& cost = costs.stages[static_cast<std::size_t>(stage)];
+    switch (kind) {
+      case ActionKind::forward:
+        return cost.forward;
+      case ActionKind::backward:
+        return cost.backward_input + cost.backward_weight;
+      case ActionKind::backward_input:
+        return cost.backward_input;
+      default:
+        return cost.backward_weight;
+    }
+  }
+};
+
+RandomCosts draw_costs(const PipelineSchedule& schedule) {
+  RandomCosts random;
+  for (int stage = 0; stage < schedule.num_stages(); ++stage) {
+    random.costs.stages.push_back({draw(0, 20), draw(0, 20), draw(0, 20)});
+  }
+  random.costs.message = *rc::gen::element(0, 1, 7, 40);
+  return random;
+}
+
+// --- Mistakes ----------------------------------------------------------------------------------
+
+using Row = std::vector<Action>;
+
+void move_cell(Row& row, int from, int to) {
+  const Action action = row[static_cast<std::size_t>(from)];
+  row.erase(row.begin() + from);
+  row.insert(row.begin() + std::min(to, static_cast<int>(row.size())), action);
+}
+
+void make_mistake(PipelineSchedule& schedule) {
+  Row& row = schedule.actions[static_cast<std::size_t>(draw(0, schedule.shape.num_ranks - 1))];
+  if (row.empty()) return;
+  const int last = static_cast<int>(row.size()) - 1;
+  const int cell = draw(0, last);
+  Action& action = row[static_cast<std::size_t>(cell)];
+  const int mistake = draw(0, 7);
+  RC_LOG() << "mistake " << mistake << " in cell " << cell << "\n";
+  switch (mistake) {
+    case 0:
+      return std::swap(action, row[static_cast<std::size_t>(draw(0, last))]);
+    case 1:
+      return std::swap(action, row[static_cast<std::size_t>(std::min(cell + 1, last))]);
+    case 2:
+      row.erase(row.begin() + cell);
+      return;
+    case 3: {
+      const Action copy = action;
+      row.insert(row.begin() + draw(0, last + 1), copy);
+      return;
+    }
+    case 4:
+      return move_cell(row, cell, draw(0, last));
+    case 5:
+      action.microbatch = draw(0, schedule.shape.num_microbatches);
+      return;
+    case 6:
+      action.kind = static_cast<ActionKind>(draw(0, kNumActionKinds - 1));
+      return;
+    default:
+      // To another rank, where it may stand for another stage.
+      Row& other =
+          schedule.actions[static_cast<std::size_t>(draw(0, schedule.shape.num_ranks - 1))];
+      const Action moved = action;
+      row.erase(row.begin() + cell);
+      other.push_back(moved);
+  }
+}
+
+bool same_actions(const PipelineSchedule& a, const PipelineSchedule& b) {
+  const auto sorted = [](Row row) {
+    std::sort(row.begin(), row.end(), [](const Action& left, const Action& right) {
+      return std::tie(left.kind, left.chunk, left.microbatch) <
+             std::tie(right.kind, right.chunk, right.microbatch);
+    });
+    return row;
+  };
+  for (std::size_t rank = 0; rank < a.actions.size(); ++rank) {
+    if (sorted(a.actions[rank]) != sorted(b.actions[rank])) return false;
+  }
+  return true;
+}
+
+// What check_cells looks at but the naive run cannot see is what is missing or superfluous.
+bool is_fine(const PipelineSchedule& mutated, const PipelineSchedule& original) {
+  return same_actions(mutated, original) &&
+         naive_runs(original.is_lowered() ? mutated : lower(mutated));
+}
+
+}  // namespace
+
+TEST_CASE("P36: mistakes in a schedule are found, unless they do no harm") {
+  int found = 0;
+  int harmless = 0;
+  check_property(4000, [&] {
+    PipelineSchedule original = draw_schedule();
+    const bool is_lowered = draw(0, 1) == 1;
+    // With one send in flight more orders deadlock.
+    original.sends_in_flight = std::max(original.sends_in_flight - draw(0, 1), 1);
+    if (is_lowered) original = lower(original);
+    PipelineSchedule mutated = original;
+    for (int mistakes = draw(1, 2); mistakes > 0; --mistakes) make_mistake(mutated);
+    RC_LOG() << to_text(original) << to_text(mutated);
+    const auto problems = validate(mutated);
+    RC_ASSERT(problems.empty() == is_fine(mutated, original));
+    for (const ScheduleProblem& problem : problems) {
+      RC_ASSERT(problem.rank >= 0 && problem.rank < mutated.shape.num_ranks);
+      const auto cells = mutated.actions[static_cast<std::size_t>(problem.rank)].size();
+      RC_ASSERT(problem.cell >= 0 && static_cast<std::size_t>(problem.cell) <= cells);
+      RC_ASSERT(!problem.what.empty());
+      RC_ASSERT(explain(mutated, problem).find(problem.what) != std::string::npos);
+    }
+    if (mutated != original) (problems.empty() ? harmless : found) += 1;
+    // What is harmless runs, and takes no less than its longest row.
+    if (!problems.empty()) return;
+    const Timeline times = timeline(mutated, {{{2, 3, 1}}, 1});
+    for (const RankTimeline& rank : times.ranks) RC_ASSERT(rank.idle >= 0);
+  });
+  INFO(found << " found, " << harmless << " harmless");
+  CHECK(found > 2000);
+  CHECK(harmless > 200);
+}
+
+TEST_CASE("P37: idle time is that of the formulas for any F, I and W") {
+  check_property(500, [] {
+    const PipelineSchedule schedule = draw_schedule();
+    const int v = schedule.shape.num_chunks;
+    const StageCosts chunk{draw(0, 1000), draw(0, 1000), draw(0, 1000)};
+    RC_LOG() << to_text(schedule) << chunk.forward << " " << chunk.backward_input << " "
+             << chunk.backward_weight << "\n";
+    const Timeline times = timeline(schedule, {{chunk}, 0});
+    const Timeline lowered = timeline(lower(schedule), {{chunk}, 0});
+    const std::int64_t idle = expected_idle(schedule, v * chunk.forward, v * chunk.backward_input,
+                                            v * chunk.backward_weight);
+    for (const RankTimeline& rank : times.ranks) {
+      RC_ASSERT(rank.idle == idle);
+      RC_ASSERT(rank.idle_in_span <= rank.idle);
+    }
+    RC_ASSERT(lowered.makespan == times.makespan);
+  });
+}
+
+TEST_CASE("P42: with uneven stages and slow messages, times are those of the naive protocol") {
+  check_property(500, [] {
+    PipelineSchedule schedule = draw_schedule();
+    const RandomCosts random = draw_costs(schedule);
+    RC_LOG() << to_text(schedule);
+    const PipelineSchedule lowered = lower(schedule);
+    const Timeline times = timeline(lowered, random.costs);
+    const auto cost = [&](ActionKind kind, int stage) { return random.of(kind, stage); };
+    RC_ASSERT(times.spans == naive_times(lowered, cost, random.costs.message));
+    // No protocol beats the dependencies.
+    const Timeline free = timeline(schedule, random.costs);
+    RC_ASSERT(free.makespan <= times.makespan);
+    // Nor do these beat the way of one microbatch there and back.
+    std::int64_t way = 0;
+    for (int stage = 0; stage < schedule.num_stages(); ++stage) {
+      way += cost(ActionKind::forward, stage) + cost(ActionKind::backward_input, stage);
+    }
+    RC_ASSERT(free.makespan >= way);
+    for (const RankTimeline& rank : free.ranks) RC_ASSERT(free.makespan >= rank.busy);
+  });
+}
+
+TEST_CASE("P42: without a protocol, an action starts as soon as its rank and its input allow") {
+  check_property(500, [] {
+    const PipelineSchedule schedule = draw_schedule();
+    const RandomCosts random = draw_costs(schedule);
+    RC_LOG() << to_text(schedule);
+    const Timeline times = timeline(schedule, random.costs);
+    std::map<std::tuple<bool, int, int>, std::int64_t> made;  // Forward, stage, microbatch.
+    const auto visit = [&](auto&& each) {
+      for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
+        const auto row = static_cast<std::size_t>(rank);
+        for (std::size_t cell = 0; cell < schedule.actions[row].size(); ++cell) {
+          const Action& action = schedule.actions[row][cell];
+          each(rank, cell, action, schedule.stage_of(rank, action.chunk));
+        }
+      }
+    };
+    visit([&](int rank, std::size_t cell, const Action& action, int stage) {
+      if (action.kind == ActionKind::backward_weight) return;
+      made[{action.kind == ActionKind::forward, stage, action.microbatch}] =
+          times.spans[static_cast<std::size_t>(rank)][cell].end;
+    });
+    visit([&](int rank, std::size_t cell, const Action& action, int stage) {
+      const auto& spans = times.spans[static_cast<std::size_t>(rank)];
+      std::int64_t start = cell == 0 ? 0 : spans[cell - 1].end;
+      const bool forward = action.kind == ActionKind::forward;
+      const int source = forward ? stage - 1 : stage + 1;
+      const bool has_source = source >= 0 && source < schedule.num_stages();
+      if (has_source && action.kind != ActionKind::backward_weight) {
+        const bool crosses = schedule.rank_of(source) != rank;
+        start = std::max(start, made.at({forward, source, action.microbatch}) +
+                                    (crosses ? random.costs.message : 0));
+      }
+      RC_ASSERT(spans[cell].start == start);
+      RC_ASSERT(spans[cell].end == start + random.of(action.kind, stage));
+    });
+  });
+}
+
+}  // namespace shardsim::test
