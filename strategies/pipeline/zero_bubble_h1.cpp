@@ -6,11 +6,14 @@
 // where 1F1B has B, so gradients travel back sooner; the W of a microbatch follows r microbatches
 // later on rank r and fills what would be a bubble.
 //
-// Idle: the last rank starts after (p-1) F; until its last I it has run M F, M I and the W of all
-// but min(M, p) microbatches; that gradient needs (p-1) I to reach rank 0, which runs one last W.
-// Together M (F+I+W) + (p-1)(F+I) - (min(M, p) - 1) W, so idle is (p-1)(F+I-W) for M >= p, and
-// (p-1)(F+I) - (M-1) W below. Memory: p-r microbatches before their I and r that wait for their W,
-// min(M, p) on every rank (1F1B has that on rank 0 only). Cross-rank boundaries: p-1.
+// Idle, if W is no longer than F and I: the last rank starts after (p-1) F; until its last I it has
+// run M F, M I and the W of all but min(M, p) microbatches; that gradient needs (p-1) I to reach
+// rank 0, which runs one last W. Together M (F+I+W) + (p-1)(F+I) - (min(M, p) - 1) W, so idle is
+// (p-1)(F+I-W) for M >= p, as in the paper, and (p-1)(F+I) - (M-1) W below. A longer W fills no
+// more than what there is to fill: the start costs (p-1) F in any case and the way back (p-1) I. In
+// all, (p-1)(F+I) - (min(M, p) - 1) min(F, I, W), which tests find exact for all F, I and W.
+// Memory: p-r microbatches before their I and r that wait for their W, min(M, p) on every rank
+// (1F1B has that on rank 0 only). Cross-rank boundaries: p-1.
 namespace shardsim {
 
 std::vector<Action> zero_bubble_h1(const PipelineShape& shape, int rank) {

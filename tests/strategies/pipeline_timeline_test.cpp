@@ -125,7 +125,13 @@ TEST_CASE("P37: without message times the protocol costs nothing") {
   for_each_schedule([](const PipelineSchedule& schedule) {
     for (const ScheduleCosts& costs : {equal_costs(1, 1, 1), equal_costs(3, 5, 2)}) {
       INFO(to_text(schedule));
-      REQUIRE(timeline(lower(schedule), costs).makespan == timeline(schedule, costs).makespan);
+      const std::int64_t makespan = timeline(schedule, costs).makespan;
+      REQUIRE(timeline(lower(schedule), costs).makespan == makespan);
+      // All but looped BFS need only one send in flight.
+      if (schedule.name == "looped_bfs") continue;
+      PipelineSchedule lowered = lower(schedule);
+      lowered.sends_in_flight = 1;
+      REQUIRE(timeline(lowered, costs).makespan == makespan);
     }
   });
 }
