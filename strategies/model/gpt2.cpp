@@ -55,6 +55,9 @@ constexpr const char* kQkv = "attention.qkv";
 constexpr const char* kOut = "attention.out";
 constexpr const char* kUp = "mlp.up";
 constexpr const char* kDown = "mlp.down";
+// Branches, in the names of dropout's random numbers.
+constexpr const char* kAttention = "attention";
+constexpr const char* kMlp = "mlp";
 
 class Gpt2 final : public TransformerFamily {
  public:
@@ -101,17 +104,22 @@ class Gpt2 final : public TransformerFamily {
     normalise(pass, norm1_weight, x, saved[norm1], saved[norm1_statistics]);
     saved[qkv] = apply_linear_with_bias(
         pass, qkv_weight, enter_region(pass, saved[norm1], kQkv));  // (b, s, (a + 2 g) d)
+    drop_recomputed(saved[norm1], saved[norm1_statistics]);
     AttentionOutput attention = attention_forward(
         runtime, attention_shape(saved[qkv]), q_of(saved[qkv]), k_of(saved[qkv]), v_of(saved[qkv]));
     saved[attended] = std::move(attention.y);  // (b, s, a d)
     saved[log_sum_exp] = std::move(attention.log_sum_exp);
     saved[middle] = apply_row_linear(pass, out_weight, true, saved[attended], kOut);
+    apply_dropout(pass, kAttention, saved[middle]);
     add_in_place(runtime, x, saved[middle]);
     normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
     saved[up] = apply_linear_with_bias(pass, up_weight,
                                        enter_region(pass, saved[norm2], kUp));  // (b, s, f)
+    drop_recomputed(saved[norm2], saved[norm2_statistics]);
     saved[activated] = gelu_forward(runtime, saved[up]);
     Tensor y = apply_row_linear(pass, down_weight, true, saved[activated], kDown);  // (b, s, h)
+    if (recomputes_some()) saved[activated] = {};
+    apply_dropout(pass, kMlp, y);
     add_in_place(runtime, saved[middle], y);
     return y;
   }
@@ -154,6 +162,14 @@ class Gpt2 final : public TransformerFamily {
     return {fused, qkv_size(), (heads_ + groups_) * head_size_};
   }
 
+  [[nodiscard]] bool recomputes_some() const { return options_.recompute == Recompute::selective; }
+  // A norm's output and statistics, once they have been used.
+  void drop_recomputed(Tensor& y, Tensor& statistics) const {
+    if (!recomputes_some()) return;
+    y = {};
+    statistics = {};
+  }
+
   void normalise(const Pass& pass, int k, const Tensor& x, Tensor& y, Tensor& statistics) const {
     NormOutput norm = apply_layer_norm(pass, k, x, options_.norm_epsilon);
     y = std::move(norm.y);
@@ -161,12 +177,18 @@ class Gpt2 final : public TransformerFamily {
   }
 
   // y = middle + down(gelu(up(norm2(middle)))); returns the gradient of middle.
-  [[nodiscard]] static Tensor backward_mlp(const Pass& pass, const Tensor& dy, Saved& saved) {
+  [[nodiscard]] Tensor backward_mlp(const Pass& pass, const Tensor& dy, Saved& saved) const {
     Runtime& runtime = pass.runtime;
-    Tensor d = backward_row_linear(pass, down_weight, true, dy, std::move(saved[activated]),
+    Tensor d_branch = backward_dropout(pass, kMlp, dy);
+    if (recomputes_some()) saved[activated] = gelu_forward(runtime, saved[up]);
+    Tensor d = backward_row_linear(pass, down_weight, true, d_branch, std::move(saved[activated]),
                                    kDown);  // (b, s, f)
+    d_branch = {};
     gelu_backward(runtime, saved[up], d);
     saved[up] = {};
+    if (recomputes_some()) {
+      normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
+    }
     ColumnLinear reader{.k = up_weight, .has_bias = true, .dy = std::move(d)};
     d = backward_columns(pass, {&reader, 1}, std::move(saved[norm2]), kUp);  // (b, s, h)
     d = finish_layer_norm(pass, norm2_weight, d, saved[middle], saved[norm2_statistics]);
@@ -179,8 +201,10 @@ class Gpt2 final : public TransformerFamily {
   // middle = x + out(attention(qkv(norm1(x)))); returns the gradient of x.
   [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy, Saved& saved) const {
     Runtime& runtime = pass.runtime;
-    Tensor d =
-        backward_row_linear(pass, out_weight, true, dy, saved[attended], kOut);  // (b, s, a d)
+    Tensor d_branch = backward_dropout(pass, kAttention, dy);
+    Tensor d = backward_row_linear(pass, out_weight, true, d_branch, saved[attended],
+                                   kOut);  // (b, s, a d)
+    d_branch = {};
     Tensor d_qkv =
         runtime.allocate(MemoryCategory::activations, saved[qkv].shape(), saved[qkv].dtype());
     attention_backward(runtime, attention_shape(d_qkv), q_of(saved[qkv]), k_of(saved[qkv]),
@@ -190,6 +214,9 @@ class Gpt2 final : public TransformerFamily {
     saved[qkv] = {};
     saved[attended] = {};
     saved[log_sum_exp] = {};
+    if (recomputes_some()) {
+      normalise(pass, norm1_weight, saved[input], saved[norm1], saved[norm1_statistics]);
+    }
     ColumnLinear reader{.k = qkv_weight, .has_bias = true, .dy = std::move(d_qkv)};
     d = backward_columns(pass, {&reader, 1}, std::move(saved[norm1]), kQkv);  // (b, s, h)
     d = finish_layer_norm(pass, norm1_weight, d, saved[input], saved[norm1_statistics]);

@@ -46,6 +46,9 @@ constexpr const char* kQkv = "attention.wq, wk, wv";
 constexpr const char* kOut = "attention.wo";
 constexpr const char* kGateUp = "mlp.gate, up";
 constexpr const char* kDown = "mlp.down";
+// Branches, in the names of dropout's random numbers.
+constexpr const char* kAttention = "attention";
+constexpr const char* kMlp = "mlp";
 
 class Llama final : public TransformerFamily {
  public:
@@ -98,6 +101,7 @@ class Llama final : public TransformerFamily {
     saved[k] = apply_linear(pass, wk, entered);  // (b, s, g d)
     saved[v] = apply_linear(pass, wv, entered);  // (b, s, g d)
     entered = {};
+    drop_recomputed(saved[norm1], saved[norm1_statistics]);
     rotary_forward(runtime, saved[q], head_size_, options_.rope_theta);
     rotary_forward(runtime, saved[k], head_size_, options_.rope_theta);
     AttentionOutput attention = attention_forward(
@@ -105,14 +109,18 @@ class Llama final : public TransformerFamily {
     saved[attended] = std::move(attention.y);  // (b, s, a d)
     saved[log_sum_exp] = std::move(attention.log_sum_exp);
     saved[middle] = apply_row_linear(pass, wo, false, saved[attended], kOut);
+    apply_dropout(pass, kAttention, saved[middle]);
     add_in_place(runtime, x, saved[middle]);
     normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
     entered = enter_region(pass, saved[norm2], kGateUp);
     saved[gate] = apply_linear(pass, w_gate, entered);  // (b, s, f)
     saved[up] = apply_linear(pass, w_up, entered);      // (b, s, f)
     entered = {};
+    drop_recomputed(saved[norm2], saved[norm2_statistics]);
     saved[activated] = swiglu_forward(runtime, saved[gate], saved[up]);
     Tensor y = apply_row_linear(pass, w_down, false, saved[activated], kDown);  // (b, s, h)
+    if (recomputes_some()) saved[activated] = {};
+    apply_dropout(pass, kMlp, y);
     add_in_place(runtime, saved[middle], y);
     return y;
   }
@@ -133,6 +141,14 @@ class Llama final : public TransformerFamily {
   // q, k and v have a tensor each.
   static Heads heads(const Tensor& tensor) { return {tensor, last_dim(tensor), 0}; }
 
+  [[nodiscard]] bool recomputes_some() const { return options_.recompute == Recompute::selective; }
+  // A norm's output and statistics, once they have been used.
+  void drop_recomputed(Tensor& y, Tensor& statistics) const {
+    if (!recomputes_some()) return;
+    y = {};
+    statistics = {};
+  }
+
   void normalise(const Pass& pass, int weight, const Tensor& x, Tensor& y,
                  Tensor& statistics) const {
     NormOutput norm = rms_norm_forward(pass.runtime, x, pass.weight(weight), options_.norm_epsilon);
@@ -141,13 +157,19 @@ class Llama final : public TransformerFamily {
   }
 
   // y = middle + down(silu(gate(n)) * up(n)), n = norm2(middle); returns the gradient of middle.
-  [[nodiscard]] static Tensor backward_mlp(const Pass& pass, const Tensor& dy, Saved& saved) {
+  [[nodiscard]] Tensor backward_mlp(const Pass& pass, const Tensor& dy, Saved& saved) const {
     Runtime& runtime = pass.runtime;
-    Tensor d_up = backward_row_linear(pass, w_down, false, dy, std::move(saved[activated]),
+    Tensor d_branch = backward_dropout(pass, kMlp, dy);
+    if (recomputes_some()) saved[activated] = swiglu_forward(runtime, saved[gate], saved[up]);
+    Tensor d_up = backward_row_linear(pass, w_down, false, d_branch, std::move(saved[activated]),
                                       kDown);  // (b, s, f)
+    d_branch = {};
     Tensor d_gate = swiglu_backward(runtime, saved[gate], saved[up], d_up);
     saved[gate] = {};
     saved[up] = {};
+    if (recomputes_some()) {
+      normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
+    }
     std::array<ColumnLinear, 2> readers = {
         {{.k = w_gate, .dy = std::move(d_gate)}, {.k = w_up, .dy = std::move(d_up)}}};
     Tensor d = backward_columns(pass, readers, std::move(saved[norm2]), kGateUp);  // (b, s, h)
@@ -161,7 +183,10 @@ class Llama final : public TransformerFamily {
   // middle = x + wo(attention(norm1(x))); returns the gradient of x.
   [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy, Saved& saved) const {
     Runtime& runtime = pass.runtime;
-    Tensor d = backward_row_linear(pass, wo, false, dy, saved[attended], kOut);  // (b, s, a d)
+    Tensor d_branch = backward_dropout(pass, kAttention, dy);
+    Tensor d =
+        backward_row_linear(pass, wo, false, d_branch, saved[attended], kOut);  // (b, s, a d)
+    d_branch = {};
     const auto like = [&](const Tensor& tensor) {
       return runtime.allocate(MemoryCategory::activations, tensor.shape(), tensor.dtype());
     };
@@ -175,6 +200,9 @@ class Llama final : public TransformerFamily {
     for (const BlockSaved used : {q, k, v, attended, log_sum_exp}) saved[used] = {};
     rotary_backward(runtime, dq, head_size_, options_.rope_theta);
     rotary_backward(runtime, dk, head_size_, options_.rope_theta);
+    if (recomputes_some()) {
+      normalise(pass, norm1_weight, saved[input], saved[norm1], saved[norm1_statistics]);
+    }
     std::array<ColumnLinear, 3> readers = {
         {{.k = wq, .dy = dq}, {.k = wk, .dy = dk}, {.k = wv, .dy = dv}}};
     d = backward_columns(pass, readers, std::move(saved[norm1]), kQkv);  // (b, s, h)

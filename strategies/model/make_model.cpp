@@ -110,6 +110,12 @@ void require_context(const ModelContext& context, const ModelOptions& options) {
 std::unique_ptr<Model> make_model(const ModelOptions& options) {
   require_positive(options);
   require_tensor_parallel(options);
+  if (!(options.hidden_dropout >= 0.0 && options.hidden_dropout < 1.0)) {
+    throw UsageError("E0638",
+                     "hidden_dropout is " + std::to_string(options.hidden_dropout) +
+                         ", it must be at least 0 and below 1",
+                     "use 0 for none");
+  }
   if (!is_floating(options.dtype) || options.dtype == DType::fp8_e4m3) {
     throw UsageError("E0624", "models do not compute in " + std::string(name_of(options.dtype)),
                      "use one of fp64, fp32, bf16, fp16");

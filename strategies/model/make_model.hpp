@@ -11,6 +11,15 @@
 // The families of models, by name. A new family is one file and one row in make_model.cpp.
 namespace shardsim {
 
+/// Which activations of a block backward computes again instead of finding them kept.
+enum class Recompute : std::uint8_t {
+  none,
+  /// Outputs of norms and activation functions: much memory for little arithmetic, no products.
+  selective,
+  /// All but the block's input: forward runs again, with its messages, before backward.
+  full,
+};
+
 /// Every family reads what it needs of these.
 struct ModelOptions {
   std::string family;                        ///< mlp, gpt2, llama.
@@ -28,6 +37,9 @@ struct ModelOptions {
   DType dtype = DType::fp32;    ///< Of weights in use and activations.
   /// mlp: whole numbers as weights and data, so that every gradient is exact in fp64.
   bool integer_valued = false;
+  /// Of the embedding's output, and of both branches of a block before they join the residual.
+  double hidden_dropout = 0.0;
+  Recompute recompute = Recompute::none;
   /// Parts that every layer is cut into, t. The model is then that of one tensor-parallel rank.
   int tensor_parallel = 1;
   /// Outside of cut regions, each rank has 1/t of the tokens.

@@ -216,6 +216,10 @@ std::unique_ptr<Model> make_mlp(const ModelOptions& options) {
     throw UsageError("E0637", "family mlp has no sequence to divide among ranks",
                      "switch sequence_parallel off, or use family gpt2 or llama");
   }
+  if (options.hidden_dropout > 0.0 || options.recompute != Recompute::none) {
+    throw UsageError("E0639", "family mlp has neither dropout nor recomputation",
+                     "use family gpt2 or llama, or set hidden_dropout 0 and recompute none");
+  }
   return std::make_unique<Mlp>(options);
 }
 

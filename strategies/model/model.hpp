@@ -23,6 +23,9 @@ struct Batch {
   /// 1 / (valid targets of the whole global batch): backward starts from the mean over all tokens,
   /// so that gradients of ranks and microbatches simply add up.
   double loss_scale = 1.0;
+  /// What the data were drawn with, for dropout.
+  std::uint64_t seed = 0;
+  std::int64_t first_sample = 0;
 };
 
 /// Activations one module keeps from forward to backward. Backward drops each as soon as it has

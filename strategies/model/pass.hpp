@@ -1,6 +1,7 @@
 #pragma once
 
 #include "strategies/model/context.hpp"
+#include "strategies/model/dropout.hpp"
 #include "strategies/model/linear.hpp"
 #include "strategies/model/norm.hpp"
 #include "strategies/model/parameter.hpp"
@@ -15,6 +16,8 @@ namespace shardsim {
 struct Pass : ModelContext {
   int first;
   std::int64_t seq_len = 1;  ///< Positions per sample: a shard of tokens does not show it.
+  int block = -1;            ///< Number of the block that is passed, or -1.
+  Dropout dropout = {};
 
   [[nodiscard]] Tensor weight(int k) const { return parameters.weight(first + k); }
   [[nodiscard]] Tensor gradient(int k) const { return parameters.gradient(first + k); }

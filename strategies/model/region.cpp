@@ -15,6 +15,10 @@ Shape whole_shape(const Pass& pass, const Tensor& x) {
   return {tokens / pass.seq_len, pass.seq_len, last_dim(x)};
 }
 
+std::int64_t first_token(const Pass& pass, const Tensor& x) {
+  return pass.tensor_parallel == nullptr ? 0 : pass.tensor_parallel->first_token(num_rows(x));
+}
+
 Tensor input_gradient(const Pass& pass, std::span<ColumnLinear> layers, bool drop) {
   Tensor dx;
   for (ColumnLinear& layer : layers) {
@@ -100,6 +104,15 @@ Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor&
   finish_linear(pass, k, all_dy, x);
   x = {};
   return linear_backward_input(pass.runtime, all_dy, pass.weight(k));
+}
+
+void apply_dropout(const Pass& pass, const char* branch, const Tensor& y) {
+  dropout_forward(pass.runtime, pass.dropout, {pass.block, branch}, first_token(pass, y), y);
+}
+
+Tensor backward_dropout(const Pass& pass, const char* branch, const Tensor& dy) {
+  return dropout_backward(pass.runtime, pass.dropout, {pass.block, branch}, first_token(pass, dy),
+                          dy);
 }
 
 }  // namespace shardsim

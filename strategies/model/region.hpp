@@ -37,4 +37,8 @@ struct ColumnLinear {
 [[nodiscard]] Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& dy,
                                          Tensor x, const char* layer);
 
+/// Dropout at the end of a branch, outside of regions: y in place, or the gradient of its input.
+void apply_dropout(const Pass& pass, const char* branch, const Tensor& y);
+[[nodiscard]] Tensor backward_dropout(const Pass& pass, const char* branch, const Tensor& dy);
+
 }  // namespace shardsim

@@ -32,6 +32,8 @@ Batch make_token_batch(Runtime& runtime, const TokenData& data, std::int64_t fir
                        std::int64_t count) {
   const std::int64_t s = data.seq_len;
   Batch batch;
+  batch.seed = data.seed;
+  batch.first_sample = first;
   batch.inputs = runtime.allocate(MemoryCategory::activations, {count, s}, DType::int32);
   batch.targets = runtime.allocate(MemoryCategory::activations, {count, s}, DType::int32);
   runtime.off_the_clock([&] { fill(batch, data, first, count); });

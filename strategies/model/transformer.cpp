@@ -18,6 +18,7 @@ constexpr double kInitScale = 0.02;
 // Names in errors.
 constexpr const char* kEmbedding = "embedding.tokens";
 constexpr const char* kHead = "head";
+constexpr const char* kEmbeddingDropout = "embedding";
 
 // What the head keeps for backward.
 enum HeadSaved : std::size_t {
@@ -123,8 +124,9 @@ Tensor Transformer::forward(int module, const ModelContext& context, const Tenso
   require_context(context, options_);
   if (module == 0) return forward_embedding(context, batch);
   if (module == num_modules() - 1) return forward_head(context, input, batch, saved);
-  const int first = block_first_[static_cast<std::size_t>(module - 1)];
-  return family_->forward_block({context, first, options_.seq_len}, input, saved);
+  Tensor y = family_->forward_block(pass_of(module, context, batch), input, saved);
+  if (options_.recompute == Recompute::full) saved.resize(1);  // The input.
+  return y;
 }
 
 Tensor Transformer::backward(int module, const ModelContext& context, const Tensor& output_gradient,
@@ -134,8 +136,22 @@ Tensor Transformer::backward(int module, const ModelContext& context, const Tens
     backward_embedding(context, output_gradient, batch);
     return {};
   }
-  const int first = block_first_[static_cast<std::size_t>(module - 1)];
-  return family_->backward_block({context, first, options_.seq_len}, output_gradient, saved);
+  const Pass pass = pass_of(module, context, batch);
+  if (options_.recompute == Recompute::full) {
+    const Tensor input = saved[0];
+    (void)family_->forward_block(pass, input, saved);
+  }
+  return family_->backward_block(pass, output_gradient, saved);
+}
+
+Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& batch) const {
+  const int block = module > 0 && module + 1 < num_modules() ? module - 1 : -1;
+  const int first = block < 0 ? final_norm_ : block_first_[static_cast<std::size_t>(block)];
+  return {context,
+          first,
+          options_.seq_len,
+          block,
+          {options_.hidden_dropout, batch.seed, batch.first_sample * options_.seq_len}};
 }
 
 VocabPart Transformer::vocab_part_of(const ModelContext& context) const {
@@ -160,11 +176,14 @@ Tensor Transformer::forward_embedding(const ModelContext& context, const Batch& 
     position_embedding_forward(context.runtime, context.parameters.weight(positions_), y,
                                rows_of(context, y));
   }
+  apply_dropout(pass_of(0, context, batch), kEmbeddingDropout, y);
   return y;
 }
 
-void Transformer::backward_embedding(const ModelContext& context, const Tensor& dy,
+void Transformer::backward_embedding(const ModelContext& context, const Tensor& output_gradient,
                                      const Batch& batch) const {
+  const Tensor dy =
+      backward_dropout(pass_of(0, context, batch), kEmbeddingDropout, output_gradient);
   if (positions_ >= 0) {
     add_weight_gradient(context, {.kind = WeightGradient::Kind::positions,
                                   .parameter = positions_,
@@ -181,7 +200,7 @@ void Transformer::backward_embedding(const ModelContext& context, const Tensor& 
 // x [b, s, h] -> logits [b, s, v] -> loss [1]
 Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, const Batch& batch,
                                  Saved& saved) const {
-  const Pass pass{context, final_norm_, options_.seq_len};
+  const Pass pass = pass_of(num_modules() - 1, context, batch);
   saved.resize(head_saved);
   saved[head_x] = x;
   NormOutput norm = family_->forward_norm(pass, x);
@@ -204,7 +223,7 @@ Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, c
 
 Tensor Transformer::backward_head(const ModelContext& context, const Batch& batch,
                                   Saved& saved) const {
-  const Pass pass{context, final_norm_, options_.seq_len};
+  const Pass pass = pass_of(num_modules() - 1, context, batch);
   cross_entropy_backward(context.runtime, saved[head_logits], batch.targets, saved[head_lse],
                          batch.loss_scale, vocab_part_of(context));  // Logits are their gradient
   saved[head_lse] = {};                                              // from here on.

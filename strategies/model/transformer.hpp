@@ -65,10 +65,12 @@ class Transformer final : public Model {
   void add_blocks();
   void add_head();
   void list_module_parameters();
+  [[nodiscard]] Pass pass_of(int module, const ModelContext& context, const Batch& batch) const;
   [[nodiscard]] VocabPart vocab_part_of(const ModelContext& context) const;
   [[nodiscard]] TokenRows rows_of(const ModelContext& context, const Tensor& x) const;
   [[nodiscard]] Tensor forward_embedding(const ModelContext& context, const Batch& batch) const;
-  void backward_embedding(const ModelContext& context, const Tensor& dy, const Batch& batch) const;
+  void backward_embedding(const ModelContext& context, const Tensor& output_gradient,
+                          const Batch& batch) const;
   [[nodiscard]] Tensor forward_head(const ModelContext& context, const Tensor& x,
                                     const Batch& batch, Saved& saved) const;
   [[nodiscard]] Tensor backward_head(const ModelContext& context, const Batch& batch,

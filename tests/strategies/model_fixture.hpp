@@ -70,6 +70,11 @@ inline ModelOptions small_model(std::string_view name, DType dtype = DType::fp64
                        .max_position_embeddings = 7,
                        .tied_embeddings = false,
                        .dtype = dtype};
+  if (name == "gpt2 dropping" || name == "llama dropping") {
+    options = small_model(name == "gpt2 dropping" ? "gpt2" : "llama", dtype);
+    options.hidden_dropout = 0.125;
+    return options;
+  }
   if (name == "mlp" || name == "integer mlp") {
     options.family = "mlp";
     options.seq_len = 1;

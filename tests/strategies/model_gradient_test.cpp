@@ -48,7 +48,8 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("every gradient of every model equals the central difference of its loss") {
-  for (const char* name : {"mlp", "gpt2", "untied gpt2", "llama", "tied llama"}) {
+  for (const char* name :
+       {"mlp", "gpt2", "untied gpt2", "llama", "tied llama", "gpt2 dropping", "llama dropping"}) {
     Fixture fixture(test::small_model(name));
     std::vector<Saved> saved;
     (void)run_forward(*fixture.model, fixture.runtime, fixture.parameters, fixture.batch, saved);

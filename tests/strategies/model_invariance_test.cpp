@@ -45,8 +45,10 @@ double largest(const Tensor& tensor) { return max_difference(tensor, zeros(tenso
 
 }  // namespace
 
-TEST_CASE("any partition of a batch gives the same sum of gradients") {
-  for (const char* name : kSmallModels) {
+TEST_CASE("any partition of a batch gives the same sum of gradients, with dropout as well") {
+  std::vector<const char*> names = kSmallModels;
+  names.insert(names.end(), {"gpt2 dropping", "llama dropping"});
+  for (const char* name : names) {
     const auto model = make_model(small_model(name));
     const Accumulated whole = accumulate(*model, DType::fp64, {4});
     for (const auto& sizes : {std::vector<std::int64_t>{2, 2}, {1, 3}, {1, 1, 1, 1}}) {

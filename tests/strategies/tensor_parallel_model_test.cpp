@@ -132,6 +132,24 @@ TEST_CASE("weight gradients that are added later are the same, in the same order
   }
 }
 
+TEST_CASE("dropout drops the same elements in parts, and again when forward runs again") {
+  for (const char* name : kDivisibleModels) {
+    for (const int size : {2, 4}) {
+      for (const bool sequence_parallel : {false, true}) {
+        for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+          ModelCase c{.options = divisible_model(name),
+                      .size = size,
+                      .sequence_parallel = sequence_parallel};
+          c.options.hidden_dropout = 0.3;
+          c.options.recompute = recompute;
+          CAPTURE(name, size, sequence_parallel, static_cast<int>(recompute));
+          check_equal(c, {}, /*later=*/size == 2);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("on whole numbers a perceptron in parts is bitwise the whole one") {
   for (const std::int64_t layers : {1, 2, 3, 4}) {  // Hidden ones: pairs, and one layer left over.
     for (const int size : {1, 2, 4}) {

@@ -130,6 +130,31 @@ TEST_CASE("outside of the layers: the embedding, the head, and three numbers per
   CHECK(calls_of(wide).bytes == 4 * (narrow_bytes - loss) + 2 * loss);
 }
 
+TEST_CASE("forward that runs again sends its messages again, norms that do send none") {
+  for (const char* name : {"gpt2", "llama"}) {
+    for (const bool sequence_parallel : {false, true}) {
+      const ModelCase none = traffic_case(name, 2, sequence_parallel);
+      ModelCase selective = none;
+      selective.options.recompute = Recompute::selective;
+      ModelCase full = none;
+      full.options.recompute = Recompute::full;
+      const Calls calls = calls_of(none);
+      const Calls again = calls_of(full);
+      CAPTURE(name, sequence_parallel);
+      CHECK(calls_of(selective).by_label == calls.by_label);
+      CHECK(calls_of(selective).bytes == calls.bytes);
+      // Two layers, two branches: an all_reduce each, or a gather and a scatter.
+      CHECK(again.calls - calls.calls == kRanks * (sequence_parallel ? 8 : 4));
+      CHECK(again.bytes - calls.bytes == 8 * half_of_all_reduce(none));
+      CHECK(again.by_label.at(sequence_parallel ? "reduce_scatter row output"
+                                                : "all_reduce row output") ==
+            calls.by_label.at(sequence_parallel ? "reduce_scatter row output"
+                                                : "all_reduce row output") +
+                4);
+    }
+  }
+}
+
 TEST_CASE("the first layers of a perceptron reduce no gradient of the data") {
   ModelCase c{.options = small_model("mlp"), .samples = 2, .size = kRanks};
   c.options.num_layers = 3;  // Two pairs.
@@ -147,7 +172,10 @@ TEST_CASE("with and without data a rank does the same at the same times, in the 
         FiberWorld real(world_options(true));
         FiberWorld meta(world_options(false));
         for (FiberWorld* world : {&real, &meta}) {
-          run_case(traffic_case(name, 2, sequence_parallel), *world, later);
+          ModelCase c = traffic_case(name, 2, sequence_parallel);
+          c.options.hidden_dropout = 0.1;
+          c.options.recompute = later ? Recompute::full : Recompute::selective;
+          run_case(c, *world, later);
         }
         CAPTURE(name, sequence_parallel, later);
         CHECK(real.engine().trace_hash() == meta.engine().trace_hash());

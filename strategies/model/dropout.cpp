@@ -1,0 +1,44 @@
+#include "strategies/model/dropout.hpp"
+
+#include "sim/kernel/random.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::string name_of(const DropoutSite& site) {
+  const std::string branch = std::string(site.branch) + ".dropout";
+  return site.block < 0 ? branch : "blocks." + std::to_string(site.block) + "." + branch;
+}
+
+// to = from where it is kept, scaled up.
+void mask(const Dropout& dropout, const DropoutSite& site, std::int64_t first_row,
+          const Tensor& from, const Tensor& to) {
+  const RandomStream random(dropout.seed, name_of(site));
+  const double scale = 1.0 / (1.0 - dropout.rate);
+  const std::int64_t first = (dropout.first_token + first_row) * last_dim(from);
+  for (std::int64_t i = 0; i < from.numel(); ++i) {
+    const bool is_kept = random.uniform(static_cast<std::uint64_t>(first + i)) >= dropout.rate;
+    to.set(i, is_kept ? from.get(i) * scale : 0.0);
+  }
+}
+
+}  // namespace
+
+void dropout_forward(Runtime& runtime, const Dropout& dropout, const DropoutSite& site,
+                     std::int64_t first_row, const Tensor& y) {
+  if (dropout.rate <= 0.0) return;
+  runtime.compute(memory_op("dropout", y.dtype(), 2 * y.num_bytes()),
+                  [&] { mask(dropout, site, first_row, y, y); });
+}
+
+Tensor dropout_backward(Runtime& runtime, const Dropout& dropout, const DropoutSite& site,
+                        std::int64_t first_row, const Tensor& dy) {
+  if (dropout.rate <= 0.0) return dy;
+  Tensor dx = runtime.allocate(MemoryCategory::activations, dy.shape(), dy.dtype());
+  runtime.compute(memory_op("dropout_backward", dy.dtype(), dy.num_bytes() + dx.num_bytes()),
+                  [&] { mask(dropout, site, first_row, dy, dx); });
+  return dx;
+}
+
+}  // namespace shardsim
