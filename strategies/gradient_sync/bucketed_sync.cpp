@@ -22,6 +22,7 @@ class BucketedSync final : public GradientSync {
         reducer_(zero_stage == 2 ? make_shard_reducer(plan, runtime, mesh, owned_)
                                  : make_full_reducer(plan, runtime, mesh, owned_, zero_stage > 0)),
         tracker_(*plan.layout),
+        buckets_(static_cast<std::size_t>(plan.model->num_chunks())),
         owns_all_(zero_stage == 0),
         reduces_every_microbatch_(zero_stage == 2 && plan.reduce_every_microbatch),
         reduces_within_backward_(zero_stage == 2 || plan.overlap_reduce) {
@@ -29,6 +30,9 @@ class BucketedSync final : public GradientSync {
       owned_.initialize(chunk, 0, whole_weights(chunk));
     }
     owned_.initialize_master();
+    for (int bucket = 0; bucket < num_chunks(); ++bucket) {
+      of_chunk(plan.layout->chunk(bucket).model_chunk).members.push_back(bucket);
+    }
   }
 
   Tensor weight(int parameter) override {
@@ -38,33 +42,41 @@ class BucketedSync final : public GradientSync {
   }
   Tensor gradient(int parameter) override { return reducer_->gradient(parameter); }
 
-  void begin_step() override { reducer_->begin_step(); }
+  void begin_step() override {
+    for (Buckets& buckets : buckets_) buckets.reducing = false;
+    reducer_->begin_step();
+  }
 
-  void begin_microbatch(bool last) override {
-    if (reducing_) reduce_rest();  // Of the microbatch before.
-    reducing_ = last || reduces_every_microbatch_;
-    next_ = 0;
-    tracker_.reset();
+  void begin_weight_gradients(int chunk, bool last) override {
+    Buckets& buckets = of_chunk(chunk);
+    if (buckets.reducing) reduce_rest(buckets);  // Of the microbatch before.
+    buckets.reducing = last || reduces_every_microbatch_;
+    buckets.next = 0;
+    for (const int bucket : buckets.members) tracker_.reset(bucket);
   }
 
   void gradient_ready(int parameter) override {
-    if (!reducing_ || !reduces_within_backward_) return;
+    const int bucket = plan_.layout->place(parameter).chunk;
+    Buckets& buckets = of_chunk(plan_.layout->chunk(bucket).model_chunk);
+    if (!buckets.reducing || !reduces_within_backward_) return;
     tracker_.mark(parameter);
     // In the order of the buckets, whichever is ready first: the order must be that of all ranks.
-    while (next_ < num_chunks() && tracker_.ready(next_)) reducer_->reduce(next_++);
+    while (buckets.left() && tracker_.ready(buckets.front())) reducer_->reduce(buckets.take());
   }
 
+  // The last chunk's backward comes first.
   void finish_gradients() override {
-    reduce_rest();
+    for (std::size_t chunk = buckets_.size(); chunk-- > 0;) reduce_rest(buckets_[chunk]);
     reducer_->finish();
   }
 
   double gradient_norm_squared() override {
     double sum = 0.0;
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
-      sum += sum_of_squares(runtime_, reducer_->owned(chunk));
+      sum += sum_of_squares(runtime_, plan_, mesh_, chunk, owned_.begin(chunk),
+                            reducer_->owned(chunk));
     }
-    return owns_all_ ? sum : sum_over_shards(runtime_, mesh_, sum);
+    return sum_over_owners(runtime_, mesh_, !owns_all_, sum);
   }
 
   // A bucket's gather runs while later buckets are updated, not into the next step's forward: a
@@ -96,6 +108,18 @@ class BucketedSync final : public GradientSync {
   }
 
  private:
+  // Of one model chunk, in the order in which they are reduced.
+  struct Buckets {
+    std::vector<int> members;
+    std::size_t next = 0;
+    bool reducing = false;
+
+    [[nodiscard]] bool left() const { return next < members.size(); }
+    [[nodiscard]] int front() const { return members[next]; }
+    int take() { return members[next++]; }
+  };
+  [[nodiscard]] Buckets& of_chunk(int chunk) { return buckets_[static_cast<std::size_t>(chunk)]; }
+
   [[nodiscard]] int num_chunks() const { return static_cast<int>(plan_.layout->chunks().size()); }
   [[nodiscard]] Tensor whole_weights(int chunk) const {
     const FlatChunk& flat = plan_.layout->chunk(chunk);
@@ -103,8 +127,8 @@ class BucketedSync final : public GradientSync {
   }
   // Without overlap all buckets; else those with parameters that backward never reported: their
   // gradient is zero on this rank.
-  void reduce_rest() {
-    while (next_ < num_chunks()) reducer_->reduce(next_++);
+  void reduce_rest(Buckets& buckets) {
+    while (buckets.left()) reducer_->reduce(buckets.take());
   }
 
   const SyncPlan& plan_;
@@ -114,12 +138,11 @@ class BucketedSync final : public GradientSync {
   Tensor weights_;  // All chunks, with padding.
   std::unique_ptr<GradientReducer> reducer_;
   ReadyTracker tracker_;
+  std::vector<Buckets> buckets_;  // By model chunk.
   bool owns_all_;
   bool reduces_every_microbatch_;
   // Stage 2 must even without overlap, where it waits at once: its memory holds few whole buckets.
   bool reduces_within_backward_;
-  bool reducing_ = false;
-  int next_ = 0;  // The bucket to reduce next.
 };
 
 }  // namespace

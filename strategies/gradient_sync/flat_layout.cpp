@@ -7,13 +7,27 @@
 
 namespace shardsim {
 
+namespace {
+
+const ParameterSpec& spec_of(const Model& model, int parameter) {
+  return model.parameters()[static_cast<std::size_t>(parameter)];
+}
+
+// Whether two parameters may lie in one bucket.
+bool go_together(const ParameterSpec& a, const ParameterSpec& b) {
+  return a.chunk == b.chunk && !a.tied && !b.tied;
+}
+
+}  // namespace
+
 FlatLayout::FlatLayout(const Model& model, int num_shards) : num_shards_(num_shards) {
   for (const ParameterSpec& spec : model.parameters()) shapes_.push_back(spec.shape);
   places_.resize(shapes_.size());
 }
 
-void FlatLayout::add_chunk(std::string label, std::vector<int> parameters) {
+void FlatLayout::add_chunk(const Model& model, std::string label, std::vector<int> parameters) {
   FlatChunk chunk{.label = std::move(label), .parameters = std::move(parameters)};
+  chunk.model_chunk = spec_of(model, chunk.parameters.front()).chunk;
   for (const int parameter : chunk.parameters) {
     places_[static_cast<std::size_t>(parameter)] = {static_cast<int>(chunks_.size()), chunk.numel};
     chunk.numel += shape(parameter).numel();
@@ -33,12 +47,16 @@ FlatLayout FlatLayout::buckets(const Model& model, const ReadyOrder& ready_order
   std::int64_t bytes = 0;
   const auto close = [&] {
     if (members.empty()) return;
-    layout.add_chunk("bucket " + std::to_string(layout.chunks_.size()), std::move(members));
+    layout.add_chunk(model, "bucket " + std::to_string(layout.chunks_.size()), std::move(members));
     members.clear();
     bytes = 0;
   };
   const auto bytes_of = [&](int parameter) {
     return layout.shape(parameter).numel() * size_of(gradient_dtype);
+  };
+  const auto joins = [&](int parameter) {
+    return members.empty() ||
+           go_together(spec_of(model, members.back()), spec_of(model, parameter));
   };
   for (const std::vector<int>& together : ready_order) {
     std::int64_t size = 0;
@@ -46,7 +64,7 @@ FlatLayout FlatLayout::buckets(const Model& model, const ReadyOrder& ready_order
     const auto cap = [&] { return layout.chunks_.empty() ? first_bucket_bytes : bucket_bytes; };
     if (bytes + size > cap()) close();
     for (const int parameter : together) {
-      if (bytes + bytes_of(parameter) > cap()) close();
+      if (bytes + bytes_of(parameter) > cap() || !joins(parameter)) close();
       members.push_back(parameter);
       bytes += bytes_of(parameter);
     }
@@ -60,7 +78,7 @@ FlatLayout FlatLayout::units(const Model& model, int num_shards) {
   for (const ParameterUnit& unit : model.units()) {
     std::vector<int> members;
     for (int i = 0; i < unit.count; ++i) members.push_back(unit.first + i);
-    layout.add_chunk(unit.name, std::move(members));
+    layout.add_chunk(model, unit.name, std::move(members));
   }
   return layout;
 }

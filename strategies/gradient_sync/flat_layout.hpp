@@ -20,6 +20,7 @@ struct FlatChunk {
   std::vector<int> parameters;  ///< In the order in which they lie in the chunk.
   std::int64_t numel = 0;       ///< Elements of the parameters.
   std::int64_t padded = 0;      ///< numel, up to the next multiple of the number of shards.
+  int model_chunk = 0;          ///< Of the model, whose backward completes it.
   std::int64_t offset = 0;      ///< Of the chunk in a buffer that holds all chunks, in elements.
 };
 
@@ -35,6 +36,8 @@ class FlatLayout {
   /// become ready, as many to a bucket as fit in `bucket_bytes` (the first: `first_bucket_bytes`);
   /// a larger parameter has a bucket of its own. Parameters reported together share a bucket if
   /// they fit in one: were they in two, both would have to be in memory. Bucket 0 is ready first.
+  /// A bucket does not span model chunks, whose gradients are complete at different times; a tied
+  /// parameter has its own, so that it is cut in the same way on both stages.
   static FlatLayout buckets(const Model& model, const ReadyOrder& ready_order,
                             std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,
                             DType gradient_dtype, int num_shards);
@@ -65,7 +68,7 @@ class FlatLayout {
 
  private:
   FlatLayout(const Model& model, int num_shards);
-  void add_chunk(std::string label, std::vector<int> parameters);
+  void add_chunk(const Model& model, std::string label, std::vector<int> parameters);
 
   int num_shards_;
   std::int64_t numel_ = 0;

@@ -28,6 +28,10 @@ class FullyShardedSync final : public GradientSync {
     for (int module = 0; module < plan.model->num_modules(); ++module) {
       for (const int unit : plan.model->units_of(module)) ++units_[index(unit)].num_users;
     }
+    for (int chunk = 0; chunk < plan.model->num_chunks(); ++chunk) {
+      const ModuleRange modules = plan.model->modules_of_chunk(chunk);
+      chunk_of_module_.insert(chunk_of_module_.end(), index(modules.count), modules);
+    }
   }
 
   Tensor weight(int parameter) override {
@@ -39,9 +43,12 @@ class FullyShardedSync final : public GradientSync {
 
   void begin_step() override { reducer_->begin_step(); }
 
-  void begin_microbatch(bool last) override {
+  void begin_weight_gradients(int chunk, bool last) override {
     reducing_ = last || plan_.reduce_every_microbatch;
-    for (Unit& unit : units_) unit.backward_runs = 0;
+    const ModuleRange modules = plan_.model->modules_of_chunk(chunk);
+    for (int module = modules.first; module < modules.first + modules.count; ++module) {
+      for (const int unit : plan_.model->units_of(module)) units_[index(unit)].gradient_runs = 0;
+    }
   }
 
   void before_forward(int module) override { use(module, +1); }
@@ -57,8 +64,14 @@ class FullyShardedSync final : public GradientSync {
     for (const int number : plan_.model->units_of(module)) {
       Unit& unit = units_[index(number)];
       if (++unit.backward_runs < unit.num_users) continue;  // Another module still needs it.
+      unit.backward_runs = 0;
       unit.full = {};
-      if (reducing_) reducer_->reduce(number);
+    }
+  }
+  void after_weight_gradients(int module) override {
+    for (const int number : plan_.model->units_of(module)) {
+      Unit& unit = units_[index(number)];
+      if (++unit.gradient_runs == unit.num_users && reducing_) reducer_->reduce(number);
     }
   }
 
@@ -67,9 +80,10 @@ class FullyShardedSync final : public GradientSync {
   double gradient_norm_squared() override {
     double sum = 0.0;
     for (int unit = 0; unit < num_units(); ++unit) {
-      sum += sum_of_squares(runtime_, reducer_->owned(unit));
+      sum +=
+          sum_of_squares(runtime_, plan_, mesh_, unit, owned_.begin(unit), reducer_->owned(unit));
     }
-    return sum_over_shards(runtime_, mesh_, sum);
+    return sum_over_owners(runtime_, mesh_, true, sum);
   }
 
   void apply_optimizer(double gradient_scale, std::int64_t step) override {
@@ -93,20 +107,22 @@ class FullyShardedSync final : public GradientSync {
     Tensor full;  // Gathered weights; undefined while sharded.
     Work gather;  // Pending until first used.
     int num_users = 0;
-    int backward_runs = 0;
+    int backward_runs = 0;  // Users whose backward has run, of this microbatch.
+    int gradient_runs = 0;  // Users whose weight gradients are there.
   };
 
-  static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
+  static std::size_t index(int number) { return static_cast<std::size_t>(number); }
   [[nodiscard]] int num_units() const { return static_cast<int>(units_.size()); }
 
-  // Gathers the units of `module`, and those of the next ones in the direction of the pass, so that
-  // they are on their way while this module computes.
+  // Gathers the units of `module`, and those of the next ones of its chunk in the direction of the
+  // pass, so that they are on their way while this module computes.
   void use(int module, int direction) {
     post_gathers(module);
+    const ModuleRange& chunk = chunk_of_module_[index(module)];
     const int ahead = plan_.overlap_gather ? plan_.prefetch_units : 0;
     for (int i = 1; i <= ahead; ++i) {
       const int next = module + i * direction;
-      if (next >= 0 && next < plan_.model->num_modules()) post_gathers(next);
+      if (next >= chunk.first && next < chunk.first + chunk.count) post_gathers(next);
     }
     for (const int unit : plan_.model->units_of(module)) units_[index(unit)].gather.wait();
   }
@@ -142,6 +158,7 @@ class FullyShardedSync final : public GradientSync {
   OwnedState owned_;
   Tensor shards_;  // This rank's part of all units' weights.
   std::vector<Unit> units_;
+  std::vector<ModuleRange> chunk_of_module_;
   std::unique_ptr<GradientReducer> reducer_;
   bool reducing_ = false;
 };

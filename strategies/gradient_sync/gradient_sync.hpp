@@ -51,13 +51,16 @@ struct StatePiece {
 };
 using StateVisitor = std::function<void(const StatePiece&)>;
 
-/// Hooks, in the order in which a step calls them: begin_step; for each microbatch
-/// begin_microbatch, then around every module before_/after_forward, then, last module first,
-/// before_/after_backward; finish_gradients; then, after clipping is decided, apply_optimizer.
+/// Hooks, in the order in which a step calls them: begin_step; around every module before_/
+/// after_forward; begin_weight_gradients before a microbatch's first gradient of a model chunk,
+/// then, last module first, before_/after_backward and after_weight_gradients; finish_gradients;
+/// then, after clipping is decided, apply_optimizer. Microbatches may overtake each other between
+/// forward and backward, as pipelines do.
 class GradientSync : public ModuleParameters {
  public:
   virtual void begin_step() = 0;
-  virtual void begin_microbatch(bool last) = 0;
+  /// `last`: of this chunk in this step.
+  virtual void begin_weight_gradients(int chunk, bool last) = 0;
   /// All reductions have ended: the gradients this rank owns are those of the global batch.
   virtual void finish_gradients() = 0;
   /// Sum of squares of the gradients, each counted once over all ranks. Communicates where they
@@ -78,9 +81,10 @@ class GradientSync : public ModuleParameters {
 [[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(int zero_stage, const SyncPlan& plan,
                                                                Runtime& runtime, Mesh& mesh);
 
-/// The chunks that a stage works with.
-[[nodiscard]] FlatLayout make_layout(int zero_stage, const Model& model, const MeshShape& mesh,
-                                     DType gradient_dtype, std::int64_t bucket_bytes,
-                                     std::int64_t first_bucket_bytes);
+/// The chunks that a ZeRO stage works with. `uncut`: the same modules without tensor parallelism,
+/// to learn from in which order gradients become ready.
+[[nodiscard]] FlatLayout make_layout(int zero_stage, const Model& model, const Model& uncut,
+                                     const MeshShape& mesh, DType gradient_dtype,
+                                     std::int64_t bucket_bytes, std::int64_t first_bucket_bytes);
 
 }  // namespace shardsim

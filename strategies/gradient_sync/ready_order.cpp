@@ -44,15 +44,34 @@ void append_unreported(ReadyOrder& order, std::size_t num_parameters) {
   }
 }
 
+// What stages hand each other is made up: the order does not depend on it.
+void run_once(const Model& model, Runtime& runtime, OrderRecorder& recorder, const Batch& batch) {
+  std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
+  const auto of_chunk = [&](int chunk) {
+    const ModuleRange modules = model.modules_of_chunk(chunk);
+    return std::span<Saved>(saved).subspan(static_cast<std::size_t>(modules.first),
+                                           static_cast<std::size_t>(modules.count));
+  };
+  const auto handed_over = [&] {
+    return runtime.allocate(MemoryCategory::activations, model.activation_shape(1), model.dtype());
+  };
+  for (int chunk = 0; chunk < model.num_chunks(); ++chunk) {
+    (void)forward_chunk(model, chunk, {runtime, recorder}, recorder, handed_over(), batch,
+                        of_chunk(chunk));
+  }
+  for (int chunk = model.num_chunks() - 1; chunk >= 0; --chunk) {
+    (void)backward_chunk(model, chunk, {runtime, recorder}, recorder, handed_over(), batch,
+                         of_chunk(chunk));
+  }
+}
+
 }  // namespace
 
 ReadyOrder gradient_ready_order(const Model& model, DType dtype) {
   ShapesOnlyRuntime runtime;
   OrderRecorder recorder(runtime, model, dtype);
   const Batch batch = model.make_batch(runtime, 0, 0, 1, 0.0);
-  std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
-  const Tensor loss = forward_all(model, runtime, recorder, batch, saved);
-  backward_all(model, runtime, recorder, batch, saved);
+  run_once(model, runtime, recorder, batch);
   append_unreported(recorder.order, model.parameters().size());
   return std::move(recorder.order);
 }

@@ -9,13 +9,14 @@ namespace shardsim {
 /// Counts which chunks have all their gradients within one microbatch.
 class ReadyTracker {
  public:
-  explicit ReadyTracker(const FlatLayout& layout) : layout_(layout) { reset(); }
+  explicit ReadyTracker(const FlatLayout& layout)
+      : layout_(layout), missing_(layout.chunks().size()) {
+    for (int chunk = 0; chunk < static_cast<int>(missing_.size()); ++chunk) reset(chunk);
+  }
 
-  void reset() {
-    missing_.clear();
-    for (const FlatChunk& chunk : layout_.chunks()) {
-      missing_.push_back(static_cast<int>(chunk.parameters.size()));
-    }
+  void reset(int chunk) {
+    missing_[static_cast<std::size_t>(chunk)] =
+        static_cast<int>(layout_.chunk(chunk).parameters.size());
   }
   void mark(int parameter) { --missing_[static_cast<std::size_t>(layout_.place(parameter).chunk)]; }
   [[nodiscard]] bool ready(int chunk) const {

@@ -18,6 +18,11 @@ struct ModelContext {
   TensorParallel* tensor_parallel = nullptr;
   /// Null: backward adds the gradients of weights at once. Else it leaves them here.
   WeightGradientQueue* later = nullptr;
+
+  /// The same with other parameters.
+  [[nodiscard]] ModelContext with(Parameters& others) const {
+    return {runtime, others, tensor_parallel, later};
+  }
 };
 
 }  // namespace shardsim

@@ -32,6 +32,12 @@ struct Batch {
 /// been used and leaves the vector empty.
 using Saved = std::vector<Tensor>;
 
+/// Consecutive modules.
+struct ModuleRange {
+  int first = 0;
+  int count = 0;
+};
+
 /// Where the bytes of an activation tensor go is decided by its dtype; arithmetic on elements is
 /// done in double and rounded once per operation to the tensor's dtype.
 class Model {
@@ -54,6 +60,13 @@ class Model {
   [[nodiscard]] virtual Shape activation_shape(std::int64_t samples) const = 0;
   [[nodiscard]] virtual DType dtype() const = 0;
 
+  /// Runs of modules that go forward and backward on their own: the model chunks of a pipeline
+  /// rank.
+  [[nodiscard]] virtual int num_chunks() const { return 1; }
+  [[nodiscard]] virtual ModuleRange modules_of_chunk(int /*chunk*/) const {
+    return {0, num_modules()};
+  }
+
   /// Runs one module. `input` is undefined for the first module (it reads the batch). The last
   /// module returns the sum of the losses of the valid targets, [1] fp64, NOT scaled.
   virtual Tensor forward(int module, const ModelContext& context, const Tensor& input,
@@ -63,6 +76,9 @@ class Model {
   /// undefined for the first.
   virtual Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
                           const Batch& batch, Saved& saved) const = 0;
+
+  /// Adds and reports the gradients that backward left in `queue`.
+  virtual void run_weight_gradients(WeightGradientQueue& queue, const ModelContext& context) const;
 
   /// Data of samples [first, first + count) of the endless synthetic data set: a function of
   /// (seed, sample index, position) alone. `ignore_fraction` of the targets are ignored.

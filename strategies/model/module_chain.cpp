@@ -6,27 +6,40 @@ namespace shardsim {
 
 // Each module is handed the only reference to its input, which can thus be freed within it.
 
-Tensor forward_all(const Model& model, Runtime& runtime, ModuleParameters& parameters,
-                   const Batch& batch, std::vector<Saved>& saved) {
-  Tensor activation;
-  for (int module = 0; module < model.num_modules(); ++module) {
+Tensor forward_chunk(const Model& model, int chunk, const ModelContext& context,
+                     ModuleParameters& parameters, Tensor input, const Batch& batch,
+                     std::span<Saved> saved) {
+  const ModuleRange modules = model.modules_of_chunk(chunk);
+  for (int i = 0; i < modules.count; ++i) {
+    const int module = modules.first + i;
     parameters.before_forward(module);
-    activation = model.forward(module, {runtime, parameters}, std::exchange(activation, Tensor()),
-                               batch, saved[static_cast<std::size_t>(module)]);
+    input = model.forward(module, context, std::exchange(input, Tensor()), batch,
+                          saved[static_cast<std::size_t>(i)]);
     parameters.after_forward(module);
   }
-  return activation;
+  return input;
 }
 
-void backward_all(const Model& model, Runtime& runtime, ModuleParameters& parameters,
-                  const Batch& batch, std::vector<Saved>& saved) {
-  Tensor gradient;
-  for (int module = model.num_modules() - 1; module >= 0; --module) {
+Tensor backward_chunk(const Model& model, int chunk, const ModelContext& context,
+                      ModuleParameters& parameters, Tensor gradient, const Batch& batch,
+                      std::span<Saved> saved) {
+  const ModuleRange modules = model.modules_of_chunk(chunk);
+  for (int i = modules.count - 1; i >= 0; --i) {
+    const int module = modules.first + i;
     parameters.before_backward(module);
-    gradient = model.backward(module, {runtime, parameters}, std::exchange(gradient, Tensor()),
-                              batch, saved[static_cast<std::size_t>(module)]);
+    gradient = model.backward(module, context, std::exchange(gradient, Tensor()), batch,
+                              saved[static_cast<std::size_t>(i)]);
     parameters.after_backward(module);
+    if (context.later == nullptr) parameters.after_weight_gradients(module);
   }
+  return gradient;
+}
+
+void finish_chunk(const Model& model, int chunk, const ModelContext& context,
+                  ModuleParameters& parameters, WeightGradientQueue& queue) {
+  model.run_weight_gradients(queue, context);
+  const ModuleRange modules = model.modules_of_chunk(chunk);
+  for (int i = modules.count - 1; i >= 0; --i) parameters.after_weight_gradients(modules.first + i);
 }
 
 }  // namespace shardsim

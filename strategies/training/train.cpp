@@ -1,9 +1,8 @@
 #include "strategies/training/train.hpp"
 
 #include <cmath>
-#include <vector>
 
-#include "strategies/model/module_chain.hpp"
+#include "strategies/gradient_sync/model_parallel_sums.hpp"
 
 namespace shardsim {
 
@@ -37,64 +36,85 @@ class ScalarSum {
   Work work_;
 };
 
-class Trainer {
+class Trainer final : public MicrobatchSource {
  public:
-  Trainer(Runtime& runtime, Mesh& mesh, const Model& model, GradientSync& sync,
-          const TrainingPlan& plan, TrainingObserver& observer)
+  Trainer(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
+          TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer)
       : runtime_(runtime),
         mesh_(mesh),
-        model_(model),
+        model_(*stage.model),
         sync_(sync),
         plan_(plan),
         observer_(observer),
-        saved_(static_cast<std::size_t>(model.num_modules())),
+        runner_(stage, runtime, mesh, sync, tensor_parallel),
         target_count_(runtime, mesh, DType::int64, "target_count"),
         loss_(runtime, mesh, DType::fp64, "loss") {}
 
   void run_step(std::int64_t step) {
+    step_ = step;
     observer_.step_begins(step);
     sync_.begin_step();
-    // Known without asking where every target counts; else it is on its way during forward.
-    const bool counts_targets = plan_.ignore_fraction > 0.0;
-    if (counts_targets) target_count_.post(count_own_targets(step));
-    double num_targets = static_cast<double>(global_batch() * model_.positions_per_sample());
-    double loss = 0.0;
-    for (std::int64_t microbatch = 0; microbatch < plan_.num_microbatches; ++microbatch) {
-      const bool last = microbatch + 1 == plan_.num_microbatches;
-      sync_.begin_microbatch(last);
-      Batch batch = model_.make_batch(runtime_, plan_.seed, first_sample(step, microbatch),
-                                      plan_.micro_batch_size, plan_.ignore_fraction);
-      loss += runtime_.read_scalar(forward_all(model_, runtime_, sync_, batch, saved_));
-      if (last) loss_.post(loss);
-      if (microbatch == 0 && counts_targets) num_targets = target_count_.wait();
-      batch.loss_scale = num_targets > 0.0 ? 1.0 / num_targets : 0.0;
-      backward_all(model_, runtime_, sync_, batch, saved_);
-    }
+    begin_loss();
+    runner_.run_step(*this);
     sync_.finish_gradients();
+    sum_over_model_parallel(runtime_, mesh_, model_, sync_);
     observer_.gradients_ready(step, sync_);
     const double scale = plan_.max_grad_norm > 0.0
                              ? clip_coefficient(sync_.gradient_norm_squared(), plan_.max_grad_norm)
                              : 1.0;
     sync_.apply_optimizer(scale, step + 1);
-    const double mean_loss = num_targets > 0.0 ? loss_.wait() / num_targets : loss_.wait();
-    observer_.step_ends(step, sync_, mean_loss);
+    observer_.step_ends(step, sync_, mean_loss());
+  }
+
+  Batch make_batch(int microbatch) override {
+    return model_.make_batch(runtime_, plan_.seed, first_sample(microbatch), plan_.micro_batch_size,
+                             plan_.ignore_fraction);
+  }
+
+  void add_loss(const Tensor& loss) override {
+    sum_of_losses_ += runtime_.read_scalar(loss);
+    if (++num_losses_ == plan_.num_microbatches) loss_.post(sum_of_losses_);
+  }
+
+  double loss_scale() override {
+    if (waits_for_count_) {
+      num_targets_ = target_count_.wait();
+      waits_for_count_ = false;
+    }
+    return num_targets_ > 0.0 ? 1.0 / num_targets_ : 0.0;
   }
 
  private:
+  // Losses are the last stage's. How many targets count is known without asking where all do; else
+  // the count is on its way during forward.
+  void begin_loss() {
+    num_losses_ = 0;
+    sum_of_losses_ = 0.0;
+    num_targets_ = static_cast<double>(global_batch() * model_.positions_per_sample());
+    waits_for_count_ = plan_.ignore_fraction > 0.0 && mesh_.is_last_stage();
+    if (waits_for_count_) target_count_.post(count_own_targets());
+  }
+
+  [[nodiscard]] std::optional<double> mean_loss() {
+    if (!mesh_.is_last_stage()) return std::nullopt;
+    const double sum = loss_.wait();
+    return num_targets_ > 0.0 ? sum / num_targets_ : sum;
+  }
+
   [[nodiscard]] std::int64_t global_batch() const {
     return plan_.micro_batch_size * plan_.num_microbatches * mesh_.data_size();
   }
-  [[nodiscard]] std::int64_t first_sample(std::int64_t step, std::int64_t microbatch) const {
-    return step * global_batch() +
+  [[nodiscard]] std::int64_t first_sample(std::int64_t microbatch) const {
+    return step_ * global_batch() +
            (microbatch * mesh_.data_size() + mesh_.data_rank()) * plan_.micro_batch_size;
   }
 
-  [[nodiscard]] double count_own_targets(std::int64_t step) const {
+  [[nodiscard]] double count_own_targets() const {
     std::int64_t count = 0;
     runtime_.off_the_clock([&] {
       for (std::int64_t microbatch = 0; microbatch < plan_.num_microbatches; ++microbatch) {
-        count += model_.count_targets(plan_.seed, first_sample(step, microbatch),
-                                      plan_.micro_batch_size, plan_.ignore_fraction);
+        count += model_.count_targets(plan_.seed, first_sample(microbatch), plan_.micro_batch_size,
+                                      plan_.ignore_fraction);
       }
     });
     return static_cast<double>(count);
@@ -106,16 +126,21 @@ class Trainer {
   GradientSync& sync_;
   const TrainingPlan& plan_;
   TrainingObserver& observer_;
-  std::vector<Saved> saved_;
+  StageRunner runner_;
   ScalarSum target_count_;
   ScalarSum loss_;
+  std::int64_t step_ = 0;
+  std::int64_t num_losses_ = 0;
+  double sum_of_losses_ = 0.0;
+  double num_targets_ = 0.0;
+  bool waits_for_count_ = false;
 };
 
 }  // namespace
 
-void train(Runtime& runtime, Mesh& mesh, const Model& model, GradientSync& sync,
-           const TrainingPlan& plan, TrainingObserver& observer) {
-  Trainer trainer(runtime, mesh, model, sync, plan, observer);
+void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
+           TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer) {
+  Trainer trainer(runtime, mesh, stage, sync, tensor_parallel, plan, observer);
   for (std::int64_t step = 0; step < plan.steps; ++step) trainer.run_step(step);
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/pipeline/stage_runner.hpp"
 
 // The training loop of one rank: the same code for one device, for any data-parallel strategy, and
 // with or without data.
@@ -26,14 +27,16 @@ class TrainingObserver {
   virtual void step_begins(std::int64_t) {}
   /// Gradients are reduced, the optimizer has not run.
   virtual void gradients_ready(std::int64_t, const GradientSync&) {}
-  /// `loss`: mean over the valid targets of the global batch; 0 without data.
-  virtual void step_ends(std::int64_t, const GradientSync&, double /*loss*/) {}
+  /// `loss`: mean over the valid targets of the global batch, 0 without data; the last pipeline
+  /// stage knows it.
+  virtual void step_ends(std::int64_t, const GradientSync&, std::optional<double> /*loss*/) {}
 };
 
-/// Runs all steps. Every rank of the mesh must call it. Order at the end of a step: reductions,
-/// global norm, clip, optimizer, gathers.
-void train(Runtime& runtime, Mesh& mesh, const Model& model, GradientSync& sync,
-           const TrainingPlan& plan, TrainingObserver& observer);
+/// Runs all steps. Every rank of the mesh must call it. Order at the end of a step: data-parallel
+/// reductions, sums over tensor-parallel ranks and tied stages, global norm, clip, optimizer,
+/// gathers. `tensor_parallel`: null on a mesh without that axis.
+void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
+           TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer);
 
 /// min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
 [[nodiscard]] double clip_coefficient(double norm_squared, double max_norm);

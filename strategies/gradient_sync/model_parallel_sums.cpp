@@ -1,0 +1,65 @@
+#include "strategies/gradient_sync/model_parallel_sums.hpp"
+
+#include <vector>
+
+namespace shardsim {
+
+namespace {
+
+// The owned gradients of the parameters that `is_meant` picks.
+template <class Predicate>
+std::vector<Tensor> owned_gradients(const Model& model, const GradientSync& sync,
+                                    Predicate is_meant) {
+  std::vector<Tensor> found;
+  sync.visit(StateKind::gradient, [&](const StatePiece& piece) {
+    if (is_meant(model.parameters()[static_cast<std::size_t>(piece.parameter)])) {
+      found.push_back(piece.values);
+    }
+  });
+  return found;
+}
+
+// Between `pieces`, one after the other, and `buffer`.
+void copy_pieces(Runtime& runtime, const std::vector<Tensor>& pieces, const Tensor& buffer,
+                 bool to_buffer) {
+  const ComputeOp op{"copy_gradients", ComputeKind::memory_bound, buffer.dtype(), 0,
+                     2 * buffer.num_bytes()};
+  runtime.compute(op, [&] {
+    std::int64_t at = 0;
+    for (const Tensor& piece : pieces) {
+      for (std::int64_t i = 0; i < piece.numel(); ++i, ++at) {
+        to_buffer ? buffer.set(at, piece.get(i)) : piece.set(i, buffer.get(at));
+      }
+    }
+  });
+}
+
+void sum_over_tensor_parallel(Runtime& runtime, Communicator& group,
+                              const std::vector<Tensor>& pieces) {
+  std::int64_t elements = 0;
+  for (const Tensor& piece : pieces) elements += piece.numel();
+  if (elements == 0) return;
+  const Tensor buffer = runtime.allocate(MemoryCategory::comm, {elements}, pieces.front().dtype());
+  copy_pieces(runtime, pieces, buffer, true);
+  group.all_reduce(buffer, ReduceOp::sum, {.label = "sequence-parallel gradients"}).wait();
+  copy_pieces(runtime, pieces, buffer, false);
+}
+
+}  // namespace
+
+void sum_over_model_parallel(Runtime& runtime, Mesh& mesh, const Model& model,
+                             const GradientSync& sync) {
+  if (mesh.tp_group() != nullptr) {
+    const auto is_partial = [](const ParameterSpec& spec) { return spec.sum_over_tp; };
+    sum_over_tensor_parallel(runtime, *mesh.tp_group(), owned_gradients(model, sync, is_partial));
+  }
+  if (mesh.embedding_group() == nullptr) return;
+  const auto is_tied = [](const ParameterSpec& spec) { return spec.tied; };
+  for (const Tensor& gradient : owned_gradients(model, sync, is_tied)) {
+    mesh.embedding_group()
+        ->all_reduce(gradient, ReduceOp::sum, {.label = "tied embedding gradient"})
+        .wait();
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "strategies/gradient_sync/gradient_sync.hpp"
+
+namespace shardsim {
+
+/// What is left to be summed when data-parallel reductions have ended, in this order:
+/// - gradients of which each tensor-parallel rank has a part only (norms and row biases under
+///   sequence parallelism), over the tensor-parallel group, all in one call;
+/// - gradients of tied embeddings, over first and last stage.
+/// Works on what the rank owns, after reduction: as little as there is. Source: the order of
+/// Megatron-LM's finalize_model_grads.
+void sum_over_model_parallel(Runtime& runtime, Mesh& mesh, const Model& model,
+                             const GradientSync& sync);
+
+}  // namespace shardsim

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "strategies/gradient_sync/gradient_sync.hpp"
+
+// What a rank holds, in terms of the whole model: for checks and checkpoints.
+namespace shardsim {
+
+/// Which part of the whole model a rank has.
+struct ModelPart {
+  const Model* model = nullptr;      ///< What the rank runs: all, its parts, its stage.
+  std::span<const int> whole_index;  ///< Of the model's parameters; empty: the same numbers.
+  MeshPlace place;
+};
+
+/// A run of elements that are consecutive here and in the whole parameter.
+struct WholePiece {
+  StatePiece piece;   ///< parameter and first are those of the whole model.
+  bool is_main_copy;  ///< Each element has one main copy among the ranks of a data-parallel one.
+  bool is_split;      ///< By tensor parallelism; else all its ranks hold the same.
+};
+
+/// Splits a piece that GradientSync::visit shows. Elements that only fill up are left out.
+void for_each_whole_piece(const ModelPart& part, const StatePiece& piece,
+                          const std::function<void(const WholePiece&)>& visit);
+
+}  // namespace shardsim

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "strategies/model/model.hpp"
+
+// The part of a model that one pipeline rank runs, as a model of its own: gradient synchronization,
+// layouts and optimizers work on it as on a whole model.
+namespace shardsim {
+
+/// How the modules of a model are cut into `num_stages` runs of consecutive ones. Evenly by
+/// default: embedding and head count as a module each, remaining modules go to the first stages, so
+/// that stages differ by one module at most.
+[[nodiscard]] std::vector<ModuleRange> split_modules(int num_modules, int num_stages);
+
+/// Modules and parameters are numbered anew, from 0. Units are those of the whole model, restricted
+/// to the parameters that are read here; a tied parameter, which another stage has a copy of, is a
+/// unit of its own, so that both copies are sharded alike and their gradients can be summed.
+class StageModel final : public Model {
+ public:
+  /// `chunks`: the modules of each model chunk of this rank, in the order of the model. `whole`
+  /// must outlive it.
+  StageModel(const Model& whole, std::vector<ModuleRange> chunks);
+
+  [[nodiscard]] std::span<const ParameterSpec> parameters() const override { return specs_; }
+  [[nodiscard]] std::span<const ParameterUnit> units() const override { return units_; }
+  [[nodiscard]] int num_modules() const override { return static_cast<int>(modules_.size()); }
+  [[nodiscard]] std::span<const int> units_of(int module) const override {
+    return module_units_[static_cast<std::size_t>(module)];
+  }
+  [[nodiscard]] std::span<const int> parameters_of(int module) const override {
+    return module_parameters_[static_cast<std::size_t>(module)];
+  }
+  [[nodiscard]] int num_chunks() const override { return static_cast<int>(chunks_.size()); }
+  [[nodiscard]] ModuleRange modules_of_chunk(int chunk) const override {
+    return chunks_[static_cast<std::size_t>(chunk)];
+  }
+  Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
+                 Saved& saved) const override;
+  Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
+                  const Batch& batch, Saved& saved) const override;
+  void run_weight_gradients(WeightGradientQueue& queue, const ModelContext& context) const override;
+
+  [[nodiscard]] Shape activation_shape(std::int64_t samples) const override {
+    return whole_.activation_shape(samples);
+  }
+  [[nodiscard]] DType dtype() const override { return whole_.dtype(); }
+  [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
+                                 std::int64_t count, double ignore_fraction) const override {
+    return whole_.make_batch(runtime, seed, first, count, ignore_fraction);
+  }
+  [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
+                                           std::int64_t count,
+                                           double ignore_fraction) const override {
+    return whole_.count_targets(seed, first, count, ignore_fraction);
+  }
+  [[nodiscard]] std::int64_t positions_per_sample() const override {
+    return whole_.positions_per_sample();
+  }
+  /// Of the whole model: what a sample costs does not depend on where it is computed.
+  [[nodiscard]] std::int64_t model_flops_per_sample() const override {
+    return whole_.model_flops_per_sample();
+  }
+
+  /// Indices in the whole model of this model's parameters.
+  [[nodiscard]] std::span<const int> whole_parameters() const { return whole_index_; }
+
+ private:
+  void add_unit(const ParameterUnit& unit);
+  void add_parameters(const std::string& name, const std::vector<int>& members, bool tied);
+  void list_users();
+  [[nodiscard]] int chunk_that_ends_last(int whole_parameter) const;
+
+  const Model& whole_;
+  std::vector<ModuleRange> chunks_;  // In this model's numbers.
+  std::vector<int> modules_;         // In the whole model's.
+  std::vector<ParameterSpec> specs_;
+  std::vector<ParameterUnit> units_;
+  std::vector<int> whole_index_;
+  std::vector<int> local_index_;  // Of the whole model's parameters; -1: not here.
+  std::vector<std::vector<int>> module_units_;
+  std::vector<std::vector<int>> module_parameters_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,163 @@
+#include "strategies/pipeline/stage_runner.hpp"
+
+#include <utility>
+
+namespace shardsim {
+
+namespace {
+
+std::size_t index(int number) { return static_cast<std::size_t>(number); }
+
+}  // namespace
+
+StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, GradientSync& sync,
+                         TensorParallel* tensor_parallel)
+    : plan_(plan),
+      runtime_(runtime),
+      mesh_(mesh),
+      sync_(sync),
+      tensor_parallel_(tensor_parallel),
+      rank_(mesh.pp()),
+      place_(index(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
+      backwards_left_(index(plan.schedule->shape.num_chunks)),
+      forward_sends_(index(plan.schedule->sends_in_flight)),
+      backward_sends_(forward_sends_.size()) {}
+
+void StageRunner::run_step(MicrobatchSource& source) {
+  backwards_left_.assign(backwards_left_.size(), plan_.schedule->shape.num_microbatches);
+  for (const Action& action : plan_.schedule->actions[index(rank_)]) run(action, source);
+  finish(forward_sends_);
+  finish(backward_sends_);
+}
+
+void StageRunner::run(const Action& action, MicrobatchSource& source) {
+  InFlight& flight = at(action.chunk, action.microbatch);
+  switch (action.kind) {
+    case ActionKind::recv_forward:
+      return receive(flight.input, flight.receive_input, Mesh::Edge::forward_in, "activation");
+    case ActionKind::recv_backward:
+      return receive(flight.output_gradient, flight.receive_gradient, Mesh::Edge::backward_in,
+                     "activation gradient");
+    case ActionKind::forward:
+      return forward(action, flight, source);
+    case ActionKind::backward:
+    case ActionKind::backward_input:
+      return backward(action, flight, source);
+    case ActionKind::backward_weight:
+      return backward_weight(action, flight);
+    case ActionKind::send_forward:
+      return send(forward_sends_, Mesh::Edge::forward_out, "activation",
+                  std::exchange(flight.output, Tensor()));
+    case ActionKind::send_backward:
+      send(backward_sends_, Mesh::Edge::backward_out, "activation gradient",
+           std::exchange(flight.input_gradient, Tensor()));
+      flight.gradient_passed = true;
+      return release_if_done(action, flight);
+  }
+}
+
+void StageRunner::forward(const Action& action, InFlight& flight, MicrobatchSource& source) {
+  const int stage = stage_of(action);
+  const bool is_last = stage == plan_.schedule->num_stages() - 1;
+  if (stage == 0 || is_last) flight.batch = source.make_batch(action.microbatch);
+  flight.receive_input.wait();
+  Tensor output = forward_chunk(*plan_.model, action.chunk, context(), sync_,
+                                std::exchange(flight.input, Tensor()), flight.batch, flight.saved);
+  if (is_last) {
+    source.add_loss(output);
+  } else if (InFlight* next = neighbour(action, +1)) {
+    next->input = std::move(output);
+  } else {
+    flight.output = std::move(output);
+  }
+}
+
+void StageRunner::backward(const Action& action, InFlight& flight, MicrobatchSource& source) {
+  const int stage = stage_of(action);
+  flight.receive_gradient.wait();
+  if (stage == plan_.schedule->num_stages() - 1) flight.batch.loss_scale = source.loss_scale();
+  const bool is_split = action.kind == ActionKind::backward_input;
+  if (!is_split) begin_weight_gradients(action.chunk);
+  ModelContext here = context();
+  if (is_split) here.later = &flight.later;
+  Tensor gradient =
+      backward_chunk(*plan_.model, action.chunk, here, sync_,
+                     std::exchange(flight.output_gradient, Tensor()), flight.batch, flight.saved);
+  flight.weights_done = !is_split;
+  flight.gradient_passed = stage == 0;
+  if (stage > 0) {
+    if (InFlight* previous = neighbour(action, -1)) {
+      previous->output_gradient = std::move(gradient);
+      flight.gradient_passed = true;
+    } else {
+      flight.input_gradient = std::move(gradient);
+    }
+  }
+  release_if_done(action, flight);
+}
+
+void StageRunner::backward_weight(const Action& action, InFlight& flight) {
+  begin_weight_gradients(action.chunk);
+  finish_chunk(*plan_.model, action.chunk, context(), sync_, flight.later);
+  flight.weights_done = true;
+  release_if_done(action, flight);
+}
+
+void StageRunner::begin_weight_gradients(int chunk) {
+  sync_.begin_weight_gradients(chunk, --backwards_left_[index(chunk)] == 0);
+}
+
+void StageRunner::receive(Tensor& message, Work& work, Mesh::Edge edge, const char* label) {
+  message = runtime_.allocate(MemoryCategory::activations,
+                              plan_.model->activation_shape(plan_.micro_batch_size),
+                              plan_.model->dtype());
+  work = mesh_.edge(edge)->recv(message, 0, {.label = label});
+}
+
+void StageRunner::send(SendQueue& queue, Mesh::Edge edge, const char* label, Tensor message) {
+  queue.front().work.wait();
+  std::move(queue.begin() + 1, queue.end(), queue.begin());
+  queue.back() = {message, mesh_.edge(edge)->send(message, 1, {.label = label})};
+}
+
+void StageRunner::finish(SendQueue& queue) {
+  for (Sending& sending : queue) {
+    sending.work.wait();
+    sending.message = {};
+  }
+}
+
+StageRunner::InFlight* StageRunner::neighbour(const Action& action, int distance) {
+  const int stage = stage_of(action) + distance;
+  if (plan_.schedule->rank_of(stage) != rank_) return nullptr;
+  return &at(plan_.schedule->chunk_of(stage), action.microbatch);
+}
+
+StageRunner::InFlight& StageRunner::at(int chunk, int microbatch) {
+  int& place = place_[index(chunk * plan_.schedule->shape.num_microbatches + microbatch)];
+  if (place < 0) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<int>(flights_.size()));
+      flights_.emplace_back();
+    }
+    place = free_.back();
+    free_.pop_back();
+    flights_[index(place)].saved.resize(index(plan_.model->modules_of_chunk(chunk).count));
+  }
+  return flights_[index(place)];
+}
+
+void StageRunner::release_if_done(const Action& action, InFlight& flight) {
+  if (!flight.weights_done || !flight.gradient_passed) return;
+  flight.batch = {};
+  flight.weights_done = flight.gradient_passed = false;
+  int& place =
+      place_[index(action.chunk * plan_.schedule->shape.num_microbatches + action.microbatch)];
+  free_.push_back(std::exchange(place, -1));
+}
+
+int StageRunner::stage_of(const Action& action) const {
+  return plan_.schedule->stage_of(rank_, action.chunk);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/model/weight_gradient.hpp"
+#include "strategies/pipeline/schedule.hpp"
+
+// Runs one rank's list of a pipeline schedule: the only loop that takes microbatches through a
+// model, with one stage or many.
+namespace shardsim {
+
+/// Where microbatches come from and what becomes of their losses.
+class MicrobatchSource {
+ public:
+  virtual ~MicrobatchSource() = default;
+  /// Data of a microbatch; asked for on the first and on the last stage.
+  [[nodiscard]] virtual Batch make_batch(int microbatch) = 0;
+  /// The last stage's forward has run; `loss` is the microbatch's sum of losses, [1].
+  virtual void add_loss(const Tensor& loss) = 0;
+  /// What the loss is multiplied with; asked for when its backward begins.
+  [[nodiscard]] virtual double loss_scale() = 0;
+};
+
+/// What every stage knows of a schedule, with communication in it. Shared by all ranks.
+struct StagePlan {
+  const Model* model = nullptr;  ///< The stage's, with a chunk per model chunk of the schedule.
+  const PipelineSchedule* schedule = nullptr;
+  std::int64_t micro_batch_size = 1;
+};
+
+/// Memory in steady state: what microbatches in flight keep, and on every edge what is being
+/// received and up to
+/// schedule.sends_in_flight messages being sent. Nothing is allocated per microbatch but
+/// tensors.
+class StageRunner {
+ public:
+  /// `tensor_parallel`: null on a mesh without that axis.
+  StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, GradientSync& sync,
+              TensorParallel* tensor_parallel);
+
+  /// All microbatches of a step, forward and backward. Sends have ended when it returns.
+  void run_step(MicrobatchSource& source);
+
+ private:
+  // One microbatch on its way through one chunk.
+  struct InFlight {
+    Batch batch;
+    std::vector<Saved> saved;
+    Tensor input;   // Received, or handed over by the chunk before on this rank.
+    Tensor output;  // To be sent.
+    Tensor output_gradient;
+    Tensor input_gradient;  // To be sent.
+    Work receive_input;
+    Work receive_gradient;
+    WeightGradientQueue later;  // Between backward_input and backward_weight.
+    bool weights_done = false;
+    bool gradient_passed = false;
+  };
+  struct Sending {
+    Tensor message;
+    Work work;
+  };
+  using SendQueue = std::vector<Sending>;  // Oldest first; as many as may be under way.
+
+  void run(const Action& action, MicrobatchSource& source);
+  void forward(const Action& action, InFlight& flight, MicrobatchSource& source);
+  void backward(const Action& action, InFlight& flight, MicrobatchSource& source);
+  void backward_weight(const Action& action, InFlight& flight);
+  void begin_weight_gradients(int chunk);
+  void receive(Tensor& message, Work& work, Mesh::Edge edge, const char* label);
+  void send(SendQueue& queue, Mesh::Edge edge, const char* label, Tensor message);
+  static void finish(SendQueue& queue);
+  /// The other chunk's state if the stage `distance` away is on this very rank; else null.
+  InFlight* neighbour(const Action& action, int distance);
+  InFlight& at(int chunk, int microbatch);
+  void release_if_done(const Action& action, InFlight& flight);
+  [[nodiscard]] int stage_of(const Action& action) const;
+  [[nodiscard]] ModelContext context() const { return {runtime_, sync_, tensor_parallel_}; }
+
+  const StagePlan& plan_;
+  Runtime& runtime_;
+  Mesh& mesh_;
+  GradientSync& sync_;
+  TensorParallel* tensor_parallel_;  // May be null.
+  int rank_;                         // In the pipeline.
+  std::deque<InFlight> flights_;     // Reused; a deque, so that references stay valid.
+  std::vector<int> free_;
+  std::vector<int> place_;           // By chunk and microbatch; -1: not in flight.
+  std::vector<int> backwards_left_;  // By chunk.
+  SendQueue forward_sends_;
+  SendQueue backward_sends_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,105 @@
+#include "strategies/training/parallel_plan.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "strategies/pipeline/lower.hpp"
+#include "strategies/pipeline/validate.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::unique_ptr<Model> part_of(ModelOptions model, const MeshShape& mesh) {
+  if (mesh.tp == 1) return nullptr;
+  model.tensor_parallel = mesh.tp;
+  return make_model(model);
+}
+
+ModelOptions without_parallelism(ModelOptions model) {
+  model.tensor_parallel = 1;
+  model.sequence_parallel = false;
+  return model;
+}
+
+PipelineSchedule lowered_schedule(const ParallelOptions& options) {
+  PipelineSchedule schedule = options.own_schedule.value_or(PipelineSchedule{});
+  if (!options.own_schedule) schedule = make_schedule(options.schedule, shape_of(options));
+  require_valid(schedule);
+  return lower(schedule);
+}
+
+}  // namespace
+
+PipelineShape shape_of(const ParallelOptions& options) {
+  return {options.mesh.pp, options.num_chunks, static_cast<int>(options.training.num_microbatches)};
+}
+
+ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
+    : options_(std::move(options)),
+      whole_(make_model(without_parallelism(options_.model))),
+      part_(part_of(options_.model, options_.mesh)),
+      schedule_(lowered_schedule(options_)) {
+  options_.sync.model = whole_.get();
+  options_.sync.optimizer = &optimizer;
+  options_.sync.seed = options_.training.seed;
+  const std::vector<ModuleRange> ranges =
+      split_modules(whole_->num_modules(), schedule_.num_stages());
+  for (int rank = 0; rank < options_.mesh.pp; ++rank) add_stage(rank, ranges);
+}
+
+void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
+  const auto stage_of = [&](const Model& model) -> std::unique_ptr<StageModel> {
+    if (schedule_.num_stages() == 1) return nullptr;
+    std::vector<ModuleRange> chunks;
+    for (int chunk = 0; chunk < options_.num_chunks; ++chunk) {
+      chunks.push_back(ranges[static_cast<std::size_t>(schedule_.stage_of(rank, chunk))]);
+    }
+    return std::make_unique<StageModel>(model, std::move(chunks));
+  };
+  const Model& model = part_ ? *part_ : *whole_;
+  std::unique_ptr<StageModel> own = stage_of(model);
+  const std::unique_ptr<StageModel> uncut = stage_of(*whole_);
+  const Model& here = own ? *own : model;
+  stages_.push_back(std::make_unique<Stage>(Stage{
+      std::move(own),
+      make_layout(options_.zero_stage, here, uncut ? *uncut : *whole_, options_.mesh,
+                  options_.sync.gradient_dtype, options_.bucket_bytes, options_.first_bucket_bytes),
+      options_.sync,
+      {.model = &here,
+       .schedule = &schedule_,
+       .micro_batch_size = options_.training.micro_batch_size}}));
+  Stage& stage = *stages_.back();
+  stage.sync.model = &here;
+  stage.sync.layout = &stage.layout;
+}
+
+ModelPart ParallelPlan::part(const MeshPlace& place) const {
+  const Stage& stage = of(place.pp);
+  ModelPart part{.model = stage.plan.model, .whole_index = {}, .place = place};
+  if (stage.own) part.whole_index = stage.own->whole_parameters();
+  return part;
+}
+
+std::unique_ptr<GradientSync> ParallelPlan::make_sync(Runtime& runtime, Mesh& mesh) const {
+  return make_gradient_sync(options_.zero_stage, of(mesh.pp()).sync, runtime, mesh);
+}
+
+void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& observer) const {
+  const std::unique_ptr<GradientSync> sync = make_sync(runtime, mesh);
+  train_rank(runtime, mesh, *sync, observer);
+}
+
+void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync,
+                              TrainingObserver& observer, const Model* model) const {
+  StagePlan stage = of(mesh.pp()).plan;
+  if (model != nullptr) stage.model = model;
+  std::optional<TensorParallel> regions;
+  if (mesh.tp_group() != nullptr) {
+    regions.emplace(*mesh.tp_group(), options_.model.sequence_parallel);
+  }
+  train(runtime, mesh, stage, sync, regions ? &*regions : nullptr, options_.training, observer);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strategies/gradient_sync/whole_state.hpp"
+#include "strategies/model/make_model.hpp"
+#include "strategies/pipeline/stage_model.hpp"
+#include "strategies/training/train.hpp"
+
+// One choice per axis, composed: what a strategy is, before it runs.
+namespace shardsim {
+
+struct ParallelOptions {
+  ModelOptions model;  ///< Whole: its tensor_parallel is set from the mesh.
+  MeshShape mesh;
+  int zero_stage = 0;
+  std::int64_t bucket_bytes = 1;
+  std::int64_t first_bucket_bytes = 1;
+  std::string schedule = "1f1b";  ///< Of the pipeline; with one stage every microbatch runs alone.
+  int num_chunks = 1;             ///< Model chunks per pipeline rank.
+  /// Instead of the one named `schedule`: compute actions only, of the same shape.
+  std::optional<PipelineSchedule> own_schedule;
+  TrainingPlan training;
+  SyncPlan sync;  ///< Its pointers and seed are filled in; there, `model` is the whole one.
+};
+
+/// Of the options' pipeline.
+[[nodiscard]] PipelineShape shape_of(const ParallelOptions& options);
+
+/// What the ranks of a run share; it must outlive them. Ranks of a pipeline stage have the same
+/// model, layout and schedule; tensor-parallel ranks the same shapes.
+class ParallelPlan {
+ public:
+  /// Throws UsageError for what does not fit together, CommunicationError for a schedule that
+  /// cannot run.
+  ParallelPlan(ParallelOptions options, const Optimizer& optimizer);
+  ParallelPlan(const ParallelPlan&) = delete;
+  ParallelPlan& operator=(const ParallelPlan&) = delete;
+
+  [[nodiscard]] const ParallelOptions& options() const { return options_; }
+  /// The model as one device has it.
+  [[nodiscard]] const Model& whole() const { return *whole_; }
+  [[nodiscard]] const PipelineSchedule& schedule() const { return schedule_; }
+  [[nodiscard]] const FlatLayout& layout(int stage) const { return of(stage).layout; }
+  /// Where a rank's state belongs in the whole model.
+  [[nodiscard]] ModelPart part(const MeshPlace& place) const;
+
+  /// Trains one rank, whose mesh must be of options().mesh.
+  void train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& observer) const;
+  /// The parts of that, for who wants to do something between them.
+  [[nodiscard]] std::unique_ptr<GradientSync> make_sync(Runtime& runtime, Mesh& mesh) const;
+  /// `model`: what this rank computes with in place of its stage's; null: that.
+  void train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync, TrainingObserver& observer,
+                  const Model* model = nullptr) const;
+
+ private:
+  struct Stage {
+    std::unique_ptr<StageModel> own;  // Null with one stage: the model itself.
+    FlatLayout layout;
+    SyncPlan sync;
+    StagePlan plan;
+  };
+  [[nodiscard]] const Stage& of(int stage) const {
+    return *stages_[static_cast<std::size_t>(stage)];
+  }
+  void add_stage(int rank, const std::vector<ModuleRange>& ranges);
+
+  ParallelOptions options_;
+  std::unique_ptr<Model> whole_;
+  std::unique_ptr<Model> part_;  // Of one tensor-parallel rank; null without that axis.
+  PipelineSchedule schedule_;    // With communication in it.
+  std::vector<std::unique_ptr<Stage>> stages_;
+};
+
+}  // namespace shardsim
