@@ -12,7 +12,6 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.tp", &P::tp)
           .range(1, kTwoTo20)
           .or_else("1")
-          .until("tensor parallelism")
           .foreign({{"Megatron-LM", "tensor_model_parallel_size"},
                     {"torchtitan", "tensor_parallel_degree"},
                     {"DeepSpeed", "autotp_size"}})
@@ -20,7 +19,6 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.pp", &P::pp)
           .range(1, kTwoTo20)
           .or_else("1")
-          .until("pipeline parallelism")
           .foreign({{"Megatron-LM", "pipeline_model_parallel_size"},
                     {"torchtitan", "pipeline_parallel_degree"}})
           .doc("Pipeline stages."),
@@ -43,10 +41,10 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.vpp", &P::vpp)
           .range(1, kTwoTo14)
           .or_else("1")
-          .until("interleaved pipeline stages")
           .foreign({{"Megatron-LM", "num_virtual_stages_per_pipeline_rank"},
                     {"Megatron-LM", "virtual_pipeline_model_parallel_size"}})
-          .doc("Model chunks per pipeline rank."),
+          .doc("Model chunks per pipeline rank, each a run of consecutive modules. Chunk c of "
+               "pipeline rank r is stage c x pp + r."),
       parallelism("parallelism.dp_replicate", &P::dp_replicate)
           .range(1, kTwoTo20)
           .or_else("1")
@@ -62,15 +60,22 @@ std::vector<Field> parallelism_fields() {
           .doc("Ranks that share what zero_stage shards. At stage 0 they are replicas, too."),
       parallelism("parallelism.sequence_parallel", &P::sequence_parallel)
           .or_else("false")
-          .until("sequence parallelism")
           .foreign({{"torchtitan", "enable_sequence_parallel"}})
-          .doc("Shard the norm regions over the tensor-parallel group."),
+          .acts_when("tp is more than 1", [](const Scenario& s) { return s.parallelism.tp > 1; })
+          .doc("Shard what lies between tensor-parallel regions (norms, residuals) by tokens."),
       parallelism("parallelism.schedule", &P::schedule)
-          .one_of({"none", "gpipe", "1f1b", "interleaved_1f1b"})
-          .or_else("\"none\"")
-          .until("pipeline parallelism")
+          .one_of({"none", "gpipe", "1f1b", "interleaved_1f1b", "looped_bfs", "zb_h1"})
+          .derived("none without pipeline stages, interleaved_1f1b where vpp is more than 1, else "
+                   "1f1b")
           .foreign({{"torchtitan", "pipeline_parallel_schedule"}})
-          .doc("Pipeline schedule."),
+          .doc("Pipeline schedule: in which order a stage runs its microbatches forward and "
+               "backward."),
+      parallelism("parallelism.rank_order", &P::rank_order)
+          .one_of({"tp-dp-pp", "dp-tp-pp"})
+          .or_else("\"tp-dp-pp\"")
+          .foreign({{"Megatron-LM", "use_tp_pp_dp_mapping"}})
+          .acts_when("tp is more than 1", [](const Scenario& s) { return s.parallelism.tp > 1; })
+          .doc("Axes from the fastest to the slowest: which ranks are neighbours on a node."),
       parallelism("parallelism.zero_stage", &P::zero_stage)
           .range(0, 3)
           .or_else("0")

@@ -31,6 +31,8 @@ void resolve(Reading& r) {
   resolve_layout(r);
   resolve_sharding(r);
   resolve_batch(r);
+  resolve_tensor_parallel(r);
+  resolve_pipeline(r);
   resolve_training(r);
   resolve_trace_ranks(r);
   check_expectations(r);

@@ -16,6 +16,10 @@ void resolve_layout(Reading& r);
 void resolve_sharding(Reading& r);
 /// global_batch_size = micro_batch_size x data-parallel ranks x num_microbatches.
 void resolve_batch(Reading& r);
+/// What tensor parallelism splits must divide. REQUIRES: resolve_model().
+void resolve_tensor_parallel(Reading& r);
+/// Schedule, stages and microbatches fit. REQUIRES: resolve_batch(), resolve_model().
+void resolve_pipeline(Reading& r);
 void resolve_training(Reading& r);
 void check_expectations(Reading& r);
 void check_outputs(Reading& r);

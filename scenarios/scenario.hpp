@@ -98,6 +98,7 @@ struct ParallelismSpec {
   std::int64_t dp_shard = 1;  // "auto" is resolved here
   bool sequence_parallel = false;
   std::string schedule = "none";
+  std::string rank_order = "tp-dp-pp";  // axes, the fastest first
   int zero_stage = 0;
   std::int64_t bucket_bytes = 0;        // gradient buckets of stages 0 to 2
   std::int64_t first_bucket_bytes = 0;  // the bucket that is ready first; never above bucket_bytes
@@ -109,6 +110,8 @@ struct ParallelismSpec {
   bool sync_every_microbatch = false;  // stages 2 and 3: reduce in each microbatch
 
   std::int64_t data_parallel_size() const { return dp_replicate * dp_shard; }
+  /// Whether pipeline ranks run several chunks of the model.
+  bool has_chunks() const { return schedule == "interleaved_1f1b" || schedule == "looped_bfs"; }
 };
 
 struct TrainingSpec {

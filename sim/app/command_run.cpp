@@ -19,6 +19,24 @@ namespace shardsim {
 
 namespace {
 
+// "tp 2, pp 4 (1f1b), dp_shard 8, zero 1": axes of one rank are left out, but for dp_shard.
+std::string layout_of(const ParallelismSpec& parallelism) {
+  std::string words;
+  if (parallelism.tp > 1) {
+    words += fmt::format("tp {}{}, ", parallelism.tp,
+                         parallelism.sequence_parallel ? " (sequence parallel)" : "");
+  }
+  if (parallelism.pp > 1) {
+    const std::string chunks =
+        parallelism.vpp > 1 ? fmt::format(" x {} chunks", parallelism.vpp) : "";
+    words += fmt::format("pp {}{} ({}), ", parallelism.pp, chunks, parallelism.schedule);
+  }
+  if (parallelism.dp_replicate > 1) {
+    words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
+  }
+  return words + fmt::format("dp_shard {}, zero {}", parallelism.dp_shard, parallelism.zero_stage);
+}
+
 TextHeadline headline_of(const Scenario& scenario) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   TextHeadline headline;
@@ -26,17 +44,13 @@ TextHeadline headline_of(const Scenario& scenario) {
   headline.model =
       scenario.model.preset.empty() ? to_string(scenario.model.family) : scenario.model.preset;
   headline.system = fmt::format("{} x {}", scenario.system.nodes, scenario.system.name);
-  headline.layout =
-      fmt::format("dp_shard {}, zero {}", parallelism.dp_shard, parallelism.zero_stage);
-  if (parallelism.dp_replicate > 1) {
-    headline.layout = fmt::format("dp_replicate {}, {}", parallelism.dp_replicate, headline.layout);
-  }
+  headline.layout = layout_of(parallelism);
   headline.precision = to_string(scenario.training.precision);
   headline.batch =
       fmt::format("global batch {} ({} x {} x {} ranks), seq {}, reduce in {}",
                   scenario.training.global_batch_size, scenario.training.micro_batch_size,
-                  scenario.training.num_microbatches, scenario.system.ranks, scenario.model.seq_len,
-                  to_string(scenario.training.grad_reduce_dtype));
+                  scenario.training.num_microbatches, parallelism.data_parallel_size(),
+                  scenario.model.seq_len, to_string(scenario.training.grad_reduce_dtype));
   headline.ranks = scenario.system.ranks;
   headline.device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes);
   return headline;

@@ -29,7 +29,8 @@ std::int64_t per_step(std::int64_t total, const Scenario& scenario) {
 // make.
 std::string_view axis_of(const std::string& communicator) {
   static constexpr std::pair<std::string_view, std::string_view> kAxes[] = {
-      {"dp", "dp"}, {"dp_shard", "dp"}, {"dp_replicate", "dp"}};
+      {"dp", "dp"}, {"dp_shard", "dp"},   {"dp_replicate", "dp"}, {"tp", "tp"},
+      {"pp", "pp"}, {"pp_forward", "pp"}, {"pp_backward", "pp"},  {"embedding", "pp"}};
   for (const auto& [name, axis] : kAxes) {
     if (name == communicator) return axis;
   }

@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/kernel/hash.hpp"
-
 namespace shardsim {
 
 namespace {
@@ -134,32 +132,33 @@ double& Oracle::error_of(StateKind kind) {
   return errors_.optimizer_state;
 }
 
-void Oracle::check_gradients(std::int64_t step, int rank, int replica, const GradientSync& sync) {
-  RollingHash hash;
-  sync.visit(StateKind::gradient, [&](const StatePiece& piece) {
-    compare(step, rank, piece);
-    count(step, piece);
-    for (std::int64_t i = 0; i < piece.values.numel(); ++i) {
-      hash.add(std::bit_cast<std::uint64_t>(piece.values.get(i)));
-    }
-  });
-  check_replica(step, rank, replica, 0, hash.value());
+void Oracle::check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync) {
+  Hashes hashes;
+  check_kind(step, holder, sync, StateKind::gradient, hashes);
+  check_replicas(step, holder, 0, hashes);
 }
 
-void Oracle::check_state(std::int64_t step, int rank, int replica, const GradientSync& sync,
-                         double loss) {
-  RollingHash hash;
-  for (const StateKind kind : {StateKind::optimizer_state, StateKind::parameter}) {
-    sync.visit(kind, [&](const StatePiece& piece) {
-      compare(step, rank, piece);
-      count(step, piece);
-      for (std::int64_t i = 0; i < piece.values.numel(); ++i) {
-        hash.add(std::bit_cast<std::uint64_t>(piece.values.get(i)));
-      }
-    });
-  }
-  check_replica(step, rank, replica, 1, hash.value());
-  compare_loss(step, rank, loss);
+void Oracle::check_state(std::int64_t step, const Holder& holder, const GradientSync& sync,
+                         std::optional<double> loss) {
+  Hashes hashes;
+  check_kind(step, holder, sync, StateKind::optimizer_state, hashes);
+  check_kind(step, holder, sync, StateKind::parameter, hashes);
+  check_replicas(step, holder, 1, hashes);
+  if (loss) compare_loss(step, holder.rank, *loss);
+}
+
+void Oracle::check_kind(std::int64_t step, const Holder& holder, const GradientSync& sync,
+                        StateKind kind, Hashes& hashes) {
+  const auto check = [&](const WholePiece& whole) {
+    compare(step, holder.rank, whole.piece);
+    if (whole.is_main_copy) count(step, whole.piece);
+    RollingHash& hash = whole.is_split ? hashes.split : hashes.whole;
+    for (std::int64_t i = 0; i < whole.piece.values.numel(); ++i) {
+      hash.add(std::bit_cast<std::uint64_t>(whole.piece.values.get(i)));
+    }
+  };
+  sync.visit(kind,
+             [&](const StatePiece& piece) { for_each_whole_piece(holder.part, piece, check); });
 }
 
 void Oracle::compare(std::int64_t step, int rank, const StatePiece& piece) {
@@ -211,7 +210,14 @@ void Oracle::note(const Failure& failure) {
   if (!first_failure_ || failure.order < first_failure_->order) first_failure_ = failure;
 }
 
-void Oracle::check_replica(std::int64_t step, int rank, int replica, int phase,
+void Oracle::check_replicas(std::int64_t step, const Holder& holder, int phase,
+                            const Hashes& hashes) {
+  const MeshPlace& place = holder.part.place;
+  check_replica(step, holder.rank, {place.pp, holder.shard, place.tp}, phase, hashes.split.value());
+  check_replica(step, holder.rank, {place.pp, holder.shard, -1}, phase, hashes.whole.value());
+}
+
+void Oracle::check_replica(std::int64_t step, int rank, const Replica& replica, int phase,
                            std::uint64_t hash) {
   const auto [known, first] = replicas_.try_emplace({step, phase, replica}, rank, hash);
   if (first || known->second.second == hash || divergence_) return;

@@ -7,6 +7,10 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/kernel/hash.hpp"
+
+#include "strategies/gradient_sync/whole_state.hpp"
+
 #include "sim/app/reference.hpp"
 
 namespace shardsim {
@@ -27,10 +31,18 @@ class Oracle {
   Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
          const Model* exact_model);
 
-  /// A rank's gradients before the optimizer, or its state after it. `replica` numbers the ranks
-  /// that must hold the same values as each other ("owner" of the shard).
-  void check_gradients(std::int64_t step, int rank, int replica, const GradientSync& sync);
-  void check_state(std::int64_t step, int rank, int replica, const GradientSync& sync, double loss);
+  /// A rank and what it has of the model. `shard`: which of the shards; ranks with the same stage,
+  /// shard and tensor-parallel place must hold the same values, bit by bit, and of parameters that
+  /// tensor parallelism leaves whole, all its ranks.
+  struct Holder {
+    int rank = 0;
+    int shard = 0;
+    ModelPart part;
+  };
+  /// A rank's gradients before the optimizer, or its state after it. `loss`: where it is known.
+  void check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync);
+  void check_state(std::int64_t step, const Holder& holder, const GradientSync& sync,
+                   std::optional<double> loss);
 
   /// Largest error over all ranks and steps.
   struct Errors {
@@ -61,7 +73,18 @@ class Oracle {
   void compare_loss(std::int64_t step, int rank, double loss);
   void note(const Failure& failure);
   void count(std::int64_t step, const StatePiece& piece);
-  void check_replica(std::int64_t step, int rank, int replica, int phase, std::uint64_t hash);
+  // Of what tensor parallelism splits, and of what all its ranks hold.
+  struct Hashes {
+    RollingHash split;
+    RollingHash whole;
+  };
+  void check_kind(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
+                  Hashes& hashes);
+  void check_replicas(std::int64_t step, const Holder& holder, int phase, const Hashes& hashes);
+  // Which values a rank must share with others: stage, shard, tensor-parallel rank or -1.
+  using Replica = std::tuple<int, int, int>;
+  void check_replica(std::int64_t step, int rank, const Replica& replica, int phase,
+                     std::uint64_t hash);
   [[nodiscard]] double bound(std::int64_t step, std::string_view kind, int parameter) const;
   [[nodiscard]] double& error_of(StateKind kind);
   [[nodiscard]] std::string name_of_parameter(int parameter) const;
@@ -73,7 +96,7 @@ class Oracle {
   std::map<Key, double, std::less<>> largest_;
   std::map<Key, std::vector<double>, std::less<>> bounds_;  // Per parameter; empty at fp64.
   std::map<Key, std::vector<std::vector<int>>> holders_;    // Per element: ranks that showed it.
-  std::map<std::tuple<std::int64_t, int, int>, std::pair<int, std::uint64_t>> replicas_;
+  std::map<std::tuple<std::int64_t, int, Replica>, std::pair<int, std::uint64_t>> replicas_;
   Errors errors_;
   std::int64_t num_compared_ = 0;
   std::int64_t num_unjudged_ = 0;

@@ -90,8 +90,12 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainingSpec& training) {
 }
 
 MeshShape mesh_shape_of(const ParallelismSpec& parallelism) {
-  return {.dp_shard = static_cast<int>(parallelism.dp_shard),
-          .dp_replicate = static_cast<int>(parallelism.dp_replicate)};
+  return {
+      .dp_shard = static_cast<int>(parallelism.dp_shard),
+      .dp_replicate = static_cast<int>(parallelism.dp_replicate),
+      .tp = static_cast<int>(parallelism.tp),
+      .pp = static_cast<int>(parallelism.pp),
+      .order = parallelism.rank_order == "dp-tp-pp" ? RankOrder::dp_tp_pp : RankOrder::tp_dp_pp};
 }
 
 TrainingPlan training_plan_of(const Scenario& scenario) {
@@ -124,18 +128,11 @@ FiberOptions fiber_options_of(const Scenario& scenario) {
   return options;
 }
 
-SharedPlan::SharedPlan(const Scenario& scenario)
-    : model(make_model(model_options_of(scenario))),
-      optimizer(optimizer_of(scenario.training)),
-      layout(
-          make_layout(scenario.parallelism.zero_stage, *model, mesh_shape_of(scenario.parallelism),
-                      dtype_of(scenario.training.grad_reduce_dtype),
-                      scenario.parallelism.bucket_bytes, scenario.parallelism.first_bucket_bytes)) {
+namespace {
+
+SyncPlan sync_plan_of(const Scenario& scenario) {
   const ParallelismSpec& parallelism = scenario.parallelism;
-  sync.model = model.get();
-  sync.optimizer = optimizer.get();
-  sync.layout = &layout;
-  sync.seed = static_cast<std::uint64_t>(scenario.execution.seed);
+  SyncPlan sync;
   sync.weight_dtype = dtype_of(scenario.training.precision);
   sync.master_dtype = master_dtype_of(sync.weight_dtype);
   sync.gradient_dtype = dtype_of(scenario.training.grad_reduce_dtype);
@@ -145,6 +142,25 @@ SharedPlan::SharedPlan(const Scenario& scenario)
   sync.reshard_after_forward = parallelism.reshard_after_forward;
   sync.reductions_in_flight = static_cast<int>(parallelism.reductions_in_flight);
   sync.reduce_every_microbatch = parallelism.sync_every_microbatch;
+  return sync;
+}
+
+}  // namespace
+
+ParallelOptions parallel_options_of(const Scenario& scenario) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  ParallelOptions options;
+  options.model = model_options_of(scenario);
+  options.model.sequence_parallel = parallelism.sequence_parallel;
+  options.mesh = mesh_shape_of(parallelism);
+  options.zero_stage = parallelism.zero_stage;
+  options.bucket_bytes = parallelism.bucket_bytes;
+  options.first_bucket_bytes = parallelism.first_bucket_bytes;
+  if (parallelism.pp > 1) options.schedule = parallelism.schedule;
+  options.num_chunks = static_cast<int>(parallelism.vpp);
+  options.training = training_plan_of(scenario);
+  options.sync = sync_plan_of(scenario);
+  return options;
 }
 
 }  // namespace shardsim

@@ -1,12 +1,11 @@
 #pragma once
 
+#include <utility>
+
 #include "backends/fiber/fiber_world.hpp"
 
-#include "strategies/gradient_sync/gradient_sync.hpp"
-#include "strategies/mesh.hpp"
-#include "strategies/model/make_model.hpp"
 #include "strategies/optimizer/optimizer.hpp"
-#include "strategies/training/train.hpp"
+#include "strategies/training/parallel_plan.hpp"
 
 #include "scenarios/scenario.hpp"
 
@@ -22,16 +21,17 @@ namespace shardsim {
 [[nodiscard]] TrainingPlan training_plan_of(const Scenario& scenario);
 [[nodiscard]] FiberOptions fiber_options_of(const Scenario& scenario);
 
-/// The objects a run's ranks share, with the plan that refers to them.
-struct SharedPlan {
-  explicit SharedPlan(const Scenario& scenario);
-  SharedPlan(const SharedPlan&) = delete;
-  SharedPlan& operator=(const SharedPlan&) = delete;
+[[nodiscard]] ParallelOptions parallel_options_of(const Scenario& scenario);
 
-  std::unique_ptr<Model> model;
+/// What the ranks of a run share, and the optimizer it refers to.
+struct SharedPlan {
+  explicit SharedPlan(const Scenario& scenario)
+      : SharedPlan(scenario.training, parallel_options_of(scenario)) {}
+  SharedPlan(const TrainingSpec& training, ParallelOptions options)
+      : optimizer(optimizer_of(training)), parallel(std::move(options), *optimizer) {}
+
   std::unique_ptr<Optimizer> optimizer;
-  FlatLayout layout;
-  SyncPlan sync;
+  ParallelPlan parallel;
 };
 
 }  // namespace shardsim

@@ -4,15 +4,11 @@
 
 #include "backends/runtime.hpp"
 
+#include "strategies/model/layer.hpp"
+
 namespace shardsim {
 
 namespace {
-
-std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
-  load(tensor, values);
-  return values;
-}
 
 class WholeParameters final : public Parameters {
  public:

@@ -15,7 +15,7 @@ std::vector<int> traced_ranks_of(const Scenario& scenario) {
   return {scenario.output.trace_ranks.begin(), scenario.output.trace_ranks.end()};
 }
 
-std::optional<Oracle> oracle_of(const Scenario& scenario, const SharedPlan& plan) {
+std::optional<Oracle> oracle_of(const Scenario& scenario, const ParallelPlan& plan) {
   if (scenario.execution.tensors != TensorMode::real) return std::nullopt;
   std::unique_ptr<Model> exact;
   if (scenario.training.precision != Precision::fp64) {
@@ -23,22 +23,20 @@ std::optional<Oracle> oracle_of(const Scenario& scenario, const SharedPlan& plan
     options.dtype = DType::fp64;
     exact = make_model(options);
   }
-  return Oracle(plan.sync, training_plan_of(scenario), scenario.training.global_batch_size,
+  return Oracle(plan.options().sync, plan.options().training, scenario.training.global_batch_size,
                 exact.get());
 }
 
-// Ranks with the same number own the same shard of gradients and state.
-int replica_of(const Mesh& mesh, int zero_stage) { return zero_stage == 0 ? 0 : mesh.dp_shard(); }
-
-void run_rank(const Scenario& scenario, const SharedPlan& plan, const TrainingPlan& training,
-              const RunHooks& hooks, RunRecord& record, Runtime& runtime, Communicator& world) {
+void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record, Runtime& runtime,
+              Communicator& world) {
   std::unique_ptr<Communicator> wrapped;
   if (hooks.wrap_world) wrapped = hooks.wrap_world(world);
-  Mesh mesh(wrapped ? *wrapped : world, mesh_shape_of(scenario.parallelism));
-  const int zero_stage = scenario.parallelism.zero_stage;
-  const auto sync = make_gradient_sync(zero_stage, plan.sync, runtime, mesh);
-  RunRecord::Observer observer(record, world.rank(), replica_of(mesh, zero_stage));
-  train(runtime, mesh, *plan.model, *sync, training, observer);
+  Mesh mesh(wrapped ? *wrapped : world, plan.options().mesh);
+  const bool sharded = plan.options().zero_stage > 0;
+  RunRecord::Observer observer(record, {.rank = world.rank(),
+                                        .shard = sharded ? mesh.dp_shard() : 0,
+                                        .part = plan.part(mesh.place())});
+  plan.train_rank(runtime, mesh, observer);
 }
 
 std::vector<RankTrace> take_traces(FiberWorld& world) {
@@ -66,11 +64,17 @@ ExitCode verdict(const Result& result) {
   return failed ? ExitCode::check_failed : ExitCode::ok;
 }
 
-}  // namespace
+ParallelOptions edited_options(const Scenario& scenario, const RunHooks& hooks) {
+  ParallelOptions options = parallel_options_of(scenario);
+  if (hooks.edit_schedule) {
+    options.own_schedule = make_schedule(options.schedule, shape_of(options));
+    hooks.edit_schedule(*options.own_schedule);
+  }
+  return options;
+}
 
-RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
-  const SharedPlan plan(scenario);
-  const TrainingPlan training = training_plan_of(scenario);
+void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
+              RunOutcome& outcome) {
   std::optional<Oracle> oracle = oracle_of(scenario, plan);
   FiberOptions options = fiber_options_of(scenario);
   options.traced_ranks = traced_ranks_of(scenario);
@@ -78,18 +82,13 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
   options.on_progress = hooks.on_progress;
   FiberWorld world(std::move(options));
   RunRecord record(world.engine(), scenario.execution.steps, oracle ? &*oracle : nullptr);
-
-  RunOutcome outcome;
   Result& result = outcome.result;
-  result.scenario_json = scenario.resolved_json;
-  result.warnings = scenario.warnings;
-  result.assumptions = assumptions_of(scenario);
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {
-      run_rank(scenario, plan, training, hooks, record, runtime, everyone);
+      run_rank(plan, hooks, record, runtime, everyone);
     });
     if (oracle) oracle->finish();
-    result.metrics = metrics_of(scenario, *plan.model, world, record, oracle ? &*oracle : nullptr);
+    result.metrics = metrics_of(scenario, plan.whole(), world, record, oracle ? &*oracle : nullptr);
     result.checks.push_back(conservation_check(world));
     result.checks.push_back(memory_check(world));
     if (oracle) result.checks.push_back(oracle_check(*oracle));
@@ -98,6 +97,22 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
     result.diagnosis = error.diagnosis();
   }
   outcome.traces = take_traces(world);
+}
+
+}  // namespace
+
+RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
+  RunOutcome outcome;
+  Result& result = outcome.result;
+  result.scenario_json = scenario.resolved_json;
+  result.warnings = scenario.warnings;
+  result.assumptions = assumptions_of(scenario);
+  try {
+    const SharedPlan shared(scenario.training, edited_options(scenario, hooks));
+    run_plan(scenario, shared.parallel, hooks, outcome);
+  } catch (const CommunicationError& error) {
+    result.diagnosis = error.diagnosis();  // A schedule that cannot run.
+  }
   result.exit_code = static_cast<int>(verdict(result));
   return outcome;
 }

@@ -8,6 +8,8 @@
 
 #include "backends/communicator.hpp"
 
+#include "strategies/pipeline/schedule.hpp"
+
 #include "reports/result.hpp"
 #include "scenarios/scenario.hpp"
 
@@ -20,6 +22,8 @@ struct RunHooks {
   /// Puts something between the strategies and the network (tests plant bugs this way). Gets the
   /// communicator of all ranks; must outlive none of the run.
   std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
+  /// May change the pipeline's schedule (compute actions) before it is validated.
+  std::function<void(PipelineSchedule& schedule)> edit_schedule;
   /// Called now and then during a long run.
   std::function<void()> on_progress;
   /// See EngineOptions.

@@ -19,19 +19,20 @@ int RunRecord::last_rank() const {
 
 void RunRecord::Observer::step_begins(std::int64_t step) {
   if (step == record_.last_step_) {
-    record_.begin_[static_cast<std::size_t>(rank_)] = record_.moment(rank_);
+    record_.begin_[static_cast<std::size_t>(holder_.rank)] = record_.moment(holder_.rank);
   }
 }
 
 void RunRecord::Observer::gradients_ready(std::int64_t step, const GradientSync& sync) {
-  if (record_.oracle_ != nullptr) record_.oracle_->check_gradients(step, rank_, replica_, sync);
+  if (record_.oracle_ != nullptr) record_.oracle_->check_gradients(step, holder_, sync);
 }
 
-void RunRecord::Observer::step_ends(std::int64_t step, const GradientSync& sync, double loss) {
+void RunRecord::Observer::step_ends(std::int64_t step, const GradientSync& sync,
+                                    std::optional<double> loss) {
   if (step == record_.last_step_) {
-    record_.end_[static_cast<std::size_t>(rank_)] = record_.moment(rank_);
+    record_.end_[static_cast<std::size_t>(holder_.rank)] = record_.moment(holder_.rank);
   }
-  if (record_.oracle_ != nullptr) record_.oracle_->check_state(step, rank_, replica_, sync, loss);
+  if (record_.oracle_ != nullptr) record_.oracle_->check_state(step, holder_, sync, loss);
 }
 
 }  // namespace shardsim

@@ -32,19 +32,18 @@ class RunRecord {
   /// The rank whose last step ends last; among equals the lowest.
   [[nodiscard]] int last_rank() const;
 
-  /// The observer of one rank; `replica` numbers the shard it owns.
+  /// The observer of one rank.
   class Observer final : public TrainingObserver {
    public:
-    Observer(RunRecord& record, int rank, int replica)
-        : record_(record), rank_(rank), replica_(replica) {}
+    Observer(RunRecord& record, const Oracle::Holder& holder) : record_(record), holder_(holder) {}
     void step_begins(std::int64_t step) override;
     void gradients_ready(std::int64_t step, const GradientSync& sync) override;
-    void step_ends(std::int64_t step, const GradientSync& sync, double loss) override;
+    void step_ends(std::int64_t step, const GradientSync& sync,
+                   std::optional<double> loss) override;
 
    private:
     RunRecord& record_;
-    int rank_;
-    int replica_;
+    Oracle::Holder holder_;
   };
 
  private:

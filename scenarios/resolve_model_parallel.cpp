@@ -1,0 +1,103 @@
+#include <array>
+
+#include "scenarios/resolve.hpp"
+
+namespace shardsim {
+namespace {
+
+struct Divisible {
+  const char* field;
+  std::int64_t ModelSpec::*size;
+  const char* what;
+};
+
+// What each tensor-parallel rank gets an equal part of.
+constexpr std::array<Divisible, 3> kSplit = {{
+    {"model.num_attention_heads", &ModelSpec::num_attention_heads, "attention heads"},
+    {"model.num_query_groups", &ModelSpec::num_query_groups, "key and value heads"},
+    {"model.ffn_hidden_size", &ModelSpec::ffn_hidden_size, "elements of the hidden layer"},
+}};
+
+void check_schedule_name(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const std::string quoted = "\"" + p.schedule + "\"";
+  if (p.pp > 1 && p.schedule == "none") {
+    r.problem("E0206", "parallelism.schedule",
+              text_of(p.pp) + " pipeline stages need a schedule, but it is \"none\"",
+              "leave it out, or use \"1f1b\"");
+  } else if (p.pp == 1 && p.schedule != "none") {
+    r.problem("E0206", "parallelism.schedule",
+              "schedule " + quoted + " orders the work of pipeline stages, but pp is 1",
+              "leave it out, or raise pp");
+  } else if (p.has_chunks() && p.vpp == 1) {
+    r.problem("E0206", "parallelism.schedule",
+              "schedule " + quoted + " runs several model chunks per rank, but vpp is 1",
+              "set vpp to 2 or more, or use \"1f1b\"");
+  } else if (!p.has_chunks() && p.vpp > 1) {
+    r.problem(
+        "E0206", "parallelism.vpp",
+        "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs one model chunk per rank",
+        "use \"interleaved_1f1b\" or \"looped_bfs\", or leave vpp out");
+  }
+}
+
+void check_stages(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const ModelSpec& m = r.scenario.model;
+  if (!r.all_good({"model.num_layers", "model.family"})) return;
+  const std::int64_t modules = m.num_layers + (m.family == ModelFamily::mlp ? 1 : 2);
+  if (p.vpp > modules || p.pp > modules / p.vpp) {
+    r.problem("E0203", "parallelism.pp",
+              "pp " + text_of(p.pp) + " x vpp " + text_of(p.vpp) + " stages, but the model has " +
+                  text_of(modules) + " modules to give them (blocks, embedding and head)",
+              "use fewer stages");
+  }
+}
+
+}  // namespace
+
+void resolve_tensor_parallel(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const ModelSpec& m = r.scenario.model;
+  if (!r.all_good({"parallelism.tp", "model.family"}) || p.tp == 1) return;
+  if (m.family == ModelFamily::mlp) {
+    r.problem("E0206", "parallelism.tp", "family mlp has no tensor-parallel form",
+              "use a transformer, or tp 1");
+    return;
+  }
+  for (const Divisible& split : kSplit) {
+    if (!r.good(split.field) || m.*split.size % p.tp == 0) continue;
+    r.problem("E0203", "parallelism.tp",
+              "tp (" + text_of(p.tp) + ") does not divide the model's " + text_of(m.*split.size) +
+                  " " + split.what,
+              "use a tp that divides it");
+  }
+  const std::int64_t micro = r.scenario.training.micro_batch_size;
+  if (p.sequence_parallel && r.all_good({"model.seq_len", "training.micro_batch_size"}) &&
+      m.seq_len % p.tp != 0 && (micro % p.tp * (m.seq_len % p.tp)) % p.tp != 0) {
+    r.problem("E0203", "parallelism.sequence_parallel",
+              "tp (" + text_of(p.tp) + ") does not divide a microbatch of " + text_of(micro) +
+                  " x " + text_of(m.seq_len) + " tokens",
+              "use a seq_len that tp divides");
+  }
+}
+
+void resolve_pipeline(Reading& r) {
+  ParallelismSpec& p = r.scenario.parallelism;
+  if (!r.all_good({"parallelism.pp", "parallelism.vpp"})) return;
+  const char* usual = p.vpp > 1 ? "interleaved_1f1b" : "1f1b";
+  derive(r, "parallelism.schedule", p.schedule, std::string(p.pp > 1 ? usual : "none"));
+  if (!r.good("parallelism.schedule")) return;
+  check_schedule_name(r);
+  check_stages(r);
+  const std::int64_t microbatches = r.scenario.training.num_microbatches;
+  if (p.schedule == "interleaved_1f1b" && p.pp > 1 && r.good("training.num_microbatches") &&
+      microbatches % p.pp != 0) {
+    r.problem("E0204", "training.global_batch_size",
+              "interleaved_1f1b needs a multiple of pp (" + text_of(p.pp) +
+                  ") microbatches, but there are " + text_of(microbatches),
+              "change global_batch_size, or use \"looped_bfs\"");
+  }
+}
+
+}  // namespace shardsim
