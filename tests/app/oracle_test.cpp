@@ -27,7 +27,7 @@ class Recital final : public GradientSync {
   Tensor gradient(int) override { return {}; }
   void gradient_ready(int) override {}
   void begin_step() override {}
-  void begin_microbatch(bool) override {}
+  void begin_weight_gradients(int, bool) override {}
   void before_forward(int) override {}
   void after_forward(int) override {}
   void before_backward(int) override {}
@@ -76,11 +76,13 @@ std::pair<bool, std::string> judge(Recital::Flaw flaw) {
   const SharedPlan plan(scenario);
   const TrainingPlan training = training_plan_of(scenario);
   const std::int64_t batch = scenario.training.global_batch_size;
-  const auto reference = train_reference(plan.sync, training, batch);
-  Oracle oracle(plan.sync, training, batch, nullptr);
-  const Recital recital(plan.sync, reference.front(), flaw);
-  oracle.check_gradients(0, 0, 0, recital);
-  oracle.check_state(0, 0, 0, recital, reference.front().loss);
+  const SyncPlan& sync = plan.parallel.options().sync;
+  const auto reference = train_reference(sync, training, batch);
+  Oracle oracle(sync, training, batch, nullptr);
+  const Recital recital(sync, reference.front(), flaw);
+  const Oracle::Holder holder{.part = plan.parallel.part({})};
+  oracle.check_gradients(0, holder, recital);
+  oracle.check_state(0, holder, recital, reference.front().loss);
   oracle.finish();
   return {oracle.passed(), oracle.detail()};
 }

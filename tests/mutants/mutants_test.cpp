@@ -70,7 +70,8 @@ Finding found(const Scenario& scenario, const Faults& faults) {
   REQUIRE_FALSE(oracle_of(result).passed);
   Finding finding = parse(oracle_of(result).detail);
   const SharedPlan plan(scenario);
-  CHECK(std::any_of(plan.model->parameters().begin(), plan.model->parameters().end(),
+  CHECK(std::any_of(plan.parallel.whole().parameters().begin(),
+                    plan.parallel.whole().parameters().end(),
                     [&](const ParameterSpec& spec) { return spec.name == finding.tensor; }));
   CHECK(finding.rank < 8);
   return finding;
@@ -130,13 +131,14 @@ TEST_CASE("every single dropped reduction is found, in a tensor that it should h
   for (const std::string& name : kAll) {
     const Scenario scenario = scenario_of(name, 1);
     const SharedPlan plan(scenario);
-    for (const FlatChunk& chunk : plan.layout.chunks()) {
+    for (const FlatChunk& chunk : plan.parallel.layout(0).chunks()) {
       const Finding finding = found(scenario, dropped_reduction(chunk.label));
       INFO(name << ": " << chunk.label << ", found in " << finding.tensor);
       CHECK(finding.step == 0);
       CHECK(finding.kind == "gradient");
       CHECK(std::any_of(chunk.parameters.begin(), chunk.parameters.end(), [&](int parameter) {
-        return plan.model->parameters()[static_cast<std::size_t>(parameter)].name == finding.tensor;
+        return plan.parallel.whole().parameters()[static_cast<std::size_t>(parameter)].name ==
+               finding.tensor;
       }));
     }
   }
@@ -146,7 +148,7 @@ TEST_CASE("every single dropped gather is found") {
   for (const std::string& name : kSharded) {
     const Scenario scenario = scenario_of(name, 1);
     const SharedPlan plan(scenario);
-    for (const FlatChunk& chunk : plan.layout.chunks()) {
+    for (const FlatChunk& chunk : plan.parallel.layout(0).chunks()) {
       INFO(name << ": " << chunk.label);
       CHECK(found(scenario, dropped_gather(chunk.label)).step == 0);
     }

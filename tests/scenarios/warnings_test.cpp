@@ -51,6 +51,8 @@ std::vector<Case> cases() {
       {"parallelism.reshard_after_forward=false", stage("2"), stage("3")},
       {"parallelism.reductions_in_flight=2", stage("1"), stage("2")},
       {"parallelism.overlap_param_gather=false", stage("0"), stage("1")},
+      {"parallelism.sequence_parallel=true", {}, {"parallelism.tp=2", "model.seq_len=8"}},
+      {"parallelism.rank_order=dp-tp-pp", {}, {"parallelism.tp=2"}},
       {"training.beta1=0.8", optimizer("rmsprop"), optimizer("adam")},
       {"training.beta2=0.8", optimizer("sgd"), optimizer("adamw")},
       {"training.momentum=0.8", optimizer("adam"), optimizer("momentum")},

@@ -7,12 +7,18 @@ namespace shardsim::test {
 
 namespace {
 
+ModelOptions of_one_device(ModelOptions model) {
+  model.tensor_parallel = 1;
+  model.sequence_parallel = false;
+  return model;
+}
+
 // One device's whole model with its optimizer, element by element as the definition says.
 class LoneTrainer {
  public:
   explicit LoneTrainer(const TrainingCase& c)
       : case_(c),
-        model_(make_model(c.model)),
+        model_(make_model(of_one_device(c.model))),
         optimizer_(make_optimizer(c.optimizer, c.optimizer_options)),
         parameters_(*model_, runtime_, c.training.seed, DType::fp64, DType::fp64) {
     for (const ParameterSpec& spec : model_->parameters()) {
@@ -26,7 +32,8 @@ class LoneTrainer {
 
   StepRecord step(std::int64_t step) {
     const TrainingPlan& plan = case_.training;
-    const std::int64_t samples = plan.micro_batch_size * plan.num_microbatches * case_.mesh.size();
+    const std::int64_t samples =
+        plan.micro_batch_size * plan.num_microbatches * case_.mesh.data_size();
     Batch batch =
         model_->make_batch(runtime_, plan.seed, step * samples, samples, plan.ignore_fraction);
     const std::int64_t targets =

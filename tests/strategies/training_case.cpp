@@ -29,8 +29,8 @@ Values not_held(const Model& model) {
 
 class Recorder final : public TrainingObserver {
  public:
-  Recorder(const Model& model, bool record, RankRecord& rank)
-      : model_(model), record_(record), rank_(rank) {}
+  Recorder(const Model& whole, ModelPart part, bool record, RankRecord& rank)
+      : whole_(whole), part_(part), record_(record), rank_(rank) {}
 
   void step_begins(std::int64_t) override {
     if (record_) rank_.steps.emplace_back();
@@ -38,7 +38,7 @@ class Recorder final : public TrainingObserver {
   void gradients_ready(std::int64_t, const GradientSync& sync) override {
     keep(sync, StateKind::gradient);
   }
-  void step_ends(std::int64_t, const GradientSync& sync, double loss) override {
+  void step_ends(std::int64_t, const GradientSync& sync, std::optional<double> loss) override {
     keep(sync, StateKind::parameter);
     keep(sync, StateKind::optimizer_state);
     if (record_) rank_.steps.back().loss = loss;
@@ -48,19 +48,22 @@ class Recorder final : public TrainingObserver {
   void keep(const GradientSync& sync, StateKind kind) {
     if (!record_) return;
     StepRecord& step = rank_.steps.back();
-    sync.visit(kind, [&](const StatePiece& piece) {
+    const auto note = [&](const WholePiece& whole) {
+      const StatePiece& piece = whole.piece;
       const auto [entry, _] =
-          step.values.try_emplace(key_of(piece.kind, piece.state), not_held(model_));
+          step.values.try_emplace(key_of(piece.kind, piece.state), not_held(whole_));
       std::vector<double>& values = entry->second.at(static_cast<std::size_t>(piece.parameter));
       for (std::int64_t i = 0; i < piece.values.numel(); ++i) {
         double& value = values.at(static_cast<std::size_t>(piece.first + i));
         if (!std::isnan(value)) throw std::logic_error("an element is shown twice");
         value = piece.values.get(i);
       }
-    });
+    };
+    sync.visit(kind, [&](const StatePiece& piece) { for_each_whole_piece(part_, piece, note); });
   }
 
-  const Model& model_;
+  const Model& whole_;
+  ModelPart part_;
   bool record_;
   RankRecord& rank_;
 };
@@ -75,7 +78,7 @@ MemoryUse in_use(const MemoryLedger& ledger) {
 // How many ranks hold each element of a kind.
 int holders_of(const TrainingCase& c, const std::string& kind) {
   const bool whole = c.zero_stage == 0 || (kind == "parameter" && c.zero_stage < 3);
-  return whole ? c.mesh.size() : c.mesh.dp_replicate;
+  return whole ? c.mesh.data_size() : c.mesh.dp_replicate;
 }
 
 }  // namespace
@@ -83,7 +86,8 @@ int holders_of(const TrainingCase& c, const std::string& kind) {
 std::string describe(const TrainingCase& c) {
   std::ostringstream text;
   text << c.name << ", stage " << c.zero_stage << ", dp_replicate " << c.mesh.dp_replicate
-       << " x dp_shard " << c.mesh.dp_shard << ", " << c.optimizer << ", " << c.training.steps
+       << " x dp_shard " << c.mesh.dp_shard << " x tp " << c.mesh.tp << " x pp " << c.mesh.pp << " "
+       << c.schedule << " x" << c.num_chunks << ", " << c.optimizer << ", " << c.training.steps
        << " steps of " << c.training.num_microbatches << " x " << c.training.micro_batch_size
        << ", seed " << c.training.seed << ", ignore " << c.training.ignore_fraction << ", clip "
        << c.training.max_grad_norm << ", buckets " << c.first_bucket_bytes << "/" << c.bucket_bytes
@@ -94,20 +98,26 @@ std::string describe(const TrainingCase& c) {
   return text.str();
 }
 
+ParallelOptions options_of(const TrainingCase& c) {
+  return {.model = c.model,
+          .mesh = c.mesh,
+          .zero_stage = c.zero_stage,
+          .bucket_bytes = c.bucket_bytes,
+          .first_bucket_bytes = c.first_bucket_bytes,
+          .schedule = c.schedule,
+          .num_chunks = c.num_chunks,
+          .training = c.training,
+          .sync = c.sync};
+}
+
 FlatLayout layout_of(const TrainingCase& c, const Model& model) {
-  return make_layout(c.zero_stage, model, c.mesh, c.sync.gradient_dtype, c.bucket_bytes,
+  return make_layout(c.zero_stage, model, model, c.mesh, c.sync.gradient_dtype, c.bucket_bytes,
                      c.first_bucket_bytes);
 }
 
 TrainingResult run(const TrainingCase& c) {
-  const std::unique_ptr<Model> model = make_model(c.model);
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer, c.optimizer_options);
-  const FlatLayout layout = layout_of(c, *model);
-  SyncPlan plan = c.sync;
-  plan.model = model.get();
-  plan.optimizer = optimizer.get();
-  plan.layout = &layout;
-  plan.seed = c.training.seed;
+  const ParallelPlan plan(options_of(c), *optimizer);
   FiberOptions options = c.world;
   if (options.cluster.device.name != test_cluster(1).device.name) {
     options.cluster = test_cluster(c.mesh.size());
@@ -121,15 +131,15 @@ TrainingResult run(const TrainingCase& c) {
     RankState& rank = world.engine().rank(communicator.rank());
     Mesh mesh(communicator, c.mesh);
     std::unique_ptr<Model> own;
-    if (c.model_of_rank) own = c.model_of_rank(*model, communicator.rank());
+    if (c.model_of_rank) own = c.model_of_rank(plan.whole(), communicator.rank());
     {
-      const std::unique_ptr<GradientSync> sync =
-          make_gradient_sync(c.zero_stage, plan, runtime, mesh);
+      const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
       record.persistent = in_use(rank.ledger());
       record.begin = rank.now();
       rank.ledger().reset_peaks();
-      Recorder recorder(*model, c.record && options.has_data, record);
-      train(runtime, mesh, own != nullptr ? *own : *model, *sync, c.training, recorder);
+      Recorder recorder(plan.whole(), plan.part(mesh.place()), c.record && options.has_data,
+                        record);
+      plan.train_rank(runtime, mesh, *sync, recorder, own.get());
     }
     record.end = rank.now();
     record.peaks = rank.ledger().category_peaks();
@@ -166,7 +176,10 @@ double agreed(const TrainingCase& c, const TrainingResult& result, std::size_t s
     if (holders++ > 0 && held != value) throw std::runtime_error("ranks disagree on " + where());
     value = held;
   }
-  if (holders == holders_of(c, kind)) return value;
+  // Tensor-parallel ranks and stages may hold copies, each of them as often.
+  const int model_parts = c.mesh.tp * c.mesh.pp;
+  const int expected = holders_of(c, kind);
+  if (holders > 0 && holders % expected == 0 && holders <= expected * model_parts) return value;
   throw std::runtime_error(std::to_string(holders) + " ranks hold " + where() + "; expected " +
                            std::to_string(holders_of(c, kind)));
 }
@@ -175,9 +188,12 @@ double agreed(const TrainingCase& c, const TrainingResult& result, std::size_t s
 
 StepRecord merge(const TrainingCase& c, const TrainingResult& result, std::size_t step) {
   StepRecord merged;
-  merged.loss = result.ranks.front().steps.at(step).loss;
+  merged.loss = *result.ranks.back().steps.at(step).loss;  // Of the last stage.
   for (const RankRecord& rank : result.ranks) {
-    if (rank.steps.at(step).loss != merged.loss) throw std::runtime_error("ranks disagree on loss");
+    const std::optional<double>& loss = rank.steps.at(step).loss;
+    if (loss && loss != merged.loss) {
+      throw std::runtime_error("ranks disagree on loss");
+    }
     for (const auto& [kind, values] : rank.steps.at(step).values) merged.values[kind] = values;
   }
   for (auto& [kind, values] : merged.values) {
@@ -197,7 +213,7 @@ WorstError worst_error(const StepRecord& actual, const StepRecord& reference) {
     worst = {std::isnan(error) ? INFINITY : error, where};
   };
   if (actual.loss != reference.loss) {
-    note(std::fabs(actual.loss - reference.loss) / std::fabs(reference.loss), "loss");
+    note(std::fabs(*actual.loss - *reference.loss) / std::fabs(*reference.loss), "loss");
   }
   if (actual.values.size() != reference.values.size()) note(INFINITY, "number of kinds");
   for (const auto& [kind, expected] : reference.values) {

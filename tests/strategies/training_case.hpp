@@ -10,7 +10,7 @@
 #include "backends/fiber/fiber_world.hpp"
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
-#include "strategies/training/train.hpp"
+#include "strategies/training/parallel_plan.hpp"
 
 #include "tests/strategies/model_fixture.hpp"
 
@@ -33,8 +33,11 @@ struct TrainingCase {
       .weight_dtype = DType::fp64, .master_dtype = DType::fp64, .gradient_dtype = DType::fp64};
   /// The cluster is filled in unless it was made by test_cluster.
   FiberOptions world;
-  /// What rank `rank` computes with in place of `model`; null: the model itself.
+  /// What rank `rank` computes with in place of `model`, on a mesh of data-parallel ranks; null:
+  /// the model itself.
   std::function<std::unique_ptr<Model>(const Model& model, int rank)> model_of_rank;
+  std::string schedule = "1f1b";
+  int num_chunks = 1;
   bool record = true;  ///< Values; where the world has data.
 };
 
@@ -45,10 +48,10 @@ struct TrainingCase {
 using Values = std::vector<std::vector<double>>;
 
 /// What a rank held at one step: "gradient" (before the optimizer), "parameter" and the names of
-/// optimizer states.
+/// optimizer states. Only the last pipeline stage knows the loss.
 struct StepRecord {
   std::map<std::string, Values> values;
-  double loss = 0.0;
+  std::optional<double> loss;
 };
 
 struct RankRecord {
