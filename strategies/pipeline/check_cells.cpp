@@ -1,6 +1,11 @@
 #include "strategies/pipeline/check_cells.hpp"
 
+#include <cstdint>
+#include <optional>
+#include <utility>
+
 #include "strategies/pipeline/message.hpp"
+#include "strategies/pipeline/schedule_table.hpp"
 
 namespace shardsim {
 
@@ -165,21 +170,44 @@ class RowChecker {
 
 }  // namespace
 
-std::vector<ScheduleProblem> check_cells(const PipelineSchedule& schedule) {
+namespace {
+
+// What is wrong with the table as a whole: then there is no sense in looking at cells.
+std::optional<ScheduleProblem> check_table(const PipelineSchedule& schedule) {
   const PipelineShape& shape = schedule.shape;
-  if (schedule.sends_in_flight < 1) return {{0, 0, "no send may be in flight at all", {}}};
+  const std::string size = std::to_string(shape.num_ranks) + " ranks, " +
+                           std::to_string(shape.num_chunks) + " chunks and " +
+                           std::to_string(shape.num_microbatches) + " microbatches";
+  const auto problem = [](int rank, int cell, std::string what) {
+    return ScheduleProblem{rank, cell, std::move(what), {}};
+  };
+  if (schedule.sends_in_flight < 1) return problem(0, 0, "no send may be in flight at all");
   if (shape.num_ranks < 1 || shape.num_chunks < 1 || shape.num_microbatches < 1 ||
-      schedule.actions.size() != static_cast<std::size_t>(shape.num_ranks)) {
-    return {{0,
-             0,
-             "there are " + std::to_string(schedule.actions.size()) + " rows for " +
-                 std::to_string(shape.num_ranks) + " ranks, " + std::to_string(shape.num_chunks) +
-                 " chunks and " + std::to_string(shape.num_microbatches) + " microbatches",
-             {}}};
+      shape.num_chunks > kAnyNumChunks || !fits_into_memory(shape)) {
+    return problem(0, 0, size + " are no pipeline");
   }
+  if (schedule.actions.size() != static_cast<std::size_t>(shape.num_ranks)) {
+    return problem(0, 0,
+                   "there are " + std::to_string(schedule.actions.size()) + " rows for " + size);
+  }
+  const std::int64_t forwards = std::int64_t{shape.num_chunks} * shape.num_microbatches;
+  for (int rank = 0; rank < shape.num_ranks; ++rank) {
+    const std::size_t cells = schedule.actions[static_cast<std::size_t>(rank)].size();
+    if (static_cast<std::int64_t>(cells) >= forwards) continue;
+    return problem(rank, static_cast<int>(cells),
+                   "the row has " + std::to_string(cells) + " cells for " +
+                       std::to_string(forwards) + " forwards and their backwards");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<ScheduleProblem> check_cells(const PipelineSchedule& schedule) {
+  if (auto problem = check_table(schedule)) return {std::move(*problem)};
   std::vector<ScheduleProblem> problems;
   const bool is_lowered = schedule.is_lowered();
-  for (int rank = 0; rank < shape.num_ranks; ++rank) {
+  for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
     RowChecker(schedule, rank, is_lowered, problems).check();
   }
   return problems;

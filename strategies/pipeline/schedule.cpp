@@ -56,9 +56,6 @@ constexpr std::array kSchedules = {
                 false, zero_bubble_h1},
 };
 
-// Forwards of a whole pipeline: 2^24 are some 400 MiB of actions, and far beyond any real step.
-constexpr std::int64_t kMaxForwards = std::int64_t{1} << 24;
-
 const ScheduleRow& row_of(std::string_view name) {
   const auto* const row =
       std::find_if(kSchedules.begin(), kSchedules.end(),
@@ -113,9 +110,7 @@ void require_whole_rounds(const ScheduleRow& row, const PipelineShape& shape) {
 }
 
 void require_size(const PipelineShape& shape) {
-  // Each product is checked before it can overflow.
-  const std::int64_t stages = std::int64_t{shape.num_ranks} * shape.num_chunks;
-  if (stages <= kMaxForwards && stages * shape.num_microbatches <= kMaxForwards) return;
+  if (fits_into_memory(shape)) return;
   throw LimitError("E0755",
                    with_value("num_ranks", shape.num_ranks) + " x " +
                        with_value("num_chunks", shape.num_chunks) + " x " +

@@ -8,6 +8,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/pipeline/schedule_table.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -153,6 +155,9 @@ PipelineSchedule read_header(Reader& reader) {
   schedule.shape.num_chunks = read_count(reader, "chunks");
   reader.expect_mark(',');
   schedule.shape.num_microbatches = read_count(reader, "microbatches");
+  if (!fits_into_memory(schedule.shape)) {
+    reader.fail("at most " + std::to_string(kMaxForwards) + " forwards in all", "more");
+  }
   reader.expect_mark(',');
   const std::string_view placement = reader.word();
   if (placement != "loop" && placement != "v") reader.fail("\"loop\" or \"v\"", placement);

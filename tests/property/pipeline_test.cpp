@@ -1,8 +1,12 @@
 #include <algorithm>
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include <catch2/catch.hpp>
+
+#include "sim/kernel/error.hpp"
 
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/schedule_text.hpp"
@@ -161,6 +165,29 @@ TEST_CASE("P36: mistakes in a schedule are found, unless they do no harm") {
   INFO(found << " found, " << harmless << " harmless");
   CHECK(found > 2000);
   CHECK(harmless > 200);
+}
+
+TEST_CASE("any text is read as a schedule, which is valid or explained, or refused") {
+  int read = 0;
+  check_property(2000, [&] {
+    const PipelineSchedule schedule = draw_schedule();
+    std::string text = to_text(draw(0, 1) == 1 ? lower(schedule) : schedule);
+    for (int changes = draw(1, 3); changes > 0; --changes) {
+      const auto place = static_cast<std::size_t>(draw(0, static_cast<int>(text.size()) - 1));
+      text[place] = *rc::gen::elementOf(std::string("0123456789FBIWSENDRCV_ ,:\n-x"));
+    }
+    RC_LOG() << text;
+    try {
+      const PipelineSchedule found = parse_schedule_text(text);
+      RC_ASSERT(parse_schedule_text(to_text(found)) == found);
+      const auto problems = validate(found);
+      for (const ScheduleProblem& problem : problems) RC_ASSERT(!explain(found, problem).empty());
+      ++read;
+    } catch (const UsageError& error) {
+      RC_ASSERT(error.code() == "E0756");
+    }
+  });
+  CHECK(read > 100);
 }
 
 TEST_CASE("P37: idle time is that of the formulas for any F, I and W") {

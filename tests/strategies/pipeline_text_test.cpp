@@ -87,6 +87,8 @@ TEST_CASE("text that is no schedule is refused at its line and column") {
   CHECK(parse_error(header + "rank 0: 0F0\nrank 1: 1F0\nrank 2: 0F0") ==
         "E0756: schedule text, line 4, column 1: expected nothing after the last rank, found "
         "\"rank\"");
+  CHECK(parse_error("schedule x: 2 ranks, 2000000000 chunks, 2 microbatches, loop placement")
+            .find("expected at most 16777216 forwards in all") != std::string::npos);
   // A chunk that its number cannot hold must not wrap around to another one.
   CHECK(parse_error(header + "rank 0: 131072F0\n").find("a stage of rank 0") != std::string::npos);
 }

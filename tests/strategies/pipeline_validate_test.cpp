@@ -106,6 +106,13 @@ TEST_CASE("rows that do not fit the shape are found") {
   schedule.actions.pop_back();
   CHECK(problems(schedule) == "0.0 there are 1 rows for 2 ranks, 1 chunks and 2 microbatches\n");
   CHECK(!explain(schedule, validate(schedule).front()).empty());
+  schedule.shape.num_microbatches = 1 << 30;
+  CHECK(problems(schedule) ==
+        "0.0 2 ranks, 1 chunks and 1073741824 microbatches are no pipeline\n");
+  schedule.shape = {0, 1, 1};
+  CHECK(problems(schedule) == "0.0 0 ranks, 1 chunks and 1 microbatches are no pipeline\n");
+  CHECK(problems(rows("0F0", "1F0")) ==
+        "0.1 the row has 1 cells for 2 forwards and their backwards\n");
   schedule.actions.clear();
   CHECK(!explain(schedule, validate(schedule).front()).empty());
   schedule = rows(kGoodRow0, kGoodRow1);
