@@ -23,9 +23,10 @@ struct Batch {
   /// 1 / (valid targets of the whole global batch): backward starts from the mean over all tokens,
   /// so that gradients of ranks and microbatches simply add up.
   double loss_scale = 1.0;
-  /// What the data were drawn with, for dropout.
+  /// What the data were drawn with. Dropout reads these on every pipeline stage, also where there
+  /// are no data; it refuses to run without.
   std::uint64_t seed = 0;
-  std::int64_t first_sample = 0;
+  std::int64_t first_sample = -1;
 };
 
 /// Activations one module keeps from forward to backward. Backward drops each as soon as it has

@@ -1,7 +1,10 @@
 #include "strategies/model/transformer.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+
+#include "sim/kernel/error.hpp"
 
 #include "strategies/model/families.hpp"
 #include "strategies/model/loss.hpp"
@@ -145,6 +148,12 @@ Tensor Transformer::backward(int module, const ModelContext& context, const Tens
 }
 
 Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& batch) const {
+  if (options_.hidden_dropout > 0.0 && batch.first_sample < 0) {
+    throw UsageError(
+        "E0640",
+        "dropout in module " + std::to_string(module) + " is not told which samples it sees",
+        "set the batch's seed and first_sample on every pipeline stage");
+  }
   const int block = module > 0 && module + 1 < num_modules() ? module - 1 : -1;
   const int first = block < 0 ? final_norm_ : block_first_[static_cast<std::size_t>(block)];
   return {context,

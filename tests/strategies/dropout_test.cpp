@@ -78,6 +78,30 @@ TEST_CASE("without dropout there is no operation and no copy") {
   CHECK(dx.data() == dy.data());
 }
 
+TEST_CASE("a stage between the first and the last must be told its samples, not its data") {
+  const auto model = make_model(small_model("gpt2 dropping"));
+  LocalRuntime runtime;
+  WholeParameters parameters(*model, runtime, 5, DType::fp64, DType::fp64);
+  const Tensor x = random_tensor("x", model->activation_shape(2));
+  const auto output = [&](const Batch& batch) {
+    Saved saved;
+    return model->forward(1, {runtime, parameters}, x, batch, saved);
+  };
+  const Tensor expected = output(model->make_batch(runtime, 9, 6, 2, 0.0));
+  Batch told;
+  told.seed = 9;
+  told.first_sample = 6;
+  CHECK(max_difference(output(told), expected) == 0.0);
+  told.first_sample = 7;
+  CHECK(max_difference(output(told), expected) > 0.0);
+  try {
+    (void)output(Batch());
+    FAIL("ran");
+  } catch (const UsageError& error) {
+    CHECK(error.code() == "E0640");
+  }
+}
+
 TEST_CASE("rates outside of [0, 1) are refused, and any for a perceptron") {
   const auto code = [](ModelOptions options, double rate) {
     options.hidden_dropout = rate;
