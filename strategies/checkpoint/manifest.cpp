@@ -260,7 +260,10 @@ std::string to_text(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(std::string_view text) {
-  const bool starts_well = text.starts_with(kManifestStart) || kManifestStart.starts_with(text);
+  // What a power failure leaves of a file may be short, or end in zeros.
+  const std::string_view written = text.substr(0, text.find_last_not_of('\0') + 1);
+  const bool starts_well =
+      written.starts_with(kManifestStart) || kManifestStart.starts_with(written);
   const std::string_view tail =
       text.size() < kTailBytes ? "" : text.substr(text.size() - kTailBytes);
   const bool ends_well = tail.starts_with(kTailStart) && tail.ends_with(kTailEnd);

@@ -5,6 +5,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "tests/checkpoint/draw.hpp"
 #include "tests/property/check_property.hpp"
 
 namespace shardsim::test {
@@ -25,24 +26,28 @@ std::vector<std::int64_t> listed(const ElementRuns& runs) {
 
 ElementRun draw_run(std::int64_t numel) {
   ElementRun run;
-  run.first = *rc::gen::inRange<std::int64_t>(0, numel);
-  run.count = *rc::gen::inRange<std::int64_t>(1, numel - run.first + 1);
-  run.stride = *rc::gen::inRange<std::int64_t>(run.count, run.count + 5);
+  run.first = draw<std::int64_t>(0, (numel + 1) / 2);
+  const std::int64_t longest = std::min<std::int64_t>(numel - run.first, 6);
+  run.count = draw<std::int64_t>(1, longest + 1);
+  run.stride = draw<std::int64_t>(run.count, run.count + 5);
   const std::int64_t most = (numel - run.first - run.count) / run.stride + 1;
-  run.repeats = *rc::gen::inRange<std::int64_t>(1, most + 1);
+  run.repeats = draw<std::int64_t>(1, most + 1);
   return run;
 }
 
 TEST_CASE("a box is named in the order of its elements") {
-  check_property(500, [] {
-    const auto dims = *rc::gen::inRange<std::size_t>(0, 5);
+  int of_several_runs = 0;
+  check_property(1000, [&] {
+    const auto dims = std::min<std::size_t>(4, draw<std::size_t>(0, 8));
     std::vector<std::int64_t> shape(dims);
     std::vector<std::int64_t> offset(dims);
     std::vector<std::int64_t> extent(dims);
     for (std::size_t d = 0; d < dims; ++d) {
-      shape[d] = *rc::gen::inRange<std::int64_t>(0, 5);
-      offset[d] = *rc::gen::inRange<std::int64_t>(0, shape[d] + 1);
-      extent[d] = *rc::gen::inRange<std::int64_t>(0, shape[d] - offset[d] + 1);
+      // Nothing in some dimension leaves nothing of the box, so it is drawn seldom.
+      const std::int64_t least = draw(0, 20) == 19 ? 0 : 1;
+      shape[d] = draw<std::int64_t>(least, 6);
+      offset[d] = draw<std::int64_t>(0, shape[d] - least + 1);
+      extent[d] = draw<std::int64_t>(least, shape[d] - offset[d] + 1);
     }
     const std::int64_t numel = checked_numel(shape).value();
     std::vector<std::int64_t> expected;
@@ -59,7 +64,9 @@ TEST_CASE("a box is named in the order of its elements") {
     RC_ASSERT(listed(runs) == expected);
     RC_ASSERT(!problem_of(runs, numel));
     RC_ASSERT(num_elements(runs) == static_cast<std::int64_t>(expected.size()));
+    if (runs.size() > 1) ++of_several_runs;
   });
+  CHECK(of_several_runs > 50);
 }
 
 TEST_CASE("slices along one dimension are one run") {
@@ -82,8 +89,9 @@ TEST_CASE("a box that reaches outside is refused") {
 }
 
 TEST_CASE("overlaps of two runs are found, each element once, with its places") {
-  check_property(2000, [] {
-    const auto numel = *rc::gen::inRange<std::int64_t>(1, 60);
+  int of_many_stretches = 0;
+  check_property(2000, [&] {
+    const auto numel = draw<std::int64_t>(1, 60);
     const ElementRun a = draw_run(numel);
     const ElementRun b = draw_run(numel);
     const std::vector<std::int64_t> in_a = listed({a});
@@ -92,8 +100,10 @@ TEST_CASE("overlaps of two runs are found, each element once, with its places") 
     std::set_intersection(in_a.begin(), in_a.end(), in_b.begin(), in_b.end(),
                           std::back_inserter(expected));
     std::vector<std::int64_t> found;
+    int stretches = 0;
     for_each_overlap(
         a, b, [&](std::int64_t first, std::int64_t count, std::int64_t at_a, std::int64_t at_b) {
+          ++stretches;
           for (std::int64_t i = 0; i < count; ++i) {
             found.push_back(first + i);
             RC_ASSERT(in_a.at(static_cast<std::size_t>(at_a + i)) == first + i);
@@ -101,7 +111,9 @@ TEST_CASE("overlaps of two runs are found, each element once, with its places") 
           }
         });
     RC_ASSERT(found == expected);
+    if (stretches > 2) ++of_many_stretches;
   });
+  CHECK(of_many_stretches > 100);
 }
 
 TEST_CASE("overlaps of long runs take steps for what they share, not for their pieces") {
@@ -141,17 +153,18 @@ TEST_CASE("a number of elements that no file could hold is refused") {
 }
 
 TEST_CASE("the first element that is not held once is found") {
-  check_property(1000, [] {
-    const auto numel = *rc::gen::inRange<std::int64_t>(1, 30);
+  int verdicts[3] = {0, 0, 0};  // Whole, gap, overlap.
+  check_property(1000, [&] {
+    const auto numel = draw<std::int64_t>(1, 30);
     std::vector<OwnedRun> runs;
     std::vector<int> holders(static_cast<std::size_t>(numel), 0);
     // Whole rows of pieces that just fit, less often a random run: both verdicts must come up.
-    const auto width = *rc::gen::inRange<std::int64_t>(1, 5);
+    const auto width = draw<std::int64_t>(1, 5);
     for (std::int64_t first = 0; first < std::min(width, numel); ++first) {
-      if (*rc::gen::inRange(0, 12) == 0) continue;
+      if (draw(0, 12) == 0) continue;
       runs.push_back({{first, 1, width, (numel - first - 1) / width + 1}, static_cast<int>(first)});
     }
-    if (*rc::gen::inRange(0, 6) == 0) runs.push_back({draw_run(numel), 99});
+    if (draw(0, 6) == 0) runs.push_back({draw_run(numel), 99});
     for (const OwnedRun& owned : runs) {
       for (const std::int64_t element : listed({owned.run})) {
         ++holders[static_cast<std::size_t>(element)];
@@ -162,11 +175,13 @@ TEST_CASE("the first element that is not held once is found") {
       ++first_wrong;
     const auto fault = find_partition_fault(runs, numel);
     RC_ASSERT(fault.has_value() == (first_wrong < numel));
+    ++verdicts[!fault ? 0 : fault->owner < 0 ? 1 : 2];
     if (!fault) return;
     RC_ASSERT(fault->element == first_wrong);
     RC_ASSERT((fault->owner < 0) == (holders[static_cast<std::size_t>(first_wrong)] == 0));
     RC_ASSERT(fault->owner < 0 || fault->owner != fault->other);
   });
+  for (const int verdict : verdicts) CHECK(verdict > 50);
 }
 
 TEST_CASE("the partition of a long seamless run takes one step") {
