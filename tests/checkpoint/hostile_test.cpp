@@ -47,7 +47,8 @@ struct Saved {
     files.write_file(kManifestPath, to_text(manifest));
   }
   [[nodiscard]] std::string payload() const {
-    const StoredFile& file = parse_manifest(sealed(body)).files[0];
+    const Manifest manifest = parse_manifest(sealed(body));
+    const StoredFile& file = manifest.files[0];
     return files.read_file("/run/step-00000002/" + rank_file_name(0, file.checksum));
   }
 };
