@@ -45,12 +45,12 @@ RankWrite write_rank_file(FileSystem& files, const CheckpointPlace& place, int r
                           std::span<const Chunk> chunks, const Scalars& scalars) {
   RankWrite result;
   const std::string folder = step_folder(place);
-  const std::string temporary = folder + "/" + rank_temporary(rank);
   result.status = attempt(rank, [&] {
     check_common(place, rank, scalars);
     PayloadLayout layout = lay_out_payload(chunks, place.step, rank);
     files.make_folder(place.directory);
     files.make_folder(folder);
+    const std::string temporary = folder + "/" + rank_temporary(rank);
     const std::uint64_t checksum = write_temporary(files, temporary, layout, chunks);
     files.rename(temporary, folder + "/" + rank_file_name(rank, checksum));
     files.sync_folder(folder);
@@ -62,8 +62,6 @@ RankWrite write_rank_file(FileSystem& files, const CheckpointPlace& place, int r
                               .checksum = checksum,
                               .chunks = std::move(layout.stored)}};
   });
-  // A disk that is full should get its space back.
-  if (result.status.error_number != 0) if_possible([&] { files.remove(temporary); });
   return result;
 }
 

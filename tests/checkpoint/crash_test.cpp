@@ -71,7 +71,14 @@ void stop_at(const Crash& crash, const MemoryFileSystem& before, std::int64_t ca
   REQUIRE_THROWS_AS(save(*files, {"/run", crash.new_step}, state.ranks, state.scalars),
                     MachineStopped);
   files->restart(survival, seed);
-  ++(finds_new_state(*files, crash) ? tally.new_states : tally.old_states);
+  const bool is_new = finds_new_state(*files, crash);
+  ++(is_new ? tally.new_states : tally.old_states);
+  if (!is_new) {  // Nothing is given up before there is something better.
+    for (const std::int64_t step : crash.before) {
+      CheckpointReader reader(*files, {"/run", step});
+      CHECK(holds(reader, make_sample(step)));
+    }
+  }
   check_next_save(*files);
 }
 

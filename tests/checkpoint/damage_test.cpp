@@ -102,6 +102,18 @@ TEST_CASE("a file cut short at any length, or with bytes after its end, is found
   }
 }
 
+TEST_CASE("a file of another size is found without reading it") {
+  const auto whole = two_checkpoints();
+  for (const std::string& path : files_below(*whole, kNew)) {
+    if (is_manifest(path)) continue;
+    for (const std::string& text : {whole->read_file(path) + "x", std::string()}) {
+      const auto files = whole->copy();
+      files->write_file(path, text);
+      CHECK_THROWS_AS(CheckpointReader(*files, {"/run", 2}), CheckpointError);
+    }
+  }
+}
+
 TEST_CASE("a missing file is found; without its manifest a checkpoint does not exist") {
   const auto whole = two_checkpoints();
   for (const std::string& path : files_below(*whole, kNew)) {

@@ -162,7 +162,9 @@ TEST_CASE("claims of enormous tensors cost nothing") {
   // A tensor of 2^59 elements in pieces of one, in a file of a few bytes.
   Saved saved;
   std::string body = replaced(saved.body, "\"shape\":[2,3]", "\"shape\":[576460752303423488]");
-  body = replaced(body, "\"runs\":[[0,4]]", "\"runs\":[[0,1,2,288230376151711744]]");
+  body = replaced(body, "\"runs\":[[4,2]]", "\"runs\":[]");
+  body = replaced(body, "\"runs\":[[0,4]]",
+                  "\"runs\":[[0,1,2,288230376151711744],[1,1,2,288230376151711744]]");
   saved.files.write_file(kManifestPath, sealed(body));
   CHECK(read_everything(saved.files) == CheckpointProblem::damaged);
   saved.files.write_file(kManifestPath, sealed(saved.body + std::string(65 << 20, ' ')));
@@ -191,11 +193,15 @@ TEST_CASE("a header's length is not believed") {
     saved.replace_payload(with_header_length(payload, length));
     CHECK(read_everything(saved.files) == CheckpointProblem::damaged);
   }
-  // The limit holds for a file that is as long as it claims.
-  std::string large = with_header_length(std::string(8, ' '), (std::uint64_t{16} << 20U) + 1);
-  large.append((std::size_t{16} << 20U) + 1, ' ');
-  saved.replace_payload(large);
-  CHECK(read_everything(saved.files) == CheckpointProblem::damaged);
+  // The limit holds for a header that is as long as it claims, and right.
+  const std::size_t limit = std::size_t{16} << 20U;
+  for (const std::size_t length : {limit, limit + 1}) {
+    std::string large = payload;
+    large.insert(8 + right, length - right, ' ');
+    saved.replace_payload(with_header_length(large, length));
+    CHECK(read_everything(saved.files) ==
+          (length == limit ? CheckpointProblem::none : CheckpointProblem::damaged));
+  }
   for (std::size_t size = 0; size <= 8; ++size) {
     INFO(size);
     saved.replace_payload(std::string(size, '\0'));  // Too short for its chunks,

@@ -153,6 +153,22 @@ TEST_CASE("what is saved at any layout is loaded at any other, bit by bit") {
   CHECK(bytes > 30'000);
 }
 
+TEST_CASE("a tensor of megabytes comes back in pieces of any size") {
+  MemoryFileSystem files;
+  files.longest_write = 65'537;
+  const GlobalTensor tensor = make_tensor("t", DType::bf16, {1200, 1000});
+  const std::vector<std::int64_t> zero = {0, 0};
+  const ElementRuns left =
+      runs_of_box(tensor.info.shape, zero, std::vector<std::int64_t>{1200, 601});
+  const ElementRuns right = runs_of_box(tensor.info.shape, std::vector<std::int64_t>{0, 601},
+                                        std::vector<std::int64_t>{1200, 399});
+  REQUIRE(save(files, kPlace, {{cut(tensor, left)}, {cut(tensor, right)}}, {}).ok());
+  CheckpointReader reader(files, kPlace);
+  const ElementRuns backwards = {flat_run(1'000'003, 199'997)[0], flat_run(3, 1'000'000)[0]};
+  CHECK(load(reader, tensor.info, flat_run(0, 1'200'000)) == tensor.bytes);
+  CHECK(load(reader, tensor.info, backwards) == cut(tensor, backwards).bytes);
+}
+
 TEST_CASE("only the files that hold something of a request are read") {
   MemoryFileSystem files;
   const GlobalTensor tensor = make_tensor("t", DType::fp32, {8});

@@ -59,13 +59,15 @@ bool save_with_fault(const MemoryFileSystem& before, const Fault& fault, std::in
   files->keeps_failing = keeps_failing;
   const SampleState state = make_sample(2);
   const SaveStatus status = save(*files, {"/run", 2}, state.ranks, state.scalars);
-  files->restart(Survival::everything);
-  LatestCheckpoint latest = find_latest(*files, "/run");
-  CHECK(latest.skipped.empty());
-  if (status.ok()) {  // Only tidying up failed.
+  if (status.ok()) {  // Only tidying up failed: all the same the new state is safe.
+    files->restart(Survival::nothing);
+    LatestCheckpoint latest = find_latest(*files, "/run");
     CHECK(holds(latest.reader, state));
     return false;
   }
+  files->restart(Survival::everything);
+  LatestCheckpoint latest = find_latest(*files, "/run");
+  CHECK(latest.skipped.empty());
   check_error(status, fault);
   // Between the manifest's rename and the folder's sync the new state is there, but not promised.
   const bool renamed = has_manifest(*files, "/run/step-00000002");
