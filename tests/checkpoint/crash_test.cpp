@@ -1,10 +1,9 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "tests/checkpoint/memory_file_system.hpp"
 #include "tests/checkpoint/sample_state.hpp"
+#include "tests/property/check_property.hpp"
 
 // The machine stops at every call of a save, once for each call, and comes up again with all, none
 // or some of what was not yet on the medium.
@@ -83,7 +82,7 @@ void stop_at(const Crash& crash, const MemoryFileSystem& before, std::int64_t ca
 }
 
 TEST_CASE("a save stopped at any call leaves the old state or the new one") {
-  constexpr std::uint64_t kSeeds = 12;
+  const std::uint64_t seeds = long_run() ? 100 : 6;
   for (const Crash& crash : kCrashes) {
     const std::unique_ptr<MemoryFileSystem> before = with_saves(crash);
     const std::unique_ptr<MemoryFileSystem> whole = before->copy();
@@ -94,7 +93,7 @@ TEST_CASE("a save stopped at any call leaves the old state or the new one") {
     for (std::int64_t call = 1; call <= whole->calls; ++call) {
       stop_at(crash, *before, call, Survival::nothing, 0, tally);
       stop_at(crash, *before, call, Survival::everything, 0, tally);
-      for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+      for (std::uint64_t seed = 0; seed < seeds; ++seed) {
         stop_at(crash, *before, call, Survival::some, seed, tally);
       }
     }
