@@ -123,11 +123,18 @@ std::vector<Field> training_fields() {
   rows.push_back(training("training.recompute", &T::recompute)
                      .one_of({"none", "selective", "full"})
                      .or_else("\"none\"")
-                     .until("activation recompute")
                      .foreign({{"Megatron-LM", "recompute_granularity"},
                                {"DeepSpeed", "activation_checkpointing"},
                                {"torchtitan", "activation_checkpoint"}})
-                     .doc("Activations that are computed again in backward instead of kept."));
+                     .doc("Activations of blocks that are computed again in backward instead of "
+                          "kept. selective: outputs of norms and activation functions; full: all "
+                          "but a block's input."));
+  rows.push_back(training("training.hidden_dropout", &T::hidden_dropout)
+                     .below(0, 1)
+                     .or_else("0")
+                     .foreign({{"Megatron-LM", "hidden_dropout"}})
+                     .doc("Share of the elements dropped from the embedding's output and from the "
+                          "output of each branch of a block, drawn from the seed."));
   rows.push_back(training("training.ignore_fraction", &T::ignore_fraction)
                      .below(0, 1)
                      .or_else("0")

@@ -18,6 +18,8 @@ void resolve_sharding(Reading& r);
 void resolve_batch(Reading& r);
 /// What tensor parallelism splits must divide. REQUIRES: resolve_model().
 void resolve_tensor_parallel(Reading& r);
+/// Recompute and dropout are those of a transformer's blocks. REQUIRES: resolve_model().
+void resolve_blocks(Reading& r);
 /// Schedule, stages and microbatches fit. REQUIRES: resolve_batch(), resolve_model().
 void resolve_pipeline(Reading& r);
 void resolve_training(Reading& r);

@@ -82,6 +82,19 @@ void resolve_tensor_parallel(Reading& r) {
   }
 }
 
+void resolve_blocks(Reading& r) {
+  if (!r.good("model.family") || r.scenario.model.family != ModelFamily::mlp) return;
+  const TrainingSpec& t = r.scenario.training;
+  if (r.good("training.recompute") && t.recompute != "none") {
+    r.problem("E0206", "training.recompute", "family mlp has no blocks to recompute",
+              "leave it out, or use a transformer");
+  }
+  if (r.good("training.hidden_dropout") && t.hidden_dropout > 0) {
+    r.problem("E0206", "training.hidden_dropout", "family mlp has no dropout",
+              "leave it out, or use a transformer");
+  }
+}
+
 void resolve_pipeline(Reading& r) {
   ParallelismSpec& p = r.scenario.parallelism;
   if (!r.all_good({"parallelism.pp", "parallelism.vpp"})) return;

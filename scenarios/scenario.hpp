@@ -130,6 +130,7 @@ struct TrainingSpec {
   double rms_alpha = 0;
   double max_grad_norm = 0;  // 0: no clipping
   std::string recompute = "none";
+  double hidden_dropout = 0;   // [0, 1): of embedding and branch outputs
   double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
 };
 

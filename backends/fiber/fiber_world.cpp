@@ -18,8 +18,8 @@ constexpr std::size_t kMetaStackBytes = std::size_t{64} * 1024;
 // A rank's compute stream, priced by the cluster's device.
 class FiberRuntime final : public Runtime {
  public:
-  FiberRuntime(const Device& device, bool has_data, RankState& rank)
-      : device_(device), has_data_(has_data), rank_(rank) {}
+  FiberRuntime(const Device& device, bool has_data, RankState& rank, std::int64_t& flops)
+      : device_(device), has_data_(has_data), rank_(rank), flops_(flops) {}
 
   [[nodiscard]] bool has_data() const override { return has_data_; }
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
@@ -32,12 +32,14 @@ class FiberRuntime final : public Runtime {
     const auto unit = static_cast<unsigned>(op.kind) << 8U | static_cast<unsigned>(op.dtype);
     rank_.hash().add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
     rank_.compute(op.name, device_.price(op));
+    flops_ += op.flops;
   }
 
  private:
   const Device& device_;
   bool has_data_;
   RankState& rank_;
+  std::int64_t& flops_;
 };
 
 void add(TrafficCounters& sum, const TrafficCounters& more) {
@@ -66,7 +68,8 @@ FiberWorld::FiberWorld(FiberOptions options)
                                                             : LaunchOrder::newest_first,
                .on_progress = options_.on_progress}),
       sent_by_rank_(static_cast<std::size_t>(engine_.num_ranks()), 0),
-      comm_busy_(sent_by_rank_.size()) {
+      comm_busy_(sent_by_rank_.size()),
+      executed_flops_(sent_by_rank_.size(), 0) {
   engine_.set_stall_explainer(this);
   for (const int rank : options_.traced_ranks) engine_.rank(rank).start_trace();
 }
@@ -78,7 +81,8 @@ void FiberWorld::run(const RankBody& body) {
   std::iota(everyone.begin(), everyone.end(), 0);
   FiberGroup& world = add_group(0, "world", std::move(everyone));
   engine_.run([&](RankState& rank) {
-    FiberRuntime runtime(options_.cluster.device, options_.has_data, rank);
+    FiberRuntime runtime(options_.cluster.device, options_.has_data, rank,
+                         executed_flops_[static_cast<std::size_t>(rank.index())]);
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);
   });

@@ -80,6 +80,9 @@ class FiberWorld final : private StallExplainer {
     return comm_busy_[static_cast<std::size_t>(rank)];
   }
 
+  /// Operations of matrix products that each rank has computed.
+  [[nodiscard]] const std::vector<std::int64_t>& executed_flops() const { return executed_flops_; }
+
   // For groups and communicators.
   FiberGroup& add_group(std::uint64_t id, std::string name, std::vector<int> members);
   /// An equal text that lives as long as the world.
@@ -98,6 +101,7 @@ class FiberWorld final : private StallExplainer {
   std::map<std::string, TrafficCounters> traffic_;
   std::vector<std::int64_t> sent_by_rank_;
   std::vector<Time> comm_busy_;
+  std::vector<std::int64_t> executed_flops_;
 };
 
 }  // namespace shardsim

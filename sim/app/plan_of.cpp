@@ -36,6 +36,11 @@ DType master_dtype_of(DType weights) {
   return weights == DType::bf16 || weights == DType::fp16 ? DType::fp32 : weights;
 }
 
+Recompute recompute_of(const std::string& name) {
+  if (name == "full") return Recompute::full;
+  return name == "selective" ? Recompute::selective : Recompute::none;
+}
+
 }  // namespace
 
 Cluster cluster_of(const SystemSpec& system) {
@@ -75,6 +80,8 @@ ModelOptions model_options_of(const Scenario& scenario) {
   options.tied_embeddings = model.tied_embeddings;
   options.norm_epsilon = model.norm_epsilon;
   options.rope_theta = model.rope_theta;
+  options.hidden_dropout = scenario.training.hidden_dropout;
+  options.recompute = recompute_of(scenario.training.recompute);
   options.dtype = dtype_of(scenario.training.precision);
   return options;
 }

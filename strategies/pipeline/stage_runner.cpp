@@ -59,7 +59,7 @@ void StageRunner::run(const Action& action, MicrobatchSource& source) {
 void StageRunner::forward(const Action& action, InFlight& flight, MicrobatchSource& source) {
   const int stage = stage_of(action);
   const bool is_last = stage == plan_.schedule->num_stages() - 1;
-  if (stage == 0 || is_last) flight.batch = source.make_batch(action.microbatch);
+  flight.batch = source.make_batch(action.microbatch, stage == 0 || is_last);
   flight.receive_input.wait();
   Tensor output = forward_chunk(*plan_.model, action.chunk, context(), sync_,
                                 std::exchange(flight.input, Tensor()), flight.batch, flight.saved);

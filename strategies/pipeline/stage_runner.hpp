@@ -15,8 +15,8 @@ namespace shardsim {
 class MicrobatchSource {
  public:
   virtual ~MicrobatchSource() = default;
-  /// Data of a microbatch; asked for on the first and on the last stage.
-  [[nodiscard]] virtual Batch make_batch(int microbatch) = 0;
+  /// A microbatch. Stages between the first and the last get no data: they know which one it is.
+  [[nodiscard]] virtual Batch make_batch(int microbatch, bool with_data) = 0;
   /// The last stage's forward has run; `loss` is the microbatch's sum of losses, [1].
   virtual void add_loss(const Tensor& loss) = 0;
   /// What the loss is multiplied with; asked for when its backward begins.

@@ -66,7 +66,8 @@ class Trainer final : public MicrobatchSource {
     observer_.step_ends(step, sync_, mean_loss());
   }
 
-  Batch make_batch(int microbatch) override {
+  Batch make_batch(int microbatch, bool with_data) override {
+    if (!with_data) return {.seed = plan_.seed, .first_sample = first_sample(microbatch)};
     return model_.make_batch(runtime_, plan_.seed, first_sample(microbatch), plan_.micro_batch_size,
                              plan_.ignore_fraction);
   }

@@ -45,6 +45,8 @@ TrainingCase varied(TrainingCase c, int number) {
     c.model.sequence_parallel = true;
     c.model.seq_len = 4;
   }
+  if (number % 7 < 2) c.model.hidden_dropout = 0.1;
+  c.model.recompute = static_cast<Recompute>(number % 3);
   if (c.mesh.pp == 1) return c;
   const char* const schedules[] = {"1f1b", "gpipe", "zb_h1", "interleaved_1f1b", "looped_bfs"};
   c.schedule = schedules[number % 5];
@@ -77,6 +79,7 @@ std::vector<MeshShape> factorizations(int ranks) {
 const std::vector<StepRecord>& reference_of(const TrainingCase& c) {
   static std::map<std::string, std::vector<StepRecord>> known;
   const std::string key = c.model.family + std::to_string(c.model.seq_len) + "/" +
+                          std::to_string(c.model.hidden_dropout) + "/" +
                           std::to_string(c.mesh.data_size() * c.training.num_microbatches);
   const auto found = known.find(key);
   return found != known.end() ? found->second : known.emplace(key, train_alone(c)).first->second;
