@@ -132,7 +132,6 @@ std::vector<Field> training_fields() {
   rows.push_back(training("training.hidden_dropout", &T::hidden_dropout)
                      .below(0, 1)
                      .or_else("0")
-                     .foreign({{"Megatron-LM", "hidden_dropout"}})
                      .doc("Share of the elements dropped from the embedding's output and from the "
                           "output of each branch of a block, drawn from the seed."));
   rows.push_back(training("training.ignore_fraction", &T::ignore_fraction)
