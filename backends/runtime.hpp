@@ -21,6 +21,20 @@ class Runtime {
   /// Null where memory is not accounted (the oracle).
   [[nodiscard]] virtual MemoryLedger* ledger() = 0;
 
+  /// What is allocated in the host's memory on this rank's behalf; null where it is not accounted.
+  [[nodiscard]] virtual MemoryLedger* host_ledger() { return nullptr; }
+
+  /// A zero-filled tensor in the host's memory. Arithmetic wants its operands on the device.
+  [[nodiscard]] Tensor allocate_on_host(MemoryCategory category, const Shape& shape, DType dtype) {
+    return Tensor::allocate(host_ledger(), category, shape, dtype, !has_data());
+  }
+  /// Copies all of `from` to `to` over the host link, on the compute stream. Equal sizes and
+  /// dtypes.
+  void copy_over_host_link(const char* name, const Tensor& to, const Tensor& from) {
+    compute({name, ComputeKind::host_transfer, to.dtype(), 0, to.num_bytes()},
+            [&] { std::memcpy(to.data(), from.data(), static_cast<std::size_t>(to.num_bytes())); });
+  }
+
   /// A zero-filled tensor in the ledger. The fill itself is not charged.
   [[nodiscard]] Tensor allocate(MemoryCategory category, const Shape& shape, DType dtype) {
     return Tensor::allocate(ledger(), category, shape, dtype, !has_data());
@@ -45,6 +59,12 @@ class Runtime {
   template <class Work>
   void off_the_clock(Work&& work) {
     if (has_data()) std::forward<Work>(work)();
+  }
+
+  /// The door for decisions that depend on values: `actual` where there are data, else `planned`,
+  /// which is what a plan assumes.
+  [[nodiscard]] bool decide(bool actual, bool planned) const {
+    return has_data() ? actual : planned;
   }
 
   /// Element 0 of `tensor`; 0 where nobody can know it. Not charged.

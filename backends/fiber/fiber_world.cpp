@@ -23,6 +23,7 @@ class FiberRuntime final : public Runtime {
 
   [[nodiscard]] bool has_data() const override { return has_data_; }
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
+  [[nodiscard]] MemoryLedger* host_ledger() override { return &rank_.host_ledger(); }
 
  protected:
   void charge(const ComputeOp& op) override {

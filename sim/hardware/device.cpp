@@ -18,6 +18,13 @@ Time Device::price(const ComputeOp& op) const {
     const double arithmetic = static_cast<double>(op.flops) / rate;
     if (arithmetic > seconds) seconds = arithmetic;
   }
+  if (op.kind == ComputeKind::host_transfer) {
+    if (!(host_bytes_per_s > 0.0)) {
+      throw UsageError("E0402", name + " has no host link to offload over",
+                       "give the device's host bandwidth, or keep everything on the device");
+    }
+    seconds = static_cast<double>(op.bytes) / host_bytes_per_s;
+  }
   return Time::from_seconds(seconds + launch_s);
 }
 

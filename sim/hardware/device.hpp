@@ -22,6 +22,9 @@ struct Device {
   std::array<double, 8> peak_flops_per_s{};
   /// Achieved share of the peak by large matrix products, (0, 1].
   double matmul_efficiency = 1.0;
+  /// Host link of one device, in each direction; 0 = none. Needed only by what offloads to the
+  /// host.
+  double host_bytes_per_s = 0.0;
   /// Time on the compute stream that no arithmetic fills, per operation.
   double launch_s = 0.0;
 
@@ -30,8 +33,9 @@ struct Device {
   }
 
   /// max(flops / achieved rate, bytes / achieved bandwidth) + launch, rounded once. Source:
-  /// Williams et al., "Roofline" (CACM 2009). Memory-bound operations have no arithmetic term.
-  /// Throws UsageError when the device has no peak for the dtype of a matrix product.
+  /// Williams et al., "Roofline" (CACM 2009). Memory-bound operations have no arithmetic term; host
+  /// transfers take bytes / host link. Throws UsageError when the device has no peak for the dtype
+  /// of a matrix product, or no host link.
   [[nodiscard]] Time price(const ComputeOp& op) const;
 };
 

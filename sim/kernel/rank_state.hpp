@@ -27,7 +27,7 @@ struct TimeSplit {
 
 class RankState : private MemoryListener {
  public:
-  explicit RankState(int index) : index_(index), ledger_(hash_) {}
+  explicit RankState(int index) : index_(index), ledger_(hash_), host_ledger_(hash_) {}
   RankState(const RankState&) = delete;
   RankState& operator=(const RankState&) = delete;
   ~RankState() override = default;
@@ -38,6 +38,9 @@ class RankState : private MemoryListener {
   [[nodiscard]] const TimeSplit& split() const { return split_; }
   [[nodiscard]] MemoryLedger& ledger() { return ledger_; }
   [[nodiscard]] const MemoryLedger& ledger() const { return ledger_; }
+  /// Of the host's memory that this rank uses.
+  [[nodiscard]] MemoryLedger& host_ledger() { return host_ledger_; }
+  [[nodiscard]] const MemoryLedger& host_ledger() const { return host_ledger_; }
   /// Rolls everything the rank does, in program order.
   [[nodiscard]] RollingHash& hash() { return hash_; }
   [[nodiscard]] const RollingHash& hash() const { return hash_; }
@@ -66,6 +69,7 @@ class RankState : private MemoryListener {
   TimeSplit split_;
   RollingHash hash_;
   MemoryLedger ledger_;
+  MemoryLedger host_ledger_;
   std::unique_ptr<RankTrace> trace_;
   boost::fibers::context* context_ = nullptr;
   Operation* blocked_on_ = nullptr;

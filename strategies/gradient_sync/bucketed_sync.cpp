@@ -4,6 +4,7 @@
 
 #include "strategies/gradient_sync/gradient_norm.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
+#include "strategies/gradient_sync/offload.hpp"
 #include "strategies/gradient_sync/ready_tracker.hpp"
 
 namespace shardsim {
@@ -74,7 +75,7 @@ class BucketedSync final : public GradientSync {
     double sum = 0.0;
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
       sum += sum_of_squares(runtime_, plan_, mesh_, chunk, owned_.begin(chunk),
-                            reducer_->owned(chunk));
+                            gradient_of(chunk).tensor());
     }
     return sum_over_owners(runtime_, mesh_, !owns_all_, sum);
   }
@@ -85,7 +86,7 @@ class BucketedSync final : public GradientSync {
     std::vector<Work> gathers;
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
       const Tensor part = owned_.part_of_full(weights_, chunk);
-      owned_.update(chunk, part, reducer_->owned(chunk), gradient_scale, step);
+      owned_.update(chunk, part, gradient_of(chunk).tensor(), gradient_scale, step);
       if (owns_all_ || mesh_.shard_group() == nullptr) continue;
       const FlatChunk& flat = plan_.layout->chunk(chunk);
       gathers.push_back(mesh_.shard_group()->all_gather(
@@ -120,6 +121,9 @@ class BucketedSync final : public GradientSync {
   };
   [[nodiscard]] Buckets& of_chunk(int chunk) { return buckets_[static_cast<std::size_t>(chunk)]; }
 
+  [[nodiscard]] OnDevice gradient_of(int chunk) {
+    return {runtime_, plan_.offload_gradients, MemoryCategory::grads, reducer_->owned(chunk)};
+  }
   [[nodiscard]] int num_chunks() const { return static_cast<int>(plan_.layout->chunks().size()); }
   [[nodiscard]] Tensor whole_weights(int chunk) const {
     const FlatChunk& flat = plan_.layout->chunk(chunk);

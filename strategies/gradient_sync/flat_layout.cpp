@@ -41,7 +41,7 @@ void FlatLayout::add_chunk(const Model& model, std::string label, std::vector<in
 
 FlatLayout FlatLayout::buckets(const Model& model, const ReadyOrder& ready_order,
                                std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,
-                               DType gradient_dtype, int num_shards) {
+                               DType gradient_dtype, int num_shards, std::int64_t minimum_numel) {
   FlatLayout layout(model, num_shards);
   std::vector<int> members;
   std::int64_t bytes = 0;
@@ -61,10 +61,13 @@ FlatLayout FlatLayout::buckets(const Model& model, const ReadyOrder& ready_order
   for (const std::vector<int>& together : ready_order) {
     std::int64_t size = 0;
     for (const int parameter : together) size += bytes_of(parameter);
-    const auto cap = [&] { return layout.chunks_.empty() ? first_bucket_bytes : bucket_bytes; };
-    if (bytes + size > cap()) close();
+    const auto is_full = [&](std::int64_t more) {
+      const std::int64_t cap = layout.chunks_.empty() ? first_bucket_bytes : bucket_bytes;
+      return bytes + more > cap && bytes >= minimum_numel * size_of(gradient_dtype);
+    };
+    if (is_full(size)) close();
     for (const int parameter : together) {
-      if (bytes + bytes_of(parameter) > cap() || !joins(parameter)) close();
+      if (is_full(bytes_of(parameter)) || !joins(parameter)) close();
       members.push_back(parameter);
       bytes += bytes_of(parameter);
     }

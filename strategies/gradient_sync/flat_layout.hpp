@@ -37,10 +37,11 @@ class FlatLayout {
   /// a larger parameter has a bucket of its own. Parameters reported together share a bucket if
   /// they fit in one: were they in two, both would have to be in memory. Bucket 0 is ready first.
   /// A bucket does not span model chunks, whose gradients are complete at different times; a tied
-  /// parameter has its own, so that it is cut in the same way on both stages.
+  /// parameter has its own, so that it is cut in the same way on both stages. A bucket of fewer
+  /// than `minimum_numel` elements takes what follows, however large it is.
   static FlatLayout buckets(const Model& model, const ReadyOrder& ready_order,
                             std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,
-                            DType gradient_dtype, int num_shards);
+                            DType gradient_dtype, int num_shards, std::int64_t minimum_numel = 0);
   /// One chunk per unit of the model, in the model's order.
   static FlatLayout units(const Model& model, int num_shards);
 

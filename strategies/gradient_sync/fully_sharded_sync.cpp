@@ -6,6 +6,7 @@
 
 #include "strategies/gradient_sync/gradient_norm.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
+#include "strategies/gradient_sync/offload.hpp"
 
 namespace shardsim {
 
@@ -18,7 +19,8 @@ class FullyShardedSync final : public GradientSync {
         runtime_(runtime),
         mesh_(mesh),
         owned_(plan, runtime, mesh, mesh.shape().dp_shard),
-        shards_(runtime.allocate(MemoryCategory::params, {owned_.total()}, plan.weight_dtype)),
+        shards_(allocate_home(runtime, plan.offload_parameters, MemoryCategory::params,
+                              {owned_.total()}, plan.weight_dtype)),
         units_(plan.layout->chunks().size()),
         reducer_(make_shard_reducer(plan, runtime, mesh, owned_)) {
     for (int unit = 0; unit < num_units(); ++unit) {
@@ -80,16 +82,18 @@ class FullyShardedSync final : public GradientSync {
   double gradient_norm_squared() override {
     double sum = 0.0;
     for (int unit = 0; unit < num_units(); ++unit) {
-      sum +=
-          sum_of_squares(runtime_, plan_, mesh_, unit, owned_.begin(unit), reducer_->owned(unit));
+      sum += sum_of_squares(runtime_, plan_, mesh_, unit, owned_.begin(unit),
+                            gradient_of(unit).tensor());
     }
     return sum_over_owners(runtime_, mesh_, true, sum);
   }
 
   void apply_optimizer(double gradient_scale, std::int64_t step) override {
     for (int unit = 0; unit < num_units(); ++unit) {
-      owned_.update(unit, owned_.part_of_shards(shards_, unit), reducer_->owned(unit),
-                    gradient_scale, step);
+      OnDevice weights(runtime_, plan_.offload_parameters, MemoryCategory::params,
+                       owned_.part_of_shards(shards_, unit));
+      owned_.update(unit, weights.tensor(), gradient_of(unit).tensor(), gradient_scale, step);
+      weights.put_back();
     }
   }
 
@@ -114,6 +118,10 @@ class FullyShardedSync final : public GradientSync {
   static std::size_t index(int number) { return static_cast<std::size_t>(number); }
   [[nodiscard]] int num_units() const { return static_cast<int>(units_.size()); }
 
+  [[nodiscard]] OnDevice gradient_of(int unit) {
+    return {runtime_, plan_.offload_gradients, MemoryCategory::grads, reducer_->owned(unit)};
+  }
+
   // Gathers the units of `module`, and those of the next ones of its chunk in the direction of the
   // pass, so that they are on their way while this module computes.
   void use(int module, int direction) {
@@ -132,10 +140,15 @@ class FullyShardedSync final : public GradientSync {
       Unit& unit = units_[index(number)];
       if (unit.full.defined()) continue;
       const FlatChunk& chunk = plan_.layout->chunk(number);
-      const Tensor shard = owned_.part_of_shards(shards_, number);
       unit.full = runtime_.allocate(MemoryCategory::params, {chunk.padded}, plan_.weight_dtype);
+      Tensor shard = owned_.part_of_shards(shards_, number);
+      if (plan_.offload_parameters) {
+        const Tensor part = unit.full.view(owned_.begin(number), shard.shape());
+        runtime_.copy_over_host_link("copy_to_device", part, shard);
+        shard = part;
+      }
       if (mesh_.shard_group() == nullptr) {
-        copy(unit.full, shard);
+        if (!plan_.offload_parameters) copy(unit.full, shard);
       } else {
         unit.gather = mesh_.shard_group()->all_gather(
             unit.full, shard,

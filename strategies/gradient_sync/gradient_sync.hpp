@@ -36,6 +36,11 @@ struct SyncPlan {
   bool reshard_after_forward = true;    ///< FSDP: gather again for backward.
   int reductions_in_flight = 1;         ///< ZeRO-2, FSDP: unfinished reductions that keep buffers.
   bool reduce_every_microbatch = true;  ///< ZeRO-2, FSDP: else gradients stay whole till the last.
+  /// In host memory: optimizer state and master weights; ZeRO-2, FSDP: reduced gradients; FSDP:
+  /// shards of weights. What is worked on visits the device, a chunk at a time.
+  bool offload_optimizer = false;
+  bool offload_gradients = false;
+  bool offload_parameters = false;
 };
 
 /// What a visitor of a rank's state is shown.
@@ -85,6 +90,7 @@ class GradientSync : public ModuleParameters {
 /// to learn from in which order gradients become ready.
 [[nodiscard]] FlatLayout make_layout(int zero_stage, const Model& model, const Model& uncut,
                                      const MeshShape& mesh, DType gradient_dtype,
-                                     std::int64_t bucket_bytes, std::int64_t first_bucket_bytes);
+                                     std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,
+                                     std::int64_t minimum_numel = 0);
 
 }  // namespace shardsim

@@ -1,6 +1,9 @@
 #include "strategies/gradient_sync/owned_state.hpp"
 
 #include <array>
+#include <optional>
+
+#include "strategies/gradient_sync/offload.hpp"
 
 namespace shardsim {
 
@@ -28,10 +31,12 @@ OwnedState::OwnedState(const SyncPlan& plan, Runtime& runtime, const Mesh& mesh,
       num_owners_(num_owners) {
   const Shape shape{total()};
   if (plan.master_dtype != plan.weight_dtype) {
-    master_ = runtime.allocate(MemoryCategory::optimizer, shape, plan.master_dtype);
+    master_ = allocate_home(runtime, plan.offload_optimizer, MemoryCategory::optimizer, shape,
+                            plan.master_dtype);
   }
   for (std::size_t i = 0; i < plan.optimizer->state_names().size(); ++i) {
-    state_.push_back(runtime.allocate(MemoryCategory::optimizer, shape, plan.master_dtype));
+    state_.push_back(allocate_home(runtime, plan.offload_optimizer, MemoryCategory::optimizer,
+                                   shape, plan.master_dtype));
   }
 }
 
@@ -65,12 +70,27 @@ void OwnedState::initialize_master() {
 
 void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient,
                         double gradient_scale, std::int64_t step) {
+  const auto bring = [&](const Tensor& shards) {
+    return OnDevice(runtime_, plan_.offload_optimizer, MemoryCategory::optimizer,
+                    part_of_shards(shards, chunk));
+  };
+  std::array<std::optional<OnDevice>, kMaxStates> homes;
   std::array<Tensor, kMaxStates> state;
-  for (std::size_t i = 0; i < state_.size(); ++i) state.at(i) = part_of_shards(state_[i], chunk);
-  const Tensor master = master_.defined() ? part_of_shards(master_, chunk) : weights;
+  for (std::size_t i = 0; i < state_.size(); ++i) {
+    state.at(i) = homes.at(i).emplace(bring(state_[i])).tensor();
+  }
+  std::optional<OnDevice> master_home;
+  if (master_.defined()) master_home.emplace(bring(master_));
+  const Tensor master = master_home ? master_home->tensor() : weights;
   plan_.optimizer->step(runtime_, master, gradient, {state.data(), state_.size()}, gradient_scale,
                         step);
-  if (master_.defined()) convert(runtime_, weights, master);
+  if (master_home) {
+    convert(runtime_, weights, master);
+    master_home->put_back();
+  }
+  for (std::optional<OnDevice>& home : homes) {
+    if (home) home->put_back();
+  }
 }
 
 void OwnedState::visit(const StateVisitor& visitor) const {

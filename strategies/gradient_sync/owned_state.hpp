@@ -28,7 +28,8 @@ class OwnedState {
   void initialize(int chunk, std::int64_t begin, const Tensor& values) const;
   /// Fills the master weights, once the plan's initial values are known.
   void initialize_master();
-  /// One optimizer step of the owned part of a chunk; `weights` and `gradient` are that part.
+  /// One optimizer step of the owned part of a chunk; `weights` and `gradient` are that part, on
+  /// the device.
   void update(int chunk, const Tensor& weights, const Tensor& gradient, double gradient_scale,
               std::int64_t step);
   void visit(const StateVisitor& visitor) const;

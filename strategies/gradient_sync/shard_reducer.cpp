@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "strategies/gradient_sync/gradient_reducer.hpp"
+#include "strategies/gradient_sync/offload.hpp"
 #include "strategies/gradient_sync/shard_reduction.hpp"
 
 namespace shardsim {
@@ -16,7 +17,8 @@ class ShardReducer final : public GradientReducer {
         runtime_(runtime),
         mesh_(mesh),
         owned_(owned),
-        shards_(runtime.allocate(MemoryCategory::grads, {owned.total()}, plan.gradient_dtype)),
+        shards_(allocate_home(runtime, plan.offload_gradients, MemoryCategory::grads,
+                              {owned.total()}, plan.gradient_dtype)),
         buffers_(plan.layout->chunks().size()),
         reduced_before_(buffers_.size(), false) {}
 
@@ -81,8 +83,13 @@ class ShardReducer final : public GradientReducer {
 
   // Adds the reduced part to the shard; the first microbatch of a step replaces what was there.
   void accumulate(int chunk, const Tensor& part) {
-    const Tensor shard = owned(chunk);
+    const Tensor home = owned(chunk);
     const bool add = reduced_before_[static_cast<std::size_t>(chunk)];
+    if (plan_.offload_gradients && !add) {
+      return runtime_.copy_over_host_link("copy_to_host", home, part);
+    }
+    OnDevice staged(runtime_, plan_.offload_gradients, MemoryCategory::grads, home);
+    const Tensor& shard = staged.tensor();
     const ComputeOp op{"accumulate_shard", ComputeKind::memory_bound, shard.dtype(), 0,
                        part.num_bytes() + (add ? 2 : 1) * shard.num_bytes()};
     runtime_.compute(op, [&] {
@@ -90,6 +97,7 @@ class ShardReducer final : public GradientReducer {
         shard.set(i, part.get(i) + (add ? shard.get(i) : 0.0));
       }
     });
+    staged.put_back();
   }
 
   const SyncPlan& plan_;

@@ -24,6 +24,7 @@ class ElementwiseOptimizer final : public Optimizer {
       : rule_(rule), options_(options) {}
 
   [[nodiscard]] std::string_view name() const override { return rule_.name; }
+  [[nodiscard]] const OptimizerOptions& options() const override { return options_; }
   [[nodiscard]] std::span<const std::string_view> state_names() const override {
     return rule_.state_names;
   }

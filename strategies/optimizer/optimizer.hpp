@@ -26,11 +26,21 @@ struct OptimizerOptions {
   double rms_alpha = 0.99;    ///< rmsprop.
 };
 
+/// What an update of one element depends on. A rank that holds a slice can update it alone only if
+/// that is the element itself.
+enum class UpdateRule : std::uint8_t {
+  elementwise,
+  norm_based,     ///< Norms over whole parameters, too (LAMB's trust ratio).
+  gradient_free,  ///< No gradient at all (evolution strategies).
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
   [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual const OptimizerOptions& options() const = 0;
+  [[nodiscard]] virtual UpdateRule update_rule() const { return UpdateRule::elementwise; }
   /// One tensor of the parameter's size per name ("exp_avg", "exp_avg_sq"), zero at the start.
   [[nodiscard]] virtual std::span<const std::string_view> state_names() const = 0;
 

@@ -1,7 +1,9 @@
 #include "strategies/training/parallel_plan.hpp"
 
-#include <optional>
+#include <string>
 #include <utility>
+
+#include "sim/kernel/error.hpp"
 
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/validate.hpp"
@@ -23,6 +25,18 @@ ModelOptions without_parallelism(ModelOptions model) {
   return model;
 }
 
+// Stages are the same modules on every tensor-parallel rank and on one device.
+void require_same_modules(const Model* part, const Model& whole, const ParallelOptions& options) {
+  const bool is_cut = options.mesh.pp > 1 || options.num_chunks > 1;
+  if (part == nullptr || !is_cut || part->num_modules() == whole.num_modules()) return;
+  throw UsageError("E0784",
+                   "tensor parallelism joins the " + std::to_string(whole.num_modules()) +
+                       " modules of " + options.model.family + " to " +
+                       std::to_string(part->num_modules()) +
+                       ", which cannot be cut into the stages of a pipeline",
+                   "use tp = 1 or pp = 1 for this model, or a transformer");
+}
+
 PipelineSchedule lowered_schedule(const ParallelOptions& options) {
   PipelineSchedule schedule = options.own_schedule.value_or(PipelineSchedule{});
   if (!options.own_schedule) schedule = make_schedule(options.schedule, shape_of(options));
@@ -41,6 +55,7 @@ ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
       whole_(make_model(without_parallelism(options_.model))),
       part_(part_of(options_.model, options_.mesh)),
       schedule_(lowered_schedule(options_)) {
+  require_same_modules(part_.get(), *whole_, options_);
   options_.sync.model = whole_.get();
   options_.sync.optimizer = &optimizer;
   options_.sync.seed = options_.training.seed;
@@ -61,15 +76,22 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
   const Model& model = part_ ? *part_ : *whole_;
   std::unique_ptr<StageModel> own = stage_of(model);
   const std::unique_ptr<StageModel> uncut = stage_of(*whole_);
-  const Model& here = own ? *own : model;
-  stages_.push_back(std::make_unique<Stage>(Stage{
-      std::move(own),
-      make_layout(options_.zero_stage, here, uncut ? *uncut : *whole_, options_.mesh,
-                  options_.sync.gradient_dtype, options_.bucket_bytes, options_.first_bucket_bytes),
-      options_.sync,
-      {.model = &here,
-       .schedule = &schedule_,
-       .micro_batch_size = options_.training.micro_batch_size}}));
+  const Model& stage_model = own ? *own : model;
+  std::unique_ptr<GroupedUnits> grouped;
+  if (options_.zero_stage == 3 && options_.minimum_group_numel > 0) {
+    grouped = std::make_unique<GroupedUnits>(stage_model, options_.minimum_group_numel);
+  }
+  const Model& here = grouped ? *grouped : stage_model;
+  stages_.push_back(std::make_unique<Stage>(
+      Stage{std::move(own),
+            std::move(grouped),
+            make_layout(options_.zero_stage, here, uncut ? *uncut : *whole_, options_.mesh,
+                        options_.sync.gradient_dtype, options_.bucket_bytes,
+                        options_.first_bucket_bytes, options_.minimum_group_numel),
+            options_.sync,
+            {.model = &here,
+             .schedule = &schedule_,
+             .micro_batch_size = options_.training.micro_batch_size}}));
   Stage& stage = *stages_.back();
   stage.sync.model = &here;
   stage.sync.layout = &stage.layout;
@@ -95,11 +117,21 @@ void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync,
                               TrainingObserver& observer, const Model* model) const {
   StagePlan stage = of(mesh.pp()).plan;
   if (model != nullptr) stage.model = model;
-  std::optional<TensorParallel> regions;
-  if (mesh.tp_group() != nullptr) {
-    regions.emplace(*mesh.tp_group(), options_.model.sequence_parallel);
-  }
-  train(runtime, mesh, stage, sync, regions ? &*regions : nullptr, options_.training, observer);
+  const std::unique_ptr<TensorParallel> regions = make_tensor_parallel(mesh);
+  train(runtime, mesh, stage, sync, regions.get(), options_.training, observer);
+}
+
+std::unique_ptr<TensorParallel> ParallelPlan::make_tensor_parallel(Mesh& mesh) const {
+  if (mesh.tp_group() == nullptr) return nullptr;
+  return std::make_unique<TensorParallel>(*mesh.tp_group(), options_.model.sequence_parallel);
+}
+
+std::unique_ptr<TrainingSession> ParallelPlan::make_session(Runtime& runtime, Mesh& mesh,
+                                                            GradientSync& sync,
+                                                            TensorParallel* tensor_parallel,
+                                                            TrainingObserver& observer) const {
+  return std::make_unique<TrainingSession>(runtime, mesh, of(mesh.pp()).plan, sync, tensor_parallel,
+                                           options_.training, observer);
 }
 
 }  // namespace shardsim

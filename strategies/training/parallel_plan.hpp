@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "strategies/gradient_sync/grouped_units.hpp"
 #include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/pipeline/stage_model.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
 #include "strategies/training/train.hpp"
 
 // One choice per axis, composed: what a strategy is, before it runs.
@@ -19,6 +21,7 @@ struct ParallelOptions {
   int zero_stage = 0;
   std::int64_t bucket_bytes = 1;
   std::int64_t first_bucket_bytes = 1;
+  std::int64_t minimum_group_numel = 0;  ///< Buckets and units grow until they have as many.
   std::string schedule = "1f1b";  ///< Of the pipeline; with one stage every microbatch runs alone.
   int num_chunks = 1;             ///< Model chunks per pipeline rank.
   /// Instead of the one named `schedule`: compute actions only, of the same shape.
@@ -52,13 +55,21 @@ class ParallelPlan {
   void train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& observer) const;
   /// The parts of that, for who wants to do something between them.
   [[nodiscard]] std::unique_ptr<GradientSync> make_sync(Runtime& runtime, Mesh& mesh) const;
+  /// Null on a mesh without that axis.
+  [[nodiscard]] std::unique_ptr<TensorParallel> make_tensor_parallel(Mesh& mesh) const;
+  /// The loop of train_rank step by step; all arguments must outlive it.
+  [[nodiscard]] std::unique_ptr<TrainingSession> make_session(Runtime& runtime, Mesh& mesh,
+                                                              GradientSync& sync,
+                                                              TensorParallel* tensor_parallel,
+                                                              TrainingObserver& observer) const;
   /// `model`: what this rank computes with in place of its stage's; null: that.
   void train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync, TrainingObserver& observer,
                   const Model* model = nullptr) const;
 
  private:
   struct Stage {
-    std::unique_ptr<StageModel> own;  // Null with one stage: the model itself.
+    std::unique_ptr<StageModel> own;        // Null with one stage: the model itself.
+    std::unique_ptr<GroupedUnits> grouped;  // Around that; null unless units must grow.
     FlatLayout layout;
     SyncPlan sync;
     StagePlan plan;

@@ -36,7 +36,9 @@ class ScalarSum {
   Work work_;
 };
 
-class Trainer final : public MicrobatchSource {
+}  // namespace
+
+class TrainingSession::Trainer final : public MicrobatchSource {
  public:
   Trainer(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
           TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer)
@@ -50,20 +52,39 @@ class Trainer final : public MicrobatchSource {
         target_count_(runtime, mesh, DType::int64, "target_count"),
         loss_(runtime, mesh, DType::fp64, "loss") {}
 
-  void run_step(std::int64_t step) {
+  void compute_gradients(std::int64_t step) {
     step_ = step;
     observer_.step_begins(step);
     sync_.begin_step();
     begin_loss();
     runner_.run_step(*this);
+  }
+
+  void reduce_gradients() {
     sync_.finish_gradients();
     sum_over_model_parallel(runtime_, mesh_, model_, sync_);
-    observer_.gradients_ready(step, sync_);
+    observer_.gradients_ready(step_, sync_);
+  }
+
+  void update() {
     const double scale = plan_.max_grad_norm > 0.0
                              ? clip_coefficient(sync_.gradient_norm_squared(), plan_.max_grad_norm)
                              : 1.0;
-    sync_.apply_optimizer(scale, step + 1);
-    observer_.step_ends(step, sync_, mean_loss());
+    sync_.apply_optimizer(scale, step_ + 1);
+    mean_loss_ = mean_loss();
+    observer_.step_ends(step_, sync_, mean_loss_);
+  }
+
+  [[nodiscard]] std::optional<double> loss() const { return mean_loss_; }
+
+  double loss_everywhere() {
+    if (mesh_.pp_group() == nullptr) return *mean_loss_;
+    const Tensor told = runtime_.allocate(MemoryCategory::comm, {1}, DType::fp64);
+    runtime_.write_scalar(told, mean_loss_.value_or(0.0));
+    mesh_.pp_group()
+        ->broadcast(told, mesh_.shape().pp - 1, {.label = "loss", .traffic = TrafficClass::scalar})
+        .wait();
+    return runtime_.read_scalar(told);
   }
 
   Batch make_batch(int microbatch, bool with_data) override {
@@ -135,14 +156,29 @@ class Trainer final : public MicrobatchSource {
   double sum_of_losses_ = 0.0;
   double num_targets_ = 0.0;
   bool waits_for_count_ = false;
+  std::optional<double> mean_loss_;
 };
 
-}  // namespace
+TrainingSession::TrainingSession(Runtime& runtime, Mesh& mesh, const StagePlan& stage,
+                                 GradientSync& sync, TensorParallel* tensor_parallel,
+                                 const TrainingPlan& plan, TrainingObserver& observer)
+    : trainer_(
+          std::make_unique<Trainer>(runtime, mesh, stage, sync, tensor_parallel, plan, observer)) {}
+TrainingSession::~TrainingSession() = default;
+void TrainingSession::compute_gradients(std::int64_t step) { trainer_->compute_gradients(step); }
+void TrainingSession::reduce_gradients() { trainer_->reduce_gradients(); }
+void TrainingSession::update() { trainer_->update(); }
+std::optional<double> TrainingSession::loss() const { return trainer_->loss(); }
+double TrainingSession::loss_everywhere() { return trainer_->loss_everywhere(); }
 
 void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
            TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer) {
-  Trainer trainer(runtime, mesh, stage, sync, tensor_parallel, plan, observer);
-  for (std::int64_t step = 0; step < plan.steps; ++step) trainer.run_step(step);
+  TrainingSession session(runtime, mesh, stage, sync, tensor_parallel, plan, observer);
+  for (std::int64_t step = 0; step < plan.steps; ++step) {
+    session.compute_gradients(step);
+    session.reduce_gradients();
+    session.update();
+  }
 }
 
 double clip_coefficient(double norm_squared, double max_norm) {

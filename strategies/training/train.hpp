@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "strategies/pipeline/stage_runner.hpp"
@@ -32,9 +33,36 @@ class TrainingObserver {
   virtual void step_ends(std::int64_t, const GradientSync&, std::optional<double> /*loss*/) {}
 };
 
-/// Runs all steps. Every rank of the mesh must call it. Order at the end of a step: data-parallel
-/// reductions, sums over tensor-parallel ranks and tied stages, global norm, clip, optimizer,
-/// gathers. `tensor_parallel`: null on a mesh without that axis.
+/// The loop's body, one step at a time, or one phase of it at a time. Order at the end of a step:
+/// data-parallel reductions, sums over tensor-parallel ranks and tied stages, global norm, clip,
+/// optimizer, gathers.
+class TrainingSession {
+ public:
+  /// `tensor_parallel`: null on a mesh without that axis. All must outlive the session; steps of
+  /// `plan` means nothing to it.
+  TrainingSession(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
+                  TensorParallel* tensor_parallel, const TrainingPlan& plan,
+                  TrainingObserver& observer);
+  ~TrainingSession();
+
+  /// The three phases of step `step`, counted from 0, in order. Every rank of the mesh must call
+  /// each. Between the first two, gradients are what `sync` has made of them during backward.
+  void compute_gradients(std::int64_t step);
+  void reduce_gradients();
+  void update();
+
+  /// Mean loss over the valid targets of the global batch of the step that was updated last, 0
+  /// without data; the last pipeline stage knows it.
+  [[nodiscard]] std::optional<double> loss() const;
+  /// The same on every rank, which all must call: the last stage tells the others.
+  [[nodiscard]] double loss_everywhere();
+
+ private:
+  class Trainer;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+/// Runs all steps. Every rank of the mesh must call it.
 void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
            TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer);
 

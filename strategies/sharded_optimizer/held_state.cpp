@@ -1,0 +1,156 @@
+#include "strategies/sharded_optimizer/held_state.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "strategies/gradient_sync/gradient_norm.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Rows of a slice become one strided run.
+void append(ElementRuns& runs, std::int64_t first, std::int64_t count) {
+  if (!runs.empty() && runs.back().count == count) {
+    ElementRun& last = runs.back();
+    const std::int64_t stride = last.repeats == 1 ? first - last.first : last.stride;
+    if (stride >= count && first == last.first + last.repeats * stride) {
+      last.stride = stride;
+      ++last.repeats;
+      return;
+    }
+  }
+  runs.push_back({.first = first, .count = count});
+}
+
+std::vector<std::int64_t> dims_of(const Shape& shape) {
+  std::vector<std::int64_t> dims;
+  for (int axis = 0; axis < shape.rank(); ++axis) dims.push_back(shape[axis]);
+  return dims;
+}
+
+class ChunkLister {
+ public:
+  ChunkLister(const ParallelPlan& plan, const MeshPlace& place, std::vector<HeldChunk>& chunks)
+      : plan_(plan),
+        part_(plan.part(place)),
+        ranges_(responsible_ranges(plan, place)),
+        chunks_(chunks) {}
+
+  void add(const StatePiece& piece) {
+    const LocalRange& range = ranges_[static_cast<std::size_t>(piece.parameter)];
+    const std::int64_t end = piece.first + piece.values.numel();
+    HeldChunk main{.tensor = {}, .elements = {}, .values = {}, .main = true};
+    HeldChunk copy{};
+    add_part(copy, piece, piece.first, range.count > 0 ? range.first : end);
+    if (range.count > 0) {
+      add_part(main, piece, range.first, range.first + range.count);
+      add_part(copy, piece, range.first + range.count, end);
+    }
+    for (HeldChunk* chunk : {&main, &copy}) {
+      if (!chunk->elements.empty()) chunks_.push_back(std::move(*chunk));
+    }
+  }
+
+ private:
+  void add_part(HeldChunk& chunk, const StatePiece& piece, std::int64_t begin, std::int64_t end) {
+    if (begin >= end) return;
+    StatePiece part = piece;
+    part.first = begin;
+    part.values = piece.values.view(begin - piece.first, {end - begin});
+    for_each_whole_piece(part_, part, [&](const WholePiece& whole) {
+      const auto index = static_cast<std::size_t>(whole.piece.parameter);
+      const ParameterSpec& spec = plan_.whole().parameters()[index];
+      const std::string_view kind =
+          piece.kind == StateKind::parameter ? std::string_view("parameter") : piece.state;
+      chunk.tensor = {.name = std::string(kind) + "/" + spec.name,
+                      .dtype = piece.values.dtype(),
+                      .shape = dims_of(spec.shape)};
+      append(chunk.elements, whole.piece.first, whole.piece.values.numel());
+      chunk.values.push_back(whole.piece.values);
+    });
+  }
+
+  const ParallelPlan& plan_;
+  ModelPart part_;
+  std::vector<LocalRange> ranges_;
+  std::vector<HeldChunk>& chunks_;
+};
+
+}  // namespace
+
+std::vector<LocalRange> responsible_ranges(const ParallelPlan& plan, const MeshPlace& place) {
+  const ParallelOptions& options = plan.options();
+  const Model& model = *plan.part(place).model;
+  const FlatLayout& layout = plan.layout(place.pp);
+  const bool sharded = options.zero_stage > 0;
+  const int owners = sharded ? options.mesh.dp_shard : 1;
+  const int copies = sharded ? options.mesh.dp_replicate : options.mesh.data_size();
+  const int copy =
+      place.dp_replicate * (sharded ? 1 : options.mesh.dp_shard) + (sharded ? 0 : place.dp_shard);
+  std::vector<LocalRange> ranges(model.parameters().size());
+  for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
+    const std::int64_t owned = layout.chunk(chunk).padded / owners;
+    const std::int64_t owned_begin = sharded ? place.dp_shard * owned : 0;
+    const std::int64_t share = (owned + copies - 1) / copies;
+    const std::int64_t begin = owned_begin + std::min(owned, copy * share);
+    const std::int64_t end = owned_begin + std::min(owned, (copy + 1) * share);
+    layout.for_each_piece(chunk, begin, end,
+                          [&](int parameter, std::int64_t first, std::int64_t count, std::int64_t) {
+                            const auto index = static_cast<std::size_t>(parameter);
+                            if (is_main_copy(model.parameters()[index], place))
+                              ranges[index] = {first, count};
+                          });
+  }
+  return ranges;
+}
+
+void for_each_responsible_run(const ParallelPlan& plan, const MeshPlace& place,
+                              const std::function<void(const ResponsibleRun&)>& visit) {
+  const ModelPart part = plan.part(place);
+  const std::vector<LocalRange> ranges = responsible_ranges(plan, place);
+  for (std::size_t local = 0; local < ranges.size(); ++local) {
+    if (ranges[local].count == 0) continue;
+    const int number = static_cast<int>(local);
+    const int whole = part.whole_index.empty() ? number : part.whole_index[local];
+    for_each_whole_run(part.model->parameters()[local], place.tp, ranges[local].first,
+                       ranges[local].count, [&](const WholeRun& run) {
+                         visit({.local = number,
+                                .local_first = ranges[local].first + run.at,
+                                .whole = whole,
+                                .whole_first = run.whole_first,
+                                .count = run.count});
+                       });
+  }
+}
+
+std::vector<HeldChunk> held_chunks(const ParallelPlan& plan, const MeshPlace& place,
+                                   const GradientSync& sync) {
+  std::vector<HeldChunk> chunks;
+  ChunkLister lister(plan, place, chunks);
+  const auto add = [&](const StatePiece& piece) { lister.add(piece); };
+  sync.visit(StateKind::parameter, add);
+  sync.visit(StateKind::optimizer_state, add);
+  return chunks;
+}
+
+void copy_out(const HeldChunk& chunk, std::span<std::byte> bytes) {
+  std::size_t at = 0;
+  for (const Tensor& values : chunk.values) {
+    const auto size = static_cast<std::size_t>(values.num_bytes());
+    std::memcpy(bytes.data() + at, values.data(), size);
+    at += size;
+  }
+}
+
+void copy_in(std::span<const std::byte> bytes, const HeldChunk& chunk) {
+  std::size_t at = 0;
+  for (const Tensor& values : chunk.values) {
+    const auto size = static_cast<std::size_t>(values.num_bytes());
+    std::memcpy(values.data(), bytes.data() + at, size);
+    at += size;
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/checkpoint/attempt.hpp"
+#include "strategies/sharded_optimizer/agreement.hpp"
+#include "strategies/sharded_optimizer/sharded_optimizer.hpp"
+
+// The state as a value: out of a rank's memory, and into that of a rank of any layout.
+namespace shardsim {
+
+namespace {
+
+// A chunk's elements on their way in, and which of them have come.
+struct Found {
+  std::vector<std::byte> bytes;
+  std::vector<bool> covered;
+};
+
+// Copies what `part` and the chunk have in common.
+void copy_common(const SerializedState::Part& part, const HeldChunk& chunk, Found& found) {
+  const std::int64_t size = size_of(chunk.tensor.dtype);
+  std::int64_t to = 0;
+  for (const ElementRun& wanted : chunk.elements) {
+    std::int64_t from = 0;
+    const auto copy = [&](std::int64_t, std::int64_t count, std::int64_t there, std::int64_t here) {
+      std::copy_n(part.bytes.begin() + (from + there) * size, count * size,
+                  found.bytes.begin() + (to + here) * size);
+      std::fill_n(found.covered.begin() + to + here, count, true);
+    };
+    for (const ElementRun& there : part.elements) {
+      for_each_overlap(there, wanted, copy);
+      from += there.count * there.repeats;
+    }
+    to += wanted.count * wanted.repeats;
+  }
+}
+
+// Copies first, so that what an owner says holds in the end.
+std::vector<std::byte> find(std::span<const SerializedState> states, const HeldChunk& chunk) {
+  const auto wanted = static_cast<std::size_t>(num_elements(chunk.elements));
+  Found found{
+      std::vector<std::byte>(wanted * static_cast<std::size_t>(size_of(chunk.tensor.dtype))),
+      std::vector<bool>(wanted)};
+  for (const bool main : {false, true}) {
+    for (const SerializedState& state : states) {
+      for (const SerializedState::Part& part : state.parts) {
+        if (part.main != main || part.tensor.name != chunk.tensor.name) continue;
+        if (part.tensor != chunk.tensor) {
+          throw CheckpointError(CheckpointProblem::no_such_tensor,
+                                "\"" + part.tensor.name + "\" is " + describe(part.tensor) +
+                                    " in the state, and " + describe(chunk.tensor) + " here");
+        }
+        copy_common(part, chunk, found);
+      }
+    }
+  }
+  if (std::find(found.covered.begin(), found.covered.end(), false) != found.covered.end()) {
+    throw CheckpointError(CheckpointProblem::gap, "the states do not hold all of \"" +
+                                                      chunk.tensor.name + "\" that this rank has");
+  }
+  return std::move(found.bytes);
+}
+
+}  // namespace
+
+SerializedState ShardedOptimizer::serialize() const {
+  SerializedState state;
+  model_.runtime().off_the_clock([&] {
+    state.scalars = scalars();
+    for (const HeldChunk& chunk :
+         held_chunks(model_.plan(), model_.place(), model_.gradient_sync())) {
+      const std::int64_t elements = num_elements(chunk.elements);
+      SerializedState::Part& part = state.parts.emplace_back();
+      part = {chunk.tensor, chunk.elements, {}, chunk.main};
+      part.bytes.resize(static_cast<std::size_t>(elements * size_of(chunk.tensor.dtype)));
+      copy_out(chunk, part.bytes);
+    }
+  });
+  return state;
+}
+
+void ShardedOptimizer::deserialize(std::span<const SerializedState> states) {
+  const std::vector<HeldChunk> chunks =
+      held_chunks(model_.plan(), model_.place(), model_.gradient_sync());
+  std::vector<std::vector<std::byte>> found;
+  SaveStatus status;
+  model_.runtime().off_the_clock([&] {
+    status = attempt(rank(), [&] {
+      if (states.empty()) {
+        throw CheckpointError(CheckpointProblem::gap, "there is no state to continue from");
+      }
+      for (const SerializedState& state : states) check(state.scalars);
+      for (const HeldChunk& chunk : chunks) found.push_back(find(states, chunk));
+    });
+  });
+  raise_load_failure(agree(model_.runtime(), model_.world(), status), "a serialized state");
+  model_.runtime().off_the_clock([&] {
+    for (std::size_t i = 0; i < chunks.size(); ++i) copy_in(found[i], chunks[i]);
+    restore(states.front().scalars);
+  });
+}
+
+Scalars ShardedOptimizer::scalars() const {
+  return {{"step", model_.steps()},
+          {"seed", model_.plan().options().training.seed},
+          {"loss_scale", 1.0},
+          {"optimizer", std::string(wrapped_->name())},
+          {"loss.previous", training_.previous},
+          {"loss.change", training_.change},
+          {"loss.best", training_.best},
+          {"loss.since_best", training_.since_best}};
+}
+
+// Every scalar is there and of its type; what cannot be changed any more is what it was.
+void ShardedOptimizer::check(const Scalars& scalars) const {
+  const Scalars own = this->scalars();
+  for (const auto& [name, value] : own) {
+    const auto found = scalars.find(name);
+    if (found == scalars.end() || found->second.index() != value.index()) {
+      throw CheckpointError(CheckpointProblem::no_such_scalar,
+                            "the state has no \"" + name + "\" such as " + describe(value));
+    }
+    const bool is_fixed = name == "seed" || name == "loss_scale" || name == "optimizer";
+    if (is_fixed && !same_scalar(found->second, value)) {
+      throw CheckpointError(CheckpointProblem::disagreement,
+                            "\"" + name + "\" is " + describe(found->second) +
+                                " in the state, and " + describe(value) + " here");
+    }
+  }
+}
+
+void ShardedOptimizer::restore(const Scalars& scalars) {
+  const auto get = [&](const char* name, auto& value) {
+    value = std::get<std::decay_t<decltype(value)>>(scalars.find(name)->second);
+  };
+  std::int64_t steps = 0;
+  get("step", steps);
+  model_.set_steps(steps);
+  get("loss.previous", training_.previous);
+  get("loss.change", training_.change);
+  get("loss.best", training_.best);
+  get("loss.since_best", training_.since_best);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,204 @@
+#include "strategies/sharded_optimizer/sharded_model.hpp"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/sharded_optimizer/deferred_sync.hpp"
+
+namespace shardsim {
+
+namespace {
+
+ParallelOptions options_of(ParallelOptions problem, const ParallelChoice& choice,
+                           const ShardingConfiguration& configuration, int world_size) {
+  problem.mesh = mesh_of(choice, world_size);
+  problem.zero_stage = choice.zero_stage;
+  validate(configuration, choice.zero_stage, choice.tp > 1 || choice.pp > 1);
+  problem.minimum_group_numel = configuration.minimum_parameter_group_size;
+  problem.sync.offload_optimizer = configuration.cpu_offload_optimizer;
+  problem.sync.offload_gradients = configuration.cpu_offload_gradients;
+  problem.sync.offload_parameters = configuration.cpu_offload_parameters;
+  if (!configuration.auto_sync_gradients) problem.sync.reduce_every_microbatch = false;
+  return problem;
+}
+
+const Optimizer& chosen(const Optimizer* given, const std::unique_ptr<Optimizer>& own) {
+  return given != nullptr ? *given : *own;
+}
+
+std::unique_ptr<Optimizer> own_sgd(const Optimizer* given, double learning_rate) {
+  if (given != nullptr) return nullptr;
+  return make_optimizer("sgd", {.learning_rate = learning_rate});
+}
+
+void copy_bytes(const Tensor& to, const Tensor& from) {
+  std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.num_bytes()));
+}
+
+}  // namespace
+
+ShardedModel::ShardedModel(Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+                           const ParallelChoice& choice, const ShardingConfiguration& configuration,
+                           const Optimizer* optimizer)
+    : runtime_(runtime),
+      world_(world),
+      configuration_(configuration),
+      own_optimizer_(own_sgd(optimizer, configuration.learning_rate)),
+      plan_(options_of(problem, choice, configuration, world.size()),
+            chosen(optimizer, own_optimizer_)),
+      mesh_(world, plan_.options().mesh),
+      sync_(plan_.make_sync(runtime, mesh_)),
+      tensor_parallel_(plan_.make_tensor_parallel(mesh_)) {
+  if (!configuration.auto_sync_gradients) {
+    deferred_ = std::make_unique<DeferredSync>(*sync_, *plan_.part(mesh_.place()).model);
+  }
+  session_ = plan_.make_session(runtime, mesh_, deferred_ ? *deferred_ : *sync_,
+                                tensor_parallel_.get(), observer_);
+}
+
+ShardedModel::~ShardedModel() = default;
+
+std::vector<ParameterShard> ShardedModel::local_parameter_shard() const {
+  std::vector<StatePiece> held(plan_.part(mesh_.place()).model->parameters().size());
+  sync_->visit(StateKind::parameter, [&](const StatePiece& piece) {
+    held[static_cast<std::size_t>(piece.parameter)] = piece;
+  });
+  std::vector<ParameterShard> shards;
+  for_each_responsible_run(plan_, mesh_.place(), [&](const ResponsibleRun& run) {
+    const StatePiece& piece = held[static_cast<std::size_t>(run.local)];
+    shards.push_back({run.whole, run.whole_first,
+                      piece.values.view(run.local_first - piece.first, {run.count})});
+  });
+  return shards;
+}
+
+std::vector<Tensor> ShardedModel::gather_full_parameters() {
+  std::vector<std::int64_t> counts;
+  std::int64_t total = 0;
+  for (int member = 0; member < world_size(); ++member) {
+    const MeshPlace place = plan_.options().mesh.place_of(member);
+    std::int64_t& count = counts.emplace_back(0);
+    for_each_responsible_run(plan_, place, [&](const ResponsibleRun& run) { count += run.count; });
+    total += count;
+  }
+  const DType dtype = plan_.options().sync.weight_dtype;
+  std::vector<Tensor> whole;
+  for (const ParameterSpec& spec : wrapped_model().parameters()) {
+    whole.push_back(runtime_.allocate(MemoryCategory::params, spec.shape, dtype));
+  }
+  const Tensor own = pack_own_shard(counts[static_cast<std::size_t>(rank())]);
+  const Tensor gathered = runtime_.allocate(MemoryCategory::comm, {total}, dtype);
+  world_.all_gather(gathered, own, {.label = "full parameters", .counts = counts}).wait();
+  unpack(gathered, whole);
+  return whole;
+}
+
+Tensor ShardedModel::pack_own_shard(std::int64_t count) {
+  const DType dtype = plan_.options().sync.weight_dtype;
+  const Tensor own = runtime_.allocate(MemoryCategory::comm, {count}, dtype);
+  const bool on_host = configuration_.cpu_offload_parameters;
+  const ComputeOp op{"pack_parameters",
+                     on_host ? ComputeKind::host_transfer : ComputeKind::memory_bound, dtype, 0,
+                     (on_host ? 1 : 2) * own.num_bytes()};
+  runtime_.compute(op, [&] {
+    std::int64_t at = 0;
+    for (const ParameterShard& shard : local_parameter_shard()) {
+      copy_bytes(own.view(at, {shard.values.numel()}), shard.values);
+      at += shard.values.numel();
+    }
+  });
+  return own;
+}
+
+void ShardedModel::unpack(const Tensor& gathered, const std::vector<Tensor>& whole) const {
+  const ComputeOp op{"unpack_parameters", ComputeKind::memory_bound, gathered.dtype(), 0,
+                     2 * gathered.num_bytes()};
+  runtime_.compute(op, [&] {
+    std::int64_t at = 0;
+    for (int member = 0; member < world_size(); ++member) {
+      const MeshPlace place = plan_.options().mesh.place_of(member);
+      for_each_responsible_run(plan_, place, [&](const ResponsibleRun& run) {
+        const Tensor& parameter = whole[static_cast<std::size_t>(run.whole)];
+        copy_bytes(parameter.view(run.whole_first, {run.count}), gathered.view(at, {run.count}));
+        at += run.count;
+      });
+    }
+  });
+}
+
+void ShardedModel::compute_gradients() {
+  if (gradients_ != Gradients::none) {
+    throw UsageError(
+        "E0779",
+        "compute_gradients: those of step " + std::to_string(steps_) + " were not applied yet",
+        "call apply_gradients before the next batch");
+  }
+  session_->compute_gradients(steps_);
+  gradients_ = Gradients::local;
+  if (configuration_.auto_sync_gradients) synchronize_gradients();
+}
+
+void ShardedModel::synchronize_gradients() {
+  require(Gradients::local, "synchronize_gradients");
+  session_->reduce_gradients();
+  gradients_ = Gradients::synchronized;
+}
+
+void ShardedModel::apply_gradients() {
+  require(Gradients::synchronized, "apply_gradients");
+  session_->update();
+  gradients_ = Gradients::none;
+  ++steps_;
+}
+
+double ShardedModel::train_step() {
+  compute_gradients();
+  if (gradients_ == Gradients::local) synchronize_gradients();
+  apply_gradients();
+  return session_->loss_everywhere();
+}
+
+void ShardedModel::require(Gradients state, const char* function) const {
+  if (gradients_ == state) return;
+  constexpr const char* kNames[] = {"there are none", "they are this rank's own",
+                                    "they are synchronized"};
+  throw UsageError("E0780",
+                   std::string(function) + ": gradients of step " + std::to_string(steps_) + ": " +
+                       kNames[static_cast<std::size_t>(gradients_)],
+                   "call compute_gradients, then synchronize_gradients unless gradients are "
+                   "synchronized automatically, then apply_gradients");
+}
+
+std::unique_ptr<ShardedModel> make_fsdp_model(Runtime& runtime, Communicator& world,
+                                              const ParallelOptions& problem,
+                                              const ShardingConfiguration& configuration) {
+  return std::make_unique<ShardedModel>(runtime, world, problem, choice_of("fsdp", world.size()),
+                                        configuration);
+}
+
+std::unique_ptr<ShardedModel> make_tensor_parallel_model(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    const ShardingConfiguration& configuration) {
+  return std::make_unique<ShardedModel>(runtime, world, problem,
+                                        choice_of("tensor_parallel", world.size()), configuration);
+}
+
+std::unique_ptr<ShardedModel> make_pipeline_parallel_model(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    const ShardingConfiguration& configuration) {
+  return std::make_unique<ShardedModel>(
+      runtime, world, problem, choice_of("pipeline_parallel", world.size()), configuration);
+}
+
+std::unique_ptr<ShardedModel> make_hybrid_sharded_model(Runtime& runtime, Communicator& world,
+                                                        const ParallelOptions& problem,
+                                                        const ShardingConfiguration& configuration,
+                                                        int pp, int tp, int dp) {
+  return std::make_unique<ShardedModel>(runtime, world, problem, hybrid_sharded(pp, tp, dp),
+                                        configuration);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "strategies/sharded_optimizer/held_state.hpp"
+#include "strategies/sharded_optimizer/parallel_choice.hpp"
+#include "strategies/sharded_optimizer/sharding_configuration.hpp"
+
+// One rank's end of a model that is spread over ranks, and trained by the loop of
+// strategies/training. SPMD: every rank of the world makes one, at the same point of the program
+// and with the same arguments, and all call the same functions in the same order.
+namespace shardsim {
+
+/// A run of elements of a parameter of the whole model, in this rank's memory.
+struct ParameterShard {
+  int parameter = 0;       ///< Index in wrapped_model().parameters().
+  std::int64_t first = 0;  ///< Of the flattened whole parameter.
+  Tensor values;
+};
+
+class ShardedModel {
+ public:
+  /// `problem`: model, batches, precision, pipeline schedule; its mesh and zero_stage come from
+  /// `choice`. `optimizer`: null for plain SGD at configuration.learning_rate. Runtime, world and
+  /// optimizer must outlive the model. Throws UsageError for what does not fit together, and what
+  /// the configuration asks for and the choice cannot do.
+  ShardedModel(Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+               const ParallelChoice& choice, const ShardingConfiguration& configuration,
+               const Optimizer* optimizer = nullptr);
+  ShardedModel(const ShardedModel&) = delete;
+  ShardedModel& operator=(const ShardedModel&) = delete;
+  ~ShardedModel();
+
+  [[nodiscard]] int rank() const { return world_.rank(); }
+  [[nodiscard]] int world_size() const { return world_.size(); }
+  [[nodiscard]] const ShardingConfiguration& sharding_configuration() const {
+    return configuration_;
+  }
+  /// As one device has it.
+  [[nodiscard]] const Model& wrapped_model() const { return plan_.whole(); }
+
+  /// What this rank is responsible for: over all ranks, each element of each parameter once.
+  [[nodiscard]] std::vector<ParameterShard> local_parameter_shard() const;
+  /// All parameters, whole, on every rank: one all_gather over the world. In memory until dropped.
+  [[nodiscard]] std::vector<Tensor> gather_full_parameters();
+
+  /// Forward and backward of the next global batch. Then gradients are those of the global batch,
+  /// or with auto_sync_gradients off this rank's own.
+  void compute_gradients();
+  /// Makes them those of the global batch. UsageError if there are none, or they are already.
+  void synchronize_gradients();
+  /// The optimizer's step. UsageError unless gradients are synchronized.
+  void apply_gradients();
+  /// All three. Returns the mean loss of the step's batch before the update, on every rank; 0
+  /// without data.
+  double train_step();
+
+  /// Steps whose update is done.
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+  /// After a checkpoint was loaded.
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+
+  [[nodiscard]] const ParallelPlan& plan() const { return plan_; }
+  [[nodiscard]] Mesh& mesh() { return mesh_; }
+  [[nodiscard]] const MeshPlace& place() const { return mesh_.place(); }
+  [[nodiscard]] Runtime& runtime() const { return runtime_; }
+  [[nodiscard]] Communicator& world() const { return world_; }
+  /// What this rank holds, for checks and checkpoints.
+  [[nodiscard]] const GradientSync& gradient_sync() const { return *sync_; }
+
+ private:
+  enum class Gradients : std::uint8_t { none, local, synchronized };
+  void require(Gradients state, const char* function) const;
+  [[nodiscard]] Tensor pack_own_shard(std::int64_t count);
+  void unpack(const Tensor& gathered, const std::vector<Tensor>& whole) const;
+
+  Runtime& runtime_;
+  Communicator& world_;
+  ShardingConfiguration configuration_;
+  std::unique_ptr<Optimizer> own_optimizer_;  // Where no other is given.
+  ParallelPlan plan_;
+  Mesh mesh_;
+  std::unique_ptr<GradientSync> sync_;
+  std::unique_ptr<GradientSync> deferred_;  // Around sync_, without automatic synchronization.
+  std::unique_ptr<TensorParallel> tensor_parallel_;
+  TrainingObserver observer_;
+  std::unique_ptr<TrainingSession> session_;
+  std::int64_t steps_ = 0;
+  Gradients gradients_ = Gradients::none;
+};
+
+// The models of the specification. Without an optimizer they train with plain SGD.
+[[nodiscard]] std::unique_ptr<ShardedModel> make_fsdp_model(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    const ShardingConfiguration& configuration = {});
+/// All ranks cut every layer.
+[[nodiscard]] std::unique_ptr<ShardedModel> make_tensor_parallel_model(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    const ShardingConfiguration& configuration = {});
+/// As many stages as ranks.
+[[nodiscard]] std::unique_ptr<ShardedModel> make_pipeline_parallel_model(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    const ShardingConfiguration& configuration = {});
+[[nodiscard]] std::unique_ptr<ShardedModel> make_hybrid_sharded_model(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    const ShardingConfiguration& configuration = {}, int pp = 1, int tp = 1, int dp = -1);
+
+}  // namespace shardsim

@@ -1,0 +1,140 @@
+#include "strategies/sharded_optimizer/sharded_optimizer.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/gradient_sync/offload.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::unique_ptr<Optimizer> checked(std::unique_ptr<Optimizer> wrapped) {
+  if (wrapped == nullptr) {
+    throw UsageError("E0781", "a sharded optimizer was given no optimizer to wrap",
+                     "pass one of make_optimizer, or your own");
+  }
+  if (wrapped->update_rule() == UpdateRule::elementwise) return wrapped;
+  const bool has_norms = wrapped->update_rule() == UpdateRule::norm_based;
+  throw UsageError("E0782",
+                   "optimizer " + std::string(wrapped->name()) +
+                       (has_norms ? " needs norms of whole parameters, of which a rank has a part"
+                                  : " does not work on gradients"),
+                   "wrap a gradient-based optimizer that updates each element by itself");
+}
+
+const OptimizationOptions& checked(const OptimizationOptions& options) {
+  if (options.maximum_iterations < 0 || !(options.tolerance >= 0.0)) {
+    throw UsageError("E0783",
+                     "optimize: at most " + std::to_string(options.maximum_iterations) +
+                         " iterations, tolerance " + std::to_string(options.tolerance),
+                     "give numbers of 0 or more");
+  }
+  return options;
+}
+
+}  // namespace
+
+ShardedOptimizer::ShardedOptimizer(Runtime& runtime, Communicator& world,
+                                   const ParallelOptions& problem,
+                                   std::unique_ptr<Optimizer> wrapped, const ParallelChoice& choice,
+                                   const ShardingConfiguration& configuration,
+                                   OptimizationOptions options)
+    : wrapped_(checked(std::move(wrapped))),
+      options_(checked(options)),
+      regularized_(*wrapped_, options_.regularization),
+      model_(runtime, world, problem, choice, configuration, &regularized_) {}
+
+EffectiveOptions ShardedOptimizer::options() const {
+  return {options_, wrapped_->options().learning_rate};
+}
+
+double ShardedOptimizer::step() {
+  const double loss = model_.train_step();
+  training_.add(loss, options_.early_stopping.minimum_improvement);
+  return loss;
+}
+
+OptimizationResult ShardedOptimizer::optimize() {
+  OptimizationResult result;
+  const Runtime& runtime = model_.runtime();
+  for (std::int64_t i = 0; i < options_.maximum_iterations; ++i) {
+    result.losses.push_back(step());
+    if (options_.tolerance > 0.0 && runtime.decide(training_.change <= options_.tolerance, false)) {
+      result.reason = StopReason::converged;
+      break;
+    }
+    if (options_.early_stopping.acts() && should_early_stop()) {
+      result.reason = StopReason::early_stop;
+      break;
+    }
+  }
+  result.parameters = model_.gather_full_parameters();
+  return result;
+}
+
+void ShardedOptimizer::report_validation_loss(double loss) {
+  validation_.add(loss, options_.early_stopping.minimum_improvement);
+}
+
+bool ShardedOptimizer::should_early_stop() {
+  Runtime& runtime = model_.runtime();
+  const EarlyStopping& rules = options_.early_stopping;
+  const bool vote = runtime.decide(votes_to_stop(rules, training_, validation_), false);
+  const Tensor votes = runtime.allocate(MemoryCategory::comm, {1}, DType::int64);
+  runtime.write_scalar(votes, vote ? 1.0 : 0.0);
+  const ReduceOp op = rules.policy == EarlyStopping::Policy::any ? ReduceOp::max : ReduceOp::min;
+  model_.world()
+      .all_reduce(votes, op, {.label = "early stop", .traffic = TrafficClass::scalar})
+      .wait();
+  return runtime.read_scalar(votes) != 0.0;
+}
+
+void ShardedOptimizer::synchronize_optimizer_state() {
+  Mesh& mesh = model_.mesh();
+  const ModelPart part = model_.plan().part(mesh.place());
+  const auto spec = [&](int parameter) -> const ParameterSpec& {
+    return part.model->parameters()[static_cast<std::size_t>(parameter)];
+  };
+  const bool sharded = model_.plan().options().zero_stage > 0;
+  broadcast_copies(sharded ? mesh.replicate_group() : mesh.data_group(), [](int) { return true; });
+  broadcast_copies(mesh.tp_group(), [&](int parameter) { return !spec(parameter).is_split(); });
+  broadcast_copies(mesh.embedding_group(), [&](int parameter) { return spec(parameter).tied; });
+}
+
+void ShardedOptimizer::broadcast_copies(Communicator* group,
+                                        const std::function<bool(int)>& is_meant) {
+  if (group == nullptr) return;
+  std::vector<Tensor> copies;
+  model_.gradient_sync().visit(StateKind::optimizer_state, [&](const StatePiece& piece) {
+    if (is_meant(piece.parameter)) copies.push_back(piece.values);
+  });
+  for (const Tensor& copy : copies) {
+    OnDevice state(model_.runtime(), sharding_configuration().cpu_offload_optimizer,
+                   MemoryCategory::optimizer, copy);
+    group->broadcast(state.tensor(), 0, {.label = "optimizer state"}).wait();
+    state.put_back();
+  }
+}
+
+std::unique_ptr<ShardedOptimizer> make_sharded_optimizer(std::string_view name, Runtime& runtime,
+                                                         Communicator& world,
+                                                         const ParallelOptions& problem,
+                                                         std::unique_ptr<Optimizer> wrapped,
+                                                         const ShardingConfiguration& configuration,
+                                                         const OptimizationOptions& options) {
+  return std::make_unique<ShardedOptimizer>(runtime, world, problem, std::move(wrapped),
+                                            choice_of(name, world.size()), configuration, options);
+}
+
+std::unique_ptr<ShardedOptimizer> make_hybrid_sharded_optimizer(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    std::unique_ptr<Optimizer> wrapped, const ShardingConfiguration& configuration,
+    const OptimizationOptions& options, int pp, int tp, int dp) {
+  return std::make_unique<ShardedOptimizer>(runtime, world, problem, std::move(wrapped),
+                                            hybrid_sharded(pp, tp, dp), configuration, options);
+}
+
+}  // namespace shardsim

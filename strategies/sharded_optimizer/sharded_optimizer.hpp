@@ -1,0 +1,131 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strategies/checkpoint/save.hpp"
+#include "strategies/sharded_optimizer/early_stopping.hpp"
+#include "strategies/sharded_optimizer/regularized_optimizer.hpp"
+#include "strategies/sharded_optimizer/sharded_model.hpp"
+
+// The contract of the specification: any elementwise optimizer, run on a model that is spread over
+// ranks. SPMD like ShardedModel: all ranks make one and call the same functions in the same order.
+// Which strategy it is, is a row of parallel_choice.cpp. docs/guide/sharded-optimizers.md names the
+// test of each statement.
+namespace shardsim {
+
+/// What `optimize` does with the wrapped optimizer.
+struct OptimizationOptions {
+  std::int64_t maximum_iterations = 100;  ///< Of one call.
+  /// Converged when the loss changes by no more than this between iterations; 0: never.
+  double tolerance = 0.0;
+  Regularization regularization;
+  EarlyStopping early_stopping;
+};
+/// The same, and the wrapped optimizer's own rate.
+struct EffectiveOptions : OptimizationOptions {
+  double learning_rate = 0.0;
+};
+
+enum class StopReason : std::uint8_t { converged, iteration_limit, early_stop };
+
+struct OptimizationResult {
+  StopReason reason = StopReason::iteration_limit;
+  std::vector<double> losses;      ///< Of each iteration, before its update. 0 without data.
+  std::vector<Tensor> parameters;  ///< Whole, in the order of the wrapped model's, on every rank.
+
+  [[nodiscard]] std::int64_t iterations() const { return static_cast<std::int64_t>(losses.size()); }
+};
+
+/// What a rank needs to continue: weights, master weights and optimizer state that it holds, and
+/// what all ranks share. A value; nothing refers to the optimizer it came from.
+struct SerializedState {
+  struct Part {
+    TensorInfo tensor;
+    ElementRuns elements;
+    std::vector<std::byte> bytes;
+    bool main = false;  ///< Answered for by this rank; else a copy.
+  };
+  std::vector<Part> parts;
+  Scalars scalars;  ///< step, seed, loss_scale, optimizer, and the history of losses.
+};
+
+class ShardedOptimizer {
+ public:
+  /// Throws UsageError as ShardedModel does, where `wrapped` is null, and where it is no
+  /// elementwise rule on gradients.
+  ShardedOptimizer(Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+                   std::unique_ptr<Optimizer> wrapped, const ParallelChoice& choice,
+                   const ShardingConfiguration& configuration = {},
+                   OptimizationOptions options = {});
+
+  [[nodiscard]] int rank() const { return model_.rank(); }
+  [[nodiscard]] int world_size() const { return model_.world_size(); }
+  [[nodiscard]] const ShardingConfiguration& sharding_configuration() const {
+    return model_.sharding_configuration();
+  }
+  [[nodiscard]] const Optimizer& wrapped_optimizer() const { return *wrapped_; }
+  [[nodiscard]] EffectiveOptions options() const;
+  [[nodiscard]] ShardedModel& model() { return model_; }
+  [[nodiscard]] const ShardedModel& model() const { return model_; }
+
+  /// One iteration; returns its loss on every rank.
+  double step();
+  /// Iterates until converged, the limit, or an early stop. Continues from where the optimizer is,
+  /// with all its state. A plan, which has no values to decide on, runs to the limit.
+  [[nodiscard]] OptimizationResult optimize();
+
+  /// This rank's own; it may be different from rank to rank.
+  void report_validation_loss(double loss);
+  /// The ranks' votes by the policy. Collective; the same answer on every rank.
+  [[nodiscard]] bool should_early_stop();
+
+  /// Makes every copy of optimizer state that several ranks hold that of its owner, the first of
+  /// them: over data-parallel replicas, tensor-parallel ranks (what is not cut) and tied stages.
+  /// Collective. Changes no value unless a copy has diverged, and sends nothing where state has one
+  /// holder.
+  void synchronize_optimizer_state();
+
+  /// Empty where there are no data.
+  [[nodiscard]] SerializedState serialize() const;
+  /// Continues from states of any layout, which together must hold what this rank holds: its own of
+  /// before, or those of all ranks of another world. All or nothing, and the same error
+  /// (CheckpointError) on every rank. Collective.
+  void deserialize(std::span<const SerializedState> states);
+  void deserialize(const SerializedState& own) { deserialize({&own, 1}); }
+
+  /// serialize, and a checkpoint of all ranks in `directory` under its step. Collective; throws
+  /// CheckpointError, the same on every rank. A plan saves nothing.
+  void save_model(FileSystem& files, const std::string& directory);
+  /// Continues from a checkpoint of any layout. Throws as `deserialize`.
+  void load_model(FileSystem& files, const CheckpointPlace& place);
+
+ private:
+  [[nodiscard]] Scalars scalars() const;
+  void restore(const Scalars& scalars);
+  void check(const Scalars& scalars) const;
+  void broadcast_copies(Communicator* group, const std::function<bool(int)>& is_meant);
+
+  std::unique_ptr<Optimizer> wrapped_;
+  OptimizationOptions options_;
+  RegularizedOptimizer regularized_;
+  ShardedModel model_;
+  LossHistory training_;
+  LossHistory validation_;
+};
+
+/// By a name of named_choices().
+[[nodiscard]] std::unique_ptr<ShardedOptimizer> make_sharded_optimizer(
+    std::string_view name, Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    std::unique_ptr<Optimizer> wrapped, const ShardingConfiguration& configuration = {},
+    const OptimizationOptions& options = {});
+
+/// pp x tp x dp; UsageError unless they are the world.
+[[nodiscard]] std::unique_ptr<ShardedOptimizer> make_hybrid_sharded_optimizer(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    std::unique_ptr<Optimizer> wrapped, const ShardingConfiguration& configuration = {},
+    const OptimizationOptions& options = {}, int pp = 1, int tp = 1, int dp = -1);
+
+}  // namespace shardsim

@@ -1,0 +1,205 @@
+#include "tests/sharded_optimizer/fixture.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+#include "tests/backends/fiber_fixture.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+
+double largest(const std::vector<double>& values) {
+  double found = 0.0;
+  for (const double value : values) found = std::fmax(found, std::fabs(value));
+  return found;
+}
+
+std::string kind_of(const std::string& name) { return name.substr(0, name.find('/')); }
+
+Tensor scratch(const SerializedState::Part& part) {
+  const std::int64_t count = num_elements(part.elements);
+  Tensor tensor =
+      Tensor::allocate(nullptr, MemoryCategory::comm, {count}, part.tensor.dtype, false);
+  std::memcpy(tensor.data(), part.bytes.data(), part.bytes.size());
+  return tensor;
+}
+
+}  // namespace
+
+Setup setup_of(std::string_view name, int ranks, const std::string& model) {
+  Setup setup;
+  setup.model = model;
+  setup.choice = choice_of(name, ranks);
+  setup.ranks = ranks;
+  return setup;
+}
+
+Setup exact(Setup setup) {
+  setup.model = "integer mlp";
+  setup.optimizer = "sgd";
+  setup.optimizer_options = {.learning_rate = 0.25};
+  return setup;
+}
+
+ParallelOptions problem_of(const Setup& setup) {
+  ParallelOptions problem{.model = small_model(setup.model), .mesh = {}};
+  if (setup.change_model) setup.change_model(problem.model);
+  problem.bucket_bytes = setup.bucket_bytes;
+  problem.first_bucket_bytes = setup.bucket_bytes;
+  problem.schedule = setup.schedule;
+  problem.training = setup.training;
+  problem.sync = setup.sync;
+  return problem;
+}
+
+std::unique_ptr<ShardedOptimizer> make(const Setup& setup, Runtime& runtime, Communicator& world) {
+  return std::make_unique<ShardedOptimizer>(
+      runtime, world, problem_of(setup), make_optimizer(setup.optimizer, setup.optimizer_options),
+      setup.choice, setup.configuration, setup.options);
+}
+
+FiberOptions world_of(const Setup& setup) {
+  FiberOptions options = setup.world;
+  options.cluster = test_cluster(setup.ranks);
+  options.cluster.device.host_bytes_per_s = 25e9;
+  return options;
+}
+
+void on_ranks(FiberWorld& world, const Setup& setup, const OptimizerBody& body) {
+  world.run([&](Runtime& runtime, Communicator& communicator) {
+    const std::unique_ptr<ShardedOptimizer> optimizer = make(setup, runtime, communicator);
+    body(*optimizer);
+  });
+}
+
+void on_ranks(const Setup& setup, const OptimizerBody& body) {
+  FiberWorld world(world_of(setup));
+  on_ranks(world, setup, body);
+}
+
+void add_to(WholeState& whole, const SerializedState& state) {
+  for (const SerializedState::Part& part : state.parts) {
+    if (!part.main) continue;
+    const auto numel = static_cast<std::size_t>(*checked_numel(part.tensor.shape));
+    std::vector<double>& values =
+        whole.try_emplace(part.tensor.name, numel, kMissing).first->second;
+    const Tensor elements = scratch(part);
+    std::int64_t at = 0;
+    for (const ElementRun& run : part.elements) {
+      for (std::int64_t i = 0; i < run.repeats * run.count; ++i) {
+        double& value =
+            values.at(static_cast<std::size_t>(run.piece(i / run.count) + i % run.count));
+        if (!std::isnan(value)) throw std::runtime_error("two ranks answer for one element");
+        value = elements.get(at++);
+      }
+    }
+  }
+}
+
+WholeState train(const Setup& setup, int steps) {
+  WholeState whole;
+  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
+    for (int step = 0; step < steps; ++step) optimizer.step();
+    add_to(whole, optimizer.serialize());
+  });
+  return whole;
+}
+
+namespace {
+
+TrainingCase case_of(const Setup& setup, int steps) {
+  TrainingCase c;
+  c.model = problem_of(setup).model;
+  c.mesh = mesh_of(setup.choice, setup.ranks);
+  c.optimizer = setup.optimizer;
+  c.optimizer_options = setup.optimizer_options;
+  c.training = setup.training;
+  c.training.steps = steps;
+  return c;
+}
+
+void add_to(WholeState& whole, const TrainingCase& c, const std::string& kind,
+            const Values& values) {
+  const std::unique_ptr<Model> model = make_model(c.model);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    whole[kind + "/" + model->parameters()[i].name] = values[i];
+  }
+}
+
+}  // namespace
+
+WholeState train_alone(const Setup& setup, int steps) {
+  const TrainingCase c = case_of(setup, steps);
+  const std::vector<StepRecord> records = train_alone(c);
+  WholeState whole;
+  for (const auto& [kind, values] : records.back().values) {
+    if (kind != "gradient") add_to(whole, c, kind, values);
+  }
+  return whole;
+}
+
+WholeState gradients_alone(const Setup& setup, int step) {
+  const TrainingCase c = case_of(setup, step + 1);
+  WholeState whole;
+  add_to(whole, c, "gradient", train_alone(c).back().values.at("gradient"));
+  return whole;
+}
+
+void add_gradients_to(WholeState& whole, const ShardedOptimizer& optimizer) {
+  const ShardedModel& model = optimizer.model();
+  const ModelPart part = model.plan().part(model.place());
+  model.gradient_sync().visit(StateKind::gradient, [&](const StatePiece& piece) {
+    for_each_whole_piece(part, piece, [&](const WholePiece& found) {
+      const ParameterSpec& spec =
+          model.wrapped_model().parameters()[static_cast<std::size_t>(found.piece.parameter)];
+      std::vector<double>& values =
+          whole
+              .try_emplace("gradient/" + spec.name, static_cast<std::size_t>(spec.shape.numel()),
+                           kMissing)
+              .first->second;
+      for (std::int64_t i = 0; i < found.piece.values.numel(); ++i) {
+        double& value = values.at(static_cast<std::size_t>(found.piece.first + i));
+        if (!std::isnan(value) && value != found.piece.values.get(i)) {
+          throw std::runtime_error("ranks disagree on a gradient of " + spec.name);
+        }
+        value = found.piece.values.get(i);
+      }
+    });
+  });
+}
+
+double worst_error(const WholeState& actual, const WholeState& reference) {
+  std::map<std::string, double> largest_of_kind;
+  for (const auto& [name, values] : reference) {
+    double& found = largest_of_kind[kind_of(name)];
+    found = std::fmax(found, largest(values));
+  }
+  if (actual.size() != reference.size()) return INFINITY;
+  double worst = 0.0;
+  for (const auto& [name, values] : reference) {
+    const auto found = actual.find(name);
+    if (found == actual.end() || found->second.size() != values.size()) return INFINITY;
+    const double scale = std::fmax(largest(values), 1e-6 * largest_of_kind[kind_of(name)]);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double difference = std::fabs(found->second[i] - values[i]);
+      if (std::isnan(difference)) return INFINITY;
+      if (difference > 0.0) worst = std::fmax(worst, difference / scale);
+    }
+  }
+  return worst;
+}
+
+std::vector<std::byte> bytes_of(const SerializedState& state) {
+  std::vector<std::byte> bytes;
+  for (const SerializedState::Part& part : state.parts) {
+    bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
+  }
+  return bytes;
+}
+
+}  // namespace shardsim::test

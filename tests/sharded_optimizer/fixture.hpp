@@ -1,0 +1,84 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/fiber/fiber_world.hpp"
+
+#include "strategies/sharded_optimizer/sharded_optimizer.hpp"
+
+#include "tests/strategies/training_case.hpp"
+
+// Sharded optimizers on virtual ranks, and what they hold in terms of the whole model, which can be
+// compared whatever the layout.
+namespace shardsim::test {
+
+/// Elements by name of the tensor ("parameter/...", "exp_avg/..."): of the whole model.
+using WholeState = std::map<std::string, std::vector<double>>;
+
+struct Setup {
+  std::string model = "mlp";
+  ParallelChoice choice{.name = "ddp"};
+  int ranks = 1;
+  std::string optimizer = "adam";
+  OptimizerOptions optimizer_options{.learning_rate = 0.01, .weight_decay = 0.1};
+  TrainingPlan training{.micro_batch_size = 1, .num_microbatches = 2};
+  SyncPlan sync{
+      .weight_dtype = DType::fp64, .master_dtype = DType::fp64, .gradient_dtype = DType::fp64};
+  std::string schedule = "1f1b";
+  std::int64_t bucket_bytes = 400;
+  ShardingConfiguration configuration{.minimum_parameter_group_size = 0};
+  OptimizationOptions options;
+  FiberOptions world;
+  std::function<void(ModelOptions&)> change_model;  ///< May be null.
+};
+
+/// `name`: of named_choices().
+[[nodiscard]] Setup setup_of(std::string_view name, int ranks, const std::string& model = "mlp");
+/// Whole numbers, SGD, divisors and rates that are powers of two: every value is exact.
+[[nodiscard]] Setup exact(Setup setup);
+[[nodiscard]] ParallelOptions problem_of(const Setup& setup);
+[[nodiscard]] std::unique_ptr<ShardedOptimizer> make(const Setup& setup, Runtime& runtime,
+                                                     Communicator& world);
+
+using OptimizerBody = std::function<void(ShardedOptimizer&)>;
+/// Runs `body` on every rank, each with its optimizer.
+void on_ranks(const Setup& setup, const OptimizerBody& body);
+/// The same in a world of the caller's.
+void on_ranks(FiberWorld& world, const Setup& setup, const OptimizerBody& body);
+/// The world that on_ranks would make.
+[[nodiscard]] FiberOptions world_of(const Setup& setup);
+
+/// Adds what a rank answers for. Fails the test where an element is there already.
+void add_to(WholeState& whole, const SerializedState& state);
+/// Gradients by parameter, "gradient/...": add_to for what a rank's reduced gradients are.
+void add_gradients_to(WholeState& whole, const ShardedOptimizer& optimizer);
+/// After so many steps of the setup.
+[[nodiscard]] WholeState train(const Setup& setup, int steps);
+/// The same by one device that knows nothing of ranks, buckets or shards.
+[[nodiscard]] WholeState train_alone(const Setup& setup, int steps);
+/// Gradients of the global batch, of step `step` from 0.
+[[nodiscard]] WholeState gradients_alone(const Setup& setup, int step);
+
+/// max |a - b| / max |b| of the tensor, at least 1e-6 of the largest of its kind; infinite where
+/// tensors or elements are missing.
+[[nodiscard]] double worst_error(const WholeState& actual, const WholeState& reference);
+
+/// The bytes of everything a rank holds, copies included.
+[[nodiscard]] std::vector<std::byte> bytes_of(const SerializedState& state);
+
+/// The code of the Error that `call` throws; "none".
+template <class Call>
+[[nodiscard]] std::string code_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return "none";
+}
+
+}  // namespace shardsim::test
