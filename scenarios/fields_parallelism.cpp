@@ -73,7 +73,6 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.rank_order", &P::rank_order)
           .one_of({"tp-dp-pp", "dp-tp-pp"})
           .or_else("\"tp-dp-pp\"")
-          .foreign({{"Megatron-LM", "use_tp_pp_dp_mapping"}})
           .acts_when("tp is more than 1", [](const Scenario& s) { return s.parallelism.tp > 1; })
           .doc("Axes from the fastest to the slowest: which ranks are neighbours on a node."),
       parallelism("parallelism.zero_stage", &P::zero_stage)

@@ -61,7 +61,7 @@ void resolve_tensor_parallel(Reading& r) {
   const ModelSpec& m = r.scenario.model;
   if (!r.all_good({"parallelism.tp", "model.family"}) || p.tp == 1) return;
   if (m.family == ModelFamily::mlp) {
-    r.problem("E0206", "parallelism.tp", "family mlp has no tensor-parallel form",
+    r.problem("E0206", "parallelism.tp", "scenarios do not offer tensor parallelism for family mlp",
               "use a transformer, or tp 1");
     return;
   }

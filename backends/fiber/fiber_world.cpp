@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -18,7 +19,7 @@ constexpr std::size_t kMetaStackBytes = std::size_t{64} * 1024;
 // A rank's compute stream, priced by the cluster's device.
 class FiberRuntime final : public Runtime {
  public:
-  FiberRuntime(const Device& device, bool has_data, RankState& rank, std::int64_t& flops)
+  FiberRuntime(const Device& device, bool has_data, RankState& rank, double& flops)
       : device_(device), has_data_(has_data), rank_(rank), flops_(flops) {}
 
   [[nodiscard]] bool has_data() const override { return has_data_; }
@@ -33,14 +34,14 @@ class FiberRuntime final : public Runtime {
     const auto unit = static_cast<unsigned>(op.kind) << 8U | static_cast<unsigned>(op.dtype);
     rank_.hash().add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
     rank_.compute(op.name, device_.price(op));
-    flops_ += op.flops;
+    flops_ += static_cast<double>(op.flops);
   }
 
  private:
   const Device& device_;
   bool has_data_;
   RankState& rank_;
-  std::int64_t& flops_;
+  double& flops_;
 };
 
 void add(TrafficCounters& sum, const TrafficCounters& more) {
@@ -54,7 +55,6 @@ void add(TrafficCounters& sum, const TrafficCounters& more) {
   sum.messages += more.messages;
   sum.calls += more.calls;
   sum.scalar_calls += more.scalar_calls;
-  sum.busy += more.busy;
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ FiberWorld::FiberWorld(FiberOptions options)
                .on_progress = options_.on_progress}),
       sent_by_rank_(static_cast<std::size_t>(engine_.num_ranks()), 0),
       comm_busy_(sent_by_rank_.size()),
-      executed_flops_(sent_by_rank_.size(), 0) {
+      executed_flops_(sent_by_rank_.size(), 0.0) {
   engine_.set_stall_explainer(this);
   for (const int rank : options_.traced_ranks) engine_.rank(rank).start_trace();
 }
@@ -99,7 +99,12 @@ void FiberWorld::retire(const FiberCommunicator& communicator) {
   const int rank = communicator.group().world_rank(communicator.rank());
   communicator.group().add_to_ring(communicator.rank(), counters.to_next, counters.from_previous);
   sent_by_rank_[static_cast<std::size_t>(rank)] += counters.payload_sent;
-  comm_busy_[static_cast<std::size_t>(rank)] += counters.busy;
+  // This runs in destructors, where an overflow could only end the program. Streams run side by
+  // side, so their sum may leave the range that each of them keeps.
+  std::int64_t& busy = comm_busy_[static_cast<std::size_t>(rank)];
+  if (__builtin_add_overflow(busy, counters.busy.picoseconds(), &busy)) {
+    busy = std::numeric_limits<std::int64_t>::max();
+  }
 }
 
 TrafficCounters FiberWorld::total_traffic() const {

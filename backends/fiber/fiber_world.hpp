@@ -77,11 +77,11 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] TierTraffic ring_traffic_by_tier() const;
   /// Sum of the durations of each rank's communications.
   [[nodiscard]] Time comm_busy(int rank) const {
-    return comm_busy_[static_cast<std::size_t>(rank)];
+    return Time::from_picoseconds(comm_busy_[static_cast<std::size_t>(rank)]);
   }
 
-  /// Operations of matrix products that each rank has computed.
-  [[nodiscard]] const std::vector<std::int64_t>& executed_flops() const { return executed_flops_; }
+  /// Operations of matrix products that each rank has computed; exact up to 2^53, then rounded.
+  [[nodiscard]] const std::vector<double>& executed_flops() const { return executed_flops_; }
 
   // For groups and communicators.
   FiberGroup& add_group(std::uint64_t id, std::string name, std::vector<int> members);
@@ -100,8 +100,8 @@ class FiberWorld final : private StallExplainer {
   std::deque<FiberGroup> groups_;
   std::map<std::string, TrafficCounters> traffic_;
   std::vector<std::int64_t> sent_by_rank_;
-  std::vector<Time> comm_busy_;
-  std::vector<std::int64_t> executed_flops_;
+  std::vector<std::int64_t> comm_busy_;  // Picoseconds, saturating.
+  std::vector<double> executed_flops_;
 };
 
 }  // namespace shardsim

@@ -122,6 +122,26 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario) {
        "keeps fp32 master weights and optimizer state",
        "Micikevicius et al. 2018"},
   };
+  if (scenario.parallelism.pp > 1) {
+    assumptions.push_back(
+        {"Stages are runs of modules of nearly equal number; embedding and head count as one each, "
+         "what remains goes to the first stages",
+         "modelling choice; Megatron-LM counts blocks only"});
+    assumptions.push_back(
+        {"Each direction between two stages has a stream of its own; a receive is posted one "
+         "action ahead",
+         "modelling choice; docs/decisions/0014-pipeline-schedules.md"});
+  }
+  if (scenario.parallelism.tp > 1) {
+    assumptions.push_back({"Vocabularies are filled up to equal parts for tensor-parallel ranks",
+                           "as Megatron-LM does, without its further rounding to 128"});
+  }
+  if (scenario.training.recompute == "selective") {
+    assumptions.push_back(
+        {"Selective recomputation is that of norms and activation functions; attention's scores "
+         "are computed again in any case, by a fused kernel",
+         "modelling choice; in Megatron-LM the word means the attention core"});
+  }
   if (scenario.parallelism.zero_stage == 3 && scenario.parallelism.reshard_after_forward) {
     assumptions.push_back({"Every unit is gathered again for backward, the last one, too",
                            "modelling choice; PyTorch may keep the last"});

@@ -62,9 +62,8 @@ void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Mode
   metrics.push_back({"mfu", peak > 0.0 ? rate(flops) / peak : 0.0});
   // What was computed: with attention's scores, which a fused backward computes again, and all that
   // is recomputed on purpose.
-  const std::vector<std::int64_t>& by_rank = world.executed_flops();
   double executed = 0.0;
-  for (const std::int64_t rank_flops : by_rank) executed += static_cast<double>(rank_flops);
+  for (const double rank_flops : world.executed_flops()) executed += rank_flops;
   executed /= ranks * static_cast<double>(scenario.execution.steps);
   metrics.push_back({"hfu", peak > 0.0 ? rate(executed) / peak : 0.0});
   metrics.push_back({"time.compute_s", (end.split.compute - begin.split.compute).seconds()});

@@ -152,7 +152,7 @@ void Oracle::check_kind(std::int64_t step, const Holder& holder, const GradientS
   const auto check = [&](const WholePiece& whole) {
     compare(step, holder.rank, whole.piece);
     if (whole.is_main_copy) count(step, whole.piece);
-    RollingHash& hash = whole.is_split ? hashes.split : hashes.whole;
+    RollingHash& hash = whole.is_tied ? hashes.tied : whole.is_split ? hashes.split : hashes.whole;
     for (std::int64_t i = 0; i < whole.piece.values.numel(); ++i) {
       hash.add(std::bit_cast<std::uint64_t>(whole.piece.values.get(i)));
     }
@@ -215,6 +215,9 @@ void Oracle::check_replicas(std::int64_t step, const Holder& holder, int phase,
   const MeshPlace& place = holder.part.place;
   check_replica(step, holder.rank, {place.pp, holder.shard, place.tp}, phase, hashes.split.value());
   check_replica(step, holder.rank, {place.pp, holder.shard, -1}, phase, hashes.whole.value());
+  if (place.pp == 0 || holder.is_last_stage) {
+    check_replica(step, holder.rank, {-1, holder.shard, place.tp}, phase, hashes.tied.value());
+  }
 }
 
 void Oracle::check_replica(std::int64_t step, int rank, const Replica& replica, int phase,

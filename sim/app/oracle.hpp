@@ -37,6 +37,7 @@ class Oracle {
   struct Holder {
     int rank = 0;
     int shard = 0;
+    bool is_last_stage = true;
     ModelPart part;
   };
   /// A rank's gradients before the optimizer, or its state after it. `loss`: where it is known.
@@ -73,15 +74,16 @@ class Oracle {
   void compare_loss(std::int64_t step, int rank, double loss);
   void note(const Failure& failure);
   void count(std::int64_t step, const StatePiece& piece);
-  // Of what tensor parallelism splits, and of what all its ranks hold.
+  // Of what tensor parallelism splits, of what all its ranks hold, and of what two stages hold.
   struct Hashes {
+    RollingHash tied;
     RollingHash split;
     RollingHash whole;
   };
   void check_kind(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
                   Hashes& hashes);
   void check_replicas(std::int64_t step, const Holder& holder, int phase, const Hashes& hashes);
-  // Which values a rank must share with others: stage, shard, tensor-parallel rank or -1.
+  // Which values a rank must share with others: stage or -1, shard, tensor-parallel rank or -1.
   using Replica = std::tuple<int, int, int>;
   void check_replica(std::int64_t step, int rank, const Replica& replica, int phase,
                      std::uint64_t hash);

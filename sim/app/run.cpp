@@ -35,6 +35,7 @@ void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record
   const bool sharded = plan.options().zero_stage > 0;
   RunRecord::Observer observer(record, {.rank = world.rank(),
                                         .shard = sharded ? mesh.dp_shard() : 0,
+                                        .is_last_stage = mesh.is_last_stage(),
                                         .part = plan.part(mesh.place())});
   plan.train_rank(runtime, mesh, observer);
 }

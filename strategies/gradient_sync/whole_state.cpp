@@ -8,7 +8,7 @@ void for_each_whole_piece(const ModelPart& part, const StatePiece& piece,
                           const std::function<void(const WholePiece&)>& visit) {
   const auto index = static_cast<std::size_t>(piece.parameter);
   const ParameterSpec& spec = part.model->parameters()[index];
-  WholePiece whole{piece, is_main_copy(spec, part.place), spec.is_split()};
+  WholePiece whole{piece, is_main_copy(spec, part.place), spec.tied, spec.is_split()};
   if (!part.whole_index.empty()) whole.piece.parameter = part.whole_index[index];
   for_each_whole_run(spec, part.place.tp, piece.first, piece.values.numel(),
                      [&](const WholeRun& run) {

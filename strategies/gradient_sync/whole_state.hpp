@@ -16,6 +16,7 @@ struct ModelPart {
 struct WholePiece {
   StatePiece piece;   ///< parameter and first are those of the whole model.
   bool is_main_copy;  ///< Each element has one main copy among the ranks of a data-parallel one.
+  bool is_tied;       ///< Another stage has a copy, with the same bits.
   bool is_split;      ///< By tensor parallelism; else all its ranks hold the same.
 };
 

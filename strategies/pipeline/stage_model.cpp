@@ -48,7 +48,7 @@ std::vector<ModuleRange> split_modules(int num_modules, int num_stages) {
   return stages;
 }
 
-StageModel::StageModel(const Model& whole, std::vector<ModuleRange> chunks)
+StageModel::StageModel(const Model& whole, const std::vector<ModuleRange>& chunks)
     : whole_(whole), local_index_(whole.parameters().size(), -1) {
   for (const ModuleRange& chunk : chunks) {
     chunks_.push_back({static_cast<int>(modules_.size()), chunk.count});

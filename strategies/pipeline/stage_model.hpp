@@ -21,7 +21,7 @@ class StageModel final : public Model {
  public:
   /// `chunks`: the modules of each model chunk of this rank, in the order of the model. `whole`
   /// must outlive it.
-  StageModel(const Model& whole, std::vector<ModuleRange> chunks);
+  StageModel(const Model& whole, const std::vector<ModuleRange>& chunks);
 
   [[nodiscard]] std::span<const ParameterSpec> parameters() const override { return specs_; }
   [[nodiscard]] std::span<const ParameterUnit> units() const override { return units_; }

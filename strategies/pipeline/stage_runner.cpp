@@ -114,7 +114,8 @@ void StageRunner::receive(Tensor& message, Work& work, Mesh::Edge edge, const ch
   work = mesh_.edge(edge)->recv(message, 0, {.label = label});
 }
 
-void StageRunner::send(SendQueue& queue, Mesh::Edge edge, const char* label, Tensor message) {
+void StageRunner::send(SendQueue& queue, Mesh::Edge edge, const char* label,
+                       const Tensor& message) {
   queue.front().work.wait();
   std::move(queue.begin() + 1, queue.end(), queue.begin());
   queue.back() = {message, mesh_.edge(edge)->send(message, 1, {.label = label})};

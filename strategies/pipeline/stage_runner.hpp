@@ -70,7 +70,7 @@ class StageRunner {
   void backward_weight(const Action& action, InFlight& flight);
   void begin_weight_gradients(int chunk);
   void receive(Tensor& message, Work& work, Mesh::Edge edge, const char* label);
-  void send(SendQueue& queue, Mesh::Edge edge, const char* label, Tensor message);
+  void send(SendQueue& queue, Mesh::Edge edge, const char* label, const Tensor& message);
   static void finish(SendQueue& queue);
   /// The other chunk's state if the stage `distance` away is on this very rank; else null.
   InFlight* neighbour(const Action& action, int distance);

@@ -71,7 +71,7 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
     for (int chunk = 0; chunk < options_.num_chunks; ++chunk) {
       chunks.push_back(ranges[static_cast<std::size_t>(schedule_.stage_of(rank, chunk))]);
     }
-    return std::make_unique<StageModel>(model, std::move(chunks));
+    return std::make_unique<StageModel>(model, chunks);
   };
   const Model& model = part_ ? *part_ : *whole_;
   std::unique_ptr<StageModel> own = stage_of(model);
