@@ -41,7 +41,7 @@ ShardedOptimizer::ShardedOptimizer(Runtime& runtime, Communicator& world,
                                    const ParallelOptions& problem,
                                    std::unique_ptr<Optimizer> wrapped, const ParallelChoice& choice,
                                    const ShardingConfiguration& configuration,
-                                   OptimizationOptions options)
+                                   const OptimizationOptions& options)
     : wrapped_(checked(std::move(wrapped))),
       options_(checked(options)),
       regularized_(*wrapped_, options_.regularization),

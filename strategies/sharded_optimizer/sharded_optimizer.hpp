@@ -59,7 +59,7 @@ class ShardedOptimizer {
   ShardedOptimizer(Runtime& runtime, Communicator& world, const ParallelOptions& problem,
                    std::unique_ptr<Optimizer> wrapped, const ParallelChoice& choice,
                    const ShardingConfiguration& configuration = {},
-                   OptimizationOptions options = {});
+                   const OptimizationOptions& options = {});
 
   [[nodiscard]] int rank() const { return model_.rank(); }
   [[nodiscard]] int world_size() const { return model_.world_size(); }
