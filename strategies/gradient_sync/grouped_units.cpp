@@ -4,7 +4,7 @@
 
 namespace shardsim {
 
-GroupedUnits::GroupedUnits(const Model& inner, std::int64_t minimum_numel) : inner_(inner) {
+GroupedUnits::GroupedUnits(const Model& inner, std::int64_t minimum_numel) : ModelWrapper(inner) {
   std::vector<int> group_of;  // By unit of the inner model.
   std::int64_t numel = 0;     // Of the group that is being filled.
   for (const ParameterUnit& unit : inner.units()) {

@@ -7,9 +7,9 @@
 
 #include "strategies/model/activation.hpp"
 #include "strategies/model/attention.hpp"
+#include "strategies/model/block_family.hpp"
 #include "strategies/model/families.hpp"
 #include "strategies/model/region.hpp"
-#include "strategies/model/transformer.hpp"
 
 // GPT-2: layer norm before each branch, one fused projection for q, k and v, GELU, biases
 // everywhere, learned positions. Source: Radford et al., "Language Models are Unsupervised
@@ -55,17 +55,9 @@ constexpr const char* kQkv = "attention.qkv";
 constexpr const char* kOut = "attention.out";
 constexpr const char* kUp = "mlp.up";
 constexpr const char* kDown = "mlp.down";
-// Branches, in the names of dropout's random numbers.
-constexpr const char* kAttention = "attention";
-constexpr const char* kMlp = "mlp";
-
-class Gpt2 final : public TransformerFamily {
+class Gpt2 final : public BlockFamily {
  public:
-  explicit Gpt2(const ModelOptions& options)
-      : options_(options),
-        head_size_(options.hidden_size / options.num_attention_heads),
-        heads_(options.num_attention_heads / options.tensor_parallel),
-        groups_(options.num_query_groups / options.tensor_parallel) {}
+  using BlockFamily::BlockFamily;
 
   [[nodiscard]] bool has_learned_positions() const override { return true; }
 
@@ -124,14 +116,6 @@ class Gpt2 final : public TransformerFamily {
     return y;
   }
 
-  [[nodiscard]] Tensor backward_block(const Pass& pass, const Tensor& dy,
-                                      Saved& saved) const override {
-    const Tensor d_middle = backward_mlp(pass, dy, saved);
-    Tensor dx = backward_attention(pass, d_middle, saved);
-    saved.clear();
-    return dx;
-  }
-
  private:
   [[nodiscard]] std::int64_t qkv_size() const { return (heads_ + 2 * groups_) * head_size_; }
 
@@ -149,10 +133,6 @@ class Gpt2 final : public TransformerFamily {
     table.add(name + ".bias", {whole[0]}, {Init::Kind::zeros, 0.0});
   }
 
-  [[nodiscard]] AttentionShape attention_shape(const Tensor& fused) const {
-    return {fused.shape()[0], fused.shape()[1], heads_, groups_, head_size_};
-  }
-
   // q, then k, then v, side by side in each row of the fused projection.
   [[nodiscard]] Heads q_of(const Tensor& fused) const { return {fused, qkv_size(), 0}; }
   [[nodiscard]] Heads k_of(const Tensor& fused) const {
@@ -162,22 +142,9 @@ class Gpt2 final : public TransformerFamily {
     return {fused, qkv_size(), (heads_ + groups_) * head_size_};
   }
 
-  [[nodiscard]] bool recomputes_some() const { return options_.recompute == Recompute::selective; }
-  // A norm's output and statistics, once they have been used.
-  void drop_recomputed(Tensor& y, Tensor& statistics) const {
-    if (!recomputes_some()) return;
-    y = {};
-    statistics = {};
-  }
-
-  void normalise(const Pass& pass, int k, const Tensor& x, Tensor& y, Tensor& statistics) const {
-    NormOutput norm = apply_layer_norm(pass, k, x, options_.norm_epsilon);
-    y = std::move(norm.y);
-    statistics = std::move(norm.statistics);
-  }
-
   // y = middle + down(gelu(up(norm2(middle)))); returns the gradient of middle.
-  [[nodiscard]] Tensor backward_mlp(const Pass& pass, const Tensor& dy, Saved& saved) const {
+  [[nodiscard]] Tensor backward_mlp(const Pass& pass, const Tensor& dy,
+                                    Saved& saved) const override {
     Runtime& runtime = pass.runtime;
     Tensor d_branch = backward_dropout(pass, kMlp, dy);
     if (recomputes_some()) saved[activated] = gelu_forward(runtime, saved[up]);
@@ -199,7 +166,8 @@ class Gpt2 final : public TransformerFamily {
   }
 
   // middle = x + out(attention(qkv(norm1(x)))); returns the gradient of x.
-  [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy, Saved& saved) const {
+  [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy,
+                                          Saved& saved) const override {
     Runtime& runtime = pass.runtime;
     Tensor d_branch = backward_dropout(pass, kAttention, dy);
     Tensor d = backward_row_linear(pass, out_weight, true, d_branch, saved[attended],
@@ -223,11 +191,6 @@ class Gpt2 final : public TransformerFamily {
     add_in_place(runtime, dy, d);
     return d;
   }
-
-  ModelOptions options_;
-  std::int64_t head_size_;  // d
-  std::int64_t heads_;      // a and g of this rank.
-  std::int64_t groups_;
 };
 
 }  // namespace

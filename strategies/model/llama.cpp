@@ -6,10 +6,10 @@
 
 #include "strategies/model/activation.hpp"
 #include "strategies/model/attention.hpp"
+#include "strategies/model/block_family.hpp"
 #include "strategies/model/families.hpp"
 #include "strategies/model/region.hpp"
 #include "strategies/model/rotary.hpp"
-#include "strategies/model/transformer.hpp"
 
 // Llama: RMS norm before each branch, rotary positions, grouped query heads, SwiGLU, no biases.
 // Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models" (2023).
@@ -46,17 +46,9 @@ constexpr const char* kQkv = "attention.wq, wk, wv";
 constexpr const char* kOut = "attention.wo";
 constexpr const char* kGateUp = "mlp.gate, up";
 constexpr const char* kDown = "mlp.down";
-// Branches, in the names of dropout's random numbers.
-constexpr const char* kAttention = "attention";
-constexpr const char* kMlp = "mlp";
-
-class Llama final : public TransformerFamily {
+class Llama final : public BlockFamily {
  public:
-  explicit Llama(const ModelOptions& options)
-      : options_(options),
-        head_size_(options.hidden_size / options.num_attention_heads),
-        heads_(options.num_attention_heads / options.tensor_parallel),
-        groups_(options.num_query_groups / options.tensor_parallel) {}
+  using BlockFamily::BlockFamily;
 
   [[nodiscard]] bool has_learned_positions() const override { return false; }
 
@@ -125,39 +117,13 @@ class Llama final : public TransformerFamily {
     return y;
   }
 
-  [[nodiscard]] Tensor backward_block(const Pass& pass, const Tensor& dy,
-                                      Saved& saved) const override {
-    const Tensor d_middle = backward_mlp(pass, dy, saved);
-    Tensor dx = backward_attention(pass, d_middle, saved);
-    saved.clear();
-    return dx;
-  }
-
  private:
-  [[nodiscard]] AttentionShape attention_shape(const Tensor& queries) const {
-    return {queries.shape()[0], queries.shape()[1], heads_, groups_, head_size_};
-  }
-
   // q, k and v have a tensor each.
   static Heads heads(const Tensor& tensor) { return {tensor, last_dim(tensor), 0}; }
 
-  [[nodiscard]] bool recomputes_some() const { return options_.recompute == Recompute::selective; }
-  // A norm's output and statistics, once they have been used.
-  void drop_recomputed(Tensor& y, Tensor& statistics) const {
-    if (!recomputes_some()) return;
-    y = {};
-    statistics = {};
-  }
-
-  void normalise(const Pass& pass, int weight, const Tensor& x, Tensor& y,
-                 Tensor& statistics) const {
-    NormOutput norm = rms_norm_forward(pass.runtime, x, pass.weight(weight), options_.norm_epsilon);
-    y = std::move(norm.y);
-    statistics = std::move(norm.statistics);
-  }
-
   // y = middle + down(silu(gate(n)) * up(n)), n = norm2(middle); returns the gradient of middle.
-  [[nodiscard]] Tensor backward_mlp(const Pass& pass, const Tensor& dy, Saved& saved) const {
+  [[nodiscard]] Tensor backward_mlp(const Pass& pass, const Tensor& dy,
+                                    Saved& saved) const override {
     Runtime& runtime = pass.runtime;
     Tensor d_branch = backward_dropout(pass, kMlp, dy);
     if (recomputes_some()) saved[activated] = swiglu_forward(runtime, saved[gate], saved[up]);
@@ -181,7 +147,8 @@ class Llama final : public TransformerFamily {
   }
 
   // middle = x + wo(attention(norm1(x))); returns the gradient of x.
-  [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy, Saved& saved) const {
+  [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy,
+                                          Saved& saved) const override {
     Runtime& runtime = pass.runtime;
     Tensor d_branch = backward_dropout(pass, kAttention, dy);
     Tensor d =
@@ -213,11 +180,6 @@ class Llama final : public TransformerFamily {
     add_in_place(runtime, dy, d);
     return d;
   }
-
-  ModelOptions options_;
-  std::int64_t head_size_;  // d
-  std::int64_t heads_;      // a and g of this rank.
-  std::int64_t groups_;
 };
 
 }  // namespace

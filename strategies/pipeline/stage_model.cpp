@@ -10,9 +10,7 @@ namespace shardsim {
 
 namespace {
 
-bool contains(std::span<const int> list, int value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
+std::size_t index(int number) { return static_cast<std::size_t>(number); }
 
 // Parameters under the numbers of the whole model, as the model's code asks for them.
 class Renumbered final : public Parameters {
@@ -49,72 +47,79 @@ std::vector<ModuleRange> split_modules(int num_modules, int num_stages) {
 }
 
 StageModel::StageModel(const Model& whole, const std::vector<ModuleRange>& chunks)
-    : whole_(whole), local_index_(whole.parameters().size(), -1) {
+    : ModelWrapper(whole), local_index_(whole.parameters().size(), -1) {
   for (const ModuleRange& chunk : chunks) {
     chunks_.push_back({static_cast<int>(modules_.size()), chunk.count});
     for (int i = 0; i < chunk.count; ++i) modules_.push_back(chunk.first + i);
   }
-  for (const ParameterUnit& unit : whole.units()) add_unit(unit);
+  const std::vector<Readers> readers = find_readers();
+  for (const ParameterUnit& unit : whole.units()) add_unit(unit, readers);
   list_users();
 }
 
-void StageModel::add_unit(const ParameterUnit& unit) {
-  std::vector<int> tied;
+std::vector<StageModel::Readers> StageModel::find_readers() const {
+  std::vector<int> chunk_of(index(inner_.num_modules()), -1);  // By module of the whole model.
+  for (int chunk = 0; chunk < num_chunks(); ++chunk) {
+    const ModuleRange& range = chunks_[index(chunk)];
+    for (int i = 0; i < range.count; ++i) chunk_of[index(modules_[index(range.first + i)])] = chunk;
+  }
+  std::vector<Readers> readers(local_index_.size());
+  for (int module = 0; module < inner_.num_modules(); ++module) {
+    const int chunk = chunk_of[index(module)];
+    for (const int parameter : inner_.parameters_of(module)) {
+      Readers& of = readers[index(parameter)];
+      if (chunk < 0) {
+        of.elsewhere = true;
+      } else if (of.first_chunk < 0 || chunk < of.first_chunk) {
+        of.first_chunk = chunk;
+      }
+    }
+  }
+  return readers;
+}
+
+void StageModel::add_unit(const ParameterUnit& unit, const std::vector<Readers>& readers) {
   std::vector<int> others;
   for (int parameter = unit.first; parameter < unit.first + unit.count; ++parameter) {
-    bool read_here = false;
-    bool read_elsewhere = false;
-    for (int module = 0; module < whole_.num_modules(); ++module) {
-      if (!contains(whole_.parameters_of(module), parameter)) continue;
-      (contains(modules_, module) ? read_here : read_elsewhere) = true;
+    const Readers& of = readers[index(parameter)];
+    if (of.first_chunk < 0) continue;
+    if (of.elsewhere) {
+      add_parameters(inner_.parameters()[index(parameter)].name, {parameter}, readers);
+    } else {
+      others.push_back(parameter);
     }
-    if (read_here) (read_elsewhere ? tied : others).push_back(parameter);
   }
-  for (const int parameter : tied) {
-    const std::string& name = whole_.parameters()[static_cast<std::size_t>(parameter)].name;
-    add_parameters(name, {parameter}, true);
-  }
-  add_parameters(unit.name, others, false);
+  add_parameters(unit.name, others, readers);
 }
 
 void StageModel::add_parameters(const std::string& name, const std::vector<int>& members,
-                                bool tied) {
+                                const std::vector<Readers>& readers) {
   if (members.empty()) return;
   units_.push_back({name, static_cast<int>(specs_.size()), static_cast<int>(members.size())});
   for (const int parameter : members) {
-    local_index_[static_cast<std::size_t>(parameter)] = static_cast<int>(specs_.size());
+    local_index_[index(parameter)] = static_cast<int>(specs_.size());
     whole_index_.push_back(parameter);
-    specs_.push_back(whole_.parameters()[static_cast<std::size_t>(parameter)]);
-    specs_.back().tied = tied;
-    specs_.back().chunk = chunk_that_ends_last(parameter);
+    specs_.push_back(inner_.parameters()[index(parameter)]);
+    specs_.back().tied = readers[index(parameter)].elsewhere;
+    // Backward goes from the last chunk to the first, so a parameter's gradient is complete with
+    // the first of the chunks that read it.
+    specs_.back().chunk = readers[index(parameter)].first_chunk;
   }
-}
-
-// Backward goes from the last chunk to the first, so a parameter's gradient is complete with the
-// first of the chunks that read it.
-int StageModel::chunk_that_ends_last(int whole_parameter) const {
-  for (int chunk = 0; chunk < num_chunks(); ++chunk) {
-    const ModuleRange& range = chunks_[static_cast<std::size_t>(chunk)];
-    for (int module = range.first; module < range.first + range.count; ++module) {
-      const int whole_module = modules_[static_cast<std::size_t>(module)];
-      if (contains(whole_.parameters_of(whole_module), whole_parameter)) return chunk;
-    }
-  }
-  return 0;
 }
 
 void StageModel::list_users() {
+  std::vector<int> unit_of;  // By parameter of this model.
+  for (int unit = 0; unit < static_cast<int>(units_.size()); ++unit) {
+    unit_of.insert(unit_of.end(), index(units_[index(unit)].count), unit);
+  }
   for (const int whole_module : modules_) {
-    module_parameters_.emplace_back();
-    module_units_.emplace_back();
-    for (const int parameter : whole_.parameters_of(whole_module)) {
-      const int local = local_index_[static_cast<std::size_t>(parameter)];
-      module_parameters_.back().push_back(local);
-      for (int unit = 0; unit < static_cast<int>(units_.size()); ++unit) {
-        const ParameterUnit& range = units_[static_cast<std::size_t>(unit)];
-        const bool inside = range.first <= local && local < range.first + range.count;
-        if (inside && !contains(module_units_.back(), unit)) module_units_.back().push_back(unit);
-      }
+    std::vector<int>& parameters = module_parameters_.emplace_back();
+    std::vector<int>& units = module_units_.emplace_back();
+    for (const int parameter : inner_.parameters_of(whole_module)) {
+      const int local = local_index_[index(parameter)];
+      parameters.push_back(local);
+      const int unit = unit_of[index(local)];
+      if (std::find(units.begin(), units.end(), unit) == units.end()) units.push_back(unit);
     }
   }
 }
@@ -122,21 +127,20 @@ void StageModel::list_users() {
 Tensor StageModel::forward(int module, const ModelContext& context, const Tensor& input,
                            const Batch& batch, Saved& saved) const {
   Renumbered parameters(context.parameters, local_index_);
-  return whole_.forward(modules_[static_cast<std::size_t>(module)], context.with(parameters), input,
-                        batch, saved);
+  return inner_.forward(modules_[index(module)], context.with(parameters), input, batch, saved);
 }
 
 Tensor StageModel::backward(int module, const ModelContext& context, const Tensor& output_gradient,
                             const Batch& batch, Saved& saved) const {
   Renumbered parameters(context.parameters, local_index_);
-  return whole_.backward(modules_[static_cast<std::size_t>(module)], context.with(parameters),
-                         output_gradient, batch, saved);
+  return inner_.backward(modules_[index(module)], context.with(parameters), output_gradient, batch,
+                         saved);
 }
 
 void StageModel::run_weight_gradients(WeightGradientQueue& queue,
                                       const ModelContext& context) const {
   Renumbered parameters(context.parameters, local_index_);
-  whole_.run_weight_gradients(queue, context.with(parameters));
+  inner_.run_weight_gradients(queue, context.with(parameters));
 }
 
 }  // namespace shardsim

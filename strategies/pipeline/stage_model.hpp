@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "strategies/model/model.hpp"
+#include "strategies/model/model_wrapper.hpp"
 
 // The part of a model that one pipeline rank runs, as a model of its own: gradient synchronization,
 // layouts and optimizers work on it as on a whole model.
@@ -16,8 +16,9 @@ namespace shardsim {
 
 /// Modules and parameters are numbered anew, from 0. Units are those of the whole model, restricted
 /// to the parameters that are read here; a tied parameter, which another stage has a copy of, is a
-/// unit of its own, so that both copies are sharded alike and their gradients can be summed.
-class StageModel final : public Model {
+/// unit of its own, so that both copies are sharded alike and their gradients can be summed. What a
+/// sample is and costs stays that of the whole model.
+class StageModel final : public ModelWrapper {
  public:
   /// `chunks`: the modules of each model chunk of this rank, in the order of the model. `whole`
   /// must outlive it.
@@ -42,37 +43,21 @@ class StageModel final : public Model {
                   const Batch& batch, Saved& saved) const override;
   void run_weight_gradients(WeightGradientQueue& queue, const ModelContext& context) const override;
 
-  [[nodiscard]] Shape activation_shape(std::int64_t samples) const override {
-    return whole_.activation_shape(samples);
-  }
-  [[nodiscard]] DType dtype() const override { return whole_.dtype(); }
-  [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
-                                 std::int64_t count, double ignore_fraction) const override {
-    return whole_.make_batch(runtime, seed, first, count, ignore_fraction);
-  }
-  [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
-                                           std::int64_t count,
-                                           double ignore_fraction) const override {
-    return whole_.count_targets(seed, first, count, ignore_fraction);
-  }
-  [[nodiscard]] std::int64_t positions_per_sample() const override {
-    return whole_.positions_per_sample();
-  }
-  /// Of the whole model: what a sample costs does not depend on where it is computed.
-  [[nodiscard]] std::int64_t model_flops_per_sample() const override {
-    return whole_.model_flops_per_sample();
-  }
-
   /// Indices in the whole model of this model's parameters.
   [[nodiscard]] std::span<const int> whole_parameters() const { return whole_index_; }
 
  private:
-  void add_unit(const ParameterUnit& unit);
-  void add_parameters(const std::string& name, const std::vector<int>& members, bool tied);
+  // Who reads a parameter of the whole model.
+  struct Readers {
+    int first_chunk = -1;  // Of this rank; -1: none.
+    bool elsewhere = false;
+  };
+  [[nodiscard]] std::vector<Readers> find_readers() const;
+  void add_unit(const ParameterUnit& unit, const std::vector<Readers>& readers);
+  void add_parameters(const std::string& name, const std::vector<int>& members,
+                      const std::vector<Readers>& readers);
   void list_users();
-  [[nodiscard]] int chunk_that_ends_last(int whole_parameter) const;
 
-  const Model& whole_;
   std::vector<ModuleRange> chunks_;  // In this model's numbers.
   std::vector<int> modules_;         // In the whole model's.
   std::vector<ParameterSpec> specs_;

@@ -75,8 +75,11 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
   };
   const Model& model = part_ ? *part_ : *whole_;
   std::unique_ptr<StageModel> own = stage_of(model);
-  const std::unique_ptr<StageModel> uncut = stage_of(*whole_);
   const Model& stage_model = own ? *own : model;
+  // The same modules without tensor parallelism.
+  const std::unique_ptr<StageModel> uncut = part_ ? stage_of(*whole_) : nullptr;
+  const Model* whole_here = &stage_model;
+  if (part_) whole_here = uncut ? uncut.get() : whole_.get();
   std::unique_ptr<GroupedUnits> grouped;
   if (options_.zero_stage == 3 && options_.minimum_group_numel > 0) {
     grouped = std::make_unique<GroupedUnits>(stage_model, options_.minimum_group_numel);
@@ -85,7 +88,7 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
   stages_.push_back(std::make_unique<Stage>(
       Stage{std::move(own),
             std::move(grouped),
-            make_layout(options_.zero_stage, here, uncut ? *uncut : *whole_, options_.mesh,
+            make_layout(options_.zero_stage, here, *whole_here, options_.mesh,
                         options_.sync.gradient_dtype, options_.bucket_bytes,
                         options_.first_bucket_bytes, options_.minimum_group_numel),
             options_.sync,

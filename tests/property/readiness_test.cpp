@@ -8,6 +8,8 @@
 
 #include "sim/kernel/random.hpp"
 
+#include "strategies/model/model_wrapper.hpp"
+
 #include "tests/property/check_property.hpp"
 #include "tests/property/random_case.hpp"
 
@@ -44,38 +46,19 @@ class Interposed final : public Parameters {
 
 // A model whose backward reports the gradients of each module, or of all modules at the very end,
 // in an order of its own, and never those of `unused`.
-class ReorderedModel final : public Model {
+class ReorderedModel final : public ModelWrapper {
  public:
   ReorderedModel(const Model& inner, std::uint64_t seed, bool at_the_end, std::set<int> unused)
-      : inner_(inner),
+      : ModelWrapper(inner),
         random_(seed, "order"),
         at_the_end_(at_the_end),
         unused_(std::move(unused)) {}
 
-  [[nodiscard]] std::span<const ParameterSpec> parameters() const override {
-    return inner_.parameters();
-  }
-  [[nodiscard]] std::span<const ParameterUnit> units() const override { return inner_.units(); }
-  [[nodiscard]] int num_modules() const override { return inner_.num_modules(); }
-  [[nodiscard]] std::span<const int> units_of(int module) const override {
-    return inner_.units_of(module);
-  }
-  [[nodiscard]] std::span<const int> parameters_of(int module) const override {
-    return inner_.parameters_of(module);
-  }
-  [[nodiscard]] Shape activation_shape(std::int64_t samples) const override {
-    return inner_.activation_shape(samples);
-  }
-  [[nodiscard]] DType dtype() const override { return inner_.dtype(); }
-  Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
-                 Saved& saved) const override {
-    return inner_.forward(module, context, input, batch, saved);
-  }
   Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
                   const Batch& batch, Saved& saved) const override {
     Interposed interposed(context.parameters, context.runtime, inner_, unused_);
     Tensor gradient =
-        inner_.backward(module, {context.runtime, interposed}, output_gradient, batch, saved);
+        inner_.backward(module, context.with(interposed), output_gradient, batch, saved);
     held_.insert(held_.end(), interposed.ready.begin(), interposed.ready.end());
     if (module > 0 && at_the_end_) return gradient;
     for (std::size_t left = held_.size(); left > 0; --left) {
@@ -85,24 +68,8 @@ class ReorderedModel final : public Model {
     held_.clear();
     return gradient;
   }
-  [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
-                                 std::int64_t count, double ignore_fraction) const override {
-    return inner_.make_batch(runtime, seed, first, count, ignore_fraction);
-  }
-  [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
-                                           std::int64_t count,
-                                           double ignore_fraction) const override {
-    return inner_.count_targets(seed, first, count, ignore_fraction);
-  }
-  [[nodiscard]] std::int64_t positions_per_sample() const override {
-    return inner_.positions_per_sample();
-  }
-  [[nodiscard]] std::int64_t model_flops_per_sample() const override {
-    return inner_.model_flops_per_sample();
-  }
 
  private:
-  const Model& inner_;
   RandomStream random_;
   bool at_the_end_;
   std::set<int> unused_;

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <utility>
+
+#include "strategies/model/attention.hpp"
+#include "strategies/model/transformer.hpp"
+
+namespace shardsim {
+
+/// What families share whose blocks have an attention branch and then an MLP branch, each behind a
+/// norm and joined to the residual stream.
+class BlockFamily : public TransformerFamily {
+ public:
+  explicit BlockFamily(const ModelOptions& options)
+      : options_(options),
+        head_size_(options.hidden_size / options.num_attention_heads),
+        heads_(options.num_attention_heads / options.tensor_parallel),
+        groups_(options.num_query_groups / options.tensor_parallel) {}
+
+  [[nodiscard]] Tensor backward_block(const Pass& pass, const Tensor& dy,
+                                      Saved& saved) const final {
+    const Tensor d_middle = backward_mlp(pass, dy, saved);
+    Tensor dx = backward_attention(pass, d_middle, saved);
+    saved.clear();
+    return dx;
+  }
+
+ protected:
+  // Branches, in the names of dropout's random numbers.
+  static constexpr const char* kAttention = "attention";
+  static constexpr const char* kMlp = "mlp";
+
+  /// From the gradient of the block's output to that of what both branches have between them.
+  [[nodiscard]] virtual Tensor backward_mlp(const Pass& pass, const Tensor& dy,
+                                            Saved& saved) const = 0;
+  /// From there to the gradient of the block's input.
+  [[nodiscard]] virtual Tensor backward_attention(const Pass& pass, const Tensor& dy,
+                                                  Saved& saved) const = 0;
+
+  /// `queries` [b, s, ...]: of this rank's heads.
+  [[nodiscard]] AttentionShape attention_shape(const Tensor& queries) const {
+    return {queries.shape()[0], queries.shape()[1], heads_, groups_, head_size_};
+  }
+
+  [[nodiscard]] bool recomputes_some() const { return options_.recompute == Recompute::selective; }
+  /// A norm's output and statistics, once they have been used.
+  void drop_recomputed(Tensor& y, Tensor& statistics) const {
+    if (!recomputes_some()) return;
+    y = {};
+    statistics = {};
+  }
+
+  /// The norm whose first parameter is the block's k-th.
+  void normalise(Pass pass, int k, const Tensor& x, Tensor& y, Tensor& statistics) const {
+    pass.first += k;
+    NormOutput norm = forward_norm(pass, x);
+    y = std::move(norm.y);
+    statistics = std::move(norm.statistics);
+  }
+
+  ModelOptions options_;
+  std::int64_t head_size_;  // d
+  std::int64_t heads_;      // a and g of this rank.
+  std::int64_t groups_;
+};
+
+}  // namespace shardsim
