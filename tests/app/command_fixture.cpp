@@ -1,11 +1,9 @@
 #include "tests/app/command_fixture.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <stdexcept>
 
 #include "sim/app/cli.hpp"
 #include "sim/app/run.hpp"
@@ -30,21 +28,11 @@ Printed shardsim_with(const RunArguments& arguments, const RunHooks& hooks) {
   return {exit_code, out.str(), err.str()};
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "shardsim-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder");
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::vector<std::string> TemporaryFolder::files() const {
+std::vector<std::string> files_in(const TemporaryFolder& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(path_)) {
-    if (entry.is_regular_file()) names.push_back(fs::relative(entry.path(), path_).string());
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+    if (entry.is_regular_file())
+      names.push_back(fs::relative(entry.path(), folder.path()).string());
   }
   std::sort(names.begin(), names.end());
   return names;

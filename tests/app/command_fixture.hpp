@@ -7,6 +7,8 @@
 #include "scenarios/scenario.hpp"
 #include "sim/app/command_run.hpp"
 
+#include "tests/temporary_folder.hpp"
+
 // Runs the command in this process and keeps what it printed; and files that go away with the test.
 namespace shardsim::test {
 
@@ -22,23 +24,8 @@ struct Printed {
 /// `shardsim run` with something between strategies and network.
 [[nodiscard]] Printed shardsim_with(const RunArguments& arguments, const RunHooks& hooks);
 
-/// An empty folder of its own, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] std::string path() const { return path_.string(); }
-  [[nodiscard]] std::string operator/(const std::string& name) const {
-    return (path_ / name).string();
-  }
-  [[nodiscard]] std::vector<std::string> files() const;
-
- private:
-  std::filesystem::path path_;
-};
+/// Paths of all files in a folder, relative to it, ascending.
+[[nodiscard]] std::vector<std::string> files_in(const TemporaryFolder& folder);
 
 /// All scenarios/verify-*.json, by name.
 [[nodiscard]] std::vector<std::string> verify_scenarios();

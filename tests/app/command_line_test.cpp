@@ -147,7 +147,7 @@ TEST_CASE("files a scenario names are written below --out, complete and under th
       shardsim({kPlan, "--json", "--out", folder.path(), "--set", "output.result=deep/r.json",
                 "--set", "output.trace=t.pftrace"});
   CHECK(printed.exit_code == 0);
-  CHECK(folder.files() == std::vector<std::string>{"deep/r.json", "t.pftrace"});
+  CHECK(files_in(folder) == std::vector<std::string>{"deep/r.json", "t.pftrace"});
   CHECK(content_of(folder / "deep/r.json") == printed.out);
   CHECK(content_of(folder / "t.pftrace").size() > 1000);
   CHECK(contains(printed.err, "wrote " + folder / "t.pftrace"));
@@ -166,7 +166,7 @@ TEST_CASE("nothing is written outside the output folder, and what cannot be writ
     CHECK(printed.exit_code == 2);
     CHECK(contains(printed.err, "E0110"));
   }
-  CHECK(folder.files().empty());
+  CHECK(files_in(folder).empty());
   const Printed blocked =
       shardsim({"-q", kPlan, "--out", kPlan, "--set", "output.result=r.json"});  // A file.
   CHECK(blocked.exit_code == 2);

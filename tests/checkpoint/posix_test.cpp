@@ -9,29 +9,11 @@
 #include <unistd.h>
 
 #include "tests/checkpoint/sample_state.hpp"
+#include "tests/temporary_folder.hpp"
 
 // The files of this machine.
 namespace shardsim::test {
 namespace {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "checkpoint-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 FileSystem& disk() { return posix_file_system(); }
 

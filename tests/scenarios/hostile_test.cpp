@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/scenarios/support.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace shardsim;
 using namespace shardsim::testing;
@@ -45,29 +46,11 @@ Outcome outcome_of(const std::string& path) {
   return outcome;
 }
 
-// A folder of its own that is removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "shardsim-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(file(name), std::ios::binary) << text;
-    return file(name);
-  }
-
- private:
-  std::string path_;
-};
+std::string write(const test::TemporaryFolder& folder, const std::string& name,
+                  const std::string& text) {
+  std::ofstream(folder / name, std::ios::binary) << text;
+  return folder / name;
+}
 
 // The bound is loose, so that a busy machine fails no test; the worst figure is printed.
 constexpr double kBoundMilliseconds = 1000;
@@ -111,7 +94,7 @@ TEST_CASE("every hostile file ends in the expected error at the expected place")
 }
 
 TEST_CASE("bombs made of size end in an error, fast") {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string valid = valid_text();
   const std::string open = "{\"schema_version\": 1, \"name\": ";
   std::string many_keys = "{";
@@ -149,7 +132,7 @@ TEST_CASE("bombs made of size end in an error, fast") {
   std::string slowest_name;
   for (const auto& [name, text] : bombs) {
     INFO(name);
-    const Outcome outcome = outcome_of(folder.write("bomb.json", text));
+    const Outcome outcome = outcome_of(write(folder, "bomb.json", text));
     CHECK(outcome.exit_code == 2);
     CHECK(outcome.milliseconds < kBoundMilliseconds);
     if (outcome.milliseconds > slowest) {
@@ -162,17 +145,17 @@ TEST_CASE("bombs made of size end in an error, fast") {
 }
 
 TEST_CASE("what is not a readable regular file is an error and never a wait") {
-  const TemporaryFolder folder;
-  CHECK(outcome_of(folder.file("missing.json")).code == "E0001");
-  CHECK(outcome_of(folder.file("")).code == "E0001");
+  const test::TemporaryFolder folder;
+  CHECK(outcome_of(folder / "missing.json").code == "E0001");
+  CHECK(outcome_of(folder / "").code == "E0001");
   CHECK(outcome_of("").code == "E0001");
   CHECK(outcome_of(std::string("a\0b", 3)).code == "E0001");
   CHECK(outcome_of("/dev/zero").code == "E0001");
-  const std::string pipe = folder.file("pipe");
+  const std::string pipe = folder / "pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(outcome_of(pipe).code == "E0001");
-  const std::string loop = folder.file("loop.json");
+  const std::string loop = folder / "loop.json";
   std::filesystem::create_symlink(loop, loop);
   CHECK(outcome_of(loop).code == "E0001");
-  CHECK(outcome_of(folder.file(std::string(5000, 'n'))).code == "E0001");
+  CHECK(outcome_of(folder / std::string(5000, 'n')).code == "E0001");
 }
