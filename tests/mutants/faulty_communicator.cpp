@@ -64,9 +64,11 @@ class FaultyCommunicator final : public Communicator {
     return inner_.barrier(options, site);
   }
   Work send(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) override {
+    if (faults_->send) return faults_->send(caller(), buffer, peer, options, site);
     return inner_.send(buffer, peer, options, site);
   }
   Work recv(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) override {
+    if (faults_->recv) return faults_->recv(caller(), buffer, peer, options, site);
     return inner_.recv(buffer, peer, options, site);
   }
   Work batch(std::span<const P2pOp> operations, const CallOptions& options,

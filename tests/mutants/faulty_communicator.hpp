@@ -27,6 +27,10 @@ struct Faults {
   std::function<Work(const Caller&, const Tensor& output, const Tensor& input, const CallOptions&,
                      CallSite)>
       all_gather;
+  std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>
+      send;
+  std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>
+      recv;
   std::function<std::unique_ptr<Communicator>(const Caller&, int color, int key,
                                               const std::string& name, CallSite)>
       split;

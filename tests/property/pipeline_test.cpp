@@ -14,55 +14,13 @@
 #include "strategies/pipeline/validate.hpp"
 
 #include "tests/property/check_property.hpp"
-#include "tests/strategies/pipeline_fixture.hpp"
+#include "tests/property/random_schedule.hpp"
 #include "tests/strategies/pipeline_naive.hpp"
 
 // Pipeline schedules in random shapes, with random times and random mistakes.
 namespace shardsim::test {
 
 namespace {
-
-int draw(int first, int last) { return *rc::gen::inRange(first, last + 1); }
-
-PipelineSchedule draw_schedule() {
-  const auto names = schedule_names();
-  const std::string_view name = names[static_cast<std::size_t>(draw(0, 4))];
-  PipelineShape shape{draw(1, 6), draw(2, 4), draw(1, 12)};
-  if (!is_legal(name, shape)) shape.num_chunks = 1;
-  if (name == "interleaved_1f1b") {
-    shape.num_chunks = draw(2, 4);
-    shape.num_microbatches = shape.num_ranks * draw(1, 3);
-  }
-  return make_schedule(name, shape);
-}
-
-// Each stage and kind has a time of its own.
-struct RandomCosts {
-  ScheduleCosts costs;
-
-  [[nodiscard]] std::int64_t of(ActionKind kind, int stage) const {
-    const StageCosts& cost = costs.stages[static_cast<std::size_t>(stage)];
-    switch (kind) {
-      case ActionKind::forward:
-        return cost.forward;
-      case ActionKind::backward:
-        return cost.backward_input + cost.backward_weight;
-      case ActionKind::backward_input:
-        return cost.backward_input;
-      default:
-        return cost.backward_weight;
-    }
-  }
-};
-
-RandomCosts draw_costs(const PipelineSchedule& schedule) {
-  RandomCosts random;
-  for (int stage = 0; stage < schedule.num_stages(); ++stage) {
-    random.costs.stages.push_back({draw(0, 20), draw(0, 20), draw(0, 20)});
-  }
-  random.costs.message = *rc::gen::element(0, 1, 7, 40);
-  return random;
-}
 
 // --- Mistakes ----------------------------------------------------------------------------------
 
@@ -212,14 +170,14 @@ TEST_CASE("P37: idle time is that of the formulas for any F, I and W") {
 TEST_CASE("P42: with uneven stages and slow messages, times are those of the naive protocol") {
   check_property(500, [] {
     PipelineSchedule schedule = draw_schedule();
-    const RandomCosts random = draw_costs(schedule);
+    const ScheduleCosts costs = draw_costs(schedule);
     RC_LOG() << to_text(schedule);
     const PipelineSchedule lowered = lower(schedule);
-    const Timeline times = timeline(lowered, random.costs);
-    const auto cost = [&](ActionKind kind, int stage) { return random.of(kind, stage); };
-    RC_ASSERT(times.spans == naive_times(lowered, cost, random.costs.message));
+    const Timeline times = timeline(lowered, costs);
+    const auto cost = [&](ActionKind kind, int stage) { return cost_of(costs, kind, stage); };
+    RC_ASSERT(times.spans == naive_times(lowered, cost, costs.message));
     // No protocol beats the dependencies.
-    const Timeline free = timeline(schedule, random.costs);
+    const Timeline free = timeline(schedule, costs);
     RC_ASSERT(free.makespan <= times.makespan);
     // Nor do these beat the way of one microbatch there and back.
     std::int64_t way = 0;
@@ -234,9 +192,9 @@ TEST_CASE("P42: with uneven stages and slow messages, times are those of the nai
 TEST_CASE("P42: without a protocol, an action starts as soon as its rank and its input allow") {
   check_property(500, [] {
     const PipelineSchedule schedule = draw_schedule();
-    const RandomCosts random = draw_costs(schedule);
+    const ScheduleCosts costs = draw_costs(schedule);
     RC_LOG() << to_text(schedule);
-    const Timeline times = timeline(schedule, random.costs);
+    const Timeline times = timeline(schedule, costs);
     std::map<std::tuple<bool, int, int>, std::int64_t> made;  // Forward, stage, microbatch.
     const auto visit = [&](auto&& each) {
       for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
@@ -260,11 +218,11 @@ TEST_CASE("P42: without a protocol, an action starts as soon as its rank and its
       const bool has_source = source >= 0 && source < schedule.num_stages();
       if (has_source && action.kind != ActionKind::backward_weight) {
         const bool crosses = schedule.rank_of(source) != rank;
-        start = std::max(start, made.at({forward, source, action.microbatch}) +
-                                    (crosses ? random.costs.message : 0));
+        start = std::max(
+            start, made.at({forward, source, action.microbatch}) + (crosses ? costs.message : 0));
       }
       RC_ASSERT(spans[cell].start == start);
-      RC_ASSERT(spans[cell].end == start + random.of(action.kind, stage));
+      RC_ASSERT(spans[cell].end == start + cost_of(costs, action.kind, stage));
     });
   });
 }
