@@ -100,7 +100,7 @@ TEST_CASE("P38: every schedule's gradients are those of one device, in every bit
     }
   }
   std::cout << "P38: " << count << " pipelines equal one device in every bit\n";
-  // Of 3 models and M = 1, 4, 6: gpipe, 1f1b, zb_h1 and looped BFS on 2, 3 and 4 ranks each;
+  // For each model and M = 1, 4 and 6: gpipe, 1f1b, zb_h1 and looped BFS on 2, 3 and 4 ranks each;
   // interleaved on 2 and 4, and on 2 and 3.
   CHECK(count == 4 * (3 * 12 + 0 + 2 + 2));
 }
