@@ -37,10 +37,22 @@ void require_same_modules(const Model* part, const Model& whole, const ParallelO
                    "use tp = 1 or pp = 1 for this model, or a transformer");
 }
 
+// A schedule of one's own may have any placement, but edges of the mesh only go around the ring of
+// pipeline ranks.
+void require_loop(const PipelineSchedule& schedule) {
+  if (schedule.placement == Placement::loop || schedule.shape.num_ranks == 1) return;
+  throw UsageError("E0785",
+                   "the schedule " + schedule.name + " places stages down and up " +
+                       std::to_string(schedule.shape.num_ranks) +
+                       " ranks, which can be validated and timed, but not run",
+                   "place chunk c of rank r at stage c * p + r (Placement::loop)");
+}
+
 PipelineSchedule lowered_schedule(const ParallelOptions& options) {
   PipelineSchedule schedule = options.own_schedule.value_or(PipelineSchedule{});
   if (!options.own_schedule) schedule = make_schedule(options.schedule, shape_of(options));
   require_valid(schedule);
+  require_loop(schedule);
   return lower(schedule);
 }
 

@@ -24,7 +24,8 @@ struct ParallelOptions {
   std::int64_t minimum_group_numel = 0;  ///< Buckets and units grow until they have as many.
   std::string schedule = "1f1b";  ///< Of the pipeline; with one stage every microbatch runs alone.
   int num_chunks = 1;             ///< Model chunks per pipeline rank.
-  /// Instead of the one named `schedule`: compute actions only, of the same shape.
+  /// Instead of the one named `schedule`: compute actions only, of the same shape, in loop
+  /// placement.
   std::optional<PipelineSchedule> own_schedule;
   TrainingPlan training;
   SyncPlan sync;  ///< Its pointers and seed are filled in; there, `model` is the whole one.

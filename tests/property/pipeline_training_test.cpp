@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/kernel/error.hpp"
+
 #include "strategies/pipeline/stage_model.hpp"
 
 #include "tests/strategies/pipeline_fixture.hpp"
@@ -159,6 +161,21 @@ TEST_CASE("P40: nothing is sent for tied embeddings where one rank has both copi
     const StageModel first(*whole, {range(0)});
     CHECK(std::count_if(first.parameters().begin(), first.parameters().end(),
                         [](const ParameterSpec& spec) { return spec.tied; }) == 1);
+  }
+}
+
+TEST_CASE("P42: a schedule that the mesh has no edges for is refused by name") {
+  ParallelOptions options{.model = case_of("gpt2").model, .num_chunks = 2};
+  options.mesh.pp = 2;
+  options.training.num_microbatches = 3;
+  options.own_schedule = v_shaped_gpipe(2, 3);
+  const auto optimizer = make_optimizer("sgd", {});
+  try {
+    const ParallelPlan plan(options, *optimizer);
+    FAIL("V placement cannot be run");
+  } catch (const UsageError& error) {
+    CHECK(error.code() == "E0785");
+    CHECK(std::string(error.what()).find("v_gpipe") != std::string::npos);
   }
 }
 
