@@ -28,6 +28,8 @@ void lower_rank(const PipelineSchedule& schedule, int rank, std::vector<Action>&
       add(receive_for(cells[cell].kind), cell);
     }
   };
+  actions.reserve(3 * cells.size());
+  origins.reserve(3 * cells.size());
   add_receive(0);
   add_receive(1);
   for (std::size_t cell = 0; cell < cells.size(); ++cell) {

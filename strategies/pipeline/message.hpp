@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -16,9 +17,22 @@ struct Message {
   int from_stage = 0;
   int to_stage = 0;
   int microbatch = 0;
+  int from_rank = 0;  ///< Of the stages.
+  int to_rank = 0;
 
   friend bool operator==(const Message&, const Message&) = default;
 };
+
+/// The edge it takes, as a number in [0, num_edges()): from a rank there are at most two in each
+/// direction, to the next rank on the ring and, with V placement, to the one before.
+[[nodiscard]] inline std::size_t edge_of(const Message& message, int num_ranks) {
+  const int next = message.from_rank + 1 == num_ranks ? 0 : message.from_rank + 1;
+  const int lane = static_cast<int>(message.direction) * num_ranks + message.from_rank;
+  return 2 * static_cast<std::size_t>(lane) + (message.to_rank == next ? 0 : 1);
+}
+[[nodiscard]] inline std::size_t num_edges(int num_ranks) {
+  return 4 * static_cast<std::size_t>(num_ranks);
+}
 
 /// What must arrive before a F, B or I of `rank` can run; none for other kinds.
 [[nodiscard]] std::optional<Message> message_into(const PipelineSchedule& schedule, int rank,

@@ -45,14 +45,14 @@ struct StuckRank {
   Cell on;
 };
 
-struct ProtocolOutcome {
-  std::vector<std::vector<ActionSpan>> spans;  ///< [rank][cell]; meaningless where it is stuck.
-  std::vector<StuckRank> stuck;                ///< Ascending ranks; empty if all is done.
-};
-
+/// The ranks that cannot go on, ascending; empty if all is done.
 /// REQUIRES: every compute action of the schedule occurs once, and so does the send and the receive
 /// of each message if it is lowered, in the same order at both ends of an edge (check_cells.hpp).
-[[nodiscard]] ProtocolOutcome play_protocol(const PipelineSchedule& schedule,
-                                            const ProtocolCosts& costs);
+[[nodiscard]] std::vector<StuckRank> find_stuck_ranks(const PipelineSchedule& schedule);
+
+/// When everything happens, [rank][cell].
+/// REQUIRES: the same, and that no rank is stuck.
+[[nodiscard]] std::vector<std::vector<ActionSpan>> play_protocol(const PipelineSchedule& schedule,
+                                                                 const ProtocolCosts& costs);
 
 }  // namespace shardsim

@@ -93,7 +93,7 @@ Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs) 
     return cost_of(kind, costs.stages[all_equal ? 0 : static_cast<std::size_t>(stage)]);
   };
   Timeline result;
-  result.spans = play_protocol(schedule, {compute, costs.message}).spans;
+  result.spans = play_protocol(schedule, {compute, costs.message});
   for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
     const auto row = static_cast<std::size_t>(rank);
     result.ranks.push_back(measure(schedule.actions[row], result.spans[row]));

@@ -1,7 +1,7 @@
 #include "strategies/pipeline/validate.hpp"
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -41,14 +41,13 @@ struct View {
 // --- A circle of waiting ranks -----------------------------------------------------------------
 
 std::optional<ScheduleProblem> find_deadlock(const View& view) {
-  const auto no_time = [](ActionKind, int) { return std::int64_t{0}; };
-  const ProtocolOutcome outcome = play_protocol(view.schedule, {no_time, 0});
-  if (outcome.stuck.empty()) return std::nullopt;
+  const std::vector<StuckRank> all_stuck = find_stuck_ranks(view.schedule);
+  if (all_stuck.empty()) return std::nullopt;
   std::map<int, StuckRank> by_rank;
-  for (const StuckRank& stuck : outcome.stuck) by_rank.emplace(stuck.at.rank, stuck);
+  for (const StuckRank& stuck : all_stuck) by_rank.emplace(stuck.at.rank, stuck);
   // Every stuck rank waits for one that is stuck, too; so the way from any of them ends in a
   // circle.
-  std::vector<int> way = {outcome.stuck.front().at.rank};
+  std::vector<int> way = {all_stuck.front().at.rank};
   std::vector<int>::iterator begin;
   for (;;) {
     const int next = by_rank.at(way.back()).on.rank;
@@ -72,47 +71,61 @@ std::optional<ScheduleProblem> find_deadlock(const View& view) {
 
 // --- The order on edges ------------------------------------------------------------------------
 
+// Cells at both ends of an edge, in the order of their rows.
 struct EdgeEnds {
-  std::vector<Cell> sends;
-  std::vector<Cell> receives;
+  int from_rank = 0;
+  int to_rank = 0;
+  std::vector<int> sends;
+  std::vector<int> receives;
 };
 
-// By direction, sending rank, receiving rank.
-std::map<std::array<int, 3>, EdgeEnds> edges_of(const PipelineSchedule& schedule) {
-  std::map<std::array<int, 3>, EdgeEnds> edges;
+// By edge_of; those without transfers are empty.
+std::vector<EdgeEnds> edges_of(const PipelineSchedule& schedule) {
+  std::vector<EdgeEnds> edges(num_edges(schedule.shape.num_ranks));
   for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
     const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
     for (int cell = 0; cell < static_cast<int>(cells.size()); ++cell) {
       const Action& action = cells[static_cast<std::size_t>(cell)];
       const std::optional<Message> message = message_of(schedule, rank, action);
       if (!message) continue;
-      EdgeEnds& ends =
-          edges[{static_cast<int>(message->direction), schedule.rank_of(message->from_stage),
-                 schedule.rank_of(message->to_stage)}];
-      (is_send(action.kind) ? ends.sends : ends.receives).push_back({rank, cell});
+      EdgeEnds& ends = edges[edge_of(*message, schedule.shape.num_ranks)];
+      ends.from_rank = message->from_rank;
+      ends.to_rank = message->to_rank;
+      (is_send(action.kind) ? ends.sends : ends.receives).push_back(cell);
     }
   }
   return edges;
 }
 
-// Both ends name the same transfers (check_cells), so only their order can differ.
-std::vector<ScheduleProblem> check_edges(const View& view) {
+std::optional<ScheduleProblem> check_edge(const View& view, const EdgeEnds& ends) {
   const auto message_at = [&](const Cell& cell) {
     return message_of(view.schedule, cell.rank, view.action(cell));
   };
+  // Both ends name the same transfers (check_cells), so only their order can differ.
+  for (std::size_t i = 0; i < ends.receives.size(); ++i) {
+    const Cell receive{ends.to_rank, ends.receives[i]};
+    const Cell send{ends.from_rank, ends.sends[i]};
+    if (message_at(receive) == message_at(send)) continue;
+    return ScheduleProblem{receive.rank,
+                           view.known_cell(receive),
+                           cell_text(view.schedule, receive.rank, view.action(receive)) +
+                               " is transfer " + std::to_string(i) + " of its edge, but there " +
+                               view.describe(send) + " is sent",
+                           {}};  // What follows is shifted by the same cause.
+  }
+  return std::nullopt;
+}
+
+// Problems by direction, sending rank, receiving rank.
+std::vector<ScheduleProblem> check_edges(const View& view) {
+  std::vector<EdgeEnds> edges = edges_of(view.schedule);
   std::vector<ScheduleProblem> problems;
-  for (const auto& [edge, ends] : edges_of(view.schedule)) {
-    for (std::size_t i = 0; i < ends.receives.size(); ++i) {
-      const Cell& receive = ends.receives[i];
-      const Cell& send = ends.sends[i];
-      if (message_at(receive) == message_at(send)) continue;
-      problems.push_back({receive.rank,
-                          view.known_cell(receive),
-                          cell_text(view.schedule, receive.rank, view.action(receive)) +
-                              " is transfer " + std::to_string(i) + " of its edge, but there " +
-                              view.describe(send) + " is sent",
-                          {}});
-      break;  // What follows is shifted by the same cause.
+  for (std::size_t first = 0; first < edges.size(); first += 2) {
+    EdgeEnds& one = edges[first];
+    EdgeEnds& other = edges[first + 1];
+    if (other.to_rank < one.to_rank) std::swap(one, other);
+    for (const EdgeEnds& ends : {std::cref(one), std::cref(other)}) {
+      if (auto problem = check_edge(view, ends)) problems.push_back(std::move(*problem));
     }
   }
   return problems;
@@ -132,10 +145,13 @@ std::vector<ScheduleProblem> validate(const PipelineSchedule& schedule) {
   std::vector<ScheduleProblem> problems = check_cells(schedule);
   if (!problems.empty()) return problems;
   if (schedule.is_lowered()) return check_protocol({schedule});
-  // The order itself first: a circle of results is easier to understand than one of transfers.
-  if (auto deadlock = find_deadlock({schedule})) return {std::move(*deadlock)};
   const LoweredSchedule lowered = lower_with_origins(schedule);
-  return check_protocol({lowered.schedule, &lowered.origins});
+  std::vector<ScheduleProblem> found = check_protocol({lowered.schedule, &lowered.origins});
+  // What runs under the protocol runs without it. What does not may be wrong in its order already:
+  // a circle of results is easier to understand than one of transfers.
+  if (found.empty()) return found;
+  if (auto deadlock = find_deadlock({schedule})) return {std::move(*deadlock)};
+  return found;
 }
 
 // --- Text --------------------------------------------------------------------------------------
