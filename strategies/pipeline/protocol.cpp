@@ -106,7 +106,7 @@ class Player {
   }
 
   // Moves the rank's clock to the end of a transfer; false if that is not known yet.
-  bool wait_for(int rank, int number) {
+  bool await(int rank, int number) {
     RankProgress& progress = ranks_[index_of(rank)];
     const std::int64_t end = transfer(number).end;
     progress.waits_for = end == kUnknown ? number : kNone;
@@ -126,7 +126,7 @@ class Player {
 
   bool compute(int rank, const Action& action) {
     const auto needed = message_into(schedule_, rank, action);
-    if (needed && !wait_for(rank, transfer_of(*needed))) return false;
+    if (needed && !await(rank, transfer_of(*needed))) return false;
     if (costs_ != nullptr) {
       RankProgress& progress = ranks_[index_of(rank)];
       const std::int64_t start = progress.clock;
@@ -153,7 +153,7 @@ class Player {
   bool post_send(int rank, const Message& message) {
     Edge& on = edge(message);
     const auto before = send_before(on);
-    if (before && !wait_for(rank, on.sent[*before])) return false;
+    if (before && !await(rank, on.sent[*before])) return false;
     on.sent.push_back(transfer_of(message));
     transfer(on.sent.back()).send_posted = ranks_[index_of(rank)].clock;
     start_transfers(on, message);
