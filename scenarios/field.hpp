@@ -18,7 +18,7 @@
 
 namespace shardsim {
 
-enum class FieldType { boolean, integer, number, text, choice, rank_list };
+enum class FieldType { boolean, integer, number, text, choice, rank_list, integer_list };
 
 using FieldValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
@@ -67,6 +67,7 @@ struct Field {
   Field& required() { return is_required = true, *this; }
   Field& or_auto() { return takes_auto = true, *this; }
   Field& sourced() { return is_sourced = true, *this; }
+  Field& in_order() { return type = FieldType::integer_list, *this; }  // a list, not a set
   Field& one_of(std::vector<std::string> names) {
     return type = FieldType::choice, choices = std::move(names), *this;
   }
@@ -145,8 +146,7 @@ Field typed(const char* path) {
 
 }  // namespace field_internal
 
-/// A row bound to a member of Scenario: field("a.b", &Scenario::a, &A::b). The member's type is the
-/// field's type.
+/// A row bound to a member of Scenario, of the member's type: field("a.b", &Scenario::a, &A::b).
 template <typename... Members>
 Field field(const char* path, Members... members) {
   using T = std::remove_cvref_t<decltype((std::declval<Scenario&>().*....*members))>;

@@ -2,6 +2,12 @@
 
 namespace shardsim {
 
+namespace {
+
+bool has_stages(const Scenario& s) { return s.parallelism.pp > 1; }
+
+}  // namespace
+
 // A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
 std::vector<Field> parallelism_fields() {
   using P = ParallelismSpec;
@@ -43,8 +49,32 @@ std::vector<Field> parallelism_fields() {
           .or_else("1")
           .foreign({{"Megatron-LM", "num_virtual_stages_per_pipeline_rank"},
                     {"Megatron-LM", "virtual_pipeline_model_parallel_size"}})
-          .doc("Model chunks per pipeline rank, each a run of consecutive modules. Chunk c of "
+          .doc("Model chunks per pipeline rank, each a run of consecutive layers. Chunk c of "
                "pipeline rank r is stage c x pp + r."),
+      parallelism("parallelism.stage_layers", &P::stage_layers)
+          .in_order()
+          .range(0, kTwoTo14)
+          .or_auto()
+          .derived("num_layers divided evenly; what remains goes to the first stages")
+          .foreign({{"Megatron-LM", "pipeline_model_parallel_layout"},
+                    {"Megatron-LM", "decoder_first_pipeline_num_layers"},
+                    {"Megatron-LM", "decoder_last_pipeline_num_layers"},
+                    {"torchtitan", "module_fqns_per_model_part"}})
+          .doc("Layers of each stage, pp x vpp numbers in the order of the model. The embedding "
+               "rides with the first stage, the head and the loss with the last; only these may "
+               "have no layer."),
+      parallelism("parallelism.account_for_embedding_in_pipeline_split",
+                  &P::account_for_embedding_in_pipeline_split)
+          .or_else("false")
+          .foreign({{"torchtitan", "pipeline_parallel_first_stage_less_layers"}})
+          .acts_when("pp is more than 1", has_stages)
+          .doc("The even split counts the embedding as a layer: the first stage has one less."),
+      parallelism("parallelism.account_for_loss_in_pipeline_split",
+                  &P::account_for_loss_in_pipeline_split)
+          .or_else("false")
+          .foreign({{"torchtitan", "pipeline_parallel_last_stage_less_layers"}})
+          .acts_when("pp is more than 1", has_stages)
+          .doc("The even split counts head and loss as a layer: the last stage has one less."),
       parallelism("parallelism.dp_replicate", &P::dp_replicate)
           .range(1, kTwoTo20)
           .or_else("1")

@@ -60,7 +60,8 @@ std::nullopt_t wrong_type(const Place& place, const std::string& wanted) {
     help = "or \"auto\"";
   } else if (place.field.type == FieldType::boolean) {
     help = "write true or false";
-  } else if (place.value.is_string() && place.field.type != FieldType::rank_list) {
+  } else if (place.value.is_string() && place.field.type != FieldType::rank_list &&
+             place.field.type != FieldType::integer_list) {
     help = "write it without quotes";
   }
   return place.refuse("E0101",
@@ -135,29 +136,45 @@ std::optional<FieldValue> read_choice(const Place& place) {
                       near.empty() ? "" : "did you mean \"" + near + "\"?");
 }
 
-std::optional<FieldValue> read_rank_list(const Place& place) {
+using Integers = std::vector<std::int64_t>;
+
+std::optional<Integers> read_integers(const Place& place, const char* wanted) {
   if (!place.value.is_array()) {
-    return wrong_type(place, "a list of ranks");
+    wrong_type(place, wanted);
+    return std::nullopt;
   }
   if (place.value.array().empty()) {
-    return place.refuse("E0102", place.name() + " is an empty list",
-                        "leave it out for the default");
+    place.refuse("E0102", place.name() + " is an empty list", "leave it out for the default");
+    return std::nullopt;
   }
-  std::vector<std::int64_t> ranks;
+  Integers integers;
   Field element = place.field;
   element.type = FieldType::integer;
   element.takes_auto = false;
   for (const JsonValue& item : place.value.array()) {
-    const std::string pointer = pointer_to(place.pointer, std::to_string(ranks.size()));
-    const auto rank = read_integer(Place{element, item, pointer, place.problems});
-    if (!rank.has_value()) {
+    const std::string pointer = pointer_to(place.pointer, std::to_string(integers.size()));
+    const auto integer = read_integer(Place{element, item, pointer, place.problems});
+    if (!integer.has_value()) {
       return std::nullopt;
     }
-    ranks.push_back(std::get<std::int64_t>(*rank));
+    integers.push_back(std::get<std::int64_t>(*integer));
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
+  return integers;
+}
+
+std::optional<FieldValue> read_rank_list(const Place& place) {
+  std::optional<Integers> ranks = read_integers(place, "a list of ranks");
+  if (!ranks.has_value()) {
+    return std::nullopt;
+  }
+  std::sort(ranks->begin(), ranks->end());
+  ranks->erase(std::unique(ranks->begin(), ranks->end()), ranks->end());
+  return *ranks;
+}
+
+std::optional<FieldValue> read_integer_list(const Place& place) {
+  std::optional<Integers> integers = read_integers(place, "a list of whole numbers");
+  return integers.has_value() ? std::optional<FieldValue>(*integers) : std::nullopt;
 }
 
 std::optional<FieldValue> read_typed(const Place& place) {
@@ -177,6 +194,8 @@ std::optional<FieldValue> read_typed(const Place& place) {
       return read_choice(place);
     case FieldType::rank_list:
       return read_rank_list(place);
+    case FieldType::integer_list:
+      return read_integer_list(place);
   }
   return std::nullopt;
 }

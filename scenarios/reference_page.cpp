@@ -55,6 +55,9 @@ std::string values_of(const Field& field) {
     case FieldType::rank_list:
       text = "list of ranks";
       break;
+    case FieldType::integer_list:
+      text = "list of whole numbers, " + numbers;
+      break;
   }
   return field.takes_auto ? text + ", or `\"auto\"`" : text;
 }

@@ -33,6 +33,7 @@ void resolve(Reading& r) {
   resolve_batch(r);
   resolve_tensor_parallel(r);
   resolve_blocks(r);
+  resolve_stages(r);
   resolve_pipeline(r);
   resolve_training(r);
   resolve_trace_ranks(r);

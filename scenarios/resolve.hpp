@@ -20,7 +20,9 @@ void resolve_batch(Reading& r);
 void resolve_tensor_parallel(Reading& r);
 /// Recompute and dropout are those of a transformer's blocks. REQUIRES: resolve_model().
 void resolve_blocks(Reading& r);
-/// Schedule, stages and microbatches fit. REQUIRES: resolve_batch(), resolve_model().
+/// Layers of each stage, all of them. REQUIRES: resolve_model().
+void resolve_stages(Reading& r);
+/// Schedule and microbatches fit. REQUIRES: resolve_batch().
 void resolve_pipeline(Reading& r);
 void resolve_training(Reading& r);
 void check_expectations(Reading& r);

@@ -41,19 +41,6 @@ void check_schedule_name(Reading& r) {
   }
 }
 
-void check_stages(Reading& r) {
-  const ParallelismSpec& p = r.scenario.parallelism;
-  const ModelSpec& m = r.scenario.model;
-  if (!r.all_good({"model.num_layers", "model.family"})) return;
-  const std::int64_t modules = m.num_layers + (m.family == ModelFamily::mlp ? 1 : 2);
-  if (p.vpp > modules || p.pp > modules / p.vpp) {
-    r.problem("E0203", "parallelism.pp",
-              "pp " + text_of(p.pp) + " x vpp " + text_of(p.vpp) + " stages, but the model has " +
-                  text_of(modules) + " modules to give them (blocks, embedding and head)",
-              "use fewer stages");
-  }
-}
-
 }  // namespace
 
 void resolve_tensor_parallel(Reading& r) {
@@ -102,7 +89,6 @@ void resolve_pipeline(Reading& r) {
   derive(r, "parallelism.schedule", p.schedule, std::string(p.pp > 1 ? usual : "none"));
   if (!r.good("parallelism.schedule")) return;
   check_schedule_name(r);
-  check_stages(r);
   const std::int64_t microbatches = r.scenario.training.num_microbatches;
   if (p.schedule == "interleaved_1f1b" && p.pp > 1 && r.good("training.num_microbatches") &&
       microbatches % p.pp != 0) {

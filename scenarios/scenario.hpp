@@ -97,6 +97,9 @@ struct ParallelismSpec {
   std::int64_t dp_replicate = 1;
   std::int64_t dp_shard = 1;  // "auto" is resolved here
   bool sequence_parallel = false;
+  std::vector<std::int64_t> stage_layers;  // of each stage, pp x vpp of them, in model order
+  bool account_for_embedding_in_pipeline_split = false;  // stage_layers was made so, if derived
+  bool account_for_loss_in_pipeline_split = false;
   std::string schedule = "none";
   std::string rank_order = "tp-dp-pp";  // axes, the fastest first
   int zero_stage = 0;

@@ -48,6 +48,7 @@ Json value_schema(const Field& field) {
       schema["enum"] = field.choices;
       break;
     case FieldType::rank_list:
+    case FieldType::integer_list:
       schema["type"] = "array";
       schema["minItems"] = 1;
       schema["items"] = {{"type", "integer"}};

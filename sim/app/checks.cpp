@@ -74,6 +74,16 @@ bool holds(double actual, CompareOp op, double expected) {
   return false;
 }
 
+// "2 x 13, 6 x 12".
+std::string stage_words(const std::vector<std::int64_t>& layers) {
+  std::string text;
+  for (std::size_t first = 0, next = 0; first < layers.size(); first = next) {
+    while (next < layers.size() && layers[next] == layers[first]) ++next;
+    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", next - first, layers[first]);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectations,
@@ -124,9 +134,11 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario) {
   };
   if (scenario.parallelism.pp > 1) {
     assumptions.push_back(
-        {"Stages are runs of modules of nearly equal number; embedding and head count as one each, "
-         "what remains goes to the first stages",
-         "modelling choice; Megatron-LM counts blocks only"});
+        {"The embedding is part of the first stage, the head and the loss of the last; stages x "
+         "layers, in order: " +
+             stage_words(scenario.parallelism.stage_layers),
+         "parallelism.stage_layers, as Megatron-LM counts; "
+         "docs/decisions/0022-layers-of-stages.md"});
     assumptions.push_back(
         {"Each direction between two stages has a stream of its own; a receive is posted one "
          "action ahead",

@@ -165,6 +165,7 @@ ParallelOptions parallel_options_of(const Scenario& scenario) {
   options.first_bucket_bytes = parallelism.first_bucket_bytes;
   if (parallelism.pp > 1) options.schedule = parallelism.schedule;
   options.num_chunks = static_cast<int>(parallelism.vpp);
+  options.stage_split.layers = parallelism.stage_layers;
   options.training = training_plan_of(scenario);
   options.sync = sync_plan_of(scenario);
   return options;

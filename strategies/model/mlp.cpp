@@ -53,6 +53,8 @@ class Mlp final : public Model {
   [[nodiscard]] int num_modules() const override {
     return static_cast<int>(first_layer_.size()) - 1;
   }
+  // All but the one with the output layer.
+  [[nodiscard]] ModuleRange layer_modules() const override { return {0, num_modules() - 1}; }
   [[nodiscard]] std::span<const int> units_of(int module) const override {
     return std::span(layers_).subspan(to_size(first_layer(module)), to_size(num_layers(module)));
   }

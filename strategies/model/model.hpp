@@ -50,6 +50,9 @@ class Model {
   [[nodiscard]] virtual std::span<const ParameterUnit> units() const = 0;
 
   [[nodiscard]] virtual int num_modules() const = 0;
+  /// Those that are counted as layers: hidden layers, or blocks. What is before them belongs with
+  /// the first, what is after them with the last.
+  [[nodiscard]] virtual ModuleRange layer_modules() const = 0;
   /// Units whose weights `module` reads (a tied head reads the embedding's, too).
   [[nodiscard]] virtual std::span<const int> units_of(int module) const = 0;
   /// Parameters that `module` reads, ascending (a tied head reads the embedding's token table).

@@ -15,6 +15,7 @@ class ModelWrapper : public Model {
   }
   [[nodiscard]] std::span<const ParameterUnit> units() const override { return inner_.units(); }
   [[nodiscard]] int num_modules() const override { return inner_.num_modules(); }
+  [[nodiscard]] ModuleRange layer_modules() const override { return inner_.layer_modules(); }
   [[nodiscard]] std::span<const int> units_of(int module) const override {
     return inner_.units_of(module);
   }

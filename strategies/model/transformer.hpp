@@ -44,6 +44,7 @@ class Transformer final : public Model {
   [[nodiscard]] std::span<const ParameterSpec> parameters() const override;
   [[nodiscard]] std::span<const ParameterUnit> units() const override;
   [[nodiscard]] int num_modules() const override;
+  [[nodiscard]] ModuleRange layer_modules() const override { return {1, num_modules() - 2}; }
   [[nodiscard]] std::span<const int> units_of(int module) const override;
   [[nodiscard]] std::span<const int> parameters_of(int module) const override;
   [[nodiscard]] Shape activation_shape(std::int64_t samples) const override;

@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "sim/kernel/error.hpp"
-
 namespace shardsim {
 
 namespace {
@@ -28,23 +26,6 @@ class Renumbered final : public Parameters {
 };
 
 }  // namespace
-
-std::vector<ModuleRange> split_modules(int num_modules, int num_stages) {
-  if (num_stages > num_modules) {
-    throw UsageError("E0711",
-                     std::to_string(num_stages) + " pipeline stages, but the model has only " +
-                         std::to_string(num_modules) + " modules (embedding, blocks and head)",
-                     "use fewer stages or chunks, or a deeper model");
-  }
-  std::vector<ModuleRange> stages;
-  int first = 0;
-  for (int stage = 0; stage < num_stages; ++stage) {
-    const int count = num_modules / num_stages + (stage < num_modules % num_stages ? 1 : 0);
-    stages.push_back({first, count});
-    first += count;
-  }
-  return stages;
-}
 
 StageModel::StageModel(const Model& whole, const std::vector<ModuleRange>& chunks)
     : ModelWrapper(whole), local_index_(whole.parameters().size(), -1) {

@@ -9,15 +9,11 @@
 // layouts and optimizers work on it as on a whole model.
 namespace shardsim {
 
-/// How the modules of a model are cut into `num_stages` runs of consecutive ones. Evenly by
-/// default: embedding and head count as a module each, remaining modules go to the first stages, so
-/// that stages differ by one module at most.
-[[nodiscard]] std::vector<ModuleRange> split_modules(int num_modules, int num_stages);
-
 /// Modules and parameters are numbered anew, from 0. Units are those of the whole model, restricted
 /// to the parameters that are read here; a tied parameter, which another stage has a copy of, is a
 /// unit of its own, so that both copies are sharded alike and their gradients can be summed. What a
-/// sample is and costs stays that of the whole model.
+/// sample is and costs, and layer_modules(), stay those of the whole model: a part is not cut
+/// again.
 class StageModel final : public ModelWrapper {
  public:
   /// `chunks`: the modules of each model chunk of this rank, in the order of the model. `whole`

@@ -72,7 +72,7 @@ ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
   options_.sync.optimizer = &optimizer;
   options_.sync.seed = options_.training.seed;
   const std::vector<ModuleRange> ranges =
-      split_modules(whole_->num_modules(), schedule_.num_stages());
+      split_modules(*whole_, schedule_.num_stages(), options_.stage_split);
   for (int rank = 0; rank < options_.mesh.pp; ++rank) add_stage(rank, ranges);
 }
 

@@ -9,6 +9,7 @@
 #include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/pipeline/stage_model.hpp"
+#include "strategies/pipeline/stage_split.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 #include "strategies/training/train.hpp"
 
@@ -24,6 +25,7 @@ struct ParallelOptions {
   std::int64_t minimum_group_numel = 0;  ///< Buckets and units grow until they have as many.
   std::string schedule = "1f1b";  ///< Of the pipeline; with one stage every microbatch runs alone.
   int num_chunks = 1;             ///< Model chunks per pipeline rank.
+  StageSplit stage_split;         ///< The layers of each chunk.
   /// Instead of the one named `schedule`: compute actions only, of the same shape, in loop
   /// placement.
   std::optional<PipelineSchedule> own_schedule;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
+#include "sim/app/metrics.hpp"
+#include "sim/app/plan_of.hpp"
 #include "sim/app/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
@@ -56,6 +58,38 @@ TEST_CASE("a swapped action ends with exit code 4 and names row and cell, for ev
     CHECK(json.exit_code == 4);
     CHECK(nlohmann::json::parse(json.out)["diagnosis"]["code"] == "SCHEDULE_WRONG");
   }
+}
+
+TEST_CASE("the layers of a scenario's stages are what its ranks run") {
+  const auto modules = [](const std::vector<std::string>& overrides) {
+    const SharedPlan plan(load_scenario("scenarios/verify-gpt-uneven-stages.json", overrides));
+    std::vector<std::vector<int>> counts;  // By pipeline rank and chunk.
+    for (int rank = 0; rank < 2; ++rank) {
+      const ModelPart part = plan.parallel.part({.pp = rank});
+      counts.push_back(
+          {part.model->modules_of_chunk(0).count, part.model->modules_of_chunk(1).count});
+    }
+    return counts;
+  };
+  using Counts = std::vector<std::vector<int>>;
+  // Stages 0 and 2 are on the first rank, 1 and 3 on the second; embedding and head are a module.
+  CHECK(modules({}) == Counts{{1 + 1, 2}, {3, 0 + 1}});
+  CHECK(modules({"parallelism.stage_layers=[0,1,4,1]"}) == Counts{{1, 4}, {1, 2}});
+  CHECK(modules({"parallelism.stage_layers=auto"}) == Counts{{3, 1}, {2, 2}});
+  const std::string split = "parallelism.account_for_embedding_in_pipeline_split=true";
+  CHECK(modules({"parallelism.stage_layers=auto", split}) == Counts{{2, 2}, {2, 2}});
+}
+
+TEST_CASE("a result says how its stages were cut") {
+  const auto says = [](const std::string& text) {
+    const Scenario scenario = load_scenario("scenarios/verify-gpt-uneven-stages.json",
+                                            {"parallelism.stage_layers=" + text});
+    std::string found;
+    for (const Assumption& assumption : assumptions_of(scenario)) found += assumption.text + "\n";
+    return found;
+  };
+  CHECK(contains(says("[1,3,2,0]"), "in order: 1 x 1, 1 x 3, 1 x 2, 1 x 0\n"));
+  CHECK(contains(says("auto"), "in order: 2 x 2, 2 x 1\n"));
 }
 
 TEST_CASE("a schedule that is only written down again changes nothing") {

@@ -17,7 +17,7 @@ namespace {
 constexpr double kBound = 1e-9;  // As in equivalence_test.cpp.
 constexpr int kMostRanks = 32;
 
-// Eight modules for the pipeline, four heads for tensor parallelism.
+// Six layers and their ends for the pipeline, four heads for tensor parallelism.
 TrainingCase small_case(const MeshShape& mesh) {
   TrainingCase c;
   c.model = small_model(mesh.size() % 2 == 0 ? "gpt2" : "llama");
@@ -31,6 +31,20 @@ TrainingCase small_case(const MeshShape& mesh) {
   c.training.ignore_fraction = 0.2;
   c.training.max_grad_norm = 0.1;
   return c;
+}
+
+// Even splits and uneven ones in turn; more stages than layers need the ends counted, too.
+StageSplit varied_split(int num_stages, int number) {
+  StageSplit split;
+  split.account_for_embedding = num_stages >= 8 || number % 4 == 1;
+  split.account_for_loss = num_stages >= 7 || number % 4 == 2;
+  if (num_stages > 6 || number % 4 != 3) return split;
+  split.layers = even_stage_layers(6, num_stages, split);
+  const auto last = static_cast<std::size_t>(num_stages - 1);
+  std::swap(split.layers[0], split.layers[last]);
+  --split.layers[last];
+  ++split.layers[last / 2];
+  return split;
 }
 
 // What else a layout is run with goes round, so that choices meet in all combinations.
@@ -59,6 +73,7 @@ TrainingCase varied(TrainingCase c, int number) {
     c.schedule = "1f1b";
     c.num_chunks = 1;
   }
+  c.stage_split = varied_split(c.mesh.pp * c.num_chunks, number);
   return c;
 }
 

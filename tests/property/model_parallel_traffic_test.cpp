@@ -34,6 +34,7 @@ TrainingCase case_of(const Layout& layout) {
   c.model.seq_len = 8;
   c.model.vocab_size = 12;
   c.model.sequence_parallel = layout.sequence_parallel;
+  c.stage_split.account_for_loss = true;  // Three layers on up to four stages.
   c.mesh = layout.mesh;
   c.training.num_microbatches = 3;
   c.training.micro_batch_size = 2;

@@ -154,6 +154,26 @@ TEST_CASE("without a list the trace shows the first eight ranks, or all if there
   CHECK(small.resolved_json.find("\"auto\"") == std::string::npos);
 }
 
+TEST_CASE("layers are divided over stages, or as the list says, in its order") {
+  using Layers = std::vector<std::int64_t>;
+  const auto layers = [](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"model.num_layers=6", "parallelism.pp=4"});
+    return loaded(valid_text(), flags).parallelism.stage_layers;
+  };
+  const std::string embedding = "parallelism.account_for_embedding_in_pipeline_split=true";
+  const std::string loss = "parallelism.account_for_loss_in_pipeline_split=true";
+  CHECK(loaded(valid_text()).parallelism.stage_layers == Layers{2});
+  CHECK(layers({}) == Layers{2, 2, 1, 1});
+  CHECK(layers({"parallelism.stage_layers=auto"}) == Layers{2, 2, 1, 1});
+  CHECK(layers({embedding}) == Layers{1, 2, 2, 1});
+  CHECK(layers({loss}) == Layers{2, 2, 2, 0});
+  CHECK(layers({embedding, loss}) == Layers{1, 2, 2, 1});
+  CHECK(layers({"parallelism.stage_layers=[3, 1, 2, 0]"}) == Layers{3, 1, 2, 0});
+  CHECK(layers({"parallelism.vpp=2", embedding, loss}) == Layers{0, 1, 1, 1, 1, 1, 1, 0});
+  // Given both ways, they must agree.
+  CHECK(layers({embedding, "parallelism.stage_layers=[1, 2, 2, 1]"}) == Layers{1, 2, 2, 1});
+}
+
 TEST_CASE("comments are allowed and numbers may be written as integral floats") {
   const Scenario s = loaded(valid_text_with("\"global_batch_size\": 16",
                                             "// one\n /* two */ \"global_batch_size\": 1.6e1"));
@@ -169,8 +189,10 @@ TEST_CASE("a llama beyond its positions is a warning, costs being right") {
 }
 
 TEST_CASE("the resolved scenario is complete, loads again and is then the same text") {
-  for (const char* path : {"scenarios/quickstart.json", "scenarios/verify-mlp-ddp.json",
-                           "scenarios/verify-llama-hsdp.json"}) {
+  for (const char* path :
+       {"scenarios/quickstart.json", "scenarios/verify-mlp-ddp.json",
+        "scenarios/verify-llama-hsdp.json", "scenarios/verify-gpt-uneven-stages.json",
+        "scenarios/verify-llama-pp2-looped-bfs.json"}) {
     const Scenario first =
         load_scenario(path, {"output.trace=a.pftrace", "output.trace_ranks=[1]"});
     const Scenario second = loaded(first.resolved_json);

@@ -184,6 +184,34 @@ TEST_CASE("batch and ranks that do not fit name values that do") {
       "try 1, 2, 4");
 }
 
+TEST_CASE("stages that do not fit name layers that do") {
+  const auto problem = [](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"model.num_layers=6", "parallelism.pp=4"});
+    return only_problem_of(valid_text(), flags);
+  };
+  const std::string such = "write 4 numbers that add up to num_layers (6), such as [2, 2, 1, 1]";
+  const Problem few = problem({"parallelism.stage_layers=[3,3]"});
+  CHECK(few.message == "stage_layers has 2 numbers, but pp 4 are 4 stages");
+  CHECK(few.help == such);
+  const Problem sum = problem({"parallelism.stage_layers=[2,2,2,2]"});
+  CHECK(sum.message == "the stages have 8 layers in all, but num_layers is 6");
+  CHECK(sum.help == such);
+  CHECK(problem({"parallelism.stage_layers=[2,0,2,2]"}).message == "stage 1 has no layer to run");
+  CHECK(problem({"parallelism.stage_layers=[2,2,2,17000]"}).pointer ==
+        "/parallelism/stage_layers/3");
+  CHECK(problem({"parallelism.stage_layers=2"}).message ==
+        "\"stage_layers\" must be a list of whole numbers, not the number 2");
+  const Problem many = problem({"parallelism.vpp=2"});
+  CHECK(many.pointer == "/parallelism/vpp");
+  CHECK(many.message == "pp 4 x vpp 2 are 8 stages, but the model has 6 layers to give them");
+  CHECK(many.help.find("use at most 6 stages, or count the embedding and the head") == 0);
+  CHECK(problem({"parallelism.vpp=4"}).help == "use at most 6 stages");
+  CHECK(only_problem_of(valid_text(), {"parallelism.pp=4"}).pointer == "/parallelism/pp");
+  const Problem two_ways = problem({"parallelism.stage_layers=[2,2,2,0]",
+                                    "parallelism.account_for_embedding_in_pipeline_split=true"});
+  CHECK(two_ways.code == "E0206");
+}
+
 TEST_CASE("settings that contradict each other are refused") {
   const auto code = [](const std::vector<std::string>& flags) {
     return only_problem_of(valid_text(), flags).code;

@@ -53,6 +53,8 @@ std::vector<Case> cases() {
       {"parallelism.overlap_param_gather=false", stage("0"), stage("1")},
       {"parallelism.sequence_parallel=true", {}, {"parallelism.tp=2", "model.seq_len=8"}},
       {"parallelism.rank_order=dp-tp-pp", {}, {"parallelism.tp=2"}},
+      {"parallelism.account_for_loss_in_pipeline_split=true", {}, {"parallelism.pp=2"}},
+      {"parallelism.account_for_embedding_in_pipeline_split=true", {}, {"parallelism.pp=2"}},
       {"training.beta1=0.8", optimizer("rmsprop"), optimizer("adam")},
       {"training.beta2=0.8", optimizer("sgd"), optimizer("adamw")},
       {"training.momentum=0.8", optimizer("adam"), optimizer("momentum")},

@@ -81,20 +81,31 @@ int holders_of(const TrainingCase& c, const std::string& kind) {
   return whole ? c.mesh.data_size() : c.mesh.dp_replicate;
 }
 
+std::string layers_text(const StageSplit& split) {
+  if (split.layers.empty()) {
+    return std::string(" even") + (split.account_for_embedding ? " with embedding" : "") +
+           (split.account_for_loss ? " with loss" : "");
+  }
+  std::string text;
+  for (const std::int64_t layers : split.layers) text += " " + std::to_string(layers);
+  return text;
+}
+
 }  // namespace
 
 std::string describe(const TrainingCase& c) {
   std::ostringstream text;
   text << c.name << ", stage " << c.zero_stage << ", dp_replicate " << c.mesh.dp_replicate
        << " x dp_shard " << c.mesh.dp_shard << " x tp " << c.mesh.tp << " x pp " << c.mesh.pp << " "
-       << c.schedule << " x" << c.num_chunks << ", " << c.optimizer << ", " << c.training.steps
-       << " steps of " << c.training.num_microbatches << " x " << c.training.micro_batch_size
-       << ", seed " << c.training.seed << ", ignore " << c.training.ignore_fraction << ", clip "
-       << c.training.max_grad_norm << ", buckets " << c.first_bucket_bytes << "/" << c.bucket_bytes
-       << ", overlap " << c.sync.overlap_reduce << c.sync.overlap_gather << ", prefetch "
-       << c.sync.prefetch_units << ", reshard " << c.sync.reshard_after_forward << ", in flight "
-       << c.sync.reductions_in_flight << ", every microbatch " << c.sync.reduce_every_microbatch
-       << ", interleaving " << c.world.interleaving_seed;
+       << c.schedule << " x" << c.num_chunks << " of" << layers_text(c.stage_split) << ", "
+       << c.optimizer << ", " << c.training.steps << " steps of " << c.training.num_microbatches
+       << " x " << c.training.micro_batch_size << ", seed " << c.training.seed << ", ignore "
+       << c.training.ignore_fraction << ", clip " << c.training.max_grad_norm << ", buckets "
+       << c.first_bucket_bytes << "/" << c.bucket_bytes << ", overlap " << c.sync.overlap_reduce
+       << c.sync.overlap_gather << ", prefetch " << c.sync.prefetch_units << ", reshard "
+       << c.sync.reshard_after_forward << ", in flight " << c.sync.reductions_in_flight
+       << ", every microbatch " << c.sync.reduce_every_microbatch << ", interleaving "
+       << c.world.interleaving_seed;
   return text.str();
 }
 
@@ -106,6 +117,7 @@ ParallelOptions options_of(const TrainingCase& c) {
           .first_bucket_bytes = c.first_bucket_bytes,
           .schedule = c.schedule,
           .num_chunks = c.num_chunks,
+          .stage_split = c.stage_split,
           .training = c.training,
           .sync = c.sync};
 }

@@ -38,6 +38,7 @@ struct TrainingCase {
   std::function<std::unique_ptr<Model>(const Model& model, int rank)> model_of_rank;
   std::string schedule = "1f1b";
   int num_chunks = 1;
+  StageSplit stage_split;
   bool record = true;  ///< Values; where the world has data.
 };
 
