@@ -25,6 +25,17 @@ void resolve_trace_ranks(Reading& r) {
 
 }  // namespace
 
+std::string divisors(std::int64_t number, std::int64_t limit) {
+  std::string list;
+  int found = 0;
+  for (std::int64_t d = 1; d <= std::min<std::int64_t>({number, limit, 4096}) && found < 12; ++d) {
+    if (number % d == 0) {
+      list += (found++ == 0 ? "" : ", ") + text_of(d);
+    }
+  }
+  return list;
+}
+
 void resolve(Reading& r) {
   resolve_model(r);
   resolve_system(r);

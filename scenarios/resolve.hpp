@@ -28,6 +28,9 @@ void resolve_training(Reading& r);
 void check_expectations(Reading& r);
 void check_outputs(Reading& r);
 
+/// "1, 2, 3, 4, 6": the first divisors of `number` that are at most `limit`, as a hint.
+std::string divisors(std::int64_t number, std::int64_t limit);
+
 inline std::string text_of(std::int64_t number) { return std::to_string(number); }
 
 /// Fills a value that was not written. A value that was written wrongly stays without one.

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "scenarios/checked_product.hpp"
 #include "scenarios/resolve.hpp"
@@ -6,9 +8,50 @@
 namespace shardsim {
 namespace {
 
+struct Degree {
+  const char* field;
+  std::int64_t ParallelismSpec::*size;
+};
+
+// Those that say how many ranks remain for dp_shard.
+constexpr std::array<Degree, 4> kDegrees = {{
+    {"parallelism.tp", &ParallelismSpec::tp},
+    {"parallelism.pp", &ParallelismSpec::pp},
+    {"parallelism.cp", &ParallelismSpec::cp},
+    {"parallelism.dp_replicate", &ParallelismSpec::dp_replicate},
+}};
+
 std::string layout_words(const ParallelismSpec& p) {
-  return "tp " + text_of(p.tp) + " x pp " + text_of(p.pp) + " x cp " + text_of(p.cp) +
-         " x dp_replicate " + text_of(p.dp_replicate);
+  std::string words;
+  for (const Degree& degree : kDegrees) {
+    words += (words.empty() ? "" : " x ") + last_key(degree.field) + " " + text_of(p.*degree.size);
+  }
+  return words;
+}
+
+// What the degrees leave for dp_shard. The first that does not divide what those before it leave is
+// the one that does not fit: it is blamed, and nothing is left.
+std::optional<std::int64_t> ranks_left(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const std::int64_t ranks = r.scenario.system.ranks;
+  std::int64_t left = ranks;
+  std::string before;
+  for (const Degree& degree : kDegrees) {
+    const std::int64_t size = p.*degree.size;
+    const std::string name = last_key(degree.field);
+    if (left % size != 0) {
+      const std::string whose = before.empty() ? "the " + text_of(ranks) + " ranks"
+                                               : "the " + text_of(left) + " ranks that " + before +
+                                                     " leaves of " + text_of(ranks);
+      r.problem("E0203", degree.field, name + " (" + text_of(size) + ") does not divide " + whose,
+                "try " + divisors(left, left));
+      r.fields[degree.field].good = false;
+      return std::nullopt;
+    }
+    left /= size;
+    if (size > 1) before += (before.empty() ? "" : " x ") + name + " " + text_of(size);
+  }
+  return left;
 }
 
 // Checked before anything is derived from the number of ranks: what follows would only repeat it.
@@ -74,31 +117,19 @@ void resolve_layout(Reading& r) {
                    "parallelism.dp_replicate"})) {
     return;
   }
-  const auto fixed = checked_product({p.tp, p.pp, p.cp, p.dp_replicate});
-  if (!r.given("parallelism.dp_shard")) {
-    if (!fixed.has_value() || ranks % *fixed != 0) {
-      r.problem("E0203", "parallelism.dp_replicate",
-                layout_words(p) + " does not divide " + text_of(ranks) + " ranks",
-                "the degrees must divide the number of ranks");
-      return;
-    }
-    derive(r, "parallelism.dp_shard", p.dp_shard, ranks / *fixed);
+  const std::optional<std::int64_t> left = ranks_left(r);
+  if (!left.has_value()) {
+    r.fields["parallelism.dp_shard"].good = false;  // Nothing is derived from half a layout.
     return;
   }
-  if (!r.good("parallelism.dp_shard")) {
-    return;
-  }
-  const auto all = checked_product({fixed.value_or(0), p.dp_shard});
-  if (!fixed.has_value() || !all.has_value() || *all != ranks) {
-    std::string help = "the product must be the number of ranks";
-    if (fixed.has_value() && ranks % *fixed == 0) {
-      help = "use \"dp_shard\": " + text_of(ranks / *fixed) + ", or \"auto\"";
-    }
+  derive(r, "parallelism.dp_shard", p.dp_shard, *left);
+  if (r.good("parallelism.dp_shard") && p.dp_shard != *left) {
+    const auto all = checked_product({ranks / *left, p.dp_shard});
     r.problem("E0203", "parallelism.dp_shard",
               "the machine has " + text_of(ranks) + " ranks, but " + layout_words(p) +
                   " x dp_shard " + text_of(p.dp_shard) +
-                  (all.has_value() && fixed.has_value() ? " = " + text_of(*all) : " is far more"),
-              help);
+                  (all.has_value() ? " = " + text_of(*all) : " is far more"),
+              "use \"dp_shard\": " + text_of(*left) + ", or \"auto\"");
     r.fields["parallelism.dp_shard"].good = false;
   }
 }

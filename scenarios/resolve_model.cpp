@@ -5,18 +5,6 @@
 namespace shardsim {
 namespace {
 
-// "1, 2, 3, 4, 6": the divisors of `number` that are at most `limit`, as a hint.
-std::string divisors(std::int64_t number, std::int64_t limit) {
-  std::string list;
-  int found = 0;
-  for (std::int64_t d = 1; d <= std::min<std::int64_t>({number, limit, 4096}) && found < 12; ++d) {
-    if (number % d == 0) {
-      list += (found++ == 0 ? "" : ", ") + text_of(d);
-    }
-  }
-  return list;
-}
-
 void need(Reading& r, const std::string& path, const std::string& family) {
   if (!r.given(path) && r.broken.count("model") == 0) {
     r.problem("E0103", path, "\"" + last_key(path) + "\" is missing in \"model\"",

@@ -184,6 +184,32 @@ TEST_CASE("batch and ranks that do not fit name values that do") {
       "try 1, 2, 4");
 }
 
+TEST_CASE("of degrees that do not divide the ranks, the one that does not fit is blamed") {
+  // valid_text() has 8 ranks.
+  const auto problem = [](const std::vector<std::string>& flags) {
+    const Problem p = only_problem_of(valid_text(), flags);
+    CHECK(p.code == "E0203");
+    return p;
+  };
+  const Problem tp = problem({"parallelism.tp=3"});
+  CHECK(tp.pointer == "/parallelism/tp");
+  CHECK(tp.message == "tp (3) does not divide the 8 ranks");
+  CHECK(tp.help == "try 1, 2, 4, 8");
+  CHECK(problem({"parallelism.tp=3", "parallelism.dp_shard=8"}).pointer == "/parallelism/tp");
+  const Problem pp = problem({"parallelism.tp=2", "parallelism.pp=8"});
+  CHECK(pp.pointer == "/parallelism/pp");
+  CHECK(pp.message == "pp (8) does not divide the 4 ranks that tp 2 leaves of 8");
+  CHECK(pp.help == "try 1, 2, 4");
+  const Problem replicas = problem({"parallelism.dp_replicate=3", "parallelism.pp=2"});
+  CHECK(replicas.pointer == "/parallelism/dp_replicate");
+  CHECK(replicas.message == "dp_replicate (3) does not divide the 4 ranks that pp 2 leaves of 8");
+  const Problem shards = problem({"parallelism.dp_shard=3", "parallelism.pp=2"});
+  CHECK(shards.pointer == "/parallelism/dp_shard");
+  CHECK(shards.help == "use \"dp_shard\": 4, or \"auto\"");
+  CHECK(problem({"parallelism.tp=1048576", "parallelism.dp_shard=1048576"}).pointer ==
+        "/parallelism/tp");
+}
+
 TEST_CASE("stages that do not fit name layers that do") {
   const auto problem = [](std::vector<std::string> flags) {
     flags.insert(flags.end(), {"model.num_layers=6", "parallelism.pp=4"});
