@@ -7,6 +7,7 @@
 #include "scenarios/checked_product.hpp"
 #include "scenarios/model_size.hpp"
 #include "scenarios/reading.hpp"
+#include "scenarios/traffic_bound.hpp"
 
 namespace shardsim {
 namespace {
@@ -64,7 +65,7 @@ void check_operations(Reading& r) {
   }
 }
 
-// Sizes, work and traffic are counted in 64 bits; the largest of each must fit.
+// Sizes and work are counted in 64 bits; the largest of each must fit.
 void check_products(Reading& r) {
   const Scenario& s = r.scenario;
   const ModelSpec& m = s.model;
@@ -84,12 +85,25 @@ void check_products(Reading& r) {
               "one microbatch of this model counts more than 64 bits can hold",
               "use a shorter seq_len, a smaller micro-batch or a smaller model");
   }
-  const std::int64_t rounds = s.parallelism.sync_every_microbatch ? s.training.num_microbatches : 1;
-  if (!checked_product({3 * kBytesPerValue, parameters, s.system.ranks, rounds, s.execution.steps})
-           .has_value()) {
-    r.problem("E0353", "execution.steps",
-              "the traffic of all ranks and steps counts more bytes than 64 bits can hold",
-              "use fewer steps, microbatches or ranks");
+}
+
+void check_traffic(Reading& r) {
+  const TrafficBound bound = traffic_bound(r.scenario);
+  if (bound.total) {
+    return;
+  }
+  const auto refuse = [&r](const char* field, const std::string& whose) {
+    r.problem(
+        "E0353", field,
+        "the " + whose + "traffic of all ranks and steps counts more bytes than 64 bits can hold",
+        "use fewer steps, microbatches or ranks");
+  };
+  if (!bound.tensor_parallel) {
+    refuse("parallelism.tp", "tensor-parallel ");
+  } else if (!bound.pipeline) {
+    refuse("parallelism.pp", "pipeline ");
+  } else {
+    refuse("execution.steps", bound.data_parallel ? "" : "data-parallel ");
   }
 }
 
@@ -132,6 +146,7 @@ void check_limits(Reading& r) {
   }
   check_operations(r);
   check_products(r);
+  check_traffic(r);
   check_host_memory(r);
 }
 

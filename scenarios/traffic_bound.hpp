@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "scenarios/scenario.hpp"
+
+// How many bytes all ranks of a run send together, from above: every sum of traffic is at most
+// this, so where it fits 64 bits, so does each counter.
+namespace shardsim {
+
+/// By axis, of all steps; nothing where 64 bits do not hold it. Elements count 8 bytes.
+struct TrafficBound {
+  std::optional<std::int64_t> data_parallel;
+  std::optional<std::int64_t> tensor_parallel;
+  std::optional<std::int64_t> pipeline;
+  std::optional<std::int64_t> total;  // With norms, losses and votes.
+};
+/// REQUIRES: a resolved scenario.
+[[nodiscard]] TrafficBound traffic_bound(const Scenario& scenario);
+
+}  // namespace shardsim
