@@ -107,6 +107,26 @@ void FiberWorld::retire(const FiberCommunicator& communicator) {
   }
 }
 
+int FiberWorld::fullest_rank() const {
+  int fullest = 0;
+  for (int rank = 1; rank < engine_.num_ranks(); ++rank) {
+    if (engine_.rank(rank).ledger().peak() > engine_.rank(fullest).ledger().peak()) fullest = rank;
+  }
+  return fullest;
+}
+
+void FiberWorld::require_device_memory() const {
+  const int rank = fullest_rank();
+  const std::int64_t peak = engine_.rank(rank).ledger().peak();
+  const std::int64_t capacity = options_.cluster.device.memory_bytes;
+  if (peak <= capacity) return;
+  throw LimitError("E0309",
+                   "out of device memory: rank " + std::to_string(rank) + " needs " +
+                       std::to_string(peak) + " bytes at its peak, the device has " +
+                       std::to_string(capacity),
+                   "shard more, use smaller microbatches, or recompute activations");
+}
+
 TrafficCounters FiberWorld::total_traffic() const {
   TrafficCounters total;
   for (const auto& [_, counters] : traffic_) add(total, counters);

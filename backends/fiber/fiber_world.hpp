@@ -80,6 +80,12 @@ class FiberWorld final : private StallExplainer {
     return Time::from_picoseconds(comm_busy_[static_cast<std::size_t>(rank)]);
   }
 
+  /// The rank with the highest peak of device memory, the lowest of equals.
+  [[nodiscard]] int fullest_rank() const;
+  /// Throws LimitError (E0309) if a rank's peak was more than the device has. A run does not stop
+  /// there, so that it can say how much is needed; who wants it to count as failed asks here.
+  void require_device_memory() const;
+
   /// Operations of matrix products that each rank has computed; exact up to 2^53, then rounded.
   [[nodiscard]] const std::vector<double>& executed_flops() const { return executed_flops_; }
 

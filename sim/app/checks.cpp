@@ -39,12 +39,7 @@ Check conservation_check(const FiberWorld& world) {
 }
 
 Check memory_check(const FiberWorld& world) {
-  int fullest = 0;
-  for (int rank = 1; rank < world.engine().num_ranks(); ++rank) {
-    if (world.engine().rank(rank).ledger().peak() > world.engine().rank(fullest).ledger().peak()) {
-      fullest = rank;
-    }
-  }
+  const int fullest = world.fullest_rank();
   const std::int64_t peak = world.engine().rank(fullest).ledger().peak();
   const std::int64_t capacity = world.options().cluster.device.memory_bytes;
   return {"memory", peak <= capacity,

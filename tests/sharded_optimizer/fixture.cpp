@@ -85,22 +85,28 @@ void on_ranks(const Setup& setup, const OptimizerBody& body) {
   on_ranks(world, setup, body);
 }
 
+void for_each_element(const SerializedState::Part& part,
+                      const std::function<void(std::size_t, double)>& visit) {
+  const Tensor elements = scratch(part);
+  std::int64_t at = 0;
+  for (const ElementRun& run : part.elements) {
+    for (std::int64_t i = 0; i < run.repeats * run.count; ++i) {
+      visit(static_cast<std::size_t>(run.piece(i / run.count) + i % run.count), elements.get(at++));
+    }
+  }
+}
+
 void add_to(WholeState& whole, const SerializedState& state) {
   for (const SerializedState::Part& part : state.parts) {
     if (!part.main) continue;
     const auto numel = static_cast<std::size_t>(*checked_numel(part.tensor.shape));
     std::vector<double>& values =
         whole.try_emplace(part.tensor.name, numel, kMissing).first->second;
-    const Tensor elements = scratch(part);
-    std::int64_t at = 0;
-    for (const ElementRun& run : part.elements) {
-      for (std::int64_t i = 0; i < run.repeats * run.count; ++i) {
-        double& value =
-            values.at(static_cast<std::size_t>(run.piece(i / run.count) + i % run.count));
-        if (!std::isnan(value)) throw std::runtime_error("two ranks answer for one element");
-        value = elements.get(at++);
-      }
-    }
+    for_each_element(part, [&values](std::size_t element, double found) {
+      double& value = values.at(element);
+      if (!std::isnan(value)) throw std::runtime_error("two ranks answer for one element");
+      value = found;
+    });
   }
 }
 

@@ -52,6 +52,9 @@ void on_ranks(FiberWorld& world, const Setup& setup, const OptimizerBody& body);
 /// The world that on_ranks would make.
 [[nodiscard]] FiberOptions world_of(const Setup& setup);
 
+/// Visits the elements of a part: where each lies in the whole tensor, and its value.
+void for_each_element(const SerializedState::Part& part,
+                      const std::function<void(std::size_t, double)>& visit);
 /// Adds what a rank answers for. Fails the test where an element is there already.
 void add_to(WholeState& whole, const SerializedState& state);
 /// Gradients by parameter, "gradient/...": add_to for what a rank's reduced gradients are.

@@ -172,26 +172,66 @@ TEST_CASE("H7: memory uses all dimensions: a rank has 1 / (pp * tp) of the param
   for (int rank = 0; rank < 8; ++rank) {
     const std::int64_t bytes = world.engine().rank(rank).ledger().category_peaks()[0];
     sum += bytes;
-    // Stages of 3 layers each, beside the embedding or the head; norms, biases and positions are not cut: a few percent.
+    // Stages of 3 layers each, beside the embedding or the head; norms, biases and positions are
+    // not cut: a few percent.
     CHECK(bytes > whole / 4 * 95 / 100);
     CHECK(bytes < whole / 4 * 110 / 100);
   }
   CHECK(sum >= 2 * whole);  // Two replicas.
 }
 
-TEST_CASE("H8: a thousand ranks run", "[H8]") {
+TEST_CASE("H8: hundreds of ranks train the model of one device", "[H8]") {
+  Setup setup = hybrid(2, 2, 64, "llama");
+  setup.training.num_microbatches = 2;
+  REQUIRE(setup.ranks == 256);
+  CHECK(worst_error(train(setup, 2), train_alone(setup, 2)) <= kBound);
+}
+
+TEST_CASE("H8: a thousand ranks run, each with its part of the work", "[H8]") {
   Setup setup = hybrid(4, 4, 64, "llama");
   setup.world.has_data = false;
+  setup.world.all_reduce_algorithm = Algorithm::ring;
   setup.change_model = [](ModelOptions& options) {
     options.num_query_groups = 4;
     options.num_layers = 4;
   };
-  int ranks = 0;
-  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
+  const MeshShape mesh = mesh_of(setup.choice, setup.ranks);
+  FiberWorld world(world_of(setup));
+  std::set<int> ranks;
+  std::set<int> places;
+  on_ranks(world, setup, [&](ShardedOptimizer& optimizer) {
     optimizer.step();
-    ranks += optimizer.model().steps() == 1 ? 1 : 0;
+    CHECK(optimizer.model().steps() == 1);
+    ranks.insert(optimizer.rank());
+    places.insert(mesh.rank_of(optimizer.model().place()));
   });
-  CHECK(ranks == 1024);
+  CHECK(ranks.size() == 1024);
+  CHECK(places.size() == 1024);
+  // Of each parameter a replica has the parts once, but for what its four tensor-parallel ranks
+  // all have: norms. Replicas are equal.
+  std::int64_t replica_bytes = 0;
+  for (int rank = 0; rank < 1024; ++rank) {
+    MeshPlace first = mesh.place_of(rank);
+    const bool is_first = first.dp_shard == 0;
+    first.dp_shard = 0;
+    const auto params = [&](int of) {
+      return world.engine().rank(of).ledger().category_peaks()[0];
+    };
+    CHECK(params(rank) == params(mesh.rank_of(first)));
+    if (is_first) replica_bytes += params(rank);
+  }
+  const ModelOptions model = problem_of(setup).model;
+  const std::int64_t norms = (2 * model.num_layers + 1) * model.hidden_size;
+  // The vocabulary of 11 is filled up to 12 for four parts, in embedding and head.
+  const std::int64_t filling = 2 * model.hidden_size;
+  CHECK(replica_bytes == 8 * (num_parameters(*make_model(model)) + filling + 3 * norms));
+  // A gradient is as large as its parameter, and each is summed over 64 replicas: 2 (N - 1) n.
+  CHECK(world.traffic().at("dp").payload_sent == 2 * 63 * replica_bytes);
+  // Per microbatch and replica: 3 boundaries there and back, on four tensor-parallel ranks.
+  const std::int64_t activation = model.seq_len * model.hidden_size * 8;
+  const std::int64_t piped = world.traffic().at("pp_forward").payload_sent +
+                             world.traffic().at("pp_backward").payload_sent;
+  CHECK(piped == setup.training.num_microbatches * 64 * 2 * 3 * 4 * activation);
 }
 
 }  // namespace shardsim::test
