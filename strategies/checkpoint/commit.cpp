@@ -147,7 +147,9 @@ void remove_checkpoint(FileSystem& files, const std::string& folder) {
 // The manifest of a complete checkpoint, or nothing. Its bytes are not read again for this.
 std::optional<Manifest> complete_manifest(FileSystem& files, const CheckpointPlace& place) {
   try {
-    return CheckpointReader(files, place).manifest();
+    CheckpointReader reader(files, place);
+    reader.find_files();
+    return reader.manifest();
   } catch (const CheckpointError&) {
     return std::nullopt;
   }

@@ -138,7 +138,6 @@ CheckpointReader::CheckpointReader(FileSystem& files, const CheckpointPlace& pla
   } catch (const FileError& error) {
     raise(error, CheckpointProblem::not_found);
   }
-  for (const StoredFile& file : manifest_.files) static_cast<void>(open(file));
   if (const auto problem = find_coverage_problem(manifest_)) {
     damaged(step_folder(place_), problem->message);
   }
@@ -181,6 +180,10 @@ void CheckpointReader::check(const StoredFile& file, InputFile& input) {
   checked_[index] = true;
 }
 
+void CheckpointReader::find_files() {
+  for (const StoredFile& file : manifest_.files) static_cast<void>(open(file));
+}
+
 void CheckpointReader::verify() {
   for (const StoredFile& file : manifest_.files) copy(file, {});
 }
@@ -195,6 +198,10 @@ void CheckpointReader::copy(const StoredFile& file, std::span<const Match> match
     for (const PayloadEntry& entry : header.entries) entries.emplace(entry.name, &entry);
     BlockReader reader(*input, path);
     // Also for what nobody asks for: a manifest and a file that disagree are no checkpoint.
+    if (header.entries.size() != file.chunks.size()) {
+      damaged(path, "holds " + std::to_string(header.entries.size()) +
+                        " tensors; the manifest names " + std::to_string(file.chunks.size()));
+    }
     for (const StoredChunk& chunk : file.chunks) {
       const auto found = entries.find(chunk.entry);
       const TensorInfo& tensor = manifest_.tensors[static_cast<std::size_t>(chunk.tensor)];
@@ -208,6 +215,7 @@ void CheckpointReader::copy(const StoredFile& file, std::span<const Match> match
         copy_overlap(*matches.front().request, chunk, header.data_offset + found->second->begin,
                      reader);
       }
+      entries.erase(found);  // No two chunks have the same bytes.
     }
   } catch (const FileError& error) {
     raise(error, CheckpointProblem::missing_file);

@@ -15,8 +15,9 @@
 // CheckpointError (docs/guide/checkpoint-format.md), never in a crash or in wrong values.
 namespace shardsim {
 
-/// A checkpoint whose manifest was found good, and whose files are there with the right sizes and
-/// together hold every element of every tensor once. What they contain is checked when it is read.
+/// A checkpoint whose manifest was found good: its files together hold every element of every
+/// tensor once. A file is opened when it is asked for something, its size and contents checked
+/// then.
 class CheckpointReader {
  public:
   /// Throws CheckpointError.
@@ -28,6 +29,9 @@ class CheckpointReader {
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return manifest_.tensors; }
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
 
+  /// Opens every file: it must be there, with its size. Of many processes that load, each opens the
+  /// files with its own part; let one of them look for the others.
+  void find_files();
   /// Reads every file and compares it with its checksum.
   void verify();
 

@@ -101,6 +101,8 @@ void ShardedOptimizer::load_model(FileSystem& files, const CheckpointPlace& plac
   runtime.off_the_clock([&] {
     status = attempt(rank(), [&] {
       CheckpointReader reader(files, place);
+      // Each opens what it needs; a file that nobody needs must be there all the same.
+      if (rank() == 0) reader.find_files();
       state.scalars = reader.scalars();
       std::vector<ChunkRequest> requests;
       for (const HeldChunk& chunk :

@@ -109,7 +109,8 @@ TEST_CASE("a file of another size is found without reading it") {
     for (const std::string& text : {whole->read_file(path) + "x", std::string()}) {
       const auto files = whole->copy();
       files->write_file(path, text);
-      CHECK_THROWS_AS(CheckpointReader(*files, {"/run", 2}), CheckpointError);
+      CheckpointReader reader(*files, {"/run", 2});
+      CHECK_THROWS_AS(reader.find_files(), CheckpointError);
     }
   }
 }

@@ -100,7 +100,10 @@ class MemoryInput : public InputFile {
   }
   std::size_t read(std::int64_t offset, std::span<std::byte> bytes) override {
     files_.call(FileOperation::read, path_);
-    if (offset >= size()) return 0;
+    const bool inside = offset >= 0 && offset <= size() &&
+                        static_cast<std::int64_t>(bytes.size()) <= size() - offset;
+    if (!inside) ++files_.reads_outside;
+    if (offset < 0 || offset >= size()) return 0;
     const std::size_t count = std::min(bytes.size(), static_cast<std::size_t>(size() - offset));
     std::memcpy(bytes.data(), node_->bytes.data() + offset, count);
     return count;
@@ -211,6 +214,7 @@ std::unique_ptr<OutputFile> MemoryFileSystem::create(const std::string& path) {
 
 std::unique_ptr<InputFile> MemoryFileSystem::open(const std::string& path) {
   call(FileOperation::open, path);
+  ++opens[path];
   const auto node = find(path, FileOperation::open);
   if (node->is_folder) throw FileError(FileOperation::open, path, EISDIR);
   return std::make_unique<MemoryInput>(*this, path, node);

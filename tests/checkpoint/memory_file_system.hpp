@@ -27,6 +27,10 @@ class MemoryFileSystem : public FileSystem {
  public:
   MemoryFileSystem();
 
+  std::map<std::string, int> opens;  ///< For reading, by path.
+  /// Reads that began or ended outside the file.
+  std::int64_t reads_outside = 0;
+
   // Faults. Calls are counted from 1, over all files.
   std::int64_t calls = 0;
   std::int64_t stop_at = 0;              ///< The call in which the machine stops; a write is torn.
