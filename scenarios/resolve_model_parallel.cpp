@@ -12,11 +12,21 @@ struct Divisible {
 };
 
 // What each tensor-parallel rank gets an equal part of.
+constexpr Divisible kHidden = {"model.ffn_hidden_size", &ModelSpec::ffn_hidden_size,
+                               "elements of the hidden layer"};
 constexpr std::array<Divisible, 3> kSplit = {{
     {"model.num_attention_heads", &ModelSpec::num_attention_heads, "attention heads"},
     {"model.num_query_groups", &ModelSpec::num_query_groups, "key and value heads"},
-    {"model.ffn_hidden_size", &ModelSpec::ffn_hidden_size, "elements of the hidden layer"},
+    kHidden,
 }};
+
+void refuse_split(Reading& r, const Divisible& split) {
+  const std::int64_t size = r.scenario.model.*split.size;
+  r.problem("E0203", "parallelism.tp",
+            "tp (" + text_of(r.scenario.parallelism.tp) + ") does not divide the model's " +
+                text_of(size) + " " + split.what,
+            "use a tp that divides it");
+}
 
 void check_schedule_name(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
@@ -41,23 +51,34 @@ void check_schedule_name(Reading& r) {
   }
 }
 
+// Its layers are split in pairs, so hidden layers are what is cut; a pair has no end within it for
+// a stage to have.
+void resolve_split_perceptron(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const ModelSpec& m = r.scenario.model;
+  if (r.good("model.ffn_hidden_size") && m.ffn_hidden_size % p.tp != 0) refuse_split(r, kHidden);
+  if (r.good("parallelism.pp") && p.pp > 1) {
+    r.problem(
+        "E0206", "parallelism.pp",
+        "tensor parallelism joins the layers of family mlp to pairs, which cannot be cut into "
+        "stages",
+        "use a transformer, or tp 1 or pp 1");
+  }
+  if (p.sequence_parallel) {
+    r.problem("E0206", "parallelism.sequence_parallel",
+              "family mlp has no sequence to divide among ranks", "leave it out");
+  }
+}
+
 }  // namespace
 
 void resolve_tensor_parallel(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const ModelSpec& m = r.scenario.model;
   if (!r.all_good({"parallelism.tp", "model.family"}) || p.tp == 1) return;
-  if (m.family == ModelFamily::mlp) {
-    r.problem("E0206", "parallelism.tp", "scenarios do not offer tensor parallelism for family mlp",
-              "use a transformer, or tp 1");
-    return;
-  }
+  if (m.family == ModelFamily::mlp) return resolve_split_perceptron(r);
   for (const Divisible& split : kSplit) {
-    if (!r.good(split.field) || m.*split.size % p.tp == 0) continue;
-    r.problem("E0203", "parallelism.tp",
-              "tp (" + text_of(p.tp) + ") does not divide the model's " + text_of(m.*split.size) +
-                  " " + split.what,
-              "use a tp that divides it");
+    if (r.good(split.field) && m.*split.size % p.tp != 0) refuse_split(r, split);
   }
   const std::int64_t micro = r.scenario.training.micro_batch_size;
   if (p.sequence_parallel && r.all_good({"model.seq_len", "training.micro_batch_size"}) &&

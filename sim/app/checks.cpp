@@ -139,7 +139,7 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario) {
          "action ahead",
          "modelling choice; docs/decisions/0014-pipeline-schedules.md"});
   }
-  if (scenario.parallelism.tp > 1) {
+  if (scenario.parallelism.tp > 1 && scenario.model.family != ModelFamily::mlp) {
     assumptions.push_back({"Vocabularies are filled up to equal parts for tensor-parallel ranks",
                            "as Megatron-LM does, without its further rounding to 128"});
   }
