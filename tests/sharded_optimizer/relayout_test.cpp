@@ -118,6 +118,23 @@ TEST_CASE("P49: a checkpoint of another seed, optimizer or precision is refused 
   CHECK(refusal(other) == "E0812");
 }
 
+TEST_CASE("P49: ranks that load their own layout open their own files, and rank 0 looks for all",
+          "[P49]") {
+  const Setup setup = setup_of("fsdp", 5);
+  MemoryFileSystem disk;
+  on_ranks(setup, [&](ShardedOptimizer& optimizer) { optimizer.save_model(disk, "/out"); });
+  disk.opens.clear();
+  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
+    optimizer.load_model(disk, {.directory = "/out", .step = 0});
+  });
+  CHECK(disk.opens.size() == 6);
+  for (const auto& [path, times] : disk.opens) {
+    INFO(path);
+    // Every rank reads the manifest; its own file once, beside rank 0, which looks at each.
+    CHECK(times == (path.ends_with("manifest.json") ? 5 : 2));
+  }
+}
+
 TEST_CASE("P51: should_early_stop is the same on all ranks, at any world size", "[P51]") {
   for (const int ranks : {1, 2, 3, 5, 7, 16}) {
     Setup setup = setup_of("ddp", ranks);
