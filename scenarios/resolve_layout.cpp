@@ -40,10 +40,11 @@ std::optional<std::int64_t> ranks_left(Reading& r) {
     const std::int64_t size = p.*degree.size;
     const std::string name = last_key(degree.field);
     if (left % size != 0) {
-      const std::string whose = before.empty() ? "the " + text_of(ranks) + " ranks"
-                                               : "the " + text_of(left) + " ranks that " + before +
-                                                     " leaves of " + text_of(ranks);
-      r.problem("E0203", degree.field, name + " (" + text_of(size) + ") does not divide " + whose,
+      std::string whose = text_of(left) + " ranks";
+      if (!before.empty())
+        whose.append(" that ").append(before).append(" leaves of " + text_of(ranks));
+      r.problem("E0203", degree.field,
+                name + " (" + text_of(size) + ") does not divide the " + whose,
                 "try " + divisors(left, left));
       r.fields[degree.field].good = false;
       return std::nullopt;

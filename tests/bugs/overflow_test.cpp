@@ -117,8 +117,8 @@ TEST_CASE(
   const std::string text = huge(R"("num_layers": 1, "num_attention_heads": 8)",
                                 R"("tp": 8, "sequence_parallel": true)", R"("recompute": "full")");
   const std::int64_t steps = most_steps(text);
-  CHECK(refusal(text, steps + 1) == "E0353 /parallelism/tp");
-  CHECK(refusal(text, 1'000'000) == "E0353 /parallelism/tp");
+  REQUIRE(refusal(text, steps + 1) == "E0353 /parallelism/tp");
+  REQUIRE(refusal(text, 1'000'000) == "E0353 /parallelism/tp");
   // Gathers and scatters: 10 of the layer, 4 again, 2 of the embedding, 3 of the head; cross
   // entropy; three norms' gradients.
   const std::int64_t elements =
@@ -130,7 +130,7 @@ TEST_CASE("pipeline traffic beyond 64 bits is refused by name, and up to there i
   const std::string text =
       huge(R"("num_layers": 8, "num_attention_heads": 1)", R"("pp": 8)", R"("recompute": "full")");
   const std::int64_t steps = most_steps(text);
-  CHECK(refusal(text, steps + 1) == "E0353 /parallelism/pp");
+  REQUIRE(refusal(text, steps + 1) == "E0353 /parallelism/pp");
   CHECK(sent_by_most_steps(text, "pp") ==
         static_cast<double>(kBytes * 2 * 7 * kMicrobatches * kActivation));
 }
