@@ -43,9 +43,8 @@ std::optional<std::int64_t> ranks_left(Reading& r) {
       std::string whose = text_of(left) + " ranks";
       if (!before.empty())
         whose.append(" that ").append(before).append(" leaves of " + text_of(ranks));
-      r.problem("E0203", degree.field,
-                name + " (" + text_of(size) + ") does not divide the " + whose,
-                "try " + divisors(left, left));
+      const std::string what = name + " (" + text_of(size) + ") does not divide the ";
+      r.problem("E0203", degree.field, what + whose, "try " + divisors(left, left));
       r.fields[degree.field].good = false;
       return std::nullopt;
     }

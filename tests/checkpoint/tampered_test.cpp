@@ -236,6 +236,21 @@ TEST_CASE("tensors of one size that change places in the header change their val
   CHECK(read(saved.files)->at("parameter/b") != make_sample(2).tensors[2].bytes);
 }
 
+TEST_CASE("a chunk cannot reach beyond its bytes in the file, nor leave some of them") {
+  Saved saved;
+  for (const std::int64_t count : {0, 2, 3}) {
+    Altered altered(saved.files);
+    // count, one element, stands between two other tensors.
+    StoredChunk& chunk = altered.manifest.files[0].chunks[1];
+    TensorInfo& tensor = altered.manifest.tensors[static_cast<std::size_t>(chunk.tensor)];
+    REQUIRE(tensor.name == "count");
+    REQUIRE(altered.headers[0].size() == 3);
+    tensor.shape = {count};
+    chunk.elements = count > 0 ? flat_run(0, count) : ElementRuns();
+    CHECK_FALSE(loads_what_it_says(saved.files, altered));
+  }
+}
+
 TEST_CASE("two chunks cannot have the same bytes, nor may bytes belong to none") {
   Saved saved;
   Altered twice(saved.files);
@@ -302,6 +317,7 @@ void change(Altered& altered) {
     }
     case 3:
       tensor.shape = {draw(1, 8)};
+      chunk.elements = flat_run(0, tensor.shape[0]);  // Perhaps not all that is in the file.
       return;
     case 4: {  // Another dtype, of the same size or not, in both.
       const DType dtype = *rc::gen::element(DType::fp64, DType::int64, DType::fp32, DType::int8);
