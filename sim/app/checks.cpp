@@ -133,7 +133,7 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario) {
          "layers, in order: " +
              stage_words(scenario.parallelism.stage_layers),
          "parallelism.stage_layers, as Megatron-LM counts; "
-         "docs/decisions/0022-layers-of-stages.md"});
+         "docs/decisions/0021-layers-of-stages.md"});
     assumptions.push_back(
         {"Each direction between two stages has a stream of its own; a receive is posted one "
          "action ahead",
