@@ -31,6 +31,7 @@ class PricedModel final : public Model {
   [[nodiscard]] std::span<const ParameterSpec> parameters() const override { return {}; }
   [[nodiscard]] std::span<const ParameterUnit> units() const override { return {}; }
   [[nodiscard]] int num_modules() const override { return static_cast<int>(costs_.size()); }
+  [[nodiscard]] ModuleRange layer_modules() const override { return {0, num_modules()}; }
   [[nodiscard]] std::span<const int> units_of(int) const override { return {}; }
   [[nodiscard]] std::span<const int> parameters_of(int) const override { return {}; }
   [[nodiscard]] Shape activation_shape(std::int64_t) const override { return {kMessageBytes / 8}; }
