@@ -61,10 +61,14 @@ class Runtime {
     if (has_data()) std::forward<Work>(work)();
   }
 
-  /// The door for decisions that depend on values: `actual` where there are data, else `planned`,
-  /// which is what a plan assumes.
-  [[nodiscard]] bool decide(bool actual, bool planned) const {
-    return has_data() ? actual : planned;
+  /// The door for decisions that depend on values. Where there are data the answer is `actual`, and
+  /// is recorded if the run keeps a record; else it is that of the record the run replays, or
+  /// `planned`, which is what a plan assumes. Each rank must take the same decisions in the same
+  /// order with and without data. `name`: the question, "skip step".
+  [[nodiscard]] bool decide(const char* name, bool actual, bool planned) {
+    if (!has_data()) return planned_decision(name, planned);
+    record_decision(name, actual);
+    return actual;
   }
 
   /// Element 0 of `tensor`; 0 where nobody can know it. Not charged.
@@ -79,6 +83,10 @@ class Runtime {
  protected:
   /// Adds the device's price of `op` to this rank's compute stream.
   virtual void charge(const ComputeOp& op) = 0;
+  virtual void record_decision(const char* /*name*/, bool /*answer*/) {}
+  [[nodiscard]] virtual bool planned_decision(const char* /*name*/, bool planned) {
+    return planned;
+  }
 };
 
 /// One device without clock or ledger: the oracle and unit tests compute on it.

@@ -311,7 +311,7 @@ void FiberCommunicator::account(FiberOperation& operation) {
   counters_.messages += moved.payload.messages;
   // Making groups is part of setting up, not of training.
   if (operation.record().name != name_of(CollectiveKind::split)) {
-    counters_.busy += operation.end() - operation.start();
+    group_.world().add_busy(rank_.index(), operation.end() - operation.start());
   }
   if (track_ >= 0) {
     rank_.trace()->tracks[static_cast<std::size_t>(track_)].slices.push_back(

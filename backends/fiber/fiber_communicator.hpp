@@ -21,7 +21,6 @@ struct TrafficCounters {
   std::int64_t messages = 0;
   std::int64_t calls = 0;  ///< Collectives and transfers of payload.
   std::int64_t scalar_calls = 0;
-  Time busy;  ///< Sum of the operations' durations.
 };
 
 /// One member's end of a group: posts operations on its stream and waits for them.

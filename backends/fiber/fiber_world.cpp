@@ -19,10 +19,10 @@ constexpr std::size_t kMetaStackBytes = std::size_t{64} * 1024;
 // A rank's compute stream, priced by the cluster's device.
 class FiberRuntime final : public Runtime {
  public:
-  FiberRuntime(const Device& device, bool has_data, RankState& rank, double& flops)
-      : device_(device), has_data_(has_data), rank_(rank), flops_(flops) {}
+  FiberRuntime(const FiberOptions& options, RankState& rank, double& flops)
+      : options_(options), rank_(rank), flops_(flops) {}
 
-  [[nodiscard]] bool has_data() const override { return has_data_; }
+  [[nodiscard]] bool has_data() const override { return options_.has_data; }
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return &rank_.host_ledger(); }
 
@@ -33,13 +33,18 @@ class FiberRuntime final : public Runtime {
     // bytes.
     const auto unit = static_cast<unsigned>(op.kind) << 8U | static_cast<unsigned>(op.dtype);
     rank_.hash().add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
-    rank_.compute(op.name, device_.price(op));
+    rank_.compute(op.name, options_.cluster.device.price(op));
     flops_ += static_cast<double>(op.flops);
+  }
+  void record_decision(const char* name, bool answer) override {
+    if (options_.record != nullptr) options_.record->add(rank_.index(), name, answer);
+  }
+  [[nodiscard]] bool planned_decision(const char* name, bool planned) override {
+    return options_.replay != nullptr ? options_.replay->next(rank_.index(), name) : planned;
   }
 
  private:
-  const Device& device_;
-  bool has_data_;
+  const FiberOptions& options_;
   RankState& rank_;
   double& flops_;
 };
@@ -82,8 +87,7 @@ void FiberWorld::run(const RankBody& body) {
   std::iota(everyone.begin(), everyone.end(), 0);
   FiberGroup& world = add_group(0, "world", std::move(everyone));
   engine_.run([&](RankState& rank) {
-    FiberRuntime runtime(options_.cluster.device, options_.has_data, rank,
-                         executed_flops_[static_cast<std::size_t>(rank.index())]);
+    FiberRuntime runtime(options_, rank, executed_flops_[static_cast<std::size_t>(rank.index())]);
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);
   });
@@ -99,10 +103,12 @@ void FiberWorld::retire(const FiberCommunicator& communicator) {
   const int rank = communicator.group().world_rank(communicator.rank());
   communicator.group().add_to_ring(communicator.rank(), counters.to_next, counters.from_previous);
   sent_by_rank_[static_cast<std::size_t>(rank)] += counters.payload_sent;
-  // This runs in destructors, where an overflow could only end the program. Streams run side by
-  // side, so their sum may leave the range that each of them keeps.
+}
+
+// Streams run side by side, so their sum may leave the range that each of them keeps.
+void FiberWorld::add_busy(int rank, Time duration) {
   std::int64_t& busy = comm_busy_[static_cast<std::size_t>(rank)];
-  if (__builtin_add_overflow(busy, counters.busy.picoseconds(), &busy)) {
+  if (__builtin_add_overflow(busy, duration.picoseconds(), &busy)) {
     busy = std::numeric_limits<std::int64_t>::max();
   }
 }

@@ -15,6 +15,7 @@
 #include "sim/hardware/cluster.hpp"
 #include "sim/hardware/network_model.hpp"
 
+#include "backends/decision_log.hpp"
 #include "backends/fiber/fiber_communicator.hpp"
 #include "backends/reduce.hpp"
 #include "backends/runtime.hpp"
@@ -30,6 +31,10 @@ struct FiberOptions {
   /// Sends complete without their receiver (as small messages do on many networks).
   bool buffered_sends = false;
   std::vector<int> traced_ranks;
+  /// Where decisions of a run with data are kept, and where those of a run without come from; null:
+  /// nowhere, and what plans assume. Both outlive the world.
+  DecisionLog* record = nullptr;
+  DecisionReplay* replay = nullptr;
   std::uint64_t interleaving_seed = 0;
   std::function<void()> on_progress;
 };
@@ -75,7 +80,7 @@ class FiberWorld final : private StallExplainer {
   /// Visits the ring of every group, group by group in the order they were made.
   void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const;
   [[nodiscard]] TierTraffic ring_traffic_by_tier() const;
-  /// Sum of the durations of each rank's communications.
+  /// Sum of the durations of a rank's communications that have been waited for; also during a run.
   [[nodiscard]] Time comm_busy(int rank) const {
     return Time::from_picoseconds(comm_busy_[static_cast<std::size_t>(rank)]);
   }
@@ -93,6 +98,7 @@ class FiberWorld final : private StallExplainer {
   FiberGroup& add_group(std::uint64_t id, std::string name, std::vector<int> members);
   /// An equal text that lives as long as the world.
   const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
+  void add_busy(int rank, Time duration);
   /// Adds up a communicator's counters when it goes.
   void retire(const FiberCommunicator& communicator);
 

@@ -59,10 +59,11 @@ double ShardedOptimizer::step() {
 
 OptimizationResult ShardedOptimizer::optimize() {
   OptimizationResult result;
-  const Runtime& runtime = model_.runtime();
+  Runtime& runtime = model_.runtime();
   for (std::int64_t i = 0; i < options_.maximum_iterations; ++i) {
     result.losses.push_back(step());
-    if (options_.tolerance > 0.0 && runtime.decide(training_.change <= options_.tolerance, false)) {
+    if (options_.tolerance > 0.0 &&
+        runtime.decide("converged", training_.change <= options_.tolerance, false)) {
       result.reason = StopReason::converged;
       break;
     }
@@ -82,7 +83,8 @@ void ShardedOptimizer::report_validation_loss(double loss) {
 bool ShardedOptimizer::should_early_stop() {
   Runtime& runtime = model_.runtime();
   const EarlyStopping& rules = options_.early_stopping;
-  const bool vote = runtime.decide(votes_to_stop(rules, training_, validation_), false);
+  const bool vote =
+      runtime.decide("vote to stop", votes_to_stop(rules, training_, validation_), false);
   const Tensor votes = runtime.allocate(MemoryCategory::comm, {1}, DType::int64);
   runtime.write_scalar(votes, vote ? 1.0 : 0.0);
   const ReduceOp op = rules.policy == EarlyStopping::Policy::any ? ReduceOp::max : ReduceOp::min;
