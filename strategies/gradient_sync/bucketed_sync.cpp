@@ -71,6 +71,15 @@ class BucketedSync final : public GradientSync {
     reducer_->finish();
   }
 
+  bool found_inf() override {
+    bool found = false;
+    for (int chunk = 0; chunk < num_chunks(); ++chunk) {
+      // Every chunk is read, whatever was found before.
+      if (has_non_finite(runtime_, gradient_of(chunk).tensor())) found = true;
+    }
+    return any_of_owners(runtime_, mesh_, !owns_all_, found);
+  }
+
   double gradient_norm_squared() override {
     double sum = 0.0;
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {

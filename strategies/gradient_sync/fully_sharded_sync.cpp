@@ -79,6 +79,15 @@ class FullyShardedSync final : public GradientSync {
 
   void finish_gradients() override { reducer_->finish(); }
 
+  bool found_inf() override {
+    bool found = false;
+    for (int unit = 0; unit < num_units(); ++unit) {
+      // Every unit is read, whatever was found before.
+      if (has_non_finite(runtime_, gradient_of(unit).tensor())) found = true;
+    }
+    return any_of_owners(runtime_, mesh_, true, found);
+  }
+
   double gradient_norm_squared() override {
     double sum = 0.0;
     for (int unit = 0; unit < num_units(); ++unit) {

@@ -1,6 +1,29 @@
 #include "strategies/gradient_sync/gradient_norm.hpp"
 
+#include <cmath>
+
 namespace shardsim {
+
+namespace {
+
+// Of a scalar, over one axis after the other.
+double over_owners(Runtime& runtime, Mesh& mesh, bool sharded, double value, ReduceOp op,
+                   DType dtype, const char* label) {
+  Communicator* const axes[] = {sharded ? mesh.shard_group() : nullptr, mesh.tp_group(),
+                                mesh.pp_group()};
+  Tensor scalar;
+  for (Communicator* const axis : axes) {
+    if (axis == nullptr) continue;
+    if (!scalar.defined()) {
+      scalar = runtime.allocate(MemoryCategory::comm, {1}, dtype);
+      runtime.write_scalar(scalar, value);
+    }
+    axis->all_reduce(scalar, op, {.label = label, .traffic = TrafficClass::scalar}).wait();
+  }
+  return scalar.defined() ? runtime.read_scalar(scalar) : value;
+}
+
+}  // namespace
 
 bool is_main_copy(const ParameterSpec& spec, const MeshPlace& place) {
   return (spec.is_split() || place.tp == 0) && (!spec.tied || place.pp == 0);
@@ -21,19 +44,23 @@ double sum_of_squares(Runtime& runtime, const SyncPlan& plan, const Mesh& mesh, 
 }
 
 double sum_over_owners(Runtime& runtime, Mesh& mesh, bool sharded, double value) {
-  Communicator* const axes[] = {sharded ? mesh.shard_group() : nullptr, mesh.tp_group(),
-                                mesh.pp_group()};
-  Tensor sum;
-  for (Communicator* const axis : axes) {
-    if (axis == nullptr) continue;
-    if (!sum.defined()) {
-      sum = runtime.allocate(MemoryCategory::comm, {1}, DType::fp64);
-      runtime.write_scalar(sum, value);
+  return over_owners(runtime, mesh, sharded, value, ReduceOp::sum, DType::fp64, "grad_norm");
+}
+
+bool has_non_finite(Runtime& runtime, const Tensor& values) {
+  bool found = false;
+  const ComputeOp op{"find_inf", ComputeKind::memory_bound, values.dtype(), 0, values.num_bytes()};
+  runtime.compute(op, [&] {
+    for (std::int64_t i = 0; i < values.numel() && !found; ++i) {
+      found = !std::isfinite(values.get(i));
     }
-    axis->all_reduce(sum, ReduceOp::sum, {.label = "grad_norm", .traffic = TrafficClass::scalar})
-        .wait();
-  }
-  return sum.defined() ? runtime.read_scalar(sum) : value;
+  });
+  return found;
+}
+
+bool any_of_owners(Runtime& runtime, Mesh& mesh, bool sharded, bool found) {
+  return over_owners(runtime, mesh, sharded, found ? 1.0 : 0.0, ReduceOp::max, DType::fp32,
+                     "found_inf") != 0.0;
 }
 
 }  // namespace shardsim

@@ -2,9 +2,9 @@
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
 
-// The parts of a global gradient norm: squares of what a rank owns, summed over those who own the
-// rest. Every gradient counts once: one that all tensor-parallel ranks have, on the first of them,
-// a tied one on the first stage.
+// What is known of all gradients together. The parts of their global norm: squares of what a rank
+// owns, summed over those who own the rest. Every gradient counts once: one that all
+// tensor-parallel ranks have, on the first of them, a tied one on the first stage.
 namespace shardsim {
 
 /// Whether this rank's copy of a parameter is the one that counts in sums over ranks (and the one
@@ -20,5 +20,10 @@ namespace shardsim {
 /// tensor-parallel ranks and the stages. The same on each of them. Posts nothing on axes of one
 /// rank.
 [[nodiscard]] double sum_over_owners(Runtime& runtime, Mesh& mesh, bool sharded, double value);
+
+/// Whether an element is infinite or NaN; read as one memory-bound operation. False without data.
+[[nodiscard]] bool has_non_finite(Runtime& runtime, const Tensor& values);
+/// Whether that is so on any of the ranks of sum_over_owners: their maximum.
+[[nodiscard]] bool any_of_owners(Runtime& runtime, Mesh& mesh, bool sharded, bool found);
 
 }  // namespace shardsim

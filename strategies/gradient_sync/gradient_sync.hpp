@@ -59,7 +59,8 @@ using StateVisitor = std::function<void(const StatePiece&)>;
 /// Hooks, in the order in which a step calls them: begin_step; around every module before_/
 /// after_forward; begin_weight_gradients before a microbatch's first gradient of a model chunk,
 /// then, last module first, before_/after_backward and after_weight_gradients; finish_gradients;
-/// then, after clipping is decided, apply_optimizer. Microbatches may overtake each other between
+/// then, unless a gradient overflowed and the step is skipped, after clipping is decided,
+/// apply_optimizer. Microbatches may overtake each other between
 /// forward and backward, as pipelines do.
 class GradientSync : public ModuleParameters {
  public:
@@ -68,11 +69,15 @@ class GradientSync : public ModuleParameters {
   virtual void begin_weight_gradients(int chunk, bool last) = 0;
   /// All reductions have ended: the gradients this rank owns are those of the global batch.
   virtual void finish_gradients() = 0;
+  /// Whether a gradient is infinite or NaN: the largest answer of all ranks that own different
+  /// gradients, the same on each. Reads them once; communicates. False where there are no data.
+  [[nodiscard]] virtual bool found_inf() = 0;
   /// Sum of squares of the gradients, each counted once over all ranks. Communicates where they
   /// are sharded. The value is 0 where there are no data.
   [[nodiscard]] virtual double gradient_norm_squared() = 0;
-  /// Updates what this rank owns from its gradients times `gradient_scale`, and makes the new
-  /// weights available for the next step. `step` counts from 1.
+  /// Updates what this rank owns from its gradients times `gradient_scale` (the clip coefficient
+  /// by the loss scale: there is no pass over gradients to unscale them), and makes the new weights
+  /// available for the next step. `step` counts updates from 1.
   virtual void apply_optimizer(double gradient_scale, std::int64_t step) = 0;
 
   /// Shows everything this rank holds of a kind; shards only their part. For checks and

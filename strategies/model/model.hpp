@@ -21,7 +21,7 @@ struct Batch {
   /// targets say it).
   Tensor mask;
   /// 1 / (valid targets of the whole global batch): backward starts from the mean over all tokens,
-  /// so that gradients of ranks and microbatches simply add up.
+  /// so that gradients of ranks and microbatches simply add up. Times the factor of loss scaling.
   double loss_scale = 1.0;
   /// What the data were drawn with. Dropout reads these on every pipeline stage, also where there
   /// are no data; it refuses to run without.

@@ -26,6 +26,7 @@ class DeferredSync final : public GradientSync {
   }
   /// Tells the inner one what a last microbatch would, without computing anything.
   void finish_gradients() override;
+  [[nodiscard]] bool found_inf() override { return inner_.found_inf(); }
   [[nodiscard]] double gradient_norm_squared() override { return inner_.gradient_norm_squared(); }
   void apply_optimizer(double gradient_scale, std::int64_t step) override {
     inner_.apply_optimizer(gradient_scale, step);

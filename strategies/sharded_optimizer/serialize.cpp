@@ -38,6 +38,33 @@ void copy_common(const SerializedState::Part& part, const HeldChunk& chunk, Foun
   }
 }
 
+// REQUIRES: all of them are there.
+TrainingProgress progress_of(const Scalars& scalars) {
+  const auto get = [&](const char* name, auto& value) {
+    value = std::get<std::decay_t<decltype(value)>>(scalars.find(name)->second);
+  };
+  TrainingProgress progress;
+  get("updates", progress.updates);
+  get("loss_scale", progress.loss_scale.scale);
+  get("loss_scale.good_steps", progress.loss_scale.good_steps);
+  get("loss_scale.overflows_left", progress.loss_scale.overflows_left);
+  return progress;
+}
+
+// What the rule could not go on from.
+void require_sound(const TrainingProgress& progress) {
+  const LossScaleState& scale = progress.loss_scale;
+  if (progress.updates >= 0 && is_loss_scale(scale.scale) && scale.good_steps >= 0 &&
+      scale.overflows_left >= 0) {
+    return;
+  }
+  throw CheckpointError(CheckpointProblem::disagreement,
+                        "the state has made " + std::to_string(progress.updates) +
+                            " updates and has loss scale " + std::to_string(scale.scale) +
+                            " after " + std::to_string(scale.good_steps) + " good steps, with " +
+                            std::to_string(scale.overflows_left) + " overflows left");
+}
+
 // Copies first, so that what an owner says holds in the end.
 std::vector<std::byte> find(std::span<const SerializedState> states, const HeldChunk& chunk) {
   const auto wanted = static_cast<std::size_t>(num_elements(chunk.elements));
@@ -104,14 +131,19 @@ void ShardedOptimizer::deserialize(std::span<const SerializedState> states) {
 }
 
 Scalars ShardedOptimizer::scalars() const {
-  return {{"step", model_.steps()},
-          {"seed", model_.plan().options().training.seed},
-          {"loss_scale", 1.0},
-          {"optimizer", std::string(wrapped_->name())},
-          {"loss.previous", training_.previous},
-          {"loss.change", training_.change},
-          {"loss.best", training_.best},
-          {"loss.since_best", training_.since_best}};
+  return {
+      {"step", model_.steps()},
+      {"seed", model_.plan().options().training.seed},
+      {"updates", model_.progress().updates},
+      {"loss_scaling", std::string(name_of(model_.plan().options().training.loss_scaling.mode))},
+      {"loss_scale", model_.progress().loss_scale.scale},
+      {"loss_scale.good_steps", model_.progress().loss_scale.good_steps},
+      {"loss_scale.overflows_left", model_.progress().loss_scale.overflows_left},
+      {"optimizer", std::string(wrapped_->name())},
+      {"loss.previous", training_.previous},
+      {"loss.change", training_.change},
+      {"loss.best", training_.best},
+      {"loss.since_best", training_.since_best}};
 }
 
 // Every scalar is there and of its type; what cannot be changed any more is what it was.
@@ -123,13 +155,18 @@ void ShardedOptimizer::check(const Scalars& scalars) const {
       throw CheckpointError(CheckpointProblem::no_such_scalar,
                             "the state has no \"" + name + "\" such as " + describe(value));
     }
-    const bool is_fixed = name == "seed" || name == "loss_scale" || name == "optimizer";
+    // A scale that does not move is part of what the run is told.
+    const bool is_dynamic =
+        model_.plan().options().training.loss_scaling.mode == LossScaling::Mode::dynamic;
+    const bool is_fixed = name == "seed" || name == "optimizer" || name == "loss_scaling" ||
+                          (name == "loss_scale" && !is_dynamic);
     if (is_fixed && !same_scalar(found->second, value)) {
       throw CheckpointError(CheckpointProblem::disagreement,
                             "\"" + name + "\" is " + describe(found->second) +
                                 " in the state, and " + describe(value) + " here");
     }
   }
+  require_sound(progress_of(scalars));
 }
 
 void ShardedOptimizer::restore(const Scalars& scalars) {
@@ -138,7 +175,7 @@ void ShardedOptimizer::restore(const Scalars& scalars) {
   };
   std::int64_t steps = 0;
   get("step", steps);
-  model_.set_steps(steps);
+  model_.set_steps(steps, progress_of(scalars));
   get("loss.previous", training_.previous);
   get("loss.change", training_.change);
   get("loss.best", training_.best);

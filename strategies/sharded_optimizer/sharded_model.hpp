@@ -57,10 +57,14 @@ class ShardedModel {
   /// without data.
   double train_step();
 
-  /// Steps whose update is done.
+  /// Steps that are done; of them progress().updates changed the weights.
   [[nodiscard]] std::int64_t steps() const { return steps_; }
+  [[nodiscard]] const TrainingProgress& progress() const { return session_->progress(); }
   /// After a checkpoint was loaded.
-  void set_steps(std::int64_t steps) { steps_ = steps; }
+  void set_steps(std::int64_t steps, const TrainingProgress& progress) {
+    steps_ = steps;
+    session_->set_progress(progress);
+  }
 
   [[nodiscard]] const ParallelPlan& plan() const { return plan_; }
   [[nodiscard]] Mesh& mesh() { return mesh_; }

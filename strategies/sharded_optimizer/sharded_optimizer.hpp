@@ -49,7 +49,7 @@ struct SerializedState {
     bool main = false;  ///< Answered for by this rank; else a copy.
   };
   std::vector<Part> parts;
-  Scalars scalars;  ///< step, seed, loss_scale, optimizer, and the history of losses.
+  Scalars scalars;  ///< step, updates, seed, loss scale, optimizer, and the history of losses.
 };
 
 class ShardedOptimizer {

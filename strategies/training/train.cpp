@@ -50,7 +50,10 @@ class TrainingSession::Trainer final : public MicrobatchSource {
         observer_(observer),
         runner_(stage, runtime, mesh, sync, tensor_parallel),
         target_count_(runtime, mesh, DType::int64, "target_count"),
-        loss_(runtime, mesh, DType::fp64, "loss") {}
+        loss_(runtime, mesh, DType::fp64, "loss") {
+    validate(plan.loss_scaling);
+    progress_.loss_scale = initial_state(plan.loss_scaling);
+  }
 
   void compute_gradients(std::int64_t step) {
     step_ = step;
@@ -66,16 +69,28 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     observer_.gradients_ready(step_, sync_);
   }
 
+  // The observer hears of the decision before the update, so that it can tell what was changed.
   void update() {
-    const double scale = plan_.max_grad_norm > 0.0
-                             ? clip_coefficient(sync_.gradient_norm_squared(), plan_.max_grad_norm)
-                             : 1.0;
-    sync_.apply_optimizer(scale, step_ + 1);
+    const double unscale = 1.0 / progress_.loss_scale.scale;
+    // A plan assumes that no step overflows: scales are found in the first steps, and then hold.
+    bool skipped = false;
+    if (plan_.loss_scaling.acts()) {
+      const bool found_inf = sync_.found_inf();
+      skipped = runtime_.decide("skip step", found_inf, false);
+    }
+    progress_.loss_scale = next_state(plan_.loss_scaling, progress_.loss_scale, skipped);
+    observer_.step_decided(step_, skipped, progress_.loss_scale.scale);
+    if (!skipped) {
+      const double scale = unscale * clip(unscale);
+      ++progress_.updates;
+      sync_.apply_optimizer(scale, progress_.updates);
+    }
     mean_loss_ = mean_loss();
     observer_.step_ends(step_, sync_, mean_loss_);
   }
 
   [[nodiscard]] std::optional<double> loss() const { return mean_loss_; }
+  [[nodiscard]] TrainingProgress& progress() { return progress_; }
 
   double loss_everywhere() {
     if (mesh_.pp_group() == nullptr) return *mean_loss_;
@@ -103,10 +118,18 @@ class TrainingSession::Trainer final : public MicrobatchSource {
       num_targets_ = target_count_.wait();
       waits_for_count_ = false;
     }
-    return num_targets_ > 0.0 ? 1.0 / num_targets_ : 0.0;
+    // In this order a scale that is a power of two changes no digit.
+    return num_targets_ > 0.0 ? progress_.loss_scale.scale * (1.0 / num_targets_) : 0.0;
   }
 
  private:
+  // The norm is that of the gradients without the loss scale.
+  [[nodiscard]] double clip(double unscale) {
+    if (plan_.max_grad_norm <= 0.0) return 1.0;
+    return clip_coefficient(sync_.gradient_norm_squared() * (unscale * unscale),
+                            plan_.max_grad_norm);
+  }
+
   // Losses are the last stage's. How many targets count is known without asking where all do; else
   // the count is on its way during forward.
   void begin_loss() {
@@ -157,6 +180,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   double num_targets_ = 0.0;
   bool waits_for_count_ = false;
   std::optional<double> mean_loss_;
+  TrainingProgress progress_;
 };
 
 TrainingSession::TrainingSession(Runtime& runtime, Mesh& mesh, const StagePlan& stage,
@@ -170,6 +194,10 @@ void TrainingSession::reduce_gradients() { trainer_->reduce_gradients(); }
 void TrainingSession::update() { trainer_->update(); }
 std::optional<double> TrainingSession::loss() const { return trainer_->loss(); }
 double TrainingSession::loss_everywhere() { return trainer_->loss_everywhere(); }
+const TrainingProgress& TrainingSession::progress() const { return trainer_->progress(); }
+void TrainingSession::set_progress(const TrainingProgress& progress) {
+  trainer_->progress() = progress;
+}
 
 void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
            TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "strategies/pipeline/stage_runner.hpp"
+#include "strategies/training/loss_scale.hpp"
 
 // The training loop of one rank: the same code for one device, for any data-parallel strategy, and
 // with or without data.
@@ -19,6 +20,13 @@ struct TrainingPlan {
   std::uint64_t seed = 1;
   double ignore_fraction = 0.0;  ///< Of the targets; then ranks have different numbers of targets.
   double max_grad_norm = 0.0;    ///< Clip by the global norm; 0: do not.
+  LossScaling loss_scaling;
+};
+
+/// What the loop itself carries from step to step: the same on every rank, kept by checkpoints.
+struct TrainingProgress {
+  std::int64_t updates = 0;  ///< Steps that changed the weights: those that were not skipped.
+  LossScaleState loss_scale;
 };
 
 /// Sees what happens on a rank between the phases of a step; must not communicate or compute.
@@ -26,16 +34,20 @@ class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
   virtual void step_begins(std::int64_t) {}
-  /// Gradients are reduced, the optimizer has not run.
+  /// Gradients are reduced, still multiplied by the loss scale; the optimizer has not run.
   virtual void gradients_ready(std::int64_t, const GradientSync&) {}
+  /// Whether the step is skipped, as gradients overflowed, and the loss scale of the next step.
+  /// Then follows the update, or nothing.
+  virtual void step_decided(std::int64_t, bool /*skipped*/, double /*next_scale*/) {}
   /// `loss`: mean over the valid targets of the global batch, 0 without data; the last pipeline
   /// stage knows it.
   virtual void step_ends(std::int64_t, const GradientSync&, std::optional<double> /*loss*/) {}
 };
 
 /// The loop's body, one step at a time, or one phase of it at a time. Order at the end of a step:
-/// data-parallel reductions, sums over tensor-parallel ranks and tied stages, global norm, clip,
-/// optimizer, gathers.
+/// data-parallel reductions, sums over tensor-parallel ranks and tied stages, the search for
+/// overflows, global norm, clip, optimizer, gathers. With an overflow on any rank nothing follows
+/// it on any rank: weights, optimizer state and the count of updates stay, the batch is used up.
 class TrainingSession {
  public:
   /// `tensor_parallel`: null on a mesh without that axis. All must outlive the session; steps of
@@ -56,6 +68,10 @@ class TrainingSession {
   [[nodiscard]] std::optional<double> loss() const;
   /// The same on every rank, which all must call: the last stage tells the others.
   [[nodiscard]] double loss_everywhere();
+
+  [[nodiscard]] const TrainingProgress& progress() const;
+  /// After a checkpoint was loaded.
+  void set_progress(const TrainingProgress& progress);
 
  private:
   class Trainer;

@@ -33,6 +33,7 @@ class Recital final : public GradientSync {
   void before_backward(int) override {}
   void after_backward(int) override {}
   void finish_gradients() override {}
+  bool found_inf() override { return false; }
   double gradient_norm_squared() override { return 0.0; }
   void apply_optimizer(double, std::int64_t) override {}
 
