@@ -45,6 +45,8 @@ const std::vector<std::string>& metric_names() {
       "comm.bytes_sent.by_axis.ep",
       "comm.bytes_sent.by_axis.pp",
       "comm.calls.total",
+      "loss_scaling.skipped_steps",
+      "loss_scaling.scale",
       "ranks",
       "trace_hash",
       "oracle.max_rel_error.grads",

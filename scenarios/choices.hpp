@@ -15,6 +15,7 @@ inline constexpr std::array<const char*, 5> kPrecisionNames = {"fp64", "fp32", "
                                                                "fp8"};
 inline constexpr std::array<const char*, 5> kOptimizerNames = {"sgd", "momentum", "adam", "adamw",
                                                                "rmsprop"};
+inline constexpr std::array<const char*, 3> kLossScalingNames = {"none", "static", "dynamic"};
 inline constexpr std::array<const char*, 2> kTensorModeNames = {"meta", "real"};
 inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "ring"};
 inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
@@ -23,6 +24,7 @@ inline constexpr std::array<const char*, 6> kCompareOpNames = {"<", "<=", "==", 
 inline std::span<const char* const> choice_names(ModelFamily) { return kModelFamilyNames; }
 inline std::span<const char* const> choice_names(Precision) { return kPrecisionNames; }
 inline std::span<const char* const> choice_names(OptimizerKind) { return kOptimizerNames; }
+inline std::span<const char* const> choice_names(LossScalingKind) { return kLossScalingNames; }
 inline std::span<const char* const> choice_names(TensorMode) { return kTensorModeNames; }
 inline std::span<const char* const> choice_names(ReductionOrder) { return kReductionOrderNames; }
 inline std::span<const char* const> choice_names(AllReduceAlgorithm) { return kAllReduceNames; }

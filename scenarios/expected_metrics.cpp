@@ -29,6 +29,8 @@ const std::vector<std::string>& metrics_to_expect() {
       "comm.bytes_sent.by_axis.ep",
       "comm.bytes_sent.by_axis.pp",
       "comm.calls.total",
+      "loss_scaling.skipped_steps",
+      "loss_scaling.scale",
       "ranks",
       "oracle.max_rel_error.grads",
       "oracle.max_rel_error.params",

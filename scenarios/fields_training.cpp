@@ -12,6 +12,51 @@ bool is_adam(const Scenario& s) {
          s.training.optimizer == OptimizerKind::adamw;
 }
 
+bool is_dynamic(const Scenario& s) { return s.training.loss_scaling == LossScalingKind::dynamic; }
+
+// Defaults are those of torch.amp.GradScaler, where people have a number in mind.
+std::vector<Field> loss_scaling_fields() {
+  using T = TrainingSpec;
+  const auto training = [](const char* path, auto member) {
+    return field(path, &Scenario::training, member);
+  };
+  return {
+      training("training.loss_scaling", &T::loss_scaling)
+          .derived("\"dynamic\" with fp16 in precision or grad_reduce_dtype, else \"none\"")
+          .foreign({{"PyTorch", "grad_scaler"}, {"DeepSpeed", "fp16"}})
+          .doc("Multiply the loss, so that small gradients do not vanish in fp16, and skip steps "
+               "whose gradients overflow. dynamic: the scale halves after an overflow and doubles "
+               "after many steps without. A plan skips no step, unless it replays a run that did."),
+      training("training.loss_scale", &T::loss_scale)
+          .above(0, 3e38)
+          .or_else("65536")
+          .foreign({{"Megatron-LM", "initial_loss_scale"},
+                    {"PyTorch", "init_scale"},
+                    {"DeepSpeed", "initial_scale_power"}})
+          .acts_when(
+              "loss_scaling is not none",
+              [](const Scenario& s) { return s.training.loss_scaling != LossScalingKind::none; })
+          .doc("What the loss is multiplied by; dynamic: at the start."),
+      training("training.loss_scale_growth_interval", &T::loss_scale_growth_interval)
+          .range(1, kTwoTo31)
+          .unit("steps")
+          .or_else("2000")
+          .foreign({{"Megatron-LM", "loss_scale_window"},
+                    {"DeepSpeed", "loss_scale_window"},
+                    {"PyTorch", "growth_interval"}})
+          .acts_when("loss_scaling is dynamic", is_dynamic)
+          .doc("dynamic: steps in a row without overflow after which the scale doubles."),
+      training("training.loss_scale_hysteresis", &T::loss_scale_hysteresis)
+          .range(1, kTwoTo31)
+          .unit("steps")
+          .or_else("1")
+          .foreign({{"Megatron-LM", "hysteresis"}, {"DeepSpeed", "hysteresis"}})
+          .acts_when("loss_scaling is dynamic", is_dynamic)
+          .doc("dynamic: the overflow since the scale last grew from which on each halves it. 1 as "
+               "in PyTorch; Megatron-LM and DeepSpeed use 2."),
+  };
+}
+
 std::vector<Field> optimizer_fields() {
   using T = TrainingSpec;
   return {
@@ -118,6 +163,9 @@ std::vector<Field> training_fields() {
           .doc("Type in which gradients are sent and added."),
   };
   for (const Field& row : optimizer_fields()) {
+    rows.push_back(row);
+  }
+  for (const Field& row : loss_scaling_fields()) {
     rows.push_back(row);
   }
   rows.push_back(training("training.recompute", &T::recompute)

@@ -38,6 +38,27 @@ void resolve_batch(Reading& r) {
   }
 }
 
+namespace {
+
+// Scaling moves gradients within the range of their type: of the types here only fp16 has less than
+// the fp32 in which they end up.
+void resolve_loss_scaling(Reading& r) {
+  TrainingSpec& t = r.scenario.training;
+  const bool is_narrow = t.precision == Precision::fp16 || t.grad_reduce_dtype == Precision::fp16;
+  derive(r, "training.loss_scaling", t.loss_scaling,
+         is_narrow ? LossScalingKind::dynamic : LossScalingKind::none);
+  if (is_narrow || !r.good("training.loss_scaling") || t.loss_scaling == LossScalingKind::none) {
+    return;
+  }
+  r.problem("E0212", "training.loss_scaling",
+            std::string("loss_scaling is ") + to_string(t.loss_scaling) + ", but gradients are " +
+                to_string(t.precision) + " and sent as " + to_string(t.grad_reduce_dtype) +
+                ", which have the range of fp32 or more: there is nothing to scale for",
+            "leave loss_scaling out, or use precision fp16");
+}
+
+}  // namespace
+
 void resolve_training(Reading& r) {
   TrainingSpec& t = r.scenario.training;
   if (r.good("training.optimizer")) {
@@ -48,6 +69,9 @@ void resolve_training(Reading& r) {
     return;
   }
   derive(r, "training.grad_reduce_dtype", t.grad_reduce_dtype, t.precision);
+  if (r.good("training.grad_reduce_dtype")) {
+    resolve_loss_scaling(r);
+  }
   const PeakTflops& peaks = r.scenario.system.device.peak_tflops;
   const std::string name = to_string(t.precision);
   const std::string path = "system.device.peak_tflops." + name;

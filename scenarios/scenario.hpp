@@ -22,6 +22,7 @@ namespace shardsim {
 enum class ModelFamily { mlp, gpt2, llama };
 enum class Precision { fp64, fp32, bf16, fp16, fp8 };  // fp8: device peaks only, not training yet
 enum class OptimizerKind { sgd, momentum, adam, adamw, rmsprop };
+enum class LossScalingKind { none, constant, dynamic };
 enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
 enum class AllReduceAlgorithm { automatic, ring, tree };
 enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
@@ -132,6 +133,10 @@ struct TrainingSpec {
   double weight_decay = 0;
   double rms_alpha = 0;
   double max_grad_norm = 0;  // 0: no clipping
+  LossScalingKind loss_scaling = LossScalingKind::none;
+  double loss_scale = 1;  // at the start, and always if it is constant
+  std::int64_t loss_scale_growth_interval = 1;
+  std::int64_t loss_scale_hysteresis = 1;
   std::string recompute = "none";
   double hidden_dropout = 0;   // [0, 1): of embedding and branch outputs
   double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
@@ -187,6 +192,7 @@ struct Scenario {
 const char* to_string(ModelFamily family);
 const char* to_string(Precision precision);
 const char* to_string(OptimizerKind optimizer);
+const char* to_string(LossScalingKind kind);
 const char* to_string(TensorMode mode);
 const char* to_string(ReductionOrder order);
 const char* to_string(AllReduceAlgorithm algorithm);

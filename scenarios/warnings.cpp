@@ -44,10 +44,10 @@ void warn_without_effect(Reading& r) {
 
 void warn_about_precision(Reading& r) {
   const TrainingSpec& t = r.scenario.training;
-  if (t.precision == Precision::fp16) {
+  if (t.precision == Precision::fp16 && t.loss_scaling == LossScalingKind::none) {
     r.scenario.warnings.emplace_back(
-        "training.precision is fp16, and training runs without loss scaling, which is not built "
-        "yet: small gradients become 0; bf16 needs none");
+        "training.precision is fp16, and training runs without loss scaling: small gradients "
+        "become 0, large ones infinite; leave training.loss_scaling out, or use bf16");
   }
   const Bits own = bits_of(t.precision);
   const Bits reduced = bits_of(t.grad_reduce_dtype);

@@ -97,6 +97,35 @@ std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectation
   return judged;
 }
 
+namespace {
+
+void add_loss_scaling(const Scenario& scenario, std::vector<Assumption>& assumptions) {
+  const TrainingSpec& training = scenario.training;
+  if (training.loss_scaling == LossScalingKind::none) {
+    if (training.precision != Precision::fp16) return;
+    assumptions.push_back(
+        {"fp16 gradients are neither scaled nor checked for overflow: no step is "
+         "skipped",
+         "modelling choice"});
+    return;
+  }
+  assumptions.push_back(
+      {"Reduced gradients are read once more, to find overflows; the optimizer's own pass unscales "
+       "them. A skipped step ends there: no norm, no update, no gather",
+       "as Megatron-LM does, which unscales in the pass that finds overflows"});
+  if (training.loss_scaling == LossScalingKind::dynamic) {
+    assumptions.push_back({"The loss scale doubles, or halves down to 1",
+                           "defaults of torch.amp.GradScaler; the minimum is Megatron-LM's"});
+  }
+  if (scenario.execution.tensors == TensorMode::meta) {
+    assumptions.push_back(
+        {"No step is skipped for an overflow, unless a record is replayed",
+         "modelling choice: the scale is found in the first steps of a training"});
+  }
+}
+
+}  // namespace
+
 std::vector<Assumption> assumptions_of(const Scenario& scenario) {
   std::vector<Assumption> assumptions = {
       {"An operation takes max(flops / achieved peak, bytes / achieved bandwidth) + one launch",
@@ -153,12 +182,7 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario) {
     assumptions.push_back({"Every unit is gathered again for backward, the last one, too",
                            "modelling choice; PyTorch may keep the last"});
   }
-  if (scenario.training.precision == Precision::fp16) {
-    assumptions.push_back(
-        {"fp16 gradients are neither scaled nor checked for overflow: no step is "
-         "skipped",
-         "modelling choice"});
-  }
+  add_loss_scaling(scenario, assumptions);
   for (const NumberSource& number : scenario.sources) {
     assumptions.push_back({number.field, number.source});
   }

@@ -87,6 +87,10 @@ void add_run_options(CLI::App& verb, Arguments& arguments) {
       ->allow_extra_args(false);
   verb.add_option("--backend", arguments.backend, "fiber (simulated, the only one so far)");
   verb.add_option("--out", arguments.run.out_directory, "Folder for the files a scenario names");
+  verb.add_option("--record-decisions", arguments.run.record_decisions,
+                  "Write what a run with real tensors decided on values");
+  verb.add_option("--replay-decisions", arguments.run.replay_decisions,
+                  "Decide so in a run without, instead of as plans assume");
   verb.add_flag("--json", arguments.run.json, "Print the result object instead of the summary");
   verb.add_flag("-q,--quiet", arguments.run.quiet, "Print nothing unless something is wrong");
 }

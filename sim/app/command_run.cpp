@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -12,6 +13,9 @@
 #include "reports/perfetto_trace.hpp"
 #include "reports/text_summary.hpp"
 #include "scenarios/load.hpp"
+#include "scenarios/read_file.hpp"
+#include "scenarios/scenario_error.hpp"
+#include "sim/app/decision_file.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/run.hpp"
 
@@ -94,6 +98,20 @@ void write_file(const RunArguments& arguments, const std::string& name, const st
   if (!arguments.quiet) err << "wrote " << path.string() << "\n";
 }
 
+std::optional<DecisionLog> read_decisions(const RunArguments& arguments, const Scenario& scenario) {
+  if (!arguments.record_decisions.empty() && scenario.execution.tensors == TensorMode::meta) {
+    throw UsageError("E0907", "a run without real tensors decides nothing that could be recorded",
+                     "use --set execution.tensors=real, or leave --record-decisions out");
+  }
+  if (arguments.replay_decisions.empty()) return std::nullopt;
+  constexpr std::size_t kLargest = std::size_t{64} << 20U;
+  ProblemList problems;
+  const std::optional<std::string> text =
+      read_regular_file(arguments.replay_decisions, kLargest, problems);
+  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
+  return parse_decisions(*text, scenario, arguments.replay_decisions);
+}
+
 bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -105,6 +123,8 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   const Scenario scenario = load_scenario(arguments.file, arguments.overrides);
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
+  const std::optional<DecisionLog> replay = read_decisions(arguments, scenario);
+  if (replay) hooks.replay = &*replay;
   const RunOutcome outcome = run_scenario(scenario, hooks);
   progress.done();
   const std::string json = to_json(outcome.result);
@@ -121,6 +141,9 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   if (!scenario.output.trace.empty()) {
     write_file(arguments, scenario.output.trace,
                chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces), err);
+  }
+  if (outcome.decisions && !arguments.record_decisions.empty()) {
+    write_file(arguments, arguments.record_decisions, to_text(*outcome.decisions, scenario), err);
   }
   return outcome.result.exit_code;
 }

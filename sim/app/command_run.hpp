@@ -12,6 +12,8 @@ struct RunArguments {
   std::string file;
   std::vector<std::string> overrides;  ///< "a.b=value" each.
   std::string out_directory = ".";     ///< Files named in the scenario are written below it.
+  std::string record_decisions;        ///< A file to write, below out_directory; "": none.
+  std::string replay_decisions;        ///< A file to read; "": none.
   bool json = false;
   bool quiet = false;
   bool color = false;

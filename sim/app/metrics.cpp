@@ -14,9 +14,13 @@ namespace shardsim {
 
 namespace {
 
-std::int64_t per_step(std::int64_t total, const Scenario& scenario) {
-  // Every step sends the same, and setting up sends nothing.
+// Setting up sends nothing, and every step the same, unless some were skipped: then it is their
+// mean.
+MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunRecord& record) {
   if (total % scenario.execution.steps != 0) {
+    if (record.skipped_steps() > 0) {
+      return static_cast<double>(total) / static_cast<double>(scenario.execution.steps);
+    }
     throw Error(ExitCode::internal, "E7003",
                 fmt::format("{} bytes or calls do not divide into {} equal steps", total,
                             scenario.execution.steps),
@@ -51,9 +55,7 @@ void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Mode
   const double flops = samples * static_cast<double>(model.model_flops_per_sample()) / ranks;
   const double peak = world.options().cluster.device.peak(dtype_of(scenario.training.precision));
   const Time exposed = end.split.exposed_comm - begin.split.exposed_comm;
-  // Durations do not depend on the step, so a step's share of the whole run's is exact.
-  const Time busy =
-      Time::from_picoseconds(world.comm_busy(rank).picoseconds() / scenario.execution.steps);
+  const Time busy = end.comm_busy - begin.comm_busy;
   const auto rate = [&](double amount) { return step_s > 0.0 ? amount / step_s : 0.0; };
   metrics.push_back({"step_time_s", step_s});
   metrics.push_back({"tokens_per_s", rate(tokens)});
@@ -89,22 +91,25 @@ void add_memory(std::vector<Metric>& metrics, const FiberWorld& world) {
   }
 }
 
-void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world) {
+void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
+                 const RunRecord& record) {
+  const auto add = [&](const std::string& name, std::int64_t sum) {
+    metrics.push_back({name, per_step(sum, scenario, record)});
+  };
   const TrafficCounters total = world.total_traffic();
   const auto& by_rank = world.sent_by_rank();
-  metrics.push_back({"comm.bytes_sent.total", per_step(total.payload_sent, scenario)});
-  metrics.push_back({"comm.bytes_sent.max_rank",
-                     per_step(*std::max_element(by_rank.begin(), by_rank.end()), scenario)});
+  add("comm.bytes_sent.total", total.payload_sent);
+  add("comm.bytes_sent.max_rank", *std::max_element(by_rank.begin(), by_rank.end()));
   for (const char* axis : {"dp", "tp", "cp", "ep", "pp"}) {
     std::int64_t sent = 0;
     for (const auto& [name, counters] : world.traffic()) {
       if (axis_of(name) == axis) sent += counters.payload_sent;
     }
-    metrics.push_back({fmt::format("comm.bytes_sent.by_axis.{}", axis), per_step(sent, scenario)});
+    add(fmt::format("comm.bytes_sent.by_axis.{}", axis), sent);
   }
-  metrics.push_back({"comm.bytes_sent.padding", per_step(total.padding_sent, scenario)});
-  metrics.push_back({"comm.bytes_sent.scalars", per_step(total.scalar_sent, scenario)});
-  metrics.push_back({"comm.calls.total", per_step(total.calls, scenario)});
+  add("comm.bytes_sent.padding", total.padding_sent);
+  add("comm.bytes_sent.scalars", total.scalar_sent);
+  add("comm.calls.total", total.calls);
 }
 
 }  // namespace
@@ -115,7 +120,11 @@ std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
   std::vector<Metric> metrics;
   add_time(metrics, scenario, model, world, record);
   add_memory(metrics, world);
-  add_traffic(metrics, scenario, world);
+  add_traffic(metrics, scenario, world, record);
+  if (scenario.training.loss_scaling != LossScalingKind::none) {
+    metrics.push_back({"loss_scaling.skipped_steps", record.skipped_steps()});
+    metrics.push_back({"loss_scaling.scale", record.loss_scale()});
+  }
   metrics.push_back({"ranks", scenario.system.ranks});
   metrics.push_back({"trace_hash", fmt::format("{:016x}", world.engine().trace_hash())});
   if (oracle != nullptr) {

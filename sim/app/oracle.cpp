@@ -89,7 +89,7 @@ Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t glob
   SyncPlan exact = sync;
   exact.model = exact_model;
   exact.weight_dtype = exact.master_dtype = exact.gradient_dtype = DType::fp64;
-  measure_noise(train_reference(exact, plan, global_batch),
+  measure_noise(train_reference(exact, plan, global_batch, &steps_),
                 std::max(unit_roundoff(sync.weight_dtype), unit_roundoff(sync.gradient_dtype)));
 }
 
@@ -105,8 +105,7 @@ void Oracle::measure_noise(const std::vector<ReferenceStep>& exact, double unit_
       for (std::size_t i = 0; i < noise.size(); ++i) {
         bounds.push_back(kNoiseFactor * std::max(noise[i], typical));
         // Noise adds up over steps; a step that happens to have little does not take it back.
-        if (step > 0)
-          bounds.back() = std::max(bounds.back(), bound(number - 1, kind, static_cast<int>(i)));
+        bounds.back() = std::max(bounds.back(), bound_before(number, kind, static_cast<int>(i)));
       }
     }
     const double noise =
@@ -118,6 +117,14 @@ void Oracle::measure_noise(const std::vector<ReferenceStep>& exact, double unit_
 double Oracle::bound(std::int64_t step, std::string_view kind, int parameter) const {
   const auto found = bounds_.find(Key(step, kind));
   return found == bounds_.end() ? kFp64Bound : found->second[static_cast<std::size_t>(parameter)];
+}
+
+double Oracle::bound_before(std::int64_t step, std::string_view kind, int parameter) const {
+  while (--step >= 0) {
+    const auto found = bounds_.find(Key(step, kind));
+    if (found != bounds_.end()) return found->second[static_cast<std::size_t>(parameter)];
+  }
+  return 0.0;
 }
 
 double& Oracle::error_of(StateKind kind) {
@@ -138,6 +145,19 @@ void Oracle::check_gradients(std::int64_t step, const Holder& holder, const Grad
   check_replicas(step, holder, 0, hashes);
 }
 
+void Oracle::check_decision(std::int64_t step, int rank, bool skipped, double next_scale) {
+  const ReferenceStep& expected = steps_[static_cast<std::size_t>(step)];
+  if (skipped == expected.skipped && next_scale == expected.next_scale) return;
+  const auto words = [](bool is_skipped, double scale) {
+    return fmt::format("{} the step and goes on with loss scale {}", is_skipped ? "skips" : "takes",
+                       scale);
+  };
+  // Before all that follows from it.
+  note({{step, -1, rank, 0},
+        fmt::format("step {}, rank {}: the rank {}; one rank on the whole batch {}", step, rank,
+                    words(skipped, next_scale), words(expected.skipped, expected.next_scale))});
+}
+
 void Oracle::check_state(std::int64_t step, const Holder& holder, const GradientSync& sync,
                          std::optional<double> loss) {
   Hashes hashes;
@@ -149,9 +169,12 @@ void Oracle::check_state(std::int64_t step, const Holder& holder, const Gradient
 
 void Oracle::check_kind(std::int64_t step, const Holder& holder, const GradientSync& sync,
                         StateKind kind, Hashes& hashes) {
+  // Of an overflow it is chance which elements are infinite and which are NaN.
+  const bool compares =
+      kind != StateKind::gradient || !steps_[static_cast<std::size_t>(step)].skipped;
   const auto check = [&](const WholePiece& whole) {
-    compare(step, holder.rank, whole.piece);
-    if (whole.is_main_copy) count(step, whole.piece);
+    if (compares) compare(step, holder.rank, whole.piece);
+    if (compares && whole.is_main_copy) count(step, whole.piece);
     RollingHash& hash = whole.is_tied ? hashes.tied : whole.is_split ? hashes.split : hashes.whole;
     for (std::int64_t i = 0; i < whole.piece.values.numel(); ++i) {
       hash.add(std::bit_cast<std::uint64_t>(whole.piece.values.get(i)));
@@ -265,6 +288,12 @@ std::optional<std::string> Oracle::find_gap() const {
 }
 
 std::optional<std::string> Oracle::find_unverifiable() const {
+  if (num_skipped() == static_cast<std::int64_t>(steps_.size())) {
+    return fmt::format(
+        "all {} steps were skipped, as gradients overflowed: nothing is proven; use more steps, or "
+        "a smaller training.loss_scale",
+        steps_.size());
+  }
   for (const auto& [key, bounds] : bounds_) {
     const auto blind = std::count_if(bounds.begin(), bounds.end(),
                                      [](double bound) { return !(bound <= kBlind); });
@@ -298,7 +327,15 @@ std::string Oracle::detail() const {
   if (num_unjudged_ > 0) {
     text += fmt::format("; {} are below the rounding noise of this precision", num_unjudged_);
   }
+  if (num_skipped() > 0) {
+    text += fmt::format("; the same {} of these steps were skipped", num_skipped());
+  }
   return text;
+}
+
+std::int64_t Oracle::num_skipped() const {
+  return std::count_if(steps_.begin(), steps_.end(),
+                       [](const ReferenceStep& step) { return step.skipped; });
 }
 
 }  // namespace shardsim

@@ -24,7 +24,9 @@ namespace shardsim {
 /// small by chance: the noise is that of the tensor up to this step, at least the median of its
 /// kind and one unit roundoff. A tensor whose bound would hide a factor of two (above 0.45) cannot
 /// be judged; the run fails as unverifiable if that is so for more than half of the tensors of a
-/// kind. Every element must be shown, by equally many ranks.
+/// kind. Every element must be shown, by equally many ranks. With loss scaling, gradients are
+/// compared as they are, scaled. Which steps are skipped for an overflow must be the same; of such
+/// a step gradients are not compared, and state must be what it was.
 class Oracle {
  public:
   /// `exact_model`: the same model computing in fp64, to measure the noise with; null at fp64.
@@ -42,6 +44,8 @@ class Oracle {
   };
   /// A rank's gradients before the optimizer, or its state after it. `loss`: where it is known.
   void check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync);
+  /// What a rank makes of a step with loss scaling.
+  void check_decision(std::int64_t step, int rank, bool skipped, double next_scale);
   void check_state(std::int64_t step, const Holder& holder, const GradientSync& sync,
                    std::optional<double> loss);
 
@@ -70,6 +74,8 @@ class Oracle {
   using Key = std::pair<std::int64_t, std::string>;  // Step and kind.
 
   void measure_noise(const std::vector<ReferenceStep>& exact, double unit_roundoff);
+  // Of the last step before this one that has the kind; 0 if there is none.
+  [[nodiscard]] double bound_before(std::int64_t step, std::string_view kind, int parameter) const;
   void compare(std::int64_t step, int rank, const StatePiece& piece);
   void compare_loss(std::int64_t step, int rank, double loss);
   void note(const Failure& failure);
@@ -92,6 +98,7 @@ class Oracle {
   [[nodiscard]] std::string name_of_parameter(int parameter) const;
   [[nodiscard]] std::optional<std::string> find_gap() const;
   [[nodiscard]] std::optional<std::string> find_unverifiable() const;
+  [[nodiscard]] std::int64_t num_skipped() const;
 
   const SyncPlan& sync_;
   std::vector<ReferenceStep> steps_;

@@ -36,6 +36,26 @@ DType master_dtype_of(DType weights) {
   return weights == DType::bf16 || weights == DType::fp16 ? DType::fp32 : weights;
 }
 
+LossScaling loss_scaling_of(const TrainingSpec& training) {
+  LossScaling rule;
+  switch (training.loss_scaling) {
+    case LossScalingKind::none:
+      break;
+    case LossScalingKind::constant:
+      rule.mode = LossScaling::Mode::constant;
+      break;
+    case LossScalingKind::dynamic:
+      rule.mode = LossScaling::Mode::dynamic;
+      break;
+  }
+  rule.initial_scale = training.loss_scale;
+  // A scale that is asked for below the usual minimum is its own.
+  rule.minimum_scale = std::min(rule.minimum_scale, training.loss_scale);
+  rule.growth_interval = training.loss_scale_growth_interval;
+  rule.hysteresis = training.loss_scale_hysteresis;
+  return rule;
+}
+
 Recompute recompute_of(const std::string& name) {
   if (name == "full") return Recompute::full;
   return name == "selective" ? Recompute::selective : Recompute::none;
@@ -112,7 +132,8 @@ TrainingPlan training_plan_of(const Scenario& scenario) {
           .num_microbatches = training.num_microbatches,
           .seed = static_cast<std::uint64_t>(scenario.execution.seed),
           .ignore_fraction = training.ignore_fraction,
-          .max_grad_norm = training.max_grad_norm};
+          .max_grad_norm = training.max_grad_norm,
+          .loss_scaling = loss_scaling_of(training)};
 }
 
 FiberOptions fiber_options_of(const Scenario& scenario) {

@@ -1,5 +1,7 @@
 #include "sim/app/reference.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "backends/runtime.hpp"
@@ -46,6 +48,14 @@ class WholeParameters final : public Parameters {
       for (const double value : values_of(gradient)) sum += value * value;
     }
     return sum;
+  }
+
+  [[nodiscard]] bool overflowed() const {
+    const auto is_bad = [](double value) { return !std::isfinite(value); };
+    return std::any_of(gradients_.begin(), gradients_.end(), [&](const Tensor& gradient) {
+      const std::vector<double> values = values_of(gradient);
+      return std::any_of(values.begin(), values.end(), is_bad);
+    });
   }
 
   void optimize(double scale, std::int64_t step) {
@@ -106,26 +116,36 @@ double forward_backward(const Model& model, Runtime& runtime, Parameters& parame
 }  // namespace
 
 std::vector<ReferenceStep> train_reference(const SyncPlan& sync, const TrainingPlan& plan,
-                                           std::int64_t global_batch) {
+                                           std::int64_t global_batch,
+                                           const std::vector<ReferenceStep>* decided) {
   LocalRuntime runtime;
   const Model& model = *sync.model;
   WholeParameters parameters(runtime, sync);
+  LossScaleState scale = initial_state(plan.loss_scaling);
+  std::int64_t updates = 0;
   std::vector<ReferenceStep> steps;
   for (std::int64_t step = 0; step < plan.steps; ++step) {
     const std::int64_t first = step * global_batch;
     Batch batch = model.make_batch(runtime, plan.seed, first, global_batch, plan.ignore_fraction);
     const auto targets = static_cast<double>(
         model.count_targets(plan.seed, first, global_batch, plan.ignore_fraction));
-    batch.loss_scale = targets > 0.0 ? 1.0 / targets : 0.0;
+    batch.loss_scale = targets > 0.0 ? scale.scale * (1.0 / targets) : 0.0;
     parameters.zero_gradients();
     ReferenceStep record;
     record.loss = forward_backward(model, runtime, parameters, batch);
     if (targets > 0.0) record.loss /= targets;
-    parameters.record_gradients(record);
-    const double scale = plan.max_grad_norm > 0.0
-                             ? clip_coefficient(parameters.norm_squared(), plan.max_grad_norm)
-                             : 1.0;
-    parameters.optimize(scale, step + 1);
+    record.skipped = decided != nullptr ? (*decided)[static_cast<std::size_t>(step)].skipped
+                                        : plan.loss_scaling.acts() && parameters.overflowed();
+    if (!record.skipped) {
+      parameters.record_gradients(record);
+      const double unscaled = 1.0 / scale.scale;
+      const double norm_squared = parameters.norm_squared() * unscaled * unscaled;
+      const double clip =
+          plan.max_grad_norm > 0.0 ? clip_coefficient(norm_squared, plan.max_grad_norm) : 1.0;
+      parameters.optimize(unscaled * clip, ++updates);
+    }
+    scale = next_state(plan.loss_scaling, scale, record.skipped);
+    record.next_scale = scale.scale;
     parameters.record_state(record);
     steps.push_back(std::move(record));
   }

@@ -1,7 +1,10 @@
 #include "sim/app/run.hpp"
 
 #include <optional>
+#include <string>
 #include <utility>
+
+#include "sim/kernel/error.hpp"
 
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
@@ -9,6 +12,10 @@
 namespace shardsim {
 
 namespace {
+
+constexpr const char* kSkippedLast =
+    "the last step was skipped, as gradients overflowed: its times, which are those reported, are "
+    "without norm, update and gathers; use more steps or a smaller training.loss_scale";
 
 std::vector<int> traced_ranks_of(const Scenario& scenario) {
   if (scenario.output.trace.empty()) return {};
@@ -81,19 +88,27 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   options.traced_ranks = traced_ranks_of(scenario);
   options.interleaving_seed = hooks.interleaving_seed;
   options.on_progress = hooks.on_progress;
+  DecisionLog decisions(static_cast<int>(scenario.system.ranks));
+  std::optional<DecisionReplay> replay;
+  if (hooks.replay != nullptr) replay.emplace(*hooks.replay);
+  options.record = &decisions;
+  options.replay = replay ? &*replay : nullptr;
   FiberWorld world(std::move(options));
-  RunRecord record(world.engine(), scenario.execution.steps, oracle ? &*oracle : nullptr);
+  RunRecord record(world, scenario.execution.steps, oracle ? &*oracle : nullptr);
   Result& result = outcome.result;
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {
       run_rank(plan, hooks, record, runtime, everyone);
     });
     if (oracle) oracle->finish();
+    if (replay) replay->finish();
     result.metrics = metrics_of(scenario, plan.whole(), world, record, oracle ? &*oracle : nullptr);
     result.checks.push_back(conservation_check(world));
     result.checks.push_back(memory_check(world));
     if (oracle) result.checks.push_back(oracle_check(*oracle));
     result.expectations = judge(scenario.expect, result);
+    if (record.last_step_skipped()) result.warnings.emplace_back(kSkippedLast);
+    if (oracle) outcome.decisions = std::move(decisions);
   } catch (const CommunicationError& error) {
     result.diagnosis = error.diagnosis();
   }
@@ -102,7 +117,25 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
 
 }  // namespace
 
+namespace {
+
+void require_replayable(const Scenario& scenario, const RunHooks& hooks) {
+  if (hooks.replay == nullptr) return;
+  if (scenario.execution.tensors == TensorMode::real) {
+    throw UsageError("E0907", "a run with real tensors takes its own decisions and replays none",
+                     "use execution.tensors \"meta\", or leave the record out");
+  }
+  if (hooks.replay->num_ranks() == scenario.system.ranks) return;
+  throw UsageError("E0908",
+                   "the record of decisions is of " + std::to_string(hooks.replay->num_ranks()) +
+                       " ranks, this run has " + std::to_string(scenario.system.ranks),
+                   "replay a record of the same scenario");
+}
+
+}  // namespace
+
 RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
+  require_replayable(scenario, hooks);
   RunOutcome outcome;
   Result& result = outcome.result;
   result.scenario_json = scenario.resolved_json;

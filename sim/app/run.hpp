@@ -2,11 +2,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sim/kernel/trace.hpp"
 
 #include "backends/communicator.hpp"
+#include "backends/decision_log.hpp"
 
 #include "strategies/pipeline/schedule.hpp"
 
@@ -17,13 +19,15 @@
 // trace -> checks -> plain result.
 namespace shardsim {
 
-/// What a caller may add to a run. Nothing here changes what a correct run reports.
+/// What a caller may add to a run. Nothing but `replay` changes what a correct run reports.
 struct RunHooks {
   /// Puts something between the strategies and the network (tests plant bugs this way). Gets the
   /// communicator of all ranks; must outlive none of the run.
   std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
   /// May change the pipeline's schedule (compute actions) before it is validated.
   std::function<void(PipelineSchedule& schedule)> edit_schedule;
+  /// Decisions of a run with data, for a run without. Null: those of a plan.
+  const DecisionLog* replay = nullptr;
   /// Called now and then during a long run.
   std::function<void()> on_progress;
   /// See EngineOptions.
@@ -33,6 +37,8 @@ struct RunHooks {
 struct RunOutcome {
   Result result;
   std::vector<RankTrace> traces;  ///< Of the ranks the scenario asks for; empty without a trace.
+  /// Of a run with data that came to its end.
+  std::optional<DecisionLog> decisions;
 };
 
 /// Never throws for what the run finds (a failed check, a deadlock, too little memory): that is in

@@ -2,16 +2,16 @@
 
 namespace shardsim {
 
-RunRecord::RunRecord(const Engine& engine, std::int64_t steps, Oracle* oracle)
-    : engine_(engine),
+RunRecord::RunRecord(const FiberWorld& world, std::int64_t steps, Oracle* oracle)
+    : world_(world),
       last_step_(steps - 1),
       oracle_(oracle),
-      begin_(static_cast<std::size_t>(engine.num_ranks())),
+      begin_(static_cast<std::size_t>(world.engine().num_ranks())),
       end_(begin_.size()) {}
 
 int RunRecord::last_rank() const {
   int last = 0;
-  for (int rank = 1; rank < engine_.num_ranks(); ++rank) {
+  for (int rank = 1; rank < world_.engine().num_ranks(); ++rank) {
     if (last_step_end(rank).clock > last_step_end(last).clock) last = rank;
   }
   return last;
@@ -25,6 +25,17 @@ void RunRecord::Observer::step_begins(std::int64_t step) {
 
 void RunRecord::Observer::gradients_ready(std::int64_t step, const GradientSync& sync) {
   if (record_.oracle_ != nullptr) record_.oracle_->check_gradients(step, holder_, sync);
+}
+
+void RunRecord::Observer::step_decided(std::int64_t step, bool skipped, double next_scale) {
+  if (holder_.rank == 0) {
+    if (skipped) ++record_.skipped_steps_;
+    record_.last_step_skipped_ = skipped;
+    record_.loss_scale_ = next_scale;
+  }
+  if (record_.oracle_ != nullptr) {
+    record_.oracle_->check_decision(step, holder_.rank, skipped, next_scale);
+  }
 }
 
 void RunRecord::Observer::step_ends(std::int64_t step, const GradientSync& sync,

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "sim/kernel/engine.hpp"
+#include "backends/fiber/fiber_world.hpp"
 
 #include "strategies/training/train.hpp"
 
@@ -14,14 +14,16 @@ namespace shardsim {
 struct RankMoment {
   Time clock;
   TimeSplit split;
+  Time comm_busy;
 };
 
 /// What is kept of a run besides counters: where every rank stood when its last step began and
-/// ended, and what the oracle says. One per run; each rank reports to it through an observer.
+/// ended, which steps were skipped, and what the oracle says. One per run; each rank reports to it
+/// through an observer.
 class RunRecord {
  public:
   /// `oracle` may be null.
-  RunRecord(const Engine& engine, std::int64_t steps, Oracle* oracle);
+  RunRecord(const FiberWorld& world, std::int64_t steps, Oracle* oracle);
 
   [[nodiscard]] const RankMoment& last_step_begin(int rank) const {
     return begin_[static_cast<std::size_t>(rank)];
@@ -29,6 +31,10 @@ class RunRecord {
   [[nodiscard]] const RankMoment& last_step_end(int rank) const {
     return end_[static_cast<std::size_t>(rank)];
   }
+  /// Of all ranks alike; the loss scale is that after the last step.
+  [[nodiscard]] std::int64_t skipped_steps() const { return skipped_steps_; }
+  [[nodiscard]] bool last_step_skipped() const { return last_step_skipped_; }
+  [[nodiscard]] double loss_scale() const { return loss_scale_; }
   /// The rank whose last step ends last; among equals the lowest.
   [[nodiscard]] int last_rank() const;
 
@@ -38,6 +44,7 @@ class RunRecord {
     Observer(RunRecord& record, const Oracle::Holder& holder) : record_(record), holder_(holder) {}
     void step_begins(std::int64_t step) override;
     void gradients_ready(std::int64_t step, const GradientSync& sync) override;
+    void step_decided(std::int64_t step, bool skipped, double next_scale) override;
     void step_ends(std::int64_t step, const GradientSync& sync,
                    std::optional<double> loss) override;
 
@@ -48,14 +55,18 @@ class RunRecord {
 
  private:
   [[nodiscard]] RankMoment moment(int rank) const {
-    return {engine_.rank(rank).now(), engine_.rank(rank).split()};
+    const RankState& state = world_.engine().rank(rank);
+    return {state.now(), state.split(), world_.comm_busy(rank)};
   }
 
-  const Engine& engine_;
+  const FiberWorld& world_;
   std::int64_t last_step_;
   Oracle* oracle_;
   std::vector<RankMoment> begin_;
   std::vector<RankMoment> end_;
+  std::int64_t skipped_steps_ = 0;
+  bool last_step_skipped_ = false;
+  double loss_scale_ = 1.0;
 };
 
 }  // namespace shardsim

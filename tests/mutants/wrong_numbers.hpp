@@ -38,5 +38,7 @@ namespace shardsim::test {
 [[nodiscard]] Faults reversed_group(const std::string& name);
 /// The norm for clipping is that of this rank's shard alone.
 [[nodiscard]] Faults local_norm();
+/// Overflows are not made known over the groups called `name`.
+[[nodiscard]] Faults overflow_unknown_over(const std::string& name);
 
 }  // namespace shardsim::test

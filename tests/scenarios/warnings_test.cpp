@@ -130,9 +130,11 @@ TEST_CASE("gradients that are reduced in less than they are computed in are a wa
   }
 }
 
-TEST_CASE("fp16 warns that gradients are not scaled") {
+TEST_CASE("fp16 without loss scaling warns that gradients are not scaled") {
   const std::string text = valid_text_with("\"fp64\": 10", "\"bf16\": 9, \"fp16\": 9");
-  const std::vector<std::string> warnings = loaded(text, {"training.precision=fp16"}).warnings;
+  CHECK(loaded(text, {"training.precision=fp16"}).warnings.empty());
+  const std::vector<std::string> warnings =
+      loaded(text, {"training.precision=fp16", "training.loss_scaling=none"}).warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].find("loss scaling") != std::string::npos);
   CHECK(loaded(text, {"training.precision=bf16"}).warnings.empty());
