@@ -23,7 +23,7 @@ std::vector<Field> loss_scaling_fields() {
   return {
       training("training.loss_scaling", &T::loss_scaling)
           .derived("\"dynamic\" with fp16 in precision or grad_reduce_dtype, else \"none\"")
-          .foreign({{"PyTorch", "grad_scaler"}, {"DeepSpeed", "fp16"}})
+          .foreign({{"PyTorch", "grad_scaler"}})
           .doc("Multiply the loss, so that small gradients do not vanish in fp16, and skip steps "
                "whose gradients overflow. dynamic: the scale halves after an overflow and doubles "
                "after many steps without. A plan skips no step, unless it replays a run that did."),
@@ -41,16 +41,14 @@ std::vector<Field> loss_scaling_fields() {
           .range(1, kTwoTo31)
           .unit("steps")
           .or_else("2000")
-          .foreign({{"Megatron-LM", "loss_scale_window"},
-                    {"DeepSpeed", "loss_scale_window"},
-                    {"PyTorch", "growth_interval"}})
+          .foreign({{"Megatron-LM", "loss_scale_window"}, {"PyTorch", "growth_interval"}})
           .acts_when("loss_scaling is dynamic", is_dynamic)
           .doc("dynamic: steps in a row without overflow after which the scale doubles."),
       training("training.loss_scale_hysteresis", &T::loss_scale_hysteresis)
           .range(1, kTwoTo31)
           .unit("steps")
           .or_else("1")
-          .foreign({{"Megatron-LM", "hysteresis"}, {"DeepSpeed", "hysteresis"}})
+          .foreign({{"Megatron-LM", "hysteresis"}})
           .acts_when("loss_scaling is dynamic", is_dynamic)
           .doc("dynamic: the overflow since the scale last grew from which on each halves it. 1 as "
                "in PyTorch; Megatron-LM and DeepSpeed use 2."),

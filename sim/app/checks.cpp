@@ -112,7 +112,7 @@ void add_loss_scaling(const Scenario& scenario, std::vector<Assumption>& assumpt
   assumptions.push_back(
       {"Reduced gradients are read once more, to find overflows; the optimizer's own pass unscales "
        "them. A skipped step ends there: no norm, no update, no gather",
-       "as Megatron-LM does, which unscales in the pass that finds overflows"});
+       "modelling choice; Megatron-LM's search also writes the gradients, unscaled"});
   if (training.loss_scaling == LossScalingKind::dynamic) {
     assumptions.push_back({"The loss scale doubles, or halves down to 1",
                            "defaults of torch.amp.GradScaler; the minimum is Megatron-LM's"});

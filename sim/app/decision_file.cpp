@@ -50,7 +50,7 @@ std::string text_of(const DecisionLog::Answers& answers) {
 }
 
 // One row: the same answers of some ranks.
-void read_row(const Json& row, const std::string& path, DecisionLog& log) {
+void read_row(const Json& row, const std::string& path, std::int64_t steps, DecisionLog& log) {
   const auto name = row.at("name").get<std::string>();
   const auto answers = row.at("answers").get<std::string>();
   const auto first = row.at("ranks").at(0).get<std::int64_t>();
@@ -60,6 +60,10 @@ void read_row(const Json& row, const std::string& path, DecisionLog& log) {
   }
   if (answers.find_first_not_of("01") != std::string::npos) {
     refuse(path, "answers are texts of 0 and 1");
+  }
+  // Every decision of a training is taken once in a step.
+  if (static_cast<std::int64_t>(answers.size()) > steps) {
+    refuse(path, fmt::format("{} decisions \"{}\" in {} steps", answers.size(), name, steps));
   }
   for (std::int64_t rank = first; rank <= last; ++rank) {
     if (!log.of(static_cast<int>(rank), name).empty()) {
@@ -107,7 +111,9 @@ DecisionLog parse_decisions(const std::string& text, const Scenario& scenario,
                    "of another training: model, parallelism, training, steps, seed or "
                    "reduction order differ");
     }
-    for (const Json& row : file.at("decisions")) read_row(row, path, log);
+    for (const Json& row : file.at("decisions")) {
+      read_row(row, path, scenario.execution.steps, log);
+    }
   } catch (const Json::exception& error) {
     refuse(path, error.what());
   }

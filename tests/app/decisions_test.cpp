@@ -110,6 +110,7 @@ TEST_CASE("records are files that any plan of the same training replays, on any 
   CHECK(changed("/format", "x") == "E0909");
   CHECK(changed("/version", 2) == "E0909");
   CHECK(changed("/decisions/0/answers", "012") == "E0909");
+  CHECK(changed("/decisions/0/answers", "01010101010") == "E0909");  // In 10 steps.
   CHECK(changed("/decisions/0/ranks", json{0, 8}) == "E0909");
   CHECK(changed("/decisions/0/ranks", json{-1, 7}) == "E0909");
   CHECK(changed("/decisions/0/ranks", json{5, 2}) == "E0909");

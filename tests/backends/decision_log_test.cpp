@@ -49,7 +49,7 @@ std::string refusal(Program program, const DecisionLog& log) {
   try {
     program.run(options);
     replay.finish();
-  } catch (const UsageError& error) {
+  } catch (const Error& error) {
     CHECK(error.code() == "E0506");
     return error.what();
   }
@@ -90,11 +90,13 @@ TEST_CASE("a record of another program is refused: too few decisions, or too man
   const DecisionLog log = recorded();
   CHECK(refusal({}, log).empty());
   CHECK(refusal({.rounds = 5}, log) ==
-        "the replayed record has 4 decisions \"go on\" of rank 0, this run takes more");
+        "rank 0 failed: the replayed record has 4 decisions \"go on\" of rank 0, this run takes "
+        "more");
   CHECK(refusal({.rounds = 3}, log) ==
         "the replayed record has 4 decisions \"go on\" of rank 0, this run took 3");
   CHECK(refusal({}, DecisionLog(2)) ==
-        "the replayed record has 0 decisions \"go on\" of rank 0, this run takes more");
+        "rank 0 failed: the replayed record has 0 decisions \"go on\" of rank 0, this run takes "
+        "more");
 }
 
 }  // namespace shardsim::test

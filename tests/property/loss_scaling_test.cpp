@@ -114,11 +114,10 @@ std::vector<RankOutcome> train_steps(const TrainingCase& c, const std::vector<st
     const std::unique_ptr<TensorParallel> regions = plan.make_tensor_parallel(mesh);
     const Overflowing model(*plan.part(mesh.place()).model, overflow.value);
     Watcher watcher(rank.seen);
-    TrainingSession session(runtime, mesh,
-                            {.model = &model,
-                             .schedule = &plan.schedule(),
-                             .micro_batch_size = c.training.micro_batch_size},
-                            *sync, regions.get(), c.training, watcher);
+    const StagePlan stage{.model = &model,
+                          .schedule = &plan.schedule(),
+                          .micro_batch_size = c.training.micro_batch_size};
+    TrainingSession session(runtime, mesh, stage, *sync, regions.get(), c.training, watcher);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       model.armed = overflow.rank == communicator.rank() && overflow.step == i;
       session.compute_gradients(steps[i]);

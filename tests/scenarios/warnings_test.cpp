@@ -26,6 +26,8 @@ std::string gpt_text() {
       "\"gpt2\", \"num_layers\": 2, \"hidden_size\": 24, \"num_attention_heads\": 3");
 }
 
+std::string fp16_text() { return valid_text_with("\"fp64\": 10", "\"fp64\": 10, \"fp16\": 10"); }
+
 struct Case {
   std::string flag;                         // "parallelism.prefetch_units=2"
   std::vector<std::string> without;         // settings beside which it has no effect
@@ -40,6 +42,10 @@ std::vector<Case> cases() {
   };
   const auto optimizer = [](const char* name) {
     return std::vector<std::string>{std::string("training.optimizer=") + name};
+  };
+  const auto fp16 = [](const char* loss_scaling) {
+    return std::vector<std::string>{"training.precision=fp16",
+                                    std::string("training.loss_scaling=") + loss_scaling};
   };
   return {
       {"parallelism.bucket_bytes=2000000", stage("3"), stage("2")},
@@ -60,6 +66,11 @@ std::vector<Case> cases() {
       {"training.momentum=0.8", optimizer("adam"), optimizer("momentum")},
       {"training.rms_alpha=0.8", optimizer("adam"), optimizer("rmsprop")},
       {"training.epsilon=0.1", optimizer("momentum"), optimizer("rmsprop")},
+      {"training.loss_scale=8", {}, fp16("dynamic"), valid_text, fp16_text},
+      {"training.loss_scale=8", fp16("none"), fp16("static"), fp16_text, fp16_text},
+      {"training.loss_scale_growth_interval=8", fp16("static"), fp16("dynamic"), fp16_text,
+       fp16_text},
+      {"training.loss_scale_hysteresis=8", fp16("static"), fp16("dynamic"), fp16_text, fp16_text},
       {"model.rope_theta=5", {}, {"name=x"}, gpt_text, valid_text},
       {"model.norm_epsilon=0.1", {}, {"name=x"}, mlp_text, gpt_text},
       {"model.max_position_embeddings=99", {}, {"name=x"}, valid_text, gpt_text},
