@@ -114,6 +114,34 @@ TEST_CASE("the oracle names the tensor and the factor") {
   CHECK(detail.find("is 3 times that of one rank") != std::string::npos);
 }
 
+TEST_CASE(
+    "the oracle finds a step that is skipped or taken by the ranks alone, and a wrong scale") {
+  // The first three steps overflow.
+  const Scenario scenario = load("verify-gpt-tp2-pp2-dp2-fp16", {"execution.steps=4"});
+  const SharedPlan plan(scenario);
+  const TrainingPlan training = training_plan_of(scenario);
+  const std::int64_t batch = scenario.training.global_batch_size;
+  const SyncPlan& sync = plan.parallel.options().sync;
+  const auto reference = train_reference(sync, training, batch);
+  REQUIRE(reference[2].skipped);
+  REQUIRE_FALSE(reference[3].skipped);
+  CHECK(reference[2].next_scale == training.loss_scaling.initial_scale / 8);
+  CHECK(reference[2].kinds.find("gradient") == reference[2].kinds.end());
+  CHECK(reference[2].kinds.at("parameter") == reference[1].kinds.at("parameter"));
+  const auto verdict = [&](std::size_t step, bool skipped, double next_scale) {
+    Oracle oracle(sync, training, batch, nullptr);
+    oracle.check_decision(static_cast<std::int64_t>(step), 5, skipped, next_scale);
+    return oracle.passed() ? "passed" : oracle.detail();
+  };
+  CHECK(verdict(2, true, reference[2].next_scale) == "passed");
+  CHECK(verdict(3, false, reference[3].next_scale) == "passed");
+  CHECK(verdict(2, false, 1048576.0) ==
+        "step 2, rank 5: the rank takes the step and goes on with loss scale 1048576; one rank on "
+        "the whole batch skips the step and goes on with loss scale 131072");
+  CHECK(verdict(2, true, 1048576.0) != "passed");
+  CHECK(verdict(3, true, reference[3].next_scale) != "passed");
+}
+
 TEST_CASE("narrower precisions are verified within their own noise") {
   for (const char* precision : {"fp32", "fp16", "bf16"}) {
     for (const char* name : {"verify-llama-ddp", "verify-llama-zero2", "verify-llama-hsdp"}) {

@@ -4,7 +4,11 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -47,6 +51,29 @@ class Overflowing final : public ModelWrapper {
 
  private:
   double value_;
+};
+
+/// An optimizer that remembers which steps it was told to make.
+class Counting final : public Optimizer {
+ public:
+  Counting(std::unique_ptr<Optimizer> inner, std::set<std::int64_t>& steps)
+      : inner_(std::move(inner)), steps_(steps) {}
+
+  [[nodiscard]] std::string_view name() const override { return inner_->name(); }
+  [[nodiscard]] const OptimizerOptions& options() const override { return inner_->options(); }
+  [[nodiscard]] std::span<const std::string_view> state_names() const override {
+    return inner_->state_names();
+  }
+  void step(Runtime& runtime, const Tensor& parameter, const Tensor& gradient,
+            std::span<const Tensor> state, double gradient_scale,
+            std::int64_t step) const override {
+    steps_.insert(step);
+    inner_->step(runtime, parameter, gradient, state, gradient_scale, step);
+  }
+
+ private:
+  std::unique_ptr<Optimizer> inner_;
+  std::set<std::int64_t>& steps_;
 };
 
 struct Seen {
@@ -98,10 +125,11 @@ ParallelOptions options_of(const TrainingCase& c) {
 }
 
 // Trains the steps listed, each with the data of its number.
+// `updates`: the numbers by which the optimizer knows its steps.
 std::vector<RankOutcome> train_steps(const TrainingCase& c, const std::vector<std::int64_t>& steps,
-                                     const Overflow& overflow) {
-  const std::unique_ptr<Optimizer> optimizer = make_optimizer(c.optimizer, c.optimizer_options);
-  const ParallelPlan plan(options_of(c), *optimizer);
+                                     const Overflow& overflow, std::set<std::int64_t>& updates) {
+  const Counting optimizer(make_optimizer(c.optimizer, c.optimizer_options), updates);
+  const ParallelPlan plan(options_of(c), optimizer);
   std::vector<RankOutcome> ranks(static_cast<std::size_t>(c.mesh.size()));
   FiberOptions options = c.world;
   options.cluster = test_cluster(c.mesh.size());
@@ -130,6 +158,12 @@ std::vector<RankOutcome> train_steps(const TrainingCase& c, const std::vector<st
   return ranks;
 }
 
+std::vector<RankOutcome> train_steps(const TrainingCase& c, const std::vector<std::int64_t>& steps,
+                                     const Overflow& overflow) {
+  std::set<std::int64_t> updates;
+  return train_steps(c, steps, overflow, updates);
+}
+
 MeshShape draw_any_mesh() {
   return *rc::gen::element(MeshShape{.dp_shard = 2}, MeshShape{.dp_shard = 3, .dp_replicate = 2},
                            MeshShape{.dp_replicate = 3}, MeshShape{.tp = 2},
@@ -152,8 +186,10 @@ TrainingCase draw_any_case() {
   c.training.ignore_fraction = *rc::gen::element(0.0, 0.3);
   c.training.max_grad_norm = *rc::gen::element(0.0, 0.1);
   c.sync.reduce_every_microbatch = *rc::gen::arbitrary<bool>();
-  // The host holds fp64 state as well as fp32.
   c.sync.offload_optimizer = *rc::gen::arbitrary<bool>();
+  const bool is_data_parallel = c.mesh.tp == 1 && c.mesh.pp == 1;
+  c.sync.offload_gradients = is_data_parallel && c.zero_stage >= 2 && *rc::gen::arbitrary<bool>();
+  c.sync.offload_parameters = c.zero_stage == 3 && *rc::gen::arbitrary<bool>();
   draw_schedule(c);
   c.training.loss_scaling = {.mode = LossScaling::Mode::dynamic,
                              .initial_scale = 1024.0,
@@ -208,7 +244,9 @@ TEST_CASE("a run with a skipped step is bitwise one that never had its batch, no
                             .step = *rc::gen::inRange<std::size_t>(0, 4)};
     RC_LOG() << describe(c) << ", overflow on rank " << overflow.rank << " in step "
              << overflow.step << "\n";
-    const std::vector<RankOutcome> skipping = train_steps(c, {0, 1, 2, 3}, overflow);
+    std::set<std::int64_t> updates;
+    const std::vector<RankOutcome> skipping = train_steps(c, {0, 1, 2, 3}, overflow, updates);
+    RC_ASSERT(updates == (std::set<std::int64_t>{1, 2, 3}));
     std::vector<std::int64_t> others = {0, 1, 2, 3};
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(overflow.step));
     c.training.loss_scaling = {};
