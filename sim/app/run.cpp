@@ -115,10 +115,6 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   outcome.traces = take_traces(world);
 }
 
-}  // namespace
-
-namespace {
-
 void require_replayable(const Scenario& scenario, const RunHooks& hooks) {
   if (hooks.replay == nullptr) return;
   if (scenario.execution.tensors == TensorMode::real) {

@@ -60,8 +60,8 @@ using StateVisitor = std::function<void(const StatePiece&)>;
 /// after_forward; begin_weight_gradients before a microbatch's first gradient of a model chunk,
 /// then, last module first, before_/after_backward and after_weight_gradients; finish_gradients;
 /// then, unless a gradient overflowed and the step is skipped, after clipping is decided,
-/// apply_optimizer. Microbatches may overtake each other between
-/// forward and backward, as pipelines do.
+/// apply_optimizer. Microbatches may overtake each other between forward and backward, as pipelines
+/// do.
 class GradientSync : public ModuleParameters {
  public:
   virtual void begin_step() = 0;

@@ -45,9 +45,9 @@ class Optimizer {
   [[nodiscard]] virtual std::span<const std::string_view> state_names() const = 0;
 
   /// Updates `parameter` (master precision) and `state` in place from `gradient`, which is first
-  /// multiplied by `gradient_scale` (clipping, unscaling). All are flat and of equal length; `state` is in the
-  /// order of state_names(). `step` counts from 1. Arithmetic in double, rounded once per stored
-  /// element. Charges one memory-bound operation.
+  /// multiplied by `gradient_scale` (clipping, unscaling). All are flat and of equal length;
+  /// `state` is in the order of state_names(). `step` counts from 1. Arithmetic in double, rounded
+  /// once per stored element. Charges one memory-bound operation.
   virtual void step(Runtime& runtime, const Tensor& parameter, const Tensor& gradient,
                     std::span<const Tensor> state, double gradient_scale,
                     std::int64_t step) const = 0;
