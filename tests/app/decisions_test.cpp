@@ -19,7 +19,7 @@ using nlohmann::json;
 
 const std::string kSkipping = "scenarios/verify-gpt-tp2-pp2-dp2-fp16.json";
 
-Scenario skipping(std::vector<std::string> overrides = {}) {
+Scenario skipping(const std::vector<std::string>& overrides = {}) {
   return load_scenario(kSkipping, overrides);
 }
 

@@ -12,7 +12,7 @@
 namespace shardsim {
 namespace {
 
-Scenario load(const std::string& name, std::vector<std::string> overrides = {}) {
+Scenario load(const std::string& name, const std::vector<std::string>& overrides = {}) {
   return load_scenario("scenarios/" + name + ".json", overrides);
 }
 

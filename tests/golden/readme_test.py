@@ -23,15 +23,21 @@ COMMAND = re.compile(r"^\./dev run ([^#\n]+)", re.MULTILINE)
 HELP_EXAMPLE = re.compile(r"^  shardsim (.+?)(?:  .*)?$", re.MULTILINE)
 
 
-def run(shardsim, arguments):
-    """(exit code, stdout) at the root, where the README's reader stands; files go elsewhere."""
+def run(shardsim, arguments, folder=None):
+    """(exit code, stdout) at the root, where the README's reader stands; files go elsewhere: to the
+    folder, where commands after it find what they read, or to one that is removed."""
+    if folder is None:
+        with tempfile.TemporaryDirectory() as own:
+            return run(shardsim, arguments, own)
     words = shlex.split(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        if "--set" in words:
-            words += ["--out", folder]
-        done = subprocess.run([shardsim, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, check=False, text=True, encoding="utf-8",
-                              env={"PATH": os.environ["PATH"]})
+    if "--replay-decisions" in words:
+        words[words.index("--replay-decisions") + 1] = os.path.join(
+            folder, words[words.index("--replay-decisions") + 1])
+    if "--set" in words or "--record-decisions" in words:
+        words += ["--out", folder]
+    done = subprocess.run([shardsim, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, check=False, text=True, encoding="utf-8",
+                          env={"PATH": os.environ["PATH"]})
     return done.returncode, done.stdout
 
 
@@ -61,11 +67,12 @@ class ReadmeTest(unittest.TestCase):
         self.check_commands(commands)
 
     def check_commands(self, commands):
-        for command in commands:
-            with self.subTest(command=command):
-                code, text = run(self.shardsim, command)
-                self.assertEqual(code, 0)
-                self.assertTrue(text)
+        with tempfile.TemporaryDirectory() as folder:
+            for command in commands:
+                with self.subTest(command=command):
+                    code, text = run(self.shardsim, command, folder)
+                    self.assertEqual(code, 0)
+                    self.assertTrue(text)
 
 
 def update(shardsim):
