@@ -52,7 +52,7 @@ TEST_CASE(
 }
 
 TEST_CASE("numbers of loss scaling that do not act are warnings") {
-  const auto warnings = [](std::vector<std::string> overrides) {
+  const auto warnings = [](const std::vector<std::string>& overrides) {
     return loaded(text(), overrides).warnings.size();
   };
   const std::string growth = "training.loss_scale_growth_interval=5";
