@@ -37,6 +37,7 @@ const std::vector<std::string>& metric_names() {
       "memory.optimizer_bytes.max",
       "memory.activations_bytes.max",
       "memory.comm_bytes.max",
+      "memory.host_bytes.max",
       "comm.bytes_sent.total",
       "comm.bytes_sent.max_rank",
       "comm.bytes_sent.by_axis.dp",

@@ -124,6 +124,10 @@ Lines memory_section(const Result& result, double device_memory_bytes, const Pag
   }
   // Each category is the largest of any rank, so unequal ranks make the parts exceed the peak.
   if (lines.size() > 1 && sum > *peak) lines.back() += "   (parts: largest of any rank)";
+  if (const auto host = result.number("memory.host_bytes.max")) {
+    const Lines row = page.row("  on the host", format_memory(*host) + " a rank");
+    lines.insert(lines.end(), row.begin(), row.end());
+  }
   return lines;
 }
 

@@ -21,6 +21,7 @@ const std::vector<std::string>& metrics_to_expect() {
       "memory.optimizer_bytes.max",
       "memory.activations_bytes.max",
       "memory.comm_bytes.max",
+      "memory.host_bytes.max",
       "comm.bytes_sent.total",
       "comm.bytes_sent.max_rank",
       "comm.bytes_sent.by_axis.dp",

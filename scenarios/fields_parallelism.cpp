@@ -173,6 +173,18 @@ std::vector<Field> parallelism_fields() {
           .foreign({{"PyTorch", "no_sync"}})
           .doc("Reduce gradients after every microbatch instead of once per step. Stages 0 and 1 "
                "always reduce once."),
+      parallelism("parallelism.offload_optimizer", &P::offload_optimizer)
+          .or_else("false")
+          .foreign({{"Megatron-LM", "optimizer_cpu_offload"}, {"PyTorch", "cpu_offload"}})
+          .doc("Keep optimizer state and master weights in host memory. They visit the device for "
+               "the update, over system.device.host_bandwidth_gb_per_s."),
+      parallelism("parallelism.offload_gradients", &P::offload_gradients)
+          .or_else("false")
+          .doc("Stages 2 and 3, without tp and pp: keep reduced gradients in host memory, too."),
+      parallelism("parallelism.offload_parameters", &P::offload_parameters)
+          .or_else("false")
+          .foreign({{"DeepSpeed", "offload_param"}, {"torchtitan", "enable_cpu_offload"}})
+          .doc("Stage 3: keep the shards of weights in host memory, too."),
   };
 }
 

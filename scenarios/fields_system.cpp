@@ -76,6 +76,14 @@ std::vector<Field> device_fields() {
           .required()
           .sourced()
           .doc("Least time of one kernel."),
+      device_field("system.device.host_bandwidth_gb_per_s", &D::host_bandwidth_gb_per_s)
+          .range(0, 1e6)
+          .unit("GB/s")
+          .or_else("0")
+          .sourced()
+          .foreign({{"SimuMax", "pcie_bandwidth"}})
+          .doc("Between device and host memory, per GPU and direction: what offloading needs. Half "
+               "of what a datasheet calls total; 0: there is no such link."),
       source_of("system.device.source"),
   };
 }

@@ -41,6 +41,7 @@ void resolve(Reading& r) {
   resolve_system(r);
   resolve_layout(r);
   resolve_sharding(r);
+  resolve_offload(r);
   resolve_batch(r);
   resolve_tensor_parallel(r);
   resolve_blocks(r);

@@ -14,6 +14,9 @@ void resolve_system(Reading& r);
 /// World size = dp_replicate x dp_shard x tp x pp x cp. REQUIRES: resolve_system().
 void resolve_layout(Reading& r);
 void resolve_sharding(Reading& r);
+/// What is kept in host memory is sharded as that needs, and there is a way to it. REQUIRES:
+/// resolve_sharding().
+void resolve_offload(Reading& r);
 /// global_batch_size = micro_batch_size x data-parallel ranks x num_microbatches.
 void resolve_batch(Reading& r);
 /// What tensor parallelism splits must divide. REQUIRES: resolve_model().

@@ -70,8 +70,9 @@ struct DeviceSpec {
   double memory_bandwidth_gb_per_s = 0;
   double memory_efficiency = 0;  // (0, 1]: share of the bandwidth of the best streaming kernel
   PeakTflops peak_tflops;
-  double matmul_efficiency = 0;  // (0, 1]: share of the peak of the best large matmul
-  double kernel_launch_us = 0;   // fixed cost of one kernel
+  double matmul_efficiency = 0;        // (0, 1]: share of the peak of the best large matmul
+  double kernel_launch_us = 0;         // fixed cost of one kernel
+  double host_bandwidth_gb_per_s = 0;  // between device and host memory, per direction; 0: no link
 };
 
 /// The machine. ranks == nodes * gpus_per_node, one rank per GPU, node by node.
@@ -112,8 +113,12 @@ struct ParallelismSpec {
   bool reshard_after_forward = true;    // stage 3: free gathered parameters after forward
   std::int64_t reductions_in_flight = 1;
   bool sync_every_microbatch = false;  // stages 2 and 3: reduce in each microbatch
+  bool offload_optimizer = false;      // state and master weights live in host memory
+  bool offload_gradients = false;      // stages 2 and 3: reduced gradients, too
+  bool offload_parameters = false;     // stage 3: shards of weights, too
 
   std::int64_t data_parallel_size() const { return dp_replicate * dp_shard; }
+  bool offloads() const { return offload_optimizer || offload_gradients || offload_parameters; }
   /// Whether pipeline ranks run several chunks of the model.
   bool has_chunks() const { return schedule == "interleaved_1f1b" || schedule == "looped_bfs"; }
 };

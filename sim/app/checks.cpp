@@ -172,6 +172,14 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario) {
     assumptions.push_back({"Vocabularies are filled up to equal parts for tensor-parallel ranks",
                            "as Megatron-LM does, without its further rounding to 128"});
   }
+  if (scenario.parallelism.offloads()) {
+    assumptions.push_back(
+        {"What is offloaded visits the device a chunk at a time, for the update, too. Transfers "
+         "run on "
+         "the compute stream, count as computing, reach the full rate of the link and hide behind "
+         "nothing; host memory has no limit",
+         "modelling choice; DeepSpeed updates on the host, and hides part of it"});
+  }
   if (scenario.training.recompute == "selective") {
     assumptions.push_back(
         {"Selective recomputation is that of norms and activation functions; attention's scores "
@@ -184,6 +192,9 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario) {
   }
   add_loss_scaling(scenario, assumptions);
   for (const NumberSource& number : scenario.sources) {
+    const bool is_unused =
+        number.field == "system.device.host_bandwidth_gb_per_s" && !scenario.parallelism.offloads();
+    if (is_unused) continue;
     assumptions.push_back({number.field, number.source});
   }
   return assumptions;

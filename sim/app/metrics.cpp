@@ -74,12 +74,14 @@ void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Mode
   metrics.push_back({"time.hidden_comm_s", max(busy - exposed, Time()).seconds()});
 }
 
-void add_memory(std::vector<Metric>& metrics, const FiberWorld& world) {
+void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world) {
   std::int64_t peak = 0;
+  std::int64_t host_peak = 0;
   MemoryUse most{};
   for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
     const MemoryLedger& ledger = world.engine().rank(rank).ledger();
     peak = std::max(peak, ledger.peak());
+    host_peak = std::max(host_peak, world.engine().rank(rank).host_ledger().peak());
     for (std::size_t i = 0; i < most.size(); ++i) {
       most.at(i) = std::max(most.at(i), ledger.at_peak().at(i));
     }
@@ -89,6 +91,7 @@ void add_memory(std::vector<Metric>& metrics, const FiberWorld& world) {
     metrics.push_back(
         {fmt::format("memory.{}_bytes.max", name_of(static_cast<MemoryCategory>(i))), most.at(i)});
   }
+  if (scenario.parallelism.offloads()) metrics.push_back({"memory.host_bytes.max", host_peak});
 }
 
 void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
@@ -119,7 +122,7 @@ std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
                                const Oracle* oracle) {
   std::vector<Metric> metrics;
   add_time(metrics, scenario, model, world, record);
-  add_memory(metrics, world);
+  add_memory(metrics, scenario, world);
   add_traffic(metrics, scenario, world, record);
   if (scenario.training.loss_scaling != LossScalingKind::none) {
     metrics.push_back({"loss_scaling.skipped_steps", record.skipped_steps()});

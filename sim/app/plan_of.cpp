@@ -77,6 +77,7 @@ Cluster cluster_of(const SystemSpec& system) {
   device.memory_efficiency = system.device.memory_efficiency;
   device.matmul_efficiency = system.device.matmul_efficiency;
   device.launch_s = system.device.kernel_launch_us * kMicro;
+  device.host_bytes_per_s = system.device.host_bandwidth_gb_per_s * kGiga;
   for (const Precision precision :
        {Precision::fp64, Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
     device.peak_flops_per_s.at(static_cast<std::size_t>(dtype_of(precision))) =
@@ -170,6 +171,9 @@ SyncPlan sync_plan_of(const Scenario& scenario) {
   sync.reshard_after_forward = parallelism.reshard_after_forward;
   sync.reductions_in_flight = static_cast<int>(parallelism.reductions_in_flight);
   sync.reduce_every_microbatch = parallelism.sync_every_microbatch;
+  sync.offload_optimizer = parallelism.offload_optimizer;
+  sync.offload_gradients = parallelism.offload_gradients;
+  sync.offload_parameters = parallelism.offload_parameters;
   return sync;
 }
 
