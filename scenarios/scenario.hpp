@@ -15,17 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/reduce.hpp"
+#include "scenarios/enumerations.hpp"
 
 namespace shardsim {
-
-enum class ModelFamily { mlp, gpt2, llama };
-enum class Precision { fp64, fp32, bf16, fp16, fp8 };  // fp8: device peaks only, not training yet
-enum class OptimizerKind { sgd, momentum, adam, adamw, rmsprop };
-enum class LossScalingKind { none, constant, dynamic };
-enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
-enum class AllReduceAlgorithm { automatic, ring, tree };
-enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
 
 /// The network to train. The mlp family reads hidden_size inputs, has num_layers hidden layers of
 /// ffn_hidden_size and vocab_size classes; it has no attention (heads and groups are 0).
@@ -192,15 +184,5 @@ struct Scenario {
   std::string resolved_json;          // this scenario with nothing left out; a fixed text
   std::vector<std::string> warnings;
 };
-
-/// The spelling used in scenario files ("bf16", "automatic", "<=").
-const char* to_string(ModelFamily family);
-const char* to_string(Precision precision);
-const char* to_string(OptimizerKind optimizer);
-const char* to_string(LossScalingKind kind);
-const char* to_string(TensorMode mode);
-const char* to_string(ReductionOrder order);
-const char* to_string(AllReduceAlgorithm algorithm);
-const char* to_string(CompareOp op);
 
 }  // namespace shardsim
