@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/largest_finite.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -71,46 +73,87 @@ double unit_roundoff(DType dtype) {
   }
 }
 
+double unit_roundoff_of(const SyncPlan& sync) {
+  return std::max(unit_roundoff(sync.weight_dtype), unit_roundoff(sync.gradient_dtype));
+}
+
 }  // namespace
 
 Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-               const Model* exact_model)
-    : sync_(sync), steps_(train_reference(sync, plan, global_batch)) {
-  for (std::size_t step = 0; step < steps_.size(); ++step) {
-    for (const auto& [kind, tensors] : steps_[step].kinds) {
-      const Key key(static_cast<std::int64_t>(step), kind);
-      largest_[key] = largest(tensors);
-      for (const std::vector<double>& values : tensors) {
-        holders_[key].emplace_back(values.size(), 0);
-      }
-    }
-  }
-  if (exact_model == nullptr) return;
+               std::unique_ptr<Model> exact_model)
+    : sync_(sync),
+      scales_loss_(plan.loss_scaling.acts()),
+      reference_(sync, plan, global_batch, Batches::whole),
+      exact_model_(std::move(exact_model)),
+      gradient_noise_(kNoiseFactor * unit_roundoff_of(sync)) {
+  if (exact_model_ == nullptr) return;
   SyncPlan exact = sync;
-  exact.model = exact_model;
+  exact.model = exact_model_.get();
   exact.weight_dtype = exact.master_dtype = exact.gradient_dtype = DType::fp64;
-  measure_noise(train_reference(exact, plan, global_batch, &steps_),
-                std::max(unit_roundoff(sync.weight_dtype), unit_roundoff(sync.gradient_dtype)));
+  exact_.emplace(exact, plan, global_batch, scales_loss_ ? Batches::one_by_one : Batches::whole);
 }
 
-void Oracle::measure_noise(const std::vector<ReferenceStep>& exact, double unit_roundoff) {
-  for (std::size_t step = 0; step < steps_.size(); ++step) {
-    const auto number = static_cast<std::int64_t>(step);
-    for (const auto& [kind, tensors] : steps_[step].kinds) {
-      const ReferenceTensors& right =
-          exact[step].kinds.find(kind == "master" ? "parameter" : kind)->second;
-      const std::vector<double> noise = noise_of(tensors, right);
-      const double typical = std::max(median(noise), unit_roundoff);
-      std::vector<double>& bounds = bounds_[{number, kind}];
-      for (std::size_t i = 0; i < noise.size(); ++i) {
-        bounds.push_back(kNoiseFactor * std::max(noise[i], typical));
-        // Noise adds up over steps; a step that happens to have little does not take it back.
-        bounds.back() = std::max(bounds.back(), bound_before(number, kind, static_cast<int>(i)));
-      }
+void Oracle::begin(std::int64_t step) {
+  while (static_cast<std::int64_t>(steps_.size()) <= step) {
+    if (!last_is_decided_) decide(scales_loss_ && steps_.back().overflowed);
+    const auto number = static_cast<std::int64_t>(steps_.size());
+    steps_.push_back(reference_.compute_gradients());
+    if (exact_) exact_step_ = exact_->compute_gradients();
+    last_is_decided_ = false;
+    overflows_.push_back(overflow_of(steps_.back(), exact_ ? &exact_step_ : nullptr));
+    if (overflows_.back() == Overflow::no) {
+      expect(number, "gradient", steps_.back().kinds["gradient"]);
     }
-    const double noise =
-        relative(std::fabs(steps_[step].loss - exact[step].loss), std::fabs(exact[step].loss));
-    bounds_[{number, "loss"}].push_back(kNoiseFactor * std::max(noise, unit_roundoff));
+    if (!exact_) continue;
+    const double loss = std::fabs(exact_step_.loss);
+    const double noise = relative(std::fabs(steps_.back().loss - exact_step_.loss), loss);
+    bounds_[{number, "loss"}].push_back(kNoiseFactor * std::max(noise, unit_roundoff_of(sync_)));
+  }
+}
+
+void Oracle::decide(bool skip) {
+  const auto step = static_cast<std::int64_t>(steps_.size()) - 1;
+  reference_.finish_step(skip, steps_.back());
+  if (exact_) exact_->finish_step(skip, exact_step_);
+  for (const auto& [kind, tensors] : steps_.back().kinds) {
+    if (kind != "gradient") expect(step, kind, tensors);
+  }
+  last_is_decided_ = true;
+}
+
+Oracle::Overflow Oracle::overflow_of(const ReferenceStep& rounded,
+                                     const ReferenceStep* exact) const {
+  if (!scales_loss_) return Overflow::no;
+  const Overflow own = rounded.overflowed ? Overflow::yes : Overflow::no;
+  if (exact == nullptr) return own;
+  const double limit = largest_finite(sync_.gradient_dtype);
+  if (exact->largest > limit * (1.0 + gradient_noise_)) return Overflow::yes;
+  // No sum can get there: if something overflowed, then on the way to the gradients.
+  if (exact->largest_part < limit * (1.0 - gradient_noise_)) return own;
+  return Overflow::either;
+}
+
+void Oracle::expect(std::int64_t step, const std::string& kind, const ReferenceTensors& tensors) {
+  const Key key(step, kind);
+  largest_[key] = largest(tensors);
+  for (const std::vector<double>& values : tensors) holders_[key].emplace_back(values.size(), 0);
+  if (exact_) {
+    measure_noise(step, kind, exact_step_.kinds.at(kind == "master" ? "parameter" : kind));
+  }
+}
+
+void Oracle::measure_noise(std::int64_t step, const std::string& kind,
+                           const ReferenceTensors& exact) {
+  const std::vector<double> noise =
+      noise_of(steps_[static_cast<std::size_t>(step)].kinds.at(kind), exact);
+  const double typical = std::max(median(noise), unit_roundoff_of(sync_));
+  std::vector<double>& bounds = bounds_[{step, kind}];
+  for (std::size_t i = 0; i < noise.size(); ++i) {
+    bounds.push_back(kNoiseFactor * std::max(noise[i], typical));
+    // Noise adds up over steps; a step that happens to have little does not take it back.
+    bounds.back() = std::max(bounds.back(), bound_before(step, kind, static_cast<int>(i)));
+    const bool is_judged = kind == "gradient" && bounds.back() <= kBlind;
+    if (is_judged) gradient_noise_ = std::max(gradient_noise_, bounds.back());
   }
 }
 
@@ -140,12 +183,17 @@ double& Oracle::error_of(StateKind kind) {
 }
 
 void Oracle::check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync) {
+  begin(step);
   Hashes hashes;
   check_kind(step, holder, sync, StateKind::gradient, hashes);
   check_replicas(step, holder, 0, hashes);
 }
 
 void Oracle::check_decision(std::int64_t step, int rank, bool skipped, double next_scale) {
+  begin(step);
+  const Overflow overflow = overflows_[static_cast<std::size_t>(step)];
+  // Of the first rank that says what it does.
+  if (is_open(step)) decide(overflow == Overflow::either ? skipped : overflow == Overflow::yes);
   const ReferenceStep& expected = steps_[static_cast<std::size_t>(step)];
   if (skipped == expected.skipped && next_scale == expected.next_scale) return;
   const auto words = [](bool is_skipped, double scale) {
@@ -160,6 +208,8 @@ void Oracle::check_decision(std::int64_t step, int rank, bool skipped, double ne
 
 void Oracle::check_state(std::int64_t step, const Holder& holder, const GradientSync& sync,
                          std::optional<double> loss) {
+  begin(step);
+  if (is_open(step)) decide(overflows_[static_cast<std::size_t>(step)] == Overflow::yes);
   Hashes hashes;
   check_kind(step, holder, sync, StateKind::optimizer_state, hashes);
   check_kind(step, holder, sync, StateKind::parameter, hashes);
@@ -171,7 +221,7 @@ void Oracle::check_kind(std::int64_t step, const Holder& holder, const GradientS
                         StateKind kind, Hashes& hashes) {
   // Of an overflow it is chance which elements are infinite and which are NaN.
   const bool compares =
-      kind != StateKind::gradient || !steps_[static_cast<std::size_t>(step)].skipped;
+      kind != StateKind::gradient || overflows_[static_cast<std::size_t>(step)] == Overflow::no;
   const auto check = [&](const WholePiece& whole) {
     if (compares) compare(step, holder.rank, whole.piece);
     if (compares && whole.is_main_copy) count(step, whole.piece);
@@ -329,6 +379,10 @@ std::string Oracle::detail() const {
   }
   if (num_skipped() > 0) {
     text += fmt::format("; the same {} of these steps were skipped", num_skipped());
+  }
+  const auto either = std::count(overflows_.begin(), overflows_.end(), Overflow::either);
+  if (either > 0) {
+    text += fmt::format("; whether a gradient overflows hung on the order of sums in {}", either);
   }
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -26,12 +27,15 @@ namespace shardsim {
 /// be judged; the run fails as unverifiable if that is so for more than half of the tensors of a
 /// kind. Every element must be shown, by equally many ranks. With loss scaling, gradients are
 /// compared as they are, scaled. Which steps are skipped for an overflow must be the same; of such
-/// a step gradients are not compared, and state must be what it was.
+/// a step gradients are not compared, and state must be what it was. Sums over some samples can be
+/// larger than the sum over all, and rounding differs: where that decides whether a gradient
+/// overflows, the ranks may do either, all the same, and the reference follows them.
 class Oracle {
  public:
-  /// `exact_model`: the same model computing in fp64, to measure the noise with; null at fp64.
+  /// `exact_model`: the same model computing in fp64, to measure the noise with; null where all
+  /// is fp64.
   Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-         const Model* exact_model);
+         std::unique_ptr<Model> exact_model);
 
   /// A rank and what it has of the model. `shard`: which of the shards; ranks with the same stage,
   /// shard and tensor-parallel place must hold the same values, bit by bit, and of parameters that
@@ -73,7 +77,18 @@ class Oracle {
   };
   using Key = std::pair<std::int64_t, std::string>;  // Step and kind.
 
-  void measure_noise(const std::vector<ReferenceStep>& exact, double unit_roundoff);
+  /// The reference has computed this step's gradients; decides all steps before by itself.
+  void begin(std::int64_t step);
+  /// The reference takes or skips the step that it began last.
+  void decide(bool skip);
+  [[nodiscard]] bool is_open(std::int64_t step) const {
+    return step + 1 == static_cast<std::int64_t>(steps_.size()) && !last_is_decided_;
+  }
+  enum class Overflow { no, yes, either };
+  [[nodiscard]] Overflow overflow_of(const ReferenceStep& rounded,
+                                     const ReferenceStep* exact) const;
+  void expect(std::int64_t step, const std::string& kind, const ReferenceTensors& tensors);
+  void measure_noise(std::int64_t step, const std::string& kind, const ReferenceTensors& exact);
   // Of the last step before this one that has the kind; 0 if there is none.
   [[nodiscard]] double bound_before(std::int64_t step, std::string_view kind, int parameter) const;
   void compare(std::int64_t step, int rank, const StatePiece& piece);
@@ -101,7 +116,15 @@ class Oracle {
   [[nodiscard]] std::int64_t num_skipped() const;
 
   const SyncPlan& sync_;
+  bool scales_loss_;
+  ReferenceTraining reference_;
+  std::unique_ptr<Model> exact_model_;  // May be null.
+  std::optional<ReferenceTraining> exact_;
   std::vector<ReferenceStep> steps_;
+  std::vector<Overflow> overflows_;  // Of each of them.
+  ReferenceStep exact_step_;         // The last one.
+  bool last_is_decided_ = true;
+  double gradient_noise_ = 0.0;  // The widest bound of a gradient that can be judged, so far.
   std::map<Key, double, std::less<>> largest_;
   std::map<Key, std::vector<double>, std::less<>> bounds_;  // Per parameter; empty at fp64.
   std::map<Key, std::vector<std::vector<int>>> holders_;    // Per element: ranks that showed it.

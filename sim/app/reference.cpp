@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/kernel/largest_finite.hpp"
+
 #include "backends/runtime.hpp"
 
 #include "strategies/model/layer.hpp"
@@ -50,12 +52,25 @@ class WholeParameters final : public Parameters {
     return sum;
   }
 
-  [[nodiscard]] bool overflowed() const {
-    const auto is_bad = [](double value) { return !std::isfinite(value); };
-    return std::any_of(gradients_.begin(), gradients_.end(), [&](const Tensor& gradient) {
-      const std::vector<double> values = values_of(gradient);
-      return std::any_of(values.begin(), values.end(), is_bad);
-    });
+  [[nodiscard]] ReferenceTensors gradients() const {
+    ReferenceTensors all;
+    for (const Tensor& gradient : gradients_) all.push_back(values_of(gradient));
+    return all;
+  }
+  void set_gradients(const ReferenceTensors& all) {
+    for (std::size_t i = 0; i < all.size(); ++i) store(gradients_[i], all[i]);
+  }
+
+  // Infinite ones become the largest that there are.
+  void saturate_gradients() {
+    const double largest = largest_finite(plan_.gradient_dtype);
+    ReferenceTensors all = gradients();
+    for (std::vector<double>& values : all) {
+      for (double& value : values) {
+        if (std::isinf(value)) value = std::copysign(largest, value);
+      }
+    }
+    set_gradients(all);
   }
 
   void optimize(double scale, std::int64_t step) {
@@ -66,11 +81,6 @@ class WholeParameters final : public Parameters {
     }
   }
 
-  void record_gradients(ReferenceStep& step) const {
-    for (const Tensor& gradient : gradients_) {
-      step.kinds["gradient"].push_back(values_of(gradient));
-    }
-  }
   void record_state(ReferenceStep& step) const {
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       step.kinds["parameter"].push_back(values_of(weights_[i]));
@@ -113,41 +123,131 @@ double forward_backward(const Model& model, Runtime& runtime, Parameters& parame
   return loss;
 }
 
+// sum += values, or sum += |values|.
+void add(ReferenceTensors& sum, const ReferenceTensors& values, bool absolute) {
+  if (sum.empty()) sum.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    sum[i].resize(values[i].size(), 0.0);
+    for (std::size_t j = 0; j < values[i].size(); ++j) {
+      sum[i][j] += absolute ? std::fabs(values[i][j]) : values[i][j];
+    }
+  }
+}
+
+double largest_of(const ReferenceTensors& tensors) {
+  double largest = 0.0;
+  for (const std::vector<double>& values : tensors) {
+    for (const double value : values) largest = std::max(largest, std::fabs(value));
+  }
+  return largest;
+}
+
+bool all_finite(const ReferenceTensors& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const std::vector<double>& values) {
+    return std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+  });
+}
+
 }  // namespace
 
+class ReferenceTraining::Trainer {
+ public:
+  Trainer(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
+          Batches batches)
+      : sync_(sync),
+        plan_(plan),
+        global_batch_(global_batch),
+        batches_(batches),
+        parameters_(runtime_, sync_),
+        scale_(initial_state(plan.loss_scaling)) {}
+
+  ReferenceStep compute_gradients() {
+    const std::int64_t first = step_++ * global_batch_;
+    const auto targets = static_cast<double>(
+        sync_.model->count_targets(plan_.seed, first, global_batch_, plan_.ignore_fraction));
+    const double factor = targets > 0.0 ? scale_.scale * (1.0 / targets) : 0.0;
+    ReferenceStep step;
+    if (batches_ == Batches::whole) {
+      step.loss = run(first, global_batch_, factor);
+    } else {
+      run_one_by_one(first, factor, step);
+    }
+    if (targets > 0.0) step.loss /= targets;
+    ReferenceTensors gradients = parameters_.gradients();
+    step.overflowed = !all_finite(gradients);
+    step.largest = largest_of(gradients);
+    step.kinds["gradient"] = std::move(gradients);
+    return step;
+  }
+
+  void finish_step(bool skip, ReferenceStep& step) {
+    step.skipped = skip;
+    if (!skip) update();
+    scale_ = next_state(plan_.loss_scaling, scale_, skip);
+    step.next_scale = scale_.scale;
+    parameters_.record_state(step);
+  }
+
+ private:
+  // Sum of the losses; gradients are those of these samples alone.
+  double run(std::int64_t first, std::int64_t count, double factor) {
+    Batch batch =
+        sync_.model->make_batch(runtime_, plan_.seed, first, count, plan_.ignore_fraction);
+    batch.loss_scale = factor;
+    parameters_.zero_gradients();
+    return forward_backward(*sync_.model, runtime_, parameters_, batch);
+  }
+
+  void run_one_by_one(std::int64_t first, double factor, ReferenceStep& step) {
+    ReferenceTensors sum;
+    ReferenceTensors sum_of_absolutes;
+    for (std::int64_t sample = first; sample < first + global_batch_; ++sample) {
+      step.loss += run(sample, 1, factor);
+      const ReferenceTensors gradients = parameters_.gradients();
+      add(sum, gradients, false);
+      add(sum_of_absolutes, gradients, true);
+    }
+    step.largest_part = largest_of(sum_of_absolutes);
+    parameters_.set_gradients(sum);
+  }
+
+  void update() {
+    if (plan_.loss_scaling.acts()) parameters_.saturate_gradients();
+    const double unscaled = 1.0 / scale_.scale;
+    const double norm_squared = parameters_.norm_squared() * unscaled * unscaled;
+    const double clip =
+        plan_.max_grad_norm > 0.0 ? clip_coefficient(norm_squared, plan_.max_grad_norm) : 1.0;
+    parameters_.optimize(unscaled * clip, ++updates_);
+  }
+
+  SyncPlan sync_;
+  TrainingPlan plan_;
+  std::int64_t global_batch_;
+  Batches batches_;
+  LocalRuntime runtime_;
+  WholeParameters parameters_;
+  LossScaleState scale_;
+  std::int64_t step_ = 0;
+  std::int64_t updates_ = 0;
+};
+
+ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan,
+                                     std::int64_t global_batch, Batches batches)
+    : trainer_(std::make_unique<Trainer>(sync, plan, global_batch, batches)) {}
+ReferenceTraining::ReferenceTraining(ReferenceTraining&&) noexcept = default;
+ReferenceTraining::~ReferenceTraining() = default;
+ReferenceStep ReferenceTraining::compute_gradients() { return trainer_->compute_gradients(); }
+void ReferenceTraining::finish_step(bool skip, ReferenceStep& step) {
+  trainer_->finish_step(skip, step);
+}
+
 std::vector<ReferenceStep> train_reference(const SyncPlan& sync, const TrainingPlan& plan,
-                                           std::int64_t global_batch,
-                                           const std::vector<ReferenceStep>* decided) {
-  LocalRuntime runtime;
-  const Model& model = *sync.model;
-  WholeParameters parameters(runtime, sync);
-  LossScaleState scale = initial_state(plan.loss_scaling);
-  std::int64_t updates = 0;
+                                           std::int64_t global_batch) {
+  ReferenceTraining training(sync, plan, global_batch, Batches::whole);
   std::vector<ReferenceStep> steps;
   for (std::int64_t step = 0; step < plan.steps; ++step) {
-    const std::int64_t first = step * global_batch;
-    Batch batch = model.make_batch(runtime, plan.seed, first, global_batch, plan.ignore_fraction);
-    const auto targets = static_cast<double>(
-        model.count_targets(plan.seed, first, global_batch, plan.ignore_fraction));
-    batch.loss_scale = targets > 0.0 ? scale.scale * (1.0 / targets) : 0.0;
-    parameters.zero_gradients();
-    ReferenceStep record;
-    record.loss = forward_backward(model, runtime, parameters, batch);
-    if (targets > 0.0) record.loss /= targets;
-    record.skipped = decided != nullptr ? (*decided)[static_cast<std::size_t>(step)].skipped
-                                        : plan.loss_scaling.acts() && parameters.overflowed();
-    if (!record.skipped) {
-      parameters.record_gradients(record);
-      const double unscaled = 1.0 / scale.scale;
-      const double norm_squared = parameters.norm_squared() * unscaled * unscaled;
-      const double clip =
-          plan.max_grad_norm > 0.0 ? clip_coefficient(norm_squared, plan.max_grad_norm) : 1.0;
-      parameters.optimize(unscaled * clip, ++updates);
-    }
-    scale = next_state(plan.loss_scaling, scale, record.skipped);
-    record.next_scale = scale.scale;
-    parameters.record_state(record);
-    steps.push_back(std::move(record));
+    steps.push_back(training.compute_gradients());
+    training.finish_step(plan.loss_scaling.acts() && steps.back().overflowed, steps.back());
   }
   return steps;
 }

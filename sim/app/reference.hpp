@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,20 +17,46 @@ namespace shardsim {
 using ReferenceTensors = std::vector<std::vector<double>>;
 
 struct ReferenceStep {
-  double loss = 0.0;        ///< Mean over the valid targets.
-  bool skipped = false;     ///< A gradient overflowed.
-  double next_scale = 1.0;  ///< Loss scale of the next step.
-  /// "gradient" is from before the optimizer, clipping and unscaling, and not there in a skipped
-  /// step; the rest is from after it.
+  double loss = 0.0;          ///< Mean over the valid targets.
+  bool overflowed = false;    ///< A gradient is infinite or NaN.
+  double largest = 0.0;       ///< |x| of the gradients.
+  double largest_part = 0.0;  ///< Of Batches::one_by_one: the largest sum of |x| over samples.
+  bool skipped = false;       ///< No update: an overflow.
+  double next_scale = 1.0;    ///< Loss scale of the next step.
+  /// "gradient" is from before the optimizer, clipping and unscaling; the rest is from after it.
   std::map<std::string, ReferenceTensors, std::less<>> kinds;
 };
 
-/// Trains `plan.steps` steps with the weights, data and optimizer of `sync`, at its dtypes.
-/// `global_batch`: samples per step. `decided`: skips the same steps as these; null: those in which
-/// its own gradients overflow.
-[[nodiscard]] std::vector<ReferenceStep> train_reference(
-    const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-    const std::vector<ReferenceStep>* decided = nullptr);
+/// How the samples of a step are taken.
+enum class Batches {
+  whole,       ///< As one batch.
+  one_by_one,  ///< Each alone: then it is known how large sums over some of them can get.
+};
+
+/// Trains with the weights, data and optimizer of `sync`, at its dtypes, a step at a time.
+class ReferenceTraining {
+ public:
+  /// `global_batch`: samples per step. The model of `sync` must outlive it.
+  ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
+                    Batches batches);
+  ReferenceTraining(ReferenceTraining&&) noexcept;
+  ~ReferenceTraining();
+
+  /// Loss and gradients of the next step.
+  [[nodiscard]] ReferenceStep compute_gradients();
+  /// Updates, or skips the step, and adds to `step` what is then. A gradient that overflowed and is
+  /// used all the same counts as the largest that its dtype has.
+  void finish_step(bool skip, ReferenceStep& step);
+
+ private:
+  class Trainer;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+/// All steps of `plan`, on whole batches; those whose gradients overflow are skipped.
+[[nodiscard]] std::vector<ReferenceStep> train_reference(const SyncPlan& sync,
+                                                         const TrainingPlan& plan,
+                                                         std::int64_t global_batch);
 
 /// The key of a piece's kind in ReferenceStep::kinds.
 [[nodiscard]] std::string_view kind_name(const StatePiece& piece);

@@ -25,13 +25,14 @@ std::vector<int> traced_ranks_of(const Scenario& scenario) {
 std::optional<Oracle> oracle_of(const Scenario& scenario, const ParallelPlan& plan) {
   if (scenario.execution.tensors != TensorMode::real) return std::nullopt;
   std::unique_ptr<Model> exact;
-  if (scenario.training.precision != Precision::fp64) {
+  if (scenario.training.precision != Precision::fp64 ||
+      scenario.training.grad_reduce_dtype != Precision::fp64) {
     ModelOptions options = model_options_of(scenario);
     options.dtype = DType::fp64;
     exact = make_model(options);
   }
   return Oracle(plan.options().sync, plan.options().training, scenario.training.global_batch_size,
-                exact.get());
+                std::move(exact));
 }
 
 void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record, Runtime& runtime,

@@ -1,7 +1,8 @@
-#include "sim/kernel/dtype.hpp"
-
 #include <bit>
 #include <cmath>
+#include <limits>
+
+#include "sim/kernel/largest_finite.hpp"
 
 namespace shardsim {
 
@@ -90,5 +91,27 @@ float from_fp16_bits(std::uint16_t bits) {
 
 std::uint16_t to_bf16_bits(double value) { return to_bf16_bits(round_to_odd(value)); }
 std::uint16_t to_fp16_bits(double value) { return to_fp16_bits(round_to_odd(value)); }
+
+double largest_finite(DType dtype) {
+  switch (dtype) {
+    case DType::fp64:
+      return std::numeric_limits<double>::max();
+    case DType::fp32:
+      return std::numeric_limits<float>::max();
+    case DType::bf16:
+      return 0x1.FEp127;
+    case DType::fp16:
+      return 65504.0;
+    case DType::fp8_e4m3:
+      return 448.0;
+    case DType::int8:
+      return 127.0;
+    case DType::int32:
+      return std::numeric_limits<std::int32_t>::max();
+    case DType::int64:
+      return static_cast<double>(std::numeric_limits<std::int64_t>::max());
+  }
+  return 0.0;
+}
 
 }  // namespace shardsim

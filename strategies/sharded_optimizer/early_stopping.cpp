@@ -7,7 +7,8 @@ namespace shardsim {
 void LossHistory::add(double loss, double minimum_improvement) {
   change = std::fabs(loss - previous);
   previous = loss;
-  if (loss < best - minimum_improvement || std::isinf(best)) {
+  // Infinite or NaN is no improvement, and nothing to be better than.
+  if (std::isfinite(loss) && (!std::isfinite(best) || loss < best - minimum_improvement)) {
     best = loss;
     since_best = 0;
   } else {

@@ -52,8 +52,11 @@ EffectiveOptions ShardedOptimizer::options() const {
 }
 
 double ShardedOptimizer::step() {
+  const std::int64_t updates = model_.progress().updates;
   const double loss = model_.train_step();
-  training_.add(loss, options_.early_stopping.minimum_improvement);
+  // A step that was skipped for an overflow has changed nothing: its loss says nothing of progress.
+  const bool is_update = model_.progress().updates > updates;
+  if (is_update) training_.add(loss, options_.early_stopping.minimum_improvement);
   return loss;
 }
 

@@ -71,7 +71,8 @@ class ShardedOptimizer {
   [[nodiscard]] ShardedModel& model() { return model_; }
   [[nodiscard]] const ShardedModel& model() const { return model_; }
 
-  /// One iteration; returns its loss on every rank.
+  /// One iteration; returns its loss on every rank. One that loss scaling skips counts as an
+  /// iteration, but not for convergence and early stopping.
   double step();
   /// Iterates until converged, the limit, or an early stop. Continues from where the optimizer is,
   /// with all its state. A plan, which has no values to decide on, runs to the limit.

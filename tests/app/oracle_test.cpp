@@ -126,7 +126,6 @@ TEST_CASE(
   REQUIRE(reference[2].skipped);
   REQUIRE_FALSE(reference[3].skipped);
   CHECK(reference[2].next_scale == training.loss_scaling.initial_scale / 8);
-  CHECK(reference[2].kinds.find("gradient") == reference[2].kinds.end());
   CHECK(reference[2].kinds.at("parameter") == reference[1].kinds.at("parameter"));
   const auto verdict = [&](std::size_t step, bool skipped, double next_scale) {
     Oracle oracle(sync, training, batch, nullptr);
@@ -140,6 +139,27 @@ TEST_CASE(
         "the whole batch skips the step and goes on with loss scale 131072");
   CHECK(verdict(2, true, 1048576.0) != "passed");
   CHECK(verdict(3, true, reference[3].next_scale) != "passed");
+}
+
+TEST_CASE("where the order of sums decides on an overflow, ranks may do either") {
+  // One device with eight microbatches, and layouts: their sums over some samples overflow in steps
+  // in which the sum over all does not, at these seeds and many others.
+  const std::vector<std::string> alone = {
+      "parallelism.tp=1",       "parallelism.pp=1",         "system.nodes=1",
+      "system.gpus_per_node=1", "parallelism.zero_stage=0", "training.num_microbatches=8"};
+  bool was_open = false;
+  const auto verify = [&](std::vector<std::string> overrides, int seed) {
+    overrides.push_back("execution.seed=" + std::to_string(seed));
+    const Scenario scenario = load("verify-gpt-tp2-pp2-dp2-fp16", overrides);
+    const Result result = run_scenario(scenario, {}).result;
+    const Check& oracle = result.checks.back();
+    INFO("seed " << seed << ": " << oracle.detail);
+    CHECK(oracle.passed);
+    was_open = was_open || oracle.detail.find("hung on the order of sums") != std::string::npos;
+  };
+  for (const int seed : {1, 11, 21, 56, 57}) verify({}, seed);
+  for (int seed = 1; seed <= 10; ++seed) verify(alone, seed);
+  CHECK(was_open);
 }
 
 TEST_CASE("narrower precisions are verified within their own noise") {

@@ -81,7 +81,7 @@ void stop_at(const Crash& crash, const MemoryFileSystem& before, std::int64_t ca
   check_next_save(*files);
 }
 
-TEST_CASE("a save stopped at any call leaves the old state or the new one") {
+TEST_CASE("P50: a save stopped at any call leaves the old state or the new one") {
   const std::uint64_t seeds = long_run() ? 100 : 6;
   for (const Crash& crash : kCrashes) {
     const std::unique_ptr<MemoryFileSystem> before = with_saves(crash);
@@ -104,7 +104,7 @@ TEST_CASE("a save stopped at any call leaves the old state or the new one") {
   }
 }
 
-TEST_CASE("a save that has returned survives a power failure") {
+TEST_CASE("P50: a save that has returned survives a power failure") {
   for (const Crash& crash : kCrashes) {
     INFO(crash.name);
     const std::unique_ptr<MemoryFileSystem> files = with_saves(crash);
@@ -115,7 +115,7 @@ TEST_CASE("a save that has returned survives a power failure") {
   }
 }
 
-TEST_CASE("the first save leaves no checkpoint or a whole one") {
+TEST_CASE("P50: the first save leaves no checkpoint or a whole one") {
   const SampleState state = make_sample(1);
   MemoryFileSystem whole;
   REQUIRE(save(whole, {"/run", 1}, state.ranks, state.scalars).ok());

@@ -1,5 +1,6 @@
 #include <cerrno>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -191,6 +192,13 @@ TEST_CASE("F7: early stopping is triggered by no improvement, worse validation, 
   CHECK(stops_at({.validation_patience = 1}, {5, 4, 4.5}, true) == 2);
   CHECK(stops_at({.validation_patience = 1}, {5, 4, 4.5}, false) == -1);
   CHECK(stops_at({}, {5, 5, 6, 7, 7}, false) == -1);
+  // What is no number is no improvement, and nothing that later losses must be below.
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  CHECK(stops_at({.patience = 2}, {kNan, 5, 4, 3, 2}, false) == -1);
+  CHECK(stops_at({.patience = 2}, {kInfinity, 5, 4, 3, 2}, false) == -1);
+  CHECK(stops_at({.patience = 2}, {5, kNan, kNan, 3, 2}, false) == 2);
+  CHECK(stops_at({.patience = 2}, {5, kNan, 4, kNan, 3}, false) == -1);
 
   // And optimize obeys: one rank's validation gets worse in the third iteration.
   Setup setup = setup_of("fsdp", 3);

@@ -167,4 +167,21 @@ TEST_CASE("a plan that replays a record converges and skips where the run with d
   }
 }
 
+TEST_CASE("steps that are skipped count neither for convergence nor for early stopping",
+          "[sharded_optimizer]") {
+  for (Setup setup : layouts()) {
+    // Some twenty steps are skipped before the first update.
+    setup.training.loss_scaling.initial_scale = 0x1p40;
+    setup.options.maximum_iterations = 60;
+    setup.options.early_stopping.patience = 1;
+    FiberWorld world(world_of(setup));
+    INFO(setup.choice.name);
+    on_ranks(world, setup, [&](ShardedOptimizer& optimizer) {
+      const OptimizationResult result = optimizer.optimize();
+      CHECK(result.iterations() > 10);
+      CHECK(optimizer.model().progress().updates >= 2);
+    });
+  }
+}
+
 }  // namespace shardsim::test

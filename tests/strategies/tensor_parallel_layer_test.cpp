@@ -111,7 +111,7 @@ std::string code_of(Body&& body, std::string* message = nullptr) {
 
 }  // namespace
 
-TEST_CASE("column- and row-parallel layers are bitwise the whole ones, biases added once") {
+TEST_CASE("P29: column- and row-parallel layers are bitwise the whole ones, biases added once") {
   const Tensor x = whole_numbers("x", {2, 4, 6});
   const Tensor dy = whole_numbers("dy", {2, 4, 6});
   LocalRuntime local;
@@ -151,7 +151,7 @@ TEST_CASE("column- and row-parallel layers are bitwise the whole ones, biases ad
   }
 }
 
-TEST_CASE("a row-parallel bias is added once, whatever the number of ranks") {
+TEST_CASE("P35: a row-parallel bias is added once, whatever the number of ranks") {
   const Tensor bias = whole_numbers("bias", {6});
   for (const int size : {1, 2, 4}) {
     run_ranks(size, [&](Runtime& runtime, Communicator& world) {
@@ -165,7 +165,7 @@ TEST_CASE("a row-parallel bias is added once, whatever the number of ranks") {
   }
 }
 
-TEST_CASE("parts of a vocabulary look up and add what the whole table does") {
+TEST_CASE("P29: parts of a vocabulary look up and add what the whole table does") {
   const Tensor tokens = tensor_of({2, 3}, {4, 0, 4, 6, 2, 0}, DType::int32);
   const Tensor table = whole_numbers("table", {7, 3});
   const Tensor dy = whole_numbers("dy", {2, 3, 3});
@@ -195,7 +195,7 @@ TEST_CASE("parts of a vocabulary look up and add what the whole table does") {
         }) == "E0612");
 }
 
-TEST_CASE("the cross entropy of cut logits is that of whole ones, with its gradient") {
+TEST_CASE("P29: the cross entropy of cut logits is that of whole ones, with its gradient") {
   const Tensor logits = random_tensor("logits", {2, 3, 7});
   for (std::int64_t i = 0; i < logits.numel(); ++i) logits.set(i, 300.0 * logits.get(i));  // exp!
   const Tensor targets = tensor_of({2, 3}, {6, -1, 0, 2, 3, -1}, DType::int32);
@@ -227,7 +227,7 @@ TEST_CASE("the cross entropy of cut logits is that of whole ones, with its gradi
   }
 }
 
-TEST_CASE("layers whose cuts do not fit together are refused with both names") {
+TEST_CASE("P30: layers whose cuts do not fit together are refused with both names") {
   run_ranks(2, [&](Runtime& runtime, Communicator& world) {
     TensorParallel parallel(world, false);
     const Tensor x = zeros({3, 6});

@@ -101,7 +101,7 @@ TEST_CASE("a model in parts computes what it computes whole, activations and gra
   }
 }
 
-TEST_CASE("sequence shards one after the other are the whole, also across samples") {
+TEST_CASE("P32: sequence shards one after the other are the whole, also across samples") {
   for (const char* name : kDivisibleModels) {
     for (const int size : {2, 4}) {  // 12 tokens: shards of 6 and of 3, samples of 4.
       CAPTURE(name, size);
@@ -132,7 +132,7 @@ TEST_CASE("weight gradients that are added later are the same, in the same order
   }
 }
 
-TEST_CASE("dropout drops the same elements in parts, and again when forward runs again") {
+TEST_CASE("P34: dropout drops the same elements in parts, and again when forward runs again") {
   for (const char* name : kDivisibleModels) {
     for (const int size : {2, 4}) {
       for (const bool sequence_parallel : {false, true}) {
@@ -172,7 +172,7 @@ TEST_CASE("with real numbers a perceptron in parts is the whole one up to roundi
   }
 }
 
-TEST_CASE("without sequence parallelism activations are bitwise equal on all ranks") {
+TEST_CASE("P32: without sequence parallelism activations are bitwise equal on all ranks") {
   for (const char* name : kDivisibleModels) {
     const ModelCase c{.options = divisible_model(name), .size = 4};
     WholeRunResult whole(c);
@@ -195,7 +195,7 @@ TEST_CASE("without sequence parallelism activations are bitwise equal on all ran
   }
 }
 
-TEST_CASE("norm gradients of token shards are partial sums, of all tokens they are whole") {
+TEST_CASE("P33: norm gradients of token shards are partial sums, of all tokens they are whole") {
   for (const bool sequence_parallel : {false, true}) {
     const ModelCase c{.options = divisible_model("gpt2"), .sequence_parallel = sequence_parallel};
     WholeRunResult whole(c);
