@@ -13,6 +13,7 @@ enum class Detector {
   oracle,     ///< The model that is trained is not that of one device.
   deadlock,   ///< Ranks wait for what never comes, and it is said who waits for whom.
   mismatch,   ///< Two sides of a call differ when they meet.
+  absence,    ///< A call waits for members that have come to their end.
   validator,  ///< The schedule is refused, with row and cell.
   in_flight,  ///< Measured activations in flight are not those of the table.
   nobody,

@@ -100,6 +100,20 @@ Faults gathering(
 }  // namespace
 
 Faults no_averaging() { return without_scalar("target_count"); }
+
+Faults mean_of_means() {
+  Faults faults;
+  faults.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                         const CallOptions& options, CallSite site) {
+    if (std::string("target_count") != options.label) {
+      return caller.to.all_reduce(buffer, op, options, site);
+    }
+    buffer.set(0, buffer.get(0) * caller.to.size());
+    return Work();
+  };
+  return faults;
+}
+
 Faults local_norm() { return without_scalar("grad_norm"); }
 Faults double_averaging() { return reduced_by(ReduceOp::avg); }
 Faults reduced_by_max() { return reduced_by(ReduceOp::max); }

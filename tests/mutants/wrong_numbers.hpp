@@ -10,6 +10,9 @@ namespace shardsim::test {
 
 /// Each rank divides by its own number of targets: their sum over the ranks is left out.
 [[nodiscard]] Faults no_averaging();
+/// Each rank divides by its own number of targets times the ranks: a mean of means, which is the
+/// mean over all targets only where ranks have equally many.
+[[nodiscard]] Faults mean_of_means();
 /// Gradients are averaged once more over each group that reduces them.
 [[nodiscard]] Faults double_averaging();
 /// Gradients are reduced a second time over the same group.
