@@ -1,0 +1,90 @@
+#include "tests/mutants/bucket_faults.hpp"
+
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace shardsim::test {
+
+namespace {
+
+/// What happens to a bucket when its reduction is posted.
+using Touch = std::function<void(const Caller&, const Tensor& bucket, const CallOptions&)>;
+
+/// `before` and `after` the post, of which either may be empty. Shards on their way from their
+/// reduction to their replicas are left alone: they were touched as part of the bucket.
+Faults around_reductions(const Touch& before, const Touch& after) {
+  const auto touch = [](const Touch& what, const Caller& caller, const Tensor& bucket,
+                        const CallOptions& options) {
+    const bool is_bucket =
+        options.traffic == TrafficClass::payload && caller.to.name() != "dp_replicate";
+    if (what && is_bucket) what(caller, bucket, options);
+  };
+  Faults faults;
+  faults.all_reduce = [=](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                          const CallOptions& options, CallSite site) {
+    touch(before, caller, buffer, options);
+    Work work = caller.to.all_reduce(buffer, op, options, site);
+    touch(after, caller, buffer, options);
+    return work;
+  };
+  faults.reduce_scatter = [=](const Caller& caller, const Tensor& output, const Tensor& input,
+                              ReduceOp op, const CallOptions& options, CallSite site) {
+    touch(before, caller, input, options);
+    Work work = caller.to.reduce_scatter(output, input, op, options, site);
+    touch(after, caller, input, options);
+    return work;
+  };
+  return faults;
+}
+
+Faults before_reductions(const Touch& touch) { return around_reductions(touch, {}); }
+Faults during_reductions(const Touch& touch) { return around_reductions({}, touch); }
+
+std::size_t size_of_data(const Tensor& tensor) {
+  return static_cast<std::size_t>(tensor.num_bytes());
+}
+
+void clear(const Tensor& tensor) { std::memset(tensor.data(), 0, size_of_data(tensor)); }
+
+void copy(const Tensor& to, const Tensor& from) {
+  std::memcpy(to.data(), from.data(), size_of_data(from));
+}
+
+Tensor copy_of(const Tensor& tensor) {
+  const Tensor result = Tensor::allocate(nullptr, MemoryCategory::comm, {tensor.numel()},
+                                         tensor.dtype(), !tensor.has_data());
+  copy(result, tensor);
+  return result;
+}
+
+}  // namespace
+
+Faults read_before_first_copy() {
+  return before_reductions(
+      [](const Caller&, const Tensor& bucket, const CallOptions&) { clear(bucket); });
+}
+
+Faults read_before_next_copy() {
+  using Key = std::pair<int, std::string>;  // World rank, label.
+  const auto held = std::make_shared<std::map<Key, Tensor>>();
+  return before_reductions(
+      [=](const Caller& caller, const Tensor& bucket, const CallOptions& options) {
+        const Tensor now = copy_of(bucket);
+        const auto [place, first] = held->try_emplace({caller.world_rank, options.label}, now);
+        if (!first) copy(bucket, std::exchange(place->second, now));
+      });
+}
+
+Faults freed_in_flight() {
+  return during_reductions(
+      [](const Caller&, const Tensor& bucket, const CallOptions&) { clear(bucket); });
+}
+
+Faults touched_in_flight() {
+  return during_reductions([](const Caller&, const Tensor& bucket, const CallOptions&) {
+    copy(bucket, copy_of(bucket));
+  });
+}
+
+}  // namespace shardsim::test
