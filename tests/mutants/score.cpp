@@ -23,7 +23,9 @@ class Score {
     ++num_mutants_;
     ++found_[found_by];
   }
-  void add_survivor(const std::string& bug, const std::string& reason) { ++survivors_[bug + ": " + reason]; }
+  void add_survivor(const std::string& bug, const std::string& reason) {
+    ++survivors_[bug + ": " + reason];
+  }
 
  private:
   [[nodiscard]] int of(Detector detector) const {
