@@ -80,7 +80,7 @@ void count_mutant(Detector expected, Detector found_by) {
 
 void count_survivor(const std::string& bug, const std::string& reason, Detector found_by) {
   suite().add(found_by);
-  suite().add_survivor(bug, reason);
+  if (found_by == Detector::nobody) suite().add_survivor(bug, reason);
   CHECK(found_by == Detector::nobody);
 }
 
