@@ -1,11 +1,15 @@
+#include <algorithm>
+#include <array>
 #include <iostream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/random.hpp"
 
 #include "tests/strategies/training_case.hpp"
 
@@ -17,10 +21,117 @@ namespace {
 constexpr double kBound = 1e-9;  // As in equivalence_test.cpp.
 constexpr int kMostRanks = 32;
 
+// What a layout is run with beside its mesh. `family` and the like index the tables below.
+enum Choice : std::size_t {
+  family,
+  zero_stage,
+  replicas,
+  order,
+  sequence_parallel,
+  dropout,
+  recompute,
+  schedule,
+  split,
+  kNumChoices
+};
+using Choices = std::array<int, kNumChoices>;
+constexpr int kNone = -1;  // The layout has no such choice.
+
+constexpr std::array kFamilies = {"gpt2", "llama"};
+constexpr std::array kSchedules = {"1f1b", "gpipe", "zb_h1", "interleaved_1f1b", "looped_bfs"};
+enum Split : int { even, with_embedding, with_loss, with_both, uneven };
+
+int chunks_of(int schedule) { return schedule >= 3 ? 2 : 1; }
+
+// Values of a choice that the layout takes with those before it, {kNone} where it has no effect.
+std::vector<int> values_of(Choice choice, const MeshShape& mesh, const Choices& before) {
+  switch (choice) {
+    case family:
+    case dropout:
+      return {0, 1};
+    case zero_stage:
+      return mesh.data_size() > 1 ? std::vector{0, 1, 2, 3} : std::vector{kNone};
+    case replicas:
+      return mesh.data_size() % 2 == 0 ? std::vector{0, 1} : std::vector{kNone};
+    case order:
+      return mesh.data_size() > 1 && mesh.tp > 1 ? std::vector{0, 1} : std::vector{kNone};
+    case sequence_parallel:
+      return mesh.tp > 1 ? std::vector{0, 1} : std::vector{kNone};
+    case recompute:
+      return {0, 1, 2};
+    case schedule: {
+      if (mesh.pp == 1) return {kNone};
+      std::vector<int> fitting = {0, 1, 2};
+      if (2 * mesh.pp > 8) return fitting;
+      if (4 % mesh.pp == 0) fitting.push_back(3);  // Rounds of pp microbatches.
+      fitting.push_back(4);
+      return fitting;
+    }
+    default: {
+      // Six layers: more stages need the ends counted, too.
+      if (mesh.pp == 1) return {kNone};
+      const int stages = mesh.pp * chunks_of(before[schedule]);
+      if (stages == 8) return {with_both};
+      if (stages == 7) return {with_embedding, with_loss, with_both};
+      return {even, with_embedding, with_loss, with_both, uneven};
+    }
+  }
+}
+
+// (choice, value, other choice, its value)
+using Pair = std::array<int, 4>;
+using Pairs = std::set<Pair>;
+
+void add_pairs(Pairs& pairs, const Choices& choices) {
+  for (std::size_t a = 0; a < kNumChoices; ++a) {
+    for (std::size_t b = a + 1; b < kNumChoices; ++b) {
+      if (choices.at(a) == kNone || choices.at(b) == kNone) continue;
+      pairs.insert({static_cast<int>(a), choices.at(a), static_cast<int>(b), choices.at(b)});
+    }
+  }
+}
+
+// Each choice is drawn by itself (two that go round together would meet in few combinations), of
+// the values that have most to meet yet.
+Choices drawn(const MeshShape& mesh, int number, const Pairs& met) {
+  const RandomStream stream(1, "P47");
+  Choices choices;
+  choices.fill(kNone);
+  for (std::size_t i = 0; i < kNumChoices; ++i) {
+    std::vector<int> best;
+    std::size_t most = 0;
+    for (const int value : values_of(static_cast<Choice>(i), mesh, choices)) {
+      choices.at(i) = value;
+      Pairs pairs;
+      add_pairs(pairs, choices);
+      std::erase_if(pairs, [&met](const Pair& pair) { return met.count(pair) > 0; });
+      if (pairs.size() > most) best.clear();
+      most = std::max(most, pairs.size());
+      if (pairs.size() == most) best.push_back(value);
+    }
+    const auto index = static_cast<std::uint64_t>(number) * kNumChoices + i;
+    choices.at(i) = best[stream.below(index, best.size())];
+  }
+  return choices;
+}
+
+StageSplit split_of(int num_stages, int kind) {
+  StageSplit split;
+  split.account_for_embedding = kind == with_embedding || kind == with_both;
+  split.account_for_loss = kind == with_loss || kind == with_both;
+  if (kind != uneven) return split;
+  split.layers = even_stage_layers(6, num_stages, split);
+  const auto last = static_cast<std::size_t>(num_stages - 1);
+  std::swap(split.layers[0], split.layers[last]);
+  --split.layers[last];
+  ++split.layers[last / 2];
+  return split;
+}
+
 // Six layers and their ends for the pipeline, four heads for tensor parallelism.
-TrainingCase small_case(const MeshShape& mesh) {
+TrainingCase case_of(const MeshShape& mesh, const Choices& choices) {
   TrainingCase c;
-  c.model = small_model(mesh.size() % 2 == 0 ? "gpt2" : "llama");
+  c.model = small_model(kFamilies.at(static_cast<std::size_t>(choices[family])));
   c.model.num_layers = 6;
   c.model.num_query_groups = 4;
   c.mesh = mesh;
@@ -30,51 +141,49 @@ TrainingCase small_case(const MeshShape& mesh) {
   c.training.num_microbatches = 4;
   c.training.ignore_fraction = 0.2;
   c.training.max_grad_norm = 0.1;
-  return c;
-}
-
-// Even splits and uneven ones in turn; more stages than layers need the ends counted, too.
-StageSplit varied_split(int num_stages, int number) {
-  StageSplit split;
-  split.account_for_embedding = num_stages >= 8 || number % 4 == 1;
-  split.account_for_loss = num_stages >= 7 || number % 4 == 2;
-  if (num_stages > 6 || number % 4 != 3) return split;
-  split.layers = even_stage_layers(6, num_stages, split);
-  const auto last = static_cast<std::size_t>(num_stages - 1);
-  std::swap(split.layers[0], split.layers[last]);
-  --split.layers[last];
-  ++split.layers[last / 2];
-  return split;
-}
-
-// What else a layout is run with goes round, so that choices meet in all combinations.
-TrainingCase varied(TrainingCase c, int number) {
-  c.zero_stage = number % 4;
-  if (c.mesh.data_size() % 2 == 0 && number % 3 == 0) {
+  c.zero_stage = std::max(choices[zero_stage], 0);
+  if (choices[replicas] == 1) {
     c.mesh.dp_replicate = 2;
     c.mesh.dp_shard = c.mesh.dp_shard / 2;
   }
-  if (number % 5 == 0) c.mesh.order = RankOrder::dp_tp_pp;
-  if (c.mesh.tp > 1 && number % 2 == 0) {
+  if (choices[order] == 1) c.mesh.order = RankOrder::dp_tp_pp;
+  if (choices[sequence_parallel] == 1) {
     c.model.sequence_parallel = true;
     c.model.seq_len = 4;
   }
-  if (number % 7 < 2) c.model.hidden_dropout = 0.1;
-  c.model.recompute = static_cast<Recompute>(number % 3);
-  if (c.mesh.pp == 1) return c;
-  const char* const schedules[] = {"1f1b", "gpipe", "zb_h1", "interleaved_1f1b", "looped_bfs"};
-  c.schedule = schedules[number % 5];
-  const bool has_chunks = number % 5 >= 3;
-  if (has_chunks) c.num_chunks = 2;
-  // Not every schedule takes every shape: then the plain one.
-  const bool fits = c.mesh.pp * c.num_chunks <= 8 && (c.schedule != "interleaved_1f1b" ||
-                                                      c.training.num_microbatches % c.mesh.pp == 0);
-  if (!fits) {
-    c.schedule = "1f1b";
-    c.num_chunks = 1;
-  }
-  c.stage_split = varied_split(c.mesh.pp * c.num_chunks, number);
+  if (choices[dropout] == 1) c.model.hidden_dropout = 0.1;
+  c.model.recompute = static_cast<Recompute>(choices[recompute]);
+  if (choices[schedule] == kNone) return c;
+  c.schedule = kSchedules.at(static_cast<std::size_t>(choices[schedule]));
+  c.num_chunks = chunks_of(choices[schedule]);
+  c.stage_split = split_of(c.mesh.pp * c.num_chunks, choices[split]);
   return c;
+}
+
+// All that can meet on a layout. Only the split depends on another choice.
+void add_legal_pairs(Pairs& pairs, const MeshShape& mesh) {
+  for (const int way : values_of(schedule, mesh, {})) {
+    Choices choices{};
+    choices[schedule] = way;
+    std::array<std::vector<int>, kNumChoices> values;
+    for (std::size_t i = 0; i < kNumChoices; ++i) {
+      values.at(i) = values_of(static_cast<Choice>(i), mesh, choices);
+    }
+    values[schedule] = {way};
+    for (std::size_t a = 0; a < kNumChoices; ++a) {
+      for (std::size_t b = a + 1; b < kNumChoices; ++b) {
+        for (const int of_a : values.at(a)) {
+          for (const int of_b : values.at(b)) {
+            Choices two;
+            two.fill(kNone);
+            two.at(a) = of_a;
+            two.at(b) = of_b;
+            add_pairs(pairs, two);
+          }
+        }
+      }
+    }
+  }
 }
 
 bool is_legal(const MeshShape& mesh) { return 4 % mesh.tp == 0 && mesh.pp <= 8; }
@@ -100,7 +209,11 @@ const std::vector<StepRecord>& reference_of(const TrainingCase& c) {
   return found != known.end() ? found->second : known.emplace(key, train_alone(c)).first->second;
 }
 
-void expect_refusal(const TrainingCase& c) {
+void expect_refusal(const MeshShape& mesh) {
+  Choices plain{};
+  plain[schedule] = mesh.pp == 1 ? kNone : 0;
+  const TrainingCase c = case_of(mesh, plain);
+  INFO(describe(c));
   try {
     (void)run(c);
     FAIL("this layout should be refused");
@@ -118,16 +231,22 @@ TEST_CASE(
     "P47: every factorization of up to 32 ranks trains as one device, or is refused by name") {
   int run_count = 0;
   int refused_count = 0;
+  Pairs met;
+  Pairs legal;
   for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
     for (const MeshShape& mesh : factorizations(ranks)) {
-      const TrainingCase c = varied(small_case(mesh), run_count + refused_count);
-      INFO(describe(c));
+      const int number = run_count + refused_count;
       if (!is_legal(mesh)) {
         ++refused_count;
-        expect_refusal(c);
+        expect_refusal(mesh);
         continue;
       }
       ++run_count;
+      const Choices choices = drawn(mesh, number, met);
+      add_pairs(met, choices);
+      add_legal_pairs(legal, mesh);
+      const TrainingCase c = case_of(mesh, choices);
+      INFO(describe(c));
       const TrainingResult result = run(c);
       const std::vector<StepRecord>& reference = reference_of(c);
       for (std::size_t step = 0; step < reference.size(); ++step) {
@@ -141,6 +260,13 @@ TEST_CASE(
             << " refused\n";
   CHECK(run_count == 147);
   CHECK(refused_count == 153);
+  for (const Pair& pair : legal) {
+    INFO("choice " << pair[0] << " = " << pair[1] << " with choice " << pair[2] << " = "
+                   << pair[3]);
+    CHECK(met.count(pair) == 1);
+  }
+  CHECK(met.size() == legal.size());
+  CHECK(legal.size() == 317);
 }
 
 }  // namespace shardsim::test
