@@ -20,11 +20,18 @@ struct Layout {
   bool sequence_parallel = false;
 };
 
-const std::vector<Layout> kLayouts = {
-    {{.dp_shard = 1, .tp = 2, .pp = 1}, false}, {{.dp_shard = 2, .tp = 2, .pp = 2}, false},
-    {{.dp_shard = 3, .tp = 4, .pp = 1}, false}, {{.dp_shard = 1, .tp = 2, .pp = 1}, true},
-    {{.dp_shard = 2, .tp = 2, .pp = 3}, true},  {{.dp_shard = 4, .tp = 4, .pp = 2}, true},
-    {{.dp_shard = 4, .tp = 1, .pp = 4}, false}};
+const std::vector<Layout> kLayouts = {{{.dp_shard = 1, .tp = 2, .pp = 1}, false},
+                                      {{.dp_shard = 2, .tp = 2, .pp = 2}, false},
+                                      {{.dp_shard = 3, .tp = 4, .pp = 1}, false},
+                                      {{.dp_shard = 1, .tp = 2, .pp = 1}, true},
+                                      {{.dp_shard = 2, .tp = 2, .pp = 3}, true},
+                                      {{.dp_shard = 4, .tp = 4, .pp = 2}, true},
+                                      {{.dp_shard = 4, .tp = 1, .pp = 4}, false},
+                                      // HSDP: replicated shards.
+                                      {{.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 1}, false},
+                                      {{.dp_shard = 3, .dp_replicate = 2, .tp = 2, .pp = 1}, true},
+                                      {{.dp_shard = 2, .dp_replicate = 2, .tp = 1, .pp = 3}, false},
+                                      {{.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 2}, true}};
 
 TrainingCase case_of(const Layout& layout) {
   TrainingCase c;
@@ -113,11 +120,22 @@ TEST_CASE("P18: data-parallel bytes under tensor and pipeline parallelism are th
       c.zero_stage = stage;
       c.sync.reduce_every_microbatch = false;
       INFO(describe(c));
-      // DDP: an all_reduce. 1 and 2: reduce_scatter and gather. 3: two gathers per microbatch.
+      // Shards: a reduce_scatter, and a gather or, in stage 3, two per microbatch, among the
+      // ranks of a replica; then an all_reduce of shards between replicas. DDP: one of all ranks.
       const std::int64_t microbatches = c.training.num_microbatches;
-      const std::int64_t times = stage == 3 ? 1 + 2 * microbatches : 2;
-      CHECK(sent(run(c), {"dp", "dp_shard", "dp_replicate"}) ==
-            kBytes * times * (c.mesh.data_size() - 1) * held_elements(c));
+      const std::int64_t replicas = c.mesh.dp_replicate;
+      const std::int64_t shard_calls = stage == 3 ? 1 + 2 * microbatches : 2;
+      const std::int64_t of_shards = shard_calls * replicas * (c.mesh.dp_shard - 1);
+      const std::int64_t of_replicas = 2 * (replicas - 1);
+      const TrainingResult result = run(c);
+      if (stage == 0) {
+        CHECK(sent(result, {"dp"}) == kBytes * 2 * (c.mesh.data_size() - 1) * held_elements(c));
+        CHECK(sent(result, {"dp_shard", "dp_replicate"}) == 0);
+        continue;
+      }
+      CHECK(sent(result, {"dp"}) == 0);
+      CHECK(sent(result, {"dp_shard"}) == kBytes * of_shards * held_elements(c));
+      CHECK(sent(result, {"dp_replicate"}) == kBytes * of_replicas * held_elements(c));
     }
   }
 }
