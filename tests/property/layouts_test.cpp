@@ -31,9 +31,9 @@ enum Choice : std::size_t {
   dropout,
   recompute,
   schedule,
-  split,
-  kNumChoices
+  split
 };
+constexpr std::size_t kNumChoices = split + 1;
 using Choices = std::array<int, kNumChoices>;
 constexpr int kNone = -1;  // The layout has no such choice.
 

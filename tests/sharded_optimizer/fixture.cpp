@@ -46,8 +46,16 @@ Setup exact(Setup setup) {
   return setup;
 }
 
+Setup with_masters(Setup setup) {
+  setup.sync.weight_dtype = DType::bf16;
+  setup.sync.gradient_dtype = DType::fp32;
+  setup.sync.master_dtype = DType::fp32;
+  return setup;
+}
+
 ParallelOptions problem_of(const Setup& setup) {
   ParallelOptions problem{.model = small_model(setup.model), .mesh = {}};
+  problem.model.dtype = setup.sync.weight_dtype;
   if (setup.change_model) setup.change_model(problem.model);
   problem.bucket_bytes = setup.bucket_bytes;
   problem.first_bucket_bytes = setup.bucket_bytes;

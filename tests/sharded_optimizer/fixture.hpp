@@ -40,6 +40,11 @@ struct Setup {
 [[nodiscard]] Setup setup_of(std::string_view name, int ranks, const std::string& model = "mlp");
 /// Whole numbers, SGD, divisors and rates that are powers of two: every value is exact.
 [[nodiscard]] Setup exact(Setup setup);
+/// Weights in bf16; gradients, optimizer state and master weights in fp32.
+[[nodiscard]] Setup with_masters(Setup setup);
+[[nodiscard]] inline bool is_master(const std::string& name) {
+  return name.rfind("master/", 0) == 0;
+}
 [[nodiscard]] ParallelOptions problem_of(const Setup& setup);
 [[nodiscard]] std::unique_ptr<ShardedOptimizer> make(const Setup& setup, Runtime& runtime,
                                                      Communicator& world);

@@ -68,32 +68,41 @@ TEST_CASE("F2: gradients are synchronized: those of all ranks' data, each in one
 }
 
 TEST_CASE("F3: momentum, variance and all other state are sharded", "[F3]") {
-  for (const char* optimizer : {"momentum", "adam", "adamw", "rmsprop"}) {
-    const std::int64_t size = 8;
-    Setup setup = setup_of("fsdp", 1, "gpt2");
-    setup.optimizer = optimizer;
-    std::int64_t whole = 0;
-    {
-      FiberWorld world(world_of(setup));
-      on_ranks(world, setup, [](ShardedOptimizer& o) { o.step(); });
-      whole = world.engine().rank(0).ledger().category_peaks()[2];
-      REQUIRE(whole > 0);
-    }
-    for (const int ranks : {2, 3, 5}) {
-      Setup sharded = setup_of("fsdp", ranks, "gpt2");
-      sharded.optimizer = optimizer;
-      std::int64_t padding = 0;
-      FiberWorld world(world_of(sharded));
-      on_ranks(world, sharded, [&](ShardedOptimizer& o) {
+  const auto state_bytes = [](const FiberWorld& world, int rank) {
+    return world.engine().rank(rank).ledger().category_peaks()[2];
+  };
+  for (const char* optimizer : {"sgd", "momentum", "adam", "adamw", "rmsprop"}) {
+    for (const bool masters : {false, true}) {
+      INFO(optimizer << ", masters " << masters);
+      const auto setup_on = [&](int ranks) {
+        Setup setup = setup_of("fsdp", ranks, "gpt2");
+        setup.optimizer = optimizer;
+        return masters ? with_masters(setup) : setup;
+      };
+      FiberWorld alone(world_of(setup_on(1)));
+      std::int64_t bytes_per_element = 0;
+      std::int64_t elements = 0;
+      on_ranks(alone, setup_on(1), [&](ShardedOptimizer& o) {
         o.step();
-        const FlatLayout& layout = o.model().plan().layout(0);
         const auto states = static_cast<std::int64_t>(o.wrapped_optimizer().state_names().size());
-        padding = (layout.padded() - layout.numel()) * size * states;
+        bytes_per_element = masters ? (states + 1) * 4 : states * 8;
+        elements = num_parameters(o.model().wrapped_model());
       });
-      for (int rank = 0; rank < ranks; ++rank) {
-        const std::int64_t bytes = world.engine().rank(rank).ledger().category_peaks()[2];
-        CHECK(bytes <= (whole + ranks - 1) / ranks + padding);
-        CHECK(bytes * ranks >= whole);
+      const std::int64_t whole = state_bytes(alone, 0);
+      REQUIRE(whole == elements * bytes_per_element);
+      for (const int ranks : {2, 3, 5}) {
+        std::int64_t padding = 0;
+        FiberWorld world(world_of(setup_on(ranks)));
+        on_ranks(world, setup_on(ranks), [&](ShardedOptimizer& o) {
+          o.step();
+          const FlatLayout& layout = o.model().plan().layout(0);
+          padding = (layout.padded() - layout.numel()) * bytes_per_element;
+        });
+        for (int rank = 0; rank < ranks; ++rank) {
+          const std::int64_t bytes = state_bytes(world, rank);
+          CHECK(bytes <= (whole + ranks - 1) / ranks + padding);
+          CHECK(bytes * ranks >= whole);
+        }
       }
     }
   }
