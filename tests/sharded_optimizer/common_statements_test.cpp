@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -149,6 +150,9 @@ TEST_CASE("S2: the state of one layout restores on other devices, at any other l
     const std::vector<SerializedState> states = states_after(from, 2);
     WholeState saved;
     for (const SerializedState& state : states) add_to(saved, state);
+    const bool masters_saved = std::any_of(
+        saved.begin(), saved.end(), [](const auto& tensor) { return is_master(tensor.first); });
+    CHECK(masters_saved == has_masters(from));
     for (const Setup& to : layouts) {
       if (to.sync.weight_dtype != from.sync.weight_dtype) continue;  // Refused: see P49.
       INFO(from.choice.name << " to " << to.choice.name << ", masters " << has_masters(from));

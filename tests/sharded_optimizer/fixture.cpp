@@ -160,6 +160,14 @@ WholeState train_alone(const Setup& setup, int steps) {
   return whole;
 }
 
+std::vector<double> losses_alone(const Setup& setup, int steps) {
+  std::vector<double> losses;
+  for (const StepRecord& record : train_alone(case_of(setup, steps))) {
+    losses.push_back(record.loss.value());
+  }
+  return losses;
+}
+
 WholeState gradients_alone(const Setup& setup, int step) {
   const TrainingCase c = case_of(setup, step + 1);
   WholeState whole;

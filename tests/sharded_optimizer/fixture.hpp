@@ -68,6 +68,8 @@ void add_gradients_to(WholeState& whole, const ShardedOptimizer& optimizer);
 [[nodiscard]] WholeState train(const Setup& setup, int steps);
 /// The same by one device that knows nothing of ranks, buckets or shards.
 [[nodiscard]] WholeState train_alone(const Setup& setup, int steps);
+/// The mean loss of each of so many global batches.
+[[nodiscard]] std::vector<double> losses_alone(const Setup& setup, int steps);
 /// Gradients of the global batch, of step `step` from 0.
 [[nodiscard]] WholeState gradients_alone(const Setup& setup, int step);
 

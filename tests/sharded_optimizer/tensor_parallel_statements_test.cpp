@@ -1,4 +1,6 @@
+#include <cmath>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -79,6 +81,22 @@ TEST_CASE("T2: column- and row-parallel layers give the dense layer's outputs an
     for (const int t : {2, 4}) {
       INFO(model << " in " << t);
       const Setup setup = tensor_parallel(t, model);
+      const std::vector<double> losses = losses_alone(setup, 3);
+      for (std::size_t step = 0; step < losses.size(); ++step) {
+        WholeState gradients;
+        on_ranks(setup, [&](ShardedOptimizer& optimizer) {
+          for (std::size_t before = 0; before < step; ++before) optimizer.step();
+          optimizer.model().compute_gradients();
+          add_gradients_to(gradients, optimizer);
+        });
+        CHECK(worst_error(gradients, gradients_alone(setup, static_cast<int>(step))) <= kBound);
+      }
+      on_ranks(setup, [&](ShardedOptimizer& optimizer) {
+        // The loss is what all outputs go into.
+        for (const double loss : losses) {
+          CHECK(std::fabs(optimizer.step() - loss) <= kBound * std::fabs(loss));
+        }
+      });
       CHECK(worst_error(train(setup, 3), train_alone(setup, 3)) <= kBound);
     }
   }
