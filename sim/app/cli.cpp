@@ -87,10 +87,15 @@ void add_run_options(CLI::App& verb, Arguments& arguments) {
       ->allow_extra_args(false);
   verb.add_option("--backend", arguments.backend, "fiber (simulated, the only one so far)");
   verb.add_option("--out", arguments.run.out_directory, "Folder for the files a scenario names");
-  verb.add_option("--record-decisions", arguments.run.record_decisions,
-                  "Write what a run with real tensors decided on values");
-  verb.add_option("--replay-decisions", arguments.run.replay_decisions,
-                  "Decide so in a run without, instead of as plans assume");
+  // Not bound as optionals: for those CLI11 takes an empty value for none.
+  verb.add_option_function<std::string>(
+      "--record-decisions",
+      [&run = arguments.run](const std::string& path) { run.record_decisions = path; },
+      "Write what a run with real tensors decided on values; relative to the current folder");
+  verb.add_option_function<std::string>(
+      "--replay-decisions",
+      [&run = arguments.run](const std::string& path) { run.replay_decisions = path; },
+      "Decide so in a run without, instead of as plans assume; relative to the current folder");
   verb.add_flag("--json", arguments.run.json, "Print the result object instead of the summary");
   verb.add_flag("-q,--quiet", arguments.run.quiet, "Print nothing unless something is wrong");
 }

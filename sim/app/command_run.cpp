@@ -17,6 +17,7 @@
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/progress.hpp"
+#include "sim/app/record_paths.hpp"
 #include "sim/app/run.hpp"
 
 namespace shardsim {
@@ -75,10 +76,8 @@ std::string next_command(const RunArguments& arguments, const Scenario& scenario
   return fmt::format("shardsim {} --json", arguments.file);
 }
 
-void write_file(const RunArguments& arguments, const std::string& name, const std::string& text,
+void write_file(const std::filesystem::path& path, const std::string& text, bool quiet,
                 std::ostream& err) {
-  if (name.empty()) return;
-  const std::filesystem::path path = std::filesystem::path(arguments.out_directory) / name;
   // Under another name first, so that nobody ever finds half a file: a failure or an interrupt
   // leaves what was there before.
   std::filesystem::path unfinished = path;
@@ -93,23 +92,41 @@ void write_file(const RunArguments& arguments, const std::string& name, const st
     std::error_code ignored;
     std::filesystem::remove(unfinished, ignored);
     throw Error(ExitCode::bad_usage, "E0901", fmt::format("cannot write {}", path.string()),
-                "check the folder's permissions and the space left, or choose another with --out");
+                "check the folder's permissions and the space left, or choose another");
   }
-  if (!arguments.quiet) err << "wrote " << path.string() << "\n";
+  if (!quiet) err << "wrote " << path.string() << "\n";
+}
+
+// What the scenario names, below the folder that the command names.
+void write_output(const RunArguments& arguments, const std::string& name, const std::string& text,
+                  std::ostream& err) {
+  if (name.empty()) return;
+  write_file(std::filesystem::path(arguments.out_directory) / name, text, arguments.quiet, err);
+}
+
+void write_record(const RunArguments& arguments, const Scenario& scenario,
+                  const RunOutcome& outcome, std::ostream& err) {
+  if (!arguments.record_decisions) return;
+  if (!outcome.decisions) {
+    err << "no record written: the run did not finish\n";
+    return;
+  }
+  write_file(*arguments.record_decisions, to_text(*outcome.decisions, scenario), arguments.quiet,
+             err);
 }
 
 std::optional<DecisionLog> read_decisions(const RunArguments& arguments, const Scenario& scenario) {
-  if (!arguments.record_decisions.empty() && scenario.execution.tensors == TensorMode::meta) {
+  if (arguments.record_decisions && scenario.execution.tensors == TensorMode::meta) {
     throw UsageError("E0907", "a run without real tensors decides nothing that could be recorded",
                      "use --set execution.tensors=real, or leave --record-decisions out");
   }
-  if (arguments.replay_decisions.empty()) return std::nullopt;
+  if (!arguments.replay_decisions) return std::nullopt;
   constexpr std::size_t kLargest = std::size_t{64} << 20U;
   ProblemList problems;
   const std::optional<std::string> text =
-      read_regular_file(arguments.replay_decisions, kLargest, problems);
+      read_regular_file(*arguments.replay_decisions, kLargest, problems);
   if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  return parse_decisions(*text, scenario, arguments.replay_decisions);
+  return parse_decisions(*text, scenario, *arguments.replay_decisions);
 }
 
 bool ends_with(const std::string& text, std::string_view end) {
@@ -121,6 +138,7 @@ bool ends_with(const std::string& text, std::string_view end) {
 int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
                 RunHooks hooks) {
   const Scenario scenario = load_scenario(arguments.file, arguments.overrides);
+  check_record_paths(arguments, scenario);
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
   const std::optional<DecisionLog> replay = read_decisions(arguments, scenario);
@@ -136,15 +154,13 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
                     .width = 100,
                     .next_command = next_command(arguments, scenario, outcome.result)});
   }
-  write_file(arguments, scenario.output.result, json, err);
+  write_output(arguments, scenario.output.result, json, err);
   const bool chrome = ends_with(scenario.output.trace, ".json");
   if (!scenario.output.trace.empty()) {
-    write_file(arguments, scenario.output.trace,
-               chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces), err);
+    write_output(arguments, scenario.output.trace,
+                 chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces), err);
   }
-  if (outcome.decisions && !arguments.record_decisions.empty()) {
-    write_file(arguments, arguments.record_decisions, to_text(*outcome.decisions, scenario), err);
-  }
+  write_record(arguments, scenario, outcome, err);
   return outcome.result.exit_code;
 }
 

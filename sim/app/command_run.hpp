@@ -1,6 +1,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@ struct RunArguments {
   std::string file;
   std::vector<std::string> overrides;  ///< "a.b=value" each.
   std::string out_directory = ".";     ///< Files named in the scenario are written below it.
-  std::string record_decisions;        ///< A file to write, below out_directory; "": none.
-  std::string replay_decisions;        ///< A file to read; "": none.
+  /// Files to write and to read, both relative to the current folder.
+  std::optional<std::string> record_decisions;
+  std::optional<std::string> replay_decisions;
   bool json = false;
   bool quiet = false;
   bool color = false;

@@ -124,8 +124,7 @@ TEST_CASE("records are files that any plan of the same training replays, on any 
 TEST_CASE("the command writes a record and replays it, and refuses what means nothing") {
   const TemporaryFolder folder;
   const std::string record = folder / "skips.json";
-  const Printed real = shardsim(
-      {kSkipping, "--json", "-q", "--out", folder.path(), "--record-decisions", "skips.json"});
+  const Printed real = shardsim({kSkipping, "--json", "-q", "--record-decisions", record});
   CHECK(real.exit_code == 0);
   CHECK(files_in(folder) == std::vector<std::string>{"skips.json"});
   const std::vector<std::string> meta = {kSkipping, "--json", "--set", "execution.tensors=meta"};

@@ -30,10 +30,11 @@ def run(shardsim, arguments, folder=None):
         with tempfile.TemporaryDirectory() as own:
             return run(shardsim, arguments, own)
     words = shlex.split(arguments)
-    if "--replay-decisions" in words:
-        words[words.index("--replay-decisions") + 1] = os.path.join(
-            folder, words[words.index("--replay-decisions") + 1])
-    if "--set" in words or "--record-decisions" in words:
+    for option in ("--record-decisions", "--replay-decisions"):
+        if option in words:
+            place = words.index(option) + 1
+            words[place] = os.path.join(folder, words[place])
+    if "--set" in words:
         words += ["--out", folder]
     done = subprocess.run([shardsim, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, check=False, text=True, encoding="utf-8",

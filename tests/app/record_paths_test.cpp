@@ -1,0 +1,132 @@
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+
+#include "tests/app/command_fixture.hpp"
+
+// Where --record-decisions writes and --replay-decisions reads, and what is refused before the run.
+namespace shardsim::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::string kSkipping = "scenarios/verify-gpt-tp2-pp2-dp2-fp16.json";
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// The code with which a run of `file` that records into `record` is refused.
+std::string refusal(const std::string& file, const std::string& record,
+                    const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {file, "--json", "--record-decisions", record};
+  words.insert(words.end(), more.begin(), more.end());
+  const Printed printed = shardsim(words);
+  INFO(printed.out);
+  CHECK(printed.exit_code == 2);
+  CHECK(printed.err.empty());  // Not one line of progress: nothing ran.
+  return json::parse(printed.out)[0]["code"];
+}
+
+// Puts the process into a folder and back.
+class CurrentFolder {
+ public:
+  explicit CurrentFolder(const fs::path& folder) : before_(fs::current_path()) {
+    fs::current_path(folder);
+  }
+  ~CurrentFolder() { fs::current_path(before_); }
+  CurrentFolder(const CurrentFolder&) = delete;
+  CurrentFolder& operator=(const CurrentFolder&) = delete;
+
+ private:
+  fs::path before_;
+};
+
+}  // namespace
+
+TEST_CASE("an empty name of a record is bad usage, not a run without one") {
+  for (const char* option : {"--record-decisions", "--replay-decisions"}) {
+    INFO(option);
+    const std::vector<std::vector<std::string>> written = {{option, ""},
+                                                           {std::string(option) + "="}};
+    for (std::vector<std::string> words : written) {
+      words.insert(words.begin(), kSkipping);
+      const Printed printed = shardsim(words);
+      CHECK(printed.exit_code == 2);
+      CHECK(printed.out.empty());
+      CHECK(contains(printed.err, "error[E0904]"));
+      CHECK(contains(printed.err, option));
+    }
+  }
+}
+
+TEST_CASE("a record replaces nothing that its run reads or writes") {
+  const TemporaryFolder folder;
+  const std::string scenario = folder / "s.json";
+  const std::string text = content_of(kSkipping);
+  write(scenario, text);
+  CHECK(refusal(scenario, scenario) == "E0910");
+  CHECK(refusal(scenario, folder / "none/../s.json") == "E0910");
+  fs::create_symlink("s.json", folder / "link.json");
+  CHECK(refusal(scenario, folder / "link.json") == "E0910");
+  fs::create_hard_link(scenario, folder / "twin.json");
+  CHECK(refusal(scenario, folder / "twin.json") == "E0910");
+  const std::vector<std::string> result = {"--out", folder.path(), "--set",
+                                           "output.result=runs/r.json"};
+  CHECK(refusal(scenario, folder / "runs/r.json", result) == "E0910");
+  CHECK(refusal(scenario, folder / "runs", result) == "E0910");
+  CHECK(refusal(scenario, folder / "runs/r.json/record.json", result) == "E0910");
+  CHECK(refusal(scenario, folder / "t.json",
+                {"--out", folder.path(), "--set", "output.trace=t.json"}) == "E0910");
+  write(folder / "skips.json", "a record");
+  CHECK(refusal(scenario, folder / "skips.json", {"--replay-decisions", folder / "skips.json"}) ==
+        "E0910");
+  CHECK(content_of(scenario) == text);
+  CHECK(content_of(folder / "skips.json") == "a record");
+}
+
+TEST_CASE("a record that cannot be written is refused before the run") {
+  const TemporaryFolder folder;
+  write(folder / "file", "");
+  CHECK(refusal(kSkipping, folder.path()) == "E0901");
+  CHECK(refusal(kSkipping, folder / "new/") == "E0901");
+  CHECK(refusal(kSkipping, folder / "file/record.json") == "E0901");
+  CHECK(refusal(kSkipping, folder / "file/new/record.json") == "E0901");
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK(refusal(kSkipping, folder / "pipe") == "E0901");
+  CHECK(files_in(folder) == std::vector<std::string>{"file"});
+}
+
+TEST_CASE("records are relative to the current folder, whatever --out says") {
+  const std::string scenario = fs::absolute(kSkipping).string();
+  const TemporaryFolder folder;
+  const CurrentFolder here(folder.path());
+  const Printed real = shardsim({scenario, "-q", "--out", "out", "--record-decisions",
+                                 "new/skips.json", "--set", "output.result=r.json"});
+  CHECK(real.exit_code == 0);
+  CHECK(files_in(folder) == std::vector<std::string>{"new/skips.json", "out/r.json"});
+  const Printed replayed = shardsim({scenario, "-q", "--out", "out", "--replay-decisions",
+                                     "new/skips.json", "--set", "execution.tensors=meta"});
+  CHECK(replayed.exit_code == 0);
+}
+
+TEST_CASE("a run that does not finish says that it wrote no record") {
+  const TemporaryFolder folder;
+  RunArguments arguments;
+  arguments.file = kSkipping;
+  arguments.quiet = true;
+  arguments.record_decisions = folder / "skips.json";
+  const auto forget = [](PipelineSchedule& schedule) { schedule.actions[0].pop_back(); };
+  const Printed printed = shardsim_with(arguments, {.edit_schedule = forget});
+  CHECK(printed.exit_code == 4);
+  CHECK(printed.err == "no record written: the run did not finish\n");
+  CHECK(files_in(folder).empty());
+}
+
+}  // namespace shardsim::test
