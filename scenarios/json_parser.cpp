@@ -177,7 +177,7 @@ bool check_bytes(const SourceText& source, ProblemList& problems, const JsonLimi
   };
   if (text.size() > limits.max_bytes) {
     return refuse("E0003", 0, 1, "more than " + std::to_string(limits.max_bytes) + " bytes",
-                  "a scenario is a few kilobytes; is this the right file?");
+                  "is this the right file?");
   }
   if (text.rfind("\xef\xbb\xbf", 0) == 0 || text.rfind("\xff\xfe", 0) == 0 ||
       text.rfind("\xfe\xff", 0) == 0) {

@@ -32,7 +32,7 @@ std::optional<std::string> read_regular_file(const std::string& path, std::size_
     problems.add_file("E0003", path,
                       shown + " has " + std::to_string(size) + " bytes; the limit is " +
                           std::to_string(max_bytes),
-                      "a scenario is a few kilobytes; is this the right file?");
+                      "is this the right file?");
     return std::nullopt;
   }
   std::ifstream in(path, std::ios::binary);

@@ -13,7 +13,6 @@
 #include "reports/perfetto_trace.hpp"
 #include "reports/text_summary.hpp"
 #include "scenarios/load.hpp"
-#include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/progress.hpp"
@@ -115,18 +114,14 @@ void write_record(const RunArguments& arguments, const Scenario& scenario,
              err);
 }
 
-std::optional<DecisionLog> read_decisions(const RunArguments& arguments, const Scenario& scenario) {
+std::optional<DecisionLog> replayed_record(const RunArguments& arguments,
+                                           const Scenario& scenario) {
   if (arguments.record_decisions && scenario.execution.tensors == TensorMode::meta) {
     throw UsageError("E0907", "a run without real tensors decides nothing that could be recorded",
                      "use --set execution.tensors=real, or leave --record-decisions out");
   }
   if (!arguments.replay_decisions) return std::nullopt;
-  constexpr std::size_t kLargest = std::size_t{64} << 20U;
-  ProblemList problems;
-  const std::optional<std::string> text =
-      read_regular_file(*arguments.replay_decisions, kLargest, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  return parse_decisions(*text, scenario, *arguments.replay_decisions);
+  return read_decisions(*arguments.replay_decisions, scenario);
 }
 
 bool ends_with(const std::string& text, std::string_view end) {
@@ -141,7 +136,7 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   check_record_paths(arguments, scenario);
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
-  const std::optional<DecisionLog> replay = read_decisions(arguments, scenario);
+  const std::optional<DecisionLog> replay = replayed_record(arguments, scenario);
   if (replay) hooks.replay = &*replay;
   const RunOutcome outcome = run_scenario(scenario, hooks);
   progress.done();

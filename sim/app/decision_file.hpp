@@ -11,14 +11,32 @@
 //    "decisions": [{"name": "skip step", "ranks": [0, 7], "answers": "110000"}]}
 // "training" stands for everything values depend on: model, parallelism, training, steps, seed and
 // reduction order. The machine is not in it. Consecutive ranks with the same answers share a row, 1
-// is yes; a rank without a row never took the decision.
+// is yes. Scenarios decide on one thing, "skip step": with loss scaling once in every step and
+// alike on all ranks, without it never.
 namespace shardsim {
+
+/// The one decision that runs of scenarios take.
+inline constexpr const char* kSkipStep = "skip step";
+
+inline constexpr const char* kDecisionFormat = "shardsim-decisions";
+inline constexpr int kDecisionVersion = 1;
 
 [[nodiscard]] std::string to_text(const DecisionLog& decisions, const Scenario& scenario);
 
-/// Throws UsageError: E0909 for what is no such file, E0908 for one of another training. `path`:
-/// for messages.
+/// Names a record in results: 16 hexadecimal digits, the hash of to_text().
+[[nodiscard]] std::string hash_of(const DecisionLog& decisions, const Scenario& scenario);
+
+/// Names the training that a record is of.
+[[nodiscard]] std::string training_of(const Scenario& scenario);
+
+/// The file is untrusted: size, depth and number of values are bounded, and memory is taken only
+/// for what fits the scenario. Throws ScenarioError, with line and column: E0002 to E0005 for what
+/// is no JSON, E0909 for what is no such file, E0908 for one of another training. `path`: for
+/// messages.
 [[nodiscard]] DecisionLog parse_decisions(const std::string& text, const Scenario& scenario,
                                           const std::string& path);
+
+/// The same, from a file (E0001, E0003: none, or too large).
+[[nodiscard]] DecisionLog read_decisions(const std::string& path, const Scenario& scenario);
 
 }  // namespace shardsim

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/decision_file.hpp"
 #include "sim/app/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
@@ -21,15 +20,6 @@ const std::string kSkipping = "scenarios/verify-gpt-tp2-pp2-dp2-fp16.json";
 
 Scenario skipping(const std::vector<std::string>& overrides = {}) {
   return load_scenario(kSkipping, overrides);
-}
-
-std::string refusal(const std::string& text, const Scenario& scenario) {
-  try {
-    static_cast<void>(parse_decisions(text, scenario, "skips.json"));
-  } catch (const UsageError& error) {
-    return error.code();
-  }
-  return "none";
 }
 
 void write(const std::string& path, const std::string& text) {
@@ -80,47 +70,6 @@ TEST_CASE("a step that is skipped has no norm, no update and no gather") {
   CHECK(taken.warnings.empty());
 }
 
-TEST_CASE("records are files that any plan of the same training replays, on any machine") {
-  const Scenario scenario = skipping();
-  const RunOutcome real = run_scenario(scenario);
-  const std::string text = to_text(*real.decisions, scenario);
-  CHECK(parse_decisions(text, scenario, "") == *real.decisions);
-  const json file = json::parse(text);
-  REQUIRE(file["decisions"].size() == 1);  // All ranks decide alike.
-  CHECK(file["decisions"][0]["name"] == "skip step");
-  CHECK(file["decisions"][0]["ranks"] == json{0, 7});
-  const auto overridden = [&](const std::string& field) {
-    return refusal(text, skipping({field}));
-  };
-  CHECK(overridden("execution.tensors=meta") == "none");
-  CHECK(overridden("execution.all_reduce_algorithm=ring") == "none");
-  CHECK(overridden("system.device.kernel_launch_us=7") == "none");
-  CHECK(overridden("execution.seed=50") == "E0908");
-  CHECK(overridden("execution.steps=11") == "E0908");
-  CHECK(overridden("execution.reduction_order=ring") == "E0908");
-  CHECK(overridden("training.loss_scale=1024") == "E0908");
-  CHECK(overridden("model.seq_len=12") == "E0908");
-  CHECK(overridden("parallelism.zero_stage=2") == "E0908");
-  const auto changed = [&](const char* pointer, const json& value) {
-    json other = file;
-    other[json::json_pointer(pointer)] = value;
-    return refusal(other.dump(), scenario);
-  };
-  CHECK(changed("/ranks", 4) == "E0908");
-  CHECK(changed("/format", "x") == "E0909");
-  CHECK(changed("/version", 2) == "E0909");
-  CHECK(changed("/decisions/0/answers", "012") == "E0909");
-  CHECK(changed("/decisions/0/answers", "01010101010") == "E0909");  // In 10 steps.
-  CHECK(changed("/decisions/0/ranks", json{0, 8}) == "E0909");
-  CHECK(changed("/decisions/0/ranks", json{-1, 7}) == "E0909");
-  CHECK(changed("/decisions/0/ranks", json{5, 2}) == "E0909");
-  CHECK(changed("/decisions/0/name", 3) == "E0909");
-  CHECK(changed("/decisions/1", file["decisions"][0]) == "E0909");
-  CHECK(refusal("{", scenario) == "E0909");
-  CHECK(refusal("[]", scenario) == "E0909");
-  CHECK(refusal("", scenario) == "E0909");
-}
-
 TEST_CASE("the command writes a record and replays it, and refuses what means nothing") {
   const TemporaryFolder folder;
   const std::string record = folder / "skips.json";
@@ -149,11 +98,15 @@ TEST_CASE("the command writes a record and replays it, and refuses what means no
   CHECK(code(with({"--set", "execution.seed=1", "--replay-decisions", record})) == "E0908");
   CHECK(code(with({"--replay-decisions", kSkipping})) == "E0909");
   CHECK(code(with({"--replay-decisions", "nowhere.json"})) == "E0001");
-  // As many answers as steps: a record of fewer is found when the run asks for one more.
+  // Another place than the whole file is named, too.
   json shorter = json::parse(content_of(record));
   shorter["decisions"][0]["answers"] = "1";
-  write(record, shorter.dump());
-  CHECK(code(with({"--replay-decisions", record})) == "E0506");
+  write(record, shorter.dump(1));
+  const Printed text =
+      shardsim({kSkipping, "--set", "execution.tensors=meta", "--replay-decisions", record});
+  CHECK(text.exit_code == 2);
+  CHECK(contains(text.err, "error[E0909]"));
+  CHECK(contains(text.err, record + ":4:"));
 }
 
 }  // namespace shardsim::test
