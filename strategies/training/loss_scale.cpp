@@ -16,7 +16,7 @@ namespace {
 constexpr double kLargestScale = std::numeric_limits<float>::max();
 
 void require(bool holds, const std::string& what, const std::string& fix) {
-  if (!holds) throw UsageError("E0785", "loss scaling: " + what, fix);
+  if (!holds) throw UsageError("E0786", "loss scaling: " + what, fix);
 }
 
 }  // namespace

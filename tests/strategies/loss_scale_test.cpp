@@ -111,18 +111,18 @@ TEST_CASE("numbers that cannot be a rule are refused") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (const double scale : {0.0, -1.0, 1e39, kInfinity, kNan}) {
-    CHECK(changed(&LossScaling::initial_scale, scale) == "E0785");
-    CHECK(changed(&LossScaling::minimum_scale, scale) == "E0785");
+    CHECK(changed(&LossScaling::initial_scale, scale) == "E0786");
+    CHECK(changed(&LossScaling::minimum_scale, scale) == "E0786");
   }
-  CHECK(changed(&LossScaling::minimum_scale, 2048.0) == "E0785");
+  CHECK(changed(&LossScaling::minimum_scale, 2048.0) == "E0786");
   for (const double factor : {0.5, kInfinity, kNan}) {
-    CHECK(changed(&LossScaling::growth_factor, factor) == "E0785");
+    CHECK(changed(&LossScaling::growth_factor, factor) == "E0786");
   }
   for (const double factor : {0.0, -0.5, 2.0, kNan}) {
-    CHECK(changed(&LossScaling::backoff_factor, factor) == "E0785");
+    CHECK(changed(&LossScaling::backoff_factor, factor) == "E0786");
   }
-  CHECK(changed(&LossScaling::growth_interval, std::int64_t{0}) == "E0785");
-  CHECK(changed(&LossScaling::hysteresis, std::int64_t{0}) == "E0785");
+  CHECK(changed(&LossScaling::growth_interval, std::int64_t{0}) == "E0786");
+  CHECK(changed(&LossScaling::hysteresis, std::int64_t{0}) == "E0786");
 }
 
 }  // namespace shardsim::test
