@@ -150,6 +150,15 @@ Lines traffic_section(const Result& result, const Page& page) {
   return page.row("traffic", text);
 }
 
+Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& page) {
+  const auto scale = result.number("loss_scaling.scale");
+  const auto skipped = result.number("loss_scaling.skipped_steps");
+  if (!scale || !skipped) return {};
+  // All its digits, and no more: scales are powers of two, 1048576 is not 1.05e+06.
+  return page.row("loss scale",
+                  fmt::format("{} at the end, {} of {} steps skipped", *scale, *skipped, steps));
+}
+
 Lines oracle_section(const Result& result, const Page& page) {
   const auto passed = result.number("oracle.passed");
   if (!passed) return {};

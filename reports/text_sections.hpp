@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,8 @@ class Page {
 [[nodiscard]] Lines memory_section(const Result& result, double device_memory_bytes,
                                    const Page& page);
 [[nodiscard]] Lines traffic_section(const Result& result, const Page& page);
+/// `steps` of the run, of which some were skipped.
+[[nodiscard]] Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& page);
 [[nodiscard]] Lines oracle_section(const Result& result, const Page& page);
 /// The passed ones, in one row.
 [[nodiscard]] Lines checks_section(const Result& result, const Page& page);

@@ -20,6 +20,7 @@ struct TextHeadline {
   std::string batch;      ///< "global batch 128 x 8,192 tokens".
   std::int64_t ranks = 0;
   double device_memory_bytes = 0;  ///< Of one device; 0 if not known.
+  std::int64_t steps = 0;          ///< Of the run.
 };
 
 struct TextOptions {

@@ -48,6 +48,16 @@ void require_one_screen(const std::string& text, std::size_t columns) {
   }
 }
 
+TEST_CASE("loss scaling has a row where it acts, with all digits of the scale") {
+  samples::Sample sample = samples::verified();
+  CHECK(text_of(sample).find("loss scale") == std::string::npos);
+  sample.headline.steps = 10;
+  sample.result.metrics.push_back({"loss_scaling.skipped_steps", std::int64_t{4}});
+  sample.result.metrics.push_back({"loss_scaling.scale", 1048576.0});
+  CHECK(text_of(sample).find("  loss scale    1048576 at the end, 4 of 10 steps skipped\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("the summary of a plan is as approved") {
   require_golden("plan.txt", text_of(samples::plan()));
 }
