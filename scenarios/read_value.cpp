@@ -55,14 +55,17 @@ void out_of_range(const Place& place, const std::string& shown) {
 }
 
 std::nullopt_t wrong_type(const Place& place, const std::string& wanted) {
+  const FieldType type = place.field.type;
   std::string help;
-  if (place.field.takes_auto) {
-    help = "or \"auto\"";
-  } else if (place.field.type == FieldType::boolean) {
+  if (type == FieldType::boolean) {
     help = "write true or false";
-  } else if (place.value.is_string() && place.field.type != FieldType::rank_list &&
-             place.field.type != FieldType::integer_list) {
+  } else if (type == FieldType::rank_list || type == FieldType::integer_list) {
+    help = "write [1, 2]";
+  } else if (place.value.is_string() && !place.field.takes_auto) {
     help = "write it without quotes";
+  }
+  if (place.field.takes_auto) {
+    help += help.empty() ? "or \"auto\"" : ", or \"auto\"";
   }
   return place.refuse("E0101",
                       place.name() + " must be " + wanted + ", not " + describe(place.value), help);

@@ -45,6 +45,14 @@ std::string example(const Stages& s) {
   return ", such as " + list_text(even_stage_layers(s.layers, s.stages, s.split));
 }
 
+std::string accounted_words(const StageSplit& split) {
+  const char* const embedding = "account_for_embedding_in_pipeline_split";
+  const char* const loss = "account_for_loss_in_pipeline_split";
+  if (!split.account_for_loss) return std::string(embedding) + " asks";
+  if (!split.account_for_embedding) return std::string(loss) + " asks";
+  return std::string(embedding) + " and " + loss + " ask";
+}
+
 void refuse_too_many(Reading& r, const Stages& s) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::int64_t most = s.layers + (s.has_embedding ? 2 : 1);
@@ -65,12 +73,15 @@ void check_list(Reading& r, const Stages& s) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const char* const field = "parallelism.stage_layers";
   const auto given = static_cast<std::int64_t>(p.stage_layers.size());
-  const std::string help = "write " + text_of(s.stages) + " numbers that add up to num_layers (" +
-                           text_of(s.layers) + ")" + example(s);
+  const std::string help =
+      (s.stages == 1 ? "write 1 number, that of num_layers ("
+                     : "write " + text_of(s.stages) + " numbers that add up to num_layers (") +
+      text_of(s.layers) + ")" + example(s);
   if (given != s.stages) {
     return r.problem("E0203", field,
-                     "stage_layers has " + text_of(given) + " numbers, but " + stage_words(p) +
-                         " are " + text_of(s.stages) + " stages",
+                     "stage_layers has " + text_of(given) + (given == 1 ? " number" : " numbers") +
+                         ", but " + stage_words(p) +
+                         (s.stages == 1 ? " is 1 stage" : " are " + text_of(s.stages) + " stages"),
                      help);
   }
   std::int64_t sum = 0;  // Of numbers up to 2^14, in a text of at most 2^24 bytes.
@@ -93,8 +104,8 @@ void check_list(Reading& r, const Stages& s) {
   if (accounts && s.stages <= s.counted() &&
       p.stage_layers != even_stage_layers(s.layers, s.stages, s.split)) {
     r.problem("E0206", field,
-              "stage_layers is not the even split that account_for_..._in_pipeline_split asks for",
-              "leave one of them out");
+              "stage_layers is not the even split that " + accounted_words(s.split) + " for",
+              "leave stage_layers or the other out");
   }
 }
 

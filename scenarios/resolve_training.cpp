@@ -1,4 +1,5 @@
 #include "scenarios/checked_product.hpp"
+#include "scenarios/gradient_range.hpp"
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {
@@ -40,11 +41,10 @@ void resolve_batch(Reading& r) {
 
 namespace {
 
-// Scaling moves gradients within the range of their type: of the types here only fp16 has less than
-// the fp32 in which they end up.
+// Scaling moves gradients within the range of their type.
 void resolve_loss_scaling(Reading& r) {
   TrainingSpec& t = r.scenario.training;
-  const bool is_narrow = t.precision == Precision::fp16 || t.grad_reduce_dtype == Precision::fp16;
+  const bool is_narrow = has_narrow_gradients(t);
   derive(r, "training.loss_scaling", t.loss_scaling,
          is_narrow ? LossScalingKind::dynamic : LossScalingKind::none);
   if (is_narrow || !r.good("training.loss_scaling") || t.loss_scaling == LossScalingKind::none) {

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "scenarios/gradient_range.hpp"
+
 namespace shardsim {
 namespace {
 
@@ -44,10 +46,13 @@ void warn_without_effect(Reading& r) {
 
 void warn_about_precision(Reading& r) {
   const TrainingSpec& t = r.scenario.training;
-  if (t.precision == Precision::fp16 && t.loss_scaling == LossScalingKind::none) {
-    r.scenario.warnings.emplace_back(
-        "training.precision is fp16, and training runs without loss scaling: small gradients "
-        "become 0, large ones infinite; leave training.loss_scaling out, or use bf16");
+  if (has_narrow_gradients(t) && t.loss_scaling == LossScalingKind::none) {
+    const char* const field =
+        t.precision == Precision::fp16 ? "training.precision" : "training.grad_reduce_dtype";
+    r.scenario.warnings.push_back(
+        std::string(field) +
+        " is fp16, and training runs without loss scaling: small gradients become 0, large ones "
+        "infinite; leave training.loss_scaling out, or use bf16");
   }
   const Bits own = bits_of(t.precision);
   const Bits reduced = bits_of(t.grad_reduce_dtype);

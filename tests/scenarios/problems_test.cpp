@@ -227,6 +227,10 @@ TEST_CASE("stages that do not fit name layers that do") {
         "/parallelism/stage_layers/3");
   CHECK(problem({"parallelism.stage_layers=2"}).message ==
         "\"stage_layers\" must be a list of whole numbers, not the number 2");
+  CHECK(problem({"parallelism.stage_layers=1,2"}).help == "write [1, 2], or \"auto\"");
+  const Problem one = only_problem_of(valid_text(), {"parallelism.stage_layers=[1,1]"});
+  CHECK(one.message == "stage_layers has 2 numbers, but pp 1 is 1 stage");
+  CHECK(one.help == "write 1 number, that of num_layers (2), such as [2]");
   const Problem many = problem({"parallelism.vpp=2"});
   CHECK(many.pointer == "/parallelism/vpp");
   CHECK(many.message == "pp 4 x vpp 2 are 8 stages, but the model has 6 layers to give them");
@@ -236,6 +240,8 @@ TEST_CASE("stages that do not fit name layers that do") {
   const Problem two_ways = problem({"parallelism.stage_layers=[2,2,2,0]",
                                     "parallelism.account_for_embedding_in_pipeline_split=true"});
   CHECK(two_ways.code == "E0206");
+  CHECK(two_ways.message ==
+        "stage_layers is not the even split that account_for_embedding_in_pipeline_split asks for");
 }
 
 TEST_CASE("settings that contradict each other are refused") {

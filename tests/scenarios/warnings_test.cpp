@@ -147,6 +147,15 @@ TEST_CASE("fp16 without loss scaling warns that gradients are not scaled") {
   const std::vector<std::string> warnings =
       loaded(text, {"training.precision=fp16", "training.loss_scaling=none"}).warnings;
   REQUIRE(warnings.size() == 1);
-  CHECK(warnings[0].find("loss scaling") != std::string::npos);
+  CHECK(warnings[0].find("training.precision is fp16, and training runs without loss scaling") ==
+        0);
   CHECK(loaded(text, {"training.precision=bf16"}).warnings.empty());
+  // Gradients overflow on the wire, too; the second warning is of the range that they lose there.
+  const std::vector<std::string> sent =
+      loaded(text, {"training.precision=bf16", "training.grad_reduce_dtype=fp16",
+                    "training.loss_scaling=none"})
+          .warnings;
+  REQUIRE(sent.size() == 2);
+  CHECK(sent[0].find(
+            "training.grad_reduce_dtype is fp16, and training runs without loss scaling") == 0);
 }
