@@ -56,6 +56,7 @@ TextHeadline headline_of(const Scenario& scenario) {
                   scenario.training.num_microbatches, parallelism.data_parallel_size(),
                   scenario.model.seq_len, to_string(scenario.training.grad_reduce_dtype));
   headline.ranks = scenario.system.ranks;
+  headline.steps = scenario.execution.steps;
   headline.device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes);
   return headline;
 }

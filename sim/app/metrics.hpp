@@ -27,8 +27,4 @@ namespace shardsim {
 [[nodiscard]] std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectations,
                                                    const Result& result);
 
-/// What the numbers rest on: the sources of all hardware and model numbers, and the model's own
-/// simplifications.
-[[nodiscard]] std::vector<Assumption> assumptions_of(const Scenario& scenario);
-
 }  // namespace shardsim

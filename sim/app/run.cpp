@@ -6,6 +6,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "sim/app/assumptions.hpp"
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
 
@@ -137,7 +138,7 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
   Result& result = outcome.result;
   result.scenario_json = scenario.resolved_json;
   result.warnings = scenario.warnings;
-  result.assumptions = assumptions_of(scenario);
+  result.assumptions = assumptions_of(scenario, hooks.replay);
   try {
     const SharedPlan shared(scenario.training, edited_options(scenario, hooks));
     run_plan(scenario, shared.parallel, hooks, outcome);

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/metrics.hpp"
+#include "sim/app/assumptions.hpp"
 #include "sim/app/plan_of.hpp"
 #include "sim/app/run.hpp"
 

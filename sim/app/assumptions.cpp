@@ -1,0 +1,170 @@
+#include "sim/app/assumptions.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "scenarios/gradient_range.hpp"
+#include "sim/app/decision_file.hpp"
+#include "sim/app/plan_of.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Assumptions = std::vector<Assumption>;
+
+// What holds of every run.
+Assumptions general() {
+  return {
+      {"An operation takes max(flops / achieved peak, bytes / achieved bandwidth) + one launch",
+       "Roofline, Williams et al. 2009; one achieved share per device, whatever the shape"},
+      {"Matrix products and fused causal attention count half of the score matrix; other "
+       "operations are one kernel each, bound by the bytes they move",
+       "modelling choice"},
+      {"Communication costs alpha + bytes / beta per step of a ring or tree; operations on "
+       "different communicators do not slow each other or the compute stream",
+       "modelling choice"},
+      {"Computing does not slow down beside communication: neither takes multiprocessors or memory "
+       "bandwidth from the other",
+       "modelling choice; favours overlap"},
+      {"All operations of one axis run one after the other: all-gathers and reduce-scatters of the "
+       "shard axis share one communicator and its stream",
+       "as one NCCL communicator does; modelling choice"},
+      {"Data loading, token transfer and all work of the host cost nothing", "modelling choice"},
+      {"Between nodes a ring uses the network cards of all its members on a node at once",
+       "as NCCL's rings do; modelling choice"},
+      {"Memory is payload bytes of live tensors; allocator rounding, fragmentation, CUDA context "
+       "and kernel workspaces are not counted",
+       "modelling choice"},
+      {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
+       "training keeps fp32 master weights and optimizer state",
+       "Micikevicius et al. 2018"},
+  };
+}
+
+// "2 x 13, 6 x 12".
+std::string stage_words(const std::vector<std::int64_t>& layers) {
+  std::string text;
+  for (std::size_t first = 0, next = 0; first < layers.size(); first = next) {
+    while (next < layers.size() && layers[next] == layers[first]) ++next;
+    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", next - first, layers[first]);
+  }
+  return text;
+}
+
+void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  if (parallelism.pp > 1) {
+    assumptions.push_back(
+        {"The embedding is part of the first stage, the head and the loss of the last; stages x "
+         "layers, in order: " +
+             stage_words(parallelism.stage_layers),
+         "parallelism.stage_layers, as Megatron-LM counts; "
+         "docs/decisions/0021-layers-of-stages.md"});
+    assumptions.push_back(
+        {"Each direction between two stages has a stream of its own; a receive is posted one "
+         "action ahead",
+         "modelling choice; docs/decisions/0014-pipeline-schedules.md"});
+  }
+  if (parallelism.tp > 1 && scenario.model.family != ModelFamily::mlp) {
+    assumptions.push_back({"Vocabularies are filled up to equal parts for tensor-parallel ranks",
+                           "as Megatron-LM does, without its further rounding to 128"});
+  }
+}
+
+void add_memory_saving(const Scenario& scenario, Assumptions& assumptions) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  if (parallelism.offloads()) {
+    assumptions.push_back(
+        {"What is offloaded visits the device a chunk at a time, for the update, too. Transfers "
+         "run on the compute stream, count as computing, reach the full rate of the link and hide "
+         "behind nothing; host memory has no limit",
+         "modelling choice; DeepSpeed updates on the host, and hides part of it"});
+  }
+  if (scenario.training.recompute == "selective") {
+    assumptions.push_back(
+        {"Selective recomputation is that of norms and activation functions; attention's scores "
+         "are computed again in any case, by a fused kernel",
+         "modelling choice; in Megatron-LM the word means the attention core"});
+  }
+  if (parallelism.zero_stage == 3 && parallelism.reshard_after_forward) {
+    assumptions.push_back({"Every unit is gathered again for backward, the last one, too",
+                           "modelling choice; PyTorch may keep the last"});
+  }
+}
+
+Assumption dynamic_scale(const LossScaling& rule) {
+  std::string text =
+      fmt::format("The loss scale doubles, or halves down to {}", rule.minimum_scale);
+  if (rule.hysteresis > 1) {
+    text += fmt::format(
+        "; overflow number {} since it last grew is the first that halves it, and every one after "
+        "it does",
+        rule.hysteresis);
+  }
+  // Chosen below the usual minimum, the first scale is the minimum.
+  const bool is_own = rule.minimum_scale < LossScaling().minimum_scale;
+  return {text, std::string("defaults of torch.amp.GradScaler; the minimum is ") +
+                    (is_own ? "training.loss_scale, below Megatron-LM's" : "Megatron-LM's")};
+}
+
+void add_loss_scaling(const Scenario& scenario, const DecisionLog* replay,
+                      Assumptions& assumptions) {
+  const TrainingSpec& training = scenario.training;
+  if (training.loss_scaling == LossScalingKind::none) {
+    if (!has_narrow_gradients(training)) return;
+    assumptions.push_back(
+        {"fp16 gradients are neither scaled nor checked for overflow: no step is skipped",
+         "modelling choice"});
+    return;
+  }
+  assumptions.push_back(
+      {"Reduced gradients are read once more, to find overflows; the optimizer's own pass unscales "
+       "them. A skipped step ends there: no norm, no update, no gather",
+       "modelling choice; Megatron-LM's search also writes the gradients, unscaled"});
+  if (training.loss_scaling == LossScalingKind::dynamic) {
+    assumptions.push_back(dynamic_scale(training_plan_of(scenario).loss_scaling));
+  }
+  if (scenario.execution.tensors == TensorMode::meta && replay == nullptr) {
+    assumptions.push_back(
+        {"No step is skipped for an overflow",
+         "modelling choice: the scale is found in the first steps of a training"});
+  }
+}
+
+// A result depends on the record, so it names it.
+void add_replay(const Scenario& scenario, const DecisionLog* replay, Assumptions& assumptions) {
+  if (replay == nullptr) return;
+  const DecisionLog::Answers& skips = replay->of(0, kSkipStep);  // All ranks answer alike.
+  const auto skipped = std::count(skips.begin(), skips.end(), true);
+  assumptions.push_back({fmt::format("decisions are replayed: {} step{} skipped, record {}",
+                                     skipped, skipped == 1 ? "" : "s", hash_of(*replay, scenario)),
+                         "--replay-decisions: a run of the same training with real tensors"});
+}
+
+void add_sources(const Scenario& scenario, Assumptions& assumptions) {
+  for (const NumberSource& number : scenario.sources) {
+    const bool is_unused =
+        number.field == "system.device.host_bandwidth_gb_per_s" && !scenario.parallelism.offloads();
+    if (is_unused) continue;
+    assumptions.push_back({number.field, number.source});
+  }
+}
+
+}  // namespace
+
+std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionLog* replay) {
+  Assumptions assumptions = general();
+  add_model_parallel(scenario, assumptions);
+  add_memory_saving(scenario, assumptions);
+  add_loss_scaling(scenario, replay, assumptions);
+  add_replay(scenario, replay, assumptions);
+  add_sources(scenario, assumptions);
+  return assumptions;
+}
+
+}  // namespace shardsim

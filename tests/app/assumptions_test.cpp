@@ -1,0 +1,99 @@
+#include "sim/app/assumptions.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+#include "sim/app/decision_file.hpp"
+#include "sim/app/run.hpp"
+
+#include "tests/app/command_fixture.hpp"
+
+// A result says what it rests on where values decide: the rule of the loss scale, and the record.
+namespace shardsim::test {
+namespace {
+
+const std::string kSkipping = "scenarios/verify-gpt-tp2-pp2-dp2-fp16.json";
+
+Scenario skipping(const std::vector<std::string>& overrides) {
+  return load_scenario(kSkipping, overrides);
+}
+
+bool says(const std::vector<Assumption>& assumptions, const std::string& text) {
+  return std::any_of(assumptions.begin(), assumptions.end(),
+                     [&text](const Assumption& assumption) { return assumption.text == text; });
+}
+
+bool scenario_says(const std::vector<std::string>& overrides, const std::string& text) {
+  return says(assumptions_of(skipping(overrides)), text);
+}
+
+// Answers of all ranks in every step: the first `skipped` are yes.
+DecisionLog record_of(const Scenario& scenario, std::int64_t skipped) {
+  DecisionLog log(static_cast<int>(scenario.system.ranks));
+  for (int rank = 0; rank < log.num_ranks(); ++rank) {
+    for (std::int64_t step = 0; step < scenario.execution.steps; ++step) {
+      log.add(rank, kSkipStep, step < skipped);
+    }
+  }
+  return log;
+}
+
+}  // namespace
+
+TEST_CASE("a result says whether it was replayed, and of which record") {
+  const Scenario meta = skipping({"execution.tensors=meta"});
+  const std::string unskipped = "No step is skipped for an overflow";
+  const Result planned = run_scenario(meta).result;
+  CHECK(says(planned.assumptions, unskipped));
+  CHECK_FALSE(scenario_says({}, unskipped));  // Real tensors skip what overflows.
+  for (const std::int64_t skipped : {0, 1, 4}) {
+    INFO(skipped);
+    const DecisionLog record = record_of(meta, skipped);
+    const Result replayed = run_scenario(meta, {.replay = &record}).result;
+    CHECK(replayed.exit_code == 0);
+    CHECK_FALSE(says(replayed.assumptions, unskipped));
+    CHECK(says(replayed.assumptions, "decisions are replayed: " + std::to_string(skipped) +
+                                         (skipped == 1 ? " step" : " steps") + " skipped, record " +
+                                         hash_of(record, meta)));
+  }
+  // The name of a record is that of its content, of any machine that is planned with it.
+  CHECK(hash_of(record_of(meta, 1), meta) != hash_of(record_of(meta, 4), meta));
+  CHECK(hash_of(record_of(meta, 4), skipping({"system.device.kernel_launch_us=7"})) ==
+        hash_of(record_of(meta, 4), meta));
+}
+
+TEST_CASE("the page shows the scale and how many steps were skipped, where scaling acts") {
+  const std::string row = "  loss scale    ";
+  const Printed text = shardsim({kSkipping, "--set", "execution.tensors=meta"});
+  CHECK(text.exit_code == 0);
+  // 2^20, doubled after every two of ten good steps.
+  CHECK(contains(text.out, row + "33554432 at the end, 0 of 10 steps skipped\n"));
+  CHECK_FALSE(contains(shardsim({"scenarios/verify-gpt-ddp.json"}).out, row));
+}
+
+TEST_CASE("a result names the minimum that the loss scale has, and its hysteresis") {
+  CHECK(scenario_says({}, "The loss scale doubles, or halves down to 1"));
+  CHECK(scenario_says({"training.loss_scale=0.25"},
+                      "The loss scale doubles, or halves down to 0.25"));
+  CHECK(scenario_says(
+      {"training.loss_scale_hysteresis=3"},
+      "The loss scale doubles, or halves down to 1; overflow number 3 since it last grew is "
+      "the first that halves it, and every one after it does"));
+}
+
+TEST_CASE("gradients that are fp16 anywhere and not scaled are an assumption") {
+  const std::string text =
+      "fp16 gradients are neither scaled nor checked for overflow: no step is skipped";
+  CHECK(scenario_says({"training.loss_scaling=none"}, text));
+  CHECK(scenario_says(
+      {"training.precision=bf16", "training.grad_reduce_dtype=fp16", "training.loss_scaling=none"},
+      text));
+  CHECK_FALSE(scenario_says({"training.precision=bf16"}, text));
+  CHECK_FALSE(scenario_says({}, text));
+}
+
+}  // namespace shardsim::test
