@@ -91,8 +91,10 @@ void write_file(const std::filesystem::path& path, const std::string& text, bool
   if (!file || error) {
     std::error_code ignored;
     std::filesystem::remove(unfinished, ignored);
-    throw Error(ExitCode::bad_usage, "E0901", fmt::format("cannot write {}", path.string()),
-                "check the folder's permissions and the space left, or choose another");
+    throw Error(
+        ExitCode::bad_usage, "E0901", fmt::format("cannot write {}", path.string()),
+        "check the folder's permissions and the space left, or choose another with --out or "
+        "--record-decisions");
   }
   if (!quiet) err << "wrote " << path.string() << "\n";
 }
