@@ -1,42 +1,25 @@
 #pragma once
 
-#include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
 namespace shardsim {
 
 /// Any gradient synchronization, but nothing is reduced before finish_gradients: until then every
 /// rank has the whole gradient of its own data. REQUIRES: a plan that does not reduce every
 /// microbatch.
-class DeferredSync final : public GradientSync {
+class DeferredSync final : public GradientSyncWrapper {
  public:
   /// `inner` and `model`, the one it works on, must outlive it.
-  DeferredSync(GradientSync& inner, const Model& model) : inner_(inner), model_(model) {}
+  DeferredSync(GradientSync& inner, const Model& model)
+      : GradientSyncWrapper(inner), model_(model) {}
 
-  Tensor weight(int parameter) override { return inner_.weight(parameter); }
-  Tensor gradient(int parameter) override { return inner_.gradient(parameter); }
-  void gradient_ready(int parameter) override { inner_.gradient_ready(parameter); }
-  void before_forward(int module) override { inner_.before_forward(module); }
-  void after_forward(int module) override { inner_.after_forward(module); }
-  void before_backward(int module) override { inner_.before_backward(module); }
-  void after_backward(int module) override { inner_.after_backward(module); }
-  void after_weight_gradients(int module) override { inner_.after_weight_gradients(module); }
-  void begin_step() override { inner_.begin_step(); }
   void begin_weight_gradients(int chunk, bool /*last*/) override {
     inner_.begin_weight_gradients(chunk, false);
   }
   /// Tells the inner one what a last microbatch would, without computing anything.
   void finish_gradients() override;
-  [[nodiscard]] bool found_inf() override { return inner_.found_inf(); }
-  [[nodiscard]] double gradient_norm_squared() override { return inner_.gradient_norm_squared(); }
-  void apply_optimizer(double gradient_scale, std::int64_t step) override {
-    inner_.apply_optimizer(gradient_scale, step);
-  }
-  void visit(StateKind kind, const StateVisitor& visitor) const override {
-    inner_.visit(kind, visitor);
-  }
 
  private:
-  GradientSync& inner_;
   const Model& model_;
 };
 

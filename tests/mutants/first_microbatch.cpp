@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
+
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
 #include "sim/app/run_record.hpp"
@@ -12,10 +14,10 @@ namespace {
 
 // Any gradient synchronization that takes the first microbatch for the last, and the gradients of
 // later ones into memory that nobody reads.
-class FirstMicrobatchSync final : public GradientSync {
+class FirstMicrobatchSync final : public GradientSyncWrapper {
  public:
   FirstMicrobatchSync(GradientSync& inner, Runtime& runtime, const FlatLayout& layout, DType dtype)
-      : inner_(inner), runtime_(runtime), layout_(layout), dtype_(dtype) {}
+      : GradientSyncWrapper(inner), runtime_(runtime), layout_(layout), dtype_(dtype) {}
 
   void begin_step() override {
     num_microbatches_ = 0;
@@ -36,25 +38,9 @@ class FirstMicrobatchSync final : public GradientSync {
     if (is_first()) inner_.after_weight_gradients(module);
   }
 
-  Tensor weight(int parameter) override { return inner_.weight(parameter); }
-  void before_forward(int module) override { inner_.before_forward(module); }
-  void after_forward(int module) override { inner_.after_forward(module); }
-  void before_backward(int module) override { inner_.before_backward(module); }
-  void after_backward(int module) override { inner_.after_backward(module); }
-  void finish_gradients() override { inner_.finish_gradients(); }
-  [[nodiscard]] bool found_inf() override { return inner_.found_inf(); }
-  [[nodiscard]] double gradient_norm_squared() override { return inner_.gradient_norm_squared(); }
-  void apply_optimizer(double gradient_scale, std::int64_t step) override {
-    inner_.apply_optimizer(gradient_scale, step);
-  }
-  void visit(StateKind kind, const StateVisitor& visitor) const override {
-    inner_.visit(kind, visitor);
-  }
-
  private:
   [[nodiscard]] bool is_first() const { return num_microbatches_ == 1; }
 
-  GradientSync& inner_;
   Runtime& runtime_;
   const FlatLayout& layout_;
   DType dtype_;
