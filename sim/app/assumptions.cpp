@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "strategies/training/train.hpp"
+
 #include "scenarios/gradient_range.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/plan_of.hpp"

@@ -15,9 +15,6 @@
 // alike on all ranks, without it never.
 namespace shardsim {
 
-/// The one decision that runs of scenarios take.
-inline constexpr const char* kSkipStep = "skip step";
-
 inline constexpr const char* kDecisionFormat = "shardsim-decisions";
 inline constexpr int kDecisionVersion = 1;
 

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "strategies/training/train.hpp"
+
 #include "scenarios/json_value.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"

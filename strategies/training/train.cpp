@@ -76,7 +76,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     bool skipped = false;
     if (plan_.loss_scaling.acts()) {
       const bool found_inf = sync_.found_inf();
-      skipped = runtime_.decide("skip step", found_inf, false);
+      skipped = runtime_.decide(kSkipStep, found_inf, false);
     }
     progress_.loss_scale = next_state(plan_.loss_scaling, progress_.loss_scale, skipped);
     observer_.step_decided(step_, skipped, progress_.loss_scale.scale);

@@ -11,6 +11,10 @@
 // with or without data.
 namespace shardsim {
 
+/// The one question that the loop asks Runtime::decide: with loss scaling once in every step, with
+/// the same answer on all ranks; without it never.
+inline constexpr const char* kSkipStep = "skip step";
+
 /// Data of one optimizer step: samples [step * global batch, (step + 1) * global batch), of which
 /// microbatch m of data rank d gets the (m * data ranks + d)-th run of `micro_batch_size`.
 struct TrainingPlan {

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "strategies/training/train.hpp"
+
 #include "scenarios/load.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/run.hpp"
