@@ -5,6 +5,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "scenarios/load.hpp"
 #include "sim/app/cli.hpp"
 #include "sim/app/run.hpp"
 
@@ -56,6 +57,10 @@ std::vector<std::string> all_scenarios() {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+Scenario skipping(const std::vector<std::string>& overrides) {
+  return load_scenario(kSkipping, overrides);
 }
 
 std::string content_of(const std::string& path) {

@@ -6,7 +6,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/load.hpp"
+#include "strategies/training/train.hpp"
+
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/run.hpp"
 
@@ -17,12 +18,6 @@ namespace shardsim::test {
 namespace {
 
 using nlohmann::json;
-
-const std::string kSkipping = "scenarios/verify-gpt-tp2-pp2-dp2-fp16.json";
-
-Scenario skipping(const std::vector<std::string>& overrides = {}) {
-  return load_scenario(kSkipping, overrides);
-}
 
 // The first problem; its code is "none" for a file that is taken.
 Problem problem_of(const std::string& text, const Scenario& scenario) {

@@ -5,7 +5,6 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/load.hpp"
 #include "sim/app/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
@@ -15,12 +14,6 @@ namespace shardsim::test {
 namespace {
 
 using nlohmann::json;
-
-const std::string kSkipping = "scenarios/verify-gpt-tp2-pp2-dp2-fp16.json";
-
-Scenario skipping(const std::vector<std::string>& overrides = {}) {
-  return load_scenario(kSkipping, overrides);
-}
 
 void write(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;

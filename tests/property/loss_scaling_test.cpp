@@ -114,16 +114,6 @@ struct RankOutcome {
   TrainingProgress progress;
 };
 
-ParallelOptions options_of(const TrainingCase& c) {
-  return {.model = c.model,
-          .mesh = c.mesh,
-          .zero_stage = c.zero_stage,
-          .bucket_bytes = c.bucket_bytes,
-          .first_bucket_bytes = c.first_bucket_bytes,
-          .training = c.training,
-          .sync = c.sync};
-}
-
 // Trains the steps listed, each with the data of its number.
 // `updates`: the numbers by which the optimizer knows its steps.
 std::vector<RankOutcome> train_steps(const TrainingCase& c, const std::vector<std::int64_t>& steps,

@@ -42,6 +42,9 @@ struct TrainingCase {
   bool record = true;  ///< Values; where the world has data.
 };
 
+/// What the case asks of a ParallelPlan.
+[[nodiscard]] ParallelOptions options_of(const TrainingCase& c);
+
 /// One line: everything needed to build the case again.
 [[nodiscard]] std::string describe(const TrainingCase& c);
 
