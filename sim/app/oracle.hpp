@@ -6,30 +6,25 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include "sim/kernel/hash.hpp"
 
 #include "strategies/gradient_sync/whole_state.hpp"
 
-#include "sim/app/reference.hpp"
+#include "sim/app/coverage.hpp"
+#include "sim/app/expectations.hpp"
 
 namespace shardsim {
 
 /// Compares what every rank holds, step by step, with one rank that trains on the whole batch.
 ///
-/// Error of a tensor: max |a - b| / max(max |b|, 1e-6 x max |b| over all tensors of its kind).
-/// Bound: 1e-9 at fp64. At another precision, 10 times the rounding noise: the distance between the
-/// reference at that precision and the reference at fp64 (the idea of TTrace: a strategy may not
-/// add more noise than the arithmetic has). Of one tensor that is a single sample, which may be
-/// small by chance: the noise is that of the tensor up to this step, at least the median of its
-/// kind and one unit roundoff. A tensor whose bound would hide a factor of two (above 0.45) cannot
-/// be judged; the run fails as unverifiable if that is so for more than half of the tensors of a
-/// kind. Every element must be shown, by equally many ranks. With loss scaling, gradients are
-/// compared as they are, scaled. Which steps are skipped for an overflow must be the same; of such
-/// a step gradients are not compared, and state must be what it was. Sums over some samples can be
-/// larger than the sum over all, and rounding differs: where that decides whether a gradient
-/// overflows, the ranks may do either, all the same, and the reference follows them.
+/// Error of a tensor: max |a - b| / max(max |b|, 1e-6 x max |b| over all tensors of its kind); its
+/// bound: Expectations::bound. A tensor whose bound would hide a factor of two cannot be judged;
+/// the run fails as unverifiable if that is so for more than half of the tensors of a kind. Every
+/// element must be shown, by equally many ranks. With loss scaling, gradients are compared as they
+/// are, scaled. Which steps are skipped for an overflow must be the same; of such a step gradients
+/// are not compared, and state must be what it was. Where the order of sums decides whether a
+/// gradient overflows, the ranks may do either, all the same, and the reference follows them.
 class Oracle {
  public:
   /// `exact_model`: the same model computing in fp64, to measure the noise with; null where all
@@ -75,26 +70,11 @@ class Oracle {
     std::tuple<std::int64_t, int, int, int> order;
     std::string text;
   };
-  using Key = std::pair<std::int64_t, std::string>;  // Step and kind.
+  using Overflow = Expectations::Overflow;
 
-  /// The reference has computed this step's gradients; decides all steps before by itself.
-  void begin(std::int64_t step);
-  /// The reference takes or skips the step that it began last.
-  void decide(bool skip);
-  [[nodiscard]] bool is_open(std::int64_t step) const {
-    return step + 1 == static_cast<std::int64_t>(steps_.size()) && !last_is_decided_;
-  }
-  enum class Overflow { no, yes, either };
-  [[nodiscard]] Overflow overflow_of(const ReferenceStep& rounded,
-                                     const ReferenceStep* exact) const;
-  void expect(std::int64_t step, const std::string& kind, const ReferenceTensors& tensors);
-  void measure_noise(std::int64_t step, const std::string& kind, const ReferenceTensors& exact);
-  // Of the last step before this one that has the kind; 0 if there is none.
-  [[nodiscard]] double bound_before(std::int64_t step, std::string_view kind, int parameter) const;
   void compare(std::int64_t step, int rank, const StatePiece& piece);
   void compare_loss(std::int64_t step, int rank, double loss);
   void note(const Failure& failure);
-  void count(std::int64_t step, const StatePiece& piece);
   // Of what tensor parallelism splits, of what all its ranks hold, and of what two stages hold.
   struct Hashes {
     RollingHash tied;
@@ -108,26 +88,12 @@ class Oracle {
   using Replica = std::tuple<int, int, int>;
   void check_replica(std::int64_t step, int rank, const Replica& replica, int phase,
                      std::uint64_t hash);
-  [[nodiscard]] double bound(std::int64_t step, std::string_view kind, int parameter) const;
   [[nodiscard]] double& error_of(StateKind kind);
   [[nodiscard]] std::string name_of_parameter(int parameter) const;
-  [[nodiscard]] std::optional<std::string> find_gap() const;
-  [[nodiscard]] std::optional<std::string> find_unverifiable() const;
-  [[nodiscard]] std::int64_t num_skipped() const;
 
   const SyncPlan& sync_;
-  bool scales_loss_;
-  ReferenceTraining reference_;
-  std::unique_ptr<Model> exact_model_;  // May be null.
-  std::optional<ReferenceTraining> exact_;
-  std::vector<ReferenceStep> steps_;
-  std::vector<Overflow> overflows_;  // Of each of them.
-  ReferenceStep exact_step_;         // The last one.
-  bool last_is_decided_ = true;
-  double gradient_noise_ = 0.0;  // The widest bound of a gradient that can be judged, so far.
-  std::map<Key, double, std::less<>> largest_;
-  std::map<Key, std::vector<double>, std::less<>> bounds_;  // Per parameter; empty at fp64.
-  std::map<Key, std::vector<std::vector<int>>> holders_;    // Per element: ranks that showed it.
+  Expectations expected_;
+  Coverage coverage_;
   std::map<std::tuple<std::int64_t, int, Replica>, std::pair<int, std::uint64_t>> replicas_;
   Errors errors_;
   std::int64_t num_compared_ = 0;

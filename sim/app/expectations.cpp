@@ -1,0 +1,159 @@
+#include "sim/app/expectations.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/largest_finite.hpp"
+
+#include "sim/app/rounding_noise.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kFp64Bound = 1e-9;
+constexpr double kNoiseFactor = 10.0;
+
+}  // namespace
+
+Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
+                           std::int64_t global_batch, std::unique_ptr<Model> exact_model)
+    : sync_(sync),
+      scales_loss_(plan.loss_scaling.acts()),
+      reference_(sync, plan, global_batch, Batches::whole),
+      exact_model_(std::move(exact_model)),
+      gradient_noise_(kNoiseFactor * unit_roundoff_of(sync)) {
+  if (exact_model_ == nullptr) return;
+  SyncPlan exact = sync;
+  exact.model = exact_model_.get();
+  exact.weight_dtype = exact.master_dtype = exact.gradient_dtype = DType::fp64;
+  exact_.emplace(exact, plan, global_batch, scales_loss_ ? Batches::one_by_one : Batches::whole);
+}
+
+void Expectations::begin(std::int64_t step) {
+  while (num_steps() <= step) {
+    if (!last_is_decided_) decide(scales_loss_ && steps_.back().overflowed);
+    const std::int64_t number = num_steps();
+    steps_.push_back(reference_.compute_gradients());
+    if (exact_) exact_step_ = exact_->compute_gradients();
+    last_is_decided_ = false;
+    overflows_.push_back(overflow_of(steps_.back(), exact_ ? &exact_step_ : nullptr));
+    if (overflows_.back() == Overflow::no) {
+      expect(number, "gradient", steps_.back().kinds["gradient"]);
+    }
+    if (!exact_) continue;
+    const double loss = std::fabs(exact_step_.loss);
+    const double noise = relative(std::fabs(steps_.back().loss - exact_step_.loss), loss);
+    bounds_[{number, "loss"}].push_back(kNoiseFactor * std::max(noise, unit_roundoff_of(sync_)));
+  }
+}
+
+void Expectations::decide(bool skip) {
+  reference_.finish_step(skip, steps_.back());
+  if (exact_) exact_->finish_step(skip, exact_step_);
+  for (const auto& [kind, tensors] : steps_.back().kinds) {
+    if (kind != "gradient") expect(num_steps() - 1, kind, tensors);
+  }
+  last_is_decided_ = true;
+}
+
+Expectations::Overflow Expectations::overflow_of(const ReferenceStep& rounded,
+                                                 const ReferenceStep* exact) const {
+  if (!scales_loss_) return Overflow::no;
+  const Overflow own = rounded.overflowed ? Overflow::yes : Overflow::no;
+  if (exact == nullptr) return own;
+  const double limit = largest_finite(sync_.gradient_dtype);
+  if (exact->largest > limit * (1.0 + gradient_noise_)) return Overflow::yes;
+  // No sum can get there: if something overflowed, then on the way to the gradients.
+  if (exact->largest_part < limit * (1.0 - gradient_noise_)) return own;
+  return Overflow::either;
+}
+
+void Expectations::expect(std::int64_t step, const std::string& kind,
+                          const ReferenceTensors& tensors) {
+  largest_[{step, kind}] = largest(tensors);
+  if (exact_) {
+    measure_noise(step, kind, exact_step_.kinds.at(kind == "master" ? "parameter" : kind));
+  }
+}
+
+void Expectations::measure_noise(std::int64_t step, const std::string& kind,
+                                 const ReferenceTensors& exact) {
+  const std::vector<double> noise = noise_of(steps_.at(index(step)).kinds.at(kind), exact);
+  const double typical = std::max(median(noise), unit_roundoff_of(sync_));
+  std::vector<double>& bounds = bounds_[{step, kind}];
+  for (std::size_t i = 0; i < noise.size(); ++i) {
+    bounds.push_back(kNoiseFactor * std::max(noise[i], typical));
+    // Noise adds up over steps; a step that happens to have little does not take it back.
+    bounds.back() = std::max(bounds.back(), bound_before(step, kind, static_cast<int>(i)));
+    if (kind == "gradient" && can_judge(bounds.back())) {
+      gradient_noise_ = std::max(gradient_noise_, bounds.back());
+    }
+  }
+}
+
+const std::vector<double>& Expectations::values(std::int64_t step, std::string_view kind,
+                                                int parameter) const {
+  return steps_.at(index(step)).kinds.find(kind)->second.at(static_cast<std::size_t>(parameter));
+}
+
+double Expectations::scale(std::int64_t step, std::string_view kind, int parameter) const {
+  const double floor = kNoiseFloor * largest_.find(Key(step, kind))->second;
+  return std::max(largest(values(step, kind, parameter)), floor);
+}
+
+double Expectations::bound(std::int64_t step, std::string_view kind, int parameter) const {
+  const auto found = bounds_.find(Key(step, kind));
+  return found == bounds_.end() ? kFp64Bound : found->second[static_cast<std::size_t>(parameter)];
+}
+
+double Expectations::bound_before(std::int64_t step, std::string_view kind, int parameter) const {
+  while (--step >= 0) {
+    const auto found = bounds_.find(Key(step, kind));
+    if (found != bounds_.end()) return found->second[static_cast<std::size_t>(parameter)];
+  }
+  return 0.0;
+}
+
+double Expectations::widest_bound() const {
+  double widest = kFp64Bound;
+  for (const auto& [_, bounds] : bounds_) {
+    for (const double bound : bounds) {
+      if (can_judge(bound)) widest = std::max(widest, bound);
+    }
+  }
+  return widest;
+}
+
+std::int64_t Expectations::num_skipped() const {
+  return std::count_if(steps_.begin(), steps_.end(),
+                       [](const ReferenceStep& step) { return step.skipped; });
+}
+
+std::int64_t Expectations::num_either() const {
+  return std::count(overflows_.begin(), overflows_.end(), Overflow::either);
+}
+
+std::optional<std::string> Expectations::find_unverifiable() const {
+  if (num_skipped() == num_steps()) {
+    return fmt::format(
+        "all {} steps were skipped, as gradients overflowed: nothing is proven; use more steps, or "
+        "a smaller training.loss_scale",
+        num_steps());
+  }
+  for (const auto& [key, bounds] : bounds_) {
+    const auto blind =
+        std::count_if(bounds.begin(), bounds.end(), [](double bound) { return !can_judge(bound); });
+    if (2 * blind <= static_cast<std::ptrdiff_t>(bounds.size())) continue;
+    return fmt::format(
+        "step {}: the rounding noise of this precision hides a factor of two in {} "
+        "of {} tensors of kind {}: nothing is proven; verify at fp64, or with fewer "
+        "steps or a smaller learning rate",
+        key.first, blind, bounds.size(), key.second);
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardsim

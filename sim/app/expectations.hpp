@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/app/reference.hpp"
+
+namespace shardsim {
+
+/// What one rank on the whole batch has in each step, and how far from it rounding may take others:
+/// the reference at the precision of the run, and one at fp64 beside it to measure the noise of
+/// that precision with (the idea of TTrace: a strategy may not add more noise than the arithmetic
+/// has). Steps are computed as they are asked for, in order.
+class Expectations {
+ public:
+  /// `exact_model`: the same model computing in fp64; null where all is fp64. The rest must outlive
+  /// it.
+  Expectations(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
+               std::unique_ptr<Model> exact_model);
+
+  /// Sums over some samples can be larger than the sum over all, and rounding differs: where that
+  /// decides whether a gradient overflows, it may or may not.
+  enum class Overflow { no, yes, either };
+
+  /// Has this step's gradients afterwards; decides all steps before by itself.
+  void begin(std::int64_t step);
+  /// Of a step that was begun, whose update is not decided yet.
+  [[nodiscard]] bool is_open(std::int64_t step) const {
+    return step + 1 == num_steps() && !last_is_decided_;
+  }
+  /// Updates, or skips, the step that is open, and has its state afterwards.
+  void decide(bool skip);
+
+  [[nodiscard]] std::int64_t num_steps() const { return static_cast<std::int64_t>(steps_.size()); }
+  [[nodiscard]] const ReferenceStep& step(std::int64_t step) const {
+    return steps_.at(index(step));
+  }
+  [[nodiscard]] Overflow overflow(std::int64_t step) const { return overflows_.at(index(step)); }
+  /// REQUIRES: the step has the kind, which a gradient that may overflow has not.
+  [[nodiscard]] const std::vector<double>& values(std::int64_t step, std::string_view kind,
+                                                  int parameter) const;
+  /// What an error of these values is relative to: their largest, or the floor of their kind.
+  [[nodiscard]] double scale(std::int64_t step, std::string_view kind, int parameter) const;
+  /// The largest relative error that rounding explains: 1e-9 at fp64. At another precision 10 times
+  /// its noise; of one tensor that is a single sample, which may be small by chance: the noise is
+  /// that of the tensor up to this step, at least the median of its kind and one unit roundoff.
+  [[nodiscard]] double bound(std::int64_t step, std::string_view kind, int parameter) const;
+  /// Half or double differs by 0.5 or more: a bound must be below to tell.
+  [[nodiscard]] static bool can_judge(double bound) { return bound <= 0.45; }
+
+  /// The widest bound that can still tell.
+  [[nodiscard]] double widest_bound() const;
+  [[nodiscard]] std::int64_t num_skipped() const;
+  [[nodiscard]] std::int64_t num_either() const;
+  /// Why comparing proves nothing: all steps were skipped, or noise hides a factor of two in more
+  /// than half of the tensors of a kind.
+  [[nodiscard]] std::optional<std::string> find_unverifiable() const;
+
+ private:
+  using Key = std::pair<std::int64_t, std::string>;  // Step and kind.
+
+  [[nodiscard]] static std::size_t index(std::int64_t step) {
+    return static_cast<std::size_t>(step);
+  }
+  [[nodiscard]] Overflow overflow_of(const ReferenceStep& rounded,
+                                     const ReferenceStep* exact) const;
+  void expect(std::int64_t step, const std::string& kind, const ReferenceTensors& tensors);
+  void measure_noise(std::int64_t step, const std::string& kind, const ReferenceTensors& exact);
+  // Of the last step before this one that has the kind; 0 if there is none.
+  [[nodiscard]] double bound_before(std::int64_t step, std::string_view kind, int parameter) const;
+
+  const SyncPlan& sync_;
+  bool scales_loss_;
+  ReferenceTraining reference_;
+  std::unique_ptr<Model> exact_model_;  // May be null.
+  std::optional<ReferenceTraining> exact_;
+  std::vector<ReferenceStep> steps_;
+  std::vector<Overflow> overflows_;  // Of each of them.
+  ReferenceStep exact_step_;         // The last one.
+  bool last_is_decided_ = true;
+  double gradient_noise_ = 0.0;  // The widest bound of a gradient that can be judged, so far.
+  std::map<Key, double, std::less<>> largest_;
+  std::map<Key, std::vector<double>, std::less<>> bounds_;  // Per parameter; empty at fp64.
+};
+
+}  // namespace shardsim

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vector>
+
+#include "sim/app/reference.hpp"
+
+// How far two runs of the same training may be apart because of rounding alone.
+namespace shardsim {
+
+/// A tensor counts as at least this part of the largest value of its kind: below it, errors are
+/// absolute.
+inline constexpr double kNoiseFloor = 1e-6;
+
+/// max |x|.
+[[nodiscard]] double largest(const std::vector<double>& values);
+[[nodiscard]] double largest(const ReferenceTensors& tensors);
+
+/// max(a, b), but a NaN in `a` stays: anything compared with NaN is wrong, and max() would hide it.
+[[nodiscard]] double worse(double a, double b);
+
+/// difference / of; where `of` is 0, 0 only for no difference, else huge.
+[[nodiscard]] double relative(double difference, double of);
+
+/// How far each tensor of `rounded` is from `exact`, relative to the largest element of the latter.
+[[nodiscard]] std::vector<double> noise_of(const ReferenceTensors& rounded,
+                                           const ReferenceTensors& exact);
+
+/// 0 of none.
+[[nodiscard]] double median(std::vector<double> values);
+
+/// The larger of those of the dtypes that weights and gradients have: 2^-8 for bf16, 2^-11 for
+/// fp16, 2^-24 for fp32.
+[[nodiscard]] double unit_roundoff_of(const SyncPlan& sync);
+
+}  // namespace shardsim
