@@ -16,6 +16,7 @@ inline constexpr std::array<const char*, 5> kPrecisionNames = {"fp64", "fp32", "
 inline constexpr std::array<const char*, 5> kOptimizerNames = {"sgd", "momentum", "adam", "adamw",
                                                                "rmsprop"};
 inline constexpr std::array<const char*, 3> kLossScalingNames = {"none", "static", "dynamic"};
+inline constexpr std::array<const char*, 2> kGradNormNames = {"l2", "inf"};
 inline constexpr std::array<const char*, 2> kTensorModeNames = {"meta", "real"};
 inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "ring"};
 inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
@@ -25,6 +26,7 @@ inline std::span<const char* const> choice_names(ModelFamily) { return kModelFam
 inline std::span<const char* const> choice_names(Precision) { return kPrecisionNames; }
 inline std::span<const char* const> choice_names(OptimizerKind) { return kOptimizerNames; }
 inline std::span<const char* const> choice_names(LossScalingKind) { return kLossScalingNames; }
+inline std::span<const char* const> choice_names(GradNorm) { return kGradNormNames; }
 inline std::span<const char* const> choice_names(TensorMode) { return kTensorModeNames; }
 inline std::span<const char* const> choice_names(ReductionOrder) { return kReductionOrderNames; }
 inline std::span<const char* const> choice_names(AllReduceAlgorithm) { return kAllReduceNames; }

@@ -9,6 +9,7 @@ enum class ModelFamily { mlp, gpt2, llama };
 enum class Precision { fp64, fp32, bf16, fp16, fp8 };  // fp8: device peaks only, not training yet
 enum class OptimizerKind { sgd, momentum, adam, adamw, rmsprop };
 enum class LossScalingKind { none, constant, dynamic };
+enum class GradNorm { l2, inf };
 enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
 enum class AllReduceAlgorithm { automatic, ring, tree };
 enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
@@ -18,6 +19,7 @@ const char* to_string(ModelFamily family);
 const char* to_string(Precision precision);
 const char* to_string(OptimizerKind optimizer);
 const char* to_string(LossScalingKind kind);
+const char* to_string(GradNorm norm);
 const char* to_string(TensorMode mode);
 const char* to_string(ReductionOrder order);
 const char* to_string(AllReduceAlgorithm algorithm);

@@ -113,6 +113,12 @@ std::vector<Field> optimizer_fields() {
           .or_else("0")
           .foreign({{"Megatron-LM", "clip_grad"}, {"DeepSpeed", "gradient_clipping"}})
           .doc("Clip the gradient to this global norm; 0 is off."),
+      field("training.grad_norm_type", &Scenario::training, &T::grad_norm_type)
+          .or_else("\"l2\"")
+          .foreign({{"PyTorch", "norm_type"}})
+          .acts_when("max_grad_norm is not 0",
+                     [](const Scenario& s) { return s.training.max_grad_norm != 0; })
+          .doc("Norm to clip by: the root of the sum of squares, or the largest absolute value."),
   };
 }
 

@@ -34,6 +34,7 @@ const char* to_string(ModelFamily family) { return name_of(family); }
 const char* to_string(Precision precision) { return name_of(precision); }
 const char* to_string(OptimizerKind optimizer) { return name_of(optimizer); }
 const char* to_string(LossScalingKind kind) { return name_of(kind); }
+const char* to_string(GradNorm norm) { return name_of(norm); }
 const char* to_string(TensorMode mode) { return name_of(mode); }
 const char* to_string(ReductionOrder order) { return name_of(order); }
 const char* to_string(AllReduceAlgorithm algorithm) { return name_of(algorithm); }

@@ -130,6 +130,7 @@ struct TrainingSpec {
   double weight_decay = 0;
   double rms_alpha = 0;
   double max_grad_norm = 0;  // 0: no clipping
+  GradNorm grad_norm_type = GradNorm::l2;
   LossScalingKind loss_scaling = LossScalingKind::none;
   double loss_scale = 1;  // at the start, and always if it is constant
   std::int64_t loss_scale_growth_interval = 1;

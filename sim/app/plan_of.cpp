@@ -134,6 +134,8 @@ TrainingPlan training_plan_of(const Scenario& scenario) {
           .seed = static_cast<std::uint64_t>(scenario.execution.seed),
           .ignore_fraction = training.ignore_fraction,
           .max_grad_norm = training.max_grad_norm,
+          .grad_norm_type =
+              training.grad_norm_type == GradNorm::l2 ? NormType::two : NormType::infinity,
           .loss_scaling = loss_scaling_of(training)};
 }
 

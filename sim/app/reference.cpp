@@ -44,12 +44,16 @@ class WholeParameters final : public Parameters {
     }
   }
 
-  [[nodiscard]] double norm_squared() const {
+  [[nodiscard]] double norm(NormType type) const {
     double sum = 0.0;
+    double most = 0.0;
     for (const Tensor& gradient : gradients_) {
-      for (const double value : values_of(gradient)) sum += value * value;
+      for (const double value : values_of(gradient)) {
+        sum += value * value;
+        most = std::isnan(value) ? HUGE_VAL : std::fmax(most, std::fabs(value));
+      }
     }
-    return sum;
+    return type == NormType::two ? std::sqrt(sum) : most;
   }
 
   [[nodiscard]] ReferenceTensors gradients() const {
@@ -214,9 +218,9 @@ class ReferenceTraining::Trainer {
   void update() {
     if (plan_.loss_scaling.acts()) parameters_.saturate_gradients();
     const double unscaled = 1.0 / scale_.scale;
-    const double norm_squared = parameters_.norm_squared() * unscaled * unscaled;
+    const double norm = parameters_.norm(plan_.grad_norm_type) * unscaled;
     const double clip =
-        plan_.max_grad_norm > 0.0 ? clip_coefficient(norm_squared, plan_.max_grad_norm) : 1.0;
+        plan_.max_grad_norm > 0.0 ? clip_coefficient(norm, plan_.max_grad_norm) : 1.0;
     parameters_.optimize(unscaled * clip, ++updates_);
   }
 

@@ -80,13 +80,12 @@ class BucketedSync final : public GradientSync {
     return any_of_owners(runtime_, mesh_, !owns_all_, found);
   }
 
-  double gradient_norm_squared() override {
-    double sum = 0.0;
+  double gradient_norm(NormType type) override {
+    GradientNorm norm(runtime_, plan_, mesh_, type);
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
-      sum += sum_of_squares(runtime_, plan_, mesh_, chunk, owned_.begin(chunk),
-                            gradient_of(chunk).tensor());
+      norm.add(chunk, owned_.begin(chunk), gradient_of(chunk).tensor());
     }
-    return sum_over_owners(runtime_, mesh_, !owns_all_, sum);
+    return norm.over_owners(!owns_all_);
   }
 
   // A bucket's gather runs while later buckets are updated, not into the next step's forward: a

@@ -88,13 +88,12 @@ class FullyShardedSync final : public GradientSync {
     return any_of_owners(runtime_, mesh_, true, found);
   }
 
-  double gradient_norm_squared() override {
-    double sum = 0.0;
+  double gradient_norm(NormType type) override {
+    GradientNorm norm(runtime_, plan_, mesh_, type);
     for (int unit = 0; unit < num_units(); ++unit) {
-      sum += sum_of_squares(runtime_, plan_, mesh_, unit, owned_.begin(unit),
-                            gradient_of(unit).tensor());
+      norm.add(unit, owned_.begin(unit), gradient_of(unit).tensor());
     }
-    return sum_over_owners(runtime_, mesh_, true, sum);
+    return norm.over_owners(true);
   }
 
   void apply_optimizer(double gradient_scale, std::int64_t step) override {

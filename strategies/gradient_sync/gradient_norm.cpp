@@ -1,6 +1,8 @@
 #include "strategies/gradient_sync/gradient_norm.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace shardsim {
 
@@ -23,28 +25,36 @@ double over_owners(Runtime& runtime, Mesh& mesh, bool sharded, double value, Red
   return scalar.defined() ? runtime.read_scalar(scalar) : value;
 }
 
+// A NaN counts as infinite: a maximum would pass it over, and on some ranks only.
+double larger(double a, double b) {
+  return std::isnan(b) ? std::numeric_limits<double>::infinity() : std::max(a, b);
+}
+
 }  // namespace
 
 bool is_main_copy(const ParameterSpec& spec, const MeshPlace& place) {
   return (spec.is_split() || place.tp == 0) && (!spec.tied || place.pp == 0);
 }
 
-double sum_of_squares(Runtime& runtime, const SyncPlan& plan, const Mesh& mesh, int chunk,
-                      std::int64_t begin, const Tensor& values) {
-  double sum = 0.0;
-  const ComputeOp op{"grad_norm", ComputeKind::memory_bound, values.dtype(), 0, values.num_bytes()};
+void GradientNorm::add(int chunk, std::int64_t begin, const Tensor& values) {
   const auto add = [&](int parameter, std::int64_t, std::int64_t count, std::int64_t at) {
-    const ParameterSpec& spec = plan.model->parameters()[static_cast<std::size_t>(parameter)];
-    if (!is_main_copy(spec, mesh.place())) return;
-    for (std::int64_t i = at; i < at + count; ++i) sum += values.get(i) * values.get(i);
+    const ParameterSpec& spec = plan_.model->parameters()[static_cast<std::size_t>(parameter)];
+    if (!is_main_copy(spec, mesh_.place())) return;
+    for (std::int64_t i = at; i < at + count; ++i) {
+      const double value = values.get(i);
+      own_ = type_ == NormType::two ? own_ + value * value : larger(own_, std::fabs(value));
+    }
   };
-  runtime.compute(op,
-                  [&] { plan.layout->for_each_piece(chunk, begin, begin + values.numel(), add); });
-  return sum;
+  runtime_.compute(
+      {"grad_norm", ComputeKind::memory_bound, values.dtype(), 0, values.num_bytes()},
+      [&] { plan_.layout->for_each_piece(chunk, begin, begin + values.numel(), add); });
 }
 
-double sum_over_owners(Runtime& runtime, Mesh& mesh, bool sharded, double value) {
-  return over_owners(runtime, mesh, sharded, value, ReduceOp::sum, DType::fp64, "grad_norm");
+double GradientNorm::over_owners(bool sharded) {
+  const ReduceOp op = type_ == NormType::two ? ReduceOp::sum : ReduceOp::max;
+  const double all =
+      shardsim::over_owners(runtime_, mesh_, sharded, own_, op, DType::fp64, "grad_norm");
+  return type_ == NormType::two ? std::sqrt(all) : all;
 }
 
 bool has_non_finite(Runtime& runtime, const Tensor& values) {

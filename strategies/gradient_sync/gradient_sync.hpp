@@ -43,6 +43,10 @@ struct SyncPlan {
   bool offload_parameters = false;
 };
 
+/// Of all gradients as one vector: the root of the sum of squares, or the largest |x|, which is
+/// infinite where there is a NaN.
+enum class NormType { two, infinity };
+
 /// What a visitor of a rank's state is shown.
 enum class StateKind { gradient, parameter, optimizer_state };
 
@@ -72,9 +76,9 @@ class GradientSync : public ModuleParameters {
   /// Whether a gradient is infinite or NaN: the largest answer of all ranks that own different
   /// gradients, the same on each. Reads them once; communicates. False where there are no data.
   [[nodiscard]] virtual bool found_inf() = 0;
-  /// Sum of squares of the gradients, each counted once over all ranks. Communicates where they
-  /// are sharded. The value is 0 where there are no data.
-  [[nodiscard]] virtual double gradient_norm_squared() = 0;
+  /// Norm of the gradients of all ranks, each counted once: the same on every rank. Communicates
+  /// where they are sharded. The value is 0 where there are no data.
+  [[nodiscard]] virtual double gradient_norm(NormType type) = 0;
   /// Updates what this rank owns from its gradients times `gradient_scale` (the clip coefficient
   /// by the loss scale: there is no pass over gradients to unscale them), and makes the new weights
   /// available for the next step. `step` counts updates from 1.

@@ -25,7 +25,7 @@ class GradientSyncWrapper : public GradientSync {
   }
   void finish_gradients() override { inner_.finish_gradients(); }
   [[nodiscard]] bool found_inf() override { return inner_.found_inf(); }
-  [[nodiscard]] double gradient_norm_squared() override { return inner_.gradient_norm_squared(); }
+  [[nodiscard]] double gradient_norm(NormType type) override { return inner_.gradient_norm(type); }
   void apply_optimizer(double gradient_scale, std::int64_t step) override {
     inner_.apply_optimizer(gradient_scale, step);
   }

@@ -51,17 +51,20 @@ TrainingProgress progress_of(const Scalars& scalars) {
   return progress;
 }
 
-// What the rule could not go on from.
-void require_sound(const TrainingProgress& progress) {
+// What no training can have come to, whatever its rule was: another one may go on from it.
+void require_sound(const Scalars& scalars) {
+  const TrainingProgress progress = progress_of(scalars);
+  const auto steps = std::get<std::int64_t>(scalars.find("step")->second);
   const LossScaleState& scale = progress.loss_scale;
-  if (progress.updates >= 0 && is_loss_scale(scale.scale) && scale.good_steps >= 0 &&
-      scale.overflows_left >= 0) {
+  if (scale.good_steps >= 0 && scale.good_steps <= progress.updates && progress.updates <= steps &&
+      is_loss_scale(scale.scale) && scale.overflows_left >= 0) {
     return;
   }
   throw CheckpointError(CheckpointProblem::disagreement,
-                        "the state has made " + std::to_string(progress.updates) +
-                            " updates and has loss scale " + std::to_string(scale.scale) +
-                            " after " + std::to_string(scale.good_steps) + " good steps, with " +
+                        "the state has made " + std::to_string(progress.updates) + " updates in " +
+                            std::to_string(steps) + " steps and has loss scale " +
+                            std::to_string(scale.scale) + " after " +
+                            std::to_string(scale.good_steps) + " good steps, with " +
                             std::to_string(scale.overflows_left) + " overflows left");
 }
 
@@ -166,7 +169,7 @@ void ShardedOptimizer::check(const Scalars& scalars) const {
                                 " in the state, and " + describe(value) + " here");
     }
   }
-  require_sound(progress_of(scalars));
+  require_sound(scalars);
 }
 
 void ShardedOptimizer::restore(const Scalars& scalars) {

@@ -37,6 +37,16 @@ void require_same_modules(const Model* part, const Model& whole, const ParallelO
                    "use tp = 1 or pp = 1 for this model, or a transformer");
 }
 
+// Stages allocate what they get from each other by the one, and compute it by the other.
+void require_same_dtype(const ParallelOptions& options) {
+  if (options.model.dtype == options.sync.weight_dtype) return;
+  throw UsageError("E0787",
+                   "the model computes in " + std::string(name_of(options.model.dtype)) +
+                       ", but its weights are kept in " +
+                       std::string(name_of(options.sync.weight_dtype)),
+                   "give both the same dtype; master weights may have another");
+}
+
 // A schedule of one's own may have any placement, but edges of the mesh only go around the ring of
 // pipeline ranks.
 void require_loop(const PipelineSchedule& schedule) {
@@ -68,6 +78,7 @@ ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
       part_(part_of(options_.model, options_.mesh)),
       schedule_(lowered_schedule(options_)) {
   require_same_modules(part_.get(), *whole_, options_);
+  require_same_dtype(options_);
   options_.sync.model = whole_.get();
   options_.sync.optimizer = &optimizer;
   options_.sync.seed = options_.training.seed;

@@ -1,7 +1,5 @@
 #include "strategies/training/train.hpp"
 
-#include <cmath>
-
 #include "strategies/gradient_sync/model_parallel_sums.hpp"
 
 namespace shardsim {
@@ -126,7 +124,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   // The norm is that of the gradients without the loss scale.
   [[nodiscard]] double clip(double unscale) {
     if (plan_.max_grad_norm <= 0.0) return 1.0;
-    return clip_coefficient(sync_.gradient_norm_squared() * (unscale * unscale),
+    return clip_coefficient(sync_.gradient_norm(plan_.grad_norm_type) * unscale,
                             plan_.max_grad_norm);
   }
 
@@ -209,8 +207,8 @@ void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& s
   }
 }
 
-double clip_coefficient(double norm_squared, double max_norm) {
-  const double coefficient = max_norm / (std::sqrt(norm_squared) + 1e-6);
+double clip_coefficient(double norm, double max_norm) {
+  const double coefficient = max_norm / (norm + 1e-6);
   return coefficient < 1.0 ? coefficient : 1.0;
 }
 

@@ -24,6 +24,7 @@ struct TrainingPlan {
   std::uint64_t seed = 1;
   double ignore_fraction = 0.0;  ///< Of the targets; then ranks have different numbers of targets.
   double max_grad_norm = 0.0;    ///< Clip by the global norm; 0: do not.
+  NormType grad_norm_type = NormType::two;
   LossScaling loss_scaling;
 };
 
@@ -87,6 +88,6 @@ void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& s
            TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer);
 
 /// min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
-[[nodiscard]] double clip_coefficient(double norm_squared, double max_norm);
+[[nodiscard]] double clip_coefficient(double norm, double max_norm);
 
 }  // namespace shardsim

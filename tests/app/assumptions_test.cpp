@@ -8,7 +8,6 @@
 
 #include "strategies/training/train.hpp"
 
-#include "scenarios/load.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/run.hpp"
 
@@ -17,12 +16,6 @@
 // A result says what it rests on where values decide: the rule of the loss scale, and the record.
 namespace shardsim::test {
 namespace {
-
-const std::string kSkipping = "scenarios/verify-gpt-tp2-pp2-dp2-fp16.json";
-
-Scenario skipping(const std::vector<std::string>& overrides) {
-  return load_scenario(kSkipping, overrides);
-}
 
 bool says(const std::vector<Assumption>& assumptions, const std::string& text) {
   return std::any_of(assumptions.begin(), assumptions.end(),

@@ -1,8 +1,15 @@
+#include <memory>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+
+#include "sim/kernel/error.hpp"
+
+#include "sim/app/usage.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/mutants/wrong_numbers.hpp"
@@ -112,6 +119,36 @@ TEST_CASE("3: more ranks than can be simulated") {
   CHECK(printed.exit_code == 3);
   CHECK(contains(printed.err, "16385 ranks; at most 16384"));
   CHECK(printed.out.empty());
+}
+
+TEST_CASE("5 and 70: a backend that fails and a bug end the run, with the rank they befell") {
+  RunArguments arguments;
+  arguments.file = kPlan;
+  const auto failing = [&](const auto& failure) {
+    const RunHooks hooks{.wrap_world = [&](Communicator& world) -> std::unique_ptr<Communicator> {
+      if (world.rank() == 3) throw failure;
+      return plant({})(world);
+    }};
+    try {
+      static_cast<void>(shardsim_with(arguments, hooks));
+    } catch (const Error& error) {
+      std::ostringstream out;
+      std::ostringstream err;
+      const int exit_code = report(error, false, out, err);
+      CHECK(out.str().empty());
+      return Printed{exit_code, out.str(), err.str()};
+    }
+    return Printed{};
+  };
+  const Printed backend = failing(Error(ExitCode::backend_failed, "E0000", "the network is gone"));
+  CHECK(backend.exit_code == 5);
+  CHECK(contains(backend.err, "the network is gone"));
+  CHECK(contains(backend.err, "rank 3"));
+  const Printed bug = failing(std::logic_error("this cannot happen"));
+  CHECK(bug.exit_code == 70);
+  CHECK(contains(bug.err, "error[E7001]"));
+  CHECK(contains(bug.err, "this cannot happen"));
+  CHECK(contains(bug.err, "rank 3"));
 }
 
 TEST_CASE("quiet prints nothing unless something is wrong") {

@@ -34,7 +34,7 @@ class Recital final : public GradientSync {
   void after_backward(int) override {}
   void finish_gradients() override {}
   bool found_inf() override { return false; }
-  double gradient_norm_squared() override { return 0.0; }
+  double gradient_norm(NormType) override { return 0.0; }
   void apply_optimizer(double, std::int64_t) override {}
 
   void visit(StateKind kind, const StateVisitor& visitor) const override {

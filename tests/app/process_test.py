@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -95,6 +96,21 @@ class ProcessTest(unittest.TestCase):
         os.close(reader)
         self.assertEqual(process.returncode, 130)
         self.assertIn(b"interrupted; the results of this run are lost", err)
+
+    def test_an_interrupted_simulation_ends_with_130_and_leaves_no_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.start("scenarios/gpt3-175b-1024xa100.json", "--set", "execution.steps=100",
+                            "--set", "output.trace=step.json", "--out", folder,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE) as process:
+                said = b""
+                while b"simulating, " not in said:  # It is under way, and far from its end.
+                    said += os.read(process.stderr.fileno(), 1)
+                process.send_signal(signal.SIGINT)
+                err = process.stderr.read()
+            self.assertEqual(process.returncode, 130)
+            self.assertIn(b"interrupted; the results of this run are lost", err)
+            self.assertEqual(os.listdir(folder), [])
 
 
 if __name__ == "__main__":

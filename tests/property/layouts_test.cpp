@@ -29,6 +29,7 @@ enum Choice : std::size_t {
   order,
   sequence_parallel,
   dropout,
+  norm,
   recompute,
   schedule,
   split
@@ -48,6 +49,7 @@ std::vector<int> values_of(Choice choice, const MeshShape& mesh, const Choices& 
   switch (choice) {
     case family:
     case dropout:
+    case norm:
       return {0, 1};
     case zero_stage:
       return mesh.data_size() > 1 ? std::vector{0, 1, 2, 3} : std::vector{kNone};
@@ -140,7 +142,9 @@ TrainingCase case_of(const MeshShape& mesh, const Choices& choices) {
   c.training.steps = 2;
   c.training.num_microbatches = 4;
   c.training.ignore_fraction = 0.2;
-  c.training.max_grad_norm = 0.1;
+  // Below the norms of these models, so that every step is clipped.
+  c.training.max_grad_norm = choices[norm] == 1 ? 0.01 : 0.1;
+  c.training.grad_norm_type = choices[norm] == 1 ? NormType::infinity : NormType::two;
   c.zero_stage = std::max(choices[zero_stage], 0);
   if (choices[replicas] == 1) {
     c.mesh.dp_replicate = 2;
@@ -202,7 +206,8 @@ std::vector<MeshShape> factorizations(int ranks) {
 // References are shared by layouts that train the same model on the same samples.
 const std::vector<StepRecord>& reference_of(const TrainingCase& c) {
   static std::map<std::string, std::vector<StepRecord>> known;
-  const std::string key = c.model.family + std::to_string(c.model.seq_len) + "/" +
+  const std::string key = c.model.family + std::to_string(c.training.max_grad_norm) + "/" +
+                          std::to_string(c.model.seq_len) + "/" +
                           std::to_string(c.model.hidden_dropout) + "/" +
                           std::to_string(c.mesh.data_size() * c.training.num_microbatches);
   const auto found = known.find(key);
@@ -266,7 +271,7 @@ TEST_CASE(
     CHECK(met.count(pair) == 1);
   }
   CHECK(met.size() == legal.size());
-  CHECK(legal.size() == 317);
+  CHECK(legal.size() == 371);
 }
 
 }  // namespace shardsim::test

@@ -166,7 +166,8 @@ TEST_CASE("P40: nothing is sent for tied embeddings where one rank has both copi
 }
 
 TEST_CASE("P42: a schedule that the mesh has no edges for is refused by name") {
-  ParallelOptions options{.model = case_of("gpt2").model, .num_chunks = 2};
+  ParallelOptions options = options_of(case_of("gpt2"));
+  options.num_chunks = 2;
   options.mesh.pp = 2;
   options.training.num_microbatches = 3;
   options.own_schedule = v_shaped_gpipe(2, 3);
@@ -177,6 +178,20 @@ TEST_CASE("P42: a schedule that the mesh has no edges for is refused by name") {
   } catch (const UsageError& error) {
     CHECK(error.code() == "E0785");
     CHECK(std::string(error.what()).find("v_gpipe") != std::string::npos);
+  }
+}
+
+TEST_CASE("a model that computes in another dtype than its weights have is refused by name") {
+  ParallelOptions options = options_of(case_of("gpt2"));
+  options.sync.weight_dtype = DType::bf16;
+  const auto optimizer = make_optimizer("sgd", {});
+  try {
+    const ParallelPlan plan(options, *optimizer);
+    FAIL("stages would disagree about the size of messages");
+  } catch (const UsageError& error) {
+    CHECK(error.code() == "E0787");
+    CHECK(std::string(error.what()).find("fp64") != std::string::npos);
+    CHECK(std::string(error.what()).find("bf16") != std::string::npos);
   }
 }
 

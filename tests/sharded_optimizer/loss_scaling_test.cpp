@@ -135,6 +135,15 @@ TEST_CASE("P49: a state of another kind of loss scaling, or an impossible one, i
     CHECK(refusal(dynamic, dynamic, {{counter, std::int64_t{-1}}}) == "E0810");
     CHECK(refusal(dynamic, dynamic, {{counter, 1.0}}) == "E0814");
   }
+  // More updates than steps, more good steps than updates.
+  using Number = std::int64_t;
+  CHECK(refusal(dynamic, dynamic, {{"step", Number{2}}, {"updates", Number{2}}}) == "none");
+  CHECK(refusal(dynamic, dynamic, {{"step", Number{2}}, {"updates", Number{3}}}) == "E0810");
+  const auto good_steps = [](Number count) {
+    return Scalars{{"step", Number{9}}, {"updates", Number{5}}, {"loss_scale.good_steps", count}};
+  };
+  CHECK(refusal(dynamic, dynamic, good_steps(5)) == "none");
+  CHECK(refusal(dynamic, dynamic, good_steps(6)) == "E0810");
 }
 
 TEST_CASE("a plan that replays a record converges and skips where the run with data did",

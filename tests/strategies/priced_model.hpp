@@ -77,7 +77,7 @@ class NoParameters final : public GradientSync {
   void begin_weight_gradients(int, bool) override {}
   void finish_gradients() override {}
   [[nodiscard]] bool found_inf() override { return false; }
-  [[nodiscard]] double gradient_norm_squared() override { return 0.0; }
+  [[nodiscard]] double gradient_norm(NormType) override { return 0.0; }
   void apply_optimizer(double, std::int64_t) override {}
   void visit(StateKind, const StateVisitor&) const override {}
 };

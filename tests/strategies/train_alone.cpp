@@ -68,13 +68,17 @@ class LoneTrainer {
     double scale = 1.0;
     if (case_.training.max_grad_norm > 0.0) {
       double squares = 0.0;
+      double most = 0.0;
       for (int i = 0; i < parameters_.size(); ++i) {
         const Tensor gradient = parameters_.gradient(i);
         for (std::int64_t k = 0; k < gradient.numel(); ++k) {
           squares += gradient.get(k) * gradient.get(k);
+          most = std::fmax(most, std::fabs(gradient.get(k)));
         }
       }
-      scale = std::fmin(1.0, case_.training.max_grad_norm / (std::sqrt(squares) + 1e-6));
+      const bool is_two = case_.training.grad_norm_type == NormType::two;
+      const double norm = is_two ? std::sqrt(squares) : most;
+      scale = std::fmin(1.0, case_.training.max_grad_norm / (norm + 1e-6));
     }
     for (int i = 0; i < parameters_.size(); ++i) {
       optimizer_->step(runtime_, parameters_.weight(i), parameters_.gradient(i),

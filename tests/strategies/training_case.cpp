@@ -100,7 +100,8 @@ std::string describe(const TrainingCase& c) {
        << c.schedule << " x" << c.num_chunks << " of" << layers_text(c.stage_split) << ", "
        << c.optimizer << ", " << c.training.steps << " steps of " << c.training.num_microbatches
        << " x " << c.training.micro_batch_size << ", seed " << c.training.seed << ", ignore "
-       << c.training.ignore_fraction << ", clip " << c.training.max_grad_norm << ", buckets "
+       << c.training.ignore_fraction << ", clip " << c.training.max_grad_norm
+       << (c.training.grad_norm_type == NormType::two ? "" : " of the largest") << ", buckets "
        << c.first_bucket_bytes << "/" << c.bucket_bytes << ", overlap " << c.sync.overlap_reduce
        << c.sync.overlap_gather << ", prefetch " << c.sync.prefetch_units << ", reshard "
        << c.sync.reshard_after_forward << ", in flight " << c.sync.reductions_in_flight
@@ -151,7 +152,9 @@ TrainingResult run(const TrainingCase& c) {
       rank.ledger().reset_peaks();
       Recorder recorder(plan.whole(), plan.part(mesh.place()), c.record && options.has_data,
                         record);
-      plan.train_rank(runtime, mesh, *sync, recorder, own.get());
+      std::unique_ptr<GradientSync> wrapped;
+      if (c.wrap_sync) wrapped = c.wrap_sync(*sync, runtime, communicator.rank());
+      plan.train_rank(runtime, mesh, wrapped ? *wrapped : *sync, recorder, own.get());
     }
     record.end = rank.now();
     record.peaks = rank.ledger().category_peaks();

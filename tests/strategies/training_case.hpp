@@ -36,6 +36,9 @@ struct TrainingCase {
   /// What rank `rank` computes with in place of `model`, on a mesh of data-parallel ranks; null:
   /// the model itself.
   std::function<std::unique_ptr<Model>(const Model& model, int rank)> model_of_rank;
+  /// What rank `rank` trains with in place of its gradient synchronization; null: that itself.
+  std::function<std::unique_ptr<GradientSync>(GradientSync& sync, Runtime& runtime, int rank)>
+      wrap_sync;
   std::string schedule = "1f1b";
   int num_chunks = 1;
   StageSplit stage_split;
