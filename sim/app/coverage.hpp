@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,20 +16,18 @@ namespace shardsim {
 /// overlap.
 class Coverage {
  public:
-  /// Both must outlive it. `model`: whose parameters they are.
-  Coverage(const Expectations& expected, const Model& model) : expected_(expected), model_(model) {}
-
-  void count(std::int64_t step, const StatePiece& piece);
+  /// `numel`: elements of the whole tensor.
+  void count(std::int64_t step, const StatePiece& piece, std::size_t numel);
   /// Each element of a kind is to be held by equally many ranks, one at least; else says which is
-  /// not. To be asked when all were counted.
-  [[nodiscard]] std::optional<std::string> find_gap() const;
+  /// not. To be asked when all were counted. `model`: whose parameters they are.
+  [[nodiscard]] std::optional<std::string> find_gap(const Expectations& expected,
+                                                    const Model& model) const;
 
  private:
   [[nodiscard]] std::optional<std::string> find_gap(std::int64_t step, const std::string& kind,
-                                                    const ReferenceTensors& tensors) const;
+                                                    const ReferenceTensors& tensors,
+                                                    const Model& model) const;
 
-  const Expectations& expected_;
-  const Model& model_;
   // By step, kind and parameter: of each element, how many ranks have shown it.
   std::map<std::tuple<std::int64_t, std::string, int>, std::vector<int>> holders_;
 };

@@ -12,9 +12,7 @@ namespace shardsim {
 
 Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
                std::unique_ptr<Model> exact_model)
-    : sync_(sync),
-      expected_(sync, plan, global_batch, std::move(exact_model)),
-      coverage_(expected_, *sync.model) {}
+    : sync_(sync), expected_(sync, plan, global_batch, std::move(exact_model)) {}
 
 double& Oracle::error_of(StateKind kind) {
   switch (kind) {
@@ -71,7 +69,7 @@ void Oracle::check_kind(std::int64_t step, const Holder& holder, const GradientS
   const bool compares = kind != StateKind::gradient || expected_.overflow(step) == Overflow::no;
   const auto check = [&](const WholePiece& whole) {
     if (compares) compare(step, holder.rank, whole.piece);
-    if (compares && whole.is_main_copy) coverage_.count(step, whole.piece);
+    if (compares && whole.is_main_copy) count(step, whole.piece);
     RollingHash& hash = whole.is_tied ? hashes.tied : whole.is_split ? hashes.split : hashes.whole;
     for (std::int64_t i = 0; i < whole.piece.values.numel(); ++i) {
       hash.add(std::bit_cast<std::uint64_t>(whole.piece.values.get(i)));
@@ -79,6 +77,10 @@ void Oracle::check_kind(std::int64_t step, const Holder& holder, const GradientS
   };
   sync.visit(kind,
              [&](const StatePiece& piece) { for_each_whole_piece(holder.part, piece, check); });
+}
+
+void Oracle::count(std::int64_t step, const StatePiece& piece) {
+  coverage_.count(step, piece, expected_.values(step, kind_name(piece), piece.parameter).size());
 }
 
 void Oracle::compare(std::int64_t step, int rank, const StatePiece& piece) {
@@ -149,7 +151,7 @@ void Oracle::check_replica(std::int64_t step, int rank, const Replica& replica, 
 }
 
 void Oracle::finish() {
-  unproven_ = coverage_.find_gap();
+  unproven_ = coverage_.find_gap(expected_, *sync_.model);
   if (!unproven_) unproven_ = expected_.find_unverifiable();
 }
 

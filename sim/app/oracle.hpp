@@ -73,6 +73,7 @@ class Oracle {
   using Overflow = Expectations::Overflow;
 
   void compare(std::int64_t step, int rank, const StatePiece& piece);
+  void count(std::int64_t step, const StatePiece& piece);
   void compare_loss(std::int64_t step, int rank, double loss);
   void note(const Failure& failure);
   // Of what tensor parallelism splits, of what all its ranks hold, and of what two stages hold.
