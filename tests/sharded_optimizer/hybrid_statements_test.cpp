@@ -57,19 +57,21 @@ TEST_CASE("H1: by default pp = 1, tp = 1 and dp is what is left of the world", "
   CHECK(choice.dp == -1);
   CHECK(mesh_of(choice, 6).data_size() == 6);
   CHECK(mesh_of(hybrid_sharded(3, 2), 24).data_size() == 4);
-  // P48: what does not fit is an argument error.
+  // Data ranks are neighbours, pipeline stages furthest apart.
+  const MeshShape mesh = mesh_of(hybrid_sharded(2, 3, 4), 24);
+  for (int rank = 0; rank < 24; ++rank) {
+    const MeshPlace place = mesh.place_of(rank);
+    CHECK(rank == (place.pp * 3 + place.tp) * 4 + place.dp_shard);
+  }
+}
+
+TEST_CASE("P48: degrees that are zero, negative or do not divide the world are an argument error") {
   for (const ParallelChoice& bad :
        {hybrid_sharded(5), hybrid_sharded(1, 7), hybrid_sharded(2, 2, 4), hybrid_sharded(0),
         hybrid_sharded(1, 0), hybrid_sharded(1, 1, 0), hybrid_sharded(-1), hybrid_sharded(1, 1, -2),
         hybrid_sharded(4, 4, 1), hybrid_sharded(1 << 16, 1 << 16)}) {
     INFO(bad.pp << " x " << bad.tp << " x " << bad.dp);
     CHECK(code_of([&] { (void)mesh_of(bad, 12); }) == "E0771");
-  }
-  // Data ranks are neighbours, pipeline stages furthest apart.
-  const MeshShape mesh = mesh_of(hybrid_sharded(2, 3, 4), 24);
-  for (int rank = 0; rank < 24; ++rank) {
-    const MeshPlace place = mesh.place_of(rank);
-    CHECK(rank == (place.pp * 3 + place.tp) * 4 + place.dp_shard);
   }
 }
 

@@ -26,7 +26,7 @@ void run_on_mesh(const MeshShape& shape, const std::function<void(int, Mesh&)>& 
 
 }  // namespace
 
-TEST_CASE("ranks and places of a mesh are one to one, in either order") {
+TEST_CASE("P47: ranks and places of a mesh are one to one, in either order") {
   for (const MeshShape& shape : kShapes) {
     for (int rank = 0; rank < shape.size(); ++rank) {
       CHECK(shape.rank_of(shape.place_of(rank)) == rank);
@@ -47,7 +47,7 @@ TEST_CASE(
   CHECK(shape.place_of(6) == MeshPlace{.pp = 1});
 }
 
-TEST_CASE("the groups of every axis partition the world") {
+TEST_CASE("P47: the groups of every axis partition the world") {
   for (const MeshShape& shape : kShapes) {
     int tp_members = 0;
     int shard_leaders = 0;

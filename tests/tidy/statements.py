@@ -14,7 +14,7 @@ TESTS = "tests/sharded_optimizer"
 # Letter and number of the last statement of each document.
 DOCUMENTS = {"S": 8, "T": 6, "H": 8, "I": 2, "F": 10, "Z": 5}
 ROW = re.compile(r"^\| ([A-Z]\d+) \| (.+) \|$", re.MULTILINE)
-TEST = re.compile(r'\bTEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+),')
+TEST = re.compile(r'\bTEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)[,)]')
 STATEMENT = re.compile(r"([A-Z]\d+): ")
 
 

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Every property of docs/guide/properties.md that is called tested has a test named after it, one
+that is not yet has none, and tests are named after no other.
+
+usage: properties.py ROOT
+"""
+
+import pathlib
+import re
+import sys
+
+from statements import test_names
+
+PAGE = "docs/guide/properties.md"
+LAST = 56
+ROW = re.compile(r"^\| (P\d+) \| .+ \| (tested|not yet) \|$", re.MULTILINE)
+PREFIX = re.compile(r"(?:[A-Z]\d+, )*[A-Z]\d+: ")
+
+
+def properties_of(name):
+    """"P8, P9: ..." holds P8 and P9; most names hold none."""
+    prefix = PREFIX.match(name)
+    return re.findall(r"P\d+", prefix.group()) if prefix else []
+
+
+def problems(page, names):
+    """What is wrong, as sentences."""
+    rows = ROW.findall(page)
+    found = []
+    if [name for name, _ in rows] != [f"P{i}" for i in range(1, LAST + 1)]:
+        found.append(f"the rows are not P1 to P{LAST}, once each and in order")
+    state = dict(rows)
+    held = {number: name for name in names for number in properties_of(name)}
+    for number, name in held.items():
+        if number not in state:
+            found.append(f"there is no {number}, after which a test is named: \"{name}\"")
+    for number, said in rows:
+        if said == "tested" and number not in held:
+            found.append(f"{number}: no test is named after it")
+        if said == "not yet" and number in held:
+            found.append(f"{number}: there is a test, \"{held[number]}\"")
+    return found
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    root = pathlib.Path(sys.argv[1])
+    names = test_names(path.read_text(encoding="utf-8")
+                       for path in sorted((root / "tests").rglob("*.cpp")))
+    found = problems((root / PAGE).read_text(encoding="utf-8"), names)
+    for problem in found:
+        print(f"{PAGE}: {problem}")
+    print(f"properties: {len(names)} tests, {len(found)} problems")
+    return 1 if found or not names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""The table of properties is held against the tests: what is missing on either side is said."""
+
+import unittest
+
+import properties
+import statements
+
+
+def page(state_of):
+    return "\n".join(f"| P{i} | It holds. | {state_of.get(i, 'not yet')} |"
+                     for i in range(1, properties.LAST + 1))
+
+
+class PropertiesTest(unittest.TestCase):
+    def test_names_may_hold_several(self):
+        self.assertEqual(properties.properties_of("P8, P9: calls differ"), ["P8", "P9"])
+        self.assertEqual(properties.properties_of("P49: at P50 once more"), ["P49"])
+        self.assertEqual(properties.properties_of("L3, P5: no data"), ["P5"])
+        self.assertEqual(properties.properties_of("a P2 inside"), [])
+
+    def test_names_are_found_with_and_without_tags_and_over_lines(self):
+        source = 'TEST_CASE("P1: one") {\nTEST_CASE("P2: tw"\n  "o", "[tag]") {\n"P3: none"'
+        self.assertEqual(statements.test_names([source]), ["P1: one", "P2: two"])
+
+    def test_both_sides_must_agree(self):
+        names = ["P1, P2: both"]
+        self.assertEqual(properties.problems(page({1: "tested", 2: "tested"}), names), [])
+        self.assertIn("P3: no test", properties.problems(
+            page({1: "tested", 2: "tested", 3: "tested"}), names)[0])
+        self.assertIn("P2: there is a test", properties.problems(page({1: "tested"}), names)[0])
+        self.assertIn("there is no P99", properties.problems(page({}), ["P99: what"])[0])
+
+    def test_every_row_is_there_once(self):
+        self.assertTrue(properties.problems(page({}).replace("| P7 |", "| P8 |"), []))
+
+
+if __name__ == "__main__":
+    unittest.main()
