@@ -1,6 +1,5 @@
 #include "strategies/gradient_sync/owned_state.hpp"
 
-#include <array>
 #include <optional>
 
 #include "strategies/gradient_sync/offload.hpp"
@@ -17,9 +16,6 @@ void convert(Runtime& runtime, const Tensor& to, const Tensor& from) {
     for (std::int64_t i = 0; i < to.numel(); ++i) to.set(i, from.get(i));
   });
 }
-
-// Optimizers keep at most two tensors of state; a view of each without allocating.
-constexpr std::size_t kMaxStates = 2;
 
 }  // namespace
 
@@ -74,23 +70,18 @@ void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient
     return OnDevice(runtime_, plan_.offload_optimizer, MemoryCategory::optimizer,
                     part_of_shards(shards, chunk));
   };
-  std::array<std::optional<OnDevice>, kMaxStates> homes;
-  std::array<Tensor, kMaxStates> state;
-  for (std::size_t i = 0; i < state_.size(); ++i) {
-    state.at(i) = homes.at(i).emplace(bring(state_[i])).tensor();
-  }
+  std::vector<OnDevice> homes;
+  std::vector<Tensor> state;
+  for (const Tensor& shards : state_) state.push_back(homes.emplace_back(bring(shards)).tensor());
   std::optional<OnDevice> master_home;
   if (master_.defined()) master_home.emplace(bring(master_));
   const Tensor master = master_home ? master_home->tensor() : weights;
-  plan_.optimizer->step(runtime_, master, gradient, {state.data(), state_.size()}, gradient_scale,
-                        step);
+  plan_.optimizer->step(runtime_, master, gradient, state, gradient_scale, step);
   if (master_home) {
     convert(runtime_, weights, master);
     master_home->put_back();
   }
-  for (std::optional<OnDevice>& home : homes) {
-    if (home) home->put_back();
-  }
+  for (OnDevice& home : homes) home.put_back();
 }
 
 void OwnedState::visit(const StateVisitor& visitor) const {

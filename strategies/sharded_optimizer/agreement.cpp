@@ -15,6 +15,21 @@ SaveStatus agree(Runtime& runtime, Communicator& world, const SaveStatus& own) {
   return worst == own.number() ? own : SaveStatus::from_number(worst);
 }
 
+bool is_equal_everywhere(Runtime& runtime, Communicator& world, std::int64_t own) {
+  const Tensor extremes = runtime.allocate(MemoryCategory::comm, {2}, DType::int64);
+  runtime.off_the_clock([&] {
+    extremes.set(0, static_cast<double>(own));
+    extremes.set(1, -static_cast<double>(own));
+  });
+  world
+      .all_reduce(extremes, ReduceOp::max,
+                  {.label = "checkpoint agreement", .traffic = TrafficClass::scalar})
+      .wait();
+  bool equal = true;
+  runtime.off_the_clock([&] { equal = extremes.get(0) == -extremes.get(1); });
+  return equal;
+}
+
 void raise_load_failure(const SaveStatus& status, const std::string& what) {
   if (status.ok()) return;
   std::string message = "rank " + std::to_string(status.rank) + " could not load " + what;

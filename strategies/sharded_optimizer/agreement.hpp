@@ -15,6 +15,10 @@ namespace shardsim {
 /// of. Collective: one scalar all_reduce.
 [[nodiscard]] SaveStatus agree(Runtime& runtime, Communicator& world, const SaveStatus& own);
 
+/// Whether all ranks give the same number, below 2^53; the same answer on each. True without data.
+/// Collective: one all_reduce of two scalars.
+[[nodiscard]] bool is_equal_everywhere(Runtime& runtime, Communicator& world, std::int64_t own);
+
 /// Throws CheckpointError unless the status is ok. `what`: that could not be loaded.
 void raise_load_failure(const SaveStatus& status, const std::string& what);
 

@@ -33,16 +33,19 @@ void RegularizedOptimizer::step(Runtime& runtime, const Tensor& parameter, const
   if (!penalty_.acts()) {
     return inner_.step(runtime, parameter, gradient, state, gradient_scale, step);
   }
-  const ComputeOp op{"regularize", ComputeKind::memory_bound, gradient.dtype(), 0,
-                     parameter.num_bytes() + 2 * gradient.num_bytes()};
+  // As wide as the weights: a gradient without its loss scale may be too small for its own dtype.
+  const Tensor sum =
+      runtime.allocate(MemoryCategory::optimizer, gradient.shape(), parameter.dtype());
+  const ComputeOp op{"regularize", ComputeKind::memory_bound, parameter.dtype(), 0,
+                     parameter.num_bytes() + gradient.num_bytes() + sum.num_bytes()};
   runtime.compute(op, [&] {
     for (std::int64_t i = 0; i < gradient.numel(); ++i) {
       const double weight = parameter.get(i);
-      gradient.set(
-          i, gradient.get(i) * gradient_scale + penalty_.l1 * sign(weight) + penalty_.l2 * weight);
+      sum.set(i,
+              gradient.get(i) * gradient_scale + penalty_.l1 * sign(weight) + penalty_.l2 * weight);
     }
   });
-  inner_.step(runtime, parameter, gradient, state, 1.0, step);
+  inner_.step(runtime, parameter, sum, state, 1.0, step);
 }
 
 }  // namespace shardsim

@@ -14,8 +14,9 @@ struct Regularization {
 };
 
 /// Any optimizer, which then sees gradient * gradient_scale + penalty: what is clipped is the
-/// gradient of the loss. Each element by itself, so it is the same for a shard as for the whole;
-/// the gradient is overwritten. Throws UsageError unless both are finite and 0 or more.
+/// gradient of the loss. Each element by itself, so it is the same for a shard as for the whole.
+/// The sum takes memory as wide as the master weights of what is updated at once. Throws UsageError
+/// unless both are finite and 0 or more.
 class RegularizedOptimizer final : public Optimizer {
  public:
   /// `inner` must outlive it.

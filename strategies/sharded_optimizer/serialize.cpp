@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/hash.hpp"
 
 #include "strategies/checkpoint/attempt.hpp"
 #include "strategies/sharded_optimizer/agreement.hpp"
@@ -68,6 +69,33 @@ void require_sound(const Scalars& scalars) {
                             std::to_string(scale.overflows_left) + " overflows left");
 }
 
+// Of all scalars, as far as a double holds integers.
+std::int64_t hash_of(const Scalars& scalars) {
+  RollingHash hash;
+  for (const auto& [name, value] : scalars) {
+    hash.add(hash_text(name));
+    hash.add(hash_text(describe(value)));
+  }
+  return static_cast<std::int64_t>(hash.value() >> 12U);
+}
+
+// Of one step of one training, and as long as they claim to be.
+void require_one_state(std::span<const SerializedState> states) {
+  if (states.empty()) {
+    throw CheckpointError(CheckpointProblem::gap, "there is no state to continue from");
+  }
+  for (const SerializedState& state : states) {
+    if (hash_of(state.scalars) != hash_of(states.front().scalars)) {
+      throw CheckpointError(CheckpointProblem::disagreement,
+                            "the states are not of one step of one training");
+    }
+    for (const SerializedState::Part& part : state.parts) {
+      const auto problem = problem_of(part.tensor, part.elements, part.bytes.size());
+      if (problem) throw CheckpointError(CheckpointProblem::bad_chunk, *problem);
+    }
+  }
+}
+
 // Copies first, so that what an owner says holds in the end.
 std::vector<std::byte> find(std::span<const SerializedState> states, const HeldChunk& chunk) {
   const auto wanted = static_cast<std::size_t>(num_elements(chunk.elements));
@@ -117,16 +145,21 @@ void ShardedOptimizer::deserialize(std::span<const SerializedState> states) {
       held_chunks(model_.plan(), model_.place(), model_.gradient_sync());
   std::vector<std::vector<std::byte>> found;
   SaveStatus status;
+  std::int64_t hash = 0;
+  model_.require_no_gradients("deserialize");
   model_.runtime().off_the_clock([&] {
     status = attempt(rank(), [&] {
-      if (states.empty()) {
-        throw CheckpointError(CheckpointProblem::gap, "there is no state to continue from");
-      }
-      for (const SerializedState& state : states) check(state.scalars);
+      require_one_state(states);
+      check(states.front().scalars);
       for (const HeldChunk& chunk : chunks) found.push_back(find(states, chunk));
+      hash = hash_of(states.front().scalars);
     });
   });
   raise_load_failure(agree(model_.runtime(), model_.world(), status), "a serialized state");
+  if (!is_equal_everywhere(model_.runtime(), model_.world(), hash)) {
+    throw CheckpointError(CheckpointProblem::disagreement,
+                          "ranks were given states of different steps, or trainings");
+  }
   model_.runtime().off_the_clock([&] {
     for (std::size_t i = 0; i < chunks.size(); ++i) copy_in(found[i], chunks[i]);
     restore(states.front().scalars);
@@ -137,6 +170,7 @@ Scalars ShardedOptimizer::scalars() const {
   return {
       {"step", model_.steps()},
       {"seed", model_.plan().options().training.seed},
+      {"global_batch_size", model_.global_batch_size()},
       {"updates", model_.progress().updates},
       {"loss_scaling", std::string(name_of(model_.plan().options().training.loss_scaling.mode))},
       {"loss_scale", model_.progress().loss_scale.scale},
@@ -161,8 +195,9 @@ void ShardedOptimizer::check(const Scalars& scalars) const {
     // A scale that does not move is part of what the run is told.
     const bool is_dynamic =
         model_.plan().options().training.loss_scaling.mode == LossScaling::Mode::dynamic;
-    const bool is_fixed = name == "seed" || name == "optimizer" || name == "loss_scaling" ||
-                          (name == "loss_scale" && !is_dynamic);
+    // Data are counted in global batches.
+    const bool is_fixed = name == "seed" || name == "global_batch_size" || name == "optimizer" ||
+                          name == "loss_scaling" || (name == "loss_scale" && !is_dynamic);
     if (is_fixed && !same_scalar(found->second, value)) {
       throw CheckpointError(CheckpointProblem::disagreement,
                             "\"" + name + "\" is " + describe(found->second) +
@@ -183,6 +218,7 @@ void ShardedOptimizer::restore(const Scalars& scalars) {
   get("loss.change", training_.change);
   get("loss.best", training_.best);
   get("loss.since_best", training_.since_best);
+  validation_ = {};  // A rank's own, of what it was before.
 }
 
 }  // namespace shardsim

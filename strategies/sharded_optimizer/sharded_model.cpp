@@ -129,13 +129,21 @@ void ShardedModel::unpack(const Tensor& gathered, const std::vector<Tensor>& who
   });
 }
 
+std::int64_t ShardedModel::global_batch_size() const {
+  const TrainingPlan& training = plan_.options().training;
+  return training.micro_batch_size * training.num_microbatches * mesh_.data_size();
+}
+
+void ShardedModel::require_no_gradients(const char* function) const {
+  if (gradients_ == Gradients::none) return;
+  throw UsageError("E0779",
+                   std::string(function) + ": the gradients of step " + std::to_string(steps_) +
+                       " were not applied yet",
+                   "call apply_gradients before");
+}
+
 void ShardedModel::compute_gradients() {
-  if (gradients_ != Gradients::none) {
-    throw UsageError(
-        "E0779",
-        "compute_gradients: those of step " + std::to_string(steps_) + " were not applied yet",
-        "call apply_gradients before the next batch");
-  }
+  require_no_gradients("compute_gradients");
   session_->compute_gradients(steps_);
   gradients_ = Gradients::local;
   if (configuration_.auto_sync_gradients) synchronize_gradients();

@@ -60,6 +60,10 @@ class ShardedModel {
   /// Steps that are done; of them progress().updates changed the weights.
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   [[nodiscard]] const TrainingProgress& progress() const { return session_->progress(); }
+  /// Samples of one step.
+  [[nodiscard]] std::int64_t global_batch_size() const;
+  /// UsageError, naming `function`, while a step's gradients are not applied.
+  void require_no_gradients(const char* function) const;
   /// After a checkpoint was loaded.
   void set_steps(std::int64_t steps, const TrainingProgress& progress) {
     steps_ = steps;

@@ -1,6 +1,9 @@
 #include "strategies/sharded_optimizer/sharded_optimizer.hpp"
 
 #include <cmath>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
@@ -11,11 +14,25 @@ namespace shardsim {
 
 namespace {
 
+// In checkpoints, state stands beside weights and their masters.
+void require_own_names(const Optimizer& optimizer) {
+  std::set<std::string_view> taken = {"parameter", "master", "gradient"};
+  for (const std::string_view name : optimizer.state_names()) {
+    if (!name.empty() && taken.insert(name).second) continue;
+    throw UsageError(
+        "E0788",
+        "optimizer " + std::string(optimizer.name()) + " calls a state \"" + std::string(name) +
+            "\", which is no name, or taken",
+        "give each state a name of its own, other than parameter, master and gradient");
+  }
+}
+
 std::unique_ptr<Optimizer> checked(std::unique_ptr<Optimizer> wrapped) {
   if (wrapped == nullptr) {
     throw UsageError("E0781", "a sharded optimizer was given no optimizer to wrap",
                      "pass one of make_optimizer, or your own");
   }
+  require_own_names(*wrapped);
   if (wrapped->update_rule() == UpdateRule::elementwise) return wrapped;
   const bool has_norms = wrapped->update_rule() == UpdateRule::norm_based;
   throw UsageError("E0782",

@@ -250,4 +250,18 @@ TEST_CASE("Options: regularization is the same under any sharding", "[options]")
   }
 }
 
+TEST_CASE("Options: regularization loses nothing of gradients whose loss is scaled", "[options]") {
+  // In the gradients' own dtype the sum would be rounded, or vanish.
+  Setup setup = setup_of("fsdp", 2, "llama");
+  setup.sync.gradient_dtype = DType::fp16;
+  setup.training.loss_scaling = {.mode = LossScaling::Mode::constant, .initial_scale = 0x1p10};
+  setup.optimizer = "sgd";
+  setup.optimizer_options = {.learning_rate = 0.01, .weight_decay = 0x1p-20};
+  const WholeState decayed = train(setup, 3);
+  setup.optimizer_options.weight_decay = 0.0;
+  setup.options.regularization = {.l1 = 0.0, .l2 = 0x1p-20};
+  // The same sums, in the same width.
+  CHECK(worst_error(train(setup, 3), decayed) <= 1e-15);
+}
+
 }  // namespace shardsim::test

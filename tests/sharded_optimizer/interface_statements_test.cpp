@@ -47,6 +47,47 @@ TEST_CASE("I2: any optimizer is wrapped unchanged, one of the user's own, too", 
   }
 }
 
+TEST_CASE("I2: an optimizer may keep more states than any of ours, offloaded or not", "[I2]") {
+  std::vector<WholeState> results;
+  for (const bool offload : {false, true}) {
+    for (const auto& [name, ranks] : {std::pair("ddp", 1), std::pair("fsdp", 3),
+                                      std::pair("zero2", 2), std::pair("tensor_parallel", 2)}) {
+      Setup setup = setup_of(name, ranks, "llama");
+      setup.training.num_microbatches = 6 / mesh_of(setup.choice, ranks).data_size();
+      setup.configuration.cpu_offload_optimizer = offload;
+      FiberWorld world(world_of(setup));
+      WholeState& whole = results.emplace_back();
+      world.run([&](Runtime& runtime, Communicator& communicator) {
+        const auto optimizer =
+            make_sharded_optimizer(name, runtime, communicator, problem_of(setup),
+                                   std::make_unique<AmsGrad>(), setup.configuration);
+        for (int step = 0; step < 3; ++step) optimizer->step();
+        add_to(whole, optimizer->serialize());
+      });
+      INFO(name << ", offload " << offload);
+      CHECK(worst_error(whole, results.front()) <= 1e-9);  // The oracle's bound.
+    }
+  }
+  CHECK(results.front().count("largest_square/" + std::string("embedding.tokens")) == 1);
+}
+
+TEST_CASE("states whose names are taken, empty or given twice are refused by name", "[I2]") {
+  const auto refused = [](std::vector<std::string_view> names) {
+    const Setup setup = setup_of("ddp", 1);
+    return code_of([&] {
+      FiberWorld world(world_of(setup));
+      world.run([&](Runtime& runtime, Communicator& communicator) {
+        (void)make_sharded_optimizer("ddp", runtime, communicator, problem_of(setup),
+                                     std::make_unique<Named>(names));
+      });
+    });
+  };
+  CHECK(refused({"a", "b"}) == "none");
+  for (const char* name : {"parameter", "master", "gradient", "", "a"}) {
+    CHECK(refused({"a", name}) == "E0788");
+  }
+}
+
 TEST_CASE("An unknown name of an optimizer is an argument error that names all", "[I2]") {
   try {
     (void)choice_of("zero4", 2);
