@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <new>
 #include <vector>
@@ -58,31 +57,23 @@ void detail::Storage::operator delete(void* storage) noexcept {
   if (storage != nullptr) storage_slots().give_back(storage);
 }
 
-Shape::Shape(std::initializer_list<std::int64_t> dims) {
+void Shape::refuse(std::initializer_list<std::int64_t> dims) {
   if (dims.size() > static_cast<std::size_t>(kMaxRank)) {
     throw UsageError("E0501",
                      "a shape of " + std::to_string(dims.size()) + " dimensions; at most 4 fit",
                      "merge neighbouring dimensions into one");
   }
-  std::int64_t numel = 1;
-  for (const std::int64_t dim : dims) {
-    if (dim < 0) {
-      throw UsageError("E0502", "a dimension is " + std::to_string(dim),
+  for (const std::int64_t* dim = dims.begin(); dim != dims.end(); ++dim) {
+    if (*dim < 0) {
+      throw UsageError("E0502", "a dimension is " + std::to_string(*dim),
                        "give every dimension as 0 or more elements");
     }
-    if (rank_ == 0) {
-      first_ = dim;
-    } else if (dim > std::numeric_limits<std::int32_t>::max()) {
-      throw LimitError("E0303", "a tensor's dimension " + std::to_string(dim) +
+    if (dim != dims.begin() && *dim > kLargestInner) {
+      throw LimitError("E0303", "a tensor's dimension " + std::to_string(*dim) +
                                     " after the first does not fit in 31 bits");
-    } else {
-      inner_[static_cast<std::size_t>(rank_ - 1)] = static_cast<std::int32_t>(dim);
-    }
-    ++rank_;
-    if (__builtin_mul_overflow(numel, dim, &numel)) {
-      throw LimitError("E0303", "a tensor's element count does not fit in 64 bits");
     }
   }
+  throw LimitError("E0303", "a tensor's element count does not fit in 64 bits");
 }
 
 std::string Shape::to_string() const {
@@ -115,44 +106,16 @@ Tensor Tensor::allocate(MemoryLedger* ledger, MemoryCategory category, const Sha
   return {storage.release(), 0, shape, dtype};
 }
 
-Tensor::Tensor(detail::Storage* storage, std::int64_t offset_bytes, const Shape& shape, DType dtype)
-    : storage_(storage), offset_bytes_(offset_bytes), shape_(shape), dtype_(dtype) {
-  if (storage_ != nullptr) ++storage_->references;
+void Tensor::drop(detail::Storage* storage) noexcept {
+  if (storage->ledger != nullptr) storage->ledger->release(storage->category, storage->bytes);
+  std::free(storage->data);
+  delete storage;
 }
 
-Tensor::Tensor(const Tensor& other) noexcept
-    : Tensor(other.storage_, other.offset_bytes_, other.shape_, other.dtype_) {}
-
-Tensor::Tensor(Tensor&& other) noexcept
-    : storage_(std::exchange(other.storage_, nullptr)),
-      offset_bytes_(other.offset_bytes_),
-      shape_(other.shape_),
-      dtype_(other.dtype_) {}
-
-Tensor& Tensor::operator=(Tensor other) noexcept {
-  std::swap(storage_, other.storage_);
-  offset_bytes_ = other.offset_bytes_;
-  shape_ = other.shape_;
-  dtype_ = other.dtype_;
-  return *this;
-}
-
-Tensor::~Tensor() { release(); }
-
-void Tensor::release() noexcept {
-  if (storage_ == nullptr || --storage_->references > 0) return;
-  if (storage_->ledger != nullptr) storage_->ledger->release(storage_->category, storage_->bytes);
-  std::free(storage_->data);
-  delete storage_;
-}
-
-Tensor Tensor::view(std::int64_t first, const Shape& shape) const {
-  if (first < 0 || shape.numel() > numel() - first) {
-    throw UsageError("E0503", "a view of elements " + std::to_string(first) + " to " +
-                                  std::to_string(first + shape.numel()) +
-                                  " reaches past a tensor of shape " + shape_.to_string());
-  }
-  return {storage_, offset_bytes_ + first * size_of(dtype_), shape, dtype_};
+void Tensor::refuse_view(std::int64_t first, const Shape& shape) const {
+  throw UsageError("E0503", "a view of elements " + std::to_string(first) + " to " +
+                                std::to_string(first + shape.numel()) +
+                                " reaches past a tensor of shape " + shape_.to_string());
 }
 
 namespace {

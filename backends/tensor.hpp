@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,7 +25,21 @@ class Shape {
   Shape() = default;
   /// Throws UsageError on a negative dimension or more than kMaxRank, LimitError when the number
   /// of elements leaves 64 bits or a dimension after the first leaves 31.
-  Shape(std::initializer_list<std::int64_t> dims);
+  Shape(std::initializer_list<std::int64_t> dims) {
+    bool fits = dims.size() <= static_cast<std::size_t>(kMaxRank);
+    std::int64_t numel = 1;
+    for (const std::int64_t dim : dims) {
+      fits = fits && dim >= 0 && !__builtin_mul_overflow(numel, dim, &numel) &&
+             (rank_ == 0 || dim <= kLargestInner);
+      if (!fits) refuse(dims);
+      if (rank_ == 0) {
+        first_ = dim;
+      } else {
+        inner_[static_cast<std::size_t>(rank_ - 1)] = static_cast<std::int32_t>(dim);
+      }
+      ++rank_;
+    }
+  }
 
   [[nodiscard]] int rank() const { return rank_; }
   /// REQUIRES: 0 <= axis < rank().
@@ -37,6 +52,9 @@ class Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 
  private:
+  static constexpr std::int64_t kLargestInner = std::numeric_limits<std::int32_t>::max();
+  [[noreturn]] static void refuse(std::initializer_list<std::int64_t> dims);
+
   std::int64_t first_ = 1;  // Dimensions that are not there are 1.
   std::array<std::int32_t, kMaxRank - 1> inner_{1, 1, 1};
   int rank_ = 0;
@@ -58,17 +76,31 @@ struct Storage {
 }  // namespace detail
 
 /// A value type: copies and views share storage; the last one releases it in the ledger.
-/// A tensor must not outlive the run whose ledger it is entered in.
+/// A tensor must not outlive the run whose ledger it is entered in. Copied, moved and dropped
+/// several times per operation and rank of a plan: that is why these stand here, to be inlined.
 class Tensor {
  public:
   Tensor() = default;
   /// A new zero-filled allocation, entered in `ledger` if given, without data if `meta`.
   static Tensor allocate(MemoryLedger* ledger, MemoryCategory category, const Shape& shape,
                          DType dtype, bool meta);
-  Tensor(const Tensor& other) noexcept;
-  Tensor(Tensor&& other) noexcept;
-  Tensor& operator=(Tensor other) noexcept;
-  ~Tensor();
+  Tensor(const Tensor& other) noexcept
+      : Tensor(other.storage_, other.offset_bytes_, other.shape_, other.dtype_) {}
+  Tensor(Tensor&& other) noexcept
+      : storage_(std::exchange(other.storage_, nullptr)),
+        offset_bytes_(other.offset_bytes_),
+        shape_(other.shape_),
+        dtype_(other.dtype_) {}
+  Tensor& operator=(Tensor other) noexcept {
+    std::swap(storage_, other.storage_);
+    offset_bytes_ = other.offset_bytes_;
+    shape_ = other.shape_;
+    dtype_ = other.dtype_;
+    return *this;
+  }
+  ~Tensor() {
+    if (storage_ != nullptr && --storage_->references == 0) drop(storage_);
+  }
 
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] DType dtype() const { return dtype_; }
@@ -80,7 +112,10 @@ class Tensor {
 
   /// `shape.numel()` consecutive elements from element `first` of this (contiguous) tensor.
   /// Throws UsageError when they reach past the end.
-  [[nodiscard]] Tensor view(std::int64_t first, const Shape& shape) const;
+  [[nodiscard]] Tensor view(std::int64_t first, const Shape& shape) const {
+    if (first < 0 || shape.numel() > numel() - first) refuse_view(first, shape);
+    return {storage_, offset_bytes_ + first * size_of(dtype_), shape, dtype_};
+  }
   [[nodiscard]] Tensor flat() const { return view(0, Shape{numel()}); }
 
   /// First byte of the data. REQUIRES: has_data().
@@ -91,8 +126,13 @@ class Tensor {
   void set(std::int64_t index, double value) const;
 
  private:
-  Tensor(detail::Storage* storage, std::int64_t offset_bytes, const Shape& shape, DType dtype);
-  void release() noexcept;
+  Tensor(detail::Storage* storage, std::int64_t offset_bytes, const Shape& shape,
+         DType dtype) noexcept
+      : storage_(storage), offset_bytes_(offset_bytes), shape_(shape), dtype_(dtype) {
+    if (storage_ != nullptr) ++storage_->references;
+  }
+  static void drop(detail::Storage* storage) noexcept;
+  [[noreturn]] void refuse_view(std::int64_t first, const Shape& shape) const;
 
   detail::Storage* storage_ = nullptr;
   std::int64_t offset_bytes_ = 0;
