@@ -1,5 +1,5 @@
+#include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -28,36 +28,66 @@ const std::vector<Piped> kPiped = {{"gpt-pp4-gpipe", 3},
                                    {"llama-pp2-looped-bfs", 5},
                                    {"gpt-pp3-zb-h1", 2}};
 
-// The first backward of rank 0 moved before the first forward of its microbatch.
-void swap_forward_and_backward(PipelineSchedule& schedule) {
+// The last backward of a rank in place of the forward of its microbatch, and the other way round.
+// Returns the cell where that backward now stands.
+int swap_forward_and_backward(PipelineSchedule& schedule, int rank) {
+  std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+  const auto last = std::find_if(cells.rbegin(), cells.rend(),
+                                 [](Action cell) { return makes_input_gradient(cell.kind); });
+  const auto own = std::find(cells.begin(), cells.end(),
+                             make_action(ActionKind::forward, last->chunk, last->microbatch));
+  std::iter_swap(last, own);
+  return static_cast<int>(own - cells.begin());
+}
+
+// Rank 0 wants the first gradient before it has sent the second activation, which the last rank
+// takes before it sends any gradient.
+void want_gradient_too_early(PipelineSchedule& schedule) {
   std::vector<Action>& cells = schedule.actions.front();
-  for (Action& cell : cells) {
-    if (!makes_input_gradient(cell.kind)) continue;
-    for (Action& other : cells) {
-      const bool is_own = other.kind == ActionKind::forward && other.chunk == cell.chunk &&
-                          other.microbatch == cell.microbatch;
-      if (is_own) return std::swap(cell, other);
-    }
-  }
+  std::iter_swap(cells.begin() + 1, std::find_if(cells.begin(), cells.end(), [](Action cell) {
+                   return makes_input_gradient(cell.kind);
+                 }));
 }
 
 }  // namespace
 
 TEST_CASE("a swapped action ends with exit code 4 and names row and cell, for every schedule") {
   for (const Piped& piped : kPiped) {
-    RunArguments arguments;
-    arguments.file = std::string("scenarios/verify-") + piped.scenario + ".json";
-    const Printed text = shardsim_with(arguments, {.edit_schedule = swap_forward_and_backward});
-    INFO(text.out);
-    CHECK(text.exit_code == 4);
-    CHECK(contains(text.out, "SCHEDULE_WRONG"));
-    CHECK(contains(text.out, "rank 0"));
-    CHECK(contains(text.out, "cell "));
-    arguments.json = true;
-    const Printed json = shardsim_with(arguments, {.edit_schedule = swap_forward_and_backward});
-    CHECK(json.exit_code == 4);
-    CHECK(nlohmann::json::parse(json.out)["diagnosis"]["code"] == "SCHEDULE_WRONG");
+    for (const int rank : {0, 1}) {
+      RunArguments arguments;
+      arguments.file = std::string("scenarios/verify-") + piped.scenario + ".json";
+      int cell = -1;
+      const RunHooks hooks{.edit_schedule = [&](PipelineSchedule& schedule) {
+        cell = swap_forward_and_backward(schedule, rank);
+      }};
+      const Printed text = shardsim_with(arguments, hooks);
+      INFO(text.out);
+      CHECK(text.exit_code == 4);
+      CHECK(contains(text.out, "SCHEDULE_WRONG"));
+      CHECK(cell > 0);
+      CHECK(contains(text.out,
+                     "rank " + std::to_string(rank) + ", cell " + std::to_string(cell) + " "));
+      arguments.json = true;
+      const Printed json = shardsim_with(arguments, hooks);
+      CHECK(json.exit_code == 4);
+      CHECK(nlohmann::json::parse(json.out)["diagnosis"]["code"] == "SCHEDULE_WRONG");
+    }
   }
+}
+
+TEST_CASE("a schedule that waits in a circle ends with exit code 4 and every cell of the circle") {
+  RunArguments arguments;
+  arguments.file = "scenarios/verify-gpt-pp4-gpipe.json";
+  const RunHooks hooks{.edit_schedule = want_gradient_too_early};
+  const Printed text = shardsim_with(arguments, hooks);
+  INFO(text.out);
+  CHECK(text.exit_code == 4);
+  CHECK(contains(text.out, "SCHEDULE_DEADLOCK"));
+  CHECK(contains(text.out, "rank 0, cell 1 (0B0) waits for rank 1"));
+  arguments.json = true;
+  const Printed json = shardsim_with(arguments, hooks);
+  CHECK(json.exit_code == 4);
+  CHECK(nlohmann::json::parse(json.out)["diagnosis"]["code"] == "SCHEDULE_DEADLOCK");
 }
 
 TEST_CASE("the layers of a scenario's stages are what its ranks run") {
