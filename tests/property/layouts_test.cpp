@@ -214,8 +214,10 @@ const std::vector<StepRecord>& reference_of(const TrainingCase& c) {
   return found != known.end() ? found->second : known.emplace(key, train_alone(c)).first->second;
 }
 
-void expect_refusal(const MeshShape& mesh) {
+// By both families: what it says is the degree that does not fit, and into what.
+void expect_refusal(const MeshShape& mesh, int family_index) {
   Choices plain{};
+  plain[family] = family_index;
   plain[schedule] = mesh.pp == 1 ? kNone : 0;
   const TrainingCase c = case_of(mesh, plain);
   INFO(describe(c));
@@ -224,9 +226,14 @@ void expect_refusal(const MeshShape& mesh) {
     FAIL("this layout should be refused");
   } catch (const UsageError& error) {
     const std::string text = error.what();
-    // It says which number does not fit which.
-    const int wrong = 4 % c.mesh.tp != 0 ? c.mesh.tp : c.mesh.pp;
-    CHECK(text.find(std::to_string(wrong)) != std::string::npos);
+    INFO(error.code() << ": " << text);
+    const bool is_tp = 4 % c.mesh.tp != 0;
+    const bool is_code =
+        is_tp ? error.code() == "E0631" || error.code() == "E0632" : error.code() == "E0711";
+    CHECK(is_code);
+    const std::string degree = is_tp ? "tensor parallelism of degree " + std::to_string(c.mesh.tp)
+                                     : std::to_string(c.mesh.pp) + " pipeline stages";
+    CHECK(text.find(degree) != std::string::npos);
   }
 }
 
@@ -243,7 +250,7 @@ TEST_CASE(
       const int number = run_count + refused_count;
       if (!is_legal(mesh)) {
         ++refused_count;
-        expect_refusal(mesh);
+        for (const int one : {0, 1}) expect_refusal(mesh, one);
         continue;
       }
       ++run_count;
