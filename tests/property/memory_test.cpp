@@ -80,6 +80,15 @@ std::int64_t largest_parameter(const Model& model) {
   return largest;
 }
 
+// ZeRO-2's shard and the buckets that are filled and reduced at once; each may be padded.
+std::int64_t most_gradient_bytes(const TrainingCase& c, const Model& model) {
+  const std::int64_t bucket =
+      std::max({c.bucket_bytes, c.first_bucket_bytes, kNarrow * largest_parameter(model)});
+  const std::int64_t padding = kNarrow * (c.mesh.dp_shard - 1);
+  return kNarrow * padded_elements(c, model) / c.mesh.dp_shard +
+         (1 + c.sync.reductions_in_flight) * (bucket + padding);
+}
+
 // Four equal layers; a bucket, and a unit, is exactly one of them.
 TrainingCase equal_layers(int stage, int shards) {
   TrainingCase c;
@@ -122,16 +131,19 @@ TEST_CASE("P19: what stays in memory equals the formulas at 1, 2, 7, 8 and 64 ra
                 kOptimizer * (stage < 1 ? whole : shard));
           CHECK(of(rank.persistent, MemoryCategory::activations) == 0);
           CHECK(of(rank.persistent, MemoryCategory::comm) == 0);
-          // Only sharded weights and gradients need more than they keep.
+          // Only sharded weights and gradients need more than they keep: the units in use, and the
+          // buckets on their way.
           CHECK(of(rank.peaks, MemoryCategory::optimizer) ==
                 of(rank.persistent, MemoryCategory::optimizer));
-          if (stage < 3) {
-            CHECK(of(rank.peaks, MemoryCategory::params) ==
-                  of(rank.persistent, MemoryCategory::params));
-          }
+          CHECK(of(rank.peaks, MemoryCategory::params) ==
+                of(rank.persistent, MemoryCategory::params) +
+                    (stage < 3 ? 0 : kNarrow * most_live_elements(c, *model)));
           if (stage < 2) {
             CHECK(of(rank.peaks, MemoryCategory::grads) ==
                   of(rank.persistent, MemoryCategory::grads));
+          }
+          if (stage == 2) {
+            CHECK(of(rank.peaks, MemoryCategory::grads) <= most_gradient_bytes(c, *model));
           }
         }
       }
@@ -155,11 +167,16 @@ TEST_CASE("P19: FSDP holds its shards and exactly the units in use, prefetched o
 
 TEST_CASE("P19: FSDP holds exactly 1 + prefetch of equal units") {
   for (const int prefetch : {0, 1, 2, 3}) {
-    TrainingCase c = equal_layers(3, 4);
-    c.sync.prefetch_units = prefetch;
-    const TrainingResult result = run(c);
-    CHECK(of(result.ranks[2].peaks, MemoryCategory::params) ==
-          c.bucket_bytes * (1 + (1 + prefetch)));  // The shards of four units are one unit.
+    for (const int shards : {1, 2, 4, 7, 8, 64}) {
+      TrainingCase c = equal_layers(3, shards);
+      c.sync.prefetch_units = prefetch;
+      INFO(describe(c));
+      const std::int64_t part = (16 * 16 + 16 + shards - 1) / shards;  // Of a unit.
+      for (const RankRecord& rank : run(c).ranks) {
+        CHECK(of(rank.peaks, MemoryCategory::params) ==
+              kNarrow * part * (4 + shards * (1 + prefetch)));
+      }
+    }
   }
 }
 
@@ -171,13 +188,8 @@ TEST_CASE("P19: peak gradients of ZeRO-2 are a shard and 1 + reductions in fligh
     c.sync.reductions_in_flight = *rc::gen::inRange(1, 4);
     RC_LOG() << describe(c) << "\n";
     const std::unique_ptr<Model> model = make_model(c.model);
-    const std::int64_t shard = kNarrow * padded_elements(c, *model) / c.mesh.dp_shard;
-    const std::int64_t bucket =
-        std::max({c.bucket_bytes, c.first_bucket_bytes, kNarrow * largest_parameter(*model)});
-    const std::int64_t padding = kNarrow * (c.mesh.dp_shard - 1);
     for (const RankRecord& rank : run(c).ranks) {
-      RC_ASSERT(of(rank.peaks, MemoryCategory::grads) <=
-                shard + (1 + c.sync.reductions_in_flight) * (bucket + padding));
+      RC_ASSERT(of(rank.peaks, MemoryCategory::grads) <= most_gradient_bytes(c, *model));
     }
   });
 }
@@ -207,14 +219,20 @@ TEST_CASE("P19: tied weights and gradients reported together stay within ZeRO-2'
 TEST_CASE("P19: the bound on peak gradients is reached, by ZeRO-2 and by FSDP") {
   for (const int stage : {2, 3}) {
     for (const int in_flight : {1, 2, 3}) {
-      TrainingCase c = equal_layers(stage, 4);
-      c.sync.reductions_in_flight = in_flight;
-      const TrainingResult result = run(c);
-      CHECK(of(result.ranks[1].peaks, MemoryCategory::grads) ==
-            c.bucket_bytes * (1 + (1 + in_flight)));
-      // One microbatch more does not need more.
-      c.training.num_microbatches = 3;
-      CHECK(run(c).ranks[1].peaks == result.ranks[1].peaks);
+      for (const int shards : {1, 2, 4, 7, 8, 64}) {
+        TrainingCase c = equal_layers(stage, shards);
+        c.sync.reductions_in_flight = in_flight;
+        INFO(describe(c));
+        const std::int64_t part = (16 * 16 + 16 + shards - 1) / shards;  // Of a layer.
+        const TrainingResult result = run(c);
+        for (const RankRecord& rank : result.ranks) {
+          CHECK(of(rank.peaks, MemoryCategory::grads) ==
+                kNarrow * part * (4 + shards * (1 + in_flight)));
+        }
+        // One microbatch more does not need more.
+        c.training.num_microbatches = 3;
+        CHECK(run(c).ranks.back().peaks == result.ranks.back().peaks);
+      }
     }
     TrainingCase c = equal_layers(stage, 4);
     c.sync.overlap_reduce = false;
