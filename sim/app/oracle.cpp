@@ -1,6 +1,5 @@
 #include "sim/app/oracle.hpp"
 
-#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -28,9 +27,9 @@ double& Oracle::error_of(StateKind kind) {
 
 void Oracle::check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync) {
   expected_.begin(step);
-  Hashes hashes;
-  check_kind(step, holder, sync, StateKind::gradient, hashes);
-  check_replicas(step, holder, 0, hashes);
+  Shown shown;
+  check_kind(step, holder, sync, StateKind::gradient, shown);
+  keep_replicas(step, holder, 0, shown);
 }
 
 void Oracle::check_decision(std::int64_t step, int rank, bool skipped, double next_scale) {
@@ -56,24 +55,21 @@ void Oracle::check_state(std::int64_t step, const Holder& holder, const Gradient
                          std::optional<double> loss) {
   expected_.begin(step);
   if (expected_.is_open(step)) expected_.decide(expected_.overflow(step) == Overflow::yes);
-  Hashes hashes;
-  check_kind(step, holder, sync, StateKind::optimizer_state, hashes);
-  check_kind(step, holder, sync, StateKind::parameter, hashes);
-  check_replicas(step, holder, 1, hashes);
+  Shown shown;
+  check_kind(step, holder, sync, StateKind::optimizer_state, shown);
+  check_kind(step, holder, sync, StateKind::parameter, shown);
+  keep_replicas(step, holder, 1, shown);
   if (loss) compare_loss(step, holder.rank, *loss);
 }
 
 void Oracle::check_kind(std::int64_t step, const Holder& holder, const GradientSync& sync,
-                        StateKind kind, Hashes& hashes) {
+                        StateKind kind, Shown& shown) {
   // Of an overflow it is chance which elements are infinite and which are NaN.
   const bool compares = kind != StateKind::gradient || expected_.overflow(step) == Overflow::no;
   const auto check = [&](const WholePiece& whole) {
     if (compares) compare(step, holder.rank, whole.piece);
     if (compares && whole.is_main_copy) count(step, whole.piece);
-    RollingHash& hash = whole.is_tied ? hashes.tied : whole.is_split ? hashes.split : hashes.whole;
-    for (std::int64_t i = 0; i < whole.piece.values.numel(); ++i) {
-      hash.add(std::bit_cast<std::uint64_t>(whole.piece.values.get(i)));
-    }
+    (whole.is_tied ? shown.tied : whole.is_split ? shown.split : shown.whole).add(whole.piece);
   };
   sync.visit(kind,
              [&](const StatePiece& piece) { for_each_whole_piece(holder.part, piece, check); });
@@ -130,27 +126,18 @@ void Oracle::note(const Failure& failure) {
   if (!first_failure_ || failure.order < first_failure_->order) first_failure_ = failure;
 }
 
-void Oracle::check_replicas(std::int64_t step, const Holder& holder, int phase,
-                            const Hashes& hashes) {
+void Oracle::keep_replicas(std::int64_t step, const Holder& holder, int phase, const Shown& shown) {
   const MeshPlace& place = holder.part.place;
-  check_replica(step, holder.rank, {place.pp, holder.shard, place.tp}, phase, hashes.split.value());
-  check_replica(step, holder.rank, {place.pp, holder.shard, -1}, phase, hashes.whole.value());
-  if (place.pp == 0 || holder.is_last_stage) {
-    check_replica(step, holder.rank, {-1, holder.shard, place.tp}, phase, hashes.tied.value());
-  }
-}
-
-void Oracle::check_replica(std::int64_t step, int rank, const Replica& replica, int phase,
-                           std::uint64_t hash) {
-  const auto [known, first] = replicas_.try_emplace({step, phase, replica}, rank, hash);
-  if (first || known->second.second == hash || divergence_) return;
-  divergence_ = {{step, phase, rank, 0},
-                 fmt::format("step {}: ranks {} and {} hold replicas of the same {} that differ",
-                             step, known->second.first, rank,
-                             phase == 0 ? "gradients" : "parameters and optimizer state")};
+  const auto keep = [&](const ReplicaGroup& group, const Fingerprints& fingerprints) {
+    replicas_.add(step, phase, group, holder.rank, fingerprints);
+  };
+  keep({place.pp, holder.shard, place.tp}, shown.split);
+  keep({place.pp, holder.shard, -1}, shown.whole);
+  if (place.pp == 0 || holder.is_last_stage) keep({-1, holder.shard, place.tp}, shown.tied);
 }
 
 void Oracle::finish() {
+  divergence_ = replicas_.find_difference(*sync_.model);
   unproven_ = coverage_.find_gap(expected_, *sync_.model);
   if (!unproven_) unproven_ = expected_.find_unverifiable();
 }
@@ -161,7 +148,7 @@ std::string Oracle::name_of_parameter(int parameter) const {
 
 std::string Oracle::detail() const {
   if (first_failure_) return first_failure_->text;
-  if (divergence_) return divergence_->text;
+  if (divergence_) return *divergence_;
   if (unproven_) return *unproven_;
   std::string text = fmt::format(
       "{} pieces of tensors of {} steps equal one rank on the whole batch within {:.3g}",

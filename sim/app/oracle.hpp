@@ -1,18 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
 
-#include "sim/kernel/hash.hpp"
-
 #include "strategies/gradient_sync/whole_state.hpp"
 
 #include "sim/app/coverage.hpp"
 #include "sim/app/expectations.hpp"
+#include "sim/app/replicas.hpp"
 
 namespace shardsim {
 
@@ -56,7 +54,7 @@ class Oracle {
     double loss = 0.0;
   };
   [[nodiscard]] const Errors& errors() const { return errors_; }
-  /// Judges coverage; to be called once, after the run.
+  /// Judges replicas and coverage; to be called once, after the run.
   void finish();
   /// REQUIRES: finished.
   [[nodiscard]] bool passed() const { return !first_failure_ && !divergence_ && !unproven_; }
@@ -76,31 +74,27 @@ class Oracle {
   void count(std::int64_t step, const StatePiece& piece);
   void compare_loss(std::int64_t step, int rank, double loss);
   void note(const Failure& failure);
-  // Of what tensor parallelism splits, of what all its ranks hold, and of what two stages hold.
-  struct Hashes {
-    RollingHash tied;
-    RollingHash split;
-    RollingHash whole;
+  // What tensor parallelism splits, what all its ranks hold, and what two stages hold.
+  struct Shown {
+    Fingerprints tied;
+    Fingerprints split;
+    Fingerprints whole;
   };
   void check_kind(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
-                  Hashes& hashes);
-  void check_replicas(std::int64_t step, const Holder& holder, int phase, const Hashes& hashes);
-  // Which values a rank must share with others: stage or -1, shard, tensor-parallel rank or -1.
-  using Replica = std::tuple<int, int, int>;
-  void check_replica(std::int64_t step, int rank, const Replica& replica, int phase,
-                     std::uint64_t hash);
+                  Shown& shown);
+  void keep_replicas(std::int64_t step, const Holder& holder, int phase, const Shown& shown);
   [[nodiscard]] double& error_of(StateKind kind);
   [[nodiscard]] std::string name_of_parameter(int parameter) const;
 
   const SyncPlan& sync_;
   Expectations expected_;
   Coverage coverage_;
-  std::map<std::tuple<std::int64_t, int, Replica>, std::pair<int, std::uint64_t>> replicas_;
+  Replicas replicas_;
   Errors errors_;
   std::int64_t num_compared_ = 0;
   std::int64_t num_unjudged_ = 0;
   std::optional<Failure> first_failure_;
-  std::optional<Failure> divergence_;
+  std::optional<std::string> divergence_;
   std::optional<std::string> unproven_;
 };
 

@@ -19,9 +19,11 @@ Scenario load(const std::string& name, const std::vector<std::string>& overrides
 // Shows the reference's own values, but leaves out, repeats or scales some.
 class Recital final : public GradientSync {
  public:
-  enum class Flaw { none, gap, overlap, silence, scaled };
-  Recital(const SyncPlan& plan, const ReferenceStep& step, Flaw flaw)
-      : plan_(plan), step_(step), flaw_(flaw) {}
+  // nudged: by less than the bound.
+  enum class Flaw { none, gap, overlap, silence, scaled, nudged };
+  Recital(const SyncPlan& plan, const ReferenceStep& step, Flaw flaw,
+          std::string flawed_kind = "gradient")
+      : plan_(plan), step_(step), flaw_(flaw), flawed_kind_(std::move(flawed_kind)) {}
 
   Tensor weight(int) override { return {}; }
   Tensor gradient(int) override { return {}; }
@@ -52,11 +54,12 @@ class Recital final : public GradientSync {
     const ReferenceTensors& tensors = step_.kinds.find(key)->second;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       std::vector<double> values = tensors[i];
-      const bool flawed = i == 2 && kind == StateKind::gradient;
+      const bool flawed = i == 2 && key == flawed_kind_;
       if (flawed && flaw_ == Flaw::gap) values.pop_back();
       if (flawed && flaw_ == Flaw::scaled) {
         for (double& value : values) value *= 3.0;
       }
+      if (flawed && flaw_ == Flaw::nudged) values.back() *= 1.0 + 1e-12;
       const Tensor tensor =
           Tensor::allocate(nullptr, MemoryCategory::params,
                            {static_cast<std::int64_t>(values.size())}, DType::fp64, false);
@@ -69,10 +72,18 @@ class Recital final : public GradientSync {
   const SyncPlan& plan_;
   const ReferenceStep& step_;
   Flaw flaw_;
+  std::string flawed_kind_;
 };
 
-// What the oracle says of a rank that recites the reference with a flaw.
-std::pair<bool, std::string> judge(Recital::Flaw flaw) {
+struct Reciter {
+  int rank = 0;
+  Recital::Flaw flaw = Recital::Flaw::none;
+  std::string kind = "gradient";
+};
+
+// What the oracle says of data-parallel ranks, in the order in which it hears them, that recite the
+// reference with their flaws.
+std::pair<bool, std::string> judge(const std::vector<Reciter>& ranks) {
   const Scenario scenario = load("verify-llama-ddp", {"execution.steps=1"});
   const SharedPlan plan(scenario);
   const TrainingPlan training = training_plan_of(scenario);
@@ -80,13 +91,17 @@ std::pair<bool, std::string> judge(Recital::Flaw flaw) {
   const SyncPlan& sync = plan.parallel.options().sync;
   const auto reference = train_reference(sync, training, batch);
   Oracle oracle(sync, training, batch, nullptr);
-  const Recital recital(sync, reference.front(), flaw);
-  const Oracle::Holder holder{.part = plan.parallel.part({})};
-  oracle.check_gradients(0, holder, recital);
-  oracle.check_state(0, holder, recital, reference.front().loss);
+  for (const Reciter& reciter : ranks) {
+    const Recital recital(sync, reference.front(), reciter.flaw, reciter.kind);
+    const Oracle::Holder holder{.rank = reciter.rank, .part = plan.parallel.part({})};
+    oracle.check_gradients(0, holder, recital);
+    oracle.check_state(0, holder, recital, reference.front().loss);
+  }
   oracle.finish();
   return {oracle.passed(), oracle.detail()};
 }
+
+std::pair<bool, std::string> judge(Recital::Flaw flaw) { return judge({{.flaw = flaw}}); }
 
 }  // namespace
 
@@ -112,6 +127,37 @@ TEST_CASE("the oracle names the tensor and the factor") {
   CHECK(!passed);
   CHECK(detail.find("step 0, rank 0: gradient of blocks.0.") == 0);
   CHECK(detail.find("is 3 times that of one rank") != std::string::npos);
+}
+
+TEST_CASE(
+    "the oracle names the tensor of which replicas differ, though both are within its bound") {
+  using Flaw = Recital::Flaw;
+  const Reciter right{.rank = 0};
+  const Reciter also_right{.rank = 3};
+  CHECK(judge({right, also_right}).first);
+  CHECK(judge({{.rank = 5, .flaw = Flaw::nudged}}).first);  // Alone it is as good as right.
+  const std::pair<const char*, const char*> cases[] = {
+      {"gradient",
+       "step 0: ranks 0 and 5 hold replicas of gradient of blocks.0.attention.wq "
+       "that differ"},
+      {"parameter",
+       "step 0: ranks 0 and 5 hold replicas of parameter of "
+       "blocks.0.attention.wq that differ"}};
+  for (const auto& [kind, sentence] : cases) {
+    const Reciter nudged{.rank = 5, .flaw = Flaw::nudged, .kind = kind};
+    // Whoever is heard first, the lowest rank is named, and the lowest that differs from it.
+    for (const std::vector<Reciter>& order :
+         {std::vector{right, also_right, nudged}, std::vector{nudged, also_right, right},
+          std::vector{also_right, nudged, right}}) {
+      const auto [passed, detail] = judge(order);
+      CHECK_FALSE(passed);
+      CHECK(detail == sentence);
+    }
+  }
+  // The first in the order of a step, of the ranks' two differences.
+  const Reciter later{.rank = 1, .flaw = Flaw::nudged, .kind = "parameter"};
+  const Reciter sooner{.rank = 5, .flaw = Flaw::nudged};
+  CHECK(judge({later, sooner, right}).second == cases[0].second);
 }
 
 TEST_CASE(
@@ -174,6 +220,25 @@ TEST_CASE("narrower precisions are verified within their own noise") {
       CHECK(result.exit_code == 0);
     }
   }
+}
+
+// The warning's claim, and its cure: even one device fails against itself if it cuts its batch.
+TEST_CASE(
+    "weight decay in the gradient blows up the rounding of a key's bias, as the warning says") {
+  const auto verify = [](const char* optimizer, const std::string& epsilon) {
+    const Scenario scenario =
+        load("verify-gpt-zero1",
+             {"system.nodes=1", "system.gpus_per_node=1", "training.num_microbatches=16",
+              "training.weight_decay=0.1", std::string("training.optimizer=") + optimizer,
+              "training.epsilon=" + epsilon, "execution.steps=10"});
+    return std::pair(scenario.warnings.size(), run_scenario(scenario).result.exit_code);
+  };
+  for (const char* optimizer : {"adam", "rmsprop"}) {
+    INFO(optimizer);
+    CHECK(verify(optimizer, "1e-8") == std::pair(std::size_t{1}, 1));
+    CHECK(verify(optimizer, "0.0003") == std::pair(std::size_t{0}, 0));
+  }
+  CHECK(verify("adamw", "1e-8") == std::pair(std::size_t{0}, 0));
 }
 
 TEST_CASE("a run that is all rounding noise is not called proven") {

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "sim/kernel/hash.hpp"
+
+#include "strategies/gradient_sync/whole_state.hpp"
+
+namespace shardsim {
+
+/// A hash of the values of each tensor that a rank shows, in the order in which it shows them.
+class Fingerprints {
+ public:
+  struct Entry {
+    std::string_view kind;  ///< "gradient", "parameter" or the name of an optimizer state.
+    StateKind state_kind;
+    int parameter;
+    RollingHash hash;
+
+    [[nodiscard]] bool operator==(const Entry& other) const;
+  };
+  void add(const StatePiece& piece);
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// Which values a rank must share, bit by bit, with others: stage or -1, shard, tensor-parallel
+/// rank or -1.
+using ReplicaGroup = std::tuple<int, int, int>;
+
+/// Finds the first tensor of which replicas differ. What it finds does not depend on the order in
+/// which ranks are heard. Memory: one hash per tensor of each group and step, however many ranks
+/// hold it, until some differ.
+class Replicas {
+ public:
+  /// `phase`: 0 for gradients, 1 for what the optimizer leaves.
+  void add(std::int64_t step, int phase, const ReplicaGroup& group, int rank,
+           const Fingerprints& shown);
+  /// "step 2: ranks 0 and 4 hold replicas of exp_avg of blocks.0.norm1.weight that differ"; none if
+  /// none do. `model`: whose parameters they are.
+  [[nodiscard]] std::optional<std::string> find_difference(const Model& model) const;
+
+ private:
+  struct Version {
+    int lowest_rank;
+    std::vector<Fingerprints::Entry> entries;
+  };
+  struct Difference {
+    std::tuple<int, int, int, int> order;  // Kind in the order of a step, parameter, both ranks.
+    std::string_view kind;
+  };
+  using Versions = std::vector<Version>;
+
+  [[nodiscard]] static std::optional<Difference> difference_of(Versions versions);
+
+  std::map<std::tuple<std::int64_t, int, ReplicaGroup>, Versions> held_;
+};
+
+}  // namespace shardsim
