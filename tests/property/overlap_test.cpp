@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -57,6 +59,20 @@ Span span_of(const TrainingResult& result, bool compute, std::string_view name,
   return span;
 }
 
+// Slices of the compute track, or else of all others, by their begin.
+std::vector<TraceSlice> slices_of(const TrainingResult& result, bool compute) {
+  std::vector<TraceSlice> slices;
+  const RankTrace& trace = result.traces.front();
+  for (std::size_t track = compute ? 0 : 1; track < (compute ? 1 : trace.tracks.size()); ++track) {
+    for (const TraceSlice& slice : trace.tracks[track].slices) {
+      if (!begins_with(slice.name, "split")) slices.push_back(slice);
+    }
+  }
+  std::sort(slices.begin(), slices.end(),
+            [](const TraceSlice& a, const TraceSlice& b) { return a.begin < b.begin; });
+  return slices;
+}
+
 Span reductions(const TrainingResult& result, int stage) {
   return span_of(result, false, stage == 0 ? "all_reduce" : "reduce_scatter", "bucket");
 }
@@ -95,6 +111,48 @@ TEST_CASE("P21: ZeRO-1 and 2 gather a bucket while later ones are updated, and e
     CHECK(gathers.last == with.ranks[1].end);
     c.sync.overlap_gather = false;
     CHECK(run(c).ranks[1].end > with.ranks[1].end);
+  }
+}
+
+// From reductions that hide to reductions that queue behind each other: the step is the longest
+// path through the recursion below, to the picosecond. Ranks are alike, so one of them tells all.
+TEST_CASE("P28: a step of DDP is the max-plus recursion over its backward and its reductions") {
+  for (const double latency : {1e-9, 1e-6, 1e-5, 1e-3}) {
+    TrainingCase c = traced_case(0);
+    c.training.num_microbatches = 1;
+    c.world.cluster.intra_node.latency_s = latency;
+    c.world.all_reduce_algorithm = Algorithm::ring;
+    INFO("latency " << latency);
+    const TrainingResult result = run(c);
+    const Link& link = c.world.cluster.intra_node;
+    const auto price = [&](std::int64_t part) {  // Bytes of the largest part of four.
+      const double transfer_s = static_cast<double>(part) / link.bytes_per_s;
+      return Time::from_seconds(2 * 3 * (link.latency_s + transfer_s));
+    };
+
+    // Computing: one thing after the other, but that updates wait for the last reduction.
+    const std::vector<TraceSlice> computed = slices_of(result, true);
+    Time now = computed.front().begin;
+    std::vector<Time> ready;  // The loss, then the bucket of each layer from the last to the first.
+    Time reduced;             // The end of the last reduction.
+    for (const TraceSlice& slice : computed) {
+      if (begins_with(slice.name, "optimizer_step") && reduced.picoseconds() == 0) {
+        // All that communicates is posted by now; the stream takes one thing at a time.
+        const std::vector<TraceSlice> communicated = slices_of(result, false);
+        REQUIRE(communicated.size() == 1 + kLayers);
+        REQUIRE(ready.size() == communicated.size());
+        for (std::size_t i = 0; i < ready.size(); ++i) {
+          reduced = max(ready[i], reduced) + price(i == 0 ? 8 : c.bucket_bytes / 4);
+          CHECK(communicated[i].end == reduced);
+        }
+        now = max(now, reduced);
+      }
+      CHECK(slice.begin == now);
+      now = slice.end;
+      if (begins_with(slice.name, "squared_error") && ready.empty()) ready.push_back(now);
+      if (begins_with(slice.name, "linear_backward_weight")) ready.push_back(now);
+    }
+    CHECK(result.ranks[1].end == now);
   }
 }
 

@@ -144,7 +144,7 @@ TrainingResult run(const TrainingCase& c) {
     RankState& rank = world.engine().rank(communicator.rank());
     Mesh mesh(communicator, c.mesh);
     std::unique_ptr<Model> own;
-    if (c.model_of_rank) own = c.model_of_rank(plan.whole(), communicator.rank());
+    if (c.model_of_rank) own = c.model_of_rank(plan.part(mesh.place()), communicator.rank());
     {
       const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
       record.persistent = in_use(rank.ledger());

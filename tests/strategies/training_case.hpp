@@ -10,6 +10,7 @@
 #include "backends/fiber/fiber_world.hpp"
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/training/parallel_plan.hpp"
 
 #include "tests/strategies/model_fixture.hpp"
@@ -33,9 +34,8 @@ struct TrainingCase {
       .weight_dtype = DType::fp64, .master_dtype = DType::fp64, .gradient_dtype = DType::fp64};
   /// The cluster is filled in unless it was made by test_cluster.
   FiberOptions world;
-  /// What rank `rank` computes with in place of `model`, on a mesh of data-parallel ranks; null:
-  /// the model itself.
-  std::function<std::unique_ptr<Model>(const Model& model, int rank)> model_of_rank;
+  /// What rank `rank` computes with in place of `part.model`; null: that itself.
+  std::function<std::unique_ptr<Model>(const ModelPart& part, int rank)> model_of_rank;
   /// What rank `rank` trains with in place of its gradient synchronization; null: that itself.
   std::function<std::unique_ptr<GradientSync>(GradientSync& sync, Runtime& runtime, int rank)>
       wrap_sync;
