@@ -26,6 +26,33 @@ void expect_equal_bits(const TrainingCase& a, const TrainingCase& b) {
   }
 }
 
+void expect_clipped_as_one_device(TrainingCase c) {
+  c.training.steps = *rc::gen::inRange<std::int64_t>(1, 3);
+  const bool is_two = *rc::gen::arbitrary<bool>();
+  c.training.grad_norm_type = is_two ? NormType::two : NormType::infinity;
+  // The threshold is a multiple of the norm of the first step.
+  double squares = 0.0;
+  double most = 0.0;
+  const std::vector<StepRecord> unclipped = train_alone(c);
+  for (const std::vector<double>& tensor : unclipped.front().values.at("gradient")) {
+    for (const double value : tensor) {
+      squares += value * value;
+      most = std::max(most, std::fabs(value));
+    }
+  }
+  RC_PRE(squares > 0.0);
+  const double norm = is_two ? std::sqrt(squares) : most;
+  c.training.max_grad_norm = norm * *rc::gen::element(0.1, 0.999, 1.0, 1.001, 10.0);
+  RC_LOG() << describe(c) << "\n";
+  const TrainingResult result = run(c);
+  const std::vector<StepRecord> reference = train_alone(c);
+  for (std::size_t step = 0; step < reference.size(); ++step) {
+    const WorstError worst = worst_error(merge(c, result, step), reference[step]);
+    RC_LOG() << "step " << step << ": " << worst.value << " at " << worst.where << "\n";
+    RC_ASSERT(worst.value <= kBound);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("P21: buckets, prefetch, overlap, reductions in flight and interleaving change no bit") {
@@ -66,33 +93,8 @@ TEST_CASE("P24: how a global batch is cut into ranks and microbatches does not m
 }
 
 TEST_CASE("P26: a clipped step equals one device's, below, at and above the threshold") {
-  check_property(100, [] {
-    TrainingCase c = draw_case();
-    c.training.steps = *rc::gen::inRange<std::int64_t>(1, 3);
-    const bool is_two = *rc::gen::arbitrary<bool>();
-    c.training.grad_norm_type = is_two ? NormType::two : NormType::infinity;
-    // The threshold is a multiple of the norm of the first step.
-    double squares = 0.0;
-    double most = 0.0;
-    const std::vector<StepRecord> unclipped = train_alone(c);
-    for (const std::vector<double>& tensor : unclipped.front().values.at("gradient")) {
-      for (const double value : tensor) {
-        squares += value * value;
-        most = std::max(most, std::fabs(value));
-      }
-    }
-    RC_PRE(squares > 0.0);
-    const double norm = is_two ? std::sqrt(squares) : most;
-    c.training.max_grad_norm = norm * *rc::gen::element(0.1, 0.999, 1.0, 1.001, 10.0);
-    RC_LOG() << describe(c) << "\n";
-    const TrainingResult result = run(c);
-    const std::vector<StepRecord> reference = train_alone(c);
-    for (std::size_t step = 0; step < reference.size(); ++step) {
-      const WorstError worst = worst_error(merge(c, result, step), reference[step]);
-      RC_LOG() << "step " << step << ": " << worst.value << " at " << worst.where << "\n";
-      RC_ASSERT(worst.value <= kBound);
-    }
-  });
+  check_property(100, [] { expect_clipped_as_one_device(draw_case()); });
+  check_property(40, [] { expect_clipped_as_one_device(draw_cut_case()); });
 }
 
 TEST_CASE("P26: clipping changes the step above the threshold, and only there") {

@@ -75,4 +75,21 @@ inline TrainingCase draw_case() {
   return c;
 }
 
+/// Two data-parallel ranks, or four, whose models are cut.
+inline TrainingCase draw_cut_case() {
+  TrainingCase c = draw_case();
+  c.name = *rc::gen::element<std::string>("gpt2", "untied gpt2", "llama", "tied llama");
+  c.model = small_model(c.name);
+  c.model.seq_len = 4;
+  c.model.num_layers = 3;
+  if (blows_up_rounding(c)) c.optimizer_options.weight_decay = 0.0;
+  c.mesh = *rc::gen::element(MeshShape{.dp_shard = 2, .tp = 2}, MeshShape{.dp_shard = 2, .pp = 2},
+                             MeshShape{.dp_shard = 2, .tp = 2, .pp = 2},
+                             MeshShape{.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 3});
+  c.model.sequence_parallel = c.mesh.tp > 1 && *rc::gen::arbitrary<bool>();
+  c.schedule = *rc::gen::element<std::string>("1f1b", "gpipe");
+  c.training.steps = *rc::gen::inRange<std::int64_t>(1, 3);
+  return c;
+}
+
 }  // namespace shardsim::test

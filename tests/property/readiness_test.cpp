@@ -161,22 +161,6 @@ void expect_zero_where_unused(TrainingCase c) {
   RC_ASSERT(worst.value <= 1e-9);
 }
 
-// Two data-parallel ranks, or four, whose models are cut.
-TrainingCase draw_cut_case() {
-  TrainingCase c = draw_case();
-  c.name = *rc::gen::element<std::string>("gpt2", "untied gpt2", "llama", "tied llama");
-  c.model = small_model(c.name);
-  c.model.seq_len = 4;
-  c.model.num_layers = 3;
-  c.mesh = *rc::gen::element(MeshShape{.dp_shard = 2, .tp = 2}, MeshShape{.dp_shard = 2, .pp = 2},
-                             MeshShape{.dp_shard = 2, .tp = 2, .pp = 2},
-                             MeshShape{.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 3});
-  c.model.sequence_parallel = c.mesh.tp > 1 && *rc::gen::arbitrary<bool>();
-  c.schedule = *rc::gen::element<std::string>("1f1b", "gpipe");
-  c.training.steps = *rc::gen::inRange<std::int64_t>(1, 3);
-  return c;
-}
-
 }  // namespace
 
 TEST_CASE("P22: ranks that become ready in different orders issue the same calls") {
