@@ -16,11 +16,15 @@ namespace {
 constexpr std::size_t kDataStackBytes = std::size_t{512} * 1024;
 constexpr std::size_t kMetaStackBytes = std::size_t{64} * 1024;
 
+// Ticks between two looks at the time: an operation with data may take long.
+constexpr std::uint64_t kDataProgressInterval = 16;
+constexpr std::uint64_t kMetaProgressInterval = 1U << 12U;
+
 // A rank's compute stream, priced by the cluster's device.
 class FiberRuntime final : public Runtime {
  public:
-  FiberRuntime(const FiberOptions& options, RankState& rank, double& flops)
-      : options_(options), rank_(rank), flops_(flops) {}
+  FiberRuntime(FiberWorld& world, RankState& rank, double& flops)
+      : options_(world.options()), engine_(world.engine()), rank_(rank), flops_(flops) {}
 
   [[nodiscard]] bool has_data() const override { return options_.has_data; }
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
@@ -28,6 +32,7 @@ class FiberRuntime final : public Runtime {
 
  protected:
   void charge(const ComputeOp& op) override {
+    engine_.tick();
     rank_.hash().add(op.flops);
     // Names are labels of the code, not of the work. The kind and dtype share a word with the
     // bytes.
@@ -45,6 +50,7 @@ class FiberRuntime final : public Runtime {
 
  private:
   const FiberOptions& options_;
+  Engine& engine_;
   RankState& rank_;
   double& flops_;
 };
@@ -67,12 +73,14 @@ void add(TrafficCounters& sum, const TrafficCounters& more) {
 FiberWorld::FiberWorld(FiberOptions options)
     : options_(std::move(options)),
       network_(make_alpha_beta_model(options_.cluster)),
-      engine_({.num_ranks = options_.cluster.num_ranks(),
-               .stack_bytes = options_.has_data ? kDataStackBytes : kMetaStackBytes,
-               .interleaving_seed = options_.interleaving_seed,
-               .launch_order = network_->depends_on_order() ? LaunchOrder::earliest_start
-                                                            : LaunchOrder::newest_first,
-               .on_progress = options_.on_progress}),
+      engine_(
+          {.num_ranks = options_.cluster.num_ranks(),
+           .stack_bytes = options_.has_data ? kDataStackBytes : kMetaStackBytes,
+           .interleaving_seed = options_.interleaving_seed,
+           .launch_order = network_->depends_on_order() ? LaunchOrder::earliest_start
+                                                        : LaunchOrder::newest_first,
+           .on_progress = options_.on_progress,
+           .progress_interval = options_.has_data ? kDataProgressInterval : kMetaProgressInterval}),
       sent_by_rank_(static_cast<std::size_t>(engine_.num_ranks()), 0),
       comm_busy_(sent_by_rank_.size()),
       executed_flops_(sent_by_rank_.size(), 0.0) {
@@ -87,7 +95,7 @@ void FiberWorld::run(const RankBody& body) {
   std::iota(everyone.begin(), everyone.end(), 0);
   FiberGroup& world = add_group(0, "world", std::move(everyone));
   engine_.run([&](RankState& rank) {
-    FiberRuntime runtime(options_, rank, executed_flops_[static_cast<std::size_t>(rank.index())]);
+    FiberRuntime runtime(*this, rank, executed_flops_[static_cast<std::size_t>(rank.index())]);
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);
   });

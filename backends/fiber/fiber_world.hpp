@@ -36,6 +36,7 @@ struct FiberOptions {
   DecisionLog* record = nullptr;
   DecisionReplay* replay = nullptr;
   std::uint64_t interleaving_seed = 0;
+  /// Called now and then while ranks run.
   std::function<void()> on_progress;
 };
 

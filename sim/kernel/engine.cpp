@@ -65,6 +65,7 @@ Engine::Engine(EngineOptions options) : options_(std::move(options)) {
                      "use at most " + std::to_string(kMaxRanks) + " ranks");
   }
   for (int index = 0; index < options_.num_ranks; ++index) ranks_.emplace_back(index);
+  if (options_.on_progress) ticks_left_ = options_.progress_interval;
 }
 
 Engine::~Engine() = default;
@@ -106,6 +107,11 @@ void Engine::maestro() {
   }
 }
 
+void Engine::tell_progress() {
+  ticks_left_ = options_.progress_interval;
+  options_.on_progress();
+}
+
 void Engine::keep_first(Time time, int rank, std::exception_ptr failure) {
   if (cancelling_) return;  // A consequence of the failure that ended the run.
   if (failure_ && std::pair(failure_time_, failure_rank_) <= std::pair(time, rank)) return;
@@ -116,6 +122,7 @@ void Engine::keep_first(Time time, int rank, std::exception_ptr failure) {
 
 void Engine::run_rank(RankState& rank, const RankBody& body) {
   rank.context_ = boost::fibers::context::active();
+  tick();
   try {
     if (!cancelling_) body(rank);
   } catch (const RankCancelled&) {
@@ -128,6 +135,7 @@ void Engine::run_rank(RankState& rank, const RankBody& body) {
 }
 
 void Engine::wait(RankState& rank, Operation& operation) {
+  tick();
   if (!operation.resolved_) {
     if (cancelling_) throw RankCancelled();
     rank.blocked_on_ = &operation;
@@ -158,9 +166,6 @@ void Engine::enqueue(Operation& operation) {
   launches_.push_back({operation.start_, num_launched_++, &operation});
   if (options_.launch_order == LaunchOrder::earliest_start) {
     std::push_heap(launches_.begin(), launches_.end(), kLater);
-  }
-  if (options_.on_progress && num_launched_ % options_.progress_interval == 0) {
-    options_.on_progress();
   }
 }
 

@@ -46,9 +46,10 @@ struct EngineOptions {
   /// nothing a run reports may depend on it.
   std::uint64_t interleaving_seed = 0;
   LaunchOrder launch_order = LaunchOrder::earliest_start;
-  /// Called about every `progress_interval` launched operations.
+  /// Called every `progress_interval` ticks: often enough to tell a person, seldom enough that
+  /// asking for the time of day costs nothing.
   std::function<void()> on_progress;
-  std::uint64_t progress_interval = 1U << 16U;
+  std::uint64_t progress_interval = 1U << 12U;
 };
 
 class Engine {
@@ -73,6 +74,12 @@ class Engine {
   /// Suspends the calling rank until `operation` is resolved and moves its compute stream to the
   /// end. REQUIRES: called from `rank`'s fiber.
   void wait(RankState& rank, Operation& operation);
+
+  /// A rank does something. Ranks that start and that wait tick by themselves; what they do in
+  /// between is for the backend to tell, for a rank may compute for long.
+  void tick() {
+    if (--ticks_left_ == 0) tell_progress();
+  }
 
   void set_stall_explainer(StallExplainer* explainer) { explainer_ = explainer; }
   /// Records a failure of `rank` (-1: of none) that it cannot throw; the run ends at the next
@@ -104,11 +111,13 @@ class Engine {
   void keep_first(Time time, int rank, std::exception_ptr failure);
   void cancel_all();
   void maestro();
+  void tell_progress();
 
   EngineOptions options_;
   std::deque<RankState> ranks_;
   std::vector<Launch> launches_;  // A heap or a stack, see LaunchOrder.
   std::uint64_t num_launched_ = 0;
+  std::uint64_t ticks_left_ = 0;  // From 0 it counts down for ever: nobody wants to be told.
   int num_alive_ = 0;
   bool cancelling_ = false;
   std::exception_ptr failure_;

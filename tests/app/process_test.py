@@ -35,6 +35,14 @@ class ProcessTest(unittest.TestCase):
             out, err = process.communicate(timeout=120)
         return process.returncode, out, SANITIZER_NOTE.sub(b"", err)
 
+    def read_progress(self, process):
+        """Returns as soon as the process says that it is alive; fails if it ends without."""
+        said = b""
+        while b"simulating, " not in said:
+            byte = os.read(process.stderr.fileno(), 1)
+            self.assertTrue(byte, said)
+            said += byte
+
     def on_terminal(self, **env):
         """Standard output as a terminal would get it."""
         try:
@@ -103,14 +111,28 @@ class ProcessTest(unittest.TestCase):
                             "--set", "output.trace=step.json", "--out", folder,
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                             stderr=subprocess.PIPE) as process:
-                said = b""
-                while b"simulating, " not in said:  # It is under way, and far from its end.
-                    said += os.read(process.stderr.fileno(), 1)
+                self.read_progress(process)  # It is under way, and far from its end.
                 process.send_signal(signal.SIGINT)
                 err = process.stderr.read()
             self.assertEqual(process.returncode, 130)
             self.assertIn(b"interrupted; the results of this run are lost", err)
             self.assertEqual(os.listdir(folder), [])
+
+    def test_a_run_with_real_tensors_tells_that_it_is_alive(self):
+        # Few operations, much arithmetic. The line comes after a second; the steps are for many.
+        with self.start("scenarios/verify-gpt-zero3.json", "--set", "execution.steps=1000",
+                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                        stderr=subprocess.PIPE) as process:
+            self.read_progress(process)
+            process.send_signal(signal.SIGINT)
+            process.stderr.read()
+        self.assertEqual(process.returncode, 130)
+
+    def test_a_quiet_run_does_not_tell_that_it_is_alive(self):
+        # Between two and three seconds on one core of 2024.
+        code, _, err = self.run_to_end("scenarios/verify-gpt-zero3.json", "-q",
+                                       "--set", "execution.steps=100")
+        self.assertEqual((code, err), (0, b""))
 
 
 if __name__ == "__main__":

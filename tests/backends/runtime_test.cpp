@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/backends/fiber_fixture.hpp"
 #include "tests/strategies/recording_runtime.hpp"
 
 // What strategies use so that they need not know whether there is data.
@@ -43,6 +44,20 @@ TEST_CASE("zeroing fills a tensor and is charged for the bytes it writes, with a
     CHECK(runtime.ops()[0].kind == ComputeKind::memory_bound);
     CHECK(runtime.ops()[0].bytes == 6);
     CHECK(runtime.ops()[0].flops == 0);
+  }
+}
+
+TEST_CASE("progress is told of a rank that only computes, sooner where operations have data") {
+  for (const bool has_data : {true, false}) {
+    int told = 0;
+    run_ranks(1,
+              [](Runtime& runtime, Communicator&) {
+                for (int i = 0; i < 10'000; ++i) {
+                  runtime.compute({"work", ComputeKind::memory_bound, DType::fp64, 0, 8}, [] {});
+                }
+              },
+              {.has_data = has_data, .on_progress = [&told] { ++told; }});
+    CHECK(told == (has_data ? 10'000 / 16 : 10'000 / 4096));
   }
 }
 

@@ -264,4 +264,18 @@ TEST_CASE("16,384 ranks with guarded stacks meet and part") {
   CHECK(engine.rank(Engine::kMaxRanks - 1).now() == ps(3));
 }
 
+TEST_CASE("progress is told of ranks that start, wait and compute, not of operations only") {
+  constexpr int kRanks = 8;
+  constexpr int kTicks = 3;
+  int told = 0;
+  Engine engine({.num_ranks = kRanks, .on_progress = [&told] { ++told; }, .progress_interval = 10});
+  Meeting meeting(kRanks, ps(1));  // One operation, however many ranks there are.
+  engine.run([&](RankState& rank) {
+    for (int i = 0; i < kTicks; ++i) engine.tick();
+    meeting.settle(engine, rank.now());
+    engine.wait(rank, meeting);
+  });
+  CHECK(told == kRanks * (1 + kTicks + 1) / 10);
+}
+
 }  // namespace shardsim
