@@ -189,9 +189,10 @@ Traffic CollectiveOperation::all_to_all_traffic(int member) const {
   const Splits& splits = splits_[static_cast<std::size_t>(member)];
   for (int peer = 0; peer < group_size_; ++peer) {
     if (peer == member) continue;
-    traffic.sent += splits.send[static_cast<std::size_t>(peer)] * width;
+    const std::int64_t sent = splits.send[static_cast<std::size_t>(peer)];
+    traffic.sent += sent * width;
     traffic.received += splits.recv[static_cast<std::size_t>(peer)] * width;
-    ++traffic.messages;
+    if (sent > 0) ++traffic.messages;  // Nothing for a peer: no message.
   }
   return traffic;
 }
@@ -202,6 +203,53 @@ FiberOperation::Moved CollectiveOperation::moved(int member) const {
   if (record_.padding == 0) return {.payload = all, .padding_sent = 0};
   const Traffic payload = traffic(member, true);
   return {.payload = payload, .padding_sent = all.sent - payload.sent};
+}
+
+void CollectiveOperation::count_off_ring(int member) const {
+  if (group_size_ == 1) return;
+  if (kind_ == CollectiveKind::all_to_all) return count_all_to_all(member);
+  if (kind_ == CollectiveKind::gather || kind_ == CollectiveKind::scatter) {
+    return count_star(member);
+  }
+  if (kind_ == CollectiveKind::all_reduce && algorithm_ == Algorithm::tree) {
+    group_->off_ring().add_tree(group_size_, member, record_.count - record_.padding,
+                                size_of(record_.dtype));
+  }
+}
+
+void CollectiveOperation::count_star(int member) const {
+  GroupLinks& links = group_->off_ring();
+  const int root = record_.root;
+  const bool gathers = kind_ == CollectiveKind::gather;
+  // One message between the root and each other member.
+  const auto count = [&](int other) {
+    const std::int64_t elements = record_.padding == 0 ? chunk(other) : payload_chunk(other);
+    const std::int64_t bytes = elements * size_of(record_.dtype);
+    const int from = gathers ? other : root;
+    const int to = gathers ? root : other;
+    if (member == from) {
+      links.send(from, to, bytes);
+    } else {
+      links.receive(from, to, bytes);
+    }
+  };
+  if (member != root) return count(member);
+  for (int other = 0; other < group_size_; ++other) {
+    if (other != root) count(other);
+  }
+}
+
+void CollectiveOperation::count_all_to_all(int member) const {
+  GroupLinks& links = group_->off_ring();
+  const std::int64_t width = size_of(record_.dtype);
+  const Splits& splits = splits_[static_cast<std::size_t>(member)];
+  for (int peer = 0; peer < group_size_; ++peer) {
+    if (peer == member) continue;
+    const std::int64_t sent = splits.send[static_cast<std::size_t>(peer)];
+    const std::int64_t received = splits.recv[static_cast<std::size_t>(peer)];
+    if (sent > 0) links.send(member, peer, sent * width);
+    if (received > 0) links.receive(peer, member, received * width);
+  }
 }
 
 void CollectiveOperation::release() {

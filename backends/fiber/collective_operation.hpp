@@ -35,6 +35,7 @@ class CollectiveOperation final : public FiberOperation {
     return label == record_.label ? label_hash_ : label_hash_of(label);
   }
   [[nodiscard]] Moved moved(int member) const override;
+  void count_off_ring(int member) const override;
   [[nodiscard]] std::int64_t trace_id() const override;
   void release() override;
   [[nodiscard]] std::vector<int> missing() const override;
@@ -64,6 +65,8 @@ class CollectiveOperation final : public FiberOperation {
   [[nodiscard]] std::int64_t payload_chunk(int member) const;
   [[nodiscard]] Traffic traffic(int member, bool payload_only) const;
   [[nodiscard]] Traffic all_to_all_traffic(int member) const;
+  void count_star(int member) const;
+  void count_all_to_all(int member) const;
   [[nodiscard]] std::int64_t largest_chunk() const;
   bool check_splits();
   void combine();

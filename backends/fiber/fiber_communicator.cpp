@@ -274,7 +274,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
   departure.set_cost(group_.world().network().transfer(
       group_.world_rank(member_), group_.world_rank(record.root), buffer.num_bytes(), rank_.now()));
   departure.set_trace_id(transfer.trace_id());
-  if (record.root != member_) departure.set_sent(buffer.num_bytes());
+  if (record.root != member_) departure.set_sent(record.root, buffer.num_bytes());
   departure.expect(1);
   const bool fits = transfer.join(true, record, copy);
   if (fits) transfer.follow(engine, departure);
@@ -299,6 +299,7 @@ void FiberCommunicator::account(FiberOperation& operation) {
   if (operation.record().traffic == TrafficClass::scalar) {
     counters_.scalar_sent += moved.payload.sent;
     counters_.scalar_received += moved.payload.received;
+    counters_.scalar_messages += moved.payload.messages;
     ++counters_.scalar_calls;
   } else {
     counters_.payload_sent += moved.payload.sent;
@@ -307,6 +308,7 @@ void FiberCommunicator::account(FiberOperation& operation) {
     counters_.to_next += moved.payload.to_next;
     counters_.from_previous += moved.payload.from_previous;
     ++counters_.calls;
+    operation.count_off_ring(member_);
   }
   counters_.messages += moved.payload.messages;
   // Making groups is part of setting up, not of training.

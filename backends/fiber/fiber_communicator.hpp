@@ -9,20 +9,6 @@
 
 namespace shardsim {
 
-/// What one member has moved over one communicator so far.
-struct TrafficCounters {
-  std::int64_t payload_sent = 0;
-  std::int64_t payload_received = 0;
-  std::int64_t padding_sent = 0;
-  std::int64_t scalar_sent = 0;
-  std::int64_t scalar_received = 0;
-  std::int64_t to_next = 0;  ///< Payload along the ring of members.
-  std::int64_t from_previous = 0;
-  std::int64_t messages = 0;
-  std::int64_t calls = 0;  ///< Collectives and transfers of payload.
-  std::int64_t scalar_calls = 0;
-};
-
 /// One member's end of a group: posts operations on its stream and waits for them.
 class FiberCommunicator final : public Communicator, private WorkOwner {
  public:

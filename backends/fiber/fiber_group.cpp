@@ -25,8 +25,7 @@ FiberGroup::FiberGroup(FiberWorld& world, std::uint64_t id, std::string name,
       id_(id),
       name_(std::move(name)),
       layout_(world.options().cluster, std::move(members)),
-      next_sequence_(layout_.members.size(), 0),
-      rings_(layout_.members.size()) {}
+      next_sequence_(layout_.members.size(), 0) {}
 
 std::vector<int> FiberGroup::world_ranks(const std::vector<int>& members) const {
   std::vector<int> ranks;
@@ -133,6 +132,48 @@ void FiberGroup::seat(const CollectiveOperation& split, const std::string& name,
 const DoubleTree* FiberGroup::tree() {
   if (!tree_) tree_.emplace(layout_);
   return &*tree_;
+}
+
+void FiberGroup::add_counters(int member, const TrafficCounters& counters) {
+  if (counters.calls == 0 && counters.scalar_calls == 0) return;
+  counters_.resize(layout_.members.size());
+  counters_[static_cast<std::size_t>(member)] += counters;
+}
+
+const TrafficCounters& FiberGroup::counters(int member) const {
+  static const TrafficCounters kNothing;
+  return counters_.empty() ? kNothing : counters_[static_cast<std::size_t>(member)];
+}
+
+GroupLinks& FiberGroup::off_ring() {
+  if (off_ring_ == nullptr) off_ring_ = std::make_unique<GroupLinks>();
+  return *off_ring_;
+}
+
+LinkTable FiberGroup::links() const {
+  LinkTable table;
+  if (off_ring_ != nullptr) off_ring_->add_to(table, tree_ ? &*tree_ : nullptr);
+  // What a member has sent, and not another way, went to the next one.
+  std::vector<std::int64_t> along_ring(layout_.members.size());
+  for (int member = 0; member < size(); ++member) {
+    const TrafficCounters& all = counters(member);
+    along_ring[static_cast<std::size_t>(member)] = all.messages - all.scalar_messages;
+  }
+  for (const auto& [ends, counts] : table) {
+    along_ring[static_cast<std::size_t>(ends.first)] -= counts.messages;
+  }
+  for (int member = 0; member < size(); ++member) {
+    const int next = (member + 1) % size();
+    const LinkCounts ring{.sent = counters(member).to_next,
+                          .received = counters(next).from_previous,
+                          .messages = along_ring[static_cast<std::size_t>(member)]};
+    if (ring.sent == 0 && ring.received == 0 && ring.messages == 0) continue;
+    LinkCounts& link = table[{member, next}];
+    link.sent += ring.sent;
+    link.received += ring.received;
+    link.messages += ring.messages;
+  }
+  return table;
 }
 
 std::vector<const FiberOperation*> FiberGroup::open_operations() const {

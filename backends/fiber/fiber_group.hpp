@@ -12,7 +12,9 @@
 #include "sim/hardware/network_model.hpp"
 
 #include "backends/fiber/collective_operation.hpp"
+#include "backends/fiber/group_links.hpp"
 #include "backends/fiber/p2p_operation.hpp"
+#include "backends/fiber/traffic_counters.hpp"
 
 namespace shardsim {
 
@@ -56,6 +58,11 @@ class FiberGroup {
   std::pair<FiberGroup*, int> child(const CollectiveOperation& split, const std::string& name,
                                     int member);
 
+  /// What a member has moved over communicators of this group that are gone.
+  [[nodiscard]] const TrafficCounters& counters(int member) const;
+  /// Every link that payload has travelled on, of communicators that are gone.
+  [[nodiscard]] LinkTable links() const;
+
   // For operations.
   void free_collective(CollectiveOperation& operation) { free_collectives_.push_back(&operation); }
   void free_transfer(TransferOperation& operation) { free_transfers_.push_back(&operation); }
@@ -68,19 +75,10 @@ class FiberGroup {
   std::int64_t next_sequence(int member) {
     return next_sequence_[static_cast<std::size_t>(member)]++;
   }
-  /// What a member has moved along the ring, added up when its communicators go.
-  struct Ring {
-    std::int64_t to_next = 0;
-    std::int64_t from_previous = 0;
-  };
-  [[nodiscard]] const Ring& ring(int member) const {
-    return rings_[static_cast<std::size_t>(member)];
-  }
-  void add_to_ring(int member, std::int64_t to_next, std::int64_t from_previous) {
-    Ring& ring = rings_[static_cast<std::size_t>(member)];
-    ring.to_next += to_next;
-    ring.from_previous += from_previous;
-  }
+  /// When one of its communicators goes.
+  void add_counters(int member, const TrafficCounters& counters);
+  /// For traffic off the ring.
+  GroupLinks& off_ring();
   /// Members that have posted the collective at `sequence`.
   [[nodiscard]] std::vector<int> members_past(std::int64_t sequence) const;
 
@@ -117,7 +115,8 @@ class FiberGroup {
   std::map<std::int64_t, Seating> seatings_;  // By sequence of the split.
   CallRecord last_matched_;
   std::vector<std::int64_t> next_sequence_;
-  std::vector<Ring> rings_;
+  std::vector<TrafficCounters> counters_;  // Empty until a member has moved something.
+  std::unique_ptr<GroupLinks> off_ring_;   // Null until something has.
 };
 
 }  // namespace shardsim

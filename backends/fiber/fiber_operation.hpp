@@ -46,6 +46,8 @@ class FiberOperation : public Operation {
     std::int64_t padding_sent = 0;
   };
   [[nodiscard]] virtual Moved moved(int member) const = 0;
+  /// Tells the group's GroupLinks what `member` has sent and received other than along the ring.
+  virtual void count_off_ring(int member) const = 0;
   /// The call of `member`, which differs from the first one's only where the two do different
   /// things: sending and receiving.
   [[nodiscard]] virtual const CallRecord& record_of(int /*member*/) const { return record_; }

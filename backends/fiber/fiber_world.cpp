@@ -55,19 +55,6 @@ class FiberRuntime final : public Runtime {
   double& flops_;
 };
 
-void add(TrafficCounters& sum, const TrafficCounters& more) {
-  sum.payload_sent += more.payload_sent;
-  sum.payload_received += more.payload_received;
-  sum.padding_sent += more.padding_sent;
-  sum.scalar_sent += more.scalar_sent;
-  sum.scalar_received += more.scalar_received;
-  sum.to_next += more.to_next;
-  sum.from_previous += more.from_previous;
-  sum.messages += more.messages;
-  sum.calls += more.calls;
-  sum.scalar_calls += more.scalar_calls;
-}
-
 }  // namespace
 
 FiberWorld::FiberWorld(FiberOptions options)
@@ -107,9 +94,9 @@ FiberGroup& FiberWorld::add_group(std::uint64_t id, std::string name, std::vecto
 
 void FiberWorld::retire(const FiberCommunicator& communicator) {
   const TrafficCounters& counters = communicator.counters();
-  add(traffic_[communicator.name()], counters);
+  traffic_[communicator.name()] += counters;
+  communicator.group().add_counters(communicator.rank(), counters);
   const int rank = communicator.group().world_rank(communicator.rank());
-  communicator.group().add_to_ring(communicator.rank(), counters.to_next, counters.from_previous);
   sent_by_rank_[static_cast<std::size_t>(rank)] += counters.payload_sent;
 }
 
@@ -143,7 +130,7 @@ void FiberWorld::require_device_memory() const {
 
 TrafficCounters FiberWorld::total_traffic() const {
   TrafficCounters total;
-  for (const auto& [_, counters] : traffic_) add(total, counters);
+  for (const auto& [_, counters] : traffic_) total += counters;
   return total;
 }
 
@@ -155,9 +142,20 @@ void FiberWorld::for_each_link(const std::function<void(const LinkTraffic&)>& vi
       visit({.group = group.name(),
              .from_rank = group.world_rank(member),
              .to_rank = group.world_rank(next),
-             .sent = group.ring(member).to_next,
-             .received = group.ring(next).from_previous,
+             .sent = group.counters(member).to_next,
+             .received = group.counters(next).from_previous,
              .between_nodes = group.layout().next_is_far[static_cast<std::size_t>(member)]});
+    }
+  }
+}
+
+void FiberWorld::for_each_edge(const std::function<void(const EdgeTraffic&)>& visit) const {
+  for (const FiberGroup& group : groups_) {
+    for (const auto& [ends, counts] : group.links()) {
+      visit({.group = &group,
+             .from_rank = group.world_rank(ends.first),
+             .to_rank = group.world_rank(ends.second),
+             .counts = counts});
     }
   }
 }

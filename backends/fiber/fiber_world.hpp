@@ -41,8 +41,7 @@ struct FiberOptions {
 };
 
 /// One directed link of a group's ring, from a member to the next one in group order: payload that
-/// travelled along it, as its two ends counted it. What goes other ways is not in here, but in the
-/// sums per rank only: trees, gather and scatter, all_to_all, point-to-point.
+/// travelled along it, as its two ends counted it. What goes other ways is in EdgeTraffic.
 struct LinkTraffic {
   std::string_view group;  ///< Lives as long as the world.
   int from_rank = 0;       ///< World ranks.
@@ -50,6 +49,16 @@ struct LinkTraffic {
   std::int64_t sent = 0;
   std::int64_t received = 0;
   bool between_nodes = false;
+};
+
+/// One directed link that payload of a group has travelled on, whichever way: along the ring, by a
+/// tree, or directly (gather and scatter, all_to_all, point-to-point). Scalars and padding are in
+/// the counts per member only.
+struct EdgeTraffic {
+  const FiberGroup* group = nullptr;  ///< Lives as long as the world.
+  int from_rank = 0;                  ///< World ranks.
+  int to_rank = 0;
+  LinkCounts counts;
 };
 
 /// Payload along rings, by the tier of the links.
@@ -78,6 +87,11 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] TrafficCounters total_traffic() const;
   /// Payload bytes sent, per world rank.
   [[nodiscard]] const std::vector<std::int64_t>& sent_by_rank() const { return sent_by_rank_; }
+  /// Every group there was, in the order they were made: FiberGroup::counters has what each member
+  /// moved over it.
+  [[nodiscard]] const std::deque<FiberGroup>& groups() const { return groups_; }
+  /// Visits the links that were used, group by group, by sender and receiver.
+  void for_each_edge(const std::function<void(const EdgeTraffic&)>& visit) const;
   /// Visits the ring of every group, group by group in the order they were made.
   void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const;
   [[nodiscard]] TierTraffic ring_traffic_by_tier() const;

@@ -65,6 +65,16 @@ FiberOperation::Moved TransferOperation::moved(int member) const {
   return {.payload = traffic, .padding_sent = 0};
 }
 
+void TransferOperation::count_off_ring(int member) const {
+  if (source_ == destination_) return;
+  const std::int64_t bytes = record_.count * size_of(record_.dtype);
+  if (member == source_) {
+    group_->off_ring().send(source_, destination_, bytes);
+  } else {
+    group_->off_ring().receive(source_, destination_, bytes);
+  }
+}
+
 std::int64_t TransferOperation::trace_id() const {
   RollingHash hash;
   hash.add(group_->id());
@@ -105,6 +115,7 @@ void JoinOperation::open(FiberGroup& group, std::int64_t sequence, int member,
   in_use_ = true;
   member_ = member;
   cost_ = Time();
+  peer_ = -1;
   sent_ = 0;
   trace_id_ = -1;
   parts_.clear();
@@ -123,7 +134,7 @@ Time JoinOperation::launch(Time start) {
 FiberOperation::Moved JoinOperation::moved(int member) const {
   Moved sum;
   sum.payload.sent = sent_;
-  sum.payload.messages = sent_ > 0 ? 1 : 0;
+  sum.payload.messages = peer_ >= 0 ? 1 : 0;
   for (const FiberOperation* part : parts_) {
     const Traffic moved = part->moved(member).payload;
     sum.payload.sent += moved.sent;
@@ -131,6 +142,11 @@ FiberOperation::Moved JoinOperation::moved(int member) const {
     sum.payload.messages += moved.messages;
   }
   return sum;
+}
+
+void JoinOperation::count_off_ring(int member) const {
+  if (peer_ >= 0) group_->off_ring().send(member, peer_, sent_);
+  for (const FiberOperation* part : parts_) part->count_off_ring(member);
 }
 
 void JoinOperation::release() {

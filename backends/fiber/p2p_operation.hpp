@@ -24,6 +24,7 @@ class TransferOperation final : public FiberOperation {
   void set_buffered() { buffered_ = true; }
 
   [[nodiscard]] Moved moved(int member) const override;
+  void count_off_ring(int member) const override;
   [[nodiscard]] const CallRecord& record_of(int member) const override {
     return side(member == source_);
   }
@@ -57,12 +58,16 @@ class JoinOperation final : public FiberOperation {
   void add_part(FiberOperation& part) { parts_.push_back(&part); }
   /// A time to spend of its own: what a buffered send costs its sender.
   void set_cost(Time cost) { cost_ = cost; }
-  /// Bytes it moves besides its parts: a buffered send's.
-  void set_sent(std::int64_t bytes) { sent_ = bytes; }
+  /// The message it sends besides its parts: a buffered one.
+  void set_sent(int peer, std::int64_t bytes) {
+    peer_ = peer;
+    sent_ = bytes;
+  }
   /// The one message it is the sender's half of.
   void set_trace_id(std::int64_t id) { trace_id_ = id; }
 
   [[nodiscard]] Moved moved(int member) const override;
+  void count_off_ring(int member) const override;
   [[nodiscard]] std::int64_t trace_id() const override { return trace_id_; }
   void release() override;
   [[nodiscard]] std::vector<int> missing() const override { return {}; }
@@ -74,6 +79,7 @@ class JoinOperation final : public FiberOperation {
  private:
   int member_ = 0;
   Time cost_;
+  int peer_ = -1;  // Of the buffered message; -1: none.
   std::int64_t sent_ = 0;
   std::int64_t trace_id_ = -1;  // A batch is several communications.
   std::vector<FiberOperation*> parts_;

@@ -20,16 +20,16 @@ Check conservation_check(const FiberWorld& world) {
     }
   }
   std::int64_t num_links = 0;
-  std::optional<LinkTraffic> leak;
-  world.for_each_link([&](const LinkTraffic& link) {
-    ++num_links;
-    if (link.sent != link.received && !leak) leak = link;
+  world.for_each_link([&](const LinkTraffic&) { ++num_links; });
+  std::optional<EdgeTraffic> leak;
+  world.for_each_edge([&](const EdgeTraffic& edge) {
+    if (edge.counts.sent != edge.counts.received && !leak) leak = edge;
   });
   if (leak) {
-    return {
-        "conservation", false,
-        fmt::format("group {}: rank {} sent {} bytes along the ring to rank {}, which received {}",
-                    leak->group, leak->from_rank, leak->sent, leak->to_rank, leak->received)};
+    return {"conservation", false,
+            fmt::format("group {}: rank {} sent {} bytes to rank {}, which received {}",
+                        leak->group->name(), leak->from_rank, leak->counts.sent, leak->to_rank,
+                        leak->counts.received)};
   }
   const TrafficCounters total = world.total_traffic();
   return {"conservation", true,

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/hardware/collective.hpp"
+
+namespace shardsim {
+
+/// One directed link between two members: payload as its two ends counted it, and the messages of
+/// calls with payload.
+struct LinkCounts {
+  std::int64_t sent = 0;
+  std::int64_t received = 0;
+  std::int64_t messages = 0;
+};
+
+/// By sender and receiver, ranks in the group.
+using LinkTable = std::map<std::pair<int, int>, LinkCounts>;
+
+/// What a group's payload did not send along its ring: by trees, or directly. Most groups have
+/// none; those that do keep one entry per link that was used, never one per pair of members.
+class GroupLinks {
+ public:
+  /// Two ends of one message; each is told by the member that it is.
+  void send(int from, int to, std::int64_t bytes);
+  void receive(int from, int to, std::int64_t bytes);
+  /// `member`, of `size`, took part in an all_reduce by the double tree.
+  void add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes);
+
+  /// Adds all of it. `tree`: the group's; null if add_tree was not called.
+  void add_to(LinkTable& table, const DoubleTree* tree) const;
+
+ private:
+  // Every link of a tree carries the same: what one member counted holds for all links it has.
+  struct TreeSide {
+    std::array<std::int64_t, 2> bytes{};
+    std::int64_t messages = 0;
+  };
+  LinkTable direct_;
+  std::vector<TreeSide> trees_;  // By member; empty until used.
+};
+
+}  // namespace shardsim
