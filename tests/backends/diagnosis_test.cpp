@@ -171,6 +171,31 @@ TEST_CASE("two groups used in different orders deadlock across each other") {
   CHECK(diagnosis.cycle.size() == 4);
 }
 
+TEST_CASE("P7: groups that one rank makes in another order are reported, with both calls") {
+  const Diagnosis diagnosis = diagnosis_of(4, [](Runtime&, Communicator& world) {
+    const auto row = [&] { return world.split(world.rank() / 2, world.rank(), "row"); };
+    const auto column = [&] { return world.split(world.rank() % 2, world.rank(), "column"); };
+    if (world.rank() == 2) {
+      (void)column();
+      (void)row();
+    } else {
+      (void)row();
+      (void)column();
+    }
+  });
+  CHECK(diagnosis.code == "COLL_LABEL");
+  CHECK(diagnosis.group == "world");
+  CHECK(diagnosis.sequence == 0);
+  REQUIRE(diagnosis.sides.size() == 2);
+  CHECK(culprit(diagnosis).ranks == std::vector<int>{2});
+  CHECK(culprit(diagnosis).action.find("\"column\"") != std::string::npos);
+  CHECK(diagnosis.sides[1].ranks == std::vector<int>{0, 1, 3});
+  CHECK(diagnosis.sides[1].action.find("\"row\"") != std::string::npos);
+  CHECK(here(culprit(diagnosis).site));
+  CHECK(here(diagnosis.sides[1].site));
+  CHECK(culprit(diagnosis).site.line == diagnosis.sides[1].site.line + 1);
+}
+
 TEST_CASE("a receive that nobody sends to, and sizes that differ between two ranks") {
   const Diagnosis lonely = diagnosis_of(2, [](Runtime& runtime, Communicator& world) {
     if (world.rank() == 1) world.recv(tensor_of(runtime, 3), 0).wait();
@@ -238,11 +263,10 @@ TEST_CASE("legal programs stay silent") {
       // The same collective from different lines on different ranks.
       [](Runtime& runtime, Communicator& world) {
         const Tensor buffer = tensor_of(runtime, 4);
-        if (world.rank() == 0) {
-          world.all_reduce(buffer, ReduceOp::sum).wait();
-        } else {
-          world.all_reduce(buffer, ReduceOp::sum).wait();
-        }
+        const CallSite first_line = CallSite::here();
+        const CallSite second_line = CallSite::here();
+        const CallSite site = world.rank() == 0 ? first_line : second_line;
+        world.all_reduce(buffer, ReduceOp::sum, {}, site).wait();
       },
       // Waits out of order.
       [](Runtime& runtime, Communicator& world) {
