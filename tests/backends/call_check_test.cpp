@@ -43,7 +43,7 @@ TEST_CASE("padding that is no part of the buffer, or stands beside uneven counts
   CHECK(all_padding.code == "NONE");
 }
 
-TEST_CASE("calls that are counted differently are reported, with what they are counted as") {
+TEST_CASE("P9: calls that are counted differently are reported, with what they are counted as") {
   const Diagnosis transfer = diagnosis_of(2, [](Runtime& runtime, Communicator& world) {
     const Tensor buffer = runtime.allocate(MemoryCategory::comm, {4}, DType::fp32);
     if (world.rank() == 0) world.send(buffer, 1, {.traffic = TrafficClass::scalar}).wait();
@@ -65,7 +65,7 @@ TEST_CASE("calls that are counted differently are reported, with what they are c
   CHECK(collective.sides.at(0).action == "all_reduce sum fp32 x 4 as scalars");
 }
 
-TEST_CASE("both sides of a split mismatch are quoted with their own place") {
+TEST_CASE("P9: both sides of a split mismatch are quoted with their own place") {
   int line_of_zero = 0;
   const Diagnosis diagnosis = diagnosis_of(2, [&](Runtime& runtime, Communicator& world) {
     const Tensor full = runtime.allocate(MemoryCategory::comm, {5}, DType::fp32);

@@ -34,7 +34,7 @@ double reduced(ReduceOp op, int size, std::int64_t index) {
 
 }  // namespace
 
-TEST_CASE("all_reduce gives every rank the reduction, for all sizes, dtypes and operations") {
+TEST_CASE("P1: all_reduce gives every rank the reduction, for all sizes, dtypes and operations") {
   for (const int size : {1, 2, 3, 4, 5, 7, 8, 9}) {
     for (const std::int64_t count : {0, 1, 3, 8, 17}) {
       for (const DType dtype : kDTypes) {
@@ -57,7 +57,7 @@ TEST_CASE("all_reduce gives every rank the reduction, for all sizes, dtypes and 
   }
 }
 
-TEST_CASE("integer averages truncate and int64 sums are exact beyond 2^53") {
+TEST_CASE("P1: integer averages truncate and int64 sums are exact beyond 2^53") {
   run_ranks(2, [](Runtime& runtime, Communicator& world) {
     const Tensor average = filled(runtime, 1, DType::int32,
                                   [&](std::int64_t) { return world.rank() == 0 ? -3.0 : -4.0; });
@@ -73,7 +73,7 @@ TEST_CASE("integer averages truncate and int64 sums are exact beyond 2^53") {
   });
 }
 
-TEST_CASE("reduce_scatter and all_gather are inverse halves, even, uneven and in place") {
+TEST_CASE("P1, P2: reduce_scatter and all_gather are inverse halves, even, uneven and in place") {
   for (const int size : {1, 2, 3, 5, 8}) {
     for (const bool uneven : {false, true}) {
       for (const bool in_place : {false, true}) {
@@ -110,7 +110,7 @@ TEST_CASE("reduce_scatter and all_gather are inverse halves, even, uneven and in
   }
 }
 
-TEST_CASE("broadcast, reduce, gather and scatter work from every root") {
+TEST_CASE("P1, P2: broadcast, reduce, gather and scatter work from every root") {
   for (const int size : {1, 2, 3, 6}) {
     for (int root = 0; root < size; ++root) {
       run_ranks(size, [&](Runtime& runtime, Communicator& world) {
@@ -145,7 +145,8 @@ TEST_CASE("broadcast, reduce, gather and scatter work from every root") {
   }
 }
 
-TEST_CASE("all_to_all with equal chunks is its own inverse; with splits rows become columns") {
+TEST_CASE(
+    "P1, P2: all_to_all with equal chunks is its own inverse; with splits rows become columns") {
   for (const int size : {1, 2, 3, 5}) {
     run_ranks(size, [&](Runtime& runtime, Communicator& world) {
       const int me = world.rank();
@@ -180,7 +181,7 @@ TEST_CASE("all_to_all with equal chunks is its own inverse; with splits rows bec
   }
 }
 
-TEST_CASE("ring order rounds after every hop, rank order once") {
+TEST_CASE("P1: ring order rounds after every hop, rank order once") {
   // 256 + 1 is not a bf16; in rank order the sum 256 + 1 + 1 + ... + 1 is formed in fp32 first.
   const auto sum_with = [](ReductionOrder order) {
     double result = 0.0;
@@ -200,7 +201,7 @@ TEST_CASE("ring order rounds after every hop, rank order once") {
   CHECK(sum_with(ReductionOrder::ring) == 256.0);
 }
 
-TEST_CASE("groups of a split work at the same time without mixing") {
+TEST_CASE("P7: groups of a split work at the same time without mixing") {
   run_ranks(6, [](Runtime& runtime, Communicator& world) {
     const int row = world.rank() / 3;
     const int column = world.rank() % 3;
@@ -222,7 +223,7 @@ TEST_CASE("groups of a split work at the same time without mixing") {
   });
 }
 
-TEST_CASE("no rank leaves a barrier before all have entered it, a thousand times over") {
+TEST_CASE("P6: no rank leaves a barrier before all have entered it, a thousand times over") {
   constexpr int kRanks = 5;
   std::vector<int> entered(1000, 0);
   run_ranks(kRanks, [&](Runtime&, Communicator& world) {
@@ -234,7 +235,8 @@ TEST_CASE("no rank leaves a barrier before all have entered it, a thousand times
   });
 }
 
-TEST_CASE("point-to-point: matched in order, in one batch, to itself, with and without buffering") {
+TEST_CASE(
+    "P1: point-to-point: matched in order, in one batch, to itself, with and without buffering") {
   for (const bool buffered : {false, true}) {
     run_ranks(
         3,

@@ -37,7 +37,8 @@ Diagnosis odd_one_out(const std::function<Work(Runtime&, Communicator&)>& odd) {
 
 }  // namespace
 
-TEST_CASE("one member whose call differs is the culprit, with both calls and their places") {
+TEST_CASE(
+    "P8, P9: one member whose call differs is the culprit, with both calls and their places") {
   const auto reduce = [](std::int64_t count, DType dtype, ReduceOp op, const char* label) {
     return [=](Runtime& runtime, Communicator& world) {
       return world.all_reduce(tensor_of(runtime, count, dtype), op, {.label = label});
@@ -67,7 +68,7 @@ TEST_CASE("one member whose call differs is the culprit, with both calls and the
   CHECK(cases[0].second.sides[1].action == "all_reduce sum fp32 x 10 \"A\"");
 }
 
-TEST_CASE("different roots are reported") {
+TEST_CASE("P9: different roots are reported") {
   const Diagnosis diagnosis = diagnosis_of(3, [](Runtime& runtime, Communicator& world) {
     world.broadcast(tensor_of(runtime, 4), world.rank() == 1 ? 1 : 0).wait();
   });
@@ -75,7 +76,7 @@ TEST_CASE("different roots are reported") {
   CHECK(culprit(diagnosis).ranks == std::vector<int>{1});
 }
 
-TEST_CASE("two ranks that swap two collectives are named, after the last matching one") {
+TEST_CASE("P8: two ranks that swap two collectives are named, after the last matching one") {
   const Diagnosis diagnosis = diagnosis_of(4, [](Runtime& runtime, Communicator& world) {
     const Tensor a = tensor_of(runtime, 4);
     const Tensor b = tensor_of(runtime, 16);
@@ -95,7 +96,7 @@ TEST_CASE("two ranks that swap two collectives are named, after the last matchin
   CHECK(diagnosis.last_matched == "#0 barrier fp32 x 0");
 }
 
-TEST_CASE("a rank that skips a collective and returns is missed by the others") {
+TEST_CASE("P10, P11: a rank that skips a collective and returns is missed by the others") {
   const Diagnosis diagnosis = diagnosis_of(4, [](Runtime& runtime, Communicator& world) {
     if (world.rank() == 2) return;
     world.all_reduce(tensor_of(runtime, 8), ReduceOp::sum).wait();
@@ -107,7 +108,7 @@ TEST_CASE("a rank that skips a collective and returns is missed by the others") 
   CHECK(here(diagnosis.sides.at(1).site));
 }
 
-TEST_CASE("an extra call that pairs with the next one is seen by its label") {
+TEST_CASE("P13: an extra call that pairs with the next one is seen by its label") {
   const Diagnosis diagnosis = diagnosis_of(4, [](Runtime& runtime, Communicator& world) {
     const Tensor buffer = tensor_of(runtime, 8);
     if (world.rank() == 3) world.all_reduce(buffer, ReduceOp::sum, {.label = "A"}).wait();
@@ -118,7 +119,7 @@ TEST_CASE("an extra call that pairs with the next one is seen by its label") {
   CHECK(culprit(diagnosis).ranks == std::vector<int>{3});
 }
 
-TEST_CASE("a send-send cycle deadlocks with rendezvous, and runs with buffered sends") {
+TEST_CASE("P12: a send-send cycle deadlocks with rendezvous, and runs with buffered sends") {
   const Body both_send_first = [](Runtime& runtime, Communicator& world) {
     const Tensor buffer = tensor_of(runtime, 8);
     world.send(buffer, 1 - world.rank()).wait();
@@ -132,7 +133,25 @@ TEST_CASE("a send-send cycle deadlocks with rendezvous, and runs with buffered s
   CHECK(diagnosis_of(2, both_send_first, {.buffered_sends = true}).code == "NONE");
 }
 
-TEST_CASE("posting both without waiting does not help outside a batch: one stream per group") {
+TEST_CASE("P12: a receive-receive cycle is printed in either mode of sending") {
+  for (const bool buffered : {false, true}) {
+    const Diagnosis diagnosis = diagnosis_of(3,
+                                             [](Runtime& runtime, Communicator& world) {
+                                               const Tensor buffer = tensor_of(runtime, 8);
+                                               world.recv(buffer, (world.rank() + 2) % 3).wait();
+                                               world.send(buffer, (world.rank() + 1) % 3).wait();
+                                             },
+                                             {.buffered_sends = buffered});
+    CHECK(diagnosis.code == "DEADLOCK");
+    CHECK(diagnosis.group == "world");
+    REQUIRE(diagnosis.cycle.size() == 3);
+    CHECK(diagnosis.cycle[0].find("rank 0 waits in recv fp32 x 8 from 2") == 0);
+    CHECK(diagnosis.cycle[0].find("for rank 2 to call its part") != std::string::npos);
+    CHECK(here(culprit(diagnosis).site));
+  }
+}
+
+TEST_CASE("P12: posting both without waiting does not help outside a batch: one stream per group") {
   const Diagnosis diagnosis = diagnosis_of(2, [](Runtime& runtime, Communicator& world) {
     const Tensor out = tensor_of(runtime, 8);
     const Tensor in = tensor_of(runtime, 8);
@@ -145,7 +164,7 @@ TEST_CASE("posting both without waiting does not help outside a batch: one strea
   CHECK(diagnosis.cycle.size() == 2);
 }
 
-TEST_CASE("a ring of blocking sends names every link of the circle") {
+TEST_CASE("P12: a ring of blocking sends names every link of the circle") {
   const Diagnosis diagnosis = diagnosis_of(5, [](Runtime& runtime, Communicator& world) {
     const Tensor buffer = tensor_of(runtime, 8);
     world.send(buffer, (world.rank() + 1) % 5).wait();
@@ -196,7 +215,7 @@ TEST_CASE("P7: groups that one rank makes in another order are reported, with bo
   CHECK(culprit(diagnosis).site.line == diagnosis.sides[1].site.line + 1);
 }
 
-TEST_CASE("a receive that nobody sends to, and sizes that differ between two ranks") {
+TEST_CASE("P9, P10: a receive that nobody sends to, and sizes that differ between two ranks") {
   const Diagnosis lonely = diagnosis_of(2, [](Runtime& runtime, Communicator& world) {
     if (world.rank() == 1) world.recv(tensor_of(runtime, 3), 0).wait();
   });
@@ -211,7 +230,7 @@ TEST_CASE("a receive that nobody sends to, and sizes that differ between two ran
   CHECK(truncated.sides.at(1).action == "recv fp32 x 3 from 0");
 }
 
-TEST_CASE("all_to_all splits that disagree are reported by their cell") {
+TEST_CASE("P9: all_to_all splits that disagree are reported by their cell") {
   const Diagnosis diagnosis = diagnosis_of(2, [](Runtime& runtime, Communicator& world) {
     const std::int64_t send[] = {0, world.rank() == 0 ? 5 : 0};
     const std::int64_t recv[] = {world.rank() == 1 ? 4 : 0, 0};
@@ -248,7 +267,7 @@ TEST_CASE("bad roots, peers and sizes are refused on the rank that gives them") 
   }
 }
 
-TEST_CASE("a dropped handle is a leak, reported with its place") {
+TEST_CASE("P14: a dropped handle is a leak, reported with its place") {
   const Diagnosis diagnosis = diagnosis_of(2, [](Runtime& runtime, Communicator& world) {
     const Tensor buffer = tensor_of(runtime, 1);
     { const Work dropped = world.all_reduce(buffer, ReduceOp::sum); }
@@ -311,7 +330,7 @@ TEST_CASE("a deadlock of 1,024 ranks is explained in at most 40 lines") {
   CHECK(text.size() < 4000);
 }
 
-TEST_CASE("one rank that throws is the report; its peers are released") {
+TEST_CASE("P11: one rank that throws is the report; its peers are released") {
   try {
     run_ranks(4, [](Runtime& runtime, Communicator& world) {
       if (world.rank() == 1) throw UsageError("E9999", "planted");
@@ -321,6 +340,39 @@ TEST_CASE("one rank that throws is the report; its peers are released") {
   } catch (const RankFailed& failure) {
     CHECK(failure.rank() == 1);
   }
+}
+
+TEST_CASE("P11: a rank that throws or returns inside a collective is the cause; all are released") {
+  // Inside: it has posted its part and never waits. The others wait for the next one.
+  struct OnUnwind {
+    int& count;
+    ~OnUnwind() { ++count; }
+  };
+  const auto body = [](int& released, bool throws) {
+    return [&released, throws](Runtime& runtime, Communicator& world) {
+      const OnUnwind guard{released};
+      const Tensor buffer = tensor_of(runtime, 8);
+      Work work = world.all_reduce(buffer, ReduceOp::sum);
+      if (world.rank() == 1 && throws) throw UsageError("E9999", "planted");
+      if (world.rank() == 1) return;
+      work.wait();
+      world.barrier().wait();
+    };
+  };
+  int released = 0;
+  try {
+    run_ranks(4, body(released, true));
+    FAIL("the run must throw");
+  } catch (const RankFailed& failure) {
+    CHECK(failure.rank() == 1);
+    CHECK(failure.code() == "E9999");
+  }
+  CHECK(released == 4);
+  const Diagnosis diagnosis = diagnosis_of(4, body(released, false));
+  CHECK(diagnosis.code == "REQ_LEAK");
+  CHECK(culprit(diagnosis).ranks == std::vector<int>{1});
+  CHECK(here(culprit(diagnosis).site));
+  CHECK(released == 8);
 }
 
 }  // namespace shardsim

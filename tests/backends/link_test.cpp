@@ -23,7 +23,7 @@ std::map<std::pair<int, int>, LinkTraffic> links_of(const FiberWorld& world,
 
 }  // namespace
 
-TEST_CASE("each link of an uneven all_gather carries all chunks but the next member's own") {
+TEST_CASE("P3: each link of an uneven all_gather carries all chunks but the next member's own") {
   FiberWorld world({.cluster = test_cluster(8, 4), .has_data = false});
   world.run([](Runtime& runtime, Communicator& everyone) {
     const std::vector<std::int64_t> counts = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -45,7 +45,7 @@ TEST_CASE("each link of an uneven all_gather carries all chunks but the next mem
   CHECK(world.ring_traffic_by_tier().inside_nodes == 7 * 36 - 31 - 35);
 }
 
-TEST_CASE("links agree for every operation along a ring, over communicators come and gone") {
+TEST_CASE("P3: links agree for every operation along a ring, over communicators come and gone") {
   FiberWorld world(
       {.cluster = test_cluster(6, 3), .has_data = false, .all_reduce_algorithm = Algorithm::ring});
   world.run([](Runtime& runtime, Communicator& everyone) {

@@ -94,7 +94,7 @@ TEST_CASE("a run where everybody waits ends at once and unwinds every rank") {
   CHECK(unwound == 8);
 }
 
-TEST_CASE("a failing rank ends the run, is named, and the others join") {
+TEST_CASE("P11: a failing rank ends the run, is named, and the others join") {
   Engine engine({.num_ranks = 4});
   Meeting meeting(4, ps(1));
   try {
@@ -157,7 +157,7 @@ TEST_CASE("the engine refuses rank counts it has no fibers for") {
   CHECK_THROWS_AS(Engine({.num_ranks = Engine::kMaxRanks + 1}), LimitError);
 }
 
-TEST_CASE("the trace hash is that of the events, not of the interleaving") {
+TEST_CASE("P5: the trace hash is that of the events, not of the interleaving") {
   const auto hash_of = [](std::uint64_t interleaving_seed) {
     constexpr int kRanks = 16;
     std::vector<int> order;

@@ -21,7 +21,8 @@ class Unaffordable final : public Operation {
 
 }  // namespace
 
-TEST_CASE("of several ranks that fail, the earliest in virtual time is named, then the lowest") {
+TEST_CASE(
+    "P11: of several ranks that fail, the earliest in virtual time is named, then the lowest") {
   for (std::uint64_t seed = 0; seed <= 20; ++seed) {
     Engine engine({.num_ranks = 5, .interleaving_seed = seed});
     try {
