@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Counts the tests of one `meson test` run and prints "N passed, M failed" as its last line.
+"""Counts the tests of one `meson test` run; its last line is "N passed, M failed", with
+", K skipped" behind it if any were.
 
 A test binary counts as its Catch2 test cases, a Python test as its test methods, anything else
 (a benchmark's smoke run, a script) as one. A binary that ended badly counts at least one failure,
@@ -17,48 +18,68 @@ CATCH_MIXED = re.compile(r"^test cases: *(\d+) \|(.*)$", re.MULTILINE)
 CATCH_FAILED = re.compile(r"(\d+) failed(?! as expected)")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 UNITTEST_BAD = re.compile(r"(?:failures|errors)=(\d+)")
+UNITTEST_SKIPPED = re.compile(r"skipped=(\d+)")
 
 
 def counts(output):
-    """(passed, failed) as the test itself printed them, or None when it prints no counts."""
+    """(passed, failed, skipped) as the test itself printed them, or None when it prints no counts."""
     match = CATCH_PASSED.search(output)
     if match:
-        return int(match.group(1)), 0
+        return int(match.group(1)), 0, 0
     match = CATCH_MIXED.search(output)
     if match:
         failed = sum(int(number) for number in CATCH_FAILED.findall(match.group(2)))
-        return int(match.group(1)) - failed, failed
+        return int(match.group(1)) - failed, failed, 0
     match = UNITTEST_RAN.search(output)
     if match:
-        bad = sum(int(number) for number in UNITTEST_BAD.findall(output[match.end():]))
-        return int(match.group(1)) - bad, bad
+        verdict = output[match.end():]
+        bad = sum(int(number) for number in UNITTEST_BAD.findall(verdict))
+        skipped = sum(int(number) for number in UNITTEST_SKIPPED.findall(verdict))
+        return int(match.group(1)) - bad - skipped, bad, skipped
     return None
+
+
+def output_of(test):
+    return (test.get("stdout") or "") + "\n" + (test.get("stderr") or "")
 
 
 def count_test(test):
     """(passed, failed, skipped) of one line of meson's log."""
-    output = (test.get("stdout") or "") + "\n" + (test.get("stderr") or "")
     if test["result"] == "SKIP":
         return 0, 0, 1
-    passed, failed = counts(output) or (0, 0)
+    passed, failed, skipped = counts(output_of(test)) or (0, 0, 0)
     if test["result"] not in ("OK", "EXPECTEDFAIL"):
-        return passed, max(failed, 1), 0
-    if failed:
-        return passed, failed, 0
+        return passed, max(failed, 1), skipped
+    if failed or skipped:
+        return passed, failed, skipped
     return max(passed, 1), 0, 0
+
+
+def count_log(path):
+    """[passed, failed, skipped] of a whole run. What was skipped is named, with the reason it gave."""
+    total = [0, 0, 0]
+    with open(path, encoding="utf-8") as log:
+        for line in log:
+            test = json.loads(line)
+            counted = count_test(test)
+            total = [sum(pair) for pair in zip(total, counted)]
+            if counted[2]:
+                reasons = [said for said in output_of(test).splitlines() if "skipped" in said]
+                print(f"skipped in {test['name']}: {'; '.join(reasons) or 'no reason given'}")
+    return total
+
+
+def line_of(total):
+    """The line with which every campaign ends."""
+    passed, failed, skipped = total
+    return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
 
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    total = [0, 0, 0]
-    with open(sys.argv[1], encoding="utf-8") as log:
-        for line in log:
-            for index, number in enumerate(count_test(json.loads(line))):
-                total[index] += number
-    if total[2]:
-        print(f"{total[2]} skipped")
-    print(f"{total[0]} passed, {total[1]} failed")
+    total = count_log(sys.argv[1])
+    print(line_of(total))
     # A run in which nothing passed tested nothing.
     return 0 if total[1] == 0 and total[0] > 0 else 1
 

@@ -35,6 +35,12 @@ class CountResultsTest(unittest.TestCase):
         self.assertEqual(
             counted("FAIL", stderr="Ran 12 tests in 0.1s\n\nFAILED (failures=2, errors=1)\n"), (9, 3, 0))
 
+    def test_skipped_python_tests_have_not_passed(self):
+        self.assertEqual(counted("OK", stderr="Ran 12 tests in 0.1s\n\nOK (skipped=3)\n"), (9, 0, 3))
+        self.assertEqual(counted("OK", stderr="Ran 2 tests in 0.1s\n\nOK (skipped=2)\n"), (0, 0, 2))
+        self.assertEqual(
+            counted("FAIL", stderr="Ran 12 tests in 0.1s\n\nFAILED (failures=1, skipped=3)\n"), (8, 1, 3))
+
     def test_anything_else_counts_as_one(self):
         self.assertEqual(counted("OK", "whatever\n"), (1, 0, 0))
         self.assertEqual(counted("FAIL", "whatever\n"), (0, 1, 0))
@@ -46,6 +52,10 @@ class CountResultsTest(unittest.TestCase):
 
     def test_a_skipped_test_has_neither_passed_nor_failed(self):
         self.assertEqual(counted("SKIP"), (0, 0, 1))
+
+    def test_skipped_tests_are_in_the_last_line_if_there_are_any(self):
+        self.assertEqual(count_results.line_of([5, 0, 0]), "5 passed, 0 failed")
+        self.assertEqual(count_results.line_of([5, 1, 2]), "5 passed, 1 failed, 2 skipped")
 
 
 class CountStepTest(unittest.TestCase):
@@ -59,6 +69,13 @@ class CountStepTest(unittest.TestCase):
         self.assertEqual(self.sum_of("echo 3 passed, 0 failed", "echo 4 passed, 0 failed"),
                          ("7 passed, 0 failed", 0))
 
+    def test_skipped_tests_are_added_up_and_fail_nothing(self):
+        self.assertEqual(self.sum_of("echo 3 passed, 0 failed, 2 skipped", "echo 4 passed, 0 failed",
+                                     "echo 1 passed, 0 failed, 1 skipped"),
+                         ("8 passed, 0 failed, 3 skipped", 0))
+        self.assertEqual(self.sum_of("echo 3 passed, 1 failed, 2 skipped"),
+                         ("3 passed, 1 failed, 2 skipped", 1))
+
     def test_a_failure_in_any_step_fails_the_sum(self):
         self.assertEqual(self.sum_of("echo 3 passed, 2 failed", "echo 4 passed, 0 failed"),
                          ("7 passed, 2 failed", 1))
@@ -68,6 +85,13 @@ class CountStepTest(unittest.TestCase):
 
     def test_a_step_that_fails_with_no_failure_counted_is_a_failure(self):
         self.assertEqual(self.sum_of("eval 'echo 3 passed, 0 failed; false'"), ("3 passed, 1 failed", 1))
+
+    def test_a_failure_outside_of_the_steps_is_added_and_explained(self):
+        script = f". {CAMPAIGNS}/count.sh; count_failure 'no fibers were looked at'; count_close"
+        done = subprocess.run(["bash", "-uo", "pipefail", "-c", script], check=False,
+                              stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+        self.assertEqual((done.stdout.splitlines(), done.returncode),
+                         (["no fibers were looked at", "0 passed, 1 failed"], 1))
 
     def test_a_closed_stdin_does_no_harm(self):
         self.assertEqual(self.sum_of("bash -c 'echo 3 passed, 0 failed' <&-"), ("3 passed, 0 failed", 0))
