@@ -1,72 +1,34 @@
 #include "reports/perfetto_trace.hpp"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <catch2/catch.hpp>
 #include <rapidcheck/catch.h>
-#include <unistd.h>
 
 #include "reports/trace_layout.hpp"
 
+#include "tests/protoc.hpp"
 #include "tests/reports/golden_file.hpp"
 #include "tests/reports/sample_traces.hpp"
 
 // What the bytes mean is said by two readers that are not ours: protoc here, and Perfetto's own
-// trace processor in tests/reports/perfetto.
+// trace processor in tests/reports/perfetto. The trace of a whole run:
+// tests/app/trace_file_test.cpp.
 namespace shardsim {
 namespace {
 
-struct Output {
-  int status = -1;
-  std::string text;
-};
-
-Output run_shell(const std::string& command) {
-  Output output;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return output;
-  char buffer[4096];
-  for (std::size_t size = 0; (size = fread(buffer, 1, sizeof buffer, pipe)) > 0;) {
-    output.text.append(buffer, size);
-  }
-  output.status = pclose(pipe);
-  return output;
-}
-
-/// `protoc ARGUMENTS < bytes`.
-Output run_protoc(const std::string& arguments, const std::string& bytes) {
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("shardsim_trace_" + std::to_string(getpid()) + ".pftrace");
-  std::ofstream(path, std::ios::binary) << bytes;
-  Output output = run_shell("protoc " + arguments + " < " + path.string() + " 2>&1");
-  std::filesystem::remove(path);
-  return output;
-}
-
-bool protoc_is_missing() {
-  const bool missing = run_shell("protoc --version >/dev/null 2>&1").status != 0;
-  if (missing) WARN("skipped: protoc is not installed (Debian: protobuf-compiler)");
-  return missing;
-}
-
 TEST_CASE("protoc reads the raw trace") {
-  if (protoc_is_missing()) return;
-  const Output output = run_protoc("--decode_raw", to_perfetto(samples::two_ranks()));
-  INFO(output.text);
-  REQUIRE(output.status == 0);
-  REQUIRE(output.text.find("\"all_reduce\"") != std::string::npos);
+  const std::string text = test::run_protoc("--decode_raw", to_perfetto(samples::two_ranks()));
+  INFO(text);
+  REQUIRE(text.find("\"all_reduce\"") != std::string::npos);
 }
 
 TEST_CASE("every field of the trace has the meaning that Perfetto's schema gives it") {
-  if (protoc_is_missing()) return;
-  const Output output =
-      run_protoc("--decode=perfetto.protos.Trace --proto_path=tests/reports/perfetto trace.proto",
-                 to_perfetto(samples::two_ranks()));
-  REQUIRE(output.status == 0);
-  require_golden("trace.textproto", output.text);
+  require_golden(
+      "trace.textproto",
+      test::run_protoc(
+          "--decode=perfetto.protos.Trace --proto_path=tests/reports/perfetto trace.proto",
+          to_perfetto(samples::two_ranks())));
 }
 
 TEST_CASE("equal traces give equal bytes, no ranks give an empty trace") {
