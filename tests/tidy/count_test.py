@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """The counting of test results, tested: a failure of any kind must never be counted as a pass."""
 
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 CAMPAIGNS = pathlib.Path(__file__).resolve().parents[1] / "campaigns"
@@ -99,6 +102,42 @@ class CountStepTest(unittest.TestCase):
     def test_only_the_last_counts_of_a_step_are_taken(self):
         self.assertEqual(self.sum_of(r"printf '1 passed, 0 failed\n2 passed, 0 failed\n'"),
                          ("2 passed, 0 failed", 0))
+
+
+# Stand-ins by name: no package is installed, all that is built works, each run has one good test.
+PROGRAMS = {
+    "dpkg-query": "",
+    "ninja": "",
+    "meson": """
+case $1 in
+  setup) mkdir -p "$2"; : >"$2/build.ninja" ;;
+  test) mkdir -p "$3/meson-logs"; echo '{"result": "OK"}' >"$3/meson-logs/testlog.json" ;;
+esac
+""",
+}
+
+
+class SanitizeWithoutBoostTest(unittest.TestCase):
+    def last_line(self, **environment):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            shutil.copytree(CAMPAIGNS, root / "tests/campaigns")
+            (root / "bin").mkdir()
+            for name, body in PROGRAMS.items():
+                (root / "bin" / name).write_text(f"#!/bin/sh\n{body}", encoding="utf-8")
+                (root / "bin" / name).chmod(0o700)
+            path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
+            done = subprocess.run(["bash", str(root / "tests/campaigns/sanitize.sh")], check=False,
+                                  env={"PATH": path, **environment}, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertIn("FALLBACK", done.stderr)
+        return done.stdout.splitlines()[-1], done.returncode
+
+    def test_fibers_that_no_sanitizer_saw_are_a_failure(self):
+        self.assertEqual(self.last_line(), ("2 passed, 1 failed", 1))
+
+    def test_that_can_be_accepted(self):
+        self.assertEqual(self.last_line(SHARDSIM_SANITIZE_WITHOUT_FIBERS="1"), ("2 passed, 0 failed", 0))
 
 
 if __name__ == "__main__":
