@@ -1,6 +1,7 @@
 #include "scenarios/field.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "scenarios/field_table.hpp"
 
@@ -44,10 +45,16 @@ const std::vector<Section>& section_table() {
 }
 
 const Field* find_field(std::string_view path) {
-  const auto& table = field_table();
-  const auto row = std::find_if(table.begin(), table.end(),
-                                [path](const Field& field) { return field.path == path; });
-  return row == table.end() ? nullptr : &*row;
+  // Asked for every key of a file, of which a hostile one has thousands.
+  static const auto kByPath = [] {
+    std::map<std::string_view, const Field*> rows;
+    for (const Field& field : field_table()) {
+      rows.emplace(field.path, &field);
+    }
+    return rows;
+  }();
+  const auto row = kByPath.find(path);
+  return row == kByPath.end() ? nullptr : row->second;
 }
 
 const Section* find_section(std::string_view path) {

@@ -109,6 +109,10 @@ class Parser {
       if (c != '"') {
         scanner_.fail("E0002", key_start, 1, "expected a key here", "keys stand in double quotes");
       }
+      if (members.size() >= limits_->max_members) {
+        scanner_.fail("E0003", key_start, 1,
+                      "more than " + std::to_string(limits_->max_members) + " keys in one object");
+      }
       std::string key = scanner_.read_string();
       const Span key_span = scanner_.span_from(key_start);
       if (scanner_.peek() != ':') {

@@ -52,12 +52,14 @@ struct JsonMember {
 std::string describe(const JsonValue& value);
 
 /// Bounds on what is read, checked before memory is taken for it. They are far above any scenario
-/// and low enough that the worst text is refused in about 10 ms.
+/// (the largest is a list of all 16,384 ranks) and low enough that the worst text is refused within
+/// 10 ms.
 struct JsonLimits {
-  std::size_t max_bytes = std::size_t{4} << 20U;
+  std::size_t max_bytes = std::size_t{1} << 20U;
   int max_depth = 32;
   std::size_t max_string_bytes = 4096;
-  std::size_t max_nodes = 32768;
+  std::size_t max_nodes = 20000;
+  std::size_t max_members = 1000;  // keys of one object
 };
 
 /// Parses one JSON text; // and /* */ comments are allowed. Stops at the first error of syntax and

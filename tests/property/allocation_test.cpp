@@ -1,44 +1,12 @@
-#include <atomic>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 
 #include <catch2/catch.hpp>
 
+#include "tests/counted_new.hpp"
 #include "tests/strategies/training_case.hpp"
 
 // A plan's ranks do the same in every microbatch, so one more of them must not cost each rank
-// allocations: at thousands of ranks these are what a plan takes its time for. This binary's
-// operator new counts its calls; sanitizers see the malloc below as any other.
-
-namespace {
-
-std::atomic<std::int64_t> allocations = 0;
-
-void* allocated(std::size_t bytes) noexcept {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-void* counted(std::size_t bytes) {
-  void* memory = allocated(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-// All forms but the over-aligned ones: a sanitizer has its own of any that is left out, and reports
-// memory that goes from one to the other.
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocated(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return allocated(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-
+// allocations: at thousands of ranks these are what a plan takes its time for.
 namespace shardsim::test {
 
 namespace {
@@ -54,9 +22,9 @@ std::int64_t allocations_of(const MeshShape& mesh, const char* schedule, int mic
   c.training.num_microbatches = microbatches;
   c.world.has_data = false;
   c.record = false;
-  const std::int64_t before = allocations.load();
+  const std::int64_t before = num_allocations();
   (void)run(c);
-  return allocations.load() - before;
+  return num_allocations() - before;
 }
 
 }  // namespace

@@ -171,6 +171,7 @@ TEST_CASE("each limit holds exactly at its value") {
   limits.max_string_bytes = 4;
   limits.max_nodes = 5;
   limits.max_bytes = 40;
+  limits.max_members = 2;
   const auto code = [&limits](const std::string& text) {
     const auto parsed = parse(text, limits);
     return parsed->problems.empty() ? "" : parsed->problems.problems()[0].code;
@@ -181,6 +182,9 @@ TEST_CASE("each limit holds exactly at its value") {
   CHECK(code("\"abcde\"") == "E0003");
   CHECK(code("[1,2,3,4]").empty());
   CHECK(code("[1,2,3,4,5]") == "E0003");
+  CHECK(code(R"({"a":1,"b":2})").empty());
+  CHECK(code(R"([{"a":1},{"b":2}])").empty());
+  CHECK(code(R"({"a":1,"b":2,"c":3})") == "E0003");
   CHECK(code("1" + std::string(39, ' ')).empty());
   CHECK(code("1" + std::string(40, ' ')) == "E0003");
 }
