@@ -8,14 +8,11 @@ namespace {
 
 class FaultyCommunicator final : public Communicator {
  public:
-  FaultyCommunicator(Communicator& inner, int world_rank, std::shared_ptr<const Faults> faults)
-      : inner_(inner), world_rank_(world_rank), faults_(std::move(faults)) {}
-  FaultyCommunicator(std::unique_ptr<Communicator> inner, int world_rank,
+  FaultyCommunicator(Communicator& world, std::shared_ptr<const Faults> faults)
+      : inner_(world), world_(world), faults_(std::move(faults)) {}
+  FaultyCommunicator(std::unique_ptr<Communicator> inner, Communicator& world,
                      std::shared_ptr<const Faults> faults)
-      : owned_(std::move(inner)),
-        inner_(*owned_),
-        world_rank_(world_rank),
-        faults_(std::move(faults)) {}
+      : owned_(std::move(inner)), inner_(*owned_), world_(world), faults_(std::move(faults)) {}
 
   [[nodiscard]] int rank() const override { return inner_.rank(); }
   [[nodiscard]] int size() const override { return inner_.size(); }
@@ -80,15 +77,15 @@ class FaultyCommunicator final : public Communicator {
     return std::make_unique<FaultyCommunicator>(
         faults_->split ? faults_->split(caller(), color, key, name, site)
                        : inner_.split(color, key, name, site),
-        world_rank_, faults_);
+        world_, faults_);
   }
 
  private:
-  [[nodiscard]] Caller caller() const { return {inner_, world_rank_}; }
+  [[nodiscard]] Caller caller() const { return {inner_, world_.rank(), world_}; }
 
   std::unique_ptr<Communicator> owned_;  // Null for the communicator of all ranks.
   Communicator& inner_;
-  int world_rank_;
+  Communicator& world_;  // Of all ranks, without the bugs.
   std::shared_ptr<const Faults> faults_;
 };
 
@@ -96,9 +93,8 @@ class FaultyCommunicator final : public Communicator {
 
 std::function<std::unique_ptr<Communicator>(Communicator&)> plant(Faults faults) {
   auto shared = std::make_shared<const Faults>(std::move(faults));
-  return [shared](Communicator& world) {
-    return std::make_unique<FaultyCommunicator>(world, world.rank(), shared);
-  };
+  return
+      [shared](Communicator& world) { return std::make_unique<FaultyCommunicator>(world, shared); };
 }
 
 }  // namespace shardsim::test

@@ -9,11 +9,12 @@
 // Plants bugs between strategies and the network, so that tests can see what finds them.
 namespace shardsim::test {
 
-/// Who makes a call: the communicator the call was meant for, without the bugs, and the rank's
-/// number among all ranks.
+/// Who makes a call: the communicator the call was meant for, without the bugs, the rank's number
+/// among all ranks, and the communicator of all ranks, without the bugs.
 struct Caller {
   Communicator& to;
   int world_rank;
+  Communicator& world;
 };
 
 /// What becomes of calls. A function left empty lets its calls pass unchanged; a function may

@@ -64,7 +64,7 @@ Finding found_in(const Scenario& scenario, const Result& result) {
   CHECK(std::any_of(plan.parallel.whole().parameters().begin(),
                     plan.parallel.whole().parameters().end(),
                     [&](const ParameterSpec& spec) { return spec.name == finding.tensor; }));
-  CHECK(finding.rank < 8);
+  CHECK(finding.rank < scenario.system.ranks);
   return finding;
 }
 

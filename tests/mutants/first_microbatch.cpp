@@ -4,9 +4,7 @@
 
 #include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
-#include "sim/app/metrics.hpp"
-#include "sim/app/plan_of.hpp"
-#include "sim/app/run_record.hpp"
+#include "tests/mutants/wrapped_sync.hpp"
 
 namespace shardsim::test {
 
@@ -47,42 +45,13 @@ class FirstMicrobatchSync final : public GradientSyncWrapper {
   int num_microbatches_ = 0;  // Of this step, whose backward has begun.
 };
 
-void run_rank(const ParallelPlan& plan, RunRecord& record, Runtime& runtime, Communicator& world) {
-  const ParallelOptions& options = plan.options();
-  Mesh mesh(world, options.mesh);
-  RunRecord::Observer observer(record, {.rank = world.rank(),
-                                        .shard = options.zero_stage > 0 ? mesh.dp_shard() : 0,
-                                        .is_last_stage = true,
-                                        .part = plan.part(mesh.place())});
-  const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
-  FirstMicrobatchSync bent(*sync, runtime, plan.layout(0), options.sync.gradient_dtype);
-  plan.train_rank(runtime, mesh, bent, observer);
-}
-
 }  // namespace
 
 Result run_reducing_first_microbatch(const Scenario& scenario) {
-  const SharedPlan shared(scenario);
-  const ParallelPlan& plan = shared.parallel;
-  Oracle oracle(plan.options().sync, plan.options().training, scenario.training.global_batch_size,
-                nullptr);
-  FiberWorld world(fiber_options_of(scenario));
-  RunRecord record(world, scenario.execution.steps, &oracle);
-  Result result;
-  try {
-    world.run([&](Runtime& runtime, Communicator& everyone) {
-      run_rank(plan, record, runtime, everyone);
-    });
-  } catch (const CommunicationError& error) {
-    result.diagnosis = error.diagnosis();
-    result.exit_code = static_cast<int>(ExitCode::communication);
-    return result;
-  }
-  oracle.finish();
-  result.metrics.push_back({"oracle.passed", oracle.passed()});
-  result.checks.push_back(oracle_check(oracle));
-  result.exit_code = static_cast<int>(oracle.passed() ? ExitCode::ok : ExitCode::check_failed);
-  return result;
+  return run_with_sync(scenario, [](const SyncOfRank& of) {
+    return std::make_unique<FirstMicrobatchSync>(of.inner, of.runtime, of.plan.layout(0),
+                                                 of.plan.options().sync.gradient_dtype);
+  });
 }
 
 }  // namespace shardsim::test

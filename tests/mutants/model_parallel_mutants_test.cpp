@@ -20,26 +20,6 @@
 namespace shardsim::test {
 namespace {
 
-// Only what has this label is bent.
-Faults only(const std::string& label,
-            const std::function<Work(const Caller&, const Tensor&)>& bug) {
-  Faults faults;
-  faults.all_reduce = [=](const Caller& caller, const Tensor& buffer, ReduceOp op,
-                          const CallOptions& options, CallSite site) {
-    if (options.label == label) return bug(caller, buffer);
-    return caller.to.all_reduce(buffer, op, options, site);
-  };
-  return faults;
-}
-
-// The squares of this rank's gradients count twice, as where every tensor-parallel rank counts what
-// all of them have.
-Work count_twice(const Caller& caller, const Tensor& buffer) {
-  if (buffer.has_data()) buffer.set(0, 2.0 * buffer.get(0));
-  return caller.to.all_reduce(buffer, ReduceOp::sum,
-                              {.label = "grad_norm", .traffic = TrafficClass::scalar});
-}
-
 std::vector<Mutant> mutants() {
   std::vector<Mutant> all;
   const auto drop_sum = [&](const char* scenario, const char* label) {
@@ -70,7 +50,6 @@ std::vector<Mutant> mutants() {
   for (const char* scenario :
        {"llama-sp2", "gpt-tp4", "gpt-pp4-1f1b", "gpt-tp2-pp2-dp2-zero1", "gpt-hsdp-tp2-pp2"}) {
     all.push_back({scenario, "clipping by the norm of one rank's part", local_norm()});
-    all.push_back({scenario, "a norm that counts twice", only("grad_norm", count_twice)});
   }
   for (const char* scenario : {"llama-tp2", "llama-sp2", "gpt-tp2-dp4"}) {
     all.push_back({scenario, "tensor-parallel ranks in reverse", reversed_group("tp")});

@@ -59,16 +59,19 @@ Faults before_reductions(const std::function<void(const Caller&, const Tensor&)>
   return faults;
 }
 
-/// All reductions of gradients use another operation.
-Faults reduced_by(ReduceOp other) {
+bool is_any(const Communicator&) { return true; }
+
+/// All reductions of payload over the groups that `is_meant` picks use another operation.
+Faults reduced_by(ReduceOp other, const std::function<bool(const Communicator&)>& is_meant) {
   Faults faults;
   faults.all_reduce = [=](const Caller& caller, const Tensor& buffer, ReduceOp op,
                           const CallOptions& options, CallSite site) {
-    return caller.to.all_reduce(buffer, is_payload(options) ? other : op, options, site);
+    const bool changes = is_payload(options) && is_meant(caller.to);
+    return caller.to.all_reduce(buffer, changes ? other : op, options, site);
   };
   faults.reduce_scatter = [=](const Caller& caller, const Tensor& output, const Tensor& input,
-                              ReduceOp, const CallOptions& options, CallSite site) {
-    return caller.to.reduce_scatter(output, input, other, options, site);
+                              ReduceOp op, const CallOptions& options, CallSite site) {
+    return caller.to.reduce_scatter(output, input, is_meant(caller.to) ? other : op, options, site);
   };
   return faults;
 }
@@ -115,8 +118,12 @@ Faults mean_of_means() {
 }
 
 Faults local_norm() { return without_scalar("grad_norm"); }
-Faults double_averaging() { return reduced_by(ReduceOp::avg); }
-Faults reduced_by_max() { return reduced_by(ReduceOp::max); }
+Faults reduced_by_max() { return reduced_by(ReduceOp::max, is_any); }
+
+Faults double_averaging() {
+  return reduced_by(ReduceOp::avg,
+                    [](const Communicator& group) { return group.name().starts_with("dp"); });
+}
 
 Faults reduced_twice() {
   Faults faults;
@@ -229,6 +236,17 @@ Faults neighbours_as_group(const std::string& name) {
     const bool wrong = made == name;
     return caller.to.split(wrong ? caller.world_rank / 4 : color, wrong ? caller.world_rank : key,
                            made, site);
+  };
+  return faults;
+}
+
+Faults pairs_as_group(const std::string& name, int stride) {
+  Faults faults;
+  faults.split = [=](const Caller& caller, int color, int key, const std::string& made,
+                     CallSite site) {
+    if (made != name) return caller.to.split(color, key, made, site);
+    const int place = caller.world_rank / stride % 2;
+    return caller.world.split(caller.world_rank - place * stride, place, made, site);
   };
   return faults;
 }

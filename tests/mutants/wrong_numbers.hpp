@@ -13,7 +13,7 @@ namespace shardsim::test {
 /// Each rank divides by its own number of targets times the ranks: a mean of means, which is the
 /// mean over all targets only where ranks have equally many.
 [[nodiscard]] Faults mean_of_means();
-/// Gradients are averaged once more over each group that reduces them.
+/// Gradients are averaged once more over each data-parallel group that reduces them.
 [[nodiscard]] Faults double_averaging();
 /// Gradients are reduced a second time over the same group.
 [[nodiscard]] Faults reduced_twice();
@@ -37,6 +37,10 @@ namespace shardsim::test {
 [[nodiscard]] Faults no_replicate_reduction();
 /// The groups called `name` are made of neighbours, four at a time, whoever should be in them.
 [[nodiscard]] Faults neighbours_as_group(const std::string& name);
+/// The groups called `name` are pairs of ranks that lie `stride` apart, as on the axis with this
+/// stride, whichever axis it should be. REQUIRES: two ranks on both axes; all ranks make the
+/// groups.
+[[nodiscard]] Faults pairs_as_group(const std::string& name, int stride);
 /// The members of the groups called `name` are ranked the other way round.
 [[nodiscard]] Faults reversed_group(const std::string& name);
 /// The norm for clipping is that of this rank's shard alone.

@@ -1,0 +1,50 @@
+#include "tests/mutants/wrapped_sync.hpp"
+
+#include "sim/app/metrics.hpp"
+#include "sim/app/plan_of.hpp"
+#include "sim/app/run_record.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record, Runtime& runtime,
+              Communicator& world) {
+  const ParallelOptions& options = plan.options();
+  Mesh mesh(world, options.mesh);
+  RunRecord::Observer observer(record, {.rank = world.rank(),
+                                        .shard = options.zero_stage > 0 ? mesh.dp_shard() : 0,
+                                        .is_last_stage = mesh.is_last_stage(),
+                                        .part = plan.part(mesh.place())});
+  const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
+  const std::unique_ptr<GradientSync> bent = wrap({*sync, plan, runtime, mesh});
+  plan.train_rank(runtime, mesh, *bent, observer);
+}
+
+}  // namespace
+
+Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
+  const SharedPlan shared(scenario);
+  const ParallelPlan& plan = shared.parallel;
+  Oracle oracle(plan.options().sync, plan.options().training, scenario.training.global_batch_size,
+                nullptr);
+  FiberWorld world(fiber_options_of(scenario));
+  RunRecord record(world, scenario.execution.steps, &oracle);
+  Result result;
+  try {
+    world.run([&](Runtime& runtime, Communicator& everyone) {
+      run_rank(plan, wrap, record, runtime, everyone);
+    });
+  } catch (const CommunicationError& error) {
+    result.diagnosis = error.diagnosis();
+    result.exit_code = static_cast<int>(ExitCode::communication);
+    return result;
+  }
+  oracle.finish();
+  result.metrics.push_back({"oracle.passed", oracle.passed()});
+  result.checks.push_back(oracle_check(oracle));
+  result.exit_code = static_cast<int>(oracle.passed() ? ExitCode::ok : ExitCode::check_failed);
+  return result;
+}
+
+}  // namespace shardsim::test

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "strategies/training/parallel_plan.hpp"
+
+#include "reports/result.hpp"
+#include "scenarios/scenario.hpp"
+
+// Plants bugs around the gradient synchronization of each rank, where those live that no call
+// shows: what is counted, when a reduction starts.
+namespace shardsim::test {
+
+/// What one rank trains with; `inner` is right.
+struct SyncOfRank {
+  GradientSync& inner;
+  const ParallelPlan& plan;
+  Runtime& runtime;
+  Mesh& mesh;
+};
+using WrapSync = std::function<std::unique_ptr<GradientSync>(const SyncOfRank&)>;
+
+/// Runs a scenario in which each rank trains with what `wrap` makes of its gradient
+/// synchronization; exit code, diagnosis and what the oracle says as run_scenario gives them.
+/// REQUIRES: fp64.
+[[nodiscard]] Result run_with_sync(const Scenario& scenario, const WrapSync& wrap);
+
+}  // namespace shardsim::test
