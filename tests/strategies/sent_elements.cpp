@@ -1,0 +1,134 @@
+#include "tests/strategies/sent_elements.hpp"
+
+#include <stdexcept>
+
+namespace shardsim::test {
+
+namespace {
+
+std::int64_t share(std::int64_t elements, std::int64_t ranks) {
+  if (elements % ranks != 0) throw std::logic_error("ranks do not divide a size");
+  return elements / ranks;
+}
+
+// On a ring each rank passes on all but one of as many equal parts as there are ranks.
+std::int64_t gather(std::int64_t elements, std::int64_t ranks) {
+  return (ranks - 1) * share(elements, ranks);
+}
+std::int64_t all_reduce(std::int64_t elements, std::int64_t ranks) {
+  return 2 * gather(elements, ranks);
+}
+
+// Elements of parameters that are gathered together.
+struct Unit {
+  std::int64_t cut = 0;    // Of these a tensor-parallel rank has 1/t,
+  std::int64_t whole = 0;  // and of these all: norms, biases of rows, positions.
+  bool used_twice = false;
+};
+
+Unit block(const ModelOptions& m) {
+  const std::int64_t h = m.hidden_size;
+  const std::int64_t f = m.ffn_hidden_size;
+  const std::int64_t qkv = h + 2 * m.num_query_groups * (h / m.num_attention_heads);
+  if (m.family == "llama") return {.cut = qkv * h + h * h + 3 * h * f, .whole = 2 * h};
+  // Biases of qkv and up are cut with their rows; those of out and down, and two norms' weights and
+  // biases, are not.
+  return {.cut = qkv * h + qkv + h * h + 2 * h * f + f, .whole = 2 * h + 4 * h};
+}
+
+std::vector<Unit> units_of(const SendingCase& c, const MeshPlace& at) {
+  const ModelOptions& m = c.model;
+  const bool first = at.pp == 0;
+  const bool last = at.pp == c.mesh.pp - 1;
+  const bool is_gpt = m.family == "gpt2";
+  const std::int64_t table = m.vocab_size * m.hidden_size;
+  const std::int64_t positions = is_gpt ? m.max_position_embeddings * m.hidden_size : 0;
+  const std::int64_t norm = (is_gpt ? 2 : 1) * m.hidden_size;
+  std::vector<Unit> units(
+      static_cast<std::size_t>(c.stage_layers.at(static_cast<std::size_t>(at.pp))), block(m));
+  if (m.tied_embeddings && first && last) {
+    units.push_back({.cut = table, .whole = positions + norm, .used_twice = true});
+    return units;
+  }
+  if (first) units.push_back({.cut = table, .whole = positions});
+  if (last) units.push_back({.cut = table, .whole = norm});  // Tied: a copy.
+  return units;
+}
+
+std::int64_t data_parallel(const SendingCase& c, const MeshPlace& at) {
+  const std::int64_t shards = c.mesh.dp_shard;
+  const std::int64_t replicas = c.mesh.dp_replicate;
+  const std::int64_t microbatches = c.num_microbatches;
+  // ZeRO-2 with A microbatches: A reductions and a gather, (A + 1); ZeRO-3: A reductions and 2 A
+  // gathers, 3 A; else one reduction.
+  const std::int64_t reductions = c.zero_stage >= 2 && c.reduce_every_microbatch ? microbatches : 1;
+  std::int64_t sent = 0;
+  for (const Unit& unit : units_of(c, at)) {
+    const std::int64_t held = share(unit.cut, c.mesh.tp) + unit.whole;
+    if (c.zero_stage == 0) {
+      sent += all_reduce(held, shards * replicas);
+      continue;
+    }
+    const std::int64_t gathers = c.zero_stage == 3 ? (unit.used_twice ? 1 : 2) * microbatches : 1;
+    sent += (reductions + gathers) * gather(held, shards);
+    sent += reductions * all_reduce(share(held, shards), replicas);
+  }
+  return sent;
+}
+
+std::int64_t tensor_parallel(const SendingCase& c, const MeshPlace& at) {
+  const std::int64_t t = c.mesh.tp;
+  const bool by_tokens = c.model.sequence_parallel;
+  const std::int64_t tokens = c.micro_batch_size * c.model.seq_len;
+  // Of a microbatch's activations, in ring passes (an all_reduce is two). A layer: 4 all_reduces;
+  // or 4 gathers, 4 reduce_scatters, and 2 gathers again for gradients of weights.
+  std::int64_t passes = (by_tokens ? 10 : 8) * c.stage_layers.at(static_cast<std::size_t>(at.pp));
+  if (at.pp == 0) passes += 2;  // The embedding: an all_reduce; or a reduce_scatter, and a gather.
+  std::int64_t losses = 0;
+  if (at.pp == c.mesh.pp - 1) {
+    passes += by_tokens ? 3 : 2;  // The head: gather, reduce_scatter, gather again.
+    losses = 3 * all_reduce(tokens, t);
+  }
+  std::int64_t partial_sums = 0;  // At the end of the step, of what the rank owns.
+  if (by_tokens) {
+    for (const Unit& unit : units_of(c, at)) partial_sums += unit.whole;
+  }
+  const std::int64_t owners = c.zero_stage == 0 ? 1 : c.mesh.dp_shard;
+  return c.num_microbatches * (passes * gather(tokens * c.model.hidden_size, t) + losses) +
+         all_reduce(share(partial_sums, owners), t);
+}
+
+std::int64_t pipeline_parallel(const SendingCase& c, const MeshPlace& at) {
+  const bool first = at.pp == 0;
+  const bool last = at.pp == c.mesh.pp - 1;
+  const std::int64_t activation = c.micro_batch_size * c.model.seq_len * c.model.hidden_size;
+  // Without token shards every tensor-parallel rank sends the whole activation.
+  const std::int64_t message = share(activation, c.model.sequence_parallel ? c.mesh.tp : 1);
+  std::int64_t sent = c.num_microbatches * message * ((last ? 0 : 1) + (first ? 0 : 1));
+  if (c.model.tied_embeddings && first != last) {
+    const std::int64_t owners = c.mesh.tp * (c.zero_stage == 0 ? 1 : c.mesh.dp_shard);
+    sent += all_reduce(share(c.model.vocab_size * c.model.hidden_size, owners), 2);
+  }
+  return sent;
+}
+
+}  // namespace
+
+SentElements& SentElements::operator+=(const SentElements& other) {
+  tp += other.tp;
+  pp += other.pp;
+  dp += other.dp;
+  return *this;
+}
+
+SentElements elements_sent(const SendingCase& c, const MeshPlace& at) {
+  return {.tp = tensor_parallel(c, at), .pp = pipeline_parallel(c, at), .dp = data_parallel(c, at)};
+}
+
+SentElements elements_sent(const SendingCase& c) {
+  SentElements sum;
+  for (int rank = 0; rank < c.mesh.size(); ++rank) sum += elements_sent(c, c.mesh.place_of(rank));
+  return sum;
+}
+
+}  // namespace shardsim::test

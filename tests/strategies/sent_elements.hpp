@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strategies/mesh.hpp"
+#include "strategies/model/make_model.hpp"
+
+// What each rank sends in a training step of a transformer, by the formulas of data-, tensor-,
+// sequence- and pipeline-parallel training and the shapes of the published architectures; nothing
+// here asks the strategies. Sources: Rajbhandari et al., "ZeRO" (SC20); Shoeybi et al.,
+// "Megatron-LM" (2019); Korthikanti et al., "Reducing Activation Recomputation" (2022).
+namespace shardsim::test {
+
+struct SendingCase {
+  ModelOptions model;  ///< The whole one, gpt2 or llama; tensor_parallel is not read.
+  MeshShape mesh;
+  std::vector<std::int64_t> stage_layers;  ///< Blocks of each pipeline stage.
+  int zero_stage = 0;
+  bool reduce_every_microbatch = true;
+  std::int64_t num_microbatches = 1;
+  std::int64_t micro_batch_size = 1;
+};
+
+/// Elements, by axis; of payload, on rings.
+struct SentElements {
+  std::int64_t tp = 0;
+  std::int64_t pp = 0;  ///< Tied embeddings' sums included.
+  std::int64_t dp = 0;
+
+  [[nodiscard]] std::int64_t total() const { return tp + pp + dp; }
+  SentElements& operator+=(const SentElements& other);
+};
+
+/// Of the rank at this place, whose shards hold 1/n of every parameter. Throws std::logic_error
+/// where ranks do not divide a size: shares are then not equal.
+[[nodiscard]] SentElements elements_sent(const SendingCase& c, const MeshPlace& at);
+/// All ranks together.
+[[nodiscard]] SentElements elements_sent(const SendingCase& c);
+
+}  // namespace shardsim::test
