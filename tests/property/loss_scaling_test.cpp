@@ -25,23 +25,31 @@ namespace shardsim::test {
 
 namespace {
 
-/// Where and when a gradient becomes infinite. A rank of -1: nowhere.
+using IsMeant = bool (*)(const ParameterSpec&);
+bool any_parameter(const ParameterSpec&) { return true; }
+
+/// Where and when a gradient becomes infinite, or large. A rank of -1: nowhere.
 struct Overflow {
   int rank = -1;
   std::size_t step = 0;  // Of those that are trained.
   double value = std::numeric_limits<double>::infinity();
+  IsMeant is_meant = any_parameter;
+  int other_rank = -1;  // There, too.
 };
 
-// The first gradient that backward computes on this stage in an armed step has one bad element.
+// The first gradient of those meant that backward computes on this stage in an armed step has one
+// bad element.
 class Overflowing final : public ModelWrapper {
  public:
-  Overflowing(const Model& inner, double value) : ModelWrapper(inner), value_(value) {}
+  Overflowing(const Model& inner, const Overflow& overflow)
+      : ModelWrapper(inner), value_(overflow.value), is_meant_(overflow.is_meant) {}
 
   Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
                   const Batch& batch, Saved& saved) const override {
     const std::span<const int> parameters = inner_.parameters_of(module);
-    if (armed && !parameters.empty()) {
-      context.parameters.gradient(parameters.back()).set(0, value_);
+    for (auto at = parameters.rbegin(); armed && at != parameters.rend(); ++at) {
+      if (!is_meant_(inner_.parameters()[static_cast<std::size_t>(*at)])) continue;
+      context.parameters.gradient(*at).set(0, value_);
       armed = false;
     }
     return inner_.backward(module, context, output_gradient, batch, saved);
@@ -51,6 +59,7 @@ class Overflowing final : public ModelWrapper {
 
  private:
   double value_;
+  IsMeant is_meant_;
 };
 
 /// An optimizer that remembers which steps it was told to make.
@@ -130,14 +139,16 @@ std::vector<RankOutcome> train_steps(const TrainingCase& c, const std::vector<st
     Mesh mesh(communicator, c.mesh);
     const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
     const std::unique_ptr<TensorParallel> regions = plan.make_tensor_parallel(mesh);
-    const Overflowing model(*plan.part(mesh.place()).model, overflow.value);
+    const Overflowing model(*plan.part(mesh.place()).model, overflow);
     Watcher watcher(rank.seen);
     const StagePlan stage{.model = &model,
                           .schedule = &plan.schedule(),
                           .micro_batch_size = c.training.micro_batch_size};
     TrainingSession session(runtime, mesh, stage, *sync, regions.get(), c.training, watcher);
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      model.armed = overflow.rank == communicator.rank() && overflow.step == i;
+      const int rank_here = communicator.rank();
+      model.armed =
+          overflow.step == i && (overflow.rank == rank_here || overflow.other_rank == rank_here);
       session.compute_gradients(steps[i]);
       session.reduce_gradients();
       session.update();
@@ -274,6 +285,65 @@ TEST_CASE("gradients of fp16 overflow by themselves, and the scale comes down un
         const auto skips = std::count(rank.seen.skipped.begin(), rank.seen.skipped.end(), true);
         CHECK(rank.progress.loss_scale.scale == std::ldexp(0x1p26, -static_cast<int>(skips)));
         CHECK(rank.progress.updates == 12 - skips);
+      }
+    }
+  }
+}
+
+// Two ranks whose parts of a gradient are finite in fp16, the largest of which is 65504; their sum
+// is not, and is made only when data-parallel reductions have ended.
+TEST_CASE("an overflow that arises in the sums over tensor-parallel ranks or tied stages skips") {
+  struct Sum {
+    const char* what;
+    MeshShape mesh;
+    bool sequence_parallel;
+    MeshPlace other;  // The first part is at the mesh's origin.
+    IsMeant is_meant;
+  };
+  const IsMeant tied = [](const ParameterSpec& spec) { return spec.tied; };
+  const IsMeant norm = [](const ParameterSpec& spec) {
+    return spec.sum_over_tp && spec.name.find("norm") != std::string::npos;
+  };
+  const std::vector<Sum> sums = {
+      {"tied embedding", {.pp = 2}, false, {.pp = 1}, tied},
+      {"tied embedding", {.dp_shard = 2, .tp = 2, .pp = 3}, false, {.pp = 2}, tied},
+      {"norm", {.tp = 2}, true, {.tp = 1}, norm},
+      {"norm", {.dp_shard = 2, .tp = 2, .pp = 2}, true, {.tp = 1}, norm}};
+  for (const Sum& sum : sums) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      TrainingCase c;
+      c.name = "gpt2";
+      c.model = small_model("gpt2", DType::fp16);
+      c.model.vocab_size = c.model.seq_len = c.model.max_position_embeddings = 12;
+      c.model.num_layers = 3;
+      c.model.sequence_parallel = sum.sequence_parallel;
+      c.mesh = sum.mesh;
+      c.zero_stage = stage;
+      c.sync.weight_dtype = c.sync.gradient_dtype = DType::fp16;
+      c.sync.master_dtype = DType::fp32;
+      c.training.num_microbatches = 2;
+      c.training.loss_scaling = {.mode = LossScaling::Mode::dynamic, .initial_scale = 256.0};
+      INFO(sum.what << ": " << describe(c));
+      Overflow overflow{.rank = c.mesh.rank_of({}),
+                        .step = 1,
+                        .value = 40000.0,
+                        .is_meant = sum.is_meant,
+                        .other_rank = c.mesh.rank_of(sum.other)};
+      for (const RankOutcome& rank : train_steps(c, {0, 1, 2}, overflow)) {
+        CHECK(rank.seen.skipped == std::vector<bool>{false, true, false});
+        const bool same = rank.after[1] == rank.after[0];
+        CHECK(same);
+      }
+      // Either part alone is no overflow.
+      for (int part = 0; part < 2; ++part) {
+        std::swap(overflow.rank, overflow.other_rank);
+        Overflow alone = overflow;
+        alone.other_rank = -1;
+        for (const RankOutcome& rank : train_steps(c, {0, 1}, alone)) {
+          CHECK(rank.seen.skipped == std::vector<bool>{false, false});
+          const bool same = rank.after[1] == rank.after[0];
+          CHECK_FALSE(same);
+        }
       }
     }
   }
