@@ -16,31 +16,6 @@ namespace shardsim::test {
 
 namespace {
 
-bool has_masters(const Setup& setup) { return setup.sync.weight_dtype != setup.sync.master_dtype; }
-
-// Each setup, and each with weights narrower than those the optimizer updates.
-std::vector<Setup> in_both_precisions(std::vector<Setup> setups) {
-  const std::size_t count = setups.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    setups.push_back(with_masters(setups[i]));
-  }
-  return setups;
-}
-
-// One of each strategy, on few ranks, with sizes that ranks do not divide.
-std::vector<Setup> all_strategies() {
-  std::vector<Setup> setups = {setup_of("ddp", 3),
-                               setup_of("zero1", 3),
-                               setup_of("zero2", 3),
-                               setup_of("zero3", 3, "tied llama"),
-                               setup_of("fsdp", 3, "gpt2"),
-                               setup_of("tensor_parallel", 2, "gpt2"),
-                               setup_of("pipeline_parallel", 3, "tied llama"),
-                               setup_of("hybrid_sharded", 8, "gpt2")};
-  setups.back().choice = hybrid_sharded(2, 2, 2);
-  return in_both_precisions(std::move(setups));
-}
-
 std::vector<SerializedState> states_after(const Setup& setup, int steps) {
   std::vector<SerializedState> states(static_cast<std::size_t>(setup.ranks));
   on_ranks(setup, [&](ShardedOptimizer& optimizer) {
@@ -195,22 +170,20 @@ TEST_CASE("S3: optimize loops until the limit and returns parameters and metrics
 }
 
 TEST_CASE("S3: optimize ends when it has converged, on every rank at once", "[S3]") {
-  Setup setup = setup_of("fsdp", 3);
-  setup.options.maximum_iterations = 50;
-  setup.options.tolerance = 0.05;
-  std::set<std::int64_t> iterations;
-  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
-    const OptimizationResult result = optimizer.optimize();
-    CHECK(result.reason == StopReason::converged);
-    const std::vector<double>& losses = result.losses;
-    REQUIRE(losses.size() >= 2);
-    for (std::size_t i = 1; i < losses.size(); ++i) {
-      const bool is_last = i + 1 == losses.size();
-      CHECK((std::fabs(losses[i] - losses[i - 1]) <= 0.05) == is_last);
-    }
-    iterations.insert(result.iterations());
-  });
-  CHECK(iterations.size() == 1);
+  for (Setup setup : all_strategies()) {
+    INFO(setup.choice.name << ", masters " << has_masters(setup));
+    const SmallestChange smallest = smallest_change(setup, 6);
+    setup.options.maximum_iterations = 50;
+    setup.options.tolerance = smallest.change;
+    std::size_t ranks = 0;
+    on_ranks(setup, [&](ShardedOptimizer& optimizer) {
+      const OptimizationResult result = optimizer.optimize();
+      CHECK(result.reason == StopReason::converged);
+      CHECK(result.iterations() == smallest.iteration);
+      ++ranks;
+    });
+    CHECK(ranks == static_cast<std::size_t>(setup.ranks));
+  }
 }
 
 TEST_CASE("S4: after synchronize_optimizer_state all holders of a state agree with its owner",

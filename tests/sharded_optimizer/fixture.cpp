@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "tests/backends/fiber_fixture.hpp"
 
@@ -51,6 +52,29 @@ Setup with_masters(Setup setup) {
   setup.sync.gradient_dtype = DType::fp32;
   setup.sync.master_dtype = DType::fp32;
   return setup;
+}
+
+bool has_masters(const Setup& setup) { return setup.sync.weight_dtype != setup.sync.master_dtype; }
+
+std::vector<Setup> in_both_precisions(std::vector<Setup> setups) {
+  const std::size_t count = setups.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    setups.push_back(with_masters(setups[i]));
+  }
+  return setups;
+}
+
+std::vector<Setup> all_strategies() {
+  std::vector<Setup> setups = {setup_of("ddp", 3),
+                               setup_of("zero1", 3),
+                               setup_of("zero2", 3),
+                               setup_of("zero3", 3, "tied llama"),
+                               setup_of("fsdp", 3, "gpt2"),
+                               setup_of("tensor_parallel", 2, "gpt2"),
+                               setup_of("pipeline_parallel", 3, "tied llama"),
+                               setup_of("hybrid_sharded", 8, "gpt2")};
+  setups.back().choice = hybrid_sharded(2, 2, 2);
+  return in_both_precisions(std::move(setups));
 }
 
 ParallelOptions problem_of(const Setup& setup) {
@@ -225,6 +249,24 @@ std::vector<std::byte> bytes_of(const SerializedState& state) {
     bytes.insert(bytes.end(), part.bytes.begin(), part.bytes.end());
   }
   return bytes;
+}
+
+SmallestChange smallest_change(const Setup& setup, std::int64_t iterations) {
+  Setup own = setup;
+  own.options.maximum_iterations = iterations;
+  std::vector<std::vector<double>> losses(static_cast<std::size_t>(setup.ranks));
+  on_ranks(own, [&](ShardedOptimizer& optimizer) {
+    losses[static_cast<std::size_t>(optimizer.rank())] = optimizer.optimize().losses;
+  });
+  for (const std::vector<double>& of_rank : losses) {
+    if (of_rank != losses.front()) throw std::runtime_error("ranks know different losses");
+  }
+  SmallestChange found{.change = std::numeric_limits<double>::infinity()};
+  for (std::size_t i = 1; i < losses.front().size(); ++i) {
+    const double change = std::fabs(losses.front()[i] - losses.front()[i - 1]);
+    if (change < found.change) found = {change, static_cast<std::int64_t>(i) + 1};
+  }
+  return found;
 }
 
 }  // namespace shardsim::test

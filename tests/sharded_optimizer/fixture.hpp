@@ -42,6 +42,11 @@ struct Setup {
 [[nodiscard]] Setup exact(Setup setup);
 /// Weights in bf16; gradients, optimizer state and master weights in fp32.
 [[nodiscard]] Setup with_masters(Setup setup);
+[[nodiscard]] bool has_masters(const Setup& setup);
+/// Each setup, and each with weights narrower than those the optimizer updates.
+[[nodiscard]] std::vector<Setup> in_both_precisions(std::vector<Setup> setups);
+/// One of each strategy, on few ranks, with sizes that ranks do not divide, in both precisions.
+[[nodiscard]] std::vector<Setup> all_strategies();
 [[nodiscard]] inline bool is_master(const std::string& name) {
   return name.rfind("master/", 0) == 0;
 }
@@ -70,6 +75,13 @@ void add_gradients_to(WholeState& whole, const ShardedOptimizer& optimizer);
 [[nodiscard]] WholeState train_alone(const Setup& setup, int steps);
 /// The mean loss of each of so many global batches.
 [[nodiscard]] std::vector<double> losses_alone(const Setup& setup, int steps);
+/// Where the loss changes least between two of the first iterations of optimize, counted from 1.
+/// Fails the test where ranks know other losses than rank 0.
+struct SmallestChange {
+  double change = 0.0;
+  std::int64_t iteration = 0;
+};
+[[nodiscard]] SmallestChange smallest_change(const Setup& setup, std::int64_t iterations);
 /// Gradients of the global batch, of step `step` from 0.
 [[nodiscard]] WholeState gradients_alone(const Setup& setup, int step);
 
