@@ -1,0 +1,63 @@
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+#include "sim/app/plan_of.hpp"
+#include "sim/app/run.hpp"
+
+#include "tests/strategies/sent_elements.hpp"
+
+// What a result says of traffic per axis, through the whole command.
+namespace shardsim::test {
+namespace {
+
+SendingCase formulas_of(const Scenario& scenario) {
+  const ParallelOptions options = parallel_options_of(scenario);
+  return {.model = options.model,
+          .mesh = options.mesh,
+          .stage_layers = {2, 1},
+          .zero_stage = options.zero_stage,
+          .reduce_every_microbatch = options.sync.reduce_every_microbatch,
+          .num_microbatches = scenario.training.num_microbatches,
+          .micro_batch_size = scenario.training.micro_batch_size};
+}
+
+}  // namespace
+
+TEST_CASE("P18/P31/P41: a result's bytes per axis under tp, pp and dp are the formulas'") {
+  for (const char* model : {"model.tied_embeddings=true", "model.tied_embeddings=false"}) {
+    for (const char* sequence_parallel : {"true", "false"}) {
+      for (const char* stage : {"0", "1", "2", "3"}) {
+        for (const char* every_microbatch : {"true", "false"}) {
+          // Two tensor-parallel ranks divide 54 tokens of vocabulary.
+          std::vector<std::string> overrides = {
+              model, "model.vocab_size=54", "parallelism.stage_layers=[2,1]",
+              std::string("parallelism.sequence_parallel=") + sequence_parallel,
+              std::string("parallelism.zero_stage=") + stage};
+          if (*stage >= '2') {
+            overrides.push_back(std::string("parallelism.sync_every_microbatch=") +
+                                every_microbatch);
+          }
+          const Scenario scenario =
+              load_scenario("scenarios/verify-gpt-tp2-pp2-dp2-zero1.json", overrides);
+          const SentElements expected = elements_sent(formulas_of(scenario));
+          const Result result = run_scenario(scenario).result;
+          INFO(model << ", sequence parallel " << sequence_parallel << ", zero " << stage
+                     << ", every microbatch " << every_microbatch);
+          constexpr std::int64_t kBytes = 8;  // fp64
+          const auto bytes_of = [&](const std::string& name) {
+            return *result.number("comm.bytes_sent." + name);
+          };
+          CHECK(bytes_of("by_axis.tp") == static_cast<double>(kBytes * expected.tp));
+          CHECK(bytes_of("by_axis.pp") == static_cast<double>(kBytes * expected.pp));
+          CHECK(bytes_of("by_axis.dp") == static_cast<double>(kBytes * expected.dp));
+          CHECK(bytes_of("total") == static_cast<double>(kBytes * expected.total()));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace shardsim::test
