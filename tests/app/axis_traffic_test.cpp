@@ -26,7 +26,7 @@ SendingCase formulas_of(const Scenario& scenario) {
 
 }  // namespace
 
-TEST_CASE("P18/P31/P41: a result's bytes per axis under tp, pp and dp are the formulas'") {
+TEST_CASE("P18, P31, P41: a result's bytes per axis under tp, pp and dp are the formulas'") {
   for (const char* model : {"model.tied_embeddings=true", "model.tied_embeddings=false"}) {
     for (const char* sequence_parallel : {"true", "false"}) {
       for (const char* stage : {"0", "1", "2", "3"}) {

@@ -335,11 +335,9 @@ TEST_CASE("an overflow that arises in the sums over tensor-parallel ranks or tie
         CHECK(same);
       }
       // Either part alone is no overflow.
-      for (int part = 0; part < 2; ++part) {
-        std::swap(overflow.rank, overflow.other_rank);
-        Overflow alone = overflow;
-        alone.other_rank = -1;
-        for (const RankOutcome& rank : train_steps(c, {0, 1}, alone)) {
+      for (const int rank_alone : {overflow.rank, overflow.other_rank}) {
+        overflow.rank = overflow.other_rank = rank_alone;
+        for (const RankOutcome& rank : train_steps(c, {0, 1}, overflow)) {
           CHECK(rank.seen.skipped == std::vector<bool>{false, false});
           const bool same = rank.after[1] == rank.after[0];
           CHECK_FALSE(same);

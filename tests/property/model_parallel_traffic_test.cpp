@@ -96,7 +96,7 @@ std::int64_t sent(const TrainingResult& result, const std::vector<std::string>& 
 
 }  // namespace
 
-TEST_CASE("P18/P31/P41: bytes per axis of whole steps are those of the formulas") {
+TEST_CASE("P18, P31, P41: bytes per axis of whole steps are those of the formulas") {
   for_each_case([](const TrainingCase& c) {
     const SentElements expected = elements_sent(formulas_of(c));
     const TrainingResult result = run(c);
@@ -109,7 +109,7 @@ TEST_CASE("P18/P31/P41: bytes per axis of whole steps are those of the formulas"
 
 // FSDP cuts a unit as one, so that one rank may own all norms of a block and another none: where
 // partial sums of them are added up, only ranks of one stage together send what a formula can tell.
-TEST_CASE("P18/P31/P41: every rank sends the bytes of the formulas") {
+TEST_CASE("P18, P31, P41: every rank sends the bytes of the formulas") {
   for_each_case([](const TrainingCase& c) {
     const bool owns_uneven_sums = c.zero_stage == 3 && c.model.sequence_parallel;
     const TrainingResult result = run(c);
