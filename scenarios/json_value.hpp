@@ -58,7 +58,7 @@ struct JsonLimits {
   std::size_t max_bytes = std::size_t{1} << 20U;
   int max_depth = 32;
   std::size_t max_string_bytes = 4096;
-  std::size_t max_nodes = 20000;
+  std::size_t max_nodes = 17000;
   std::size_t max_members = 1000;  // keys of one object
 };
 
