@@ -38,20 +38,20 @@ std::int64_t optimizer_values(OptimizerKind kind) {
 // Values kept from forward to backward for `samples` sequences, from above: a transformer block
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
 std::optional<std::int64_t> activation_values(const ModelSpec& m, std::int64_t samples) {
-  const auto widths = checked_product({m.num_layers, 12 * m.hidden_size + 4 * m.ffn_hidden_size});
-  const auto layers = checked_product({samples, m.seq_len, widths.value_or(0)});
+  const auto widths = product_if_fits({m.num_layers, 12 * m.hidden_size + 4 * m.ffn_hidden_size});
+  const auto layers = product_if_fits({samples, m.seq_len, widths.value_or(0)});
   const auto scores =
-      checked_product({2, samples, m.num_layers, m.num_attention_heads, m.seq_len, m.seq_len});
-  const auto logits = checked_product({3, samples, m.seq_len, m.vocab_size});
+      product_if_fits({2, samples, m.num_layers, m.num_attention_heads, m.seq_len, m.seq_len});
+  const auto logits = product_if_fits({3, samples, m.seq_len, m.vocab_size});
   if (!widths || !layers || !scores || !logits) {
     return std::nullopt;
   }
-  return checked_sum({*layers, *scores, *logits});
+  return sum_if_fits({*layers, *scores, *logits});
 }
 
 void check_operations(Reading& r) {
   const Scenario& s = r.scenario;
-  const auto operations = checked_product(
+  const auto operations = product_if_fits(
       {s.system.ranks, s.model.num_layers, s.training.num_microbatches, s.execution.steps});
   if (!operations || *operations > r.limits.max_operations) {
     r.problem("E0354", "training.global_batch_size",
@@ -73,11 +73,11 @@ void check_products(Reading& r) {
   const std::int64_t widest = std::max({m.hidden_size, m.ffn_hidden_size, m.vocab_size});
   const std::int64_t samples = s.training.micro_batch_size;
   const bool fits =
-      checked_product({kBytesPerValue, samples, m.seq_len, widest}).has_value() &&
-      checked_product({kBytesPerValue, samples, m.num_attention_heads, m.seq_len, m.seq_len})
+      product_if_fits({kBytesPerValue, samples, m.seq_len, widest}).has_value() &&
+      product_if_fits({kBytesPerValue, samples, m.num_attention_heads, m.seq_len, m.seq_len})
           .has_value() &&
-      checked_product({6, parameters, samples, m.seq_len}).has_value() &&
-      checked_product({12, m.num_layers, m.hidden_size, samples, m.seq_len, m.seq_len})
+      product_if_fits({6, parameters, samples, m.seq_len}).has_value() &&
+      product_if_fits({12, m.num_layers, m.hidden_size, samples, m.seq_len, m.seq_len})
           .has_value() &&
       activation_values(m, samples).has_value();
   if (!fits) {
@@ -116,14 +116,14 @@ void check_host_memory(Reading& r) {
   // the reference, which runs the whole batch.
   const std::int64_t copies = 3 + optimizer_values(s.training.optimizer);
   const auto state =
-      checked_product({s.system.ranks + 1, num_parameters(s.model), copies, kBytesPerValue});
+      product_if_fits({s.system.ranks + 1, num_parameters(s.model), copies, kBytesPerValue});
   const auto per_rank = activation_values(s.model, s.training.micro_batch_size);
   const auto reference = activation_values(s.model, s.training.global_batch_size);
-  const auto all_ranks = checked_product({s.system.ranks, per_rank.value_or(0)});
-  const auto values = checked_sum({all_ranks.value_or(0), reference.value_or(0)});
-  const auto activations = checked_product({values.value_or(0), kBytesPerValue});
+  const auto all_ranks = product_if_fits({s.system.ranks, per_rank.value_or(0)});
+  const auto values = sum_if_fits({all_ranks.value_or(0), reference.value_or(0)});
+  const auto activations = product_if_fits({values.value_or(0), kBytesPerValue});
   const bool counted = state && per_rank && reference && all_ranks && values && activations;
-  const auto total = counted ? checked_sum({*state, *activations}) : std::nullopt;
+  const auto total = counted ? sum_if_fits({*state, *activations}) : std::nullopt;
   if (total && *total <= r.limits.max_host_memory_bytes) {
     return;
   }

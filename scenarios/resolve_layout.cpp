@@ -98,7 +98,7 @@ void resolve_system(Reading& r) {
   if (!r.good("system.nodes")) {
     return;
   }
-  const auto all = checked_product({s.nodes, s.gpus_per_node});  // at most 2^50
+  const auto all = product_if_fits({s.nodes, s.gpus_per_node});  // at most 2^50
   derive(r, "system.ranks", s.ranks, *all);
   if (r.good("system.ranks") && s.ranks != *all) {
     r.problem("E0203", "system.ranks",
@@ -124,7 +124,7 @@ void resolve_layout(Reading& r) {
   }
   derive(r, "parallelism.dp_shard", p.dp_shard, *left);
   if (r.good("parallelism.dp_shard") && p.dp_shard != *left) {
-    const auto all = checked_product({ranks / *left, p.dp_shard});
+    const auto all = product_if_fits({ranks / *left, p.dp_shard});
     r.problem("E0203", "parallelism.dp_shard",
               "the machine has " + text_of(ranks) + " ranks, but " + layout_words(p) +
                   " x dp_shard " + text_of(p.dp_shard) +

@@ -11,7 +11,7 @@ void resolve_batch(Reading& r) {
                    "parallelism.dp_shard", "parallelism.dp_replicate"})) {
     return;
   }
-  const auto once = checked_product({t.micro_batch_size, p.dp_replicate, p.dp_shard});
+  const auto once = product_if_fits({t.micro_batch_size, p.dp_replicate, p.dp_shard});
   if (!once.has_value() || t.global_batch_size % *once != 0) {
     std::string help = "use a larger global batch";
     if (once.has_value()) {
@@ -33,8 +33,8 @@ void resolve_batch(Reading& r) {
               "global batch, micro-batch and data-parallel ranks give " + text_of(microbatches) +
                   " microbatches, not " + text_of(t.num_microbatches),
               "leave num_microbatches out, or use global_batch_size " +
-                  (checked_product({*once, t.num_microbatches}).has_value()
-                       ? text_of(*checked_product({*once, t.num_microbatches}))
+                  (product_if_fits({*once, t.num_microbatches}).has_value()
+                       ? text_of(*product_if_fits({*once, t.num_microbatches}))
                        : "that fits"));
   }
 }

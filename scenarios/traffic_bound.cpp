@@ -24,13 +24,13 @@ std::int64_t width_of(const ModelSpec& m) {
 }
 
 Count in_bytes(const Count& some, const Count& more) {
-  const Count elements = some && more ? checked_sum({*some, *more}) : std::nullopt;
-  return elements ? checked_product({kBytesPerElement, *elements}) : std::nullopt;
+  const Count elements = some && more ? sum_if_fits({*some, *more}) : std::nullopt;
+  return elements ? product_if_fits({kBytesPerElement, *elements}) : std::nullopt;
 }
 
 // `per_token` elements of every token of all steps and data-parallel ranks.
 Count of_tokens(const Scenario& s, std::int64_t per_token) {
-  return checked_product({per_token, s.training.micro_batch_size, s.model.seq_len,
+  return product_if_fits({per_token, s.training.micro_batch_size, s.model.seq_len,
                           s.training.num_microbatches, s.parallelism.data_parallel_size(),
                           s.execution.steps});
 }
@@ -41,7 +41,7 @@ Count data_parallel_bytes(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
   if (p.data_parallel_size() == 1) return 0;
   const bool each_microbatch = p.zero_stage == 3 || p.sync_every_microbatch;
-  return checked_product({3 * kBytesPerElement, num_parameters(s.model), s.system.ranks,
+  return product_if_fits({3 * kBytesPerElement, num_parameters(s.model), s.system.ranks,
                           each_microbatch ? s.training.num_microbatches : 1, s.execution.steps});
 }
 
@@ -54,11 +54,11 @@ Count tensor_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const std::int64_t t = s.parallelism.tp;
   if (t == 1) return 0;
-  const Count per_token = checked_product({t - 1, (14 * m.num_layers + 5) * width_of(m) + 6});
+  const Count per_token = product_if_fits({t - 1, (14 * m.num_layers + 5) * width_of(m) + 6});
   const Count activations = per_token ? of_tokens(s, *per_token) : std::nullopt;
   const std::int64_t whole = (16 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size;
   const Count replicated =
-      checked_product({2 * (t - 1), whole, s.parallelism.data_parallel_size(), s.execution.steps});
+      product_if_fits({2 * (t - 1), whole, s.parallelism.data_parallel_size(), s.execution.steps});
   return in_bytes(activations, replicated);
 }
 
@@ -68,9 +68,9 @@ Count pipeline_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   const ParallelismSpec& p = s.parallelism;
   if (p.pp == 1) return 0;
-  const Count per_token = checked_product({2 * (p.pp * p.vpp - 1), p.tp, width_of(m)});
+  const Count per_token = product_if_fits({2 * (p.pp * p.vpp - 1), p.tp, width_of(m)});
   const Count activations = per_token ? of_tokens(s, *per_token) : std::nullopt;
-  const Count tied = checked_product(
+  const Count tied = product_if_fits(
       {2 * (m.vocab_size + p.tp), m.hidden_size, p.data_parallel_size(), s.execution.steps});
   return in_bytes(activations, tied);
 }
@@ -81,10 +81,10 @@ TrafficBound traffic_bound(const Scenario& scenario) {
   TrafficBound bound{data_parallel_bytes(scenario), tensor_parallel_bytes(scenario),
                      pipeline_bytes(scenario), std::nullopt};
   const Count scalars =
-      checked_product({kScalarBytes, scenario.system.ranks, scenario.execution.steps});
+      product_if_fits({kScalarBytes, scenario.system.ranks, scenario.execution.steps});
   if (bound.data_parallel && bound.tensor_parallel && bound.pipeline && scalars) {
     bound.total =
-        checked_sum({*bound.data_parallel, *bound.tensor_parallel, *bound.pipeline, *scalars});
+        sum_if_fits({*bound.data_parallel, *bound.tensor_parallel, *bound.pipeline, *scalars});
   }
   return bound;
 }
