@@ -16,15 +16,6 @@ namespace shardsim::test {
 
 namespace {
 
-std::vector<SerializedState> states_after(const Setup& setup, int steps) {
-  std::vector<SerializedState> states(static_cast<std::size_t>(setup.ranks));
-  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
-    for (int step = 0; step < steps; ++step) optimizer.step();
-    states[static_cast<std::size_t>(optimizer.rank())] = optimizer.serialize();
-  });
-  return states;
-}
-
 // Where more than one rank holds some state: also shards that have replicas.
 std::vector<Setup> strategies_with_copies() {
   std::vector<Setup> setups = {setup_of("ddp", 3),

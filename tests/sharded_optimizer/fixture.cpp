@@ -117,6 +117,15 @@ void on_ranks(const Setup& setup, const OptimizerBody& body) {
   on_ranks(world, setup, body);
 }
 
+std::vector<SerializedState> states_after(const Setup& setup, int steps) {
+  std::vector<SerializedState> states(static_cast<std::size_t>(setup.ranks));
+  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
+    for (int step = 0; step < steps; ++step) optimizer.step();
+    states[static_cast<std::size_t>(optimizer.rank())] = optimizer.serialize();
+  });
+  return states;
+}
+
 void for_each_element(const SerializedState::Part& part,
                       const std::function<void(std::size_t, double)>& visit) {
   const Tensor elements = scratch(part);

@@ -62,6 +62,9 @@ void on_ranks(FiberWorld& world, const Setup& setup, const OptimizerBody& body);
 /// The world that on_ranks would make.
 [[nodiscard]] FiberOptions world_of(const Setup& setup);
 
+/// What each rank holds after so many steps of the setup.
+[[nodiscard]] std::vector<SerializedState> states_after(const Setup& setup, int steps);
+
 /// Visits the elements of a part: where each lies in the whole tensor, and its value.
 void for_each_element(const SerializedState::Part& part,
                       const std::function<void(std::size_t, double)>& visit);

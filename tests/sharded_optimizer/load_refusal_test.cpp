@@ -12,15 +12,6 @@ namespace shardsim::test {
 
 namespace {
 
-std::vector<SerializedState> states_after(const Setup& setup, int steps) {
-  std::vector<SerializedState> states(static_cast<std::size_t>(setup.ranks));
-  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
-    for (int step = 0; step < steps; ++step) optimizer.step();
-    states[static_cast<std::size_t>(optimizer.rank())] = optimizer.serialize();
-  });
-  return states;
-}
-
 using Load = std::function<void(ShardedOptimizer&)>;
 
 // The code that every rank sees. Fails if they differ, or if a refused load has changed anything.
