@@ -180,7 +180,7 @@ std::vector<Field> parallelism_fields() {
                "the update, over system.device.host_bandwidth_gb_per_s."),
       parallelism("parallelism.offload_gradients", &P::offload_gradients)
           .or_else("false")
-          .doc("Stages 2 and 3, without tp and pp: keep reduced gradients in host memory, too."),
+          .doc("Stages 2 and 3: keep reduced gradients in host memory, too."),
       parallelism("parallelism.offload_parameters", &P::offload_parameters)
           .or_else("false")
           .foreign({{"DeepSpeed", "offload_param"}, {"torchtitan", "enable_cpu_offload"}})

@@ -14,19 +14,11 @@ const char* first_offload(const ParallelismSpec& p) {
 void resolve_offload(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   if (!p.offloads()) return;
-  if (p.offload_gradients && r.all_good({"parallelism.zero_stage", "parallelism.tp",
-                                         "parallelism.pp", "parallelism.offload_gradients"})) {
-    if (p.zero_stage < 2) {
-      r.problem("E0206", "parallelism.offload_gradients",
-                "at zero_stage " + text_of(p.zero_stage) +
-                    " gradients are whole on every rank, and are not offloaded",
-                "use zero_stage 2 or 3, or leave it out");
-    } else if (p.tp > 1 || p.pp > 1) {
-      r.problem("E0206", "parallelism.offload_gradients",
-                "beside tp and pp gradients are summed again where they are reduced, and are not "
-                "offloaded",
-                "use tp 1 and pp 1, or leave it out");
-    }
+  if (p.offload_gradients && r.good("parallelism.zero_stage") && p.zero_stage < 2) {
+    r.problem("E0206", "parallelism.offload_gradients",
+              "at zero_stage " + text_of(p.zero_stage) +
+                  " gradients are whole on every rank, and are not offloaded",
+              "use zero_stage 2 or 3, or leave it out");
   }
   if (p.offload_parameters && r.good("parallelism.zero_stage") && p.zero_stage != 3) {
     r.problem("E0206", "parallelism.offload_parameters",

@@ -2,44 +2,52 @@
 
 #include <vector>
 
+#include "strategies/gradient_sync/offload.hpp"
+
 namespace shardsim {
 
 namespace {
 
 // The owned gradients of the parameters that `is_meant` picks.
 template <class Predicate>
-std::vector<Tensor> owned_gradients(const Model& model, const GradientSync& sync,
-                                    Predicate is_meant) {
-  std::vector<Tensor> found;
+std::vector<StatePiece> owned_gradients(const Model& model, const GradientSync& sync,
+                                        Predicate is_meant) {
+  std::vector<StatePiece> found;
   sync.visit(StateKind::gradient, [&](const StatePiece& piece) {
     if (is_meant(model.parameters()[static_cast<std::size_t>(piece.parameter)])) {
-      found.push_back(piece.values);
+      found.push_back(piece);
     }
   });
   return found;
 }
 
-// Between `pieces`, one after the other, and `buffer`.
-void copy_pieces(Runtime& runtime, const std::vector<Tensor>& pieces, const Tensor& buffer,
+// Between `pieces`, one after the other, and `buffer`: within the device, or over the host link.
+void copy_pieces(Runtime& runtime, const std::vector<StatePiece>& pieces, const Tensor& buffer,
                  bool to_buffer) {
-  const ComputeOp op{"copy_gradients", ComputeKind::memory_bound, buffer.dtype(), 0,
-                     2 * buffer.num_bytes()};
+  ComputeOp op{"copy_gradients", ComputeKind::memory_bound, buffer.dtype(), 0,
+               2 * buffer.num_bytes()};
+  if (pieces.front().on_host) {
+    op.name = to_buffer ? "copy_to_device" : "copy_to_host";
+    op.kind = ComputeKind::host_transfer;
+    op.bytes = buffer.num_bytes();
+  }
   runtime.compute(op, [&] {
     std::int64_t at = 0;
-    for (const Tensor& piece : pieces) {
-      for (std::int64_t i = 0; i < piece.numel(); ++i, ++at) {
-        to_buffer ? buffer.set(at, piece.get(i)) : piece.set(i, buffer.get(at));
+    for (const StatePiece& piece : pieces) {
+      for (std::int64_t i = 0; i < piece.values.numel(); ++i, ++at) {
+        to_buffer ? buffer.set(at, piece.values.get(i)) : piece.values.set(i, buffer.get(at));
       }
     }
   });
 }
 
 void sum_over_tensor_parallel(Runtime& runtime, Communicator& group,
-                              const std::vector<Tensor>& pieces) {
+                              const std::vector<StatePiece>& pieces) {
   std::int64_t elements = 0;
-  for (const Tensor& piece : pieces) elements += piece.numel();
+  for (const StatePiece& piece : pieces) elements += piece.values.numel();
   if (elements == 0) return;
-  const Tensor buffer = runtime.allocate(MemoryCategory::comm, {elements}, pieces.front().dtype());
+  const Tensor buffer =
+      runtime.allocate(MemoryCategory::comm, {elements}, pieces.front().values.dtype());
   copy_pieces(runtime, pieces, buffer, true);
   group.all_reduce(buffer, ReduceOp::sum, {.label = "sequence-parallel gradients"}).wait();
   copy_pieces(runtime, pieces, buffer, false);
@@ -55,10 +63,12 @@ void sum_over_model_parallel(Runtime& runtime, Mesh& mesh, const Model& model,
   }
   if (mesh.embedding_group() == nullptr) return;
   const auto is_tied = [](const ParameterSpec& spec) { return spec.tied; };
-  for (const Tensor& gradient : owned_gradients(model, sync, is_tied)) {
+  for (const StatePiece& piece : owned_gradients(model, sync, is_tied)) {
+    OnDevice gradient(runtime, piece.on_host, MemoryCategory::grads, piece.values);
     mesh.embedding_group()
-        ->all_reduce(gradient, ReduceOp::sum, {.label = "tied embedding gradient"})
+        ->all_reduce(gradient.tensor(), ReduceOp::sum, {.label = "tied embedding gradient"})
         .wait();
+    gradient.put_back();
   }
 }
 

@@ -102,8 +102,20 @@ void OwnedState::visit_values(StateKind kind, std::string_view state, int chunk,
   plan_.layout->for_each_piece(
       chunk, begin, begin + values.numel(),
       [&](int parameter, std::int64_t first, std::int64_t count, std::int64_t at) {
-        visitor({kind, state, parameter, first, values.view(at, {count})});
+        visitor({kind, state, parameter, first, values.view(at, {count}), is_on_host(kind)});
       });
+}
+
+bool OwnedState::is_on_host(StateKind kind) const {
+  switch (kind) {
+    case StateKind::gradient:
+      return plan_.offload_gradients;
+    case StateKind::parameter:
+      return plan_.offload_parameters;
+    case StateKind::optimizer_state:
+      return plan_.offload_optimizer;
+  }
+  return false;
 }
 
 }  // namespace shardsim

@@ -38,6 +38,8 @@ class OwnedState {
                     const Tensor& values, const StateVisitor& visitor) const;
 
  private:
+  [[nodiscard]] bool is_on_host(StateKind kind) const;
+
   const SyncPlan& plan_;
   Runtime& runtime_;
   int tp_rank_;

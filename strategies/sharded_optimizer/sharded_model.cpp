@@ -16,7 +16,7 @@ ParallelOptions options_of(ParallelOptions problem, const ParallelChoice& choice
                            const ShardingConfiguration& configuration, int world_size) {
   problem.mesh = mesh_of(choice, world_size);
   problem.zero_stage = choice.zero_stage;
-  validate(configuration, choice.zero_stage, choice.tp > 1 || choice.pp > 1);
+  validate(configuration, choice.zero_stage);
   problem.minimum_group_numel = configuration.minimum_parameter_group_size;
   problem.sync.offload_optimizer = configuration.cpu_offload_optimizer;
   problem.sync.offload_gradients = configuration.cpu_offload_gradients;

@@ -129,13 +129,12 @@ void ShardedOptimizer::synchronize_optimizer_state() {
 void ShardedOptimizer::broadcast_copies(Communicator* group,
                                         const std::function<bool(int)>& is_meant) {
   if (group == nullptr) return;
-  std::vector<Tensor> copies;
+  std::vector<StatePiece> copies;
   model_.gradient_sync().visit(StateKind::optimizer_state, [&](const StatePiece& piece) {
-    if (is_meant(piece.parameter)) copies.push_back(piece.values);
+    if (is_meant(piece.parameter)) copies.push_back(piece);
   });
-  for (const Tensor& copy : copies) {
-    OnDevice state(model_.runtime(), sharding_configuration().cpu_offload_optimizer,
-                   MemoryCategory::optimizer, copy);
+  for (const StatePiece& copy : copies) {
+    OnDevice state(model_.runtime(), copy.on_host, MemoryCategory::optimizer, copy.values);
     group->broadcast(state.tensor(), 0, {.label = "optimizer state"}).wait();
     state.put_back();
   }

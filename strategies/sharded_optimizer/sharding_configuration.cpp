@@ -23,7 +23,7 @@ ShardingConfiguration zero_offload_full_configuration() {
       .cpu_offload_optimizer = true, .cpu_offload_gradients = true, .cpu_offload_parameters = true};
 }
 
-void validate(const ShardingConfiguration& configuration, int zero_stage, bool has_model_axes) {
+void validate(const ShardingConfiguration& configuration, int zero_stage) {
   if (!(configuration.learning_rate > 0.0)) {
     throw UsageError("E0773", "learning_rate is " + std::to_string(configuration.learning_rate),
                      "give a positive rate");
@@ -38,12 +38,12 @@ void validate(const ShardingConfiguration& configuration, int zero_stage, bool h
     throw UsageError("E0775", "enable_gradient_compression: gradients cannot be compressed yet",
                      "switch it off; the low-bandwidth preset sets it");
   }
-  if (configuration.cpu_offload_gradients && (zero_stage < 2 || has_model_axes)) {
+  if (configuration.cpu_offload_gradients && zero_stage < 2) {
     throw UsageError("E0776",
-                     "cpu_offload_gradients needs ZeRO stage 2 or 3 without tensor and pipeline "
-                     "parallelism, the stage is " +
-                         std::to_string(zero_stage) + (has_model_axes ? " with such an axis" : ""),
-                     "keep gradients on the device, or shard them over data-parallel ranks alone");
+                     "cpu_offload_gradients needs ZeRO stage 2 or 3, the stage is " +
+                         std::to_string(zero_stage) +
+                         ", where gradients are whole and reduced in place",
+                     "choose ZeRO-2 or FSDP, or keep gradients on the device");
   }
   if (configuration.cpu_offload_parameters && zero_stage != 3) {
     throw UsageError("E0777",

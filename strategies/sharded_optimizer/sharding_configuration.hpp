@@ -20,8 +20,7 @@ struct ShardingConfiguration {
   bool enable_gradient_compression = false;
   /// Optimizer state and master weights, the owned part of reduced gradients, and the owned part of
   /// the weights live in host memory, and cross the host link (Device::host_bytes_per_s) a chunk at
-  /// a time when they are worked on. Gradients: ZeRO stages 2 and 3, without tensor or pipeline
-  /// parallelism. Parameters: stage 3.
+  /// a time when they are worked on. Gradients: ZeRO stages 2 and 3. Parameters: stage 3.
   bool cpu_offload_optimizer = false;
   bool cpu_offload_gradients = false;
   bool cpu_offload_parameters = false;
@@ -35,7 +34,7 @@ struct ShardingConfiguration {
 [[nodiscard]] ShardingConfiguration zero_offload_configuration();    ///< Optimizer and gradients.
 [[nodiscard]] ShardingConfiguration zero_offload_full_configuration();  ///< Parameters, too.
 
-/// Throws UsageError on what is out of range, and on what `zero_stage` or the axes cannot do.
-void validate(const ShardingConfiguration& configuration, int zero_stage, bool has_model_axes);
+/// Throws UsageError on what is out of range, and on what `zero_stage` cannot do.
+void validate(const ShardingConfiguration& configuration, int zero_stage);
 
 }  // namespace shardsim

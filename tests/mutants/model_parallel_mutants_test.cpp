@@ -34,7 +34,8 @@ std::vector<Mutant> mutants() {
       drop_sum(scenario, label);
     }
   }
-  for (const char* scenario : {"llama-sp2", "gpt-sp2", "llama-tp2-pp2-dp2-sp"}) {
+  for (const char* scenario :
+       {"llama-sp2", "gpt-sp2", "llama-tp2-pp2-dp2-sp", "gpt-tp2-pp2-dp2-zero2-offload"}) {
     for (const char* label :
          {"row output", "column input gradient", "sequence-parallel gradients"}) {
       drop_sum(scenario, label);
@@ -43,8 +44,8 @@ std::vector<Mutant> mutants() {
       drop_gather(scenario, label);
     }
   }
-  for (const char* scenario :
-       {"gpt-pp4-gpipe", "gpt-pp4-1f1b", "gpt-pp3-zb-h1", "gpt-pp2-fsdp4", "gpt-hsdp-tp2-pp2"}) {
+  for (const char* scenario : {"gpt-pp4-gpipe", "gpt-pp4-1f1b", "gpt-pp3-zb-h1", "gpt-pp2-fsdp4",
+                               "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"}) {
     drop_sum(scenario, "tied embedding gradient");
   }
   for (const char* scenario :

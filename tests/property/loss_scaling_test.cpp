@@ -188,8 +188,7 @@ TrainingCase draw_any_case() {
   c.training.max_grad_norm = *rc::gen::element(0.0, 0.1);
   c.sync.reduce_every_microbatch = *rc::gen::arbitrary<bool>();
   c.sync.offload_optimizer = *rc::gen::arbitrary<bool>();
-  const bool is_data_parallel = c.mesh.tp == 1 && c.mesh.pp == 1;
-  c.sync.offload_gradients = is_data_parallel && c.zero_stage >= 2 && *rc::gen::arbitrary<bool>();
+  c.sync.offload_gradients = c.zero_stage >= 2 && *rc::gen::arbitrary<bool>();
   c.sync.offload_parameters = c.zero_stage == 3 && *rc::gen::arbitrary<bool>();
   draw_schedule(c);
   c.training.loss_scaling = {.mode = LossScaling::Mode::dynamic,

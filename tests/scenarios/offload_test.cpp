@@ -41,10 +41,12 @@ TEST_CASE("what cannot be offloaded says why, and what to do") {
   CHECK(whole.code == "E0206");
   CHECK(whole.message.find("at zero_stage 1 gradients are whole") != std::string::npos);
   CHECK(whole.help.find("zero_stage 2 or 3") != std::string::npos);
-  const Problem stages = refusal({kLink, "parallelism.zero_stage=2", "parallelism.pp=2",
-                                  "parallelism.offload_gradients=true"});
-  CHECK(stages.code == "E0206");
-  CHECK(stages.message.find("beside tp and pp") != std::string::npos);
+  // Stages of a pipeline change neither what is refused nor what is not.
+  CHECK(refusal({kLink, "parallelism.pp=2", "parallelism.offload_gradients=true"}).message ==
+        whole.message);
+  CHECK(loaded(valid_text(), {kLink, "parallelism.zero_stage=2", "parallelism.pp=2",
+                              "parallelism.offload_gradients=true"})
+            .parallelism.offload_gradients);
 }
 
 TEST_CASE("offloading needs a link to the host") {
