@@ -97,7 +97,8 @@ void ShardedOptimizer::save_model(FileSystem& files, const std::string& director
   raise_if_failed(status, place);
 }
 
-void ShardedOptimizer::load_model(FileSystem& files, const CheckpointPlace& place) {
+void ShardedOptimizer::load_model(FileSystem& files, const CheckpointPlace& place,
+                                  SavedOptions options) {
   Runtime& runtime = model_.runtime();
   SerializedState state;
   SaveStatus status;
@@ -123,7 +124,7 @@ void ShardedOptimizer::load_model(FileSystem& files, const CheckpointPlace& plac
     });
   });
   raise_load_failure(agree(runtime, model_.world(), status), "\"" + step_folder(place) + "\"");
-  deserialize(state);
+  deserialize(state, options);
 }
 
 }  // namespace shardsim

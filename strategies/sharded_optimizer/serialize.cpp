@@ -7,6 +7,7 @@
 
 #include "strategies/checkpoint/attempt.hpp"
 #include "strategies/sharded_optimizer/agreement.hpp"
+#include "strategies/sharded_optimizer/option_scalars.hpp"
 #include "strategies/sharded_optimizer/sharded_optimizer.hpp"
 
 // The state as a value: out of a rank's memory, and into that of a rank of any layout.
@@ -140,7 +141,7 @@ SerializedState ShardedOptimizer::serialize() const {
   return state;
 }
 
-void ShardedOptimizer::deserialize(std::span<const SerializedState> states) {
+void ShardedOptimizer::deserialize(std::span<const SerializedState> states, SavedOptions options) {
   const std::vector<HeldChunk> chunks =
       held_chunks(model_.plan(), model_.place(), model_.gradient_sync());
   std::vector<std::vector<std::byte>> found;
@@ -150,7 +151,7 @@ void ShardedOptimizer::deserialize(std::span<const SerializedState> states) {
   model_.runtime().off_the_clock([&] {
     status = attempt(rank(), [&] {
       require_one_state(states);
-      check(states.front().scalars);
+      check(states.front().scalars, options);
       for (const HeldChunk& chunk : chunks) found.push_back(find(states, chunk));
       hash = hash_of(states.front().scalars);
     });
@@ -167,7 +168,7 @@ void ShardedOptimizer::deserialize(std::span<const SerializedState> states) {
 }
 
 Scalars ShardedOptimizer::scalars() const {
-  return {
+  Scalars scalars = {
       {"step", model_.steps()},
       {"seed", model_.plan().options().training.seed},
       {"global_batch_size", model_.global_batch_size()},
@@ -181,27 +182,36 @@ Scalars ShardedOptimizer::scalars() const {
       {"loss.change", training_.change},
       {"loss.best", training_.best},
       {"loss.since_best", training_.since_best}};
+  scalars.merge(option_scalars(wrapped_->options(), options_.regularization));
+  return scalars;
 }
 
 // Every scalar is there and of its type; what cannot be changed any more is what it was.
-void ShardedOptimizer::check(const Scalars& scalars) const {
+void ShardedOptimizer::check(const Scalars& scalars, SavedOptions options) const {
+  const Scalars own_options = option_scalars(wrapped_->options(), options_.regularization);
   const Scalars own = this->scalars();
   for (const auto& [name, value] : own) {
+    const bool is_option = own_options.count(name) > 0;
+    if (is_option && options == SavedOptions::keep_own) continue;
+    const char* const way_out =
+        is_option ? "; SavedOptions::keep_own goes on with the options of here" : "";
     const auto found = scalars.find(name);
     if (found == scalars.end() || found->second.index() != value.index()) {
-      throw CheckpointError(CheckpointProblem::no_such_scalar,
-                            "the state has no \"" + name + "\" such as " + describe(value));
+      throw CheckpointError(
+          CheckpointProblem::no_such_scalar,
+          "the state has no \"" + name + "\" such as " + describe(value) + way_out);
     }
     // A scale that does not move is part of what the run is told.
     const bool is_dynamic =
         model_.plan().options().training.loss_scaling.mode == LossScaling::Mode::dynamic;
     // Data are counted in global batches.
-    const bool is_fixed = name == "seed" || name == "global_batch_size" || name == "optimizer" ||
-                          name == "loss_scaling" || (name == "loss_scale" && !is_dynamic);
+    const bool is_fixed = is_option || name == "seed" || name == "global_batch_size" ||
+                          name == "optimizer" || name == "loss_scaling" ||
+                          (name == "loss_scale" && !is_dynamic);
     if (is_fixed && !same_scalar(found->second, value)) {
       throw CheckpointError(CheckpointProblem::disagreement,
                             "\"" + name + "\" is " + describe(found->second) +
-                                " in the state, and " + describe(value) + " here");
+                                " in the state, and " + describe(value) + " here" + way_out);
     }
   }
   require_sound(scalars);

@@ -49,7 +49,15 @@ struct SerializedState {
     bool main = false;  ///< Answered for by this rank; else a copy.
   };
   std::vector<Part> parts;
-  Scalars scalars;  ///< step, updates, seed, loss scale, optimizer, and the history of losses.
+  /// step, updates, seed, loss scale, optimizer with its options, and the history of losses.
+  Scalars scalars;
+};
+
+/// Where a state was made with other options (learning rate, betas, regularization, ...) than the
+/// optimizer that is to go on from it has.
+enum class SavedOptions : std::uint8_t {
+  must_agree,  ///< The state is refused, the first option that differs named with both values.
+  keep_own,    ///< Goes on with its own; those of the state, if it has any, are not looked at.
 };
 
 class ShardedOptimizer {
@@ -94,19 +102,23 @@ class ShardedOptimizer {
   /// Continues from states of any layout, which together must hold what this rank holds: its own of
   /// before, or those of all ranks of another world. All or nothing, and the same error
   /// (CheckpointError) on every rank. Collective.
-  void deserialize(std::span<const SerializedState> states);
-  void deserialize(const SerializedState& own) { deserialize({&own, 1}); }
+  void deserialize(std::span<const SerializedState> states,
+                   SavedOptions options = SavedOptions::must_agree);
+  void deserialize(const SerializedState& own, SavedOptions options = SavedOptions::must_agree) {
+    deserialize({&own, 1}, options);
+  }
 
   /// serialize, and a checkpoint of all ranks in `directory` under its step. Collective; throws
   /// CheckpointError, the same on every rank. A plan saves nothing.
   void save_model(FileSystem& files, const std::string& directory);
   /// Continues from a checkpoint of any layout. Throws as `deserialize`.
-  void load_model(FileSystem& files, const CheckpointPlace& place);
+  void load_model(FileSystem& files, const CheckpointPlace& place,
+                  SavedOptions options = SavedOptions::must_agree);
 
  private:
   [[nodiscard]] Scalars scalars() const;
   void restore(const Scalars& scalars);
-  void check(const Scalars& scalars) const;
+  void check(const Scalars& scalars, SavedOptions options) const;
   void broadcast_copies(Communicator* group, const std::function<bool(int)>& is_meant);
 
   std::unique_ptr<Optimizer> wrapped_;

@@ -252,6 +252,23 @@ double worst_error(const WholeState& actual, const WholeState& reference) {
   return worst;
 }
 
+std::string load_refusal(const Setup& setup, const OptimizerBody& load) {
+  std::vector<std::string> codes(static_cast<std::size_t>(setup.ranks));
+  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
+    const std::vector<std::byte> before = bytes_of(optimizer.serialize());
+    std::string& code = codes[static_cast<std::size_t>(optimizer.rank())];
+    code = code_of([&] { load(optimizer); });
+    if (code == "none") return;
+    if (bytes_of(optimizer.serialize()) != before || optimizer.model().steps() != 0) {
+      throw std::runtime_error("a load that was refused has changed something");
+    }
+  });
+  for (const std::string& code : codes) {
+    if (code != codes.front()) throw std::runtime_error("ranks see different errors");
+  }
+  return codes.front();
+}
+
 std::vector<std::byte> bytes_of(const SerializedState& state) {
   std::vector<std::byte> bytes;
   for (const SerializedState::Part& part : state.parts) {

@@ -92,6 +92,10 @@ struct SmallestChange {
 /// tensors or elements are missing.
 [[nodiscard]] double worst_error(const WholeState& actual, const WholeState& reference);
 
+/// The code of the Error that `load` throws, "none". Fails the test if ranks see different ones, or
+/// if a refused load has changed anything.
+[[nodiscard]] std::string load_refusal(const Setup& setup, const OptimizerBody& load);
+
 /// The bytes of everything a rank holds, copies included.
 [[nodiscard]] std::vector<std::byte> bytes_of(const SerializedState& state);
 

@@ -1,4 +1,3 @@
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,28 +9,6 @@
 // What is no state of one step of this training is refused by all ranks, and nothing is loaded.
 namespace shardsim::test {
 
-namespace {
-
-using Load = std::function<void(ShardedOptimizer&)>;
-
-// The code that every rank sees. Fails if they differ, or if a refused load has changed anything.
-std::string refusal(const Setup& setup, const Load& load) {
-  std::vector<std::string> codes(static_cast<std::size_t>(setup.ranks));
-  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
-    const std::vector<std::byte> before = bytes_of(optimizer.serialize());
-    std::string& code = codes[static_cast<std::size_t>(optimizer.rank())];
-    code = code_of([&] { load(optimizer); });
-    if (code == "none") return;
-    const bool unchanged = bytes_of(optimizer.serialize()) == before;
-    CHECK(unchanged);
-    CHECK(optimizer.model().steps() == 0);
-  });
-  CHECK(codes == std::vector<std::string>(codes.size(), codes.front()));
-  return codes.front();
-}
-
-}  // namespace
-
 TEST_CASE("P49: states of different steps are refused, on one rank and between ranks") {
   const Setup setup = setup_of("zero2", 3);
   const std::vector<SerializedState> second = states_after(setup, 2);
@@ -39,14 +16,14 @@ TEST_CASE("P49: states of different steps are refused, on one rank and between r
   const auto all_of = [](const std::vector<SerializedState>& states) {
     return [&states](ShardedOptimizer& optimizer) { optimizer.deserialize(states); };
   };
-  CHECK(refusal(setup, all_of(second)) == "none");
+  CHECK(load_refusal(setup, all_of(second)) == "none");
   std::vector<SerializedState> mixed = second;
   mixed[1] = fourth[1];
-  CHECK(refusal(setup, all_of(mixed)) == "E0810");
-  CHECK(refusal(setup, [&](ShardedOptimizer& optimizer) {
+  CHECK(load_refusal(setup, all_of(mixed)) == "E0810");
+  CHECK(load_refusal(setup, [&](ShardedOptimizer& optimizer) {
           optimizer.deserialize(optimizer.rank() == 1 ? fourth : second);
         }) == "E0810");
-  CHECK(refusal(setup, [&](ShardedOptimizer& optimizer) {
+  CHECK(load_refusal(setup, [&](ShardedOptimizer& optimizer) {
           optimizer.deserialize(std::span<const SerializedState>{});
         }) == "E0809");
 }
@@ -58,8 +35,9 @@ TEST_CASE("P49: a state whose bytes are not what its elements take is refused") 
     std::vector<SerializedState> changed = states;
     std::vector<std::byte>& bytes = changed[1].parts.front().bytes;
     bytes.resize(static_cast<std::size_t>(static_cast<int>(bytes.size()) + change));
-    CHECK(refusal(setup, [&](ShardedOptimizer& optimizer) { optimizer.deserialize(changed); }) ==
-          "E0811");
+    CHECK(load_refusal(setup, [&](ShardedOptimizer& optimizer) {
+            optimizer.deserialize(changed);
+          }) == "E0811");
   }
 }
 
@@ -67,10 +45,10 @@ TEST_CASE("P49: a state of another global batch is refused: its data are counted
   const Setup four = setup_of("zero1", 2);
   Setup two = setup_of("zero1", 1);
   const std::vector<SerializedState> states = states_after(four, 1);
-  const Load load = [&](ShardedOptimizer& optimizer) { optimizer.deserialize(states); };
-  CHECK(refusal(two, load) == "E0810");
+  const OptimizerBody load = [&](ShardedOptimizer& optimizer) { optimizer.deserialize(states); };
+  CHECK(load_refusal(two, load) == "E0810");
   two.training.num_microbatches = 4;
-  CHECK(refusal(two, load) == "none");
+  CHECK(load_refusal(two, load) == "none");
 }
 
 TEST_CASE("P49: nothing is loaded between gradients and their update") {
