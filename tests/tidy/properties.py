@@ -5,13 +5,13 @@ that is not yet has none, and tests are named after no other.
 usage: properties.py ROOT
 """
 
-import pathlib
 import re
 import sys
 
-from statements import test_names
+from page_of_tests import check
 
 PAGE = "docs/guide/properties.md"
+TESTS = "tests"
 LAST = 56
 ROW = re.compile(r"^\| (P\d+) \| .+ \| (tested|not yet) \|$", re.MULTILINE)
 PREFIX = re.compile(r"(?:[A-Z]\d+, )*[A-Z]\d+: ")
@@ -42,18 +42,5 @@ def problems(page, names):
     return found
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    root = pathlib.Path(sys.argv[1])
-    names = test_names(path.read_text(encoding="utf-8")
-                       for path in sorted((root / "tests").rglob("*.cpp")))
-    found = problems((root / PAGE).read_text(encoding="utf-8"), names)
-    for problem in found:
-        print(f"{PAGE}: {problem}")
-    print(f"properties: {len(names)} tests, {len(found)} problems")
-    return 1 if found or not names else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check(__doc__, PAGE, TESTS, problems))
