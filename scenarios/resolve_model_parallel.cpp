@@ -39,11 +39,7 @@ void check_schedule_name(Reading& r) {
     r.problem("E0206", "parallelism.schedule",
               "schedule " + quoted + " orders the work of pipeline stages, but pp is 1",
               "leave it out, or raise pp");
-  } else if (p.has_chunks() && p.vpp == 1) {
-    r.problem("E0206", "parallelism.schedule",
-              "schedule " + quoted + " runs several model chunks per rank, but vpp is 1",
-              "set vpp to 2 or more, or use \"1f1b\"");
-  } else if (!p.has_chunks() && p.vpp > 1) {
+  } else if (!p.takes_chunks() && p.vpp > 1) {
     r.problem(
         "E0206", "parallelism.vpp",
         "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs one model chunk per rank",

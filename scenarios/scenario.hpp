@@ -111,8 +111,8 @@ struct ParallelismSpec {
 
   std::int64_t data_parallel_size() const { return dp_replicate * dp_shard; }
   bool offloads() const { return offload_optimizer || offload_gradients || offload_parameters; }
-  /// Whether pipeline ranks run several chunks of the model.
-  bool has_chunks() const { return schedule == "interleaved_1f1b" || schedule == "looped_bfs"; }
+  /// Whether pipeline ranks may run several chunks of the model.
+  bool takes_chunks() const { return schedule == "interleaved_1f1b" || schedule == "looped_bfs"; }
 };
 
 struct TrainingSpec {

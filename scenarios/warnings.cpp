@@ -68,6 +68,18 @@ void warn_about_precision(Reading& r) {
   }
 }
 
+// It is easily forgotten that chunks are asked for by another field.
+void warn_about_chunks(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  if (!p.takes_chunks() || p.vpp > 1) return;
+  r.scenario.warnings.push_back(
+      "parallelism.schedule is " + p.schedule +
+      ", which idles less by running several model chunks per rank, but parallelism.vpp is 1: " +
+      (p.schedule == "looped_bfs" ? "it then is gpipe"
+                                  : "it then idles as 1f1b does, with more activations in flight") +
+      "; set parallelism.vpp to 2 or more");
+}
+
 // No score depends on the bias of a key, so its gradient is rounding around zero. Where weight
 // decay is added to the gradient, a step multiplies so small a bias by 1 - learning_rate *
 // weight_decay / epsilon: beyond -1, rounding grows from step to step until it is as large as any
@@ -96,6 +108,7 @@ void warn_about_decay(Reading& r) {
 
 void warn(Reading& reading) {
   warn_without_effect(reading);
+  warn_about_chunks(reading);
   warn_about_precision(reading);
   warn_about_decay(reading);
 }

@@ -3,7 +3,8 @@
 #include "scenarios/reading.hpp"
 
 // What a scenario may say and still be told about: fields that have no effect as the others stand,
-// and numbers that lose more than the training's own precision does.
+// a schedule without the chunks that are its point, and numbers that lose more than the training's
+// own precision does.
 namespace shardsim {
 
 /// Appends to scenario.warnings. A field of which nothing depends is named only if the user wrote

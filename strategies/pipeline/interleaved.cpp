@@ -14,7 +14,8 @@
 //
 // Idle: as 1F1B with chunks of 1/V of the time: (p-1)(F+B)/V. Memory: warm-up and one more chunk
 // forward, [(V-1)p + 2(p-1-r) + 1] / V microbatches, at most M. Cross-rank boundaries: pV-1, so V
-// times the messages of 1F1B and one around from the last rank to the first.
+// times the messages of 1F1B and one around from the last rank to the first. V = 1 has the idle
+// time of 1F1B, but still begins 2(p-1-r) forwards ahead: more memory for nothing.
 namespace shardsim {
 
 namespace {

@@ -15,7 +15,8 @@
 // Sends in flight: the last rank makes the chunk's m-th result at chunk time p+m, but rank 0, which
 // first finishes the chunk, only fetches it at M+m-1, one action before it needs it. So M-p-1
 // results wait, and with fewer sends in flight the last rank waits instead, and so in the end do
-// all: with two sends, two ranks deadlock from 10 microbatches on.
+// all: with two sends, two ranks deadlock from 10 microbatches on. With V = 1 the last rank sends
+// nothing to the first, and the schedule is GPipe.
 namespace shardsim {
 
 std::vector<Action> looped_bfs(const PipelineShape& shape, int /*rank*/) {
@@ -34,6 +35,7 @@ std::vector<Action> looped_bfs(const PipelineShape& shape, int /*rank*/) {
 }
 
 int looped_bfs_sends_in_flight(const PipelineShape& shape) {
+  if (shape.num_chunks == 1) return kTwoSends;
   return std::max(kTwoSends, shape.num_microbatches - shape.num_ranks - 1);
 }
 

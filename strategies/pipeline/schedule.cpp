@@ -45,14 +45,14 @@ bool PipelineSchedule::is_lowered() const {
 namespace {
 
 constexpr std::array kSchedules = {
-    ScheduleRow{"gpipe", "all forwards, then all backwards", Placement::loop, 1, 1, false, gpipe},
+    ScheduleRow{"gpipe", "all forwards, then all backwards", Placement::loop, 1, false, gpipe},
     ScheduleRow{"1f1b", "forward and backward in turn: GPipe's time in less memory",
-                Placement::loop, 1, 1, false, one_forward_one_backward},
+                Placement::loop, 1, false, one_forward_one_backward},
     ScheduleRow{"interleaved_1f1b", "1f1b over several model chunks per rank: a smaller bubble",
-                Placement::loop, 2, kAnyNumChunks, true, interleaved},
+                Placement::loop, kAnyNumChunks, true, interleaved},
     ScheduleRow{"looped_bfs", "gpipe over several model chunks per rank, chunk by chunk",
-                Placement::loop, 2, kAnyNumChunks, false, looped_bfs, looped_bfs_sends_in_flight},
-    ScheduleRow{"zb_h1", "1f1b with weight gradients moved into the bubble", Placement::loop, 1, 1,
+                Placement::loop, kAnyNumChunks, false, looped_bfs, looped_bfs_sends_in_flight},
+    ScheduleRow{"zb_h1", "1f1b with weight gradients moved into the bubble", Placement::loop, 1,
                 false, zero_bubble_h1},
 };
 
@@ -80,12 +80,6 @@ void require_positive(std::string_view what, int value) {
 }
 
 void require_chunks(const ScheduleRow& row, int chunks) {
-  if (chunks < row.min_chunks) {
-    throw UsageError("E0753",
-                     std::string(row.name) + " needs at least " + std::to_string(row.min_chunks) +
-                         " model chunks per rank, not " + with_value("num_chunks", chunks),
-                     "give each rank more chunks, or take 1f1b, which needs one");
-  }
   if (chunks > row.max_chunks) {
     throw UsageError("E0753",
                      std::string(row.name) + " runs " + std::to_string(row.max_chunks) +

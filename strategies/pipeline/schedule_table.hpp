@@ -18,7 +18,6 @@ struct ScheduleRow {
   std::string_view name;
   std::string_view summary;
   Placement placement;
-  int min_chunks;
   int max_chunks;
   bool whole_rounds;  ///< Needs M % p == 0.
   std::vector<Action> (*actions_of_rank)(const PipelineShape& shape, int rank);

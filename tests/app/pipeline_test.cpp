@@ -132,6 +132,20 @@ TEST_CASE("a schedule that is only written down again changes nothing") {
   CHECK(*edited.find("trace_hash") == *plain.find("trace_hash"));
 }
 
+TEST_CASE("schedules of model chunks run with a single one, which makes looped bfs gpipe") {
+  const auto run = [](const char* schedule) {
+    const Scenario scenario = load_scenario(
+        "scenarios/verify-llama-pp2-looped-bfs.json",
+        {"parallelism.vpp=1", "training.global_batch_size=4", "training.num_microbatches=4",
+         std::string("parallelism.schedule=") + schedule});
+    const Result result = run_scenario(scenario).result;
+    CHECK(result.exit_code == 0);  // The oracle's verdict, too.
+    return *result.find("trace_hash");
+  };
+  CHECK(run("looped_bfs") == run("gpipe"));
+  CHECK(run("interleaved_1f1b") != run("1f1b"));  // More forwards come first.
+}
+
 TEST_CASE(
     "P41: stages send 2 M b s h elements over every boundary, and tied embeddings their sum") {
   for (const Piped& piped : kPiped) {

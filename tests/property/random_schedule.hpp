@@ -17,10 +17,10 @@ inline int draw(int first, int last) { return *rc::gen::inRange(first, last + 1)
 inline PipelineSchedule draw_schedule(int min_ranks = 1) {
   const auto names = schedule_names();
   const std::string_view name = names[static_cast<std::size_t>(draw(0, 4))];
-  PipelineShape shape{draw(min_ranks, 6), draw(2, 4), draw(1, 12)};
+  PipelineShape shape{draw(min_ranks, 6), draw(1, 4), draw(1, 12)};
   if (!is_legal(name, shape)) shape.num_chunks = 1;
   if (name == "interleaved_1f1b") {
-    shape.num_chunks = draw(2, 4);
+    shape.num_chunks = draw(1, 4);
     shape.num_microbatches = shape.num_ranks * draw(1, 3);
   }
   return make_schedule(name, shape);

@@ -120,6 +120,28 @@ TEST_CASE("the file is warned about as a flag is, and a preset is not") {
   CHECK(loaded(text, {"model.max_position_embeddings=8192"}).warnings.size() == 1);
 }
 
+TEST_CASE("a schedule of model chunks without any warns, and says what it then is") {
+  const auto warnings = [](const std::string& schedule, const char* chunks) {
+    return loaded(valid_text(),
+                  {"parallelism.pp=2", "model.num_layers=4", "parallelism.schedule=" + schedule,
+                   std::string("parallelism.vpp=") + chunks})
+        .warnings;
+  };
+  for (const auto& [schedule, is] :
+       {std::pair{"interleaved_1f1b",
+                  "it then idles as 1f1b does, with more activations in flight"},
+        {"looped_bfs", "it then is gpipe"}}) {
+    const std::vector<std::string> found = warnings(schedule, "1");
+    REQUIRE(found.size() == 1);
+    CHECK(found[0] == std::string("parallelism.schedule is ") + schedule +
+                          ", which idles less by running several model chunks per rank, but "
+                          "parallelism.vpp is 1: " +
+                          is + "; set parallelism.vpp to 2 or more");
+    CHECK(warnings(schedule, "2").empty());
+  }
+  for (const char* schedule : {"1f1b", "gpipe", "zb_h1"}) CHECK(warnings(schedule, "1").empty());
+}
+
 TEST_CASE("gradients that are reduced in less than they are computed in are a warning") {
   const std::vector<std::string> types = {"fp64", "fp32", "bf16", "fp16"};
   const std::map<std::string, std::set<std::string>> as_good = {{"fp64", {"fp64"}},
