@@ -136,21 +136,6 @@ TrafficCounters FiberWorld::total_traffic() const {
 
 void FiberWorld::for_each_link(const std::function<void(const LinkTraffic&)>& visit) const {
   for (const FiberGroup& group : groups_) {
-    const int size = group.size();
-    for (int member = 0; size > 1 && member < size; ++member) {
-      const int next = (member + 1) % size;
-      visit({.group = group.name(),
-             .from_rank = group.world_rank(member),
-             .to_rank = group.world_rank(next),
-             .sent = group.counters(member).to_next,
-             .received = group.counters(next).from_previous,
-             .between_nodes = group.layout().next_is_far[static_cast<std::size_t>(member)]});
-    }
-  }
-}
-
-void FiberWorld::for_each_edge(const std::function<void(const EdgeTraffic&)>& visit) const {
-  for (const FiberGroup& group : groups_) {
     for (const auto& [ends, counts] : group.links()) {
       visit({.group = &group,
              .from_rank = group.world_rank(ends.first),
@@ -158,14 +143,6 @@ void FiberWorld::for_each_edge(const std::function<void(const EdgeTraffic&)>& vi
              .counts = counts});
     }
   }
-}
-
-TierTraffic FiberWorld::ring_traffic_by_tier() const {
-  TierTraffic sum;
-  for_each_link([&sum](const LinkTraffic& link) {
-    (link.between_nodes ? sum.between_nodes : sum.inside_nodes) += link.sent;
-  });
-  return sum;
 }
 
 Diagnosis FiberWorld::explain(const Engine& engine) { return explain_stall(engine, groups_); }

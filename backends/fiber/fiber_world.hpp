@@ -7,7 +7,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/kernel/engine.hpp"
@@ -40,31 +39,14 @@ struct FiberOptions {
   std::function<void()> on_progress;
 };
 
-/// One directed link of a group's ring, from a member to the next one in group order: payload that
-/// travelled along it, as its two ends counted it. What goes other ways is in EdgeTraffic.
-struct LinkTraffic {
-  std::string_view group;  ///< Lives as long as the world.
-  int from_rank = 0;       ///< World ranks.
-  int to_rank = 0;
-  std::int64_t sent = 0;
-  std::int64_t received = 0;
-  bool between_nodes = false;
-};
-
 /// One directed link that payload of a group has travelled on, whichever way: along the ring, by a
 /// tree, or directly (gather and scatter, all_to_all, point-to-point). Scalars and padding are in
 /// the counts per member only.
-struct EdgeTraffic {
+struct LinkTraffic {
   const FiberGroup* group = nullptr;  ///< Lives as long as the world.
   int from_rank = 0;                  ///< World ranks.
   int to_rank = 0;
   LinkCounts counts;
-};
-
-/// Payload along rings, by the tier of the links.
-struct TierTraffic {
-  std::int64_t inside_nodes = 0;
-  std::int64_t between_nodes = 0;
 };
 
 class FiberWorld final : private StallExplainer {
@@ -90,11 +72,9 @@ class FiberWorld final : private StallExplainer {
   /// Every group there was, in the order they were made: FiberGroup::counters has what each member
   /// moved over it.
   [[nodiscard]] const std::deque<FiberGroup>& groups() const { return groups_; }
-  /// Visits the links that were used, group by group, by sender and receiver.
-  void for_each_edge(const std::function<void(const EdgeTraffic&)>& visit) const;
-  /// Visits the ring of every group, group by group in the order they were made.
+  /// Visits the links that were used, group by group in the order they were made, by sender and
+  /// receiver.
   void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const;
-  [[nodiscard]] TierTraffic ring_traffic_by_tier() const;
   /// Sum of the durations of a rank's communications that have been waited for; also during a run.
   [[nodiscard]] Time comm_busy(int rank) const {
     return Time::from_picoseconds(comm_busy_[static_cast<std::size_t>(rank)]);

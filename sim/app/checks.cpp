@@ -20,10 +20,10 @@ Check conservation_check(const FiberWorld& world) {
     }
   }
   std::int64_t num_links = 0;
-  world.for_each_link([&](const LinkTraffic&) { ++num_links; });
-  std::optional<EdgeTraffic> leak;
-  world.for_each_edge([&](const EdgeTraffic& edge) {
-    if (edge.counts.sent != edge.counts.received && !leak) leak = edge;
+  std::optional<LinkTraffic> leak;
+  world.for_each_link([&](const LinkTraffic& link) {
+    ++num_links;
+    if (link.counts.sent != link.counts.received && !leak) leak = link;
   });
   if (leak) {
     return {"conservation", false,
@@ -33,8 +33,8 @@ Check conservation_check(const FiberWorld& world) {
   }
   const TrafficCounters total = world.total_traffic();
   return {"conservation", true,
-          fmt::format("{} bytes sent and received in {} messages; the two ends of each of {} ring "
-                      "links agree",
+          fmt::format("{} bytes sent and received in {} messages; the two ends of each of {} links "
+                      "agree",
                       total.payload_sent + total.scalar_sent, total.messages, num_links)};
 }
 

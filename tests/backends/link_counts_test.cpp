@@ -331,7 +331,7 @@ TEST_CASE("P3: traffic of a subgroup touches its members only, and groups of one
     for (int i = 0; i < color + 1 && color < 2; ++i) pair->all_reduce(data, ReduceOp::sum).wait();
   });
   std::map<std::pair<int, int>, LinkCounts> edges;  // World ranks.
-  world.for_each_edge([&](const EdgeTraffic& edge) {
+  world.for_each_link([&](const LinkTraffic& edge) {
     CHECK(edge.group->name() == "pair");
     CHECK(edges.emplace(std::pair(edge.from_rank, edge.to_rank), edge.counts).second);
   });

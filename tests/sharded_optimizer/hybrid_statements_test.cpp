@@ -89,10 +89,10 @@ TEST_CASE("H3: tensor-parallel groups are synchronized separately", "[H3]") {
   const MeshShape mesh = mesh_of(setup.choice, setup.ranks);
   std::set<std::pair<int, int>> groups;
   world.for_each_link([&](const LinkTraffic& link) {
-    if (link.group != "tp") return;
+    if (link.group->name() != "tp") return;
     MeshPlace from = mesh.place_of(link.from_rank);
     MeshPlace to = mesh.place_of(link.to_rank);
-    CHECK(link.sent > 0);
+    CHECK(link.counts.sent > 0);
     groups.insert({from.pp, from.dp_shard});
     from.tp = to.tp = 0;
     CHECK(from == to);
