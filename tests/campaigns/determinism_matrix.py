@@ -4,7 +4,8 @@
 Plans (shape-only tensors) must be byte-identical everywhere, and every scenario with real tensors
 is planned as well. With real tensors the last bits of the arithmetic may differ between compilers, so
 there the trace hash and the exit code must agree, and two runs of one build must still be
-byte-identical. Each run that is compared so counts as one check.
+byte-identical. Each run that is compared so counts as one check, and so does each build whose
+libraries define nothing twice (symbols.py; most is seen at -O0).
 
 All corners build with warnings as errors. The one that no other build covers, Clang at -O2, builds
 every target and runs all tests but the slow ones; these are added to the counts.
@@ -20,6 +21,7 @@ import sys
 import tempfile
 
 import count_results
+import symbols
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPILERS = {"gcc": "g++", "clang": "clang++"}
@@ -62,6 +64,12 @@ def run(command, scenario, arguments):
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, check=False)
     return done.returncode, done.stdout
+
+
+def problem_of_symbols(folder):
+    """What the libraries of a build define twice, as one sentence; None if there is nothing."""
+    found = symbols.symbols_of(symbols.libraries_of(folder))
+    return "; ".join(symbols.problems(found)) or None
 
 
 def is_plan(result):
@@ -109,6 +117,11 @@ def main():
     total = run_tests(folders[TESTED])
     commands = {f"{compiler} -O{level}": folder / COMMAND
                 for (compiler, level), folder in folders.items()}
+    for (compiler, level), folder in folders.items():
+        problem = problem_of_symbols(folder)
+        total[problem is not None] += 1
+        print(f"{'FAIL' if problem else 'ok':4} {compiler} -O{level}: symbols"
+              f"{': ' + problem if problem else ''}", flush=True)
     for scenario in scenarios:
         for arguments in runs_of(scenario):
             problem = problem_of(scenario, commands, arguments)
