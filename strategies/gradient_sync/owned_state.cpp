@@ -1,8 +1,7 @@
 #include "strategies/gradient_sync/owned_state.hpp"
 
 #include <optional>
-
-#include "strategies/gradient_sync/offload.hpp"
+#include <utility>
 
 namespace shardsim {
 
@@ -70,8 +69,10 @@ void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient
     return OnDevice(runtime_, plan_.offload_optimizer, MemoryCategory::optimizer,
                     part_of_shards(shards, chunk));
   };
-  std::vector<OnDevice> homes;
-  std::vector<Tensor> state;
+  // Taken from the members for their capacity, and given back empty; if something throws, what they
+  // hold goes with it.
+  std::vector<OnDevice> homes = std::move(homes_);
+  std::vector<Tensor> state = std::move(parts_);
   for (const Tensor& shards : state_) state.push_back(homes.emplace_back(bring(shards)).tensor());
   std::optional<OnDevice> master_home;
   if (master_.defined()) master_home.emplace(bring(master_));
@@ -82,6 +83,10 @@ void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient
     master_home->put_back();
   }
   for (OnDevice& home : homes) home.put_back();
+  homes.clear();
+  state.clear();
+  homes_ = std::move(homes);
+  parts_ = std::move(state);
 }
 
 void OwnedState::visit(const StateVisitor& visitor) const {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/offload.hpp"
 
 namespace shardsim {
 
@@ -47,6 +48,9 @@ class OwnedState {
   int num_owners_;
   Tensor master_;              // Undefined where weights are their own master.
   std::vector<Tensor> state_;  // As the optimizer names them.
+  // For update(), which has them to itself: empty between its calls.
+  std::vector<OnDevice> homes_;
+  std::vector<Tensor> parts_;
 };
 
 }  // namespace shardsim

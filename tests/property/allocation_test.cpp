@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -40,7 +41,48 @@ std::int64_t allocations_of(const Layout& layout, int microbatches) {
   return num_allocations() - before;
 }
 
+// Adam with master weights on two ranks. Each parameter is a chunk of its own; at stage 3 each
+// module is.
+TrainingCase case_of_chunks(int zero_stage) {
+  TrainingCase c;
+  c.model = small_model("gpt2");
+  c.model.num_layers = 8;
+  c.mesh = {.dp_shard = 2};
+  c.zero_stage = zero_stage;
+  c.bucket_bytes = c.first_bucket_bytes = 1;
+  c.optimizer = "adamw";
+  c.model.dtype = DType::bf16;
+  c.sync.master_dtype = DType::fp32;
+  c.sync.weight_dtype = c.sync.gradient_dtype = DType::bf16;
+  c.world.has_data = false;
+  c.record = false;
+  return c;
+}
+
+std::int64_t allocations_of_steps(TrainingCase c, int steps) {
+  c.training.steps = steps;
+  const std::int64_t before = num_allocations();
+  (void)run(c);
+  return num_allocations() - before;
+}
+
 }  // namespace
+
+TEST_CASE("an optimizer step costs no allocation per chunk") {
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    constexpr int kSteps = 32;
+    const TrainingCase c = case_of_chunks(zero_stage);
+    const std::unique_ptr<Model> model = make_model(c.model);
+    const auto chunks = zero_stage < 3 ? static_cast<std::int64_t>(model->parameters().size())
+                                       : static_cast<std::int64_t>(model->num_modules());
+    const std::int64_t once = allocations_of_steps(c, kSteps);
+    const std::int64_t twice = allocations_of_steps(c, 2 * kSteps);
+    INFO("zero " << zero_stage << ": " << once << ", " << twice);
+    CHECK(once > 0);
+    // What grows in blocks with the run takes up to a third of one per chunk, step and rank.
+    CHECK(2 * (twice - once) < kSteps * chunks * c.mesh.size());
+  }
+}
 
 TEST_CASE("a stage's actions cost no allocation per microbatch") {
   // Schedules that keep no more microbatches in flight than there are stages. (gpipe keeps them
