@@ -89,7 +89,7 @@ class Runtime {
   }
 };
 
-/// One device without clock or ledger: the oracle and unit tests compute on it.
+/// One device without clock or ledger: unit tests compute on it, and the oracle on one like it.
 class LocalRuntime final : public Runtime {
  public:
   [[nodiscard]] bool has_data() const override { return true; }

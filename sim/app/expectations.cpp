@@ -19,17 +19,19 @@ constexpr double kNoiseFactor = 10.0;
 }  // namespace
 
 Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
-                           std::int64_t global_batch, std::unique_ptr<Model> exact_model)
+                           std::int64_t global_batch, std::unique_ptr<Model> exact_model,
+                           const std::function<void()>& on_progress)
     : sync_(sync),
       scales_loss_(plan.loss_scaling.acts()),
-      reference_(sync, plan, global_batch, Batches::whole),
+      reference_(sync, plan, global_batch, Batches::whole, on_progress),
       exact_model_(std::move(exact_model)),
       gradient_noise_(kNoiseFactor * unit_roundoff_of(sync)) {
   if (exact_model_ == nullptr) return;
   SyncPlan exact = sync;
   exact.model = exact_model_.get();
   exact.weight_dtype = exact.master_dtype = exact.gradient_dtype = DType::fp64;
-  exact_.emplace(exact, plan, global_batch, scales_loss_ ? Batches::one_by_one : Batches::whole);
+  exact_.emplace(exact, plan, global_batch, scales_loss_ ? Batches::one_by_one : Batches::whole,
+                 on_progress);
 }
 
 void Expectations::begin(std::int64_t step) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,10 +20,10 @@ namespace shardsim {
 /// has). Steps are computed as they are asked for, in order.
 class Expectations {
  public:
-  /// `exact_model`: the same model computing in fp64; null where all is fp64. The rest must outlive
-  /// it.
+  /// `exact_model`: the same model computing in fp64; null where all is fp64. `on_progress`: called
+  /// now and then while a step is computed; may be empty. The rest must outlive it.
   Expectations(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-               std::unique_ptr<Model> exact_model);
+               std::unique_ptr<Model> exact_model, const std::function<void()>& on_progress);
 
   /// Sums over some samples can be larger than the sum over all, and rounding differs: where that
   /// decides whether a gradient overflows, it may or may not.

@@ -10,8 +10,8 @@
 namespace shardsim {
 
 Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-               std::unique_ptr<Model> exact_model)
-    : sync_(sync), expected_(sync, plan, global_batch, std::move(exact_model)) {}
+               std::unique_ptr<Model> exact_model, const std::function<void()>& on_progress)
+    : sync_(sync), expected_(sync, plan, global_batch, std::move(exact_model), on_progress) {}
 
 double& Oracle::error_of(StateKind kind) {
   switch (kind) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,9 +27,9 @@ namespace shardsim {
 class Oracle {
  public:
   /// `exact_model`: the same model computing in fp64, to measure the noise with; null where all
-  /// is fp64.
+  /// is fp64. `on_progress`: called now and then while the reference computes; may be empty.
   Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-         std::unique_ptr<Model> exact_model);
+         std::unique_ptr<Model> exact_model, const std::function<void()>& on_progress = {});
 
   /// A rank and what it has of the model. `shard`: which of the shards; ranks with the same stage,
   /// shard and tensor-parallel place must hold the same values, bit by bit, and of parameters that

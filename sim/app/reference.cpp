@@ -14,6 +14,23 @@ namespace shardsim {
 
 namespace {
 
+// One device, as LocalRuntime, that tells of each operation: a long step would look dead.
+class TellingRuntime final : public Runtime {
+ public:
+  explicit TellingRuntime(std::function<void()> on_progress)
+      : on_progress_(std::move(on_progress)) {}
+  [[nodiscard]] bool has_data() const override { return true; }
+  [[nodiscard]] MemoryLedger* ledger() override { return nullptr; }
+
+ protected:
+  void charge(const ComputeOp&) override {
+    if (on_progress_) on_progress_();
+  }
+
+ private:
+  std::function<void()> on_progress_;
+};
+
 class WholeParameters final : public Parameters {
  public:
   WholeParameters(Runtime& runtime, const SyncPlan& plan) : runtime_(runtime), plan_(plan) {
@@ -157,11 +174,12 @@ bool all_finite(const ReferenceTensors& tensors) {
 class ReferenceTraining::Trainer {
  public:
   Trainer(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-          Batches batches)
+          Batches batches, std::function<void()> on_progress)
       : sync_(sync),
         plan_(plan),
         global_batch_(global_batch),
         batches_(batches),
+        runtime_(std::move(on_progress)),
         parameters_(runtime_, sync_),
         scale_(initial_state(plan.loss_scaling)) {}
 
@@ -228,7 +246,7 @@ class ReferenceTraining::Trainer {
   TrainingPlan plan_;
   std::int64_t global_batch_;
   Batches batches_;
-  LocalRuntime runtime_;
+  TellingRuntime runtime_;
   WholeParameters parameters_;
   LossScaleState scale_;
   std::int64_t step_ = 0;
@@ -236,8 +254,10 @@ class ReferenceTraining::Trainer {
 };
 
 ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan,
-                                     std::int64_t global_batch, Batches batches)
-    : trainer_(std::make_unique<Trainer>(sync, plan, global_batch, batches)) {}
+                                     std::int64_t global_batch, Batches batches,
+                                     std::function<void()> on_progress)
+    : trainer_(
+          std::make_unique<Trainer>(sync, plan, global_batch, batches, std::move(on_progress))) {}
 ReferenceTraining::ReferenceTraining(ReferenceTraining&&) noexcept = default;
 ReferenceTraining::~ReferenceTraining() = default;
 ReferenceStep ReferenceTraining::compute_gradients() { return trainer_->compute_gradients(); }

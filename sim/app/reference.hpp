@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,9 +37,10 @@ enum class Batches {
 /// Trains with the weights, data and optimizer of `sync`, at its dtypes, a step at a time.
 class ReferenceTraining {
  public:
-  /// `global_batch`: samples per step. The model of `sync` must outlive it.
+  /// `global_batch`: samples per step. `on_progress`: called at every operation; may be empty. The
+  /// model of `sync` must outlive it.
   ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-                    Batches batches);
+                    Batches batches, std::function<void()> on_progress = {});
   ReferenceTraining(ReferenceTraining&&) noexcept;
   ~ReferenceTraining();
 

@@ -23,7 +23,8 @@ std::vector<int> traced_ranks_of(const Scenario& scenario) {
   return {scenario.output.trace_ranks.begin(), scenario.output.trace_ranks.end()};
 }
 
-std::optional<Oracle> oracle_of(const Scenario& scenario, const ParallelPlan& plan) {
+std::optional<Oracle> oracle_of(const Scenario& scenario, const ParallelPlan& plan,
+                                const std::function<void()>& on_progress) {
   if (scenario.execution.tensors != TensorMode::real) return std::nullopt;
   std::unique_ptr<Model> exact;
   if (scenario.training.precision != Precision::fp64 ||
@@ -33,7 +34,7 @@ std::optional<Oracle> oracle_of(const Scenario& scenario, const ParallelPlan& pl
     exact = make_model(options);
   }
   return Oracle(plan.options().sync, plan.options().training, scenario.training.global_batch_size,
-                std::move(exact));
+                std::move(exact), on_progress);
 }
 
 void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record, Runtime& runtime,
@@ -85,7 +86,7 @@ ParallelOptions edited_options(const Scenario& scenario, const RunHooks& hooks) 
 
 void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
               RunOutcome& outcome) {
-  std::optional<Oracle> oracle = oracle_of(scenario, plan);
+  std::optional<Oracle> oracle = oracle_of(scenario, plan, hooks.on_progress);
   FiberOptions options = fiber_options_of(scenario);
   options.traced_ranks = traced_ranks_of(scenario);
   options.interleaving_seed = hooks.interleaving_seed;

@@ -28,7 +28,7 @@ struct RunHooks {
   std::function<void(PipelineSchedule& schedule)> edit_schedule;
   /// Decisions of a run with data, for a run without. Null: those of a plan.
   const DecisionLog* replay = nullptr;
-  /// Called now and then during a long run.
+  /// Called now and then during a long run, also while the oracle computes its reference.
   std::function<void()> on_progress;
   /// See EngineOptions.
   std::uint64_t interleaving_seed = 0;

@@ -75,6 +75,20 @@ class Recital final : public GradientSync {
   std::string flawed_kind_;
 };
 
+// Operations of one rank that trains on the whole batch.
+int operations_of(const Scenario& scenario) {
+  const SharedPlan plan(scenario);
+  const ParallelOptions& options = plan.parallel.options();
+  int operations = 0;
+  ReferenceTraining training(options.sync, options.training, scenario.training.global_batch_size,
+                             Batches::whole, [&operations] { ++operations; });
+  for (std::int64_t step = 0; step < options.training.steps; ++step) {
+    ReferenceStep record = training.compute_gradients();
+    training.finish_step(false, record);
+  }
+  return operations;
+}
+
 struct Reciter {
   int rank = 0;
   Recital::Flaw flaw = Recital::Flaw::none;
@@ -104,6 +118,20 @@ std::pair<bool, std::string> judge(const std::vector<Reciter>& ranks) {
 std::pair<bool, std::string> judge(Recital::Flaw flaw) { return judge({{.flaw = flaw}}); }
 
 }  // namespace
+
+TEST_CASE("progress is told of the reference, too, at each of its operations") {
+  for (const char* precision : {"fp64", "fp32"}) {
+    const Scenario scenario =
+        load("verify-mlp-ddp",
+             {"system.nodes=1", "system.gpus_per_node=1", "training.global_batch_size=2",
+              std::string("training.precision=") + precision});
+    int told = 0;
+    CHECK(run_scenario(scenario, {.on_progress = [&told] { ++told; }}).result.exit_code == 0);
+    // At fp32, one at fp64 trains beside it. Of the ranks' own only every sixteenth is told.
+    const int references = scenario.training.precision == Precision::fp64 ? 1 : 2;
+    CHECK(told > references * operations_of(scenario));
+  }
+}
 
 TEST_CASE("the oracle passes what it is shown whole and right") {
   const auto [passed, detail] = judge(Recital::Flaw::none);

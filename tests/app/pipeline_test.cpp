@@ -132,6 +132,21 @@ TEST_CASE("a schedule that is only written down again changes nothing") {
   CHECK(*edited.find("trace_hash") == *plain.find("trace_hash"));
 }
 
+TEST_CASE("the conservation check counts every link that payload has travelled on, off rings too") {
+  for (const Piped& piped : {kPiped[0], kPiped[1], kPiped[4]}) {  // One chunk per rank.
+    const Scenario scenario =
+        load_scenario(std::string("scenarios/verify-") + piped.scenario + ".json");
+    const Result result = run_scenario(scenario).result;
+    const auto check = std::find_if(result.checks.begin(), result.checks.end(),
+                                    [](const Check& one) { return one.name == "conservation"; });
+    REQUIRE(check != result.checks.end());
+    CHECK(check->passed);
+    // Each boundary both ways, and the ring of two on which the tied embeddings are summed.
+    const int links = 2 * piped.boundaries + (scenario.model.tied_embeddings ? 2 : 0);
+    CHECK(contains(check->detail, "the two ends of each of " + std::to_string(links) + " links"));
+  }
+}
+
 TEST_CASE("schedules of model chunks run with a single one, which makes looped bfs gpipe") {
   const auto run = [](const char* schedule) {
     const Scenario scenario = load_scenario(
