@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -25,13 +26,15 @@ Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
       scales_loss_(plan.loss_scaling.acts()),
       reference_(sync, plan, global_batch, Batches::whole, on_progress),
       exact_model_(std::move(exact_model)),
-      gradient_noise_(kNoiseFactor * unit_roundoff_of(sync)) {
+      gradient_noise_(kNoiseFactor * unit_roundoff_of(sync, "gradient")) {
   if (exact_model_ == nullptr) return;
   SyncPlan exact = sync;
   exact.model = exact_model_.get();
   exact.weight_dtype = exact.master_dtype = exact.gradient_dtype = DType::fp64;
   exact_.emplace(exact, plan, global_batch, scales_loss_ ? Batches::one_by_one : Batches::whole,
                  on_progress);
+  adopted_ = reference_.state();
+  exact_->adopt_state(adopted_);
 }
 
 void Expectations::begin(std::int64_t step) {
@@ -48,13 +51,30 @@ void Expectations::begin(std::int64_t step) {
     if (!exact_) continue;
     const double loss = std::fabs(exact_step_.loss);
     const double noise = relative(std::fabs(steps_.back().loss - exact_step_.loss), loss);
-    bounds_[{number, "loss"}].push_back(kNoiseFactor * std::max(noise, unit_roundoff_of(sync_)));
+    bounds_[{number, "loss"}].push_back(kNoiseFactor *
+                                        std::max(noise, unit_roundoff_of(sync_, "loss")));
   }
+}
+
+void Expectations::adopt_gradients(const ReferenceTensors& gradients) {
+  reference_.adopt_gradients(gradients);
+  exact_->adopt_gradients(gradients);
+}
+
+void Expectations::adopt_state(ReferenceKinds kinds) {
+  reference_.adopt_state(kinds);
+  exact_->adopt_state(kinds);
+  adopted_ = std::move(kinds);
 }
 
 void Expectations::decide(bool skip) {
   reference_.finish_step(skip, steps_.back());
-  if (exact_) exact_->finish_step(skip, exact_step_);
+  if (exact_) {
+    // Gradients are of the weights, updates of the masters; the exact reference has one for both.
+    const auto masters = adopted_.find("master");
+    if (masters != adopted_.end()) exact_->adopt_weights(masters->second);
+    exact_->finish_step(skip, exact_step_);
+  }
   for (const auto& [kind, tensors] : steps_.back().kinds) {
     if (kind != "gradient") expect(num_steps() - 1, kind, tensors);
   }
@@ -84,7 +104,7 @@ void Expectations::expect(std::int64_t step, const std::string& kind,
 void Expectations::measure_noise(std::int64_t step, const std::string& kind,
                                  const ReferenceTensors& exact) {
   const std::vector<double> noise = noise_of(steps_.at(index(step)).kinds.at(kind), exact);
-  const double typical = std::max(median(noise), unit_roundoff_of(sync_));
+  const double typical = std::max(median(noise), unit_roundoff_of(sync_, kind));
   std::vector<double>& bounds = bounds_[{step, kind}];
   for (std::size_t i = 0; i < noise.size(); ++i) {
     bounds.push_back(kNoiseFactor * std::max(noise[i], typical));

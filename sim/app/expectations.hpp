@@ -18,6 +18,11 @@ namespace shardsim {
 /// the reference at the precision of the run, and one at fp64 beside it to measure the noise of
 /// that precision with (the idea of TTrace: a strategy may not add more noise than the arithmetic
 /// has). Steps are computed as they are asked for, in order.
+///
+/// Below fp64 the references follow the ranks: each half of a step, gradients and update, starts
+/// from what the ranks had before it. Else noise grows from step to step, and Adam blows up that of
+/// a gradient near zero to a whole update: correct runs would differ from one rank as wrong ones
+/// do. Nothing is taken on trust: what is adopted has been compared.
 class Expectations {
  public:
   /// `exact_model`: the same model computing in fp64; null where all is fp64. `on_progress`: called
@@ -35,8 +40,15 @@ class Expectations {
   [[nodiscard]] bool is_open(std::int64_t step) const {
     return step + 1 == num_steps() && !last_is_decided_;
   }
+  [[nodiscard]] bool scales_loss() const { return scales_loss_; }
+  /// Whether the references go on with what the ranks have.
+  [[nodiscard]] bool follows() const { return exact_.has_value(); }
+  /// All that the ranks have shown of the gradients of the step that is open. REQUIRES: follows().
+  void adopt_gradients(const ReferenceTensors& gradients);
   /// Updates, or skips, the step that is open, and has its state afterwards.
   void decide(bool skip);
+  /// All that they have shown of the state after the step decided last. REQUIRES: follows().
+  void adopt_state(ReferenceKinds kinds);
 
   [[nodiscard]] std::int64_t num_steps() const { return static_cast<std::int64_t>(steps_.size()); }
   [[nodiscard]] const ReferenceStep& step(std::int64_t step) const {
@@ -50,7 +62,8 @@ class Expectations {
   [[nodiscard]] double scale(std::int64_t step, std::string_view kind, int parameter) const;
   /// The largest relative error that rounding explains: 1e-9 at fp64. At another precision 10 times
   /// its noise; of one tensor that is a single sample, which may be small by chance: the noise is
-  /// that of the tensor up to this step, at least the median of its kind and one unit roundoff.
+  /// that of the tensor up to this step, at least the median of its kind and one unit roundoff of
+  /// the dtype it is kept in.
   [[nodiscard]] double bound(std::int64_t step, std::string_view kind, int parameter) const;
   /// Half or double differs by 0.5 or more: a bound must be below to tell.
   [[nodiscard]] static bool can_judge(double bound) { return bound <= 0.45; }
@@ -84,6 +97,7 @@ class Expectations {
   std::vector<ReferenceStep> steps_;
   std::vector<Overflow> overflows_;  // Of each of them.
   ReferenceStep exact_step_;         // The last one.
+  ReferenceKinds adopted_;           // What the step began with.
   bool last_is_decided_ = true;
   double gradient_noise_ = 0.0;  // The widest bound of a gradient that can be judged, so far.
   std::map<Key, double, std::less<>> largest_;

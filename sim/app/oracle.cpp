@@ -1,6 +1,7 @@
 #include "sim/app/oracle.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,9 +10,25 @@
 
 namespace shardsim {
 
+namespace {
+
+Tensor copy_of(const Tensor& tensor) {
+  const Tensor copy =
+      Tensor::allocate(nullptr, MemoryCategory::activations, tensor.shape(), tensor.dtype(), false);
+  if (tensor.num_bytes() > 0) {
+    std::memcpy(copy.data(), tensor.data(), static_cast<std::size_t>(tensor.num_bytes()));
+  }
+  return copy;
+}
+
+}  // namespace
+
 Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-               std::unique_ptr<Model> exact_model, const std::function<void()>& on_progress)
-    : sync_(sync), expected_(sync, plan, global_batch, std::move(exact_model), on_progress) {}
+               std::unique_ptr<Model> exact_model, int num_ranks,
+               const std::function<void()>& on_progress)
+    : sync_(sync),
+      expected_(sync, plan, global_batch, std::move(exact_model), on_progress),
+      num_ranks_(num_ranks) {}
 
 double& Oracle::error_of(StateKind kind) {
   switch (kind) {
@@ -26,19 +43,30 @@ double& Oracle::error_of(StateKind kind) {
 }
 
 void Oracle::check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync) {
+  // A program that is right has shown all by now: its gradients are sums over ranks.
+  if (num_waiting_ > 0 && waiting_step_ < step) settle();
   expected_.begin(step);
   Shown shown;
-  check_kind(step, holder, sync, StateKind::gradient, shown);
+  show(step, holder, sync, StateKind::gradient, shown);
   keep_replicas(step, holder, 0, shown);
+}
+
+void Oracle::decide(std::int64_t step, bool skip) {
+  if (!expected_.is_open(step)) return;
+  const ReferenceKinds gradients = gradients_.take();
+  const auto found = gradients.find("gradient");
+  if (found != gradients.end()) expected_.adopt_gradients(found->second);
+  expected_.decide(skip);
 }
 
 void Oracle::check_decision(std::int64_t step, int rank, bool skipped, double next_scale) {
   expected_.begin(step);
-  if (expected_.is_open(step)) {
-    // Where either is right, the reference does what the first rank says that it does.
-    const Overflow overflow = expected_.overflow(step);
-    expected_.decide(overflow == Overflow::either ? skipped : overflow == Overflow::yes);
-  }
+  // Without loss scaling there is nothing to decide, and no rank waits here for the others, whose
+  // gradients the reference needs.
+  if (!expected_.scales_loss() && !skipped) return;
+  // Where either is right, the reference does what the first rank says that it does.
+  const Overflow overflow = expected_.overflow(step);
+  decide(step, overflow == Overflow::either ? skipped : overflow == Overflow::yes);
   const ReferenceStep& expected = expected_.step(step);
   if (skipped == expected.skipped && next_scale == expected.next_scale) return;
   const auto words = [](bool is_skipped, double scale) {
@@ -54,25 +82,58 @@ void Oracle::check_decision(std::int64_t step, int rank, bool skipped, double ne
 void Oracle::check_state(std::int64_t step, const Holder& holder, const GradientSync& sync,
                          std::optional<double> loss) {
   expected_.begin(step);
-  if (expected_.is_open(step)) expected_.decide(expected_.overflow(step) == Overflow::yes);
+  const bool waits = expected_.follows() && (step > waiting_step_ || num_waiting_ > 0);
+  if (waits) {
+    waiting_step_ = step;
+    ++num_waiting_;
+  } else {
+    decide(step, expected_.overflow(step) == Overflow::yes);
+  }
   Shown shown;
-  check_kind(step, holder, sync, StateKind::optimizer_state, shown);
-  check_kind(step, holder, sync, StateKind::parameter, shown);
+  show(step, holder, sync, StateKind::optimizer_state, shown);
+  show(step, holder, sync, StateKind::parameter, shown);
   keep_replicas(step, holder, 1, shown);
   if (loss) compare_loss(step, holder.rank, *loss);
+  if (waits && num_waiting_ == num_ranks_) settle();
 }
 
-void Oracle::check_kind(std::int64_t step, const Holder& holder, const GradientSync& sync,
-                        StateKind kind, Shown& shown) {
-  // Of an overflow it is chance which elements are infinite and which are NaN.
-  const bool compares = kind != StateKind::gradient || expected_.overflow(step) == Overflow::no;
-  const auto check = [&](const WholePiece& whole) {
-    if (compares) compare(step, holder.rank, whole.piece);
-    if (compares && whole.is_main_copy) count(step, whole.piece);
+void Oracle::settle() {
+  const std::int64_t step = waiting_step_;
+  decide(step, expected_.overflow(step) == Overflow::yes);
+  ShownState state;
+  for (const Waiting& each : waiting_) {
+    judge(step, each.rank, each.whole);
+    const StatePiece& piece = each.whole.piece;
+    state.add(piece, expected_.step(step).kinds.find(kind_name(piece))->second);
+  }
+  expected_.adopt_state(state.take());
+  waiting_.clear();
+  num_waiting_ = 0;
+}
+
+void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
+                  Shown& shown) {
+  const bool follows = expected_.follows() && expected_.is_open(step);
+  const auto visit = [&](const WholePiece& whole) {
     (whole.is_tied ? shown.tied : whole.is_split ? shown.split : shown.whole).add(whole.piece);
+    if (kind != StateKind::gradient && num_waiting_ > 0) {
+      waiting_.push_back({holder.rank, whole});
+      waiting_.back().whole.piece.values = copy_of(whole.piece.values);
+      return;
+    }
+    const bool is_gradient = kind == StateKind::gradient;
+    if (is_gradient && follows)
+      gradients_.add(whole.piece, expected_.step(step).kinds.at("gradient"));
+    // Of an overflow it is chance which elements are infinite and which are NaN.
+    if (!is_gradient || expected_.overflow(step) == Overflow::no) judge(step, holder.rank, whole);
   };
   sync.visit(kind,
-             [&](const StatePiece& piece) { for_each_whole_piece(holder.part, piece, check); });
+             [&](const StatePiece& piece) { for_each_whole_piece(holder.part, piece, visit); });
+}
+
+void Oracle::judge(std::int64_t step, int rank, const WholePiece& whole) {
+  compare(step, rank, whole.piece);
+  if (whole.is_main_copy) count(step, whole.piece);
 }
 
 void Oracle::count(std::int64_t step, const StatePiece& piece) {
@@ -137,6 +198,7 @@ void Oracle::keep_replicas(std::int64_t step, const Holder& holder, int phase, c
 }
 
 void Oracle::finish() {
+  if (num_waiting_ > 0) settle();
   divergence_ = replicas_.find_difference(*sync_.model);
   unproven_ = coverage_.find_gap(expected_, *sync_.model);
   if (!unproven_) unproven_ = expected_.find_unverifiable();

@@ -6,12 +6,14 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "strategies/gradient_sync/whole_state.hpp"
 
 #include "sim/app/coverage.hpp"
 #include "sim/app/expectations.hpp"
 #include "sim/app/replicas.hpp"
+#include "sim/app/shown_state.hpp"
 
 namespace shardsim {
 
@@ -24,12 +26,17 @@ namespace shardsim {
 /// are, scaled. Which steps are skipped for an overflow must be the same; of such a step gradients
 /// are not compared, and state must be what it was. Where the order of sums decides whether a
 /// gradient overflows, the ranks may do either, all the same, and the reference follows them.
+///
+/// Below fp64 the reference follows them altogether (Expectations): then state is judged when the
+/// last rank has shown it, from the gradients that all of them have shown.
 class Oracle {
  public:
   /// `exact_model`: the same model computing in fp64, to measure the noise with; null where all
-  /// is fp64. `on_progress`: called now and then while the reference computes; may be empty.
+  /// is fp64. `num_ranks`: that will show what they have. `on_progress`: called now and then while
+  /// the reference computes; may be empty.
   Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
-         std::unique_ptr<Model> exact_model, const std::function<void()>& on_progress = {});
+         std::unique_ptr<Model> exact_model, int num_ranks,
+         const std::function<void()>& on_progress = {});
 
   /// A rank and what it has of the model. `shard`: which of the shards; ranks with the same stage,
   /// shard and tensor-parallel place must hold the same values, bit by bit, and of parameters that
@@ -71,24 +78,39 @@ class Oracle {
   };
   using Overflow = Expectations::Overflow;
 
-  void compare(std::int64_t step, int rank, const StatePiece& piece);
-  void count(std::int64_t step, const StatePiece& piece);
-  void compare_loss(std::int64_t step, int rank, double loss);
-  void note(const Failure& failure);
   // What tensor parallelism splits, what all its ranks hold, and what two stages hold.
   struct Shown {
     Fingerprints tied;
     Fingerprints split;
     Fingerprints whole;
   };
-  void check_kind(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
-                  Shown& shown);
+  // Updates the reference, if that is still to be done.
+  void decide(std::int64_t step, bool skip);
+  // Judges what ranks have shown of the state after `waiting_step_`, and follows it.
+  void settle();
+  void show(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
+            Shown& shown);
+  void judge(std::int64_t step, int rank, const WholePiece& whole);
+  void compare(std::int64_t step, int rank, const StatePiece& piece);
+  void count(std::int64_t step, const StatePiece& piece);
+  void compare_loss(std::int64_t step, int rank, double loss);
+  void note(const Failure& failure);
   void keep_replicas(std::int64_t step, const Holder& holder, int phase, const Shown& shown);
   [[nodiscard]] double& error_of(StateKind kind);
   [[nodiscard]] std::string name_of_parameter(int parameter) const;
 
+  struct Waiting {
+    int rank;
+    WholePiece whole;
+  };
+
   const SyncPlan& sync_;
   Expectations expected_;
+  int num_ranks_;
+  ShownState gradients_;          // Of the step that is open, where the reference follows.
+  std::vector<Waiting> waiting_;  // State that ranks have shown after one step.
+  std::int64_t waiting_step_ = -1;
+  int num_waiting_ = 0;  // Ranks that have.
   Coverage coverage_;
   Replicas replicas_;
   Errors errors_;

@@ -102,6 +102,26 @@ class WholeParameters final : public Parameters {
     }
   }
 
+  void set_weights(const ReferenceTensors& all) {
+    for (std::size_t i = 0; i < all.size(); ++i) store(weights_[i], all[i]);
+  }
+
+  void set_state(const ReferenceKinds& kinds) {
+    const auto set = [&](std::string_view kind, const auto& tensor_of) {
+      const auto found = kinds.find(kind);
+      if (found == kinds.end()) return;
+      for (std::size_t i = 0; i < found->second.size(); ++i) store(tensor_of(i), found->second[i]);
+    };
+    set("parameter", [&](std::size_t i) { return weights_[i]; });
+    // Else masters are the weights.
+    if (plan_.master_dtype != plan_.weight_dtype) {
+      set("master", [&](std::size_t i) { return masters_[i]; });
+    }
+    for (std::size_t k = 0; k < plan_.optimizer->state_names().size(); ++k) {
+      set(plan_.optimizer->state_names()[k], [&](std::size_t i) { return states_[i][k]; });
+    }
+  }
+
   void record_state(ReferenceStep& step) const {
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       step.kinds["parameter"].push_back(values_of(weights_[i]));
@@ -210,6 +230,8 @@ class ReferenceTraining::Trainer {
     parameters_.record_state(step);
   }
 
+  [[nodiscard]] WholeParameters& parameters() { return parameters_; }
+
  private:
   // Sum of the losses; gradients are those of these samples alone.
   double run(std::int64_t first, std::int64_t count, double factor) {
@@ -263,6 +285,20 @@ ReferenceTraining::~ReferenceTraining() = default;
 ReferenceStep ReferenceTraining::compute_gradients() { return trainer_->compute_gradients(); }
 void ReferenceTraining::finish_step(bool skip, ReferenceStep& step) {
   trainer_->finish_step(skip, step);
+}
+ReferenceKinds ReferenceTraining::state() const {
+  ReferenceStep step;
+  trainer_->parameters().record_state(step);
+  return std::move(step.kinds);
+}
+void ReferenceTraining::adopt_gradients(const ReferenceTensors& gradients) {
+  trainer_->parameters().set_gradients(gradients);
+}
+void ReferenceTraining::adopt_weights(const ReferenceTensors& weights) {
+  trainer_->parameters().set_weights(weights);
+}
+void ReferenceTraining::adopt_state(const ReferenceKinds& kinds) {
+  trainer_->parameters().set_state(kinds);
 }
 
 std::vector<ReferenceStep> train_reference(const SyncPlan& sync, const TrainingPlan& plan,

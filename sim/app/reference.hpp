@@ -17,6 +17,9 @@ namespace shardsim {
 /// All values of one kind ("gradient", "parameter", "exp_avg", ...), by parameter.
 using ReferenceTensors = std::vector<std::vector<double>>;
 
+/// The same of every kind that there is.
+using ReferenceKinds = std::map<std::string, ReferenceTensors, std::less<>>;
+
 struct ReferenceStep {
   double loss = 0.0;          ///< Mean over the valid targets.
   bool overflowed = false;    ///< A gradient is infinite or NaN.
@@ -25,7 +28,7 @@ struct ReferenceStep {
   bool skipped = false;       ///< No update: an overflow.
   double next_scale = 1.0;    ///< Loss scale of the next step.
   /// "gradient" is from before the optimizer, clipping and unscaling; the rest is from after it.
-  std::map<std::string, ReferenceTensors, std::less<>> kinds;
+  ReferenceKinds kinds;
 };
 
 /// How the samples of a step are taken.
@@ -49,6 +52,14 @@ class ReferenceTraining {
   /// Updates, or skips the step, and adds to `step` what is then. A gradient that overflowed and is
   /// used all the same counts as the largest that its dtype has.
   void finish_step(bool skip, ReferenceStep& step);
+
+  /// Weights, masters and optimizer state as they are now.
+  [[nodiscard]] ReferenceKinds state() const;
+  /// Goes on with these values instead of its own. `weights` are rounded to what weights have.
+  void adopt_gradients(const ReferenceTensors& gradients);
+  void adopt_weights(const ReferenceTensors& weights);
+  /// Kinds as in ReferenceStep; those that it does not have are left out.
+  void adopt_state(const ReferenceKinds& kinds);
 
  private:
   class Trainer;

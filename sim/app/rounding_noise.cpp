@@ -7,8 +7,6 @@
 
 namespace shardsim {
 
-namespace {
-
 double unit_roundoff(DType dtype) {
   switch (dtype) {
     case DType::bf16:
@@ -21,8 +19,6 @@ double unit_roundoff(DType dtype) {
       return 0x1p-53;
   }
 }
-
-}  // namespace
 
 double largest(const std::vector<double>& values) {
   double most = 0.0;
@@ -63,8 +59,12 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-double unit_roundoff_of(const SyncPlan& sync) {
-  return std::max(unit_roundoff(sync.weight_dtype), unit_roundoff(sync.gradient_dtype));
+double unit_roundoff_of(const SyncPlan& sync, std::string_view kind) {
+  if (kind == "parameter") return unit_roundoff(sync.weight_dtype);
+  if (kind == "gradient" || kind == "loss") {
+    return std::max(unit_roundoff(sync.weight_dtype), unit_roundoff(sync.gradient_dtype));
+  }
+  return unit_roundoff(sync.master_dtype);
 }
 
 }  // namespace shardsim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "sim/app/reference.hpp"
@@ -28,8 +29,10 @@ inline constexpr double kNoiseFloor = 1e-6;
 /// 0 of none.
 [[nodiscard]] double median(std::vector<double> values);
 
-/// The larger of those of the dtypes that weights and gradients have: 2^-8 for bf16, 2^-11 for
-/// fp16, 2^-24 for fp32.
-[[nodiscard]] double unit_roundoff_of(const SyncPlan& sync);
+/// 2^-8 for bf16, 2^-11 for fp16, 2^-24 for fp32, 2^-53 for fp64.
+[[nodiscard]] double unit_roundoff(DType dtype);
+/// Of what values of a kind ("gradient", "parameter", "exp_avg", ...) are computed and kept in. A
+/// gradient comes from weights: the larger of both.
+[[nodiscard]] double unit_roundoff_of(const SyncPlan& sync, std::string_view kind);
 
 }  // namespace shardsim

@@ -34,7 +34,7 @@ std::optional<Oracle> oracle_of(const Scenario& scenario, const ParallelPlan& pl
     exact = make_model(options);
   }
   return Oracle(plan.options().sync, plan.options().training, scenario.training.global_batch_size,
-                std::move(exact), on_progress);
+                std::move(exact), static_cast<int>(scenario.system.ranks), on_progress);
 }
 
 void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record, Runtime& runtime,
