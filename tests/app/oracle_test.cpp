@@ -20,7 +20,7 @@ Scenario load(const std::string& name, const std::vector<std::string>& overrides
 class Recital final : public GradientSync {
  public:
   // nudged: by less than the bound.
-  enum class Flaw { none, gap, overlap, silence, scaled, nudged };
+  enum class Flaw { none, gap, overlap, silence, scaled, off_by_1e4, nudged };
   Recital(const SyncPlan& plan, const ReferenceStep& step, Flaw flaw,
           std::string flawed_kind = "gradient")
       : plan_(plan), step_(step), flaw_(flaw), flawed_kind_(std::move(flawed_kind)) {}
@@ -46,6 +46,7 @@ class Recital final : public GradientSync {
     for (const std::string_view name : plan_.optimizer->state_names()) {
       show(kind, name, std::string(name), visitor);
     }
+    if (step_.kinds.count("master") > 0) show(kind, "master", "master", visitor);
   }
 
  private:
@@ -58,6 +59,9 @@ class Recital final : public GradientSync {
       if (flawed && flaw_ == Flaw::gap) values.pop_back();
       if (flawed && flaw_ == Flaw::scaled) {
         for (double& value : values) value *= 3.0;
+      }
+      if (flawed && flaw_ == Flaw::off_by_1e4) {
+        for (double& value : values) value *= 1.0 + 1e-4;
       }
       if (flawed && flaw_ == Flaw::nudged) values.back() *= 1.0 + 1e-12;
       const Tensor tensor =
@@ -97,14 +101,23 @@ struct Reciter {
 
 // What the oracle says of data-parallel ranks, in the order in which it hears them, that recite the
 // reference with their flaws.
-std::pair<bool, std::string> judge(const std::vector<Reciter>& ranks) {
-  const Scenario scenario = load("verify-llama-ddp", {"execution.steps=1"});
+std::pair<bool, std::string> judge(const std::vector<Reciter>& ranks,
+                                   const std::string& precision = "fp64") {
+  const Scenario scenario =
+      load("verify-llama-ddp",
+           {"execution.steps=1", "training.precision=" + precision, "training.optimizer=adamw"});
   const SharedPlan plan(scenario);
   const TrainingPlan training = training_plan_of(scenario);
   const std::int64_t batch = scenario.training.global_batch_size;
   const SyncPlan& sync = plan.parallel.options().sync;
   const auto reference = train_reference(sync, training, batch);
-  Oracle oracle(sync, training, batch, nullptr);
+  std::unique_ptr<Model> exact;
+  if (precision != "fp64") {
+    ModelOptions options = model_options_of(scenario);
+    options.dtype = DType::fp64;
+    exact = make_model(options);
+  }
+  Oracle oracle(sync, training, batch, std::move(exact), static_cast<int>(ranks.size()));
   for (const Reciter& reciter : ranks) {
     const Recital recital(sync, reference.front(), reciter.flaw, reciter.kind);
     const Oracle::Holder holder{.rank = reciter.rank, .part = plan.parallel.part({})};
@@ -188,6 +201,27 @@ TEST_CASE(
   CHECK(judge({later, sooner, right}).second == cases[0].second);
 }
 
+TEST_CASE("below fp64, state is judged by the gradients that all ranks have shown, as precisely") {
+  using Flaw = Recital::Flaw;
+  for (const char* precision : {"fp32", "bf16"}) {
+    INFO(precision);
+    CHECK(judge({{.rank = 0}, {.rank = 1}}, precision).first);
+    // Gradients are noise in bf16 at the third digit; what the optimizer makes of them is not.
+    for (const char* kind : {"exp_avg", "exp_avg_sq"}) {
+      const auto [passed, detail] =
+          judge({{.rank = 0}, {.rank = 1, .flaw = Flaw::off_by_1e4, .kind = kind}}, precision);
+      INFO(detail);
+      CHECK_FALSE(passed);
+      CHECK(detail.find(std::string("step 0, rank 1: ") + kind + " of blocks.0.") == 0);
+    }
+    // All ranks alike, which is no difference between replicas.
+    const Reciter wrong{.rank = 0, .flaw = Flaw::scaled};
+    const Reciter wrong_too{.rank = 1, .flaw = Flaw::scaled};
+    CHECK(judge({wrong, wrong_too}, precision).second.find("gradient of blocks.0.") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE(
     "the oracle finds a step that is skipped or taken by the ranks alone, and a wrong scale") {
   // The first three steps overflow.
@@ -202,7 +236,7 @@ TEST_CASE(
   CHECK(reference[2].next_scale == training.loss_scaling.initial_scale / 8);
   CHECK(reference[2].kinds.at("parameter") == reference[1].kinds.at("parameter"));
   const auto verdict = [&](std::size_t step, bool skipped, double next_scale) {
-    Oracle oracle(sync, training, batch, nullptr);
+    Oracle oracle(sync, training, batch, nullptr, 1);
     oracle.check_decision(static_cast<std::int64_t>(step), 5, skipped, next_scale);
     return oracle.passed() ? "passed" : oracle.detail();
   };
