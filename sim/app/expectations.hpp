@@ -60,10 +60,11 @@ class Expectations {
                                                   int parameter) const;
   /// What an error of these values is relative to: their largest, or the floor of their kind.
   [[nodiscard]] double scale(std::int64_t step, std::string_view kind, int parameter) const;
-  /// The largest relative error that rounding explains: 1e-9 at fp64. At another precision 10 times
-  /// its noise; of one tensor that is a single sample, which may be small by chance: the noise is
-  /// that of the tensor up to this step, at least the median of its kind and one unit roundoff of
-  /// the dtype it is kept in.
+  /// The largest relative error that rounding explains: 1e-9 at fp64. At another precision 4 times
+  /// its noise. Samples may be small by chance, so the noise of a tensor is the largest of: the
+  /// distance of the two references; for gradients, those of the exact one with weights that are
+  /// off by a unit roundoff, four times, at random; all of this up to this step; the median of its
+  /// kind; one unit roundoff of the dtype it is kept in.
   [[nodiscard]] double bound(std::int64_t step, std::string_view kind, int parameter) const;
   /// Half or double differs by 0.5 or more: a bound must be below to tell.
   [[nodiscard]] static bool can_judge(double bound) { return bound <= 0.45; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/kernel/largest_finite.hpp"
+#include "sim/kernel/random.hpp"
 
 #include "backends/runtime.hpp"
 
@@ -13,6 +14,9 @@
 namespace shardsim {
 
 namespace {
+
+// Of errors that gradients_near tells apart within a step.
+constexpr std::int64_t kMaxSamples = 16;
 
 // One device, as LocalRuntime, that tells of each operation: a long step would look dead.
 class TellingRuntime final : public Runtime {
@@ -73,11 +77,8 @@ class WholeParameters final : public Parameters {
     return type == NormType::two ? std::sqrt(sum) : most;
   }
 
-  [[nodiscard]] ReferenceTensors gradients() const {
-    ReferenceTensors all;
-    for (const Tensor& gradient : gradients_) all.push_back(values_of(gradient));
-    return all;
-  }
+  [[nodiscard]] ReferenceTensors gradients() const { return values_of_all(gradients_); }
+  [[nodiscard]] ReferenceTensors weights() const { return values_of_all(weights_); }
   void set_gradients(const ReferenceTensors& all) {
     for (std::size_t i = 0; i < all.size(); ++i) store(gradients_[i], all[i]);
   }
@@ -136,6 +137,12 @@ class WholeParameters final : public Parameters {
   }
 
  private:
+  static ReferenceTensors values_of_all(const std::vector<Tensor>& tensors) {
+    ReferenceTensors all;
+    for (const Tensor& tensor : tensors) all.push_back(values_of(tensor));
+    return all;
+  }
+
   Runtime& runtime_;
   const SyncPlan& plan_;
   std::vector<Tensor> weights_;
@@ -207,12 +214,12 @@ class ReferenceTraining::Trainer {
     const std::int64_t first = step_++ * global_batch_;
     const auto targets = static_cast<double>(
         sync_.model->count_targets(plan_.seed, first, global_batch_, plan_.ignore_fraction));
-    const double factor = targets > 0.0 ? scale_.scale * (1.0 / targets) : 0.0;
+    factor_ = targets > 0.0 ? scale_.scale * (1.0 / targets) : 0.0;
     ReferenceStep step;
     if (batches_ == Batches::whole) {
-      step.loss = run(first, global_batch_, factor);
+      step.loss = run(first, global_batch_, factor_);
     } else {
-      run_one_by_one(first, factor, step);
+      run_one_by_one(first, step);
     }
     if (targets > 0.0) step.loss /= targets;
     ReferenceTensors gradients = parameters_.gradients();
@@ -220,6 +227,23 @@ class ReferenceTraining::Trainer {
     step.largest = largest_of(gradients);
     step.kinds["gradient"] = std::move(gradients);
     return step;
+  }
+
+  ReferenceTensors gradients_near(double relative, std::int64_t sample) {
+    const ReferenceTensors weights = parameters_.weights();
+    const ReferenceTensors gradients = parameters_.gradients();
+    ReferenceTensors off = weights;
+    const RandomStream random(plan_.seed, "rounding errors");
+    std::uint64_t index = static_cast<std::uint64_t>(step_ * kMaxSamples + sample) << 32U;
+    for (std::vector<double>& values : off) {
+      for (double& value : values) value *= 1.0 + relative * (2.0 * random.uniform(index++) - 1.0);
+    }
+    parameters_.set_weights(off);
+    run((step_ - 1) * global_batch_, global_batch_, factor_);
+    ReferenceTensors near = parameters_.gradients();
+    parameters_.set_weights(weights);
+    parameters_.set_gradients(gradients);
+    return near;
   }
 
   void finish_step(bool skip, ReferenceStep& step) {
@@ -242,11 +266,11 @@ class ReferenceTraining::Trainer {
     return forward_backward(*sync_.model, runtime_, parameters_, batch);
   }
 
-  void run_one_by_one(std::int64_t first, double factor, ReferenceStep& step) {
+  void run_one_by_one(std::int64_t first, ReferenceStep& step) {
     ReferenceTensors sum;
     ReferenceTensors sum_of_absolutes;
     for (std::int64_t sample = first; sample < first + global_batch_; ++sample) {
-      step.loss += run(sample, 1, factor);
+      step.loss += run(sample, 1, factor_);
       const ReferenceTensors gradients = parameters_.gradients();
       add(sum, gradients, false);
       add(sum_of_absolutes, gradients, true);
@@ -271,6 +295,7 @@ class ReferenceTraining::Trainer {
   TellingRuntime runtime_;
   WholeParameters parameters_;
   LossScaleState scale_;
+  double factor_ = 0.0;  // Of the loss, in the step computed last.
   std::int64_t step_ = 0;
   std::int64_t updates_ = 0;
 };
@@ -283,6 +308,9 @@ ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& p
 ReferenceTraining::ReferenceTraining(ReferenceTraining&&) noexcept = default;
 ReferenceTraining::~ReferenceTraining() = default;
 ReferenceStep ReferenceTraining::compute_gradients() { return trainer_->compute_gradients(); }
+ReferenceTensors ReferenceTraining::gradients_near(double relative, std::int64_t sample) {
+  return trainer_->gradients_near(relative, sample);
+}
 void ReferenceTraining::finish_step(bool skip, ReferenceStep& step) {
   trainer_->finish_step(skip, step);
 }

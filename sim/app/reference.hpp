@@ -49,6 +49,9 @@ class ReferenceTraining {
 
   /// Loss and gradients of the next step.
   [[nodiscard]] ReferenceStep compute_gradients();
+  /// What the gradients computed last would be if every weight were off by up to `relative` times
+  /// itself, at random; `sample`: which of such errors. Changes nothing.
+  [[nodiscard]] ReferenceTensors gradients_near(double relative, std::int64_t sample);
   /// Updates, or skips the step, and adds to `step` what is then. A gradient that overflowed and is
   /// used all the same counts as the largest that its dtype has.
   void finish_step(bool skip, ReferenceStep& step);

@@ -140,16 +140,26 @@ TEST_CASE("narrow precisions pass with the bound of their own noise, under AdamW
     INFO(fp32.checks.back().detail);
     CHECK(fp32.exit_code == 0);
     CHECK(*fp32.number("oracle.max_rel_error.grads") > kBound);
-    // ReLU makes a jump of it where a sum that ranks have cut is near zero, which no measure of
-    // noise foresees.
-    const Scenario scenario = load_scenario(path);
-    if (scenario.parallelism.tp > 1 && scenario.model.family == ModelFamily::mlp) continue;
+    // Of ReLU's jumps where a sum is near zero, noise hides a factor of two for most seeds.
+    if (load_scenario(path).model.family == ModelFamily::mlp) continue;
     const Result bf16 =
         run_of(path, {"training.precision=bf16", "execution.steps=3", "training.optimizer=adamw"});
     INFO(bf16.checks.back().detail);
     CHECK(bf16.exit_code == 0);
     // Optimizer states are kept in fp32, and judged as such: errors of bf16 would be 2^-9.
     CHECK(*bf16.number("oracle.max_rel_error.optimizer_state") < 0x1p-16);
+  }
+}
+
+TEST_CASE("fp16 passes with the bound of its own noise, whatever is cut and reduced where") {
+  for (const char* name :
+       {"llama-ddp", "llama-zero2", "llama-zero3", "llama-tp2-pp2-dp2-sp", "gpt-hsdp-tp2-pp2"}) {
+    INFO(name);
+    const Result result = run_of(std::string("scenarios/verify-") + name + ".json",
+                                 {"training.precision=fp16", "training.optimizer=adamw"});
+    INFO(result.checks.back().detail);
+    CHECK(result.exit_code == 0);
+    CHECK(*result.number("oracle.max_rel_error.grads") > kBound);
   }
 }
 

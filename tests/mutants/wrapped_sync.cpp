@@ -27,7 +27,7 @@ Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
   const SharedPlan shared(scenario);
   const ParallelPlan& plan = shared.parallel;
   Oracle oracle(plan.options().sync, plan.options().training, scenario.training.global_batch_size,
-                nullptr);
+                nullptr, static_cast<int>(scenario.system.ranks));
   FiberWorld world(fiber_options_of(scenario));
   RunRecord record(world, scenario.execution.steps, &oracle);
   Result result;
