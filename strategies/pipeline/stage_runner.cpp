@@ -19,15 +19,13 @@ StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, Gr
       tensor_parallel_(tensor_parallel),
       rank_(mesh.pp()),
       place_(index(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
-      backwards_left_(index(plan.schedule->shape.num_chunks)),
-      forward_sends_(index(plan.schedule->sends_in_flight)),
-      backward_sends_(forward_sends_.size()) {}
+      backwards_left_(index(plan.schedule->shape.num_chunks)) {}
 
 void StageRunner::run_step(MicrobatchSource& source) {
   backwards_left_.assign(backwards_left_.size(), plan_.schedule->shape.num_microbatches);
   for (const Action& action : plan_.schedule->actions[index(rank_)]) run(action, source);
-  finish(forward_sends_);
-  finish(backward_sends_);
+  while (!forward_sends_.empty()) finish_oldest(forward_sends_);
+  while (!backward_sends_.empty()) finish_oldest(backward_sends_);
 }
 
 void StageRunner::run(const Action& action, MicrobatchSource& source) {
@@ -61,8 +59,9 @@ void StageRunner::forward(const Action& action, InFlight& flight, MicrobatchSour
   const bool is_last = stage == plan_.schedule->num_stages() - 1;
   flight.batch = source.make_batch(action.microbatch, stage == 0 || is_last);
   flight.receive_input.wait();
+  const std::span<Saved> saved = saved_of(action.chunk, flight);
   Tensor output = forward_chunk(*plan_.model, action.chunk, context(), sync_,
-                                std::exchange(flight.input, Tensor()), flight.batch, flight.saved);
+                                std::exchange(flight.input, Tensor()), flight.batch, saved);
   if (is_last) {
     source.add_loss(output);
   } else if (InFlight* next = neighbour(action, +1)) {
@@ -80,9 +79,10 @@ void StageRunner::backward(const Action& action, InFlight& flight, MicrobatchSou
   if (!is_split) begin_weight_gradients(action.chunk);
   ModelContext here = context();
   if (is_split) here.later = &flight.later;
+  const std::span<Saved> saved = saved_of(action.chunk, flight);
   Tensor gradient =
       backward_chunk(*plan_.model, action.chunk, here, sync_,
-                     std::exchange(flight.output_gradient, Tensor()), flight.batch, flight.saved);
+                     std::exchange(flight.output_gradient, Tensor()), flight.batch, saved);
   flight.weights_done = !is_split;
   flight.gradient_passed = stage == 0;
   if (stage > 0) {
@@ -116,16 +116,13 @@ void StageRunner::receive(Tensor& message, Work& work, Mesh::Edge edge, const ch
 
 void StageRunner::send(SendQueue& queue, Mesh::Edge edge, const char* label,
                        const Tensor& message) {
-  queue.front().work.wait();
-  std::move(queue.begin() + 1, queue.end(), queue.begin());
-  queue.back() = {message, mesh_.edge(edge)->send(message, 1, {.label = label})};
+  if (queue.size() == index(plan_.schedule->sends_in_flight)) finish_oldest(queue);
+  queue.push({message, mesh_.edge(edge)->send(message, 1, {.label = label})});
 }
 
-void StageRunner::finish(SendQueue& queue) {
-  for (Sending& sending : queue) {
-    sending.work.wait();
-    sending.message = {};
-  }
+void StageRunner::finish_oldest(SendQueue& queue) {
+  queue.front().work.wait();
+  queue.pop();
 }
 
 StageRunner::InFlight* StageRunner::neighbour(const Action& action, int distance) {
@@ -143,9 +140,14 @@ StageRunner::InFlight& StageRunner::at(int chunk, int microbatch) {
     }
     place = free_.back();
     free_.pop_back();
-    flights_[index(place)].saved.resize(index(plan_.model->modules_of_chunk(chunk).count));
   }
   return flights_[index(place)];
+}
+
+std::span<Saved> StageRunner::saved_of(int chunk, InFlight& flight) const {
+  const std::size_t modules = index(plan_.model->modules_of_chunk(chunk).count);
+  if (flight.saved.size() < modules) flight.saved.resize(modules);
+  return std::span(flight.saved).first(modules);
 }
 
 void StageRunner::release_if_done(const Action& action, InFlight& flight) {

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <deque>
+#include <span>
 #include <vector>
+
+#include "sim/kernel/ring_queue.hpp"
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/model/weight_gradient.hpp"
@@ -33,7 +36,7 @@ struct StagePlan {
 /// Memory in steady state: what microbatches in flight keep, and on every edge what is being
 /// received and up to
 /// schedule.sends_in_flight messages being sent. Nothing is allocated per microbatch but
-/// tensors.
+/// tensors, once as many microbatches have been in flight as ever are.
 class StageRunner {
  public:
   /// `tensor_parallel`: null on a mesh without that axis.
@@ -47,9 +50,9 @@ class StageRunner {
   // One microbatch on its way through one chunk.
   struct InFlight {
     Batch batch;
-    std::vector<Saved> saved;
-    Tensor input;   // Received, or handed over by the chunk before on this rank.
-    Tensor output;  // To be sent.
+    std::vector<Saved> saved;  // Never shrunk: a longer chunk may be next here.
+    Tensor input;              // Received, or handed over by the chunk before on this rank.
+    Tensor output;             // To be sent.
     Tensor output_gradient;
     Tensor input_gradient;  // To be sent.
     Work receive_input;
@@ -62,7 +65,7 @@ class StageRunner {
     Tensor message;
     Work work;
   };
-  using SendQueue = std::vector<Sending>;  // Oldest first; as many as may be under way.
+  using SendQueue = RingQueue<Sending>;
 
   void run(const Action& action, MicrobatchSource& source);
   void forward(const Action& action, InFlight& flight, MicrobatchSource& source);
@@ -71,10 +74,12 @@ class StageRunner {
   void begin_weight_gradients(int chunk);
   void receive(Tensor& message, Work& work, Mesh::Edge edge, const char* label);
   void send(SendQueue& queue, Mesh::Edge edge, const char* label, const Tensor& message);
-  static void finish(SendQueue& queue);
+  static void finish_oldest(SendQueue& queue);
   /// The other chunk's state if the stage `distance` away is on this very rank; else null.
   InFlight* neighbour(const Action& action, int distance);
   InFlight& at(int chunk, int microbatch);
+  /// A place for each module of the chunk.
+  [[nodiscard]] std::span<Saved> saved_of(int chunk, InFlight& flight) const;
   void release_if_done(const Action& action, InFlight& flight);
   [[nodiscard]] int stage_of(const Action& action) const;
   [[nodiscard]] ModelContext context() const { return {runtime_, sync_, tensor_parallel_}; }
