@@ -46,7 +46,7 @@ CollectiveOperation& FiberGroup::collective(CollectiveKind kind, std::int64_t se
   if (index < forming_.size()) return *forming_[index];
   CollectiveOperation& operation = take(free_collectives_, collectives_);
   operation.open(*this, kind, sequence, record);
-  forming_.push_back(&operation);
+  forming_.push(&operation);
   return operation;
 }
 
@@ -56,7 +56,7 @@ void FiberGroup::note_complete(const CollectiveOperation& operation) {
   if (forming_.front() != &operation) return;
   last_matched_ = operation.record();
   first_forming_ = operation.sequence() + 1;
-  forming_.pop_front();
+  forming_.pop();
 }
 
 std::vector<int> FiberGroup::members_past(std::int64_t sequence) const {
@@ -69,14 +69,10 @@ std::vector<int> FiberGroup::members_past(std::int64_t sequence) const {
 
 TransferOperation& FiberGroup::transfer(int source, int destination, bool sends) {
   Channel& channel = channels_[{source, destination}];
-  if (!channel.waiting.empty() && channel.sender_waits != sends) {
-    TransferOperation& operation = *channel.waiting.front();
-    channel.waiting.pop_front();
-    return operation;
-  }
+  if (!channel.waiting.empty() && channel.sender_waits != sends) return *channel.waiting.pop();
   TransferOperation& operation = take(free_transfers_, transfers_);
   operation.open(*this, channel.next_sequence++, source, destination);
-  channel.waiting.push_back(&operation);
+  channel.waiting.push(&operation);
   channel.sender_waits = sends;
   return operation;
 }

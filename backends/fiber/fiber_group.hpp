@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/kernel/ring_queue.hpp"
+
 #include "sim/hardware/network_model.hpp"
 
 #include "backends/fiber/collective_operation.hpp"
@@ -85,7 +87,7 @@ class FiberGroup {
  private:
   // Messages of one direction between two members that only one side has posted.
   struct Channel {
-    std::deque<TransferOperation*> waiting;
+    RingQueue<TransferOperation*> waiting;
     bool sender_waits = false;
     std::int64_t next_sequence = 0;
   };
@@ -108,7 +110,7 @@ class FiberGroup {
   std::vector<CollectiveOperation*> free_collectives_;
   std::vector<TransferOperation*> free_transfers_;
   std::vector<JoinOperation*> free_joins_;
-  std::deque<CollectiveOperation*> forming_;  // From first_forming_ on, by sequence.
+  RingQueue<CollectiveOperation*> forming_;  // From first_forming_ on, by sequence.
   std::int64_t first_forming_ = 0;
   std::int64_t next_join_ = 0;
   std::map<std::pair<int, int>, Channel> channels_;

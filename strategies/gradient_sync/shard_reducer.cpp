@@ -1,6 +1,7 @@
-#include <deque>
 #include <utility>
 #include <vector>
+
+#include "sim/kernel/ring_queue.hpp"
 
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 #include "strategies/gradient_sync/offload.hpp"
@@ -34,7 +35,7 @@ class ShardReducer final : public GradientReducer {
     Tensor full = std::exchange(buffers_[static_cast<std::size_t>(index)], Tensor());
     ShardReduction reduction =
         post_shard_reduction(mesh_, plan_.layout->chunk(index), full, part_of(full, index));
-    in_flight_.push_back({index, std::move(full), std::move(reduction)});
+    in_flight_.push({index, std::move(full), std::move(reduction)});
     const std::size_t allowed =
         plan_.overlap_reduce ? static_cast<std::size_t>(plan_.reductions_in_flight) : 0;
     while (in_flight_.size() > allowed) finish_oldest();
@@ -51,7 +52,7 @@ class ShardReducer final : public GradientReducer {
  private:
   // A chunk on its way; backward of the next microbatch may fill a new buffer for it meanwhile.
   struct InFlight {
-    int chunk;
+    int chunk = 0;
     Tensor full;
     ShardReduction reduction;
   };
@@ -73,8 +74,7 @@ class ShardReducer final : public GradientReducer {
   }
 
   void finish_oldest() {
-    InFlight oldest = std::move(in_flight_.front());
-    in_flight_.pop_front();
+    InFlight oldest = in_flight_.pop();
     oldest.reduction.wait();
     accumulate(oldest.chunk, part_of(oldest.full, oldest.chunk));
     reduced_before_[static_cast<std::size_t>(oldest.chunk)] = true;
@@ -107,7 +107,7 @@ class ShardReducer final : public GradientReducer {
   Tensor shards_;                // This rank's part of all chunks, summed.
   std::vector<Tensor> buffers_;  // Whole chunks; undefined unless being filled or reduced.
   std::vector<bool> reduced_before_;
-  std::deque<InFlight> in_flight_;
+  RingQueue<InFlight> in_flight_;
   int num_live_ = 0;
 };
 
