@@ -1,4 +1,6 @@
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -45,7 +47,65 @@ Halves run_halves(const Model& model, Runtime& runtime, const std::vector<Comput
   return halves;
 }
 
+// Backward's operations by name, and what they read and write.
+struct Charged {
+  std::map<std::string, int> operations;
+  std::int64_t flops = 0;
+  std::int64_t bytes = 0;
+};
+
+Charged charged_for_backward(const Model& model, DType dtype, DType gradient_dtype,
+                             bool in_halves) {
+  RecordingRuntime runtime(false);
+  WholeParameters parameters(model, runtime, 5, dtype, gradient_dtype);
+  const Batch batch = model.make_batch(runtime, 1, 0, 2, 0.0);
+  std::vector<Saved> saved;
+  (void)run_forward(model, runtime, parameters, batch, saved);
+  const std::size_t forward_ops = runtime.ops().size();
+  WeightGradientQueue queue;
+  Tensor d;
+  for (int module = model.num_modules() - 1; module >= 0; --module) {
+    d = model.backward(module, {runtime, parameters, nullptr, in_halves ? &queue : nullptr}, d,
+                       batch, saved[static_cast<std::size_t>(module)]);
+  }
+  queue.run({runtime, parameters});
+  Charged charged;
+  for (std::size_t i = forward_ops; i < runtime.ops().size(); ++i) {
+    const ComputeOp& op = runtime.ops()[i];
+    ++charged.operations[op.name];
+    charged.flops += op.flops;
+    charged.bytes += op.bytes;
+  }
+  return charged;
+}
+
 }  // namespace
+
+TEST_CASE(
+    "both halves of backward charge what the whole does, and an add per parameter of a norm") {
+  for (const char* name : kSmallModels) {
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+      for (const DType gradient_dtype : {DType::fp64, DType::fp32, DType::bf16}) {
+        ModelOptions options = small_model(name, DType::bf16);
+        if (options.family != "mlp") options.recompute = recompute;
+        const auto model = make_model(options);
+        Charged expected = charged_for_backward(*model, DType::bf16, gradient_dtype, false);
+        for (const ParameterSpec& spec : model->parameters()) {
+          if (spec.name.find("norm") == std::string::npos) continue;
+          ++expected.operations["add"];
+          // With g bytes per element of a gradient: the norm reads and writes a sum of 8 (16 for
+          // 2 g), which the addition reads, as it reads and writes the gradient (8 + 2 g).
+          expected.bytes += (16 + 8) * spec.shape.numel();
+        }
+        const Charged charged = charged_for_backward(*model, DType::bf16, gradient_dtype, true);
+        CAPTURE(name, static_cast<int>(recompute), name_of(gradient_dtype));
+        CHECK(charged.operations == expected.operations);
+        CHECK(charged.flops == expected.flops);
+        CHECK(charged.bytes == expected.bytes);
+      }
+    }
+  }
+}
 
 TEST_CASE("both halves of backward together have its flops, gradients and order") {
   for (const char* name : kSmallModels) {
