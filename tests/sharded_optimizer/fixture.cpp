@@ -84,6 +84,7 @@ ParallelOptions problem_of(const Setup& setup) {
   problem.bucket_bytes = setup.bucket_bytes;
   problem.first_bucket_bytes = setup.bucket_bytes;
   problem.schedule = setup.schedule;
+  problem.num_chunks = setup.num_chunks;
   // Small models have few layers: their ends make stages, too.
   problem.stage_split.account_for_embedding = problem.model.family != "mlp";
   problem.stage_split.account_for_loss = true;

@@ -29,6 +29,7 @@ struct Setup {
   SyncPlan sync{
       .weight_dtype = DType::fp64, .master_dtype = DType::fp64, .gradient_dtype = DType::fp64};
   std::string schedule = "1f1b";
+  int num_chunks = 1;
   std::int64_t bucket_bytes = 400;
   ShardingConfiguration configuration{.minimum_parameter_group_size = 0};
   OptimizationOptions options;
