@@ -31,8 +31,10 @@ void for_each_schedule(Visit visit) {
   }
 }
 
-/// What every rank waits in total, from the table of strategies: F, I and W of a rank's whole share
-/// of a microbatch, without message times. Derivations stand in the files of the schedules.
+/// What every rank waits in total, by the formulas of docs/guide/pipeline-schedules.md: F, I and W
+/// of a rank's whole share of a microbatch, without message times. They are the published ones, but
+/// for M < p (looped_bfs, zb_h1) and for a W longer than F or I (zb_h1), where these are our own.
+/// Derivations stand in the files of the schedules.
 inline std::int64_t expected_idle(const PipelineSchedule& schedule, std::int64_t f, std::int64_t i,
                                   std::int64_t w) {
   const std::int64_t p = schedule.shape.num_ranks;
