@@ -5,9 +5,8 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/pipeline/lower.hpp"
-#include "strategies/pipeline/validate.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
+#include "strategies/training/lowered_schedule.hpp"
 
 namespace shardsim {
 
@@ -45,25 +44,6 @@ void require_same_dtype(const ParallelOptions& options) {
                        ", but its weights are kept in " +
                        std::string(name_of(options.sync.weight_dtype)),
                    "give both the same dtype; master weights may have another");
-}
-
-// A schedule of one's own may have any placement, but edges of the mesh only go around the ring of
-// pipeline ranks.
-void require_loop(const PipelineSchedule& schedule) {
-  if (schedule.placement == Placement::loop || schedule.shape.num_ranks == 1) return;
-  throw UsageError("E0785",
-                   "the schedule " + schedule.name + " places stages down and up " +
-                       std::to_string(schedule.shape.num_ranks) +
-                       " ranks, which can be validated and timed, but not run",
-                   "place chunk c of rank r at stage c * p + r (Placement::loop)");
-}
-
-PipelineSchedule lowered_schedule(const ParallelOptions& options) {
-  PipelineSchedule schedule = options.own_schedule.value_or(PipelineSchedule{});
-  if (!options.own_schedule) schedule = make_schedule(options.schedule, shape_of(options));
-  require_valid(schedule);
-  require_loop(schedule);
-  return lower(schedule);
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ struct ParallelOptions {
   std::string schedule = "1f1b";  ///< Of the pipeline; with one stage every microbatch runs alone.
   int num_chunks = 1;             ///< Model chunks per pipeline rank.
   StageSplit stage_split;         ///< The layers of each chunk.
-  /// Instead of the one named `schedule`: compute actions only, of the same shape, in loop
-  /// placement.
+  /// Instead of the one named `schedule`: compute actions only, of the shape shape_of(options), in
+  /// loop placement. Anything else is refused.
   std::optional<PipelineSchedule> own_schedule;
   TrainingPlan training;
   SyncPlan sync;  ///< Its pointers and seed are filled in; there, `model` is the whole one.

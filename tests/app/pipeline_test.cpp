@@ -1,9 +1,14 @@
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/pipeline/lower.hpp"
 
 #include "scenarios/load.hpp"
 #include "sim/app/assumptions.hpp"
@@ -159,6 +164,33 @@ TEST_CASE("schedules of model chunks run with a single one, which makes looped b
   };
   CHECK(run("looped_bfs") == run("gpipe"));
   CHECK(run("interleaved_1f1b") != run("1f1b"));  // More forwards come first.
+}
+
+TEST_CASE("an edited schedule of another shape, or with messages in it, is refused by name") {
+  const auto refusal = [](const char* file, const std::function<void(PipelineSchedule&)>& edit) {
+    try {
+      (void)run_scenario(load_scenario(file), {.edit_schedule = edit});
+    } catch (const UsageError& error) {
+      return error.code();
+    }
+    return std::string("none");
+  };
+  // A whole schedule of that shape in place of the run's own.
+  const auto reshaped = [](const char* name, const PipelineShape& shape) {
+    return [=](PipelineSchedule& schedule) { schedule = make_schedule(name, shape); };
+  };
+  const char* const plain = "scenarios/verify-gpt-pp4-1f1b.json";
+  const PipelineShape own = shape_of(parallel_options_of(load_scenario(plain)));
+  const auto [p, v, m] = own;
+  CHECK(refusal(plain, reshaped("1f1b", own)) == "none");
+  CHECK(refusal(plain, reshaped("1f1b", {1, v, m})) == "E0789");
+  CHECK(refusal(plain, reshaped("1f1b", {p + 1, v, m})) == "E0789");
+  CHECK(refusal(plain, reshaped("looped_bfs", {p, 2, m})) == "E0789");
+  CHECK(refusal(plain, reshaped("1f1b", {p, v, m - 1})) == "E0789");
+  CHECK(refusal(plain, reshaped("1f1b", {p, v, m + 1})) == "E0789");
+  CHECK(refusal("scenarios/verify-llama-pp2-interleaved.json", reshaped("1f1b", {2, 1, m})) ==
+        "E0789");
+  CHECK(refusal(plain, [](PipelineSchedule& schedule) { schedule = lower(schedule); }) == "E0790");
 }
 
 TEST_CASE(
