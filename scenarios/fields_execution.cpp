@@ -38,9 +38,10 @@ std::vector<Field> execution_fields() {
           .doc("How all_reduce is priced; automatic takes the cheaper one."),
       execution("execution.buffered_sends", &E::buffered_sends)
           .or_else("false")
-          .acts_when("a strategy sends point to point, which none does yet",
-                     [](const Scenario&) { return false; })
-          .doc("A send returns before its receive is posted. NCCL does not promise that."),
+          .acts_when("pp is more than 1", [](const Scenario& s) { return s.parallelism.pp > 1; })
+          .doc(
+              "A send between pipeline stages does not wait until its receive is posted. NCCL does "
+              "not promise that."),
   };
 }
 

@@ -166,6 +166,20 @@ TEST_CASE("schedules of model chunks run with a single one, which makes looped b
   CHECK(run("interleaved_1f1b") != run("1f1b"));  // More forwards come first.
 }
 
+TEST_CASE("buffered sends shorten a step where slow links let senders wait for receivers") {
+  const auto step_seconds = [](const std::string& schedule, bool buffered) {
+    const Scenario scenario =
+        load_scenario("scenarios/verify-gpt-pp4-1f1b.json",
+                      {"execution.tensors=meta", "system.intra_node.bandwidth_gb_per_s=0.01",
+                       "parallelism.schedule=" + schedule,
+                       std::string("execution.buffered_sends=") + (buffered ? "true" : "false")});
+    CHECK(scenario.warnings.empty());
+    return *run_scenario(scenario).result.number("step_time_s");
+  };
+  CHECK(step_seconds("1f1b", true) < step_seconds("1f1b", false));
+  CHECK(step_seconds("zb_h1", true) < step_seconds("zb_h1", false));
+}
+
 TEST_CASE("an edited schedule of another shape, or with messages in it, is refused by name") {
   const auto refusal = [](const char* file, const std::function<void(PipelineSchedule&)>& edit) {
     try {
