@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "strategies/pipeline/schedule_size.hpp"
+
 #include "scenarios/checked_product.hpp"
 #include "scenarios/model_size.hpp"
 #include "scenarios/reading.hpp"
@@ -63,6 +65,22 @@ void check_operations(Reading& r) {
                   "; the limit is " + std::to_string(r.limits.max_operations),
               "use a smaller batch or fewer steps");
   }
+}
+
+// The work of pipeline ranks is a list. One stage has one, too: its microbatches in turn.
+void check_schedule_size(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const std::int64_t microbatches = r.scenario.training.num_microbatches;
+  const auto forwards = product_if_fits({p.pp, p.vpp, microbatches});
+  if (forwards && *forwards <= kMaxForwards) {
+    return;
+  }
+  r.problem("E0355", "training.global_batch_size",
+            "pp (" + std::to_string(p.pp) + ") x vpp (" + std::to_string(p.vpp) +
+                ") x microbatches (" + std::to_string(microbatches) + ") is " +
+                (forwards ? std::to_string(*forwards) : "beyond 64 bits") +
+                " forwards in a step's schedule; the limit is " + std::to_string(kMaxForwards),
+            "use a larger micro_batch_size or a smaller batch");
 }
 
 // Sizes and work are counted in 64 bits; the largest of each must fit.
@@ -145,6 +163,7 @@ void check_limits(Reading& r) {
     return;
   }
   check_operations(r);
+  check_schedule_size(r);
   check_products(r);
   check_traffic(r);
   check_host_memory(r);

@@ -6,7 +6,8 @@ namespace shardsim {
 
 struct Reading;
 
-/// What a run may take on. Exceeding one is a problem E03xx: legal, but refused (exit code 3).
+/// What a run may take on. Exceeding one is a problem E03xx: legal, but refused (exit code 3). What
+/// a caller cannot raise stands elsewhere: kMaxForwards of a pipeline schedule, and 64 bits.
 struct LoadLimits {
   std::int64_t max_ranks = 16384;                              // each rank is a fiber with a stack
   std::int64_t max_host_memory_bytes = std::int64_t{8} << 30;  // of real tensors, estimated

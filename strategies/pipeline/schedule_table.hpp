@@ -1,11 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <limits>
 #include <string_view>
 #include <vector>
 
-#include "strategies/pipeline/schedule.hpp"
+#include "strategies/pipeline/schedule_size.hpp"
 
 // Private to strategies/pipeline: what a row of the table of schedules says, and the functions the
 // rows name. Each function returns one rank's compute actions, is defined in the file named after
@@ -24,15 +23,6 @@ struct ScheduleRow {
   /// Null: kTwoSends.
   int (*sends_in_flight)(const PipelineShape& shape) = nullptr;
 };
-
-/// Forwards of a whole pipeline: 2^24 are some 400 MiB of actions, and far beyond any real step.
-inline constexpr std::int64_t kMaxForwards = std::int64_t{1} << 24;
-
-/// Whether p * V * M is at most that. REQUIRES: none of them is negative.
-[[nodiscard]] constexpr bool fits_into_memory(const PipelineShape& shape) {
-  const std::int64_t stages = std::int64_t{shape.num_ranks} * shape.num_chunks;
-  return stages <= kMaxForwards && stages * shape.num_microbatches <= kMaxForwards;
-}
 
 std::vector<Action> gpipe(const PipelineShape& shape, int rank);
 std::vector<Action> one_forward_one_backward(const PipelineShape& shape, int rank);

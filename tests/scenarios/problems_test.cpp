@@ -274,6 +274,32 @@ TEST_CASE("what only exceeds a limit has an exit code of its own") {
         ExitCode::does_not_fit);
 }
 
+// So that what is valid is not refused by the run: make_schedule has the same limit.
+TEST_CASE("a schedule has as many forwards as fit into memory, stages and chunks counted") {
+  const auto with = [](std::int64_t batch, const std::vector<std::string>& parallelism) {
+    std::vector<std::string> flags = {"model.num_layers=4",
+                                      "training.global_batch_size=" + std::to_string(batch)};
+    flags.insert(flags.end(), parallelism.begin(), parallelism.end());
+    try {
+      loaded(valid_text(), flags);
+    } catch (const ScenarioError& error) {
+      CHECK(error.exit_code() == ExitCode::does_not_fit);
+      CHECK(error.problems().front().pointer == "/training/global_batch_size");
+      CHECK_FALSE(error.fix().empty());
+      return error.code();
+    }
+    return std::string("none");
+  };
+  // 2^24 forwards, and then one more microbatch, or one more round. 8 ranks share a batch.
+  const std::int64_t most = std::int64_t{1} << 24;
+  CHECK(with(8 * most, {}) == "none");
+  CHECK(with(8 * (most + 1), {}) == "E0355");
+  CHECK(with(4 * most / 2, {"parallelism.pp=2"}) == "none");
+  CHECK(with(4 * (most / 2 + 1), {"parallelism.pp=2"}) == "E0355");
+  CHECK(with(4 * most / 4, {"parallelism.pp=2", "parallelism.vpp=2"}) == "none");
+  CHECK(with(4 * (most / 4 + 2), {"parallelism.pp=2", "parallelism.vpp=2"}) == "E0355");
+}
+
 TEST_CASE("limits can be raised by the caller") {
   LoadLimits limits;
   limits.max_ranks = 20000;
