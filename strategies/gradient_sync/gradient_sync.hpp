@@ -43,6 +43,9 @@ struct SyncPlan {
   bool offload_parameters = false;
 };
 
+/// Throws UsageError for counts below 0 and for dtypes that hold no fractions.
+void validate(const SyncPlan& plan);
+
 /// Of all gradients as one vector: the root of the sum of squares, or the largest |x|, which is
 /// infinite where there is a NaN.
 enum class NormType { two, infinity };

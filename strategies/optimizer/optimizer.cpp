@@ -81,6 +81,7 @@ std::vector<std::string_view> optimizer_names() {
 }
 
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, const OptimizerOptions& options) {
+  validate(options);
   for (const OptimizerRule& rule : optimizer_rules()) {
     if (rule.name == name) return std::make_unique<ElementwiseOptimizer>(rule, options);
   }

@@ -26,6 +26,10 @@ struct OptimizerOptions {
   double rms_alpha = 0.99;    ///< rmsprop.
 };
 
+/// Throws UsageError unless rate and decay of the weights are finite and 0 or more, what decays a
+/// moment is in [0, 1), and epsilon is above 0: also of settings that an optimizer does not read.
+void validate(const OptimizerOptions& options);
+
 /// What an update of one element depends on. A rank that holds a slice can update it alone only if
 /// that is the element itself.
 enum class UpdateRule : std::uint8_t {
@@ -53,7 +57,8 @@ class Optimizer {
                     std::int64_t step) const = 0;
 };
 
-/// `name`: sgd, momentum, adam, adamw or rmsprop; UsageError naming these otherwise.
+/// `name`: sgd, momentum, adam, adamw or rmsprop; UsageError naming these otherwise, and as
+/// validate(options).
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(std::string_view name,
                                                         const OptimizerOptions& options);
 

@@ -1,8 +1,36 @@
 #include "strategies/sharded_optimizer/early_stopping.hpp"
 
 #include <cmath>
+#include <string>
+
+#include "sim/kernel/error.hpp"
 
 namespace shardsim {
+
+namespace {
+
+void require(bool holds, const char* name, const std::string& value, const char* fix) {
+  if (holds) return;
+  throw UsageError("E0793", "early stopping: " + std::string(name) + " is " + value, fix);
+}
+
+void require_count(const char* name, std::int64_t count) {
+  require(count >= 0, name, std::to_string(count), "count 1 or more, or use 0 for never");
+}
+
+void require_size(const char* name, double size) {
+  require(std::isfinite(size) && size >= 0.0, name, std::to_string(size),
+          "give a finite number, 0 or more");
+}
+
+}  // namespace
+
+void validate(const EarlyStopping& rules) {
+  require_count("patience", rules.patience);
+  require_count("validation_patience", rules.validation_patience);
+  require_size("minimum_improvement", rules.minimum_improvement);
+  require_size("minimum_change", rules.minimum_change);
+}
 
 void LossHistory::add(double loss, double minimum_improvement) {
   change = std::fabs(loss - previous);

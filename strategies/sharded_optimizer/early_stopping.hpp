@@ -30,6 +30,9 @@ struct EarlyStopping {
   }
 };
 
+/// Throws UsageError for numbers that are negative or not finite.
+void validate(const EarlyStopping& rules);
+
 /// A sequence of losses, and whether it still falls.
 struct LossHistory {
   double previous = std::numeric_limits<double>::infinity();

@@ -43,12 +43,15 @@ std::unique_ptr<Optimizer> checked(std::unique_ptr<Optimizer> wrapped) {
 }
 
 const OptimizationOptions& checked(const OptimizationOptions& options) {
-  if (options.maximum_iterations < 0 || !(options.tolerance >= 0.0)) {
+  // A tolerance without end would call the first loss converged.
+  const bool tolerates = std::isfinite(options.tolerance) && options.tolerance >= 0.0;
+  if (options.maximum_iterations < 0 || !tolerates) {
     throw UsageError("E0783",
                      "optimize: at most " + std::to_string(options.maximum_iterations) +
                          " iterations, tolerance " + std::to_string(options.tolerance),
-                     "give numbers of 0 or more");
+                     "give finite numbers, 0 or more");
   }
+  validate(options.early_stopping);
   return options;
 }
 

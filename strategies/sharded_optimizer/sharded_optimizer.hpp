@@ -16,7 +16,7 @@
 // test of each statement.
 namespace shardsim {
 
-/// What `optimize` does with the wrapped optimizer.
+/// What `optimize` does with the wrapped optimizer. Numbers are finite and 0 or more.
 struct OptimizationOptions {
   std::int64_t maximum_iterations = 100;  ///< Of one call.
   /// Converged when the loss changes by no more than this between iterations; 0: never.
@@ -62,8 +62,8 @@ enum class SavedOptions : std::uint8_t {
 
 class ShardedOptimizer {
  public:
-  /// Throws UsageError as ShardedModel does, where `wrapped` is null, and where it is no
-  /// elementwise rule on gradients.
+  /// Throws UsageError as ShardedModel does, where `wrapped` is null, where it is no elementwise
+  /// rule on gradients, and for options out of range.
   ShardedOptimizer(Runtime& runtime, Communicator& world, const ParallelOptions& problem,
                    std::unique_ptr<Optimizer> wrapped, const ParallelChoice& choice,
                    const ShardingConfiguration& configuration = {},

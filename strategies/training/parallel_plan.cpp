@@ -46,14 +46,38 @@ void require_same_dtype(const ParallelOptions& options) {
                    "give both the same dtype; master weights may have another");
 }
 
+void require_at_least(std::int64_t least, const char* name, std::int64_t value) {
+  if (value >= least) return;
+  throw UsageError("E0794", std::string(name) + " is " + std::to_string(value),
+                   "give " + std::to_string(least) + " or more");
+}
+
+ParallelOptions validated(ParallelOptions options) {
+  validate(options);
+  return options;
+}
+
 }  // namespace
+
+void validate(const ParallelOptions& options) {
+  require_at_least(1, "mesh.dp_shard", options.mesh.dp_shard);
+  require_at_least(1, "mesh.dp_replicate", options.mesh.dp_replicate);
+  require_at_least(1, "mesh.tp", options.mesh.tp);
+  require_at_least(1, "mesh.pp", options.mesh.pp);
+  require_at_least(1, "num_chunks", options.num_chunks);
+  require_at_least(1, "bucket_bytes", options.bucket_bytes);
+  require_at_least(1, "first_bucket_bytes", options.first_bucket_bytes);
+  require_at_least(0, "minimum_group_numel", options.minimum_group_numel);
+  validate(options.training);
+  validate(options.sync);
+}
 
 PipelineShape shape_of(const ParallelOptions& options) {
   return {options.mesh.pp, options.num_chunks, static_cast<int>(options.training.num_microbatches)};
 }
 
 ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
-    : options_(std::move(options)),
+    : options_(validated(std::move(options))),
       whole_(make_model(without_parallelism(options_.model))),
       part_(part_of(options_.model, options_.mesh)),
       schedule_(lowered_schedule(options_)) {

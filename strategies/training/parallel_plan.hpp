@@ -33,6 +33,10 @@ struct ParallelOptions {
   SyncPlan sync;  ///< Its pointers and seed are filled in; there, `model` is the whole one.
 };
 
+/// Throws UsageError for what is out of range by itself: sizes of the mesh and of buckets, the
+/// training and the sync. What does not fit together is refused by ParallelPlan.
+void validate(const ParallelOptions& options);
+
 /// Of the options' pipeline.
 [[nodiscard]] PipelineShape shape_of(const ParallelOptions& options);
 
@@ -40,8 +44,8 @@ struct ParallelOptions {
 /// model, layout and schedule; tensor-parallel ranks the same shapes.
 class ParallelPlan {
  public:
-  /// Throws UsageError for what does not fit together, CommunicationError for a schedule that
-  /// cannot run.
+  /// Throws UsageError as validate(options) and for what does not fit together, CommunicationError
+  /// for a schedule that cannot run.
   ParallelPlan(ParallelOptions options, const Optimizer& optimizer);
   ParallelPlan(const ParallelPlan&) = delete;
   ParallelPlan& operator=(const ParallelPlan&) = delete;

@@ -49,7 +49,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
         runner_(stage, runtime, mesh, sync, tensor_parallel),
         target_count_(runtime, mesh, DType::int64, "target_count"),
         loss_(runtime, mesh, DType::fp64, "loss") {
-    validate(plan.loss_scaling);
+    validate(plan);
     progress_.loss_scale = initial_state(plan.loss_scaling);
   }
 

@@ -28,6 +28,10 @@ struct TrainingPlan {
   LossScaling loss_scaling;
 };
 
+/// Throws UsageError for numbers that are no batch, no share and no norm: at least 1 sample and
+/// microbatch, 0 <= ignore_fraction < 1, a finite norm of 0 or more, a rule of loss scaling.
+void validate(const TrainingPlan& plan);
+
 /// What the loop itself carries from step to step: the same on every rank, kept by checkpoints.
 struct TrainingProgress {
   std::int64_t updates = 0;  ///< Steps that changed the weights: those that were not skipped.
@@ -56,7 +60,7 @@ class TrainingObserver {
 class TrainingSession {
  public:
   /// `tensor_parallel`: null on a mesh without that axis. All must outlive the session; steps of
-  /// `plan` means nothing to it.
+  /// `plan` means nothing to it. Throws UsageError as validate(plan).
   TrainingSession(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
                   TensorParallel* tensor_parallel, const TrainingPlan& plan,
                   TrainingObserver& observer);
