@@ -123,6 +123,7 @@ TEST_CASE("Range: counts of units and reductions below 0 are refused, and intege
                            with("prefetch_units", &S::prefetch_units, -3),
                            with("reductions_in_flight", &S::reductions_in_flight, -1),
                            with("reductions_in_flight", &S::reductions_in_flight, -3),
+                           with("weight_dtype", &S::weight_dtype, DType::int32),
                            with("master_dtype", &S::master_dtype, DType::int32),
                            with("gradient_dtype", &S::gradient_dtype, DType::int64)});
 }
@@ -184,6 +185,28 @@ TEST_CASE("Range: rules of stopping that never or always hold by mistake are ref
     limits.push_back({"tolerance", [=](Arguments& a) { a.options.tolerance = none; }});
   }
   check_refusals("E0783", limits, false);
+}
+
+TEST_CASE("Range: a training loop that was given a plan of its own refuses it, too", "[range]") {
+  const Setup setup = setup_of("ddp", 1);
+  const auto optimizer = make_optimizer("sgd", {});
+  const ParallelPlan plan(problem_of(setup), *optimizer);
+  const auto refusal = [&](const TrainingPlan& training) {
+    return refusal_of([&] {
+      FiberWorld world(world_of(setup));
+      world.run([&](Runtime& runtime, Communicator& communicator) {
+        Mesh mesh(communicator, {});
+        const auto sync = plan.make_sync(runtime, mesh);
+        const StagePlan stage{.model = &plan.whole(), .schedule = &plan.schedule()};
+        TrainingObserver observer;
+        const TrainingSession session(runtime, mesh, stage, *sync, nullptr, training, observer);
+      });
+    });
+  };
+  TrainingPlan training = setup.training;
+  CHECK(refusal(training).code == "none");
+  training.ignore_fraction = 1.5;
+  CHECK(refusal(training).code == "E0791");
 }
 
 TEST_CASE("Range: the least and the most that mean something are taken", "[range]") {

@@ -66,6 +66,25 @@ class AmsGrad final : public Optimizer {
   OptimizerOptions options_;
 };
 
+/// Every weight is NaN after its first step.
+class Lossy final : public Optimizer {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "lossy"; }
+  [[nodiscard]] const OptimizerOptions& options() const override { return options_; }
+  [[nodiscard]] std::span<const std::string_view> state_names() const override { return {}; }
+  void step(Runtime& runtime, const Tensor& parameter, const Tensor&, std::span<const Tensor>,
+            double, std::int64_t) const override {
+    const ComputeOp op{"lossy", ComputeKind::memory_bound, parameter.dtype(), 0,
+                       parameter.num_bytes()};
+    runtime.compute(op, [&] {
+      for (std::int64_t i = 0; i < parameter.numel(); ++i) parameter.set(i, std::nan(""));
+    });
+  }
+
+ private:
+  OptimizerOptions options_;
+};
+
 /// Sgd with states of these names, which it does not use.
 class Named final : public Optimizer {
  public:
