@@ -7,6 +7,7 @@
 
 #include "sim/kernel/call_site.hpp"
 
+#include "backends/element_range.hpp"
 #include "backends/tensor.hpp"
 #include "backends/work.hpp"
 
@@ -32,8 +33,10 @@ struct CallOptions {
   /// Elements of each member's chunk, for all_gather, reduce_scatter, gather and scatter; empty:
   /// equal chunks. Only read during the call.
   std::span<const std::int64_t> counts;
-  /// Elements at the end of the full buffer that only fill it up; counted apart from payload.
+  /// Elements of the full buffer that only fill it up; counted apart from payload.
   std::int64_t padding = 0;
+  /// Where those lie, ascending; empty: at the end. Only read during the call.
+  std::span<const ElementRange> padding_at;
   TrafficClass traffic = TrafficClass::payload;
 };
 

@@ -28,7 +28,7 @@ void FiberCommunicator::check_peer(const char* call, int peer, CallSite site) co
          "ranks of this group are 0 to " + std::to_string(size() - 1), site);
 }
 
-// Padding stands at the end of the full buffer of `count` elements. REQUIRES: there is some.
+// Padding is part of the full buffer of `count` elements. REQUIRES: there is some.
 void FiberCommunicator::check_padding(const char* call, const CallOptions& options,
                                       std::int64_t count, CallSite site) const {
   if (options.padding < 0 || options.padding > count) {
@@ -40,6 +40,19 @@ void FiberCommunicator::check_padding(const char* call, const CallOptions& optio
   if (!options.counts.empty()) {
     refuse(call, "both `padding` and `counts` are given",
            "uneven chunks need no padding: leave one of the two out", site);
+  }
+  if (options.padding_at.empty()) return;
+  std::int64_t sum = 0;
+  std::int64_t end = 0;
+  bool ascending = true;
+  for (const ElementRange& range : options.padding_at) {
+    ascending = ascending && range.begin >= end && range.end > range.begin;
+    sum += range.end - range.begin;
+    end = range.end;
+  }
+  if (!ascending || end > count || sum != options.padding) {
+    refuse(call, "`padding_at` does not fit `padding` and the buffer",
+           "give ascending, disjoint ranges of the full buffer that hold `padding` elements", site);
   }
 }
 

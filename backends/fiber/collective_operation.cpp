@@ -51,6 +51,7 @@ void CollectiveOperation::open(FiberGroup& group, CollectiveKind kind, std::int6
   algorithm_ = Algorithm::ring;
   uniform_ = false;
   counts_.clear();
+  padding_at_.clear();
   disagreements_.clear();
   expect(group_size_);
 }
@@ -84,6 +85,10 @@ void CollectiveOperation::set_counts(std::span<const std::int64_t> counts) {
   counts_.assign(counts.begin(), counts.end());
 }
 
+void CollectiveOperation::set_padding_at(std::span<const ElementRange> ranges) {
+  padding_at_.assign(ranges.begin(), ranges.end());
+}
+
 void CollectiveOperation::set_splits(int member, std::span<const std::int64_t> send,
                                      std::span<const std::int64_t> recv, CallSite site) {
   splits_.resize(static_cast<std::size_t>(group_size_));
@@ -104,9 +109,13 @@ std::int64_t CollectiveOperation::chunk(int member) const {
 }
 
 std::int64_t CollectiveOperation::payload_chunk(int member) const {
-  // Padding stands at the end of the full buffer, so it is in the last chunks.
+  const std::int64_t begin = member * chunk(0);
+  if (!padding_at_.empty()) {
+    return chunk(0) - overlap(padding_at_, begin, begin + chunk(0));
+  }
+  // It stands at the end of the full buffer, so it is in the last chunks.
   const std::int64_t real = record_.count - record_.padding;
-  return std::clamp<std::int64_t>(real - member * chunk(0), 0, chunk(0));
+  return std::clamp<std::int64_t>(real - begin, 0, chunk(0));
 }
 
 std::int64_t CollectiveOperation::largest_chunk() const {

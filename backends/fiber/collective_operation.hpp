@@ -22,6 +22,8 @@ class CollectiveOperation final : public FiberOperation {
   void set_buffers(int member, const Tensor& output, const Tensor& input);
   /// Chunk sizes in elements, equal on all members; empty: equal chunks.
   void set_counts(std::span<const std::int64_t> counts);
+  /// Where padding lies, equal on all members; empty: at the end.
+  void set_padding_at(std::span<const ElementRange> ranges);
   /// all_to_all: this member's row and column, and where it called.
   void set_splits(int member, std::span<const std::int64_t> send,
                   std::span<const std::int64_t> recv, CallSite site);
@@ -84,6 +86,7 @@ class CollectiveOperation final : public FiberOperation {
   Moved uniform_moved_;
   std::vector<Buffers> buffers_;
   std::vector<std::int64_t> counts_;
+  std::vector<ElementRange> padding_at_;
   std::vector<Splits> splits_;
   std::vector<std::pair<int, int>> choices_;
   std::vector<std::pair<int, CallRecord>> disagreements_;

@@ -20,6 +20,15 @@ std::uint64_t hash_word(const FiberGroup& group, unsigned code, const CallRecord
   return group.id() ^ fields;
 }
 
+std::uint64_t hash_of(std::span<const ElementRange> ranges) {
+  RollingHash hash;
+  for (const ElementRange& range : ranges) {
+    hash.add(range.begin);
+    hash.add(range.end);
+  }
+  return hash.value();
+}
+
 // Codes of calls that are no collectives.
 constexpr unsigned kBatchCode = 0xFD;
 constexpr unsigned kSendCode = 0xFE;
@@ -72,7 +81,10 @@ CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, CallRecord& re
     for (const std::int64_t count : options.counts) hash.add(count);
     record.counts_hash = hash.value();
   }
-  if (record.padding != 0) check_padding(record.name, options, record.count, record.site);
+  if (record.padding != 0 || !options.padding_at.empty()) {
+    check_padding(record.name, options, record.count, record.site);
+    if (!options.padding_at.empty()) record.counts_hash = hash_of(options.padding_at);
+  }
   CollectiveOperation& operation = group_.collective(kind, group_.next_sequence(member_), record);
   RollingHash& hash = rank_.hash();
   hash.add(hash_word(group_, static_cast<unsigned>(kind), record));
@@ -87,6 +99,7 @@ Work FiberCommunicator::post(CollectiveOperation& operation, const CallOptions& 
   if (group_.world().options().has_data) operation.set_buffers(member_, output, input);
   if (operation.join(member_, record)) {
     if (!options.counts.empty()) operation.set_counts(options.counts);
+    if (!options.padding_at.empty()) operation.set_padding_at(options.padding_at);
     order(operation, options);
   }
   last_ = &operation;

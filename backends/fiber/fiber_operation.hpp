@@ -24,7 +24,7 @@ struct CallRecord {
   int root = -1;           ///< Or the peer of a send or receive; -1: none.
   std::int64_t count = 0;  ///< Elements of the full buffer.
   const char* label = "";
-  std::uint64_t counts_hash = 0;  ///< Of uneven chunk sizes.
+  std::uint64_t counts_hash = 0;  ///< Of uneven chunk sizes, or of where padding lies.
   std::int64_t padding = 0;
   TrafficClass traffic = TrafficClass::payload;
   CallSite site;

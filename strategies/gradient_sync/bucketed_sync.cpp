@@ -97,9 +97,8 @@ class BucketedSync final : public GradientSync {
       owned_.update(chunk, part, gradient_of(chunk).tensor(), gradient_scale, step);
       if (owns_all_ || mesh_.shard_group() == nullptr) continue;
       const FlatChunk& flat = plan_.layout->chunk(chunk);
-      gathers.push_back(mesh_.shard_group()->all_gather(
-          whole_weights(chunk), part,
-          {.label = flat.label.c_str(), .padding = flat.padded - flat.numel}));
+      gathers.push_back(mesh_.shard_group()->all_gather(whole_weights(chunk), part,
+                                                        flat.call_options(mesh_.tp())));
       if (!plan_.overlap_gather) gathers.back().wait();
     }
     for (Work& gather : gathers) gather.wait();

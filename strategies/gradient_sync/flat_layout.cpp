@@ -18,7 +18,39 @@ bool go_together(const ParameterSpec& a, const ParameterSpec& b) {
   return a.chunk == b.chunk && !a.tied && !b.tied;
 }
 
+std::vector<std::vector<ElementRange>> padding_of(const Model& model, const FlatChunk& chunk) {
+  std::vector<std::vector<ElementRange>> padding;
+  std::int64_t begin = 0;
+  for (const int parameter : chunk.parameters) {
+    const ParameterSpec& spec = spec_of(model, parameter);
+    for (int part = 0; part < spec.split.parts; ++part) {
+      for (const ElementRange& range : filling(spec, part)) {
+        padding.resize(static_cast<std::size_t>(spec.split.parts));
+        padding[static_cast<std::size_t>(part)].push_back({begin + range.begin, begin + range.end});
+      }
+    }
+    begin += spec.shape.numel();
+  }
+  if (chunk.padded > chunk.numel) {
+    for (std::vector<ElementRange>& ranges : padding) {
+      ranges.push_back({chunk.numel, chunk.padded});
+    }
+  }
+  return padding;
+}
+
 }  // namespace
+
+std::int64_t FlatChunk::padding(int tp_rank, std::int64_t begin, std::int64_t end) const {
+  if (padding_at.empty()) return std::max<std::int64_t>(end - std::max(begin, numel), 0);
+  return overlap(padding_at[static_cast<std::size_t>(tp_rank)], begin, end);
+}
+
+CallOptions FlatChunk::call_options(int tp_rank) const {
+  CallOptions options{.label = label.c_str(), .padding = padding(tp_rank, 0, padded)};
+  if (!padding_at.empty()) options.padding_at = padding_at[static_cast<std::size_t>(tp_rank)];
+  return options;
+}
 
 FlatLayout::FlatLayout(const Model& model, int num_shards) : num_shards_(num_shards) {
   for (const ParameterSpec& spec : model.parameters()) shapes_.push_back(spec.shape);
@@ -33,6 +65,7 @@ void FlatLayout::add_chunk(const Model& model, std::string label, std::vector<in
     chunk.numel += shape(parameter).numel();
   }
   chunk.padded = (chunk.numel + num_shards_ - 1) / num_shards_ * num_shards_;
+  chunk.padding_at = padding_of(model, chunk);
   chunk.offset = padded_;
   numel_ += chunk.numel;
   padded_ += chunk.padded;

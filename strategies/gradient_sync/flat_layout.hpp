@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/communicator.hpp"
+
 #include "strategies/gradient_sync/ready_order.hpp"
 #include "strategies/model/model.hpp"
 
@@ -14,14 +16,23 @@
 namespace shardsim {
 
 /// Each chunk is padded to a multiple of the number of shards; shard r of it is its r-th equal
-/// part.
+/// part. A parameter that tensor-parallel ranks do not divide (a vocabulary) is filled up within
+/// the chunk, on the last of them.
 struct FlatChunk {
   std::string label;            ///< "bucket 3", "blocks.2": what a call says it sends.
   std::vector<int> parameters;  ///< In the order in which they lie in the chunk.
-  std::int64_t numel = 0;       ///< Elements of the parameters.
+  std::int64_t numel = 0;       ///< Elements of the parameters, filled up.
   std::int64_t padded = 0;      ///< numel, up to the next multiple of the number of shards.
   int model_chunk = 0;          ///< Of the model, whose backward completes it.
   std::int64_t offset = 0;      ///< Of the chunk in a buffer that holds all chunks, in elements.
+  /// Where it holds none of the model's elements, by tensor-parallel rank. Empty: at its end only,
+  /// beyond numel, on all of them.
+  std::vector<std::vector<ElementRange>> padding_at;
+
+  /// Elements of [begin, end) that are none of the model's, on a tensor-parallel rank.
+  [[nodiscard]] std::int64_t padding(int tp_rank, std::int64_t begin, std::int64_t end) const;
+  /// Of calls that reduce or gather the whole chunk.
+  [[nodiscard]] CallOptions call_options(int tp_rank) const;
 };
 
 /// Where a parameter lies.
@@ -56,7 +67,7 @@ class FlatLayout {
   [[nodiscard]] const Shape& shape(int parameter) const {
     return shapes_[static_cast<std::size_t>(parameter)];
   }
-  /// Elements of all parameters, and of all chunks with padding.
+  /// Elements of all parameters, filled up, and of all chunks with padding.
   [[nodiscard]] std::int64_t numel() const { return numel_; }
   [[nodiscard]] std::int64_t padded() const { return padded_; }
 

@@ -35,7 +35,7 @@ class FullReducer final : public GradientReducer {
     } else if (mesh_.data_group() != nullptr) {
       pending_.push_back({.scatter = {},
                           .replicate = mesh_.data_group()->all_reduce(
-                              full, ReduceOp::sum, {.label = chunk.label.c_str()})});
+                              full, ReduceOp::sum, chunk.call_options(mesh_.tp()))});
     }
   }
 

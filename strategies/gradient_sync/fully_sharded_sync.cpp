@@ -158,9 +158,8 @@ class FullyShardedSync final : public GradientSync {
       if (mesh_.shard_group() == nullptr) {
         if (!plan_.offload_parameters) copy(unit.full, shard);
       } else {
-        unit.gather = mesh_.shard_group()->all_gather(
-            unit.full, shard,
-            {.label = chunk.label.c_str(), .padding = chunk.padded - chunk.numel});
+        unit.gather =
+            mesh_.shard_group()->all_gather(unit.full, shard, chunk.call_options(mesh_.tp()));
       }
     }
   }

@@ -1,7 +1,5 @@
 #include "strategies/gradient_sync/shard_reduction.hpp"
 
-#include <algorithm>
-
 namespace shardsim {
 
 void ShardReduction::wait() {
@@ -13,16 +11,15 @@ void ShardReduction::wait() {
 ShardReduction post_shard_reduction(Mesh& mesh, const FlatChunk& chunk, const Tensor& full,
                                     const Tensor& part) {
   ShardReduction reduction;
-  const char* label = chunk.label.c_str();
   if (mesh.shard_group() != nullptr) {
-    reduction.scatter = mesh.shard_group()->reduce_scatter(
-        part, full, ReduceOp::sum, {.label = label, .padding = chunk.padded - chunk.numel});
+    reduction.scatter = mesh.shard_group()->reduce_scatter(part, full, ReduceOp::sum,
+                                                           chunk.call_options(mesh.tp()));
   }
   if (mesh.replicate_group() != nullptr) {
-    // Shards at the end of the chunk are partly, or wholly, padding.
-    const std::int64_t real = chunk.numel - mesh.dp_shard() * part.numel();
-    CallOptions options{.label = label,
-                        .padding = part.numel() - std::clamp<std::int64_t>(real, 0, part.numel())};
+    // A shard may be partly, or wholly, padding.
+    const std::int64_t begin = mesh.dp_shard() * part.numel();
+    CallOptions options{.label = chunk.label.c_str(),
+                        .padding = chunk.padding(mesh.tp(), begin, begin + part.numel())};
     if (reduction.scatter.pending()) options.after = &reduction.scatter;
     reduction.replicate = mesh.replicate_group()->all_reduce(part, ReduceOp::sum, options);
   }

@@ -82,6 +82,29 @@ void for_each_whole_run(const ParameterSpec& spec, int part, std::int64_t first,
   }
 }
 
+std::vector<ElementRange> filling(const ParameterSpec& spec, int part) {
+  const TensorSplit& split = spec.split;
+  const auto divides = [&](std::int64_t section) { return section % split.parts == 0; };
+  if (std::all_of(split.sections.begin(), split.sections.end(), divides)) return {};
+  // What lies between its runs.
+  std::vector<ElementRange> ranges;
+  std::int64_t end = 0;
+  const auto fill_to = [&](std::int64_t begin) {
+    if (begin > end) ranges.push_back({end, begin});
+  };
+  for_each_whole_run(spec, part, 0, spec.shape.numel(), [&](const WholeRun& run) {
+    fill_to(run.at);
+    end = run.at + run.count;
+  });
+  fill_to(spec.shape.numel());
+  return ranges;
+}
+
+std::int64_t num_filling(const ParameterSpec& spec, int part, std::int64_t first,
+                         std::int64_t count) {
+  return overlap(filling(spec, part), first, first + count);
+}
+
 void initialize(const ParameterSpec& spec, int part, std::uint64_t seed, std::int64_t first,
                 const Tensor& values) {
   const RandomStream random(seed, spec.name);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/element_range.hpp"
 #include "backends/tensor.hpp"
 
 // A model's parameters as a table, and how model code reaches them. Where they live, whether they
@@ -75,6 +76,12 @@ struct WholeRun {
 /// Elements that only fill up are passed over.
 void for_each_whole_run(const ParameterSpec& spec, int part, std::int64_t first, std::int64_t count,
                         const std::function<void(const WholeRun&)>& visit);
+
+/// The elements of part `part` that only fill it up, ascending; none where the parts divide.
+[[nodiscard]] std::vector<ElementRange> filling(const ParameterSpec& spec, int part);
+/// How many of elements [first, first + count) of part `part` those are.
+[[nodiscard]] std::int64_t num_filling(const ParameterSpec& spec, int part, std::int64_t first,
+                                       std::int64_t count);
 
 /// Fills `values` (elements [first, first + values.numel()) of part `part`) as `spec.init` says;
 /// what only fills up becomes 0. REQUIRES: values.has_data().

@@ -11,6 +11,8 @@ namespace shardsim {
 TEST_CASE("padding that is no part of the buffer, or stands beside uneven counts, is refused") {
   using Body = FiberWorld::RankBody;
   static constexpr std::int64_t kCounts[] = {1, 3};
+  static constexpr ElementRange kMiddle[] = {{1, 3}};
+  static constexpr ElementRange kBackwards[] = {{3, 4}, {1, 2}};
   const Body bad[] = {
       [](Runtime& runtime, Communicator& world) {
         const Tensor full = runtime.allocate(MemoryCategory::comm, {4}, DType::fp32);
@@ -30,6 +32,22 @@ TEST_CASE("padding that is no part of the buffer, or stands beside uneven counts
         if (world.rank() == 0) world.send(full, 1, {.padding = 1}).wait();
         if (world.rank() == 1) world.recv(full, 0, {.padding = 1}).wait();
       },
+      [](Runtime& runtime, Communicator& world) {  // Ranges that do not hold as many.
+        const Tensor full = runtime.allocate(MemoryCategory::comm, {4}, DType::fp32);
+        world.all_reduce(full, ReduceOp::sum, {.padding = 1, .padding_at = kMiddle}).wait();
+      },
+      [](Runtime& runtime, Communicator& world) {
+        const Tensor full = runtime.allocate(MemoryCategory::comm, {4}, DType::fp32);
+        world.all_reduce(full, ReduceOp::sum, {.padding_at = kMiddle}).wait();
+      },
+      [](Runtime& runtime, Communicator& world) {  // Not within the buffer.
+        const Tensor full = runtime.allocate(MemoryCategory::comm, {2}, DType::fp32);
+        world.all_reduce(full, ReduceOp::sum, {.padding = 2, .padding_at = kMiddle}).wait();
+      },
+      [](Runtime& runtime, Communicator& world) {  // Not ascending.
+        const Tensor full = runtime.allocate(MemoryCategory::comm, {4}, DType::fp32);
+        world.all_reduce(full, ReduceOp::sum, {.padding = 2, .padding_at = kBackwards}).wait();
+      },
   };
   for (const Body& body : bad) {
     const Diagnosis diagnosis = diagnosis_of(2, body);
@@ -41,6 +59,19 @@ TEST_CASE("padding that is no part of the buffer, or stands beside uneven counts
     world.all_reduce(full, ReduceOp::sum, {.padding = 4}).wait();
   });
   CHECK(all_padding.code == "NONE");
+}
+
+TEST_CASE("P9: members that fill up different elements are reported") {
+  static constexpr ElementRange kFirst[] = {{0, 1}};
+  static constexpr ElementRange kSecond[] = {{1, 2}};
+  const Diagnosis diagnosis = diagnosis_of(3, [](Runtime& runtime, Communicator& world) {
+    const Tensor full = runtime.allocate(MemoryCategory::comm, {6}, DType::fp32);
+    CallOptions options{.padding = 1, .padding_at = kFirst};
+    if (world.rank() == 1) options.padding_at = kSecond;
+    world.reduce_scatter(full.view(0, {2}), full, ReduceOp::sum, options).wait();
+  });
+  CHECK(diagnosis.code == "COLL_COUNT");
+  CHECK(diagnosis.sides.at(0).ranks == std::vector<int>{1});
 }
 
 TEST_CASE("P9: calls that are counted differently are reported, with what they are counted as") {

@@ -1,3 +1,4 @@
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,6 +40,59 @@ TEST_CASE("P3: each link of an uneven all_gather carries all chunks but the next
     CHECK(counts.sent == 36 - (next + 1));
     CHECK(counts.received == counts.sent);
   }
+}
+
+// 12 elements on 4 ranks of which 3 fill up: of its chunk of 3, ranks 0 to 3 have 3, 1, 3 and 2.
+TEST_CASE("P3: padding within a buffer is counted apart, chunk by chunk and link by link") {
+  constexpr ElementRange kPadding[] = {{4, 5}, {5, 6}, {11, 12}};
+  const std::vector<std::int64_t> payload = {3, 1, 3, 2};
+  using Call = std::function<Work(Communicator&, const Tensor& full, const CallOptions&)>;
+  // Sends to the next rank, and the payload it sends with.
+  const auto check = [&](const Call& call, const std::vector<std::int64_t>& expected) {
+    FiberWorld world({.cluster = test_cluster(4), .has_data = false});
+    world.run([&](Runtime& runtime, Communicator& everyone) {
+      const Tensor full = runtime.allocate(MemoryCategory::comm, {12}, DType::int8);
+      call(everyone, full, {.padding = 3, .padding_at = kPadding}).wait();
+    });
+    const auto links = links_of(world, "world");
+    for (int rank = 0; rank < 4; ++rank) {
+      const LinkTraffic& link = links.at({rank, (rank + 1) % 4});
+      CHECK(link.sent == expected.at(static_cast<std::size_t>(rank)));
+      CHECK(link.received == link.sent);
+    }
+    CHECK(world.sent_by_rank() == expected);
+    const TrafficCounters& counters = world.traffic().at("world");
+    CHECK(counters.payload_sent == 3 * 9);
+    CHECK(counters.payload_received == 3 * 9);
+    CHECK(counters.padding_sent == 3 * 3);
+  };
+  const auto part_of = [](const Tensor& full, const Communicator& world) {
+    return full.view(3 * world.rank(), {3});
+  };
+  check(
+      [&](Communicator& world, const Tensor& full, const CallOptions& options) {
+        return world.reduce_scatter(part_of(full, world), full, ReduceOp::sum, options);
+      },
+      {9 - 3, 9 - 1, 9 - 3, 9 - 2});  // All but its own.
+  check(
+      [&](Communicator& world, const Tensor& full, const CallOptions& options) {
+        return world.all_gather(full, part_of(full, world), options);
+      },
+      {9 - 1, 9 - 3, 9 - 2, 9 - 3});  // All but the next one's.
+
+  // Directly to the root: each its own.
+  FiberWorld world({.cluster = test_cluster(4), .has_data = false});
+  world.run([&](Runtime& runtime, Communicator& everyone) {
+    const Tensor full = runtime.allocate(MemoryCategory::comm, {12}, DType::int8);
+    everyone.gather(full, part_of(full, everyone), 3, {.padding = 3, .padding_at = kPadding})
+        .wait();
+  });
+  const auto links = links_of(world, "world");
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(links.at({rank, 3}).sent == payload.at(static_cast<std::size_t>(rank)));
+    CHECK(links.at({rank, 3}).received == links.at({rank, 3}).sent);
+  }
+  CHECK(world.traffic().at("world").padding_sent == 2);
 }
 
 TEST_CASE("P3: links agree for every operation along a ring, over communicators come and gone") {

@@ -28,6 +28,7 @@ struct Program {
   int root = 0;
   ReduceOp op = ReduceOp::sum;
   std::int64_t padding = 1;
+  std::vector<ElementRange> padding_at;
   TrafficClass traffic = TrafficClass::payload;
   const char* label = "gradients of layer 1";
   DType dtype = DType::fp32;
@@ -43,7 +44,11 @@ struct Program {
     const int rank = world.rank();
     runtime.compute(work, [] {});
     world.broadcast(full, root).wait();
-    world.all_reduce(full, op, {.label = label, .padding = padding, .traffic = traffic}).wait();
+    world
+        .all_reduce(
+            full, op,
+            {.label = label, .padding = padding, .padding_at = padding_at, .traffic = traffic})
+        .wait();
     world
         .all_gather(full, full.view(0, {counts[static_cast<std::size_t>(rank)]}),
                     {.counts = counts})
@@ -64,6 +69,14 @@ TEST_CASE("a change of any one field of a call or an operation changes every ran
       {"reduce op", [](Program& p) { p.op = ReduceOp::avg; }},
       {"padding", [](Program& p) { p.padding = 2; }},
       {"no padding", [](Program& p) { p.padding = 0; }},
+      {"place of padding",
+       [](Program& p) {
+         p.padding_at = {{0, 1}};
+       }},
+      {"another place of padding",
+       [](Program& p) {
+         p.padding_at = {{1, 2}};
+       }},
       {"traffic class", [](Program& p) { p.traffic = TrafficClass::scalar; }},
       {"label", [](Program& p) { p.label = "gradients of layer 2"; }},
       {"no label", [](Program& p) { p.label = ""; }},

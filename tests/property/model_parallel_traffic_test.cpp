@@ -107,6 +107,36 @@ TEST_CASE("P18, P31, P41: bytes per axis of whole steps are those of the formula
   });
 }
 
+// Rows that fill a table up travel with it, in the middle of a bucket or at its end, and are
+// counted as padding. Of 5 rows the last of four ranks has none of its own.
+TEST_CASE("P18, P31, P41: a vocabulary that ranks do not divide is sent as it is, beside padding") {
+  for_each_case([](TrainingCase c) {
+    const SentElements divided = elements_sent(formulas_of(c));
+    const SentElements summed = elements_sent_of_any_vocabulary(formulas_of(c));
+    CHECK(summed.dp == divided.dp);  // Of a vocabulary of 48, both formulas say the same.
+    CHECK(summed.pp == divided.pp);
+    for (const std::int64_t vocab_size : {5, 53}) {
+      for (const std::int64_t bucket_bytes : {1, 1 << 20}) {
+        c.model.vocab_size = vocab_size;
+        c.bucket_bytes = c.first_bucket_bytes = bucket_bytes;
+        INFO("vocabulary of " << vocab_size << ", buckets of " << bucket_bytes);
+        const SentElements expected = elements_sent_of_any_vocabulary(formulas_of(c));
+        const TrainingResult result = run(c);
+        CHECK(sent(result, {"tp"}) == kBytes * expected.tp);
+        CHECK(sent(result, {"pp_forward", "pp_backward", "embedding"}) == kBytes * expected.pp);
+        CHECK(sent(result, {"dp", "dp_shard", "dp_replicate"}) == kBytes * expected.dp);
+        std::int64_t padding = 0;
+        for (const auto& [name, counters] : result.traffic) {
+          padding += counters.padding_sent;
+          CHECK(counters.payload_sent == counters.payload_received);
+          CHECK(counters.to_next == counters.from_previous);
+        }
+        CHECK(padding == kBytes * vocabulary_padding_sent(formulas_of(c)).total());
+      }
+    }
+  });
+}
+
 // FSDP cuts a unit as one, so that one rank may own all norms of a block and another none: where
 // partial sums of them are added up, only ranks of one stage together send what a formula can tell.
 TEST_CASE("P18, P31, P41: every rank sends the bytes of the formulas") {

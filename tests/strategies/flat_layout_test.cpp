@@ -48,6 +48,38 @@ void check_cover(const FlatLayout& layout, const Model& model) {
   CHECK(seen == all);
 }
 
+// Element by element.
+void check_padding(const FlatLayout& layout, const Model& model, int index, int part) {
+  const FlatChunk& chunk = layout.chunk(index);
+  std::vector<int> real(static_cast<std::size_t>(chunk.padded), 0);
+  for (const int parameter : chunk.parameters) {
+    const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(parameter)];
+    for_each_whole_run(spec, part, 0, spec.shape.numel(), [&](const WholeRun& run) {
+      const auto first = real.begin() + layout.place(parameter).offset + run.at;
+      std::fill(first, first + run.count, 1);
+    });
+  }
+  const auto expected = [&](std::int64_t begin, std::int64_t end) {
+    return std::count(real.begin() + begin, real.begin() + end, 0);
+  };
+  const std::int64_t shard = chunk.padded / layout.num_shards();
+  for (std::int64_t begin = 0; begin < chunk.padded; begin += shard) {
+    CHECK(chunk.padding(part, begin, begin + shard) == expected(begin, begin + shard));
+  }
+  const CallOptions options = chunk.call_options(part);
+  CHECK(options.label == chunk.label);
+  CHECK(options.padding == expected(0, chunk.padded));
+  std::int64_t at = options.padding_at.empty() ? options.padding : 0;  // At the end, else.
+  for (const ElementRange& range : options.padding_at) {
+    CHECK(expected(range.begin, range.end) == range.end - range.begin);
+    at += range.end - range.begin;
+  }
+  CHECK(at == options.padding);
+  if (options.padding_at.empty()) {
+    CHECK(expected(chunk.padded - options.padding, chunk.padded) == options.padding);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("chunks cover all parameters once, padded to the shards") {
@@ -136,6 +168,30 @@ TEST_CASE("units are those of the model, in its order") {
   for (std::size_t i = 0; i < model->units().size(); ++i) {
     CHECK(layout.chunks()[i].label == model->units()[i].name);
     CHECK(layout.chunks()[i].parameters.front() == model->units()[i].first);
+  }
+}
+
+// Of 5 rows the last of four ranks has none of its own, the one before it one of two.
+TEST_CASE("a chunk's padding is all that is none of the model's, on each tensor-parallel rank") {
+  for (const char* name : {"untied gpt2", "llama", "tied llama"}) {
+    for (const std::int64_t vocab_size : {5, 8}) {
+      ModelOptions options = small_model(name);
+      options.num_attention_heads = options.num_query_groups = 4;
+      options.hidden_size = options.ffn_hidden_size = 8;
+      options.vocab_size = vocab_size;
+      options.tensor_parallel = 4;
+      const std::unique_ptr<Model> model = make_model(options);
+      for (const int shards : {1, 3, 7}) {
+        for (const FlatLayout& layout :
+             {FlatLayout::units(*model, shards), buckets_of(*model, 1 << 20, 1 << 20, shards)}) {
+          for (int index = 0; index < static_cast<int>(layout.chunks().size()); ++index) {
+            INFO(name << ", vocabulary of " << vocab_size << ", " << shards << " shards, chunk "
+                      << index);
+            for (int part = 0; part < 4; ++part) check_padding(layout, *model, index, part);
+          }
+        }
+      }
+    }
   }
 }
 

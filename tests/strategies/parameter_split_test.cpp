@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -62,6 +63,25 @@ TEST_CASE("parts are disjoint, cover the whole and do not depend on how they are
     }
     CHECK(static_cast<std::int64_t>(seen.size()) == spec.whole_shape().numel());
     CHECK(std::set<std::int64_t>(seen.begin(), seen.end()).size() == seen.size());
+  }
+}
+
+TEST_CASE("what fills a part up is what has no place in the whole") {
+  for (const ParameterSpec& spec : {split({12, 5}, 0, 3), split({4, 12}, 1, 3), split({7, 2}, 0, 3),
+                                    split({9}, 0, 3), split({2, 3}, 0, 3), split({2, 4}, 1, 3),
+                                    split({8, 2}, 0, 3, {4, 2, 2}), split({7, 2}, 0, 1)}) {
+    for (int part = 0; part < spec.split.parts; ++part) {
+      const std::vector<std::int64_t> whole = places(spec, part, 1000);
+      std::vector<std::int64_t> missing = whole;
+      for (const ElementRange& range : filling(spec, part)) {
+        for (std::int64_t i = range.begin; i < range.end; ++i) {
+          CHECK(whole.at(static_cast<std::size_t>(i)) == -1);
+          missing.at(static_cast<std::size_t>(i)) = 0;
+        }
+      }
+      CHECK(std::count(missing.begin(), missing.end(), -1) == 0);
+      CHECK(num_filling(spec, part, 1, 3) == std::count(whole.begin() + 1, whole.begin() + 4, -1));
+    }
   }
 }
 

@@ -55,13 +55,24 @@ std::vector<Unit> units_of(const SendingCase& c, const MeshPlace& at) {
   return units;
 }
 
+// Of a unit, in a step: how often it is reduced, and how often it goes once around its shards.
+struct DataPasses {
+  std::int64_t reductions = 0;
+  std::int64_t over_shards = 0;
+};
+
+// ZeRO-2 with A microbatches: A reductions and a gather, (A + 1); ZeRO-3: A reductions and 2 A
+// gathers, 3 A; else one reduction.
+DataPasses passes_of(const SendingCase& c, bool used_twice) {
+  const std::int64_t microbatches = c.num_microbatches;
+  const std::int64_t reductions = c.zero_stage >= 2 && c.reduce_every_microbatch ? microbatches : 1;
+  const std::int64_t gathers = c.zero_stage == 3 ? (used_twice ? 1 : 2) * microbatches : 1;
+  return {.reductions = reductions, .over_shards = reductions + gathers};
+}
+
 std::int64_t data_parallel(const SendingCase& c, const MeshPlace& at) {
   const std::int64_t shards = c.mesh.dp_shard;
   const std::int64_t replicas = c.mesh.dp_replicate;
-  const std::int64_t microbatches = c.num_microbatches;
-  // ZeRO-2 with A microbatches: A reductions and a gather, (A + 1); ZeRO-3: A reductions and 2 A
-  // gathers, 3 A; else one reduction.
-  const std::int64_t reductions = c.zero_stage >= 2 && c.reduce_every_microbatch ? microbatches : 1;
   std::int64_t sent = 0;
   for (const Unit& unit : units_of(c, at)) {
     const std::int64_t held = share(unit.cut, c.mesh.tp) + unit.whole;
@@ -69,9 +80,9 @@ std::int64_t data_parallel(const SendingCase& c, const MeshPlace& at) {
       sent += all_reduce(held, shards * replicas);
       continue;
     }
-    const std::int64_t gathers = c.zero_stage == 3 ? (unit.used_twice ? 1 : 2) * microbatches : 1;
-    sent += (reductions + gathers) * gather(held, shards);
-    sent += reductions * all_reduce(share(held, shards), replicas);
+    const DataPasses passes = passes_of(c, unit.used_twice);
+    sent += passes.over_shards * gather(held, shards);
+    sent += passes.reductions * all_reduce(share(held, shards), replicas);
   }
   return sent;
 }
@@ -129,6 +140,39 @@ SentElements elements_sent(const SendingCase& c) {
   SentElements sum;
   for (int rank = 0; rank < c.mesh.size(); ++rank) sum += elements_sent(c, c.mesh.place_of(rank));
   return sum;
+}
+
+SentElements vocabulary_elements_sent(const SendingCase& c, std::int64_t rows) {
+  const std::int64_t table = rows * c.model.hidden_size;
+  const bool tied = c.model.tied_embeddings;
+  const bool in_one_stage = c.mesh.pp == 1;
+  const std::int64_t shards = c.mesh.dp_shard;
+  const std::int64_t replicas = c.mesh.dp_replicate;
+  SentElements sent;
+  const std::int64_t tables = tied && in_one_stage ? 1 : 2;
+  if (c.zero_stage == 0) {
+    sent.dp = tables * 2 * (shards * replicas - 1) * table;
+  } else {
+    const DataPasses passes = passes_of(c, tied && in_one_stage);
+    sent.dp =
+        tables * table *
+        (passes.over_shards * (shards - 1) * replicas + passes.reductions * 2 * (replicas - 1));
+  }
+  // Each end of the pipeline sends what it owns once: an all_reduce of two.
+  const std::int64_t owners = c.zero_stage == 0 ? shards * replicas : replicas;
+  if (tied && !in_one_stage) sent.pp = 2 * owners * table;
+  return sent;
+}
+
+SentElements elements_sent_of_any_vocabulary(SendingCase c) {
+  SentElements sum = vocabulary_elements_sent(c, c.model.vocab_size);
+  c.model.vocab_size = 0;
+  return sum += elements_sent(c);
+}
+
+SentElements vocabulary_padding_sent(const SendingCase& c) {
+  const std::int64_t rest = c.model.vocab_size % c.mesh.tp;
+  return vocabulary_elements_sent(c, rest == 0 ? 0 : c.mesh.tp - rest);
 }
 
 }  // namespace shardsim::test

@@ -38,4 +38,13 @@ struct SentElements {
 /// All ranks together.
 [[nodiscard]] SentElements elements_sent(const SendingCase& c);
 
+/// What all ranks together send of `rows` rows of the vocabulary, in embedding and head: a sum over
+/// ranks, which need not have equal shares. The model's vocab_size is not read.
+[[nodiscard]] SentElements vocabulary_elements_sent(const SendingCase& c, std::int64_t rows);
+/// elements_sent, for a vocabulary that tensor-parallel ranks need not divide.
+[[nodiscard]] SentElements elements_sent_of_any_vocabulary(SendingCase c);
+/// What is sent beside that, as all tensor-parallel ranks have as many rows: of these the last ones
+/// have too few of their own.
+[[nodiscard]] SentElements vocabulary_padding_sent(const SendingCase& c);
+
 }  // namespace shardsim::test
