@@ -42,12 +42,11 @@ TEST_CASE("P3: each link of an uneven all_gather carries all chunks but the next
   }
 }
 
-// 12 elements on 4 ranks of which 3 fill up: of its chunk of 3, ranks 0 to 3 have 3, 1, 3 and 2.
+// 12 elements, of which 3 fill up: the chunks of ranks 0 to 3 hold 3, 1, 3 and 2 that do not.
 TEST_CASE("P3: padding within a buffer is counted apart, chunk by chunk and link by link") {
   constexpr ElementRange kPadding[] = {{4, 5}, {5, 6}, {11, 12}};
-  const std::vector<std::int64_t> payload = {3, 1, 3, 2};
   using Call = std::function<Work(Communicator&, const Tensor& full, const CallOptions&)>;
-  // Sends to the next rank, and the payload it sends with.
+  // `expected`: what each rank sends to the next.
   const auto check = [&](const Call& call, const std::vector<std::int64_t>& expected) {
     FiberWorld world({.cluster = test_cluster(4), .has_data = false});
     world.run([&](Runtime& runtime, Communicator& everyone) {
@@ -87,10 +86,12 @@ TEST_CASE("P3: padding within a buffer is counted apart, chunk by chunk and link
     everyone.gather(full, part_of(full, everyone), 3, {.padding = 3, .padding_at = kPadding})
         .wait();
   });
-  const auto links = links_of(world, "world");
+  const std::vector<std::int64_t> payload = {3, 1, 3};
+  const LinkTable links = world.groups().front().links();
   for (int rank = 0; rank < 3; ++rank) {
-    CHECK(links.at({rank, 3}).sent == payload.at(static_cast<std::size_t>(rank)));
-    CHECK(links.at({rank, 3}).received == links.at({rank, 3}).sent);
+    const LinkCounts& link = links.at({rank, 3});
+    CHECK(link.sent == payload.at(static_cast<std::size_t>(rank)));
+    CHECK(link.received == link.sent);
   }
   CHECK(world.traffic().at("world").padding_sent == 2);
 }
