@@ -53,9 +53,9 @@ TEST_CASE("P3: padding within a buffer is counted apart, chunk by chunk and link
       const Tensor full = runtime.allocate(MemoryCategory::comm, {12}, DType::int8);
       call(everyone, full, {.padding = 3, .padding_at = kPadding}).wait();
     });
-    const auto links = links_of(world, "world");
+    const LinkTable links = world.groups().front().links();
     for (int rank = 0; rank < 4; ++rank) {
-      const LinkTraffic& link = links.at({rank, (rank + 1) % 4});
+      const LinkCounts& link = links.at({rank, (rank + 1) % 4});
       CHECK(link.sent == expected.at(static_cast<std::size_t>(rank)));
       CHECK(link.received == link.sent);
     }
