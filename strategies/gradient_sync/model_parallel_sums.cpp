@@ -8,17 +8,15 @@ namespace shardsim {
 
 namespace {
 
-const ParameterSpec& spec_of(const Model& model, const StatePiece& piece) {
-  return model.parameters()[static_cast<std::size_t>(piece.parameter)];
-}
-
 // The owned gradients of the parameters that `is_meant` picks.
 template <class Predicate>
 std::vector<StatePiece> owned_gradients(const Model& model, const GradientSync& sync,
                                         Predicate is_meant) {
   std::vector<StatePiece> found;
   sync.visit(StateKind::gradient, [&](const StatePiece& piece) {
-    if (is_meant(spec_of(model, piece))) found.push_back(piece);
+    if (is_meant(model.parameters()[static_cast<std::size_t>(piece.parameter)])) {
+      found.push_back(piece);
+    }
   });
   return found;
 }
@@ -36,9 +34,8 @@ void copy_pieces(Runtime& runtime, const std::vector<StatePiece>& pieces, const 
   runtime.compute(op, [&] {
     std::int64_t at = 0;
     for (const StatePiece& piece : pieces) {
-      const Tensor& values = piece.values;
-      for (std::int64_t i = 0; i < values.numel(); ++i, ++at) {
-        to_buffer ? buffer.set(at, values.get(i)) : values.set(i, buffer.get(at));
+      for (std::int64_t i = 0; i < piece.values.numel(); ++i, ++at) {
+        to_buffer ? buffer.set(at, piece.values.get(i)) : piece.values.set(i, buffer.get(at));
       }
     }
   });
@@ -49,8 +46,8 @@ void sum_over_tensor_parallel(Runtime& runtime, Communicator& group,
   std::int64_t elements = 0;
   for (const StatePiece& piece : pieces) elements += piece.values.numel();
   if (elements == 0) return;
-  const DType dtype = pieces.front().values.dtype();
-  const Tensor buffer = runtime.allocate(MemoryCategory::comm, {elements}, dtype);
+  const Tensor buffer =
+      runtime.allocate(MemoryCategory::comm, {elements}, pieces.front().values.dtype());
   copy_pieces(runtime, pieces, buffer, true);
   group.all_reduce(buffer, ReduceOp::sum, {.label = "sequence-parallel gradients"}).wait();
   copy_pieces(runtime, pieces, buffer, false);
@@ -67,12 +64,12 @@ void sum_over_model_parallel(Runtime& runtime, Mesh& mesh, const Model& model,
   if (mesh.embedding_group() == nullptr) return;
   const auto is_tied = [](const ParameterSpec& spec) { return spec.tied; };
   for (const StatePiece& piece : owned_gradients(model, sync, is_tied)) {
+    const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(piece.parameter)];
+    const std::int64_t padding = num_filling(spec, mesh.tp(), piece.first, piece.values.numel());
     OnDevice gradient(runtime, piece.on_host, MemoryCategory::grads, piece.values);
     mesh.embedding_group()
         ->all_reduce(gradient.tensor(), ReduceOp::sum,
-                     {.label = "tied embedding gradient",
-                      .padding = num_filling(spec_of(model, piece), mesh.tp(), piece.first,
-                                             piece.values.numel())})
+                     {.label = "tied embedding gradient", .padding = padding})
         .wait();
     gradient.put_back();
   }
