@@ -239,4 +239,24 @@ TEST_CASE("H8: a thousand ranks run, each with its part of the work", "[H8]") {
   CHECK(piped == setup.training.num_microbatches * 64 * 2 * 3 * 4 * activation);
 }
 
+TEST_CASE("repairing optimizer state sends what fills a vocabulary up as padding") {
+  Setup setup = hybrid(1, 4, 2, "llama");
+  setup.world.has_data = false;
+  FiberWorld world(world_of(setup));
+  on_ranks(world, setup,
+           [](ShardedOptimizer& optimizer) { optimizer.synchronize_optimizer_state(); });
+  const ModelOptions model = problem_of(setup).model;
+  REQUIRE(model.vocab_size == 11);
+  const std::int64_t norms = (2 * model.num_layers + 1) * model.hidden_size;
+  const std::int64_t filling = 2 * model.hidden_size;  // A twelfth row, in embedding and head.
+  constexpr std::int64_t kStates = 2 * 8;              // Bytes of both moments.
+  // From one replica to the other, each tensor-parallel rank its part, of norms the whole.
+  const TrafficCounters& copied = world.traffic().at("dp");
+  CHECK(copied.payload_sent == kStates * (num_parameters(*make_model(model)) + 3 * norms));
+  CHECK(copied.padding_sent == kStates * filling);
+  // In each replica, from one to the three others.
+  CHECK(world.traffic().at("tp").payload_sent == kStates * 2 * 3 * norms);
+  CHECK(world.traffic().at("tp").padding_sent == 0);
+}
+
 }  // namespace shardsim::test
