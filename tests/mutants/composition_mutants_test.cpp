@@ -1,4 +1,5 @@
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -45,6 +46,12 @@ void count_wrong_group(const Scenario& scenario, const std::string& group, int s
   count_mutant(found_by, finder_in(result));
 }
 
+// With a vocabulary that tensor-parallel ranks share evenly, calls look alike and values alone
+// tell. Where it is filled up, only the last of them, and of these the last shard, has padding:
+// calls that meet differ.
+const std::pair<const char*, Detector> kVocabularies[] = {
+    {"model.vocab_size=54", Detector::oracle}, {"model.vocab_size=53", Detector::mismatch}};
+
 }  // namespace
 
 TEST_CASE("P56: tensor-parallel groups of wrong ranks are found") {
@@ -58,17 +65,21 @@ TEST_CASE("P56: tensor-parallel groups of wrong ranks are found") {
 
 TEST_CASE("P56: data-parallel groups of wrong ranks are found") {
   for (const Composition& of : kCompositions) {
-    const Scenario scenario = scenario_of(of.name, 1);
-    count_wrong_group(scenario, "dp_shard", of.dp_shard, 1, Detector::oracle);
-    count_wrong_group(scenario, "dp_shard", of.dp_shard, of.pp, of.data_as_stages);
+    for (const auto& [vocabulary, found_by] : kVocabularies) {
+      const Scenario scenario = scenario_of(of.name, 1, {vocabulary});
+      count_wrong_group(scenario, "dp_shard", of.dp_shard, 1, found_by);
+    }
+    count_wrong_group(scenario_of(of.name, 1), "dp_shard", of.dp_shard, of.pp, of.data_as_stages);
   }
 }
 
 TEST_CASE("P56: embedding groups of wrong ranks are found") {
   for (const Composition& of : kCompositions) {
-    const Scenario scenario = scenario_of(of.name, 1, {"model.tied_embeddings=true"});
-    count_wrong_group(scenario, "embedding", of.pp, 1, Detector::oracle);
-    count_wrong_group(scenario, "embedding", of.pp, of.dp_shard, Detector::oracle);
+    for (const auto& [vocabulary, found_by] : kVocabularies) {
+      const Scenario scenario = scenario_of(of.name, 1, {"model.tied_embeddings=true", vocabulary});
+      count_wrong_group(scenario, "embedding", of.pp, 1, found_by);
+      count_wrong_group(scenario, "embedding", of.pp, of.dp_shard, found_by);
+    }
   }
 }
 
