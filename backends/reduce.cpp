@@ -77,6 +77,17 @@ typename Element::Accumulator load_at(const std::byte* from, std::int64_t index)
 }
 
 template <class Element>
+void store_at(std::byte* to, std::int64_t index, typename Element::Accumulator value) {
+  const typename Element::Stored stored = Element::store(value);
+  std::memcpy(to + index * static_cast<std::int64_t>(sizeof(stored)), &stored, sizeof(stored));
+}
+
+template <class T>
+T divide(T sum, int size) {
+  return static_cast<T>(sum / static_cast<T>(size));
+}
+
+template <class Element>
 void reduce_as(std::span<const std::byte* const> inputs, std::byte* output, std::int64_t count,
                ReduceOp op, ReductionOrder order, int chunk) {
   const auto size = static_cast<int>(inputs.size());
@@ -88,12 +99,8 @@ void reduce_as(std::span<const std::byte* const> inputs, std::byte* output, std:
       sum = combine(sum, load_at<Element>(inputs[member], i), op);
       if (order == ReductionOrder::ring) sum = Element::load(Element::store(sum));
     }
-    if (op == ReduceOp::avg) {
-      sum = static_cast<typename Element::Accumulator>(
-          sum / static_cast<typename Element::Accumulator>(size));
-    }
-    const typename Element::Stored stored = Element::store(sum);
-    std::memcpy(output + i * static_cast<std::int64_t>(sizeof(stored)), &stored, sizeof(stored));
+    if (op == ReduceOp::avg) sum = divide(sum, size);
+    store_at<Element>(output, i, sum);
   }
 }
 
@@ -104,28 +111,48 @@ const char* name_of(ReduceOp op) {
   return kNames[static_cast<std::size_t>(op)];
 }
 
-void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, std::int64_t count,
-                  DType dtype, ReduceOp op, ReductionOrder order, int chunk) {
+namespace {
+
+// Calls `work` with the element type that stands for `dtype`.
+template <class Work>
+void with_element(DType dtype, Work&& work) {
   switch (dtype) {
     case DType::fp64:
-      return reduce_as<Plain<double, double>>(inputs, output, count, op, order, chunk);
+      return work(Plain<double, double>());
     case DType::fp32:
-      return reduce_as<Plain<float, float>>(inputs, output, count, op, order, chunk);
+      return work(Plain<float, float>());
     case DType::bf16:
-      return reduce_as<Bf16>(inputs, output, count, op, order, chunk);
+      return work(Bf16());
     case DType::fp16:
-      return reduce_as<Fp16>(inputs, output, count, op, order, chunk);
+      return work(Fp16());
     case DType::int8:
       // Accumulated wider; the stored result wraps around once, at the end.
-      return reduce_as<Plain<std::int8_t, std::int64_t>>(inputs, output, count, op, order, chunk);
+      return work(Plain<std::int8_t, std::int64_t>());
     case DType::int32:
-      return reduce_as<Plain<std::int32_t, std::int64_t>>(inputs, output, count, op, order, chunk);
+      return work(Plain<std::int32_t, std::int64_t>());
     case DType::int64:
-      return reduce_as<Plain<std::int64_t, std::int64_t>>(inputs, output, count, op, order, chunk);
+      return work(Plain<std::int64_t, std::int64_t>());
     case DType::fp8_e4m3:
       break;
   }
   throw UsageError("E0505", "fp8 tensors cannot be reduced", "reduce in bf16 or fp32");
+}
+
+}  // namespace
+
+void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, std::int64_t count,
+                  DType dtype, ReduceOp op, ReductionOrder order, int chunk) {
+  with_element(dtype, [&]<class Element>(Element) {
+    reduce_as<Element>(inputs, output, count, op, order, chunk);
+  });
+}
+
+void divide_chunk(std::byte* data, std::int64_t count, DType dtype, int divisor) {
+  with_element(dtype, [&]<class Element>(Element) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      store_at<Element>(data, i, divide(load_at<Element>(data, i), divisor));
+    }
+  });
 }
 
 }  // namespace shardsim

@@ -20,4 +20,7 @@ enum class ReductionOrder : std::uint8_t { rank, ring };
 void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, std::int64_t count,
                   DType dtype, ReduceOp op, ReductionOrder order, int chunk);
 
+/// Divides elements [0, count) by `divisor`, as avg does after its sum. REQUIRES: divisor > 0.
+void divide_chunk(std::byte* data, std::int64_t count, DType dtype, int divisor);
+
 }  // namespace shardsim

@@ -42,8 +42,10 @@ void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
     for (std::size_t member = 0; member < inputs.size(); ++member) {
       inputs[member] = buffers_[member].input.data() + begin;
     }
+    // A chain to the root adds all chunks in the same order: the root's.
+    const int last = kind_ == CollectiveKind::reduce ? record_.root : part;
     reduce_chunk(inputs, result.data() + begin, (end - begin) / size_of(record_.dtype),
-                 record_.dtype, record_.reduce, group_->world().options().reduction_order, part);
+                 record_.dtype, record_.reduce, group_->world().options().reduction_order, last);
   }
 }
 

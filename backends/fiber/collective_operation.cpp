@@ -7,22 +7,6 @@
 
 namespace shardsim {
 
-std::string CallRecord::describe() const {
-  std::string text = name;
-  if (reduces) text += std::string(" ") + name_of(reduce);
-  if (count >= 0) text += " " + std::string(name_of(dtype)) + " x " + std::to_string(count);
-  if (root >= 0) {
-    const std::string_view call(name);
-    text += call == "send" ? " to " : call == "recv" ? " from " : " root ";
-    text += std::to_string(root);
-  }
-  if (*label != '\0') text += std::string(" \"") + label + "\"";
-  if (padding != 0) text += " with " + std::to_string(padding) + " of padding";
-  // Making groups counts as scalars throughout; saying so each time would tell nothing.
-  if (traffic == TrafficClass::scalar && std::strcmp(name, "split") != 0) text += " as scalars";
-  return text;
-}
-
 namespace {
 
 bool same_text(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }

@@ -46,6 +46,19 @@ FiberCommunicator::FiberCommunicator(FiberGroup& group, int member)
 
 FiberCommunicator::~FiberCommunicator() { group_.world().retire(*this); }
 
+void FiberCommunicator::refuse(const char* call, const std::string& what, const std::string& hint,
+                               CallSite site) const {
+  Diagnosis diagnosis;
+  diagnosis.code = "ARG_RANGE";
+  diagnosis.summary = std::string(call) + " on rank " + std::to_string(rank_.index()) + ": " + what;
+  diagnosis.group = group_.name();
+  diagnosis.members = group_.all_world_ranks();
+  diagnosis.time = rank_.now();
+  diagnosis.sides = {{.ranks = {rank_.index()}, .action = call, .site = site}};
+  diagnosis.hint = hint;
+  throw CommunicationError(std::move(diagnosis));
+}
+
 // --- Posting -----------------------------------------------------------------------------------
 
 void FiberCommunicator::order(FiberOperation& operation, const CallOptions& options) {

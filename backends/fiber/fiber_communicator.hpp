@@ -5,12 +5,13 @@
 #include <span>
 #include <string>
 
+#include "backends/checked_communicator.hpp"
 #include "backends/fiber/fiber_group.hpp"
 
 namespace shardsim {
 
 /// One member's end of a group: posts operations on its stream and waits for them.
-class FiberCommunicator final : public Communicator, private WorkOwner {
+class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
  public:
   FiberCommunicator(FiberGroup& group, int member);
   ~FiberCommunicator() override;
@@ -66,19 +67,8 @@ class FiberCommunicator final : public Communicator, private WorkOwner {
                                      const Tensor& buffer, const CallOptions& options);
   void account(FiberOperation& operation);
 
-  // In call_checks.cpp.
   [[noreturn]] void refuse(const char* call, const std::string& what, const std::string& hint,
-                           CallSite site) const;
-  void check_peer(const char* call, int peer, CallSite site) const;
-  void check_padding(const char* call, const CallOptions& options, std::int64_t count,
-                     CallSite site) const;
-  void check_chunks(const char* call, const CallOptions& options, const Tensor& full,
-                    const Tensor& own, CallSite site) const;
-  void check_splits(const Tensor& output, const Tensor& input,
-                    std::span<const std::int64_t> send_counts,
-                    std::span<const std::int64_t> recv_counts, CallSite site) const;
-  [[nodiscard]] std::int64_t full_count(const char* call, const CallOptions& options, int root,
-                                        const Tensor& full, const Tensor& own, CallSite site) const;
+                           CallSite site) const override;
 
   FiberGroup& group_;
   int member_;

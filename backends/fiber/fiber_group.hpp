@@ -16,7 +16,7 @@
 #include "backends/fiber/collective_operation.hpp"
 #include "backends/fiber/group_links.hpp"
 #include "backends/fiber/p2p_operation.hpp"
-#include "backends/fiber/traffic_counters.hpp"
+#include "backends/traffic_counters.hpp"
 
 namespace shardsim {
 

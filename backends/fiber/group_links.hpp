@@ -2,24 +2,13 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "sim/hardware/collective.hpp"
 
+#include "backends/traffic_counters.hpp"
+
 namespace shardsim {
-
-/// One directed link between two members: payload as its two ends counted it, and the messages of
-/// calls with payload.
-struct LinkCounts {
-  std::int64_t sent = 0;
-  std::int64_t received = 0;
-  std::int64_t messages = 0;
-};
-
-/// By sender and receiver, ranks in the group.
-using LinkTable = std::map<std::pair<int, int>, LinkCounts>;
 
 /// What a group's payload did not send along its ring: by trees, or directly. Most groups have
 /// none; those that do keep one entry per link that was used, never one per pair of members.

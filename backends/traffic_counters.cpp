@@ -1,4 +1,4 @@
-#include "backends/fiber/traffic_counters.hpp"
+#include "backends/traffic_counters.hpp"
 
 namespace shardsim {
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 
 namespace shardsim {
 
@@ -18,6 +20,17 @@ struct TrafficCounters {
   std::int64_t calls = 0;  ///< Collectives and transfers of payload.
   std::int64_t scalar_calls = 0;
 };
+
+/// One directed link between two members: payload as its two ends counted it, and the messages of
+/// calls with payload.
+struct LinkCounts {
+  std::int64_t sent = 0;
+  std::int64_t received = 0;
+  std::int64_t messages = 0;
+};
+
+/// By sender and receiver, ranks in the group.
+using LinkTable = std::map<std::pair<int, int>, LinkCounts>;
 
 /// Adds up field by field.
 TrafficCounters& operator+=(TrafficCounters& sum, const TrafficCounters& more);

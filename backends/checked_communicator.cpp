@@ -1,36 +1,21 @@
+#include "backends/checked_communicator.hpp"
+
 #include <numeric>
 #include <string>
-#include <utility>
-
-#include "backends/fiber/fiber_communicator.hpp"
-#include "backends/fiber/fiber_world.hpp"
 
 // What can be seen to be wrong on the calling rank alone. What members disagree about is found when
 // they meet.
 namespace shardsim {
 
-void FiberCommunicator::refuse(const char* call, const std::string& what, const std::string& hint,
-                               CallSite site) const {
-  Diagnosis diagnosis;
-  diagnosis.code = "ARG_RANGE";
-  diagnosis.summary = std::string(call) + " on rank " + std::to_string(rank_.index()) + ": " + what;
-  diagnosis.group = group_.name();
-  diagnosis.members = group_.all_world_ranks();
-  diagnosis.time = rank_.now();
-  diagnosis.sides = {{.ranks = {rank_.index()}, .action = call, .site = site}};
-  diagnosis.hint = hint;
-  throw CommunicationError(std::move(diagnosis));
-}
-
-void FiberCommunicator::check_peer(const char* call, int peer, CallSite site) const {
+void CheckedCommunicator::check_peer(const char* call, int peer, CallSite site) const {
   if (peer >= 0 && peer < size()) return;
   refuse(call, "root or peer is " + std::to_string(peer),
          "ranks of this group are 0 to " + std::to_string(size() - 1), site);
 }
 
 // Padding is part of the full buffer of `count` elements. REQUIRES: there is some.
-void FiberCommunicator::check_padding(const char* call, const CallOptions& options,
-                                      std::int64_t count, CallSite site) const {
+void CheckedCommunicator::check_padding(const char* call, const CallOptions& options,
+                                        std::int64_t count, CallSite site) const {
   if (options.padding < 0 || options.padding > count) {
     refuse(call,
            "`padding` is " + std::to_string(options.padding) + ", of " + std::to_string(count) +
@@ -57,8 +42,8 @@ void FiberCommunicator::check_padding(const char* call, const CallOptions& optio
 }
 
 // `full` is the buffer of all chunks, `own` this member's chunk.
-void FiberCommunicator::check_chunks(const char* call, const CallOptions& options,
-                                     const Tensor& full, const Tensor& own, CallSite site) const {
+void CheckedCommunicator::check_chunks(const char* call, const CallOptions& options,
+                                       const Tensor& full, const Tensor& own, CallSite site) const {
   if (full.dtype() != own.dtype()) {
     refuse(call,
            "input and output differ in dtype: " + std::string(name_of(full.dtype())) + " and " +
@@ -75,17 +60,17 @@ void FiberCommunicator::check_chunks(const char* call, const CallOptions& option
   const std::int64_t sum =
       std::accumulate(options.counts.begin(), options.counts.end(), std::int64_t{0});
   if (options.counts.size() != static_cast<std::size_t>(size()) || sum != full.numel() ||
-      options.counts[static_cast<std::size_t>(member_)] != own.numel()) {
+      options.counts[static_cast<std::size_t>(rank())] != own.numel()) {
     refuse(call, "`counts` do not fit the buffers",
            "give one count per member; they sum to the full buffer, and the own one is the chunk's",
            site);
   }
 }
 
-void FiberCommunicator::check_splits(const Tensor& output, const Tensor& input,
-                                     std::span<const std::int64_t> send_counts,
-                                     std::span<const std::int64_t> recv_counts,
-                                     CallSite site) const {
+void CheckedCommunicator::check_splits(const Tensor& output, const Tensor& input,
+                                       std::span<const std::int64_t> send_counts,
+                                       std::span<const std::int64_t> recv_counts,
+                                       CallSite site) const {
   const auto sum = [](std::span<const std::int64_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   };
@@ -102,10 +87,10 @@ void FiberCommunicator::check_splits(const Tensor& output, const Tensor& input,
 }
 
 // The full count of gather and scatter is known at the root only, unless the chunks are equal.
-std::int64_t FiberCommunicator::full_count(const char* call, const CallOptions& options, int root,
-                                           const Tensor& full, const Tensor& own,
-                                           CallSite site) const {
-  if (member_ == root) check_chunks(call, options, full, own, site);
+std::int64_t CheckedCommunicator::full_count(const char* call, const CallOptions& options, int root,
+                                             const Tensor& full, const Tensor& own,
+                                             CallSite site) const {
+  if (rank() == root) check_chunks(call, options, full, own, site);
   if (options.counts.empty()) return own.numel() * size();
   return std::accumulate(options.counts.begin(), options.counts.end(), std::int64_t{0});
 }

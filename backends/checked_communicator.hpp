@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "backends/communicator.hpp"
+
+namespace shardsim {
+
+/// What can be seen to be wrong with a call on the calling rank alone: the same for all backends.
+/// What members disagree about is found when they meet.
+class CheckedCommunicator : public Communicator {
+ protected:
+  /// Throws a CommunicationError (ARG_RANGE) that says who called and where.
+  [[noreturn]] virtual void refuse(const char* call, const std::string& what,
+                                   const std::string& hint, CallSite site) const = 0;
+
+  void check_peer(const char* call, int peer, CallSite site) const;
+  /// Padding stands at the end of the full buffer of `count` elements. REQUIRES: there is some.
+  void check_padding(const char* call, const CallOptions& options, std::int64_t count,
+                     CallSite site) const;
+  /// `full` is the buffer of all chunks, `own` this member's chunk.
+  void check_chunks(const char* call, const CallOptions& options, const Tensor& full,
+                    const Tensor& own, CallSite site) const;
+  void check_splits(const Tensor& output, const Tensor& input,
+                    std::span<const std::int64_t> send_counts,
+                    std::span<const std::int64_t> recv_counts, CallSite site) const;
+  /// Elements of all chunks of gather and scatter: the full buffer is known at the root only.
+  [[nodiscard]] std::int64_t full_count(const char* call, const CallOptions& options, int root,
+                                        const Tensor& full, const Tensor& own, CallSite site) const;
+};
+
+}  // namespace shardsim
