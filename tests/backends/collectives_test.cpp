@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/backends/fiber_fixture.hpp"
+#include "tests/backends/message_fixture.hpp"
 
 // Every collective against its definition, for all group sizes, element types and awkward sizes.
 // Integer values make every sum exact, so results are compared with ==.
@@ -43,7 +43,7 @@ TEST_CASE("P1: all_reduce gives every rank the reduction, for all sizes, dtypes 
           if (op == ReduceOp::avg && size != 2 && size != 4 && size != 8) continue;  // Not exact.
           if (op == ReduceOp::avg && !is_floating(dtype)) continue;
           if (op == ReduceOp::product && size > 3) continue;  // Leaves the range of int8.
-          run_ranks(size, [&](Runtime& runtime, Communicator& world) {
+          run_on_both(size, [&](Runtime& runtime, Communicator& world) {
             const Tensor buffer = filled(runtime, count, dtype,
                                          [&](std::int64_t i) { return element(world.rank(), i); });
             world.all_reduce(buffer, op).wait();
@@ -58,7 +58,7 @@ TEST_CASE("P1: all_reduce gives every rank the reduction, for all sizes, dtypes 
 }
 
 TEST_CASE("P1: integer averages truncate and int64 sums are exact beyond 2^53") {
-  run_ranks(2, [](Runtime& runtime, Communicator& world) {
+  run_on_both(2, [](Runtime& runtime, Communicator& world) {
     const Tensor average = filled(runtime, 1, DType::int32,
                                   [&](std::int64_t) { return world.rank() == 0 ? -3.0 : -4.0; });
     world.all_reduce(average, ReduceOp::avg).wait();
@@ -85,7 +85,7 @@ TEST_CASE("P1, P2: reduce_scatter and all_gather are inverse halves, even, uneve
           offsets.push_back(full);
           full += count;
         }
-        run_ranks(size, [&](Runtime& runtime, Communicator& world) {
+        run_on_both(size, [&](Runtime& runtime, Communicator& world) {
           const auto me = static_cast<std::size_t>(world.rank());
           CallOptions options;
           if (uneven) options.counts = counts;
@@ -113,7 +113,7 @@ TEST_CASE("P1, P2: reduce_scatter and all_gather are inverse halves, even, uneve
 TEST_CASE("P1, P2: broadcast, reduce, gather and scatter work from every root") {
   for (const int size : {1, 2, 3, 6}) {
     for (int root = 0; root < size; ++root) {
-      run_ranks(size, [&](Runtime& runtime, Communicator& world) {
+      run_on_both(size, [&](Runtime& runtime, Communicator& world) {
         const auto mine = [&](std::int64_t i) { return element(world.rank(), i); };
         const Tensor sent = filled(runtime, 5, DType::int32, mine);
         world.broadcast(sent, root).wait();
@@ -148,7 +148,7 @@ TEST_CASE("P1, P2: broadcast, reduce, gather and scatter work from every root") 
 TEST_CASE(
     "P1, P2: all_to_all with equal chunks is its own inverse; with splits rows become columns") {
   for (const int size : {1, 2, 3, 5}) {
-    run_ranks(size, [&](Runtime& runtime, Communicator& world) {
+    run_on_both(size, [&](Runtime& runtime, Communicator& world) {
       const int me = world.rank();
       const Tensor input =
           filled(runtime, 2 * size, DType::fp32, [&](std::int64_t i) { return element(me, i); });
@@ -202,7 +202,7 @@ TEST_CASE("P1: ring order rounds after every hop, rank order once") {
 }
 
 TEST_CASE("P7: groups of a split work at the same time without mixing") {
-  run_ranks(6, [](Runtime& runtime, Communicator& world) {
+  run_on_both(6, [](Runtime& runtime, Communicator& world) {
     const int row = world.rank() / 3;
     const int column = world.rank() % 3;
     // Reversed keys: member order must follow the key, not the rank.
@@ -224,49 +224,53 @@ TEST_CASE("P7: groups of a split work at the same time without mixing") {
 }
 
 TEST_CASE("P6: no rank leaves a barrier before all have entered it, a thousand times over") {
-  constexpr int kRanks = 5;
+  static constexpr int kRanks = 5;
+  const auto body = [](std::vector<int>& entered) {
+    return [&entered](Runtime&, Communicator& world) {
+      for (int& count : entered) {
+        ++count;
+        world.barrier().wait();
+        REQUIRE(count == kRanks);
+      }
+    };
+  };
   std::vector<int> entered(1000, 0);
-  run_ranks(kRanks, [&](Runtime&, Communicator& world) {
-    for (int& count : entered) {
-      ++count;
-      world.barrier().wait();
-      REQUIRE(count == kRanks);
-    }
-  });
+  run_ranks(kRanks, body(entered));
+  std::vector<int> in_messages(1000, 0);
+  run_message_ranks(kRanks, body(in_messages));
 }
 
 TEST_CASE(
     "P1: point-to-point: matched in order, in one batch, to itself, with and without buffering") {
   for (const bool buffered : {false, true}) {
-    run_ranks(
-        3,
-        [](Runtime& runtime, Communicator& world) {
-          const int me = world.rank();
-          const int next = (me + 1) % 3;
-          const int previous = (me + 2) % 3;
-          const Tensor out =
-              filled(runtime, 2, DType::fp32, [&](std::int64_t i) { return element(me, i); });
-          const Tensor in = runtime.allocate(MemoryCategory::comm, {2}, DType::fp32);
-          const P2pOp shift[] = {{P2pOp::Kind::send, out, next}, {P2pOp::Kind::recv, in, previous}};
-          world.batch(shift).wait();
-          REQUIRE(in.get(1) == element(previous, 1));
-          const Tensor self = runtime.allocate(MemoryCategory::comm, {2}, DType::fp32);
-          const P2pOp to_self[] = {{P2pOp::Kind::send, out, me}, {P2pOp::Kind::recv, self, me}};
-          world.batch(to_self).wait();
-          REQUIRE(self.get(0) == out.get(0));
-          if (me == 0) {
-            for (int i = 0; i < 4; ++i) {
-              out.set(0, i);
-              world.send(out, 1).wait();
-            }
-          } else if (me == 1) {
-            for (int i = 0; i < 4; ++i) {
-              world.recv(in, 0).wait();
-              REQUIRE(in.get(0) == i);
-            }
-          }
-        },
-        {.buffered_sends = buffered});
+    const auto body = [](Runtime& runtime, Communicator& world) {
+      const int me = world.rank();
+      const int next = (me + 1) % 3;
+      const int previous = (me + 2) % 3;
+      const Tensor out =
+          filled(runtime, 2, DType::fp32, [&](std::int64_t i) { return element(me, i); });
+      const Tensor in = runtime.allocate(MemoryCategory::comm, {2}, DType::fp32);
+      const P2pOp shift[] = {{P2pOp::Kind::send, out, next}, {P2pOp::Kind::recv, in, previous}};
+      world.batch(shift).wait();
+      REQUIRE(in.get(1) == element(previous, 1));
+      const Tensor self = runtime.allocate(MemoryCategory::comm, {2}, DType::fp32);
+      const P2pOp to_self[] = {{P2pOp::Kind::send, out, me}, {P2pOp::Kind::recv, self, me}};
+      world.batch(to_self).wait();
+      REQUIRE(self.get(0) == out.get(0));
+      if (me == 0) {
+        for (int i = 0; i < 4; ++i) {
+          out.set(0, i);
+          world.send(out, 1).wait();
+        }
+      } else if (me == 1) {
+        for (int i = 0; i < 4; ++i) {
+          world.recv(in, 0).wait();
+          REQUIRE(in.get(0) == i);
+        }
+      }
+    };
+    run_ranks(3, body, {.buffered_sends = buffered});
+    run_message_ranks(3, body, {.buffered_sends = buffered});
   }
 }
 

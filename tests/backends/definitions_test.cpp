@@ -8,7 +8,7 @@
 
 #include "sim/kernel/random.hpp"
 
-#include "tests/backends/fiber_fixture.hpp"
+#include "tests/backends/message_fixture.hpp"
 
 // P1 and P2: every collective is its sequential definition, bit by bit, and what is composed of
 // others equals the composition.
@@ -195,14 +195,14 @@ TEST_CASE("P1: every operation is its definition: all dtypes, reductions, roots 
       for (const DType dtype : kDTypes) {
         for (const std::int64_t count : {0, 1, size - 1, 2 * size + 1, 3 * size}) {
           INFO(size << " ranks, " << name_of(dtype) << " x " << count);
-          run_ranks(size,
-                    [&](Runtime& runtime, Communicator& world) {
-                      Definitions definitions(runtime, world, dtype, count);
-                      for (const ReduceOp op : kOps) definitions.check_reductions(op);
-                      definitions.check_moves();
-                      definitions.check_all_to_all();
-                    },
-                    {.reduction_order = order});
+          const auto body = [&](Runtime& runtime, Communicator& world) {
+            Definitions definitions(runtime, world, dtype, count);
+            for (const ReduceOp op : kOps) definitions.check_reductions(op);
+            definitions.check_moves();
+            definitions.check_all_to_all();
+          };
+          run_ranks(size, body, {.reduction_order = order});
+          if (order == ReductionOrder::ring) run_message_ranks(size, body);
         }
       }
     }
@@ -230,7 +230,7 @@ TEST_CASE("P2: all_to_all twice, scatter after gather and gather after scatter c
   const RandomStream random(12, "moves");
   for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
     for (const int size : {1, 2, 5, 8}) {
-      run_ranks(size, [&](Runtime& runtime, Communicator& world) {
+      run_on_both(size, [&](Runtime& runtime, Communicator& world) {
         const auto make = [&](std::int64_t count) {
           return filled(runtime, count, dtype,
                         [&](std::int64_t i) { return random_value(random, world.rank(), i); });

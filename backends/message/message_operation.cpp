@@ -1,0 +1,184 @@
+#include "backends/message/message_operation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "backends/reduce.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Kind = Message::Kind;
+
+void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (to != from && bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
+
+MessageOperation::MessageOperation(const CallRecord& record, std::int64_t sequence,
+                                   MessagePlan plan, const Tensor& output, const Tensor& input)
+    : record_(record),
+      sequence_(sequence),
+      plan_(std::move(plan)),
+      output_(output),
+      input_(input),
+      element_bytes_(size_of(record.dtype)) {}
+
+void MessageOperation::set_windows(const Window& source, const Window& target) {
+  source_ = source;
+  target_ = target;
+}
+
+void MessageOperation::set_padding_at(std::span<const ElementRange> ranges) {
+  padding_at_.assign(ranges.begin(), ranges.end());
+  // It stands at the end if nobody says where.
+  if (ranges.empty()) padding_at_.push_back({record_.count - record_.padding, record_.count});
+}
+
+void MessageOperation::copy_first(const Slice& from, std::int64_t to) {
+  copied_from_ = from;
+  copied_to_ = to;
+}
+
+std::byte* MessageOperation::place_of(const Message& message) const {
+  if (message.buffer >= 0) {
+    return parts_[static_cast<std::size_t>(message.buffer)].data() + message.slice.begin;
+  }
+  return at(message.kind == Kind::send ? source_ : target_, message.slice.begin);
+}
+
+void MessageOperation::begin() {
+  begun_ = true;
+  if (copy_ != Copy::none) {
+    work_.assign(input_.data(), input_.data() + input_.num_bytes());
+    source_ = {work_.data(), 0};
+    if (copy_ == Copy::work) target_ = source_;
+  }
+  if (copied_from_.count > 0) {
+    copy_bytes(at(target_, copied_to_), input_.data() + copied_from_.begin * element_bytes_,
+               bytes_of(copied_from_));
+  }
+}
+
+void MessageOperation::count(int self, const Message& message) {
+  if (message.peer == self) return;  // Nothing travels.
+  const std::int64_t bytes = bytes_of(message.slice);
+  const std::int64_t real =
+      bytes - overlap(padding_at_, message.slice.begin, message.slice.begin + message.slice.count) *
+                  element_bytes_;
+  const bool scalar = record_.traffic == TrafficClass::scalar;
+  const bool sends = message.kind == Kind::send;
+  if (sends) {
+    ++moved_.messages;
+    if (scalar) ++moved_.scalar_messages;
+    (scalar ? moved_.scalar_sent : moved_.payload_sent) += real;
+    if (!scalar) moved_.padding_sent += bytes - real;
+  } else {
+    (scalar ? moved_.scalar_received : moved_.payload_received) += real;
+  }
+  if (scalar) return;
+  LinkCounts& link = sends ? links_[{self, message.peer}] : links_[{message.peer, self}];
+  (sends ? link.sent : link.received) += real;
+  if (sends) ++link.messages;
+}
+
+void MessageOperation::post(Transport& transport, const Message& message) {
+  const std::int64_t bytes = bytes_of(message.slice);
+  Transport::Request request = 0;
+  if (message.kind == Kind::send) {
+    request = transport.send(message.peer, place_of(message), bytes, rendezvous_);
+  } else if (message.kind == Kind::receive) {
+    request = transport.receive(message.peer, place_of(message), bytes);
+  } else {
+    arrived_.emplace_back(static_cast<std::size_t>(bytes));
+    request = transport.receive(message.peer, arrived_.back().data(), bytes);
+  }
+  flights_.push_back({.request = request, .message = &message});
+  count(transport.rank(), message);
+}
+
+void MessageOperation::post_round(Transport& transport) {
+  const MessageRound& round = plan_.rounds[round_];
+  // Receives first: what arrives finds its place.
+  for (const bool sends : {false, true}) {
+    for (const Message& message : round.messages) {
+      if ((message.kind == Kind::send) == sends) post(transport, message);
+    }
+  }
+}
+
+void MessageOperation::end_round() {
+  flights_.clear();
+  if (is_barrier_) return;
+  const MessageRound& round = plan_.rounds[round_++];
+  std::size_t next = 0;
+  for (const Message& message : round.messages) {
+    if (message.kind != Kind::receive_reduced) continue;
+    std::byte* own = at(target_, message.slice.begin);
+    const std::array<const std::byte*, 2> inputs = {arrived_[next++].data(), own};
+    // An average is a sum until all is in.
+    const ReduceOp op = record_.reduce == ReduceOp::avg ? ReduceOp::sum : record_.reduce;
+    reduce_chunk(inputs, own, message.slice.count, record_.dtype, op, ReductionOrder::rank, 0);
+  }
+  arrived_.clear();
+  if (divisor_ > 1 && round.completed.count > 0) {
+    divide_chunk(at(target_, round.completed.begin), round.completed.count, record_.dtype,
+                 divisor_);
+  }
+}
+
+void MessageOperation::finish() {
+  if (kept_.count > 0) {
+    copy_bytes(output_.data(), at(target_, kept_.begin), bytes_of(kept_));
+  }
+  // What follows needs neither buffers nor the operation before it.
+  output_ = {};
+  input_ = {};
+  parts_.clear();
+  work_ = {};
+  after_.reset();
+  ended_ = true;
+}
+
+bool MessageOperation::advance(Transport& transport) {
+  bool moved = false;
+  if (!begun_) {
+    begin();
+    moved = true;
+    if (is_barrier_) flights_.push_back({.request = transport.barrier()});
+  }
+  while (!ended_) {
+    if (flights_.empty()) {
+      if (round_ == plan_.rounds.size()) {
+        finish();
+        return true;
+      }
+      post_round(transport);
+    }
+    bool all_done = true;
+    for (Flight& flight : flights_) {
+      if (!flight.done && transport.done(flight.request)) flight.done = moved = true;
+      all_done &= flight.done;
+    }
+    if (!all_done) return moved;
+    moved = true;
+    end_round();
+  }
+  return moved;
+}
+
+std::vector<int> MessageOperation::awaited_peers() const {
+  std::vector<int> peers;
+  for (const Flight& flight : flights_) {
+    if (!flight.done && flight.message != nullptr) peers.push_back(flight.message->peer);
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+}  // namespace shardsim

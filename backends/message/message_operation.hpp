@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backends/call_record.hpp"
+#include "backends/message/message_plan.hpp"
+#include "backends/message/transport.hpp"
+#include "backends/traffic_counters.hpp"
+
+namespace shardsim {
+
+/// Where the elements of a full buffer stand in memory: element `first` at `data`.
+struct Window {
+  std::byte* data = nullptr;
+  std::int64_t first = 0;
+};
+
+/// One call of this process on its way: carries out the rounds of its plan. Buffers are neither
+/// read nor written before `start`.
+class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
+ public:
+  /// `source` is what is sent from and `target` where things arrive: the same unless in all_to_all
+  /// and point-to-point. `output`, `input`: kept until the end.
+  MessageOperation(const CallRecord& record, std::int64_t sequence, MessagePlan plan,
+                   const Tensor& output, const Tensor& input);
+
+  void set_windows(const Window& source, const Window& target);
+  /// Works on a copy of the input, whole; of the result, `kept` goes to the output.
+  void work_on_copy(const Slice& kept) {
+    copy_ = Copy::work;
+    kept_ = kept;
+  }
+  /// Sends from a copy of the input, since what arrives would overwrite it.
+  void send_from_copy() { copy_ = Copy::source; }
+  /// Copied from the input, from its element `begin`, to `to`, an element of the target, first.
+  void copy_first(const Slice& from, std::int64_t to);
+  /// Buffers of a batch, by Message::buffer; slices are then in bytes.
+  void set_parts(std::vector<Tensor> parts) {
+    parts_ = std::move(parts);
+    element_bytes_ = 1;
+  }
+  /// Where the record's padding lies; empty: at the end. REQUIRES: there is some.
+  void set_padding_at(std::span<const ElementRange> ranges);
+  void set_rendezvous() { rendezvous_ = true; }
+  /// Starts when `earlier` has ended, and not before its turn on its own group.
+  void follow(std::shared_ptr<const MessageOperation> earlier) { after_ = std::move(earlier); }
+  /// Divides what is reduced by this, once. 1: does not.
+  void set_divisor(int divisor) { divisor_ = divisor; }
+  /// A barrier instead of a plan.
+  void set_barrier() { is_barrier_ = true; }
+
+  [[nodiscard]] bool ready() const { return !after_ || after_->ended_; }
+  [[nodiscard]] bool ended() const { return ended_; }
+  /// Goes on as far as it can without waiting; true if anything happened. REQUIRES: ready().
+  bool advance(Transport& transport);
+
+  [[nodiscard]] const CallRecord& record() const { return record_; }
+  [[nodiscard]] std::int64_t sequence() const { return sequence_; }
+  /// Peers of messages that are under way, each once, ascending.
+  [[nodiscard]] std::vector<int> awaited_peers() const;
+  /// What this process has moved, counted message by message.
+  [[nodiscard]] const TrafficCounters& moved() const { return moved_; }
+  /// The same payload by link, as ranks of the group; empty for scalars.
+  [[nodiscard]] const LinkTable& links() const { return links_; }
+
+ private:
+  struct Flight {
+    Transport::Request request = 0;
+    const Message* message = nullptr;  // Null: the barrier.
+    bool done = false;
+  };
+
+  void begin();
+  void post_round(Transport& transport);
+  void end_round();
+  void finish();
+  void post(Transport& transport, const Message& message);
+  void count(int self, const Message& message);
+  [[nodiscard]] std::byte* at(const Window& window, std::int64_t element) const {
+    return window.data + (element - window.first) * element_bytes_;
+  }
+  [[nodiscard]] std::byte* place_of(const Message& message) const;
+  [[nodiscard]] std::int64_t bytes_of(const Slice& slice) const {
+    return slice.count * element_bytes_;
+  }
+
+  CallRecord record_;
+  std::int64_t sequence_;
+  MessagePlan plan_;
+  Tensor output_;
+  Tensor input_;
+  Window source_;
+  Window target_;
+  std::int64_t element_bytes_;
+  std::vector<Tensor> parts_;
+  std::vector<ElementRange> padding_at_;
+  Slice kept_;
+  Slice copied_from_;
+  std::int64_t copied_to_ = 0;
+  int divisor_ = 1;
+  enum class Copy : std::uint8_t { none, source, work } copy_ = Copy::none;
+  bool rendezvous_ = false;
+  bool is_barrier_ = false;
+  bool begun_ = false;
+  bool ended_ = false;
+  std::size_t round_ = 0;
+  std::shared_ptr<const MessageOperation> after_;
+  std::vector<Flight> flights_;
+  std::vector<std::vector<std::byte>> arrived_;  // Of receives that reduce, in order.
+  std::vector<std::byte> work_;
+  TrafficCounters moved_;
+  LinkTable links_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+
+#include "sim/hardware/network_model.hpp"
+
+#include "backends/message/message_operation.hpp"
+
+namespace shardsim {
+
+struct MessageOptions {
+  /// Decides between algorithms as a simulation of the same machine does.
+  Cluster cluster;
+  Algorithm all_reduce_algorithm = Algorithm::automatic;
+  bool buffered_sends = false;
+  /// Nothing has moved for so long while something is waited for: then the run is lost.
+  double deadline_s = 60.0;
+  /// Seconds from any start, never going back.
+  std::function<double()> clock;
+  /// Called while nothing moves: lets others have the processor.
+  std::function<void()> idle;
+};
+
+/// One group's operations in the order they were posted: they run one after the other.
+struct MessageStream {
+  std::unique_ptr<Transport> transport;
+  std::string name;
+  std::deque<std::shared_ptr<MessageOperation>> queue;  // The first is under way.
+  std::int64_t next_sequence = 0;
+  std::string last_ended;
+};
+
+/// What one group has moved, as this member counted it.
+struct GroupTraffic {
+  std::string name;
+  std::vector<int> members;  ///< World ranks.
+  TrafficCounters counters;
+  LinkTable links;  ///< Ranks in the group.
+};
+
+/// One process of a run: drives the operations of all its groups while it waits for one of them.
+/// Everything happens on the caller's thread.
+class MessageRank {
+ public:
+  /// `transport`: of all processes.
+  MessageRank(std::unique_ptr<Transport> transport, MessageOptions options);
+  ~MessageRank();
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] const MessageOptions& options() const { return options_; }
+  /// The communicator of all processes, named "world" as everywhere. It and what is split from it
+  /// must not outlive this.
+  [[nodiscard]] std::unique_ptr<Communicator> world();
+  /// Throws what went wrong without anyone waiting for it: a Work that was dropped.
+  void finish();
+
+  /// In the order groups were made; those that communicators no longer stand for.
+  [[nodiscard]] const std::deque<GroupTraffic>& traffic() const { return traffic_; }
+
+  // For communicators.
+  MessageStream& open(std::unique_ptr<Transport> transport, const std::string& name);
+  void close(MessageStream& stream, GroupTraffic traffic);
+  /// An equal text that lives as long as this.
+  const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
+  /// Returns when `operation` has ended. Throws a CommunicationError (TIMEOUT) at the deadline.
+  void wait(MessageStream& stream, const MessageOperation& operation);
+  /// Ring or tree, as the network model prices it.
+  [[nodiscard]] Algorithm choose(const GroupLayout& layout, const DoubleTree& tree,
+                                 std::int64_t bytes, std::int64_t largest_chunk);
+  void fail(Diagnosis diagnosis);
+
+ private:
+  bool advance_all();
+  [[noreturn]] void time_out(const MessageStream& stream, const MessageOperation& operation) const;
+
+  std::unique_ptr<Transport> first_;  // Until world() takes it.
+  MessageOptions options_;
+  std::unique_ptr<NetworkModel> network_;
+  int rank_;
+  std::set<std::string> names_;
+  std::vector<std::unique_ptr<MessageStream>> streams_;
+  std::deque<GroupTraffic> traffic_;
+  std::optional<Diagnosis> failure_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+// Point-to-point messages between the processes (or threads) of a run, and nothing more. Whoever
+// implements these few calls has a backend: collectives are made of them (message_plan.hpp).
+namespace shardsim {
+
+/// A group of processes and its own ordered channels: messages of a group never meet those of
+/// another. All calls of a process come from one thread.
+class Transport {
+ public:
+  /// A message that has been started, or a barrier. Freed when `done` has said so.
+  using Request = std::int64_t;
+
+  virtual ~Transport() = default;
+  Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  /// Ranks of the members among all processes of the run.
+  [[nodiscard]] virtual const std::vector<int>& world_ranks() const = 0;
+
+  /// Messages from one member to another arrive in the order they were sent. The bytes stay as they
+  /// are until the request is done. `rendezvous`: done only when the receiver has asked for it.
+  virtual Request send(int peer, const std::byte* data, std::int64_t bytes, bool rendezvous) = 0;
+  /// The message must have exactly `bytes` bytes.
+  virtual Request receive(int peer, std::byte* data, std::int64_t bytes) = 0;
+  /// Done when every member has asked for it.
+  virtual Request barrier() = 0;
+  /// Whether it has ended; also drives progress. To be asked until it says true, then never again.
+  /// Throws Error (backend_failed), or CommunicationError for a message of another size.
+  [[nodiscard]] virtual bool done(Request request) = 0;
+
+  /// Every member must call it, none with messages under way that another member needs to get here.
+  /// Members with equal `color` (at least 0) form a group, ranked by `key`, then by their rank
+  /// here.
+  [[nodiscard]] virtual std::unique_ptr<Transport> split(int color, int key) = 0;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+
+#include "backends/message/message_rank.hpp"
+
+#include "tests/backends/fiber_fixture.hpp"
+
+// Ranks that exchange messages through memory instead of a network, as fibers of one thread.
+namespace shardsim {
+
+struct MessageCase {
+  int gpus_per_node = 0;  ///< 0: all ranks on one node.
+  Algorithm all_reduce_algorithm = Algorithm::automatic;
+  bool buffered_sends = false;
+  /// Of every rank, as it ends.
+  std::function<void(const MessageRank&)> inspect;
+};
+
+/// Runs `body` on `ranks` ranks whose collectives are made of messages. Throws what the first rank
+/// to fail throws. A run in which nothing moves ends at a deadline, in steps of the scheduler.
+void run_message_ranks(int ranks, const FiberWorld::RankBody& body, const MessageCase& test = {});
+
+/// `body` under the definitions of the operations (the simulation) and made of messages.
+inline void run_on_both(int ranks, const FiberWorld::RankBody& body) {
+  run_ranks(ranks, body);
+  run_message_ranks(ranks, body);
+}
+
+}  // namespace shardsim
