@@ -1,11 +1,20 @@
 #include "backends/checked_communicator.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 
 // What can be seen to be wrong on the calling rank alone. What members disagree about is found when
 // they meet.
 namespace shardsim {
+
+namespace {
+
+bool none_negative(std::span<const std::int64_t> counts) {
+  return std::none_of(counts.begin(), counts.end(), [](std::int64_t count) { return count < 0; });
+}
+
+}  // namespace
 
 void CheckedCommunicator::check_peer(const char* call, int peer, CallSite site) const {
   if (peer >= 0 && peer < size()) return;
@@ -57,14 +66,25 @@ void CheckedCommunicator::check_chunks(const char* call, const CallOptions& opti
                std::to_string(own.numel()) + ", in a group of " + std::to_string(size()),
            "the full buffer holds one equal chunk per member; for uneven ones give `counts`", site);
   }
+  check_counts(call, options, own, site);
   const std::int64_t sum =
       std::accumulate(options.counts.begin(), options.counts.end(), std::int64_t{0});
-  if (options.counts.size() != static_cast<std::size_t>(size()) || sum != full.numel() ||
-      options.counts[static_cast<std::size_t>(rank())] != own.numel()) {
-    refuse(call, "`counts` do not fit the buffers",
-           "give one count per member; they sum to the full buffer, and the own one is the chunk's",
-           site);
-  }
+  if (sum != full.numel()) refuse_counts(call, site);
+}
+
+// One for each member, and the own one is that of the chunk.
+void CheckedCommunicator::check_counts(const char* call, const CallOptions& options,
+                                       const Tensor& own, CallSite site) const {
+  const bool fits = options.counts.size() == static_cast<std::size_t>(size()) &&
+                    none_negative(options.counts) &&
+                    options.counts[static_cast<std::size_t>(rank())] == own.numel();
+  if (!fits) refuse_counts(call, site);
+}
+
+void CheckedCommunicator::refuse_counts(const char* call, CallSite site) const {
+  refuse(call, "`counts` do not fit the buffers",
+         "give one count per member; they sum to the full buffer, and the own one is the chunk's",
+         site);
 }
 
 void CheckedCommunicator::check_splits(const Tensor& output, const Tensor& input,
@@ -79,10 +99,14 @@ void CheckedCommunicator::check_splits(const Tensor& output, const Tensor& input
                      input.numel() == output.numel() && input.numel() % size() == 0;
   const bool given = send_counts.size() == members && recv_counts.size() == members &&
                      sum(send_counts) == input.numel() && sum(recv_counts) == output.numel();
-  if ((equal || given) && input.dtype() == output.dtype()) return;
+  // What a member keeps is the same number in both directions.
+  const auto self = static_cast<std::size_t>(rank());
+  const bool sound = equal || (given && none_negative(send_counts) && none_negative(recv_counts) &&
+                               send_counts[self] == recv_counts[self]);
+  if (sound && input.dtype() == output.dtype()) return;
   refuse("all_to_all", "the counts do not fit the buffers",
-         "give one count per member for each direction, summing to the input and the output; "
-         "or none for equal chunks",
+         "give one count per member for each direction, 0 or more, summing to the input and the "
+         "output, with one's own alike; or none for equal chunks",
          site);
 }
 
@@ -90,7 +114,11 @@ void CheckedCommunicator::check_splits(const Tensor& output, const Tensor& input
 std::int64_t CheckedCommunicator::full_count(const char* call, const CallOptions& options, int root,
                                              const Tensor& full, const Tensor& own,
                                              CallSite site) const {
-  if (rank() == root) check_chunks(call, options, full, own, site);
+  if (rank() == root) {
+    check_chunks(call, options, full, own, site);
+  } else if (!options.counts.empty()) {
+    check_counts(call, options, own, site);
+  }
   if (options.counts.empty()) return own.numel() * size();
   return std::accumulate(options.counts.begin(), options.counts.end(), std::int64_t{0});
 }

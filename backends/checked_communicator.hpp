@@ -17,7 +17,7 @@ class CheckedCommunicator : public Communicator {
                                    const std::string& hint, CallSite site) const = 0;
 
   void check_peer(const char* call, int peer, CallSite site) const;
-  /// Padding stands at the end of the full buffer of `count` elements. REQUIRES: there is some.
+  /// Padding is part of the full buffer of `count` elements. REQUIRES: there is some.
   void check_padding(const char* call, const CallOptions& options, std::int64_t count,
                      CallSite site) const;
   /// `full` is the buffer of all chunks, `own` this member's chunk.
@@ -29,6 +29,11 @@ class CheckedCommunicator : public Communicator {
   /// Elements of all chunks of gather and scatter: the full buffer is known at the root only.
   [[nodiscard]] std::int64_t full_count(const char* call, const CallOptions& options, int root,
                                         const Tensor& full, const Tensor& own, CallSite site) const;
+
+ private:
+  void check_counts(const char* call, const CallOptions& options, const Tensor& own,
+                    CallSite site) const;
+  void refuse_counts(const char* call, CallSite site) const;
 };
 
 }  // namespace shardsim

@@ -13,7 +13,7 @@ struct TrafficCounters {
   std::int64_t padding_sent = 0;
   std::int64_t scalar_sent = 0;
   std::int64_t scalar_received = 0;
-  std::int64_t to_next = 0;  ///< Payload along the ring of members.
+  std::int64_t to_next = 0;  ///< Payload along the ring of members; the simulation's only.
   std::int64_t from_previous = 0;
   std::int64_t messages = 0;  ///< Sent, those of scalars included.
   std::int64_t scalar_messages = 0;

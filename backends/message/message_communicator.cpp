@@ -265,7 +265,7 @@ Work MessageCommunicator::transfer(const CallRecord& record, std::span<const P2p
     const bool sends = half.kind == P2pOp::Kind::send;
     check_peer(sends ? "send" : "recv", half.peer, record.site);
     if (options.padding != 0) check_padding(record.name, options, 0, record.site);
-    round.messages.push_back({.kind = sends ? Message::Kind::send : Message::Kind::receive,
+    round.messages.push_back({.kind = sends ? MessageStep::Kind::send : MessageStep::Kind::receive,
                               .peer = half.peer,
                               .slice = {0, half.buffer.num_bytes()},
                               .buffer = static_cast<int>(parts.size())});

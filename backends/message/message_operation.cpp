@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-using Kind = Message::Kind;
+using Kind = MessageStep::Kind;
 
 void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
   if (to != from && bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
@@ -44,7 +44,7 @@ void MessageOperation::copy_first(const Slice& from, std::int64_t to) {
   copied_to_ = to;
 }
 
-std::byte* MessageOperation::place_of(const Message& message) const {
+std::byte* MessageOperation::place_of(const MessageStep& message) const {
   if (message.buffer >= 0) {
     return parts_[static_cast<std::size_t>(message.buffer)].data() + message.slice.begin;
   }
@@ -64,7 +64,7 @@ void MessageOperation::begin() {
   }
 }
 
-void MessageOperation::count(int self, const Message& message) {
+void MessageOperation::count(int self, const MessageStep& message) {
   if (message.peer == self) return;  // Nothing travels.
   const std::int64_t bytes = bytes_of(message.slice);
   const std::int64_t real =
@@ -86,7 +86,7 @@ void MessageOperation::count(int self, const Message& message) {
   if (sends) ++link.messages;
 }
 
-void MessageOperation::post(Transport& transport, const Message& message) {
+void MessageOperation::post(Transport& transport, const MessageStep& message) {
   const std::int64_t bytes = bytes_of(message.slice);
   Transport::Request request = 0;
   if (message.kind == Kind::send) {
@@ -105,7 +105,7 @@ void MessageOperation::post_round(Transport& transport) {
   const MessageRound& round = plan_.rounds[round_];
   // Receives first: what arrives finds its place.
   for (const bool sends : {false, true}) {
-    for (const Message& message : round.messages) {
+    for (const MessageStep& message : round.messages) {
       if ((message.kind == Kind::send) == sends) post(transport, message);
     }
   }
@@ -116,7 +116,7 @@ void MessageOperation::end_round() {
   if (is_barrier_) return;
   const MessageRound& round = plan_.rounds[round_++];
   std::size_t next = 0;
-  for (const Message& message : round.messages) {
+  for (const MessageStep& message : round.messages) {
     if (message.kind != Kind::receive_reduced) continue;
     std::byte* own = at(target_, message.slice.begin);
     const std::array<const std::byte*, 2> inputs = {arrived_[next++].data(), own};

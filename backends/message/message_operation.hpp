@@ -38,7 +38,7 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
   void send_from_copy() { copy_ = Copy::source; }
   /// Copied from the input, from its element `begin`, to `to`, an element of the target, first.
   void copy_first(const Slice& from, std::int64_t to);
-  /// Buffers of a batch, by Message::buffer; slices are then in bytes.
+  /// Buffers of a batch, by MessageStep::buffer; slices are then in bytes.
   void set_parts(std::vector<Tensor> parts) {
     parts_ = std::move(parts);
     element_bytes_ = 1;
@@ -70,7 +70,7 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
  private:
   struct Flight {
     Transport::Request request = 0;
-    const Message* message = nullptr;  // Null: the barrier.
+    const MessageStep* message = nullptr;  // Null: the barrier.
     bool done = false;
   };
 
@@ -78,12 +78,12 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
   void post_round(Transport& transport);
   void end_round();
   void finish();
-  void post(Transport& transport, const Message& message);
-  void count(int self, const Message& message);
+  void post(Transport& transport, const MessageStep& message);
+  void count(int self, const MessageStep& message);
   [[nodiscard]] std::byte* at(const Window& window, std::int64_t element) const {
     return window.data + (element - window.first) * element_bytes_;
   }
-  [[nodiscard]] std::byte* place_of(const Message& message) const;
+  [[nodiscard]] std::byte* place_of(const MessageStep& message) const;
   [[nodiscard]] std::int64_t bytes_of(const Slice& slice) const {
     return slice.count * element_bytes_;
   }

@@ -6,7 +6,7 @@ namespace shardsim {
 
 namespace {
 
-using Kind = Message::Kind;
+using Kind = MessageStep::Kind;
 
 // One member's view of the ring.
 class Ring {

@@ -18,7 +18,7 @@ struct Slice {
 };
 
 /// One message of this member.
-struct Message {
+struct MessageStep {
   enum class Kind : std::uint8_t {
     send,
     receive,
@@ -33,7 +33,7 @@ struct Message {
 /// Messages of one round travel together; the next round starts when they have all arrived.
 /// Receives that reduce are combined in the order they stand in.
 struct MessageRound {
-  std::vector<Message> messages;
+  std::vector<MessageStep> messages;
   /// All contributions to this slice are in: an average is divided here, once. Empty: not yet.
   Slice completed;
 };

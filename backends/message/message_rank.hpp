@@ -64,7 +64,7 @@ class MessageRank {
   /// Throws what went wrong without anyone waiting for it: a Work that was dropped.
   void finish();
 
-  /// In the order groups were made; those that communicators no longer stand for.
+  /// Of communicators that are gone, in the order in which they went.
   [[nodiscard]] const std::deque<GroupTraffic>& traffic() const { return traffic_; }
 
   // For communicators.

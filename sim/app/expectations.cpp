@@ -17,6 +17,16 @@ namespace {
 constexpr double kFp64Bound = 1e-9;
 constexpr double kNoiseFactor = 4.0;
 constexpr int kNumSamples = 4;
+static_assert(kNumSamples <= ReferenceTraining::kMaxSamples);
+
+// What a sum is that overflowed only because of the order in which it was taken.
+void fill_overflowed(ReferenceTensors& rounded, const ReferenceTensors& exact) {
+  for (std::size_t i = 0; i < rounded.size(); ++i) {
+    for (std::size_t j = 0; j < rounded[i].size(); ++j) {
+      if (!std::isfinite(rounded[i][j])) rounded[i][j] = exact[i][j];
+    }
+  }
+}
 
 }  // namespace
 
@@ -46,7 +56,10 @@ void Expectations::begin(std::int64_t step) {
     if (exact_) exact_step_ = exact_->compute_gradients();
     last_is_decided_ = false;
     overflows_.push_back(overflow_of(steps_.back(), exact_ ? &exact_step_ : nullptr));
-    if (overflows_.back() == Overflow::no) {
+    if (overflows_.back() == Overflow::either) {
+      fill_overflowed(steps_.back().kinds["gradient"], exact_step_.kinds["gradient"]);
+    }
+    if (overflows_.back() != Overflow::yes) {
       expect(number, "gradient", steps_.back().kinds["gradient"]);
     }
     if (!exact_) continue;
@@ -115,8 +128,6 @@ void Expectations::measure_noise(std::int64_t step, const std::string& kind,
   std::vector<double>& bounds = bounds_[{step, kind}];
   for (std::size_t i = 0; i < noise.size(); ++i) {
     bounds.push_back(kNoiseFactor * std::max(noise[i], typical));
-    // Noise adds up over steps; a step that happens to have little does not take it back.
-    bounds.back() = std::max(bounds.back(), bound_before(step, kind, static_cast<int>(i)));
     if (kind == "gradient" && can_judge(bounds.back())) {
       gradient_noise_ = std::max(gradient_noise_, bounds.back());
     }
@@ -136,14 +147,6 @@ double Expectations::scale(std::int64_t step, std::string_view kind, int paramet
 double Expectations::bound(std::int64_t step, std::string_view kind, int parameter) const {
   const auto found = bounds_.find(Key(step, kind));
   return found == bounds_.end() ? kFp64Bound : found->second[static_cast<std::size_t>(parameter)];
-}
-
-double Expectations::bound_before(std::int64_t step, std::string_view kind, int parameter) const {
-  while (--step >= 0) {
-    const auto found = bounds_.find(Key(step, kind));
-    if (found != bounds_.end()) return found->second[static_cast<std::size_t>(parameter)];
-  }
-  return 0.0;
 }
 
 double Expectations::widest_bound() const {

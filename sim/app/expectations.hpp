@@ -55,7 +55,8 @@ class Expectations {
     return steps_.at(index(step));
   }
   [[nodiscard]] Overflow overflow(std::int64_t step) const { return overflows_.at(index(step)); }
-  /// REQUIRES: the step has the kind, which a gradient that may overflow has not.
+  /// Of a gradient that may or may not overflow: as if it did not. REQUIRES: the step has the kind,
+  /// which a gradient that overflows has not.
   [[nodiscard]] const std::vector<double>& values(std::int64_t step, std::string_view kind,
                                                   int parameter) const;
   /// What an error of these values is relative to: their largest, or the floor of their kind.
@@ -63,8 +64,8 @@ class Expectations {
   /// The largest relative error that rounding explains: 1e-9 at fp64. At another precision 4 times
   /// its noise. Samples may be small by chance, so the noise of a tensor is the largest of: the
   /// distance of the two references; for gradients, those of the exact one with weights that are
-  /// off by a unit roundoff, four times, at random; all of this up to this step; the median of its
-  /// kind; one unit roundoff of the dtype it is kept in.
+  /// off by a unit roundoff, four times, at random; the median of its kind; one unit roundoff of
+  /// the dtype it is kept in.
   [[nodiscard]] double bound(std::int64_t step, std::string_view kind, int parameter) const;
   /// Half or double differs by 0.5 or more: a bound must be below to tell.
   [[nodiscard]] static bool can_judge(double bound) { return bound <= 0.45; }
@@ -87,8 +88,6 @@ class Expectations {
                                      const ReferenceStep* exact) const;
   void expect(std::int64_t step, const std::string& kind, const ReferenceTensors& tensors);
   void measure_noise(std::int64_t step, const std::string& kind, const ReferenceTensors& exact);
-  // Of the last step before this one that has the kind; 0 if there is none.
-  [[nodiscard]] double bound_before(std::int64_t step, std::string_view kind, int parameter) const;
 
   const SyncPlan& sync_;
   bool scales_loss_;

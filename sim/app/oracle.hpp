@@ -88,6 +88,8 @@ class Oracle {
   void decide(std::int64_t step, bool skip);
   // Judges what ranks have shown of the state after `waiting_step_`, and follows it.
   void settle();
+  // Weights are their masters, rounded, bit by bit.
+  void check_rounding(std::int64_t step, const ReferenceKinds& state);
   void show(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
             Shown& shown);
   void judge(std::int64_t step, int rank, const WholePiece& whole);

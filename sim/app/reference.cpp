@@ -15,9 +15,6 @@ namespace shardsim {
 
 namespace {
 
-// Of errors that gradients_near tells apart within a step.
-constexpr std::int64_t kMaxSamples = 16;
-
 // One device, as LocalRuntime, that tells of each operation: a long step would look dead.
 class TellingRuntime final : public Runtime {
  public:

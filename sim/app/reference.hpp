@@ -40,6 +40,9 @@ enum class Batches {
 /// Trains with the weights, data and optimizer of `sync`, at its dtypes, a step at a time.
 class ReferenceTraining {
  public:
+  /// Of errors that gradients_near tells apart within a step.
+  static constexpr std::int64_t kMaxSamples = 16;
+
   /// `global_batch`: samples per step. `on_progress`: called at every operation; may be empty. The
   /// model of `sync` must outlive it.
   ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,

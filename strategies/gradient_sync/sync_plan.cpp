@@ -14,7 +14,7 @@ void require(bool holds, const char* name, const std::string& value, const char*
 }
 
 void require_floating(const char* name, DType dtype) {
-  require(is_floating(dtype), name, std::string(name_of(dtype)),
+  require(is_floating(dtype) && dtype != DType::fp8_e4m3, name, std::string(name_of(dtype)),
           "use one of fp64, fp32, bf16, fp16");
 }
 

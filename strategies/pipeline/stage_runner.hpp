@@ -34,9 +34,8 @@ struct StagePlan {
 };
 
 /// Memory in steady state: what microbatches in flight keep, and on every edge what is being
-/// received and up to
-/// schedule.sends_in_flight messages being sent. Nothing is allocated per microbatch but
-/// tensors, once as many microbatches have been in flight as ever are.
+/// received and up to schedule.sends_in_flight messages being sent. Nothing is allocated per
+/// microbatch but tensors, once as many microbatches have been in flight as ever are.
 class StageRunner {
  public:
   /// `tensor_parallel`: null on a mesh without that axis.

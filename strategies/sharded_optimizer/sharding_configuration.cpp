@@ -1,5 +1,6 @@
 #include "strategies/sharded_optimizer/sharding_configuration.hpp"
 
+#include <cmath>
 #include <string>
 
 #include "sim/kernel/error.hpp"
@@ -24,9 +25,9 @@ ShardingConfiguration zero_offload_full_configuration() {
 }
 
 void validate(const ShardingConfiguration& configuration, int zero_stage) {
-  if (!(configuration.learning_rate > 0.0)) {
+  if (!(configuration.learning_rate > 0.0) || std::isinf(configuration.learning_rate)) {
     throw UsageError("E0773", "learning_rate is " + std::to_string(configuration.learning_rate),
-                     "give a positive rate");
+                     "give a positive, finite rate");
   }
   if (configuration.minimum_parameter_group_size < 0) {
     throw UsageError("E0774",

@@ -8,6 +8,8 @@
 #include "sim/app/plan_of.hpp"
 #include "sim/app/run.hpp"
 
+#include "tests/mutants/wrong_numbers.hpp"
+
 // The oracle itself: it must not pass on what it was not shown, nor on noise.
 namespace shardsim {
 namespace {
@@ -20,7 +22,7 @@ Scenario load(const std::string& name, const std::vector<std::string>& overrides
 class Recital final : public GradientSync {
  public:
   // nudged: by less than the bound.
-  enum class Flaw { none, gap, overlap, silence, scaled, off_by_1e4, nudged };
+  enum class Flaw { none, gap, overlap, silence, scaled, off_by_1e4, one_ulp, nudged };
   Recital(const SyncPlan& plan, const ReferenceStep& step, Flaw flaw,
           std::string flawed_kind = "gradient")
       : plan_(plan), step_(step), flaw_(flaw), flawed_kind_(std::move(flawed_kind)) {}
@@ -62,6 +64,9 @@ class Recital final : public GradientSync {
       }
       if (flawed && flaw_ == Flaw::off_by_1e4) {
         for (double& value : values) value *= 1.0 + 1e-4;
+      }
+      if (flawed && flaw_ == Flaw::one_ulp) {
+        for (double& value : values) value *= 1.0 + 0x1p-7;
       }
       if (flawed && flaw_ == Flaw::nudged) values.back() *= 1.0 + 1e-12;
       const Tensor tensor =
@@ -214,6 +219,14 @@ TEST_CASE("below fp64, state is judged by the gradients that all ranks have show
       CHECK_FALSE(passed);
       CHECK(detail.find(std::string("step 0, rank 1: ") + kind + " of blocks.0.") == 0);
     }
+    // Weights that were not refreshed from their masters, or not right: less than noise.
+    const auto [passed, detail] = judge({{.rank = 0, .flaw = Flaw::one_ulp, .kind = "parameter"},
+                                         {.rank = 1, .flaw = Flaw::one_ulp, .kind = "parameter"}},
+                                        precision);
+    INFO(detail);
+    CHECK_FALSE(passed);
+    const bool has_masters = std::string(precision) == "bf16";
+    CHECK((detail.find("but its master, ") != std::string::npos) == has_masters);
     // All ranks alike, which is no difference between replicas.
     const Reciter wrong{.rank = 0, .flaw = Flaw::scaled};
     const Reciter wrong_too{.rank = 1, .flaw = Flaw::scaled};
@@ -270,13 +283,28 @@ TEST_CASE("where the order of sums decides on an overflow, ranks may do either")
   CHECK(was_open);
 }
 
+TEST_CASE("gradients that may or may not overflow are judged all the same") {
+  // At this scale the sum over all is just inside the range of fp16, the first step open.
+  const Scenario scenario =
+      load("verify-gpt-tp2-pp2-dp2-fp16",
+           {"training.loss_scaling=static", "training.loss_scale=262144", "execution.steps=1"});
+  const Result right = run_scenario(scenario).result;
+  INFO(right.checks.back().detail);
+  CHECK(right.exit_code == 0);
+  CHECK(right.checks.back().detail.find("hung on the order of sums") != std::string::npos);
+  CHECK(*right.number("oracle.max_rel_error.grads") > 0.0);
+  using test::plant;
+  CHECK(run_scenario(scenario, {.wrap_world = plant(test::double_averaging())}).result.exit_code ==
+        1);
+  CHECK(run_scenario(scenario, {.wrap_world = plant(test::lost_contribution())}).result.exit_code ==
+        1);
+}
+
 TEST_CASE("narrower precisions are verified within their own noise") {
   for (const char* precision : {"fp32", "fp16", "bf16"}) {
     for (const char* name : {"verify-llama-ddp", "verify-llama-zero2", "verify-llama-hsdp"}) {
-      // SGD: adaptive optimizers turn the noise of small gradients into whole updates.
       const Scenario scenario =
-          load(name, {std::string("training.precision=") + precision, "training.optimizer=sgd",
-                      "training.learning_rate=0.05"});
+          load(name, {std::string("training.precision=") + precision, "training.optimizer=adamw"});
       const Result result = run_scenario(scenario).result;
       INFO(precision << " " << name << ": " << result.checks.back().detail);
       CHECK(result.exit_code == 0);

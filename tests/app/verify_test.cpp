@@ -130,7 +130,7 @@ TEST_CASE("compute, exposed communication and bubble are the step, to the picose
   }
 }
 
-// Here rounding is part of the strategy, so the bound is ten times what rounding does to one rank,
+// Here rounding is part of the strategy, so the bound is four times what rounding does to one rank,
 // in half a step: then the reference goes on with what the ranks have. Else Adam would make a whole
 // update of the noise in a gradient that is nearly zero, as that of the bias of keys.
 TEST_CASE("narrow precisions pass with the bound of their own noise, under AdamW, over steps") {

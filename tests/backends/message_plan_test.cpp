@@ -14,7 +14,7 @@
 namespace shardsim {
 namespace {
 
-using Kind = Message::Kind;
+using Kind = MessageStep::Kind;
 
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16};
 
@@ -34,7 +34,7 @@ std::vector<std::int64_t> uneven(int size) {
 Traffic moved(const MessagePlan& plan, int size, int member) {
   Traffic traffic;
   for (const MessageRound& round : plan.rounds) {
-    for (const Message& message : round.messages) {
+    for (const MessageStep& message : round.messages) {
       const bool sends = message.kind == Kind::send;
       (sends ? traffic.sent : traffic.received) += message.slice.count;
       if (sends) ++traffic.messages;
@@ -56,7 +56,7 @@ void check_matched(const std::vector<MessagePlan>& plans) {
   std::map<std::pair<int, int>, std::vector<std::int64_t>> received;
   for (int member = 0; member < static_cast<int>(plans.size()); ++member) {
     for (const MessageRound& round : plans[static_cast<std::size_t>(member)].rounds) {
-      for (const Message& message : round.messages) {
+      for (const MessageStep& message : round.messages) {
         const bool sends = message.kind == Kind::send;
         auto& list = sends ? sent[{member, message.peer}] : received[{message.peer, member}];
         list.push_back(message.slice.count);

@@ -254,6 +254,35 @@ TEST_CASE("a handle that is dropped is reported, and wrong arguments are refused
           const Tensor value = filled(runtime, 2, DType::fp32, [](std::int64_t) { return 1; });
           world.broadcast(value, 2).wait();
         }).code == "ARG_RANGE");
+  // What would read or write past a buffer.
+  const std::int64_t lopsided[] = {3, 1};
+  const std::int64_t negative[] = {-2, 4};
+  const std::int64_t too_few[] = {2};
+  for (const std::span<const std::int64_t> counts :
+       {std::span<const std::int64_t>(lopsided), std::span<const std::int64_t>(negative),
+        std::span<const std::int64_t>(too_few)}) {
+    for (const bool gathers : {true, false}) {
+      const auto body = [&](Runtime& runtime, Communicator& world) {
+        const Tensor all = filled(runtime, 4, DType::fp32, [](std::int64_t) { return 1; });
+        const Tensor part = filled(runtime, 2, DType::fp32, [](std::int64_t) { return 1; });
+        if (world.rank() == 0) return;  // Not the root: it sees its own buffers alone.
+        (gathers ? world.gather({}, part, 0, {.counts = counts})
+                 : world.scatter(part, {}, 0, {.counts = counts}))
+            .wait();
+      };
+      CHECK(failure_of(2, body).code == "ARG_RANGE");
+      CHECK(diagnosis_of(2, body).code == "ARG_RANGE");
+    }
+  }
+  const auto keeps_more = [&](Runtime& runtime, Communicator& world) {
+    const Tensor all = filled(runtime, 4, DType::fp32, [](std::int64_t) { return 1; });
+    const std::int64_t other[] = {1, 3};
+    const auto to = std::span<const std::int64_t>(world.rank() == 0 ? lopsided : other);
+    const auto from = std::span<const std::int64_t>(world.rank() == 0 ? other : lopsided);
+    world.all_to_all(all, all, to, from).wait();
+  };
+  CHECK(failure_of(2, keeps_more).code == "ARG_RANGE");
+  CHECK(diagnosis_of(2, keeps_more).code == "ARG_RANGE");
   CHECK(failure_of(2, [](Runtime&, Communicator& world) {
           static_cast<void>(world.split(-1, 0, "nothing"));
         }).code == "ARG_RANGE");

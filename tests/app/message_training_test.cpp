@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "strategies/gradient_sync/whole_state.hpp"
+
+#include "scenarios/load.hpp"
+#include "sim/app/plan_of.hpp"
+
+#include "tests/backends/message_fixture.hpp"
+
+// Whole trainings over collectives that are made of messages: the same bits and bytes as in the
+// simulation, since the strategies are the same code.
+namespace shardsim {
+namespace {
+
+// All that a rank shows of its gradients and its state, step by step.
+class Image final : public TrainingObserver {
+ public:
+  void gradients_ready(std::int64_t, const GradientSync& sync) override {
+    keep(sync, StateKind::gradient);
+  }
+  void step_ends(std::int64_t, const GradientSync& sync, std::optional<double> loss) override {
+    keep(sync, StateKind::parameter);
+    keep(sync, StateKind::optimizer_state);
+    if (loss) values_.push_back(*loss);
+  }
+  [[nodiscard]] const std::vector<double>& values() const { return values_; }
+
+ private:
+  void keep(const GradientSync& sync, StateKind kind) {
+    sync.visit(kind, [&](const StatePiece& piece) {
+      for (std::int64_t i = 0; i < piece.values.numel(); ++i) {
+        values_.push_back(piece.values.get(i));
+      }
+    });
+  }
+
+  std::vector<double> values_;
+};
+
+struct Rank {
+  Image image;
+  std::int64_t peak_bytes = 0;
+  std::int64_t bytes_sent = 0;  // Padding and scalars included.
+};
+
+// Too many to be printed. Sums that overflow may be NaN in both.
+std::size_t num_different(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::max(a.size(), b.size());
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i]))) ++different;
+  }
+  return different;
+}
+
+std::int64_t all_sent(const TrafficCounters& counters) {
+  return counters.payload_sent + counters.padding_sent + counters.scalar_sent;
+}
+
+void require_equal_trainings(const std::string& name) {
+  INFO(name);
+  const Scenario scenario =
+      load_scenario("scenarios/verify-" + name + ".json", {"execution.steps=2"});
+  const SharedPlan shared(scenario);
+  const int size = static_cast<int>(scenario.system.ranks);
+  const auto body = [&](std::vector<Rank>& ranks) {
+    return [&](Runtime& runtime, Communicator& world) {
+      Rank& rank = ranks[static_cast<std::size_t>(world.rank())];
+      Mesh mesh(world, shared.parallel.options().mesh);
+      shared.parallel.train_rank(runtime, mesh, rank.image);
+      rank.peak_bytes = runtime.ledger()->peak();
+    };
+  };
+  std::vector<Rank> simulated(static_cast<std::size_t>(size));
+  FiberWorld world({.cluster = test_cluster(size),
+                    .reduction_order = ReductionOrder::ring,
+                    .all_reduce_algorithm = Algorithm::ring});
+  world.run(body(simulated));
+  for (const FiberGroup& group : world.groups()) {
+    for (int member = 0; member < group.size(); ++member) {
+      simulated[static_cast<std::size_t>(group.world_rank(member))].bytes_sent +=
+          all_sent(group.counters(member));
+    }
+  }
+  std::vector<Rank> exchanged(static_cast<std::size_t>(size));
+  run_message_ranks(
+      size, body(exchanged),
+      {.all_reduce_algorithm = Algorithm::ring, .inspect = [&](const MessageRank& rank) {
+         for (const GroupTraffic& traffic : rank.traffic()) {
+           exchanged[static_cast<std::size_t>(rank.rank())].bytes_sent +=
+               all_sent(traffic.counters);
+         }
+       }});
+  for (std::size_t rank = 0; rank < simulated.size(); ++rank) {
+    CHECK(!simulated[rank].image.values().empty());
+    CHECK(num_different(simulated[rank].image.values(), exchanged[rank].image.values()) == 0);
+    CHECK(simulated[rank].peak_bytes == exchanged[rank].peak_bytes);
+    CHECK(simulated[rank].bytes_sent > 0);
+    CHECK(simulated[rank].bytes_sent == exchanged[rank].bytes_sent);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("trainings over messages have the simulation's bits, bytes and memory, on every rank") {
+  for (const char* name : {"gpt-zero2", "llama-hsdp", "llama-fsdp4-tp2", "gpt-tp2-pp2-dp2-zero1",
+                           "llama-tp2-pp2-dp2-interleaved", "gpt-tp2-pp2-dp2-fp16"}) {
+    require_equal_trainings(name);
+  }
+}
+
+}  // namespace shardsim
