@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <vector>
 
@@ -44,9 +45,18 @@ class StorageSlots {
   Slot* free_ = nullptr;
 };
 
+// Never destroyed: a tensor with static lifetime may be dropped after the thread's own objects.
+// What a thread leaves behind stays known, so that no tool takes it for lost.
+StorageSlots* new_slots() {
+  static std::mutex mutex;
+  static auto* all = new std::vector<StorageSlots*>();
+  const std::lock_guard<std::mutex> lock(mutex);
+  all->push_back(new StorageSlots());
+  return all->back();
+}
+
 StorageSlots& storage_slots() {
-  // Never destroyed: a tensor with static lifetime may be dropped after the thread's own objects.
-  thread_local auto* slots = new StorageSlots();
+  thread_local StorageSlots* slots = new_slots();
   return *slots;
 }
 
