@@ -15,6 +15,7 @@
 #include "sim/hardware/network_model.hpp"
 
 #include "backends/message/message_operation.hpp"
+#include "backends/process_backend.hpp"
 
 namespace shardsim {
 
@@ -40,32 +41,19 @@ struct MessageStream {
   std::string last_ended;
 };
 
-/// What one group has moved, as this member counted it.
-struct GroupTraffic {
-  std::string name;
-  std::vector<int> members;  ///< World ranks.
-  TrafficCounters counters;
-  LinkTable links;  ///< Ranks in the group.
-};
-
-/// One process of a run: drives the operations of all its groups while it waits for one of them.
-/// Everything happens on the caller's thread.
-class MessageRank {
+/// One process of a run whose collectives are made of messages: drives the operations of all its
+/// groups while it waits for one of them.
+class MessageRank final : public ProcessBackend {
  public:
   /// `transport`: of all processes.
   MessageRank(std::unique_ptr<Transport> transport, MessageOptions options);
-  ~MessageRank();
+  ~MessageRank() override;
 
-  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] const MessageOptions& options() const { return options_; }
-  /// The communicator of all processes, named "world" as everywhere. It and what is split from it
-  /// must not outlive this.
-  [[nodiscard]] std::unique_ptr<Communicator> world();
-  /// Throws what went wrong without anyone waiting for it: a Work that was dropped.
-  void finish();
-
-  /// Of communicators that are gone, in the order in which they went.
-  [[nodiscard]] const std::deque<GroupTraffic>& traffic() const { return traffic_; }
+  [[nodiscard]] std::unique_ptr<Communicator> world() override;
+  void finish() override;
+  [[nodiscard]] const std::deque<GroupTraffic>& traffic() const override { return traffic_; }
 
   // For communicators.
   MessageStream& open(std::unique_ptr<Transport> transport, const std::string& name);

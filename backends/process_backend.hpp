@@ -1,0 +1,40 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/communicator.hpp"
+#include "backends/traffic_counters.hpp"
+
+namespace shardsim {
+
+/// What one group has moved, as this member counted it.
+struct GroupTraffic {
+  std::string name;
+  std::vector<int> members;  ///< World ranks.
+  TrafficCounters counters;
+  LinkTable links;  ///< Ranks in the group.
+};
+
+/// One process's end of a run on real processes: what a backend is to whoever composes a run.
+/// Everything happens on the caller's thread.
+class ProcessBackend {
+ public:
+  virtual ~ProcessBackend() = default;
+  ProcessBackend() = default;
+  ProcessBackend(const ProcessBackend&) = delete;
+  ProcessBackend& operator=(const ProcessBackend&) = delete;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  /// The communicator of all processes, named "world" as everywhere; to be asked for once. It and
+  /// what is split from it must not outlive this.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> world() = 0;
+  /// Throws what went wrong without anyone waiting for it: a Work that was dropped.
+  virtual void finish() = 0;
+  /// Of communicators that are gone, in the order in which they went.
+  [[nodiscard]] virtual const std::deque<GroupTraffic>& traffic() const = 0;
+};
+
+}  // namespace shardsim
