@@ -67,9 +67,26 @@ Work MessageCommunicator::post(const Operation& operation, const CallOptions& op
     operation->follow(
         static_cast<MessageOperation*>(options.after->operation())->shared_from_this());
   }
-  stream_.queue.push_back(operation);
+  rank_.post(stream_, operation);
   unwaited_.push_back(operation);
   return {*this, operation.get()};
+}
+
+Work MessageCommunicator::post_collective(const Operation& operation, CollectiveKind kind,
+                                          const CallOptions& options,
+                                          std::span<const std::int64_t> send_counts,
+                                          std::span<const std::int64_t> receive_counts) {
+  if (rank_.options().native_collectives && stream_.transport->has_collectives()) {
+    std::vector<std::int64_t> counts(send_counts.begin(), send_counts.end());
+    const bool in_chunks = kind == CollectiveKind::reduce_scatter ||
+                           kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
+                           kind == CollectiveKind::scatter;
+    for (int member = 0; in_chunks && member < size(); ++member) {
+      counts.push_back(offset(member + 1) - offset(member));
+    }
+    operation->set_native(kind, std::move(counts), {receive_counts.begin(), receive_counts.end()});
+  }
+  return post(operation, options);
 }
 
 void MessageCommunicator::set_offsets(std::int64_t count, const CallOptions& options,
@@ -112,7 +129,7 @@ Work MessageCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const Ca
            options, all_reduce_plan(buffer.numel(), buffer.dtype()), buffer, buffer);
   operation->set_windows({buffer.data(), 0}, {buffer.data(), 0});
   divide_average(*operation, op);
-  return post(operation, options);
+  return post_collective(operation, CollectiveKind::all_reduce, options);
 }
 
 Work MessageCommunicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
@@ -124,7 +141,7 @@ Work MessageCommunicator::reduce_scatter(const Tensor& output, const Tensor& inp
            options, plan_of(CollectiveKind::reduce_scatter, -1), output, input);
   operation->work_on_copy({offset(rank()), output.numel()});
   divide_average(*operation, op);
-  return post(operation, options);
+  return post_collective(operation, CollectiveKind::reduce_scatter, options);
 }
 
 Work MessageCommunicator::all_gather(const Tensor& output, const Tensor& input,
@@ -136,7 +153,7 @@ Work MessageCommunicator::all_gather(const Tensor& output, const Tensor& input,
            plan_of(CollectiveKind::all_gather, -1), output, input);
   operation->set_windows({output.data(), 0}, {output.data(), 0});
   operation->copy_first({0, input.numel()}, offset(rank()));
-  return post(operation, options);
+  return post_collective(operation, CollectiveKind::all_gather, options);
 }
 
 Work MessageCommunicator::all_to_all(const Tensor& output, const Tensor& input,
@@ -159,7 +176,7 @@ Work MessageCommunicator::all_to_all(const Tensor& output, const Tensor& input,
   operation->set_windows({input.data(), 0}, {output.data(), 0});
   if (overlap(output, input)) operation->send_from_copy();
   operation->copy_first({before(send_counts), send_counts[self]}, before(recv_counts));
-  return post(operation, options);
+  return post_collective(operation, CollectiveKind::all_to_all, options, send_counts, recv_counts);
 }
 
 Work MessageCommunicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
@@ -170,7 +187,7 @@ Work MessageCommunicator::broadcast(const Tensor& buffer, int root, const CallOp
       make(rooted(record_of(CollectiveKind::broadcast, buffer, buffer.numel(), site), root),
            options, plan_of(CollectiveKind::broadcast, root), buffer, buffer);
   operation->set_windows({buffer.data(), 0}, {buffer.data(), 0});
-  return post(operation, options);
+  return post_collective(operation, CollectiveKind::broadcast, options);
 }
 
 Work MessageCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
@@ -184,7 +201,7 @@ Work MessageCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
   // Other members' buffers keep their values.
   operation->work_on_copy({0, rank() == root ? buffer.numel() : 0});
   divide_average(*operation, op);
-  return post(operation, options);
+  return post_collective(operation, CollectiveKind::reduce, options);
 }
 
 Work MessageCommunicator::gather(const Tensor& output, const Tensor& input, int root,
@@ -201,7 +218,7 @@ Work MessageCommunicator::gather(const Tensor& output, const Tensor& input, int 
   } else {
     operation->set_windows({input.data(), offset(rank())}, {});
   }
-  return post(operation, options);
+  return post_collective(operation, CollectiveKind::gather, options);
 }
 
 Work MessageCommunicator::scatter(const Tensor& output, const Tensor& input, int root,
@@ -218,7 +235,7 @@ Work MessageCommunicator::scatter(const Tensor& output, const Tensor& input, int
   } else {
     operation->set_windows({}, {output.data(), offset(rank())});
   }
-  return post(operation, options);
+  return post_collective(operation, CollectiveKind::scatter, options);
 }
 
 Work MessageCommunicator::barrier(const CallOptions& options, CallSite site) {
@@ -261,6 +278,7 @@ Work MessageCommunicator::transfer(const CallRecord& record, std::span<const P2p
                                    const CallOptions& options) {
   MessageRound round;
   std::vector<Tensor> parts;
+  std::vector<CallWatch::Half> all;
   for (const P2pOp& half : halves) {
     const bool sends = half.kind == P2pOp::Kind::send;
     check_peer(sends ? "send" : "recv", half.peer, record.site);
@@ -270,11 +288,12 @@ Work MessageCommunicator::transfer(const CallRecord& record, std::span<const P2p
                               .slice = {0, half.buffer.num_bytes()},
                               .buffer = static_cast<int>(parts.size())});
     parts.push_back(half.buffer);
+    all.push_back({sends, half.peer, half.buffer.dtype(), half.buffer.numel()});
   }
   MessagePlan plan;
   plan.rounds.push_back(std::move(round));
   const Operation operation = make(record, options, std::move(plan), {}, {});
-  operation->set_parts(std::move(parts));
+  operation->set_parts(std::move(parts), std::move(all));
   if (!rank_.options().buffered_sends) operation->set_rendezvous();
   return post(operation, options);
 }

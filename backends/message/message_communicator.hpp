@@ -57,6 +57,10 @@ class MessageCommunicator final : public CheckedCommunicator, private WorkOwner 
   Operation make(CallRecord record, const CallOptions& options, MessagePlan plan,
                  const Tensor& output, const Tensor& input);
   Work post(const Operation& operation, const CallOptions& options);
+  // By the library's own collective, if that is asked for.
+  Work post_collective(const Operation& operation, CollectiveKind kind, const CallOptions& options,
+                       std::span<const std::int64_t> send_counts = {},
+                       std::span<const std::int64_t> receive_counts = {});
   Work transfer(const CallRecord& record, std::span<const P2pOp> halves,
                 const CallOptions& options);
   // Where chunks begin: `any_count`: cut as all_reduce does, else by `options.counts` or equal.

@@ -39,6 +39,14 @@ void MessageOperation::set_padding_at(std::span<const ElementRange> ranges) {
   if (ranges.empty()) padding_at_.push_back({record_.count - record_.padding, record_.count});
 }
 
+void MessageOperation::set_native(CollectiveKind kind, std::vector<std::int64_t> counts,
+                                  std::vector<std::int64_t> receive_counts) {
+  native_ =
+      std::make_unique<Native>(Native{kind, std::move(counts), std::move(receive_counts), {}});
+  copy_ = Copy::none;
+  copied_from_ = {};
+}
+
 void MessageOperation::copy_first(const Slice& from, std::int64_t to) {
   copied_from_ = from;
   copied_to_ = to;
@@ -111,6 +119,39 @@ void MessageOperation::post_round(Transport& transport) {
   }
 }
 
+void MessageOperation::post_native(Transport& transport) {
+  for (const MessageRound& round : plan_.rounds) {
+    for (const MessageStep& message : round.messages) count(transport.rank(), message);
+  }
+  plan_.rounds.clear();
+  const bool in_place =
+      native_->kind == CollectiveKind::all_reduce || native_->kind == CollectiveKind::broadcast;
+  if (!in_place && input_.numel() > 0) {
+    native_->in.assign(input_.data(), input_.data() + input_.num_bytes());
+  }
+  const NativeCall call = {
+      .kind = native_->kind,
+      .root = record_.root,
+      .dtype = record_.dtype,
+      .reduces = record_.reduces,
+      .reduction = record_.reduce == ReduceOp::avg ? ReduceOp::sum : record_.reduce,
+      .in = native_->in.data(),
+      .out = output_.numel() > 0 ? output_.data() : nullptr,
+      .count = record_.count,
+      .counts = native_->counts,
+      .receive_counts = native_->receive_counts};
+  flights_.push_back({.request = transport.collective(call)});
+}
+
+void MessageOperation::end_native(int self) {
+  const bool has_result = record_.root < 0 || record_.root == self;
+  if (divisor_ > 1 && has_result) {
+    divide_chunk(output_.data(), output_.numel(), record_.dtype, divisor_);
+  }
+  kept_ = {};  // It stands where it belongs.
+  native_.reset();
+}
+
 void MessageOperation::end_round() {
   flights_.clear();
   if (is_barrier_) return;
@@ -150,6 +191,7 @@ bool MessageOperation::advance(Transport& transport) {
     begin();
     moved = true;
     if (is_barrier_) flights_.push_back({.request = transport.barrier()});
+    if (native_) post_native(transport);
   }
   while (!ended_) {
     if (flights_.empty()) {
@@ -166,7 +208,12 @@ bool MessageOperation::advance(Transport& transport) {
     }
     if (!all_done) return moved;
     moved = true;
-    end_round();
+    if (native_) {
+      flights_.clear();
+      end_native(transport.rank());
+    } else {
+      end_round();
+    }
   }
   return moved;
 }

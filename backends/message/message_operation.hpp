@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/call_record.hpp"
+#include "backends/call_watch.hpp"
 #include "backends/message/message_plan.hpp"
 #include "backends/message/transport.hpp"
 #include "backends/traffic_counters.hpp"
@@ -39,8 +39,9 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
   /// Copied from the input, from its element `begin`, to `to`, an element of the target, first.
   void copy_first(const Slice& from, std::int64_t to);
   /// Buffers of a batch, by MessageStep::buffer; slices are then in bytes.
-  void set_parts(std::vector<Tensor> parts) {
+  void set_parts(std::vector<Tensor> parts, std::vector<CallWatch::Half> halves) {
     parts_ = std::move(parts);
+    halves_ = std::move(halves);
     element_bytes_ = 1;
   }
   /// Where the record's padding lies; empty: at the end. REQUIRES: there is some.
@@ -50,6 +51,10 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
   void follow(std::shared_ptr<const MessageOperation> earlier) { after_ = std::move(earlier); }
   /// Divides what is reduced by this, once. 1: does not.
   void set_divisor(int divisor) { divisor_ = divisor; }
+  /// Is done by the library's own collective instead of the plan, which is only counted. `counts`,
+  /// `receive_counts`: see NativeCall.
+  void set_native(CollectiveKind kind, std::vector<std::int64_t> counts,
+                  std::vector<std::int64_t> receive_counts);
   /// A barrier instead of a plan.
   void set_barrier() { is_barrier_ = true; }
 
@@ -59,6 +64,9 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
   bool advance(Transport& transport);
 
   [[nodiscard]] const CallRecord& record() const { return record_; }
+  /// Of a point-to-point call; empty: a collective.
+  [[nodiscard]] const std::vector<CallWatch::Half>& halves() const { return halves_; }
+  [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] std::int64_t sequence() const { return sequence_; }
   /// Peers of messages that are under way, each once, ascending.
   [[nodiscard]] std::vector<int> awaited_peers() const;
@@ -70,11 +78,21 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
  private:
   struct Flight {
     Transport::Request request = 0;
-    const MessageStep* message = nullptr;  // Null: the barrier.
+    const MessageStep* message = nullptr;  // Null: the barrier, or a native collective.
     bool done = false;
   };
 
+  // What the library's own collective needs, and what became of it.
+  struct Native {
+    CollectiveKind kind;
+    std::vector<std::int64_t> counts;
+    std::vector<std::int64_t> receive_counts;
+    std::vector<std::byte> in;
+  };
+
   void begin();
+  void post_native(Transport& transport);
+  void end_native(int self);
   void post_round(Transport& transport);
   void end_round();
   void finish();
@@ -97,6 +115,8 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
   Window target_;
   std::int64_t element_bytes_;
   std::vector<Tensor> parts_;
+  std::vector<CallWatch::Half> halves_;
+  std::unique_ptr<Native> native_;
   std::vector<ElementRange> padding_at_;
   Slice kept_;
   Slice copied_from_;

@@ -25,6 +25,7 @@ MessageStream& MessageRank::open(std::unique_ptr<Transport> transport, const std
   auto stream = std::make_unique<MessageStream>();
   stream->transport = std::move(transport);
   stream->name = name;
+  stream->instance = num_opened_[{name, stream->transport->world_ranks()}]++;
   streams_.push_back(std::move(stream));
   return *streams_.back();
 }
@@ -48,12 +49,43 @@ Algorithm MessageRank::choose(const GroupLayout& layout, const DoubleTree& tree,
   return network_->collective(request, Time()).algorithm;
 }
 
+CallWatch::Call MessageRank::call_of(const MessageStream& stream,
+                                     const MessageOperation& operation) const {
+  return {.group = stream.name,
+          .members = stream.transport->world_ranks(),
+          .instance = stream.instance,
+          .member = stream.transport->rank(),
+          .sequence = operation.sequence(),
+          .record = operation.record(),
+          .halves = operation.halves()};
+}
+
+void MessageRank::post(MessageStream& stream, const std::shared_ptr<MessageOperation>& operation) {
+  if (options_.watch != nullptr) options_.watch->posted(call_of(stream, *operation));
+  stream.queue.push_back(operation);
+}
+
+bool MessageRank::advance(MessageStream& stream, MessageOperation& operation) {
+  const bool starts = !operation.begun();
+  if (starts && options_.watch != nullptr) options_.watch->started(call_of(stream, operation));
+  bool moved = false;
+  try {
+    moved = operation.advance(*stream.transport);
+  } catch (const WrongSize& error) {
+    wrong_size(stream, operation, error.what());
+  }
+  if (operation.ended() && options_.watch != nullptr) {
+    options_.watch->ended(call_of(stream, operation));
+  }
+  return moved;
+}
+
 bool MessageRank::advance_all() {
   bool moved = false;
   for (const auto& stream : streams_) {
     while (!stream->queue.empty() && stream->queue.front()->ready()) {
       MessageOperation& operation = *stream->queue.front();
-      moved |= operation.advance(*stream->transport);
+      moved |= advance(*stream, operation);
       if (!operation.ended()) break;
       stream->last_ended = operation.record().describe();
       stream->queue.pop_front();
@@ -71,35 +103,64 @@ void MessageRank::wait(MessageStream& stream, const MessageOperation& operation)
     } else if (options_.clock() - last_move > options_.deadline_s) {
       time_out(stream, operation);
     } else {
+      if (options_.watch != nullptr) options_.watch->poll();
       options_.idle();
     }
   }
 }
 
+Diagnosis MessageRank::diagnosis_of(const MessageStream& stream,
+                                    const MessageOperation& operation) const {
+  Diagnosis diagnosis;
+  diagnosis.group = stream.name;
+  diagnosis.members = stream.transport->world_ranks();
+  std::sort(diagnosis.members.begin(), diagnosis.members.end());
+  diagnosis.sequence = operation.sequence();
+  diagnosis.last_matched = stream.last_ended;
+  return diagnosis;
+}
+
+std::vector<int> MessageRank::awaited(const MessageStream& stream,
+                                      const MessageOperation& operation) {
+  std::vector<int> ranks;
+  for (const int peer : operation.awaited_peers()) {
+    ranks.push_back(stream.transport->world_ranks()[static_cast<std::size_t>(peer)]);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation& operation,
+                             const std::string& what) const {
+  Diagnosis diagnosis = diagnosis_of(stream, operation);
+  diagnosis.code = operation.halves().empty() ? "COLL_COUNT" : "P2P_MISMATCH";
+  diagnosis.summary = fmt::format("rank {} in {}: {}", rank_, operation.record().describe(), what);
+  diagnosis.sides = {
+      {.ranks = {rank_}, .action = operation.record().describe(), .site = operation.record().site}};
+  const std::vector<int> others = awaited(stream, operation);
+  if (!others.empty()) {
+    diagnosis.sides.push_back({.ranks = others, .action = "sent something else", .site = {}});
+  }
+  diagnosis.hint =
+      "members call with different sizes; --check=fingerprint shows both calls, and so does the "
+      "simulation (without --backend)";
+  throw CommunicationError(std::move(diagnosis));
+}
+
 void MessageRank::time_out(const MessageStream& stream, const MessageOperation& operation) const {
   // What is under way on this group, if what is waited for stands behind it.
   const MessageOperation& stuck = stream.queue.empty() ? operation : *stream.queue.front();
-  const std::vector<int>& world = stream.transport->world_ranks();
-  Diagnosis diagnosis;
+  Diagnosis diagnosis = diagnosis_of(stream, stuck);
   diagnosis.code = "TIMEOUT";
   diagnosis.summary = fmt::format("rank {} has waited {} s for {}, and nothing moves", rank_,
                                   options_.deadline_s, operation.record().describe());
-  diagnosis.group = stream.name;
-  diagnosis.members = world;
-  std::sort(diagnosis.members.begin(), diagnosis.members.end());
-  diagnosis.sequence = stuck.sequence();
   diagnosis.sides = {{.ranks = {rank_},
                       .action = "waits in " + stuck.record().describe(),
                       .site = stuck.record().site}};
-  std::vector<int> silent;
-  for (const int peer : stuck.awaited_peers()) {
-    silent.push_back(world[static_cast<std::size_t>(peer)]);
-  }
-  std::sort(silent.begin(), silent.end());
+  const std::vector<int> silent = awaited(stream, stuck);
   if (!silent.empty()) {
     diagnosis.sides.push_back({.ranks = silent, .action = "did not answer it", .site = {}});
   }
-  diagnosis.last_matched = stream.last_ended;
   diagnosis.hint =
       "run the scenario without --backend: the simulation says at once who waits for whom; or look "
       "whether the silent ranks are alive";

@@ -30,12 +30,17 @@ struct MessageOptions {
   std::function<double()> clock;
   /// Called while nothing moves: lets others have the processor.
   std::function<void()> idle;
+  /// Collectives of the transport's library, where it has any, instead of our own.
+  bool native_collectives = false;
+  /// Is told of every call, and asked while one is waited for; may be null. Outlives the rank.
+  CallWatch* watch = nullptr;
 };
 
 /// One group's operations in the order they were posted: they run one after the other.
 struct MessageStream {
   std::unique_ptr<Transport> transport;
   std::string name;
+  int instance = 0;  ///< Of groups with this name and these members: which.
   std::deque<std::shared_ptr<MessageOperation>> queue;  // The first is under way.
   std::int64_t next_sequence = 0;
   std::string last_ended;
@@ -60,6 +65,8 @@ class MessageRank final : public ProcessBackend {
   void close(MessageStream& stream, GroupTraffic traffic);
   /// An equal text that lives as long as this.
   const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
+  /// Puts it behind what was posted before.
+  void post(MessageStream& stream, const std::shared_ptr<MessageOperation>& operation);
   /// Returns when `operation` has ended. Throws a CommunicationError (TIMEOUT) at the deadline.
   void wait(MessageStream& stream, const MessageOperation& operation);
   /// Ring or tree, as the network model prices it.
@@ -69,6 +76,16 @@ class MessageRank final : public ProcessBackend {
 
  private:
   bool advance_all();
+  bool advance(MessageStream& stream, MessageOperation& operation);
+  [[nodiscard]] CallWatch::Call call_of(const MessageStream& stream,
+                                        const MessageOperation& operation) const;
+  [[nodiscard]] Diagnosis diagnosis_of(const MessageStream& stream,
+                                       const MessageOperation& operation) const;
+  // World ranks of those whose messages are under way, ascending.
+  [[nodiscard]] static std::vector<int> awaited(const MessageStream& stream,
+                                                const MessageOperation& operation);
+  [[noreturn]] void wrong_size(const MessageStream& stream, const MessageOperation& operation,
+                               const std::string& what) const;
   [[noreturn]] void time_out(const MessageStream& stream, const MessageOperation& operation) const;
 
   std::unique_ptr<Transport> first_;  // Until world() takes it.
@@ -77,6 +94,7 @@ class MessageRank final : public ProcessBackend {
   int rank_;
   std::set<std::string> names_;
   std::vector<std::unique_ptr<MessageStream>> streams_;
+  std::map<std::pair<std::string, std::vector<int>>, int> num_opened_;
   std::deque<GroupTraffic> traffic_;
   std::optional<Diagnosis> failure_;
 };

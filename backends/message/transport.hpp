@@ -3,11 +3,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <stdexcept>
 #include <vector>
+
+#include "sim/hardware/collective.hpp"
+
+#include "backends/communicator.hpp"
 
 // Point-to-point messages between the processes (or threads) of a run, and nothing more. Whoever
 // implements these few calls has a backend: collectives are made of them (message_plan.hpp).
 namespace shardsim {
+
+/// A message has another size than the receiver asked for; says which.
+class WrongSize : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A collective that the library below has itself. Counts are in elements. `in` and `out` do not
+/// overlap, but that all_reduce and broadcast work in place in `out`.
+struct NativeCall {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  int root = -1;
+  DType dtype = DType::fp32;
+  bool reduces = false;
+  ReduceOp reduction = ReduceOp::sum;  ///< Never avg.
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::int64_t count = 0;  ///< Of the full buffer.
+  /// By member; empty for all_reduce, broadcast and reduce. Kept until the request is done.
+  std::span<const std::int64_t> counts;
+  std::span<const std::int64_t> receive_counts;  ///< all_to_all only; `counts` are sent then.
+};
 
 /// A group of processes and its own ordered channels: messages of a group never meet those of
 /// another. All calls of a process come from one thread.
@@ -33,8 +61,13 @@ class Transport {
   virtual Request receive(int peer, std::byte* data, std::int64_t bytes) = 0;
   /// Done when every member has asked for it.
   virtual Request barrier() = 0;
+  /// Whether the library below has collectives of its own; `collective` may be called then.
+  [[nodiscard]] virtual bool has_collectives() const { return false; }
+  virtual Request collective(const NativeCall& /*call*/) {
+    throw std::logic_error("this transport has messages only");
+  }
   /// Whether it has ended; also drives progress. To be asked until it says true, then never again.
-  /// Throws Error (backend_failed), or CommunicationError for a message of another size.
+  /// Throws Error (backend_failed), or WrongSize.
   [[nodiscard]] virtual bool done(Request request) = 0;
 
   /// Every member must call it, none with messages under way that another member needs to get here.

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+#include "backends/mpi/module_table.hpp"
+
+// What the parts of libshardsim-mpi.so share: this process's end of the job. Nothing of shardsim
+// but the table is known here.
+namespace shardsim_mpi {
+
+/// One thing that was asked for: all of its pieces.
+struct Request {
+  std::vector<MPI_Request> pieces;
+  std::vector<std::int64_t> expected_bytes;  // By piece, of receives; empty otherwise.
+};
+
+struct Job {
+  std::vector<MPI_Comm> groups;  // By number; MPI_COMM_NULL: freed.
+  std::vector<Request> requests;
+  std::vector<std::int64_t> free_requests;
+  std::int64_t piece_bytes = std::int64_t{1} << 30;
+  std::string error;
+  std::string library;
+
+  MPI_Comm group(std::int32_t number) { return groups[static_cast<std::size_t>(number)]; }
+  std::int64_t keep(Request request);
+};
+
+Job& job();
+
+/// kMpiOk, or kMpiFailed with the text kept. `what`: the call.
+std::int32_t checked(int code, const char* what);
+
+std::int32_t start_collective(std::int32_t group, const ShardsimMpiCollective* call,
+                              std::int64_t* request);
+void set_reduction(std::int32_t index, ShardsimMpiCombine combine);
+void free_reductions();
+
+/// Before and after MPI_Init.
+void ask_for_monitoring();
+void open_monitoring();
+void close_monitoring();
+std::int32_t wire(std::int64_t* bytes, std::int64_t* messages);
+
+}  // namespace shardsim_mpi

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/mpi/module_table.hpp"
+
+namespace shardsim {
+
+/// Where the module is looked for: SHARDSIM_MPI_MODULE alone if it is set; else beside the program,
+/// where the build puts it, and where an installation does.
+[[nodiscard]] std::vector<std::string> mpi_module_paths();
+
+struct MpiModule {
+  std::string path;  ///< Empty: there is none.
+  std::string why;   ///< What was tried, and what the loader said.
+  const ShardsimMpiTable* table = nullptr;
+};
+
+/// Opens the module, and with it the MPI library; starts nothing. Never fails: says why not.
+[[nodiscard]] MpiModule find_mpi_module();
+
+/// This process's end of an MPI job. One at a time, once per process: MPI cannot start again.
+class MpiJob {
+ public:
+  struct Options {
+    bool monitor = false;  ///< Counts what is sent.
+    std::int64_t piece_bytes = std::int64_t{1} << 30;
+  };
+  /// Throws Error (E1060, backend_failed) without the module or where MPI does not start.
+  explicit MpiJob(const Options& options);
+  /// Waits for all processes of the job, unless something has failed here.
+  ~MpiJob();
+  MpiJob(const MpiJob&) = delete;
+  MpiJob& operator=(const MpiJob&) = delete;
+
+  [[nodiscard]] const ShardsimMpiTable& table() const { return *module_.table; }
+  [[nodiscard]] std::string library() const { return table().library(); }
+  /// Bytes and messages sent so far, as MPI counts them, by receiver; empty: it does not.
+  struct Wire {
+    std::vector<std::int64_t> bytes;
+    std::vector<std::int64_t> messages;
+  };
+  [[nodiscard]] Wire wire() const;
+  /// From here on the destructor does not wait for others.
+  void give_up() { given_up_ = true; }
+
+ private:
+  MpiModule module_;
+  bool given_up_ = false;
+};
+
+}  // namespace shardsim
