@@ -91,13 +91,13 @@ template <class Element>
 void reduce_as(std::span<const std::byte* const> inputs, std::byte* output, std::int64_t count,
                ReduceOp op, ReductionOrder order, int chunk) {
   const auto size = static_cast<int>(inputs.size());
-  const int first = order == ReductionOrder::ring ? (chunk + 1) % size : 0;
+  const int first = order == ReductionOrder::wire ? (chunk + 1) % size : 0;
   for (std::int64_t i = 0; i < count; ++i) {
     auto sum = load_at<Element>(inputs[static_cast<std::size_t>(first)], i);
     for (int hop = 1; hop < size; ++hop) {
       const auto member = static_cast<std::size_t>((first + hop) % size);
       sum = combine(sum, load_at<Element>(inputs[member], i), op);
-      if (order == ReductionOrder::ring) sum = Element::load(Element::store(sum));
+      if (order == ReductionOrder::wire) sum = Element::load(Element::store(sum));
     }
     if (op == ReduceOp::avg) sum = divide(sum, size);
     store_at<Element>(output, i, sum);

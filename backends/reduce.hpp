@@ -10,9 +10,9 @@
 namespace shardsim {
 
 /// rank: ((x0 + x1) + x2) + ..., accumulated in double (fp64), float (16- and 32-bit floats) or the
-/// integer type, rounded once at the end. ring: as a ring all_reduce does it on the wire: chunk c
-/// starts at member c + 1 and is rounded to the dtype after every hop.
-enum class ReductionOrder : std::uint8_t { rank, ring };
+/// integer type, rounded once at the end. wire: as messages do it, rounded to the dtype after every
+/// hop; by a ring, chunk c starts at member c + 1. (By a tree it is not a chunk's matter.)
+enum class ReductionOrder : std::uint8_t { rank, wire };
 
 /// Reduces elements [0, count) of all `inputs` (one per member, in rank order) into `output`, which
 /// may be one of the inputs. `chunk` says which member's chunk this is: it decides the ring's

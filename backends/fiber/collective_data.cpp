@@ -33,6 +33,11 @@ std::vector<std::int64_t> CollectiveOperation::chunk_offsets() const {
 
 // Reduces chunk after chunk into `result`, which holds the full buffer.
 void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
+  const ReductionOrder order = group_->world().options().reduction_order;
+  if (order == ReductionOrder::wire && kind_ == CollectiveKind::all_reduce &&
+      algorithm_ == Algorithm::tree) {
+    return reduce_by_tree(result);
+  }
   const std::vector<std::int64_t> offsets = chunk_offsets();
   result.resize(static_cast<std::size_t>(offsets.back()));
   std::vector<const std::byte*> inputs(static_cast<std::size_t>(group_size_));
@@ -45,7 +50,7 @@ void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
     // A chain to the root adds all chunks in the same order: the root's.
     const int last = kind_ == CollectiveKind::reduce ? record_.root : part;
     reduce_chunk(inputs, result.data() + begin, (end - begin) / size_of(record_.dtype),
-                 record_.dtype, record_.reduce, group_->world().options().reduction_order, last);
+                 record_.dtype, record_.reduce, order, last);
   }
 }
 

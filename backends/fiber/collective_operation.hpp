@@ -74,6 +74,7 @@ class CollectiveOperation final : public FiberOperation {
   void combine();
   void combine_all_to_all();
   void reduce_all(std::vector<std::byte>& result) const;
+  void reduce_by_tree(std::vector<std::byte>& result) const;
   [[nodiscard]] std::vector<std::int64_t> chunk_offsets() const;
 
   CollectiveKind kind_ = CollectiveKind::barrier;

@@ -54,7 +54,7 @@ struct MessageCall {
 
 /// Ring for all_reduce, reduce_scatter, all_gather; chain along the ring for broadcast and reduce;
 /// direct messages for gather and scatter. A reduction of chunk c starts at member c + 1 and goes
-/// around the ring (ReductionOrder::ring); empty slices are sent, too: messages are counted.
+/// around the ring (ReductionOrder::wire); empty slices are sent, too: messages are counted.
 /// REQUIRES: kind is one of these.
 [[nodiscard]] MessagePlan plan_messages(const MessageCall& call);
 

@@ -78,9 +78,7 @@ void require_equal_trainings(const std::string& name) {
     };
   };
   std::vector<Rank> simulated(static_cast<std::size_t>(size));
-  FiberWorld world({.cluster = test_cluster(size),
-                    .reduction_order = ReductionOrder::ring,
-                    .all_reduce_algorithm = Algorithm::ring});
+  FiberWorld world({.cluster = test_cluster(size), .reduction_order = ReductionOrder::wire});
   world.run(body(simulated));
   for (const FiberGroup& group : world.groups()) {
     for (int member = 0; member < group.size(); ++member) {
@@ -89,14 +87,12 @@ void require_equal_trainings(const std::string& name) {
     }
   }
   std::vector<Rank> exchanged(static_cast<std::size_t>(size));
-  run_message_ranks(
-      size, body(exchanged),
-      {.all_reduce_algorithm = Algorithm::ring, .inspect = [&](const MessageRank& rank) {
-         for (const GroupTraffic& traffic : rank.traffic()) {
-           exchanged[static_cast<std::size_t>(rank.rank())].bytes_sent +=
-               all_sent(traffic.counters);
-         }
-       }});
+  run_message_ranks(size, body(exchanged), {.inspect = [&](const MessageRank& rank) {
+                      for (const GroupTraffic& traffic : rank.traffic()) {
+                        exchanged[static_cast<std::size_t>(rank.rank())].bytes_sent +=
+                            all_sent(traffic.counters);
+                      }
+                    }});
   for (std::size_t rank = 0; rank < simulated.size(); ++rank) {
     CHECK(!simulated[rank].image.values().empty());
     CHECK(num_different(simulated[rank].image.values(), exchanged[rank].image.values()) == 0);

@@ -198,7 +198,7 @@ TEST_CASE("P1: ring order rounds after every hop, rank order once") {
     return result;
   };
   CHECK(sum_with(ReductionOrder::rank) == 260.0);  // 259 ties to even.
-  CHECK(sum_with(ReductionOrder::ring) == 256.0);
+  CHECK(sum_with(ReductionOrder::wire) == 256.0);
 }
 
 TEST_CASE("P7: groups of a split work at the same time without mixing") {
