@@ -36,6 +36,14 @@ Json metrics_object(const Result& result) {
   return object;
 }
 
+Json measured_object(const Result& result) {
+  Json object = Json::object();
+  for (const Metric& metric : result.measured) {
+    object[metric.name] = std::visit([](const auto& v) { return Json(v); }, metric.value);
+  }
+  return object;
+}
+
 template <class Items, class Convert>
 Json array_of(const Items& items, Convert convert) {
   Json array = Json::array();
@@ -87,6 +95,7 @@ std::string to_json(const Result& result) {
   root["schema_version"] = Result::kSchemaVersion;
   root["scenario"] = scenario_object(result.scenario_json);
   root["metrics"] = metrics_object(result);
+  if (!result.measured.empty()) root["measured"] = measured_object(result);
   root["checks"] = array_of(result.checks, check_object);
   root["expectations"] = array_of(result.expectations, expectation_object);
   root["assumptions"] = array_of(result.assumptions, assumption_object);

@@ -46,6 +46,9 @@ struct Result {
   static constexpr int kSchemaVersion = 1;
   std::string scenario_json;  ///< The fully resolved scenario.
   std::vector<Metric> metrics;
+  /// Of a run on real processes, beside what was simulated; names as of metrics where both have
+  /// it, and `difference.NAME`: measured less simulated.
+  std::vector<Metric> measured;
   std::vector<Check> checks;
   std::vector<ExpectationResult> expectations;
   std::vector<Assumption> assumptions;

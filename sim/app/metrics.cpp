@@ -31,18 +31,6 @@ MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunReco
 
 // The axis a communicator's payload is counted under; one row per communicator that strategies
 // make.
-std::string_view axis_of(const std::string& communicator) {
-  static constexpr std::pair<std::string_view, std::string_view> kAxes[] = {
-      {"dp", "dp"}, {"dp_shard", "dp"},   {"dp_replicate", "dp"}, {"tp", "tp"},
-      {"pp", "pp"}, {"pp_forward", "pp"}, {"pp_backward", "pp"},  {"embedding", "pp"}};
-  for (const auto& [name, axis] : kAxes) {
-    if (name == communicator) return axis;
-  }
-  if (communicator == "world") return "none";  // Only makes the others.
-  throw Error(ExitCode::internal, "E7004",
-              "communicator " + communicator + " belongs to no axis of the result");
-}
-
 void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Model& model,
               const FiberWorld& world, const RunRecord& record) {
   const int rank = record.last_rank();
@@ -116,6 +104,18 @@ void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const F
 }
 
 }  // namespace
+
+std::string_view axis_of(const std::string& communicator) {
+  static constexpr std::pair<std::string_view, std::string_view> kAxes[] = {
+      {"dp", "dp"}, {"dp_shard", "dp"},   {"dp_replicate", "dp"}, {"tp", "tp"},
+      {"pp", "pp"}, {"pp_forward", "pp"}, {"pp_backward", "pp"},  {"embedding", "pp"}};
+  for (const auto& [name, axis] : kAxes) {
+    if (name == communicator) return axis;
+  }
+  if (communicator == "world") return "none";  // Only makes the others.
+  throw Error(ExitCode::internal, "E7004",
+              "communicator " + communicator + " belongs to no axis of the result");
+}
 
 std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
                                const FiberWorld& world, const RunRecord& record,

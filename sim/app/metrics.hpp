@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/fiber/fiber_world.hpp"
@@ -17,6 +19,10 @@ namespace shardsim {
 [[nodiscard]] std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
                                              const FiberWorld& world, const RunRecord& record,
                                              const Oracle* oracle);
+
+/// The axis of the result that traffic of a communicator of this name is counted to; "none" for the
+/// world.
+[[nodiscard]] std::string_view axis_of(const std::string& communicator);
 
 /// What is sent is received, by communicator and along every ring.
 [[nodiscard]] Check conservation_check(const FiberWorld& world);

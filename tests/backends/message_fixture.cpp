@@ -7,7 +7,7 @@
 #include <boost/fiber/fiber.hpp>
 #include <boost/fiber/operations.hpp>
 
-#include "backends/message/process_runtime.hpp"
+#include "backends/process_runtime.hpp"
 
 #include "tests/backends/memory_transport.hpp"
 
@@ -20,7 +20,7 @@ struct Lost {};
 
 class Ranks {
  public:
-  Ranks(int ranks, const FiberWorld::RankBody& body, const MessageCase& test)
+  Ranks(int ranks, const ProcessBody& body, const MessageCase& test)
       : ranks_(ranks), body_(body), test_(test) {
     room_.idle = [this] { idle(); };
   }
@@ -40,7 +40,7 @@ class Ranks {
       std::vector<int> everyone(static_cast<std::size_t>(ranks_));
       std::iota(everyone.begin(), everyone.end(), 0);
       MessageOptions options;
-      options.cluster = test_cluster(ranks_, test_.gpus_per_node);
+      options.cluster = test_.cluster ? *test_.cluster : test_cluster(ranks_, test_.gpus_per_node);
       options.all_reduce_algorithm = test_.all_reduce_algorithm;
       options.buffered_sends = test_.buffered_sends;
       options.idle = room_.idle;
@@ -48,9 +48,7 @@ class Ranks {
       options.deadline_s = 1000.0 * ranks_;
       MessageRank process(std::make_unique<MemoryTransport>(room_, 0, rank, std::move(everyone)),
                           std::move(options));
-      ProcessRuntime runtime(rank);
-      body_(runtime, *process.world());
-      process.finish();
+      body_(process);
       if (test_.inspect) test_.inspect(process);
     } catch (const Lost&) {
       // The rank that failed says why.
@@ -66,7 +64,7 @@ class Ranks {
   }
 
   int ranks_;
-  const FiberWorld::RankBody& body_;
+  const ProcessBody& body_;
   const MessageCase& test_;
   Mailroom room_;
   std::int64_t num_idle_ = 0;
@@ -76,6 +74,17 @@ class Ranks {
 }  // namespace
 
 void run_message_ranks(int ranks, const FiberWorld::RankBody& body, const MessageCase& test) {
+  run_message_processes(
+      ranks,
+      [&](MessageRank& process) {
+        ProcessRuntime runtime(process.rank());
+        body(runtime, *process.world());
+        process.finish();
+      },
+      test);
+}
+
+void run_message_processes(int ranks, const ProcessBody& body, const MessageCase& test) {
   std::exception_ptr failure;
   // A thread of its own: the simulation's scheduler has taken over this one.
   std::thread thread([&] { failure = Ranks(ranks, body, test).run(); });

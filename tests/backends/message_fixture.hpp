@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "backends/message/message_rank.hpp"
 
@@ -11,6 +12,8 @@ namespace shardsim {
 
 struct MessageCase {
   int gpus_per_node = 0;  ///< 0: all ranks on one node.
+  /// Instead of a test_cluster.
+  std::optional<Cluster> cluster;
   Algorithm all_reduce_algorithm = Algorithm::automatic;
   bool buffered_sends = false;
   /// Of every rank, as it ends.
@@ -20,6 +23,10 @@ struct MessageCase {
 /// Runs `body` on `ranks` ranks whose collectives are made of messages. Throws what the first rank
 /// to fail throws. A run in which nothing moves ends at a deadline, in steps of the scheduler.
 void run_message_ranks(int ranks, const FiberWorld::RankBody& body, const MessageCase& test = {});
+
+/// The same for who wants the whole process.
+using ProcessBody = std::function<void(MessageRank&)>;
+void run_message_processes(int ranks, const ProcessBody& body, const MessageCase& test = {});
 
 /// `body` under the definitions of the operations (the simulation) and made of messages.
 inline void run_on_both(int ranks, const FiberWorld::RankBody& body) {

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "sim/app/process/rank_report.hpp"
+#include "sim/app/process/simulated_rank.hpp"
+
+namespace shardsim {
+
+/// Holds what a rank showed and moved against its simulation: values bit by bit, memory, counters
+/// by group, payload by link. The wire is left open.
+[[nodiscard]] RankReport compare_rank(const ParallelPlan& plan, int rank,
+                                      const RankFigures& measured, const RankFigures& simulated);
+
+/// One hash per step and kind of all that an image holds of it.
+[[nodiscard]] std::vector<std::string> hashes_of(const StateImage& image);
+
+}  // namespace shardsim

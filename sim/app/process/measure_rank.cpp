@@ -1,0 +1,44 @@
+#include "sim/app/process/measure_rank.hpp"
+
+#include "backends/process_runtime.hpp"
+
+namespace shardsim {
+
+RankFigures train_for_real(const RankSetting& setting, ProcessBackend& backend) {
+  RankFigures figures;
+  ProcessRuntime runtime(backend.rank());
+  {
+    const std::unique_ptr<Communicator> world = backend.world();
+    std::unique_ptr<Communicator> wrapped;
+    if (setting.wrap_world) wrapped = setting.wrap_world(*world);
+    Mesh mesh(wrapped ? *wrapped : *world, setting.plan->options().mesh);
+    setting.plan->train_rank(runtime, mesh, figures.image);
+    figures.peak_bytes = runtime.ledger()->peak();
+    figures.host_peak_bytes = runtime.host_ledger()->peak();
+  }
+  backend.finish();
+  figures.groups = {backend.traffic().begin(), backend.traffic().end()};
+  return figures;
+}
+
+RankReport measure_rank(const RankSetting& setting, ProcessBackend& backend) {
+  const auto meet = [&] {
+    if (setting.meet) setting.meet();
+  };
+  meet();
+  std::optional<SentTotals> before;
+  if (setting.wire) before = setting.wire();
+  const RankFigures measured = train_for_real(setting, backend);
+  std::optional<SentTotals> after;
+  if (before) after = setting.wire();
+  meet();
+  const int rank = backend.rank();
+  RankReport report = compare_rank(*setting.plan, rank, measured,
+                                   simulate_rank(*setting.scenario, *setting.plan, rank));
+  if (after) {
+    report.wire = SentTotals{after->bytes - before->bytes, after->messages - before->messages};
+  }
+  return report;
+}
+
+}  // namespace shardsim

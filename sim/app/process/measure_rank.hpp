@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "backends/process_backend.hpp"
+
+#include "sim/app/process/compare_rank.hpp"
+#include "sim/app/run.hpp"
+
+namespace shardsim {
+
+/// What a rank of a real run needs besides its backend.
+struct RankSetting {
+  const Scenario* scenario = nullptr;
+  const ParallelPlan* plan = nullptr;
+  /// RunHooks::wrap_world; may be empty.
+  std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
+  /// What the library has sent for this process so far; may be empty, and may say nothing.
+  std::function<std::optional<SentTotals>()> wire;
+  /// Called before the training and after it, when nothing of it is under way here; all ranks wait
+  /// for each other in it. May be empty.
+  std::function<void()> meet;
+};
+
+/// Trains this process's rank for real, and nothing more. Throws what the training throws.
+[[nodiscard]] RankFigures train_for_real(const RankSetting& setting, ProcessBackend& backend);
+
+/// Trains this process's rank for real, simulates it, and compares. Throws what the training
+/// throws.
+[[nodiscard]] RankReport measure_rank(const RankSetting& setting, ProcessBackend& backend);
+
+}  // namespace shardsim

@@ -1,0 +1,259 @@
+#include "sim/app/process/measured.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "sim/app/metrics.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Reports = std::vector<RankReport>;
+
+constexpr std::array<const char*, StateImage::kNumKinds> kErrorNames = {"grads", "params",
+                                                                        "optimizer_state", "loss"};
+
+// Adds measured figures, each with its difference from the simulation.
+class Figures {
+ public:
+  Figures(Result& result, std::int64_t steps) : result_(result), steps_(steps) {}
+
+  void add(const std::string& name, const MetricValue& value) {
+    result_.measured.push_back({name, value});
+  }
+  /// Sums over the run, given per step as all traffic is.
+  void compare_per_step(const std::string& name, std::int64_t measured, std::int64_t simulated) {
+    add(name, per_step(measured));
+    add("difference." + name, per_step(measured - simulated));
+  }
+  void compare(const std::string& name, std::int64_t measured, std::int64_t simulated) {
+    add(name, measured);
+    add("difference." + name, measured - simulated);
+  }
+
+ private:
+  // A mean where steps were skipped.
+  [[nodiscard]] MetricValue per_step(std::int64_t total) const {
+    if (total % steps_ == 0) return total / steps_;
+    return static_cast<double>(total) / static_cast<double>(steps_);
+  }
+
+  Result& result_;
+  std::int64_t steps_;
+};
+
+using OfCounters = std::function<std::int64_t(const TrafficCounters&)>;
+
+struct Pair {
+  std::int64_t measured = 0;
+  std::int64_t simulated = 0;
+};
+
+Pair sum_of(const Reports& reports, const std::string& axis, const OfCounters& figure) {
+  Pair sum;
+  for (const RankReport& report : reports) {
+    for (const GroupReport& group : report.groups) {
+      if (!axis.empty() && axis_of(group.name) != axis) continue;
+      sum.measured += figure(group.measured);
+      sum.simulated += figure(group.simulated);
+    }
+  }
+  return sum;
+}
+
+std::int64_t payload(const TrafficCounters& counters) { return counters.payload_sent; }
+std::int64_t all_sent(const TrafficCounters& counters) {
+  return counters.payload_sent + counters.padding_sent + counters.scalar_sent;
+}
+
+void add_traffic(Figures& figures, const Reports& reports) {
+  const auto add = [&](const std::string& name, const std::string& axis, const OfCounters& figure) {
+    const Pair sum = sum_of(reports, axis, figure);
+    figures.compare_per_step(name, sum.measured, sum.simulated);
+  };
+  add("comm.bytes_sent.total", "", payload);
+  for (const char* const axis : {"dp", "tp", "cp", "ep", "pp"}) {
+    add(fmt::format("comm.bytes_sent.by_axis.{}", axis), axis, payload);
+  }
+  add("comm.bytes_sent.padding", "", [](const auto& each) { return each.padding_sent; });
+  add("comm.bytes_sent.scalars", "", [](const auto& each) { return each.scalar_sent; });
+  add("comm.messages.total", "", [](const auto& each) { return each.messages; });
+  // Counted once per member, as in the simulation.
+  add("comm.calls.total", "", [](const auto& each) { return each.calls; });
+}
+
+void add_memory(Figures& figures, const Reports& reports) {
+  Pair peak;
+  Pair host;
+  for (const RankReport& report : reports) {
+    peak.measured = std::max(peak.measured, report.peak_bytes);
+    peak.simulated = std::max(peak.simulated, report.simulated_peak_bytes);
+    host.measured = std::max(host.measured, report.host_peak_bytes);
+    host.simulated = std::max(host.simulated, report.simulated_host_peak_bytes);
+  }
+  figures.compare("memory.peak_bytes.max", peak.measured, peak.simulated);
+  if (host.simulated > 0) figures.compare("memory.host_bytes.max", host.measured, host.simulated);
+}
+
+void add_values(Figures& figures, const Reports& reports) {
+  std::int64_t compared = 0;
+  std::int64_t different = 0;
+  std::array<double, StateImage::kNumKinds> errors{};
+  for (const RankReport& report : reports) {
+    compared += report.values.num_values;
+    different += report.values.num_different;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      errors.at(i) = std::max(errors.at(i), report.values.max_rel_error.at(i));
+    }
+  }
+  figures.add("values.compared", compared);
+  figures.add("values.different_bits", different);
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    figures.add(fmt::format("values.max_rel_error.{}", kErrorNames.at(i)), errors.at(i));
+  }
+}
+
+Check values_check(const Reports& reports, const MeasuredRun& run) {
+  std::int64_t compared = 0;
+  double worst = 0.0;
+  for (const RankReport& report : reports) {
+    compared += report.values.num_values;
+    for (const double error : report.values.max_rel_error) worst = std::max(worst, error);
+    const bool bits_differ = run.same_order && report.values.num_different > 0;
+    const bool errors_differ = !(worst <= run.tolerance);
+    if (bits_differ || (!run.same_order && errors_differ)) {
+      return {
+          run.backend + ".values", false,
+          fmt::format("rank {}: {} of {} values differ from the simulation; {}", report.rank,
+                      report.values.num_different, report.values.num_values, report.values.first)};
+    }
+  }
+  const std::string how = run.same_order
+                              ? "in every bit"
+                              : fmt::format("to {:.2e} (bound {:.2e})", worst, run.tolerance);
+  return {run.backend + ".values", true,
+          fmt::format("{} values on {} ranks equal the simulation's {}", compared, reports.size(),
+                      how)};
+}
+
+Check replicas_check(const Reports& reports, const MeasuredRun& run) {
+  std::map<std::string, const RankReport*> first;
+  std::size_t num_hashes = 0;
+  for (const RankReport& report : reports) {
+    const auto [it, is_new] = first.try_emplace(report.replica_group, &report);
+    num_hashes += report.hashes.size();
+    if (it->second->hashes == report.hashes) continue;
+    return {run.backend + ".replicas", false,
+            fmt::format("ranks {} and {} are replicas of {} and hold different values",
+                        it->second->rank, report.rank, report.replica_group)};
+  }
+  return {run.backend + ".replicas", true,
+          fmt::format("{} hashes of {} ranks agree in {} groups of replicas", num_hashes,
+                      reports.size(), first.size())};
+}
+
+// What must be equal: payload and what fills it up are told apart alike but in an all_reduce.
+std::string counter_difference(const GroupReport& group) {
+  const std::array<std::tuple<const char*, std::int64_t, std::int64_t>, 4> rows = {
+      {{"bytes", all_sent(group.measured), all_sent(group.simulated)},
+       {"bytes of scalars", group.measured.scalar_sent, group.simulated.scalar_sent},
+       {"messages", group.measured.messages, group.simulated.messages},
+       {"calls", group.measured.calls + group.measured.scalar_calls,
+        group.simulated.calls + group.simulated.scalar_calls}}};
+  for (const auto& [what, measured, simulated] : rows) {
+    if (measured != simulated) {
+      return fmt::format("group {}: {} {}, simulated {}", group.name, measured, what, simulated);
+    }
+  }
+  return "";
+}
+
+Check bytes_check(const Reports& reports, const MeasuredRun& run) {
+  std::int64_t bytes = 0;
+  std::int64_t links = 0;
+  for (const RankReport& report : reports) {
+    std::string difference = report.first_link_difference;
+    for (const GroupReport& group : report.groups) {
+      bytes += all_sent(group.measured);
+      if (difference.empty()) difference = counter_difference(group);
+    }
+    links += report.num_links;
+    if (difference.empty()) continue;
+    return {run.backend + ".bytes", false, fmt::format("rank {}, {}", report.rank, difference)};
+  }
+  return {run.backend + ".bytes", true,
+          fmt::format("{} bytes sent, as simulated, by rank, group and {} ends of links", bytes,
+                      links)};
+}
+
+Check memory_check(const Reports& reports, const MeasuredRun& run) {
+  for (const RankReport& report : reports) {
+    if (report.peak_bytes == report.simulated_peak_bytes &&
+        report.host_peak_bytes == report.simulated_host_peak_bytes) {
+      continue;
+    }
+    return {
+        run.backend + ".memory", false,
+        fmt::format("rank {}: tensors take {} bytes at their peak, {} in the simulation (in the "
+                    "host's memory {} and {})",
+                    report.rank, report.peak_bytes, report.simulated_peak_bytes,
+                    report.host_peak_bytes, report.simulated_host_peak_bytes)};
+  }
+  return {run.backend + ".memory", true, "peaks of all ranks are the simulation's"};
+}
+
+// The library's own count against the simulation.
+void add_wire(Result& result, Figures& figures, const Reports& reports, const MeasuredRun& run) {
+  SentTotals wire;
+  Pair messages;
+  std::string difference;
+  for (const RankReport& report : reports) {
+    if (!report.wire) return;
+    wire.bytes += report.wire->bytes;
+    wire.messages += report.wire->messages;
+    SentTotals simulated;
+    for (const GroupReport& group : report.groups) {
+      simulated.bytes += all_sent(group.simulated);
+      simulated.messages += group.simulated.messages;
+    }
+    messages.simulated += simulated.messages;
+    if (difference.empty() && !(simulated == *report.wire)) {
+      difference = fmt::format("rank {}: {} bytes in {} messages, simulated {} in {}", report.rank,
+                               report.wire->bytes, report.wire->messages, simulated.bytes,
+                               simulated.messages);
+    }
+  }
+  const Pair bytes = sum_of(reports, "", all_sent);
+  figures.compare_per_step("wire.bytes_sent.total", wire.bytes, bytes.simulated);
+  figures.compare_per_step("wire.messages.total", wire.messages, messages.simulated);
+  result.checks.push_back({run.backend + ".wire", difference.empty(),
+                           difference.empty()
+                               ? fmt::format("{} counts {} bytes in {} messages, as simulated",
+                                             run.library, wire.bytes, wire.messages)
+                               : difference});
+}
+
+}  // namespace
+
+void add_measured(Result& result, const Scenario& scenario, const MeasuredRun& run,
+                  const std::vector<RankReport>& reports) {
+  Figures figures(result, scenario.execution.steps);
+  figures.add("backend", run.backend);
+  figures.add("library", run.library);
+  figures.add("processes", static_cast<std::int64_t>(reports.size()));
+  add_traffic(figures, reports);
+  add_memory(figures, reports);
+  add_values(figures, reports);
+  result.checks.push_back(values_check(reports, run));
+  result.checks.push_back(replicas_check(reports, run));
+  result.checks.push_back(bytes_check(reports, run));
+  result.checks.push_back(memory_check(reports, run));
+  add_wire(result, figures, reports, run);
+  if (run.loopback_bytes) figures.add("loopback.bytes_received.total", *run.loopback_bytes);
+}
+
+}  // namespace shardsim

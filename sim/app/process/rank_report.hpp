@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/traffic_counters.hpp"
+
+#include "sim/app/process/state_image.hpp"
+
+namespace shardsim {
+
+/// One group's traffic as this rank counted it, and as the simulation did.
+struct GroupReport {
+  std::string name;
+  TrafficCounters measured;
+  TrafficCounters simulated;
+};
+
+/// Bytes and messages that this rank handed to the network.
+struct SentTotals {
+  std::int64_t bytes = 0;
+  std::int64_t messages = 0;
+  friend bool operator==(const SentTotals&, const SentTotals&) = default;
+};
+
+/// What one process has to say when its run is over: its values and bytes beside the simulation's.
+/// Travels as text to the rank that reports.
+struct RankReport {
+  int rank = 0;
+  ImageDifference values;
+  std::int64_t peak_bytes = 0;
+  std::int64_t host_peak_bytes = 0;
+  std::int64_t simulated_peak_bytes = 0;
+  std::int64_t simulated_host_peak_bytes = 0;
+  std::vector<GroupReport> groups;
+  std::int64_t num_links = 0;
+  std::string first_link_difference;  ///< Empty: none.
+  /// As the library below counts it; empty: it does not.
+  std::optional<SentTotals> wire;
+  /// What ranks of one replica group must share bit by bit: hashes by step and kind.
+  std::string replica_group;
+  std::vector<std::string> hashes;
+};
+
+[[nodiscard]] std::string to_text(const RankReport& report);
+/// Throws Error (E1070) for what is no report.
+[[nodiscard]] RankReport rank_report_of(const std::string& text);
+
+}  // namespace shardsim

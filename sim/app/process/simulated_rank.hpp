@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backends/process_backend.hpp"
+
+#include "sim/app/plan_of.hpp"
+#include "sim/app/process/state_image.hpp"
+
+namespace shardsim {
+
+/// What is held against the simulation of one rank, measured or simulated.
+struct RankFigures {
+  StateImage image;
+  std::int64_t peak_bytes = 0;
+  std::int64_t host_peak_bytes = 0;
+  std::vector<GroupTraffic> groups;  ///< That this rank was in; links that it is an end of.
+};
+
+/// Runs the whole scenario with data, in this process, sums formed as on the wire, and says what
+/// `rank` showed and moved. Throws what a simulation throws.
+[[nodiscard]] RankFigures simulate_rank(const Scenario& scenario, const ParallelPlan& plan,
+                                        int rank);
+
+/// Names of the parameters that the rank at `place` runs, by its own numbers.
+[[nodiscard]] std::vector<std::string> parameter_names(const ParallelPlan& plan,
+                                                       const MeshPlace& place);
+
+}  // namespace shardsim
