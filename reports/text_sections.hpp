@@ -45,6 +45,8 @@ class Page {
 /// `steps` of the run, of which some were skipped.
 [[nodiscard]] Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& page);
 [[nodiscard]] Lines oracle_section(const Result& result, const Page& page);
+/// Of a run on real processes.
+[[nodiscard]] Lines measured_section(const Result& result, const Page& page);
 /// The passed ones, in one row.
 [[nodiscard]] Lines checks_section(const Result& result, const Page& page);
 [[nodiscard]] Lines failed_checks_section(const Result& result, const Page& page);

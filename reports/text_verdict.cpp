@@ -128,6 +128,11 @@ Lines verdict_section(const Result& result, const Page& page) {
           Style::bad,
           fmt::format("FAILED: {} in the communication between ranks",
                       result.diagnosis ? escape_untrusted(result.diagnosis->code) : "an error"));
+    case ExitCode::backend_failed:
+      return verdict(
+          Style::bad,
+          fmt::format("FAILED: {} on the real backend",
+                      result.diagnosis ? escape_untrusted(result.diagnosis->code) : "an error"));
     default:
       return verdict(Style::bad, fmt::format("FAILED (exit code {})", result.exit_code));
   }

@@ -55,13 +55,18 @@ MpiModule find_mpi_module() {
   return module;
 }
 
-MpiJob::MpiJob(const Options& options) : module_(find_mpi_module()) {
-  if (module_.table == nullptr) {
+MpiModule require_mpi_module() {
+  MpiModule module = find_mpi_module();
+  if (module.table == nullptr) {
     throw Error(ExitCode::backend_failed, "E1060",
-                "--backend=mpi needs the module libshardsim-mpi.so (" + module_.why + ")",
+                "--backend=mpi needs the module libshardsim-mpi.so (" + module.why + ")",
                 "install openmpi-bin and libopenmpi-dev and build again, or name the module in "
                 "SHARDSIM_MPI_MODULE");
   }
+  return module;
+}
+
+MpiJob::MpiJob(const Options& options) : module_(require_mpi_module()) {
   if (table().open(options.monitor ? 1 : 0, options.piece_bytes) != kMpiOk) {
     throw Error(ExitCode::backend_failed, "E1061", std::string("MPI: ") + table().error_text(),
                 "see what mpirun printed; \"shardsim doctor\" shows what there is");

@@ -21,6 +21,9 @@ struct MpiModule {
 /// Opens the module, and with it the MPI library; starts nothing. Never fails: says why not.
 [[nodiscard]] MpiModule find_mpi_module();
 
+/// The same, or Error (E1060, backend_failed).
+[[nodiscard]] MpiModule require_mpi_module();
+
 /// This process's end of an MPI job. One at a time, once per process: MPI cannot start again.
 class MpiJob {
  public:

@@ -33,7 +33,6 @@ Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 do
 struct Arguments {
   RunArguments run;
   std::vector<std::string> check_files;
-  std::string backend = "fiber";
   std::string schema = "scenario";
   std::string preset;
 };
@@ -81,11 +80,30 @@ std::vector<std::string> with_verb(int argc, const char* const* argv,
   return words;
 }
 
+void add_process_options(CLI::App& verb, ProcessOptions& process) {
+  verb.add_option("--backend", process.backend,
+                  "fiber (simulated), mpi or nccl (one process per rank, held against fiber)")
+      ->check(CLI::IsMember({"fiber", "mpi", "nccl"}));
+  verb.add_option("--timeout", process.timeout_s,
+                  "Seconds without a sign of life, or of progress, after which a real run is lost")
+      ->check(CLI::Range(1.0, 86400.0));
+  verb.add_option_function<std::string>(
+          "--check", [&process](const std::string&) { process.check_fingerprints = true; },
+          "fingerprint: compare the calls of all ranks of a real run before they hang")
+      ->check(CLI::IsMember({"fingerprint"}));
+  verb.add_option_function<std::string>(
+          "--mpi-collectives",
+          [&process](const std::string& whose) { process.native_collectives = whose == "native"; },
+          "own (of messages, as simulated) or native (those of the MPI library)")
+      ->check(CLI::IsMember({"own", "native"}));
+  verb.add_option("--nccl-lib", process.nccl_library, "Path of libnccl.so, if it is not found");
+}
+
 void add_run_options(CLI::App& verb, Arguments& arguments) {
   verb.add_option("file", arguments.run.file, "The scenario")->required();
   verb.add_option("--set", arguments.run.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
-  verb.add_option("--backend", arguments.backend, "fiber (simulated, the only one so far)");
+  add_process_options(verb, arguments.run.process);
   verb.add_option("--out", arguments.run.out_directory, "Folder for the files a scenario names");
   // Not bound as optionals: for those CLI11 takes an empty value for none.
   verb.add_option_function<std::string>(
@@ -100,7 +118,8 @@ void add_run_options(CLI::App& verb, Arguments& arguments) {
   verb.add_flag("-q,--quiet", arguments.run.quiet, "Print nothing unless something is wrong");
 }
 
-int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostream& err) {
+int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostream& err,
+             const RunHooks& hooks) {
   if (app.got_subcommand("check")) {
     return command_check(arguments.check_files, arguments.run.overrides, arguments.run.json, out,
                          err);
@@ -117,11 +136,7 @@ int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostrea
     out << (arguments.schema == "result" ? result_schema() : scenario_schema());
     return 0;
   }
-  if (arguments.backend != "fiber") {
-    throw UsageError("E0903", "backend \"" + arguments.backend + "\" does not exist yet",
-                     "leave --backend out, or use --backend=fiber");
-  }
-  return command_run(arguments.run, out, err);
+  return command_run(arguments.run, out, err, hooks);
 }
 
 void build(CLI::App& app, Arguments& arguments) {
@@ -145,11 +160,12 @@ void build(CLI::App& app, Arguments& arguments) {
 }  // namespace
 
 int run_command(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
-                bool terminal) {
+                bool terminal, const RunHooks& hooks) {
   CLI::App app("Simulates and verifies the parallelism strategies that train large models.",
                "shardsim");
   Arguments arguments;
   arguments.run.color = terminal;
+  arguments.run.process.words.assign(argv, argv + argc);
   build(app, arguments);
   const std::vector<std::string> words =
       with_verb(argc, argv, {"run", "check", "presets", "schema"});
@@ -161,7 +177,7 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
     return report(usage_error(app, error, {argv + 1, argv + argc}), false, out, err);
   }
   try {
-    const int exit_code = run_verb(app, arguments, out, err);
+    const int exit_code = run_verb(app, arguments, out, err, hooks);
     out.flush();
     if (out) return exit_code;
     return report(

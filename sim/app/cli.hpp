@@ -2,11 +2,14 @@
 
 #include <iosfwd>
 
+#include "sim/app/run.hpp"
+
 namespace shardsim {
 
 /// The command: parses arguments, runs one verb, returns the exit code. Results go to `out`,
-/// everything else to `err`. `terminal`: whether `out` may be coloured.
+/// everything else to `err`. `terminal`: whether `out` may be coloured. `hooks`: of runs, for
+/// tests.
 int run_command(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
-                bool terminal);
+                bool terminal, const RunHooks& hooks = {});
 
 }  // namespace shardsim

@@ -15,6 +15,7 @@
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/decision_file.hpp"
+#include "sim/app/process/serve_run.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/record_paths.hpp"
 #include "sim/app/run.hpp"
@@ -141,7 +142,15 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   hooks.on_progress = [&progress] { progress.tick(); };
   const std::optional<DecisionLog> replay = replayed_record(arguments, scenario);
   if (replay) hooks.replay = &*replay;
-  const RunOutcome outcome = run_scenario(scenario, hooks);
+  RunOutcome outcome;
+  if (arguments.process.on_processes()) {
+    ProcessOutcome run =
+        run_on_processes(scenario, hooks, arguments.process, arguments.out_directory, err);
+    if (!run.reports) return run.exit_code;  // Another process does.
+    outcome = std::move(run.outcome);
+  } else {
+    outcome = run_scenario(scenario, hooks);
+  }
   progress.done();
   const std::string json = to_json(outcome.result);
   if (arguments.json) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/app/process/process_options.hpp"
 #include "sim/app/run.hpp"
 
 namespace shardsim {
@@ -19,6 +20,7 @@ struct RunArguments {
   bool json = false;
   bool quiet = false;
   bool color = false;
+  ProcessOptions process;
 };
 
 /// `shardsim FILE`: loads, runs, prints the summary or the JSON, writes the files the scenario asks

@@ -146,8 +146,10 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
   } catch (const CommunicationError& error) {
     result.diagnosis = error.diagnosis();  // A schedule that cannot run.
   }
-  result.exit_code = static_cast<int>(verdict(result));
+  settle_exit_code(result);
   return outcome;
 }
+
+void settle_exit_code(Result& result) { result.exit_code = static_cast<int>(verdict(result)); }
 
 }  // namespace shardsim

@@ -46,4 +46,7 @@ struct RunOutcome {
 /// the result, with its exit code. Throws LimitError and UsageError for what cannot be run at all.
 [[nodiscard]] RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks = {});
 
+/// What is wrong first, in the order of the exit codes' gravity.
+void settle_exit_code(Result& result);
+
 }  // namespace shardsim

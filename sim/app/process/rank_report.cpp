@@ -67,6 +67,7 @@ std::string to_text(const RankReport& report) {
   root["num_links"] = report.num_links;
   root["first_link_difference"] = report.first_link_difference;
   if (report.wire) root["wire"] = {report.wire->bytes, report.wire->messages};
+  if (report.loopback_bytes) root["loopback_bytes"] = *report.loopback_bytes;
   root["replica_group"] = report.replica_group;
   root["hashes"] = report.hashes;
   return root.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -95,6 +96,9 @@ RankReport rank_report_of(const std::string& text) {
     report.first_link_difference = root.at("first_link_difference");
     if (root.contains("wire")) {
       report.wire = SentTotals{root.at("wire").at(0), root.at("wire").at(1)};
+    }
+    if (root.contains("loopback_bytes")) {
+      report.loopback_bytes = root.at("loopback_bytes").get<std::int64_t>();
     }
     report.replica_group = root.at("replica_group");
     report.hashes = root.at("hashes").get<std::vector<std::string>>();

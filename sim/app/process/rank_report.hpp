@@ -41,6 +41,8 @@ struct RankReport {
   std::string first_link_difference;  ///< Empty: none.
   /// As the library below counts it; empty: it does not.
   std::optional<SentTotals> wire;
+  /// Received over the loopback interface by all programs meanwhile; empty: not counted.
+  std::optional<std::int64_t> loopback_bytes;
   /// What ranks of one replica group must share bit by bit: hashes by step and kind.
   std::string replica_group;
   std::vector<std::string> hashes;

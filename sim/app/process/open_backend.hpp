@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backends/process_backend.hpp"
+
+#include "scenarios/scenario.hpp"
+#include "sim/app/process/process_options.hpp"
+#include "sim/app/process/rank_report.hpp"
+
+namespace shardsim {
+
+class CallWatch;
+
+/// A backend that is up on this process, and what it can say besides.
+class OpenBackend {
+ public:
+  virtual ~OpenBackend() = default;
+  [[nodiscard]] virtual ProcessBackend& backend() = 0;
+  /// Which MPI or NCCL, one line.
+  [[nodiscard]] virtual std::string library() const = 0;
+  /// What the library has sent for this process so far, if it counts.
+  [[nodiscard]] virtual std::optional<SentTotals> wire() const = 0;
+  /// Something has failed: do not wait for other ranks while closing.
+  virtual void give_up() = 0;
+};
+
+/// Keys and values that all ranks of a run share: set once, read when it is there.
+struct SharedKeys {
+  std::function<void(const std::string& key, const std::string& value)> set;
+  std::function<std::string(const std::string& key)> get;
+};
+
+/// Throws Error (exit 5), one sentence of cause and the remedy, if what the backend needs is not on
+/// this machine. To be asked before any rank is started.
+void require_backend(const ProcessOptions& options, int ranks);
+
+/// Starts this process's end. `watch` outlives it. Throws Error (exit 5).
+[[nodiscard]] std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options,
+                                                        const Scenario& scenario,
+                                                        const SharedKeys& keys, CallWatch& watch);
+
+}  // namespace shardsim

@@ -1,0 +1,72 @@
+#include "sim/app/process/open_mpi.hpp"
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "backends/message/message_rank.hpp"
+#include "backends/mpi/mpi_transport.hpp"
+
+#include "sim/app/plan_of.hpp"
+
+namespace shardsim {
+
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+MessageOptions message_options_of(const ProcessOptions& options, const Scenario& scenario,
+                                  CallWatch& watch) {
+  const FiberOptions simulated = fiber_options_of(scenario);
+  MessageOptions message;
+  message.cluster = simulated.cluster;
+  message.all_reduce_algorithm = simulated.all_reduce_algorithm;
+  message.buffered_sends = simulated.buffered_sends;
+  message.deadline_s = options.timeout_s;
+  message.clock = seconds_now;
+  message.idle = [] { std::this_thread::yield(); };
+  message.native_collectives = options.native_collectives;
+  message.watch = &watch;
+  return message;
+}
+
+class OpenMpi final : public OpenBackend {
+ public:
+  OpenMpi(const ProcessOptions& options, const Scenario& scenario, CallWatch& watch)
+      : job_({.monitor = true}),
+        rank_(std::make_unique<MpiTransport>(job_), message_options_of(options, scenario, watch)),
+        monitored_(!options.native_collectives) {}
+
+  [[nodiscard]] ProcessBackend& backend() override { return rank_; }
+  [[nodiscard]] std::string library() const override { return job_.library(); }
+  [[nodiscard]] std::optional<SentTotals> wire() const override {
+    // Collectives of the library are not messages of ours.
+    if (!monitored_) return std::nullopt;
+    const MpiJob::Wire wire = job_.wire();
+    if (wire.bytes.empty()) return std::nullopt;
+    return SentTotals{std::accumulate(wire.bytes.begin(), wire.bytes.end(), std::int64_t{0}),
+                      std::accumulate(wire.messages.begin(), wire.messages.end(), std::int64_t{0})};
+  }
+  void give_up() override { job_.give_up(); }
+
+ private:
+  MpiJob job_;
+  MessageRank rank_;
+  bool monitored_;
+};
+
+}  // namespace
+
+void require_mpi() {
+  // Found here, it will be found by the ranks: they are this program.
+  static_cast<void>(require_mpi_module());
+}
+
+std::unique_ptr<OpenBackend> open_mpi(const ProcessOptions& options, const Scenario& scenario,
+                                      CallWatch& watch) {
+  return std::make_unique<OpenMpi>(options, scenario, watch);
+}
+
+}  // namespace shardsim

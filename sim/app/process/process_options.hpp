@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace shardsim {
+
+/// What the command line says about a run on real processes.
+struct ProcessOptions {
+  std::string backend = "fiber";    ///< "mpi" or "nccl"; "fiber": none of this applies.
+  bool native_collectives = false;  ///< MPI's own, instead of ours made of messages.
+  bool check_fingerprints = false;  ///< Calls are compared over the rendezvous before they hang.
+  /// Seconds after which a rank that shows no life, or a call in which nothing moves, ends the run.
+  double timeout_s = 60.0;
+  std::string nccl_library;        ///< Path; empty: looked for.
+  std::vector<std::string> words;  ///< The command line itself: what ranks are started with.
+
+  [[nodiscard]] bool on_processes() const { return backend != "fiber"; }
+};
+
+}  // namespace shardsim
