@@ -1,0 +1,248 @@
+#include "backends/nccl/nccl_backend.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/nccl/nccl_communicator.hpp"
+
+namespace shardsim {
+
+template <class Body>
+void NcclBackend::guarded(const Body& body) {
+  check_alive();
+  try {
+    body();
+  } catch (...) {
+    give_up();
+    throw;
+  }
+}
+
+NcclBackend::NcclBackend(std::shared_ptr<const CudaLibrary> cuda,
+                         std::shared_ptr<const NcclLibrary> nccl, NcclOptions options)
+    : cuda_(std::move(cuda)),
+      nccl_(std::move(nccl)),
+      options_(std::move(options)),
+      device_(cuda_, options_.device) {
+  guarded([this] { form_world(); });
+}
+
+NcclBackend::~NcclBackend() {
+  if (!streams_.empty()) give_up();  // finish() was not called, or threw.
+}
+
+std::unique_ptr<Communicator> NcclBackend::world() {
+  return std::make_unique<NcclCommunicator>(*this, *streams_.front());
+}
+
+// --- Launching ---------------------------------------------------------------------------------
+
+void NcclBackend::post(NcclStream& stream, const std::shared_ptr<NcclOperation>& operation) {
+  guarded([&] {
+    stream.queue.push_back(operation);
+    launches_.push_back({&stream, operation});
+    tell(&CallWatch::posted, stream, *operation);
+    launch();
+  });
+}
+
+// What it sends may be what an earlier operation has not brought back yet.
+bool NcclBackend::may_start(const NcclOperation& operation) const {
+  for (const auto& stream : streams_) {
+    for (const auto& each : stream->queue) {
+      if (each.get() == &operation) break;
+      const bool is_on_its_way = each->state() != NcclOperation::State::queued;
+      if (is_on_its_way && operation.needs(*each)) return false;
+    }
+  }
+  return true;
+}
+
+// True if it is on the device's stream.
+bool NcclBackend::launch(const Launch& next) {
+  NcclStream& stream = *next.stream;
+  if (next.operation->state() == NcclOperation::State::queued) {
+    if (!may_start(*next.operation)) return false;
+    tell(&CallWatch::started, stream, *next.operation);
+    next.operation->start(device_, *nccl_, stream.comm, stream.stream, stream.name);
+  }
+  if (in_progress(stream)) return false;
+  next.operation->enqueued(device_, stream.stream);
+  return true;
+}
+
+bool NcclBackend::launch() {
+  bool moved = false;
+  while (!launches_.empty() && launch(launches_.front())) {
+    launches_.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+bool NcclBackend::collect() {
+  bool moved = false;
+  for (const auto& stream : streams_) {
+    while (!stream->queue.empty()) {
+      const std::shared_ptr<NcclOperation> operation = stream->queue.front();
+      if (operation->state() < NcclOperation::State::running) break;
+      moved |= operation->advance(device_);
+      if (!operation->ended()) break;
+      stream->last_ended = operation->record().describe();
+      stream->queue.pop_front();
+      tell(&CallWatch::ended, *stream, *operation);
+    }
+  }
+  return moved;
+}
+
+void NcclBackend::tell(void (CallWatch::*event)(const CallWatch::Call&), const NcclStream& stream,
+                       const NcclOperation& operation) {
+  if (options_.watch == nullptr) return;
+  (options_.watch->*event)({.group = stream.name,
+                            .members = stream.members,
+                            .instance = stream.instance,
+                            .member = stream.member,
+                            .sequence = operation.sequence(),
+                            .record = operation.record(),
+                            .halves = operation.halves()});
+}
+
+// --- Waiting -----------------------------------------------------------------------------------
+
+void NcclBackend::wait_until(const std::function<bool()>& done,
+                             const std::function<void()>& time_out) {
+  double last_move = options_.clock();
+  while (!done()) {
+    const bool launched = launch();
+    if (collect() || launched) {
+      last_move = options_.clock();
+      continue;
+    }
+    check_streams();
+    if (options_.watch != nullptr) options_.watch->poll();
+    if (options_.clock() - last_move > options_.deadline_s) time_out();
+    options_.idle();
+  }
+}
+
+void NcclBackend::check_alive() const {
+  if (failure_) throw CommunicationError(*failure_);
+  if (!given_up_) return;
+  throw Error(ExitCode::backend_failed, "E1036",
+              "a call after the communicators were aborted: an earlier failure ended the run",
+              "see the first failure");
+}
+
+void NcclBackend::wait(NcclStream& stream, const NcclOperation& operation) {
+  guarded(
+      [&] { wait_until([&] { return operation.ended(); }, [&] { time_out(stream, operation); }); });
+}
+
+bool NcclBackend::in_progress(const NcclStream& stream) const {
+  NcclStatus status = NcclStatus::success;
+  nccl_->check(nccl_->functions().comm_get_async_error(stream.comm, &status),
+               "ncclCommGetAsyncError", stream.name);
+  nccl_->check(status, "a call that had been started", stream.name);
+  return status == NcclStatus::in_progress;
+}
+
+void NcclBackend::check_streams() const {
+  for (const auto& stream : streams_) {
+    if (stream->comm != nullptr) static_cast<void>(in_progress(*stream));
+  }
+}
+
+void NcclBackend::time_out(const NcclStream& stream, const NcclOperation& operation) const {
+  // What is under way on this group, if what is waited for stands behind it; or what holds up all
+  // launches.
+  const NcclStream* where = &stream;
+  const NcclOperation* stuck = stream.queue.empty() ? &operation : stream.queue.front().get();
+  if (stuck->state() == NcclOperation::State::queued && !launches_.empty()) {
+    where = launches_.front().stream;
+    stuck = where->queue.front().get();
+  }
+  Diagnosis diagnosis;
+  diagnosis.code = "TIMEOUT";
+  diagnosis.summary = fmt::format("rank {} has waited {} s for {}, and nothing moves", rank(),
+                                  options_.deadline_s, operation.record().describe());
+  diagnosis.group = where->name;
+  diagnosis.members = where->members;
+  std::sort(diagnosis.members.begin(), diagnosis.members.end());
+  diagnosis.sequence = stuck->sequence();
+  diagnosis.sides = {{.ranks = {rank()},
+                      .action = "waits in " + stuck->record().describe(),
+                      .site = stuck->record().site}};
+  // Of collectives NCCL does not tell who is missing.
+  std::set<int> silent;
+  for (const CallWatch::Half& half : stuck->halves()) {
+    silent.insert(where->members[static_cast<std::size_t>(half.peer)]);
+  }
+  silent.erase(rank());
+  if (!silent.empty()) {
+    diagnosis.sides.push_back(
+        {.ranks = {silent.begin(), silent.end()}, .action = "did not answer it", .site = {}});
+  }
+  diagnosis.last_matched = where->last_ended;
+  diagnosis.hint =
+      "run the scenario without --backend: the simulation says at once who waits for whom; NCCL "
+      "itself does not compare counts between ranks";
+  throw CommunicationError(std::move(diagnosis));
+}
+
+// --- The end -----------------------------------------------------------------------------------
+
+void NcclBackend::close(NcclStream& stream, GroupTraffic traffic) {
+  traffic_.push_back(std::move(traffic));
+  stream.closed = true;  // NCCL's end of it is for all ranks at once: see finish().
+}
+
+void NcclBackend::fail(Diagnosis diagnosis) {
+  if (!failure_) failure_ = std::move(diagnosis);
+}
+
+void NcclBackend::finish() {
+  guarded([this] {
+    for (const auto& stream : streams_) {
+      while (!stream->queue.empty()) {
+        const std::shared_ptr<NcclOperation> last = stream->queue.back();
+        wait_until([&] { return last->ended(); }, [&] { time_out(*stream, *last); });
+      }
+    }
+    end_communicators();
+  });
+}
+
+// Ending is collective: begun for all before any is waited for, parts before the whole.
+void NcclBackend::end_communicators() {
+  const auto any_open = [this] {
+    return std::any_of(streams_.begin(), streams_.end(),
+                       [](const auto& stream) { return !stream->closed; });
+  };
+  if (any_open()) return;  // Its owner may go on.
+  const NcclFunctions& f = nccl_->functions();
+  for (auto it = streams_.rbegin(); it != streams_.rend(); ++it) {
+    nccl_->check(f.comm_finalize((*it)->comm), "ncclCommFinalize", (*it)->name);
+  }
+  for (auto it = streams_.rbegin(); it != streams_.rend(); ++it) settle(**it, "ended");
+  while (!streams_.empty()) {
+    NcclStream& last = *streams_.back();
+    NcclComm comm = std::exchange(last.comm, nullptr);
+    nccl_->check(f.comm_destroy(comm), "ncclCommDestroy", last.name);
+    streams_.pop_back();
+  }
+}
+
+void NcclBackend::give_up() noexcept {
+  if (std::exchange(given_up_, true)) return;
+  device_.abandon();
+  for (const auto& stream : streams_) {
+    NcclComm comm = std::exchange(stream->comm, nullptr);
+    if (comm != nullptr) nccl_->functions().comm_abort(comm);
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+
+#include "backends/call_watch.hpp"
+#include "backends/nccl/nccl_operation.hpp"
+#include "backends/nccl/nccl_probe.hpp"
+#include "backends/process_backend.hpp"
+
+namespace shardsim {
+
+struct NcclOptions {
+  int rank = 0;
+  int num_ranks = 1;
+  int device = 0;  ///< See device_of.
+  /// Nothing has moved for so long while something is waited for: then the run is lost.
+  double deadline_s = 60.0;
+  /// Seconds from any start, never going back.
+  std::function<double()> clock;
+  /// Called while nothing moves: lets others have the processor.
+  std::function<void()> idle;
+  /// Told of every call; may be null. Outlives the backend.
+  CallWatch* watch = nullptr;
+  /// How rank 0's key reaches the others: `put` on rank 0, `get` on the others, which returns when
+  /// it is there. Values are letters and digits.
+  std::function<void(const std::string& key, const std::string& value)> put;
+  std::function<std::string(const std::string& key)> get;
+};
+
+/// Ranks of one machine take its visible GPUs in turn.
+[[nodiscard]] inline int device_of(int local_rank, int num_gpus) { return local_rank % num_gpus; }
+
+/// One group's communicator, its stream on the device, and its operations in the order they were
+/// posted: they run one after the other.
+struct NcclStream {
+  NcclComm comm = nullptr;
+  CudaStream stream = nullptr;
+  std::string name;
+  std::vector<int> members;  // World ranks.
+  int member = 0;            // This process's rank in it.
+  int instance = 0;
+  std::deque<std::shared_ptr<NcclOperation>> queue;  // Those that have not ended.
+  std::int64_t next_sequence = 0;
+  std::string last_ended;
+  bool closed = false;  // Its communicator object is gone.
+};
+
+/// One process of a run over NCCL: one thread that makes all its calls, in program order over all
+/// groups, and watches over them while it waits. When anything fails, all communicators are aborted
+/// before the exception leaves.
+class NcclBackend final : public ProcessBackend {
+ public:
+  /// Forms the communicator of all ranks; all must do so. The environment (nccl_environment) must
+  /// be set before. `cuda` and `nccl` are usable.
+  NcclBackend(std::shared_ptr<const CudaLibrary> cuda, std::shared_ptr<const NcclLibrary> nccl,
+              NcclOptions options);
+  ~NcclBackend() override;
+
+  [[nodiscard]] int rank() const override { return options_.rank; }
+  [[nodiscard]] std::unique_ptr<Communicator> world() override;
+  /// Also ends the communicators: NCCL asks that all ranks do, so all must call it.
+  void finish() override;
+  [[nodiscard]] const std::deque<GroupTraffic>& traffic() const override { return traffic_; }
+
+  // For communicators.
+  void post(NcclStream& stream, const std::shared_ptr<NcclOperation>& operation);
+  /// Returns when `operation` has ended. Throws a CommunicationError (TIMEOUT) at the deadline.
+  void wait(NcclStream& stream, const NcclOperation& operation);
+  /// The part of `parent` with the given members (world ranks), of which this is `member`.
+  /// REQUIRES: nothing is under way on `parent`.
+  NcclStream& split(NcclStream& parent, int color, int key, const std::string& name,
+                    std::vector<int> members, int member);
+  void close(NcclStream& stream, GroupTraffic traffic);
+  void fail(Diagnosis diagnosis);
+  /// An equal text that lives as long as this.
+  const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
+
+ private:
+  struct Launch {
+    NcclStream* stream;
+    std::shared_ptr<NcclOperation> operation;
+  };
+
+  NcclStream& open(const std::string& name, std::vector<int> members, int member);
+  void exchange_id(NcclUniqueId& id);
+  void form_world();
+  void form_part(NcclStream& parent, NcclStream& stream, int color, int key);
+  // Until `comm` is no longer in progress. `what`: for the message at the deadline.
+  void settle(const NcclStream& stream, const char* what);
+  [[nodiscard]] bool in_progress(const NcclStream& stream) const;
+  void check_place(const NcclStream& stream) const;
+
+  bool launch();
+  bool launch(const Launch& next);
+  [[nodiscard]] bool may_start(const NcclOperation& operation) const;
+  bool collect();
+  // Goes on until `done` says so; `time_out` throws.
+  void wait_until(const std::function<bool()>& done, const std::function<void()>& time_out);
+  void check_streams() const;
+  void tell(void (CallWatch::*event)(const CallWatch::Call&), const NcclStream& stream,
+            const NcclOperation& operation);
+  // Runs `body`; aborts all communicators if it throws.
+  template <class Body>
+  void guarded(const Body& body);
+  void end_communicators();
+  void give_up() noexcept;
+  void check_alive() const;
+  [[noreturn]] void time_out(const NcclStream& stream, const NcclOperation& operation) const;
+
+  std::shared_ptr<const CudaLibrary> cuda_;
+  std::shared_ptr<const NcclLibrary> nccl_;
+  NcclOptions options_;
+  CudaDevice device_;
+  std::set<std::string> names_;
+  std::vector<std::unique_ptr<NcclStream>> streams_;
+  std::map<std::pair<std::string, std::vector<int>>, int> instances_;
+  std::deque<Launch> launches_;  // Not yet on the device, all groups in program order.
+  std::deque<GroupTraffic> traffic_;
+  std::optional<Diagnosis> failure_;
+  bool given_up_ = false;
+};
+
+}  // namespace shardsim

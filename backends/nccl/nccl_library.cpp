@@ -1,0 +1,75 @@
+#include "backends/nccl/nccl_library.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+namespace shardsim {
+
+NcclLibrary::NcclLibrary(const std::string& path)
+    : library_(library_names(path, "SHARDSIM_NCCL_LIB", {"libnccl.so.2"})) {
+  if (!library_.is_open()) return;
+  NcclFunctions& f = functions_;
+  library_.require("ncclGetVersion", f.get_version);
+  library_.require("ncclGetUniqueId", f.get_unique_id);
+  library_.require("ncclCommInitRankConfig", f.comm_init_rank_config);
+  library_.require("ncclCommSplit", f.comm_split);
+  library_.require("ncclCommFinalize", f.comm_finalize);
+  library_.require("ncclCommDestroy", f.comm_destroy);
+  library_.require("ncclCommAbort", f.comm_abort);
+  library_.require("ncclCommGetAsyncError", f.comm_get_async_error);
+  library_.require("ncclCommCount", f.comm_count);
+  library_.require("ncclCommUserRank", f.comm_user_rank);
+  library_.require("ncclGetErrorString", f.get_error_string);
+  library_.require("ncclGetLastError", f.get_last_error);
+  library_.require("ncclGroupStart", f.group_start);
+  library_.require("ncclGroupEnd", f.group_end);
+  library_.require("ncclAllReduce", f.all_reduce);
+  library_.require("ncclReduceScatter", f.reduce_scatter);
+  library_.require("ncclAllGather", f.all_gather);
+  library_.require("ncclBroadcast", f.broadcast);
+  library_.require("ncclReduce", f.reduce);
+  library_.require("ncclSend", f.send);
+  library_.require("ncclRecv", f.receive);
+  if (f.get_version != nullptr && f.get_version(&version_) != NcclStatus::success) version_ = 0;
+}
+
+void NcclLibrary::check(NcclStatus status, const char* call, const std::string& group) const {
+  if (status == NcclStatus::success || status == NcclStatus::in_progress) return;
+  throw Error(ExitCode::backend_failed, "E1036",
+              fmt::format("{} on \"{}\" failed: {}; {}", call, group,
+                          functions_.get_error_string(status), functions_.get_last_error(nullptr)),
+              "run again with NCCL_DEBUG=INFO: NCCL then prints what led to it");
+}
+
+std::string nccl_version_text(int version) {
+  const int digits = version < 10000 ? 10 : 100;
+  return fmt::format("{}.{}.{}", version / (100 * digits), version / 100 % digits, version % 100);
+}
+
+std::vector<std::string> nccl_of_python_packages(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> found;
+  std::istringstream folders(path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::error_code none;
+    if (!fs::exists(fs::path(folder) / "python3", none)) continue;
+    const fs::path prefix = fs::path(folder).parent_path();
+    for (const auto& entry : fs::directory_iterator(prefix / "lib", none)) {
+      if (entry.path().filename().string().rfind("python3", 0) != 0) continue;
+      for (const char* packages : {"site-packages", "dist-packages"}) {
+        const fs::path library = entry.path() / packages / "nvidia/nccl/lib/libnccl.so.2";
+        if (fs::exists(library, none)) found.push_back(library.string());
+      }
+    }
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/nccl/dynamic_library.hpp"
+#include "backends/nccl/nccl_abi.hpp"
+
+namespace shardsim {
+
+/// NCCL's functions, looked up while the program runs.
+struct NcclFunctions {
+  NcclGetVersion* get_version = nullptr;
+  NcclGetUniqueId* get_unique_id = nullptr;
+  NcclCommInitRankConfig* comm_init_rank_config = nullptr;
+  NcclCommSplit* comm_split = nullptr;
+  NcclCommFinalize* comm_finalize = nullptr;
+  NcclCommDestroy* comm_destroy = nullptr;
+  NcclCommAbort* comm_abort = nullptr;
+  NcclCommGetAsyncError* comm_get_async_error = nullptr;
+  NcclCommQuery* comm_count = nullptr;
+  NcclCommQuery* comm_user_rank = nullptr;
+  NcclGetErrorString* get_error_string = nullptr;
+  NcclGetLastError* get_last_error = nullptr;
+  NcclGroup* group_start = nullptr;
+  NcclGroup* group_end = nullptr;
+  NcclAllReduce* all_reduce = nullptr;
+  NcclReduceScatter* reduce_scatter = nullptr;
+  NcclAllGather* all_gather = nullptr;
+  NcclBroadcast* broadcast = nullptr;
+  NcclReduce* reduce = nullptr;
+  NcclSend* send = nullptr;
+  NcclReceive* receive = nullptr;
+};
+
+/// Opens NCCL: `path` if given (--nccl-lib), else SHARDSIM_NCCL_LIB, else libnccl.so.2 where the
+/// loader finds it.
+class NcclLibrary {
+ public:
+  /// 2.18, the first with ncclCommSplit.
+  static constexpr int kOldestVersion = 21800;
+
+  explicit NcclLibrary(const std::string& path = {});
+
+  [[nodiscard]] const DynamicLibrary& library() const { return library_; }
+  /// As ncclGetVersion gives it, 22809 for 2.28.9; 0 where there is none.
+  [[nodiscard]] int version() const { return version_; }
+  /// Open, with all functions, and new enough.
+  [[nodiscard]] bool usable() const {
+    return library_.is_open() && library_.missing().empty() && version_ >= kOldestVersion;
+  }
+  [[nodiscard]] const NcclFunctions& functions() const { return functions_; }
+  /// Throws Error (E1036) that names the call and NCCL's reason, unless `status` is success or in
+  /// progress. `group`: the communicator's name.
+  void check(NcclStatus status, const char* call, const std::string& group) const;
+
+ private:
+  DynamicLibrary library_;
+  NcclFunctions functions_;
+  int version_ = 0;
+};
+
+/// "2.28.9". Versions before 2.9 are of four digits.
+[[nodiscard]] std::string nccl_version_text(int version);
+
+/// Where Python's packages keep a libnccl.so.2, beside the interpreters in `path` (as in PATH): a
+/// hint for messages only.
+[[nodiscard]] std::vector<std::string> nccl_of_python_packages(const std::string& path);
+
+}  // namespace shardsim

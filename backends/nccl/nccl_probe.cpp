@@ -1,0 +1,173 @@
+#include "backends/nccl/nccl_probe.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "backends/loopback_counter.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+// 13000 is 13.0.
+std::string cuda_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+ProbeRow runtime_row(const CudaLibrary& cuda) {
+  ProbeRow row{.what = "CUDA runtime", .available = cuda.usable()};
+  if (row.available) {
+    int version = 0;
+    cuda.functions().runtime_get_version(&version);
+    row.detail = cuda_version_text(version) + ", " + cuda.library().path();
+    return row;
+  }
+  row.detail =
+      cuda.library().is_open()
+          ? fmt::format("{} lacks {}", cuda.library().path(), joined(cuda.library().missing()))
+          : "no CUDA runtime found: " + joined(cuda.library().errors());
+  row.remedy =
+      "install the CUDA runtime (libcudart 11 to 13), or set SHARDSIM_CUDART_LIB to its path";
+  return row;
+}
+
+ProbeRow driver_row(const CudaLibrary& cuda, CudaStatus status) {
+  ProbeRow row{.what = "NVIDIA driver"};
+  if (!cuda.usable()) {
+    row.detail = "not asked: there is no CUDA runtime";
+    row.remedy = "first the CUDA runtime";
+    return row;
+  }
+  int driver = 0;
+  int runtime = 0;
+  cuda.functions().driver_get_version(&driver);
+  cuda.functions().runtime_get_version(&runtime);
+  if (status == CudaStatus::insufficient_driver && driver == 0) {
+    row.detail = "no NVIDIA driver";
+    row.remedy = "run on a machine with an NVIDIA GPU and its driver, or use --backend=mpi";
+  } else if (status == CudaStatus::insufficient_driver) {
+    row.detail = fmt::format("the driver is too old: it supports CUDA {}, the runtime is {}",
+                             cuda_version_text(driver), cuda_version_text(runtime));
+    row.remedy = "update the driver, or set SHARDSIM_CUDART_LIB to an older CUDA runtime";
+  } else if (status == CudaStatus::stub_library) {
+    row.detail = "the toolkit's stub libcuda.so is on the library path, instead of the driver's";
+    row.remedy = "take .../lib64/stubs out of LD_LIBRARY_PATH";
+  } else if (status == CudaStatus::success || status == CudaStatus::no_device) {
+    row.available = true;
+    row.detail = "supports CUDA " + cuda_version_text(driver);
+  } else {
+    row.detail =
+        fmt::format("cudaGetDeviceCount failed: {}, {}", cuda.functions().error_name(status),
+                    cuda.functions().error_string(status));
+    row.remedy = "look at `nvidia-smi`, and at the kernel's log for errors of the driver";
+  }
+  return row;
+}
+
+ProbeRow gpus_row(const CudaLibrary& cuda, bool has_driver, int count) {
+  ProbeRow row{.what = "GPUs", .available = count > 0};
+  if (!has_driver) {
+    row.detail = "not asked: there is no driver";
+    row.remedy = "first the NVIDIA driver";
+    return row;
+  }
+  if (!row.available) {
+    const std::string visible = environment("CUDA_VISIBLE_DEVICES");
+    row.detail = "there is a driver, but no GPU" +
+                 (visible.empty() ? "" : " (CUDA_VISIBLE_DEVICES=" + visible + ")");
+    row.remedy = "look at `nvidia-smi -L` and at CUDA_VISIBLE_DEVICES";
+    return row;
+  }
+  std::vector<std::pair<std::string, int>> names;
+  for (int device = 0; device < count; ++device) {
+    CudaDeviceProperties properties{};
+    cuda.functions().get_device_properties(&properties, device);
+    if (names.empty() || names.back().first != properties.name) {
+      names.emplace_back(properties.name, 0);
+    }
+    ++names.back().second;
+  }
+  for (const auto& [name, number] : names) {
+    row.detail += fmt::format("{}{} x {}", row.detail.empty() ? "" : ", ", number, name);
+  }
+  return row;
+}
+
+ProbeRow nccl_row(const NcclLibrary& nccl) {
+  ProbeRow row{.what = "NCCL", .available = nccl.usable()};
+  const DynamicLibrary& library = nccl.library();
+  if (!library.is_open()) {
+    row.detail = "no NCCL found: " + joined(library.errors());
+    const auto packages = nccl_of_python_packages(environment("PATH"));
+    row.remedy =
+        "install libnccl2, 2.18 or newer, or give its path by --nccl-lib or "
+        "SHARDSIM_NCCL_LIB" +
+        (packages.empty() ? "" : ", e.g. " + packages.front());
+  } else if (nccl.version() < NcclLibrary::kOldestVersion) {
+    row.detail =
+        fmt::format("NCCL {} is too old: {}", nccl_version_text(nccl.version()), library.path());
+    row.remedy = "install NCCL 2.18 or newer, or give its path by --nccl-lib";
+  } else if (!row.available) {
+    row.detail = fmt::format("{} lacks {}", library.path(), joined(library.missing()));
+    row.remedy = "give the path of a complete NCCL by --nccl-lib";
+  } else {
+    row.detail = nccl_version_text(nccl.version()) + ", " + library.path();
+  }
+  return row;
+}
+
+}  // namespace
+
+bool NcclProbe::complete() const {
+  return std::all_of(rows.begin(), rows.end(), [](const ProbeRow& row) { return row.available; });
+}
+
+void NcclProbe::require_all() const {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].available) continue;
+    throw Error(ExitCode::backend_failed, codes[i], "--backend=nccl: " + rows[i].detail,
+                rows[i].remedy);
+  }
+}
+
+NcclProbe probe_nccl(const std::string& nccl_path, const std::string& cudart_path) {
+  NcclProbe probe;
+  probe.cuda = std::make_shared<CudaLibrary>(cudart_path);
+  probe.nccl = std::make_shared<NcclLibrary>(nccl_path);
+  CudaStatus status = CudaStatus::success;
+  if (probe.cuda->usable()) {
+    status = probe.cuda->functions().get_device_count(&probe.num_gpus);
+    if (status != CudaStatus::success) probe.num_gpus = 0;
+  }
+  probe.rows.push_back(runtime_row(*probe.cuda));
+  probe.rows.push_back(driver_row(*probe.cuda, status));
+  probe.rows.push_back(gpus_row(*probe.cuda, probe.rows.back().available, probe.num_gpus));
+  probe.rows.push_back(nccl_row(*probe.nccl));
+  probe.codes = {"E1030", "E1031", "E1032", "E1033"};
+  return probe;
+}
+
+std::vector<ProbeRow> doctor_rows(const NcclProbe& nccl, const std::vector<ProbeRow>& more) {
+  std::vector<ProbeRow> rows = {probe_mpirun(environment("PATH"))};
+  rows.insert(rows.end(), more.begin(), more.end());
+  rows.insert(rows.end(), nccl.rows.begin(), nccl.rows.end());
+  rows.push_back(probe_loopback_counter());
+  return rows;
+}
+
+}  // namespace shardsim

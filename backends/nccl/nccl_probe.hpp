@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/nccl/cuda_library.hpp"
+#include "backends/nccl/nccl_library.hpp"
+#include "backends/probe.hpp"
+
+namespace shardsim {
+
+/// What this machine has for the NCCL backend. Ask before ranks are started: the failure is then
+/// one line instead of one per rank. It makes calls of the CUDA runtime, so what is started
+/// afterwards must be a program of its own (fork and exec), not a copy of this process.
+struct NcclProbe {
+  /// CUDA runtime, NVIDIA driver, GPUs, NCCL, each below what it needs.
+  std::vector<ProbeRow> rows;
+  std::vector<std::string> codes;  ///< Of the error for each row, where it is missing.
+  int num_gpus = 0;                ///< Visible ones.
+  std::shared_ptr<const CudaLibrary> cuda;
+  std::shared_ptr<const NcclLibrary> nccl;
+
+  [[nodiscard]] bool complete() const;
+  /// Throws Error (exit code 5) with the first missing row's cause and remedy.
+  void require_all() const;
+};
+
+/// `nccl_path`: of --nccl-lib; `cudart_path`: as SHARDSIM_CUDART_LIB. Empty: see the libraries.
+[[nodiscard]] NcclProbe probe_nccl(const std::string& nccl_path = {},
+                                   const std::string& cudart_path = {});
+
+/// All rows of `shardsim doctor`: mpirun, `more` (what the caller knows of MPI), those of `nccl`,
+/// and the loopback counter.
+[[nodiscard]] std::vector<ProbeRow> doctor_rows(const NcclProbe& nccl,
+                                                const std::vector<ProbeRow>& more = {});
+
+}  // namespace shardsim

@@ -1,0 +1,220 @@
+#include "backends/nccl/nccl_program.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Kind = NcclCall::Kind;
+
+StagedCopy whole(const Tensor& tensor, std::int64_t device) {
+  const std::int64_t bytes = tensor.num_bytes();
+  return {.host = bytes > 0 ? tensor.data() : nullptr, .device = device, .bytes = bytes};
+}
+
+void add(std::vector<StagedCopy>& copies, const StagedCopy& copy) {
+  if (copy.bytes > 0) copies.push_back(copy);
+}
+
+void add(std::vector<NcclCall>& calls, const NcclCall& call) {
+  if (call.count > 0) calls.push_back(call);
+}
+
+// So that a second buffer begins where cudaMalloc's would.
+std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+bool equal_chunks(const NcclMember& member) {
+  for (std::size_t i = 1; i + 1 < member.offsets.size(); ++i) {
+    if (member.offsets[i + 1] - member.offsets[i] != member.offsets[1]) return false;
+  }
+  return true;
+}
+
+std::int64_t chunk(const NcclMember& member, int of) {
+  const auto index = static_cast<std::size_t>(of);
+  return member.offsets[index + 1] - member.offsets[index];
+}
+
+std::int64_t begin(const NcclMember& member, int of) {
+  return member.offsets[static_cast<std::size_t>(of)];
+}
+
+NcclProgram in_place(const Tensor& buffer, Kind kind, int root) {
+  NcclProgram program;
+  program.device_bytes = buffer.num_bytes();
+  add(program.calls,
+      {.kind = kind, .count = buffer.numel(), .peer = root, .dtype = buffer.dtype()});
+  return program;
+}
+
+// One call per member for its chunk, in place.
+void add_rooted(NcclProgram& program, const NcclMember& member, Kind kind, DType dtype) {
+  for (int root = 0; root < member.size; ++root) {
+    const std::int64_t place = begin(member, root) * size_of(dtype);
+    add(program.calls, {.kind = kind,
+                        .from = place,
+                        .to = place,
+                        .count = chunk(member, root),
+                        .peer = root,
+                        .dtype = dtype});
+  }
+}
+
+}  // namespace
+
+NcclProgram all_reduce_program(const Tensor& buffer) {
+  NcclProgram program = in_place(buffer, Kind::all_reduce, -1);
+  add(program.copied_in, whole(buffer, 0));
+  add(program.copied_out, whole(buffer, 0));
+  return program;
+}
+
+NcclProgram reduce_scatter_program(const NcclMember& member, const Tensor& output,
+                                   const Tensor& input) {
+  NcclProgram program;
+  program.device_bytes = input.num_bytes();
+  add(program.copied_in, whole(input, 0));
+  const std::int64_t own = begin(member, member.rank) * size_of(input.dtype());
+  if (equal_chunks(member)) {
+    add(program.calls,
+        {.kind = Kind::reduce_scatter, .to = own, .count = output.numel(), .dtype = input.dtype()});
+  } else {
+    add_rooted(program, member, Kind::reduce, input.dtype());
+  }
+  add(program.copied_out, whole(output, own));
+  return program;
+}
+
+NcclProgram all_gather_program(const NcclMember& member, const Tensor& output,
+                               const Tensor& input) {
+  NcclProgram program;
+  program.device_bytes = output.num_bytes();
+  const std::int64_t own = begin(member, member.rank) * size_of(input.dtype());
+  add(program.copied_in, whole(input, own));
+  if (equal_chunks(member)) {
+    add(program.calls,
+        {.kind = Kind::all_gather, .from = own, .count = input.numel(), .dtype = input.dtype()});
+  } else {
+    add_rooted(program, member, Kind::broadcast, input.dtype());
+  }
+  add(program.copied_out, whole(output, 0));
+  return program;
+}
+
+NcclProgram all_to_all_program(int rank, const Tensor& output, const Tensor& input,
+                               std::span<const std::int64_t> send,
+                               std::span<const std::int64_t> receive) {
+  NcclProgram program;
+  const std::int64_t width = size_of(input.dtype());
+  const std::int64_t output_at = aligned(input.num_bytes());
+  program.device_bytes = output_at + output.num_bytes();
+  std::int64_t from = 0;
+  std::int64_t to = output_at;
+  for (int peer = 0; peer < static_cast<int>(send.size()); ++peer) {
+    const std::int64_t sent = send[static_cast<std::size_t>(peer)];
+    const std::int64_t received = receive[static_cast<std::size_t>(peer)];
+    if (peer == rank) {
+      // What a member keeps goes straight to its place in the output.
+      if (sent > 0) add(program.copied_in, {input.data() + from, to, sent * width});
+    } else {
+      if (sent > 0) add(program.copied_in, {input.data() + from, from, sent * width});
+      add(program.calls,
+          {.kind = Kind::send, .from = from, .count = sent, .peer = peer, .dtype = input.dtype()});
+      add(program.calls, {.kind = Kind::receive,
+                          .to = to,
+                          .count = received,
+                          .peer = peer,
+                          .dtype = input.dtype()});
+    }
+    from += sent * width;
+    to += received * width;
+  }
+  add(program.copied_out, whole(output, output_at));
+  return program;
+}
+
+NcclProgram broadcast_program(int rank, const Tensor& buffer, int root) {
+  NcclProgram program = in_place(buffer, Kind::broadcast, root);
+  add(rank == root ? program.copied_in : program.copied_out, whole(buffer, 0));
+  return program;
+}
+
+NcclProgram reduce_program(int rank, const Tensor& buffer, int root) {
+  NcclProgram program = in_place(buffer, Kind::reduce, root);
+  add(program.copied_in, whole(buffer, 0));
+  if (rank == root) add(program.copied_out, whole(buffer, 0));
+  return program;
+}
+
+NcclProgram gather_program(const NcclMember& member, const Tensor& full, const Tensor& own,
+                           int root) {
+  NcclProgram program;
+  const DType dtype = own.dtype();
+  if (member.rank != root) {
+    program.device_bytes = own.num_bytes();
+    add(program.copied_in, whole(own, 0));
+    add(program.calls, {.kind = Kind::send, .count = own.numel(), .peer = root, .dtype = dtype});
+    return program;
+  }
+  program.device_bytes = full.num_bytes();
+  add(program.copied_in, whole(own, begin(member, root) * size_of(dtype)));
+  for (int peer = 0; peer < member.size; ++peer) {
+    if (peer == root) continue;
+    add(program.calls, {.kind = Kind::receive,
+                        .to = begin(member, peer) * size_of(dtype),
+                        .count = chunk(member, peer),
+                        .peer = peer,
+                        .dtype = dtype});
+  }
+  add(program.copied_out, whole(full, 0));
+  return program;
+}
+
+NcclProgram scatter_program(const NcclMember& member, const Tensor& full, const Tensor& own,
+                            int root) {
+  NcclProgram program;
+  const DType dtype = own.dtype();
+  if (member.rank != root) {
+    program.device_bytes = own.num_bytes();
+    add(program.calls, {.kind = Kind::receive, .count = own.numel(), .peer = root, .dtype = dtype});
+    add(program.copied_out, whole(own, 0));
+    return program;
+  }
+  program.device_bytes = full.num_bytes();
+  add(program.copied_in, whole(full, 0));
+  for (int peer = 0; peer < member.size; ++peer) {
+    if (peer == root) continue;
+    add(program.calls, {.kind = Kind::send,
+                        .from = begin(member, peer) * size_of(dtype),
+                        .count = chunk(member, peer),
+                        .peer = peer,
+                        .dtype = dtype});
+  }
+  add(program.copied_out, whole(own, begin(member, root) * size_of(dtype)));
+  return program;
+}
+
+NcclProgram barrier_program(const Tensor& zero) {
+  NcclProgram program = in_place(zero, Kind::all_reduce, -1);
+  add(program.copied_in, whole(zero, 0));
+  return program;
+}
+
+NcclProgram point_to_point_program(std::span<const P2pOp> halves) {
+  NcclProgram program;
+  for (const P2pOp& half : halves) {
+    const bool sends = half.kind == P2pOp::Kind::send;
+    const std::int64_t place = program.device_bytes;
+    program.device_bytes = aligned(place + half.buffer.num_bytes());
+    add(sends ? program.copied_in : program.copied_out, whole(half.buffer, place));
+    // Empty ones as well: both sides wait for each other.
+    program.calls.push_back({.kind = sends ? Kind::send : Kind::receive,
+                             .from = place,
+                             .to = place,
+                             .count = half.buffer.numel(),
+                             .peer = half.peer,
+                             .dtype = half.buffer.dtype()});
+  }
+  return program;
+}
+
+}  // namespace shardsim

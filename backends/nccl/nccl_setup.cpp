@@ -1,0 +1,142 @@
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "backends/nccl/nccl_backend.hpp"
+
+// How communicators come into being: the world's from an id that rank 0 makes, the others by
+// splitting. Both without blocking, polled with a deadline.
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kIdKey = "nccl.unique_id";
+
+NcclConfig non_blocking() {
+  NcclConfig config;
+  config.blocking = 0;
+  config.split_share = 0;  // Sharing would tie the parts' order and end to the whole's.
+  return config;
+}
+
+std::string to_text(const NcclUniqueId& id) {
+  std::string text;
+  for (const char byte : id.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+NcclUniqueId from_text(const std::string& text) {
+  NcclUniqueId id{};
+  const auto digit = [](char letter) {
+    const std::string digits = "0123456789abcdef";
+    return digits.find(letter);
+  };
+  bool sound = text.size() == 2 * sizeof(id.bytes);
+  for (std::size_t i = 0; sound && i < sizeof(id.bytes); ++i) {
+    const std::size_t high = digit(text[2 * i]);
+    const std::size_t low = digit(text[2 * i + 1]);
+    sound = high < 16 && low < 16;
+    if (sound) id.bytes[i] = static_cast<char>(high << 4U | low);
+  }
+  if (sound) return id;
+  throw Error(
+      ExitCode::backend_failed, "E1038",
+      fmt::format("what rank 0 gave as NCCL's id is no id: {} characters of 256", text.size()),
+      "start all ranks of a run with the same shardsim");
+}
+
+}  // namespace
+
+NcclStream& NcclBackend::open(const std::string& name, std::vector<int> members, int member) {
+  auto stream = std::make_unique<NcclStream>();
+  stream->stream = device_.make_stream();
+  stream->name = name;
+  stream->instance = instances_[{name, members}]++;
+  stream->members = std::move(members);
+  stream->member = member;
+  streams_.push_back(std::move(stream));
+  return *streams_.back();
+}
+
+void NcclBackend::exchange_id(NcclUniqueId& id) {
+  if (rank() != 0) {
+    id = from_text(options_.get(kIdKey));
+    return;
+  }
+  nccl_->check(nccl_->functions().get_unique_id(&id), "ncclGetUniqueId", "world");
+  options_.put(kIdKey, to_text(id));
+}
+
+void NcclBackend::form_world() {
+  std::vector<int> everyone(static_cast<std::size_t>(options_.num_ranks));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  NcclUniqueId id{};
+  exchange_id(id);
+  NcclStream& stream = open("world", std::move(everyone), rank());
+  NcclConfig config = non_blocking();
+  nccl_->check(nccl_->functions().comm_init_rank_config(&stream.comm, options_.num_ranks, id,
+                                                        rank(), &config),
+               "ncclCommInitRankConfig", stream.name);
+  settle(stream, "formed");
+  check_place(stream);
+}
+
+NcclStream& NcclBackend::split(NcclStream& parent, int color, int key, const std::string& name,
+                               std::vector<int> members, int member) {
+  NcclStream& stream = open(name, std::move(members), member);
+  try {
+    check_alive();
+    form_part(parent, stream, color, key);
+  } catch (...) {
+    give_up();
+    throw;
+  }
+  return stream;
+}
+
+void NcclBackend::form_part(NcclStream& parent, NcclStream& stream, int color, int key) {
+  // The other members may wait for launches of this process before they come here.
+  wait_until([this] { return launches_.empty(); },
+             [&] { time_out(*launches_.front().stream, *launches_.front().operation); });
+  NcclConfig config = non_blocking();
+  nccl_->check(nccl_->functions().comm_split(parent.comm, color, key, &stream.comm, &config),
+               "ncclCommSplit", parent.name);
+  // The new communicator is not there before the old one is at rest.
+  settle(parent, "split");
+  settle(stream, "formed");
+  check_place(stream);
+}
+
+void NcclBackend::settle(const NcclStream& stream, const char* what) {
+  const double start = options_.clock();
+  while (in_progress(stream)) {
+    if (options_.watch != nullptr) options_.watch->poll();
+    if (options_.clock() - start > options_.deadline_s) {
+      throw Error(
+          ExitCode::backend_failed, "E1037",
+          fmt::format("rank {}: the communicator \"{}\" was not {} within {} s: not all of "
+                      "its {} ranks got there",
+                      rank(), stream.name, what, options_.deadline_s, stream.members.size()),
+          "look whether the other ranks are alive; NCCL_DEBUG=INFO shows how far each got");
+    }
+    options_.idle();
+  }
+}
+
+void NcclBackend::check_place(const NcclStream& stream) const {
+  const NcclFunctions& f = nccl_->functions();
+  int size = 0;
+  int place = 0;
+  nccl_->check(f.comm_count(stream.comm, &size), "ncclCommCount", stream.name);
+  nccl_->check(f.comm_user_rank(stream.comm, &place), "ncclCommUserRank", stream.name);
+  if (size == static_cast<int>(stream.members.size()) && place == stream.member) return;
+  throw Error(ExitCode::backend_failed, "E1039",
+              fmt::format("rank {} is member {} of {} in \"{}\", and NCCL says {} of {}", rank(),
+                          stream.member, stream.members.size(), stream.name, place, size),
+              "run again with NCCL_DEBUG=INFO, and report this with its output");
+}
+
+}  // namespace shardsim
