@@ -1,0 +1,193 @@
+#include "backends/rendezvous/launch_environment.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+#include "backends/rendezvous/slurm_nodes.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Far above any run on real processes.
+constexpr int kMostRanks = 1 << 20;
+constexpr int kLastPort = 65535;
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ExitCode::bad_usage, "E1000", message,
+              "let the launcher set it, or unset it to start without a launcher");
+}
+
+// Reads variables; those that are there must be well-formed.
+class Variables {
+ public:
+  explicit Variables(const EnvironmentLookup& lookup) : lookup_(lookup) {}
+
+  std::optional<std::string> text(const std::string& name) const { return lookup_(name); }
+
+  std::optional<int> number(const std::string& name, int least, int most) const {
+    const std::optional<std::string> text = lookup_(name);
+    if (!text) return std::nullopt;
+    int value = 0;
+    const char* const last = text->data() + text->size();
+    const auto [end, error] = std::from_chars(text->data(), last, value);
+    if (error != std::errc() || end != last || value < least || value > most) {
+      refuse("environment variable " + name + " is \"" + text->substr(0, 64) +
+             "\", not a whole number from " + std::to_string(least) + " to " +
+             std::to_string(most));
+    }
+    return value;
+  }
+
+ private:
+  const EnvironmentLookup& lookup_;
+};
+
+struct LauncherNames {
+  const char* source;
+  const char* rank;
+  const char* world_size;
+  const char* local_rank;
+  const char* local_size;
+  const char* job;
+};
+
+constexpr LauncherNames kLaunchers[] = {
+    {"shardsim", "SHARDSIM_RANK", "SHARDSIM_WORLD_SIZE", "SHARDSIM_LOCAL_RANK",
+     "SHARDSIM_LOCAL_SIZE", "SHARDSIM_JOB"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+    {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID"},
+    {"pmi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
+};
+
+// A pair that belongs together: a launcher sets both or neither.
+bool is_there(const Variables& variables, const LauncherNames& names) {
+  const bool rank = variables.text(names.rank).has_value();
+  const bool size = variables.text(names.world_size).has_value();
+  // RANK alone, or WORLD_SIZE alone, is a name that others use, too. SLURM_NTASKS alone stands in
+  // an allocation where srun has not started this process.
+  if (rank != size && std::string(names.source) == "shardsim") {
+    refuse(std::string("environment variable ") + (rank ? names.rank : names.world_size) +
+           " is set, but " + (rank ? names.world_size : names.rank) + " is not");
+  }
+  return rank && size;
+}
+
+void check(const LaunchedRank& launched, const LauncherNames& names) {
+  const auto beyond = [](const char* index, int value, const char* size, int limit) {
+    refuse(std::string("environment variable ") + index + " is " + std::to_string(value) +
+           ", but there are " + std::to_string(limit) + " ranks according to " + size);
+  };
+  if (launched.rank >= launched.world_size) {
+    beyond(names.rank, launched.rank, names.world_size, launched.world_size);
+  }
+  if (launched.local_size && *launched.local_size > launched.world_size) {
+    refuse(std::string("environment variable ") +
+           (names.local_size != nullptr ? names.local_size : "SLURM_TASKS_PER_NODE") + " says " +
+           std::to_string(*launched.local_size) + " ranks on this machine, but " +
+           names.world_size + " only " + std::to_string(launched.world_size) + " in all");
+  }
+  if (launched.local_rank && *launched.local_rank >= launched.local_size.value_or(kMostRanks)) {
+    beyond(names.local_rank, *launched.local_rank,
+           names.local_size != nullptr ? names.local_size : "SLURM_TASKS_PER_NODE",
+           *launched.local_size);
+  }
+}
+
+void read_slurm(const Variables& variables, LaunchedRank& launched) {
+  const std::optional<int> node = variables.number("SLURM_NODEID", 0, kMostRanks);
+  const std::optional<std::string> tasks = variables.text("SLURM_TASKS_PER_NODE");
+  if (node && tasks) {
+    launched.local_size = slurm_tasks_on_node(*tasks, *node);
+    if (!launched.local_size) {
+      refuse("environment variable SLURM_TASKS_PER_NODE is \"" + tasks->substr(0, 64) +
+             "\", which has no entry for node " + std::to_string(*node));
+    }
+  }
+  const std::optional<std::string> nodes = variables.text("SLURM_JOB_NODELIST");
+  if (!nodes) return;
+  launched.master_address = first_slurm_node(*nodes);
+  if (!launched.master_address) {
+    refuse("environment variable SLURM_JOB_NODELIST is \"" + nodes->substr(0, 64) +
+           "\", which is no list of machines");
+  }
+  // Below the ephemeral ports, and another one for each job that may share a machine.
+  const std::optional<int> job = variables.number("SLURM_JOB_ID", 0, 2147483647);
+  if (job) launched.master_port = 20000 + *job % 10000;
+}
+
+void read_place(const Variables& variables, LaunchedRank& launched) {
+  const std::optional<int> port = variables.number("SHARDSIM_PORT", 1, kLastPort);
+  if (const std::optional<std::string> place = variables.text("SHARDSIM_RENDEZVOUS")) {
+    const std::optional<HostAndPort> parsed = parse_host_and_port(*place);
+    if (!parsed) {
+      refuse("environment variable SHARDSIM_RENDEZVOUS is \"" + place->substr(0, 64) +
+             "\", not HOST:PORT");
+    }
+    launched.master_address = parsed->host;
+    launched.master_port = parsed->port;
+    return;
+  }
+  if (const std::optional<std::string> address = variables.text("MASTER_ADDR")) {
+    if (address->empty()) refuse("environment variable MASTER_ADDR is empty");
+    launched.master_address = *address;
+    const std::optional<int> master = variables.number("MASTER_PORT", 1, kLastPort - 1);
+    if (master) launched.master_port = *master + 1;
+  }
+  if (port) launched.master_port = port;
+}
+
+}  // namespace
+
+std::optional<std::string> lookup_environment(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+std::optional<LaunchedRank> find_launched_rank(const EnvironmentLookup& lookup) {
+  const Variables variables(lookup);
+  for (const LauncherNames& names : kLaunchers) {
+    if (!is_there(variables, names)) continue;
+    LaunchedRank launched;
+    launched.source = names.source;
+    launched.rank = *variables.number(names.rank, 0, kMostRanks - 1);
+    launched.world_size = *variables.number(names.world_size, 1, kMostRanks);
+    launched.local_rank = variables.number(names.local_rank, 0, kMostRanks - 1);
+    if (names.local_size != nullptr) {
+      launched.local_size = variables.number(names.local_size, 1, kMostRanks);
+    }
+    launched.job = variables.text(names.job).value_or("");
+    if (launched.source == "slurm") read_slurm(variables, launched);
+    read_place(variables, launched);
+    check(launched, names);
+    return launched;
+  }
+  return std::nullopt;
+}
+
+std::optional<HostAndPort> parse_host_and_port(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  HostAndPort parsed;
+  parsed.host = text.substr(0, colon);
+  if (parsed.host.size() > 2 && parsed.host.front() == '[' && parsed.host.back() == ']') {
+    parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
+  } else if (parsed.host.find(':') != std::string::npos) {
+    return std::nullopt;
+  }
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data() + colon + 1, last, parsed.port);
+  if (error != std::errc() || end != last || parsed.port < 1 || parsed.port > kLastPort ||
+      parsed.host.empty()) {
+    return std::nullopt;
+  }
+  return parsed;
+}
+
+}  // namespace shardsim

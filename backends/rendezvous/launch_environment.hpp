@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+// Which rank this process is, as its launcher says in environment variables.
+namespace shardsim {
+
+/// The value of an environment variable, or nothing. The real one: `lookup_environment`.
+using EnvironmentLookup = std::function<std::optional<std::string>(const std::string& name)>;
+
+[[nodiscard]] std::optional<std::string> lookup_environment(const std::string& name);
+
+struct LaunchedRank {
+  int rank = 0;
+  int world_size = 1;
+  std::optional<int> local_rank;  ///< Among the ranks of this machine; unknown with some launchers.
+  std::optional<int> local_size;
+  std::string source;  ///< "shardsim", "torchrun", "openmpi", "slurm" or "pmi".
+  std::string job;     ///< As the launcher calls it; may be empty.
+  /// Where the rendezvous is served, as far as the launcher says.
+  std::optional<std::string> master_address;
+  std::optional<int> master_port;
+};
+
+/// Nothing: no launcher has started this process. The innermost launcher decides: shardsim's own
+/// variables, then torchrun's, Open MPI's, Slurm's, PMI's. (Open MPI's stand before Slurm's since
+/// mpirun inside a batch script leaves the script's own SLURM_PROCID in every rank.)
+///
+/// The place of the rendezvous is SHARDSIM_RENDEZVOUS ("HOST:PORT") whatever the launcher; else
+/// MASTER_ADDR with SHARDSIM_PORT, or with MASTER_PORT + 1, since torchrun's agent listens on
+/// MASTER_PORT itself; else the first node of a Slurm job with SHARDSIM_PORT, or with a port made
+/// from the job's number.
+///
+/// Throws Error E1000 which names the variable that is malformed, missing or contradicts another.
+[[nodiscard]] std::optional<LaunchedRank> find_launched_rank(
+    const EnvironmentLookup& lookup = lookup_environment);
+
+/// "HOST:PORT" in two; an IPv6 address stands in brackets. Nothing if it is not in that form.
+struct HostAndPort {
+  std::string host;
+  int port = 0;
+};
+[[nodiscard]] std::optional<HostAndPort> parse_host_and_port(const std::string& text);
+
+}  // namespace shardsim

@@ -1,0 +1,11 @@
+#include "backends/rendezvous/monotonic_clock.hpp"
+
+#include <chrono>
+
+namespace shardsim {
+
+double monotonic_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace shardsim
