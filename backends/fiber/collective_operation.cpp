@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/call_mismatch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
@@ -10,13 +11,6 @@ namespace shardsim {
 namespace {
 
 bool same_text(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
-
-bool same_call(const CallRecord& a, const CallRecord& b) {
-  return same_text(a.name, b.name) && a.reduces == b.reduces && a.reduce == b.reduce &&
-         a.dtype == b.dtype && a.root == b.root && a.count == b.count &&
-         a.counts_hash == b.counts_hash && a.padding == b.padding && a.traffic == b.traffic &&
-         same_text(a.label, b.label);
-}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backends/call_mismatch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
@@ -31,9 +32,7 @@ bool TransferOperation::join(bool sends, const CallRecord& record, const Tensor&
     record_ = record;
     return true;
   }
-  mismatched_ = other.record.count != record.count || other.record.dtype != record.dtype ||
-                other.record.traffic != record.traffic ||
-                std::strcmp(other.record.label, record.label) != 0;
+  mismatched_ = !same_message(other.record, record);
   return !mismatched_;
 }
 

@@ -1,118 +1,57 @@
 #include "backends/fiber/stall_report.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "backends/call_mismatch.hpp"
+
 namespace shardsim {
 
 namespace {
 
-// A diagnosis of `operation`, with all but the sides filled in.
-Diagnosis begin_report(const FiberOperation& operation, std::string code, Time time) {
-  Diagnosis diagnosis;
-  diagnosis.code = std::move(code);
+// Fills in which operation it is about.
+void locate(Diagnosis& diagnosis, const FiberOperation& operation, Time time) {
   diagnosis.group = operation.group()->name();
   diagnosis.members = operation.group()->all_world_ranks();
   diagnosis.sequence = operation.sequence();
   diagnosis.time = time;
   diagnosis.last_matched = operation.group()->last_matched();
-  return diagnosis;
 }
 
-// The likely culprit first: the smaller set, among equals the one with the lower first rank.
-void sort_sides(Diagnosis& diagnosis) {
-  std::sort(diagnosis.sides.begin(), diagnosis.sides.end(),
-            [](const DiagnosisSide& a, const DiagnosisSide& b) {
-              if (a.ranks.size() != b.ranks.size()) return a.ranks.size() < b.ranks.size();
-              return a.ranks < b.ranks;
-            });
+// A diagnosis of `operation`, with all but the sides filled in.
+Diagnosis begin_report(const FiberOperation& operation, std::string code, Time time) {
+  Diagnosis diagnosis;
+  diagnosis.code = std::move(code);
+  locate(diagnosis, operation, time);
+  return diagnosis;
 }
 
 // --- Calls that do not match -------------------------------------------------------------------
 
-struct Difference {
-  const char* code;
-  const char* what;
-  const char* hint;
-};
-
-// What two calls of one operation differ in, the most telling first.
-Difference compare(const CallRecord& a, const CallRecord& b) {
-  if (std::strcmp(a.name, b.name) != 0) {
-    return {"COLL_ORDER", "members call different operations",
-            "make every member issue its calls in the same order"};
-  }
-  // Before sizes: other data have other sizes, too, and a pad would be the wrong advice.
-  if (std::strcmp(a.label, b.label) != 0) {
-    return {"COLL_LABEL", "members call the same operation for different data",
-            "one member has skipped or repeated a call before this one"};
-  }
-  if (a.dtype != b.dtype) {
-    return {"COLL_DTYPE", "members give different dtypes", "convert to one dtype before the call"};
-  }
-  if (a.reduce != b.reduce) {
-    return {"COLL_REDOP", "members reduce with different operations", "use one reduce op"};
-  }
-  if (a.root != b.root) {
-    return {"COLL_ROOT", "members name different roots",
-            "a root is a rank in the group, not in the world"};
-  }
-  if (a.count != b.count || a.counts_hash != b.counts_hash || a.padding != b.padding) {
-    return {"COLL_COUNT", "members give different sizes",
-            "pad to a common size, or give every member the same `counts`"};
-  }
-  return {"COLL_TRAFFIC", "members count the bytes of a call differently",
-          "give every member the same `traffic`: payload, or scalar"};
-}
-
 Diagnosis explain_mismatch(const CollectiveOperation& operation, Time time) {
   const FiberGroup& group = *operation.group();
-  const auto& disagreements = operation.disagreements();
-  const Difference difference = compare(operation.record(), disagreements.front().second);
-  Diagnosis diagnosis = begin_report(operation, difference.code, time);
-  diagnosis.summary = std::string(difference.what) + " as operation #" +
-                      std::to_string(operation.sequence()) + " of group " + group.name();
-  diagnosis.hint = difference.hint;
   std::vector<int> agreeing = operation.arrived();
-  std::map<std::string, DiagnosisSide> by_call;
-  for (const auto& [member, record] : disagreements) {
+  std::vector<MadeCall> others;
+  for (const auto& [member, record] : operation.disagreements()) {
     agreeing.erase(std::remove(agreeing.begin(), agreeing.end(), member), agreeing.end());
-    DiagnosisSide& side = by_call[record.describe()];
-    side.action = record.describe();
-    if (side.ranks.empty()) side.site = record.site;
-    side.ranks.push_back(group.world_rank(member));
+    others.push_back({group.world_rank(member), record});
   }
-  diagnosis.sides.push_back({.ranks = group.world_ranks(agreeing),
-                             .action = operation.record().describe(),
-                             .site = operation.record().site});
-  for (auto& [_, side] : by_call) {
-    std::sort(side.ranks.begin(), side.ranks.end());
-    diagnosis.sides.push_back(std::move(side));
-  }
-  sort_sides(diagnosis);
+  Diagnosis diagnosis = explain_mismatched_calls(
+      group.name(), operation.sequence(), operation.record(), group.world_ranks(agreeing), others);
+  locate(diagnosis, operation, time);
   return diagnosis;
 }
 
 Diagnosis explain_mismatch(const TransferOperation& operation, Time time) {
   const FiberGroup& group = *operation.group();
-  Diagnosis diagnosis = begin_report(operation, "P2P_MISMATCH", time);
-  const int source = group.world_rank(operation.source());
-  const int destination = group.world_rank(operation.destination());
-  diagnosis.summary = "message #" + std::to_string(operation.sequence()) + " from rank " +
-                      std::to_string(source) + " to rank " + std::to_string(destination) +
-                      " is sent as one thing and received as another";
-  diagnosis.sides = {{.ranks = {source},
-                      .action = operation.side(true).describe(),
-                      .site = operation.side(true).site},
-                     {.ranks = {destination},
-                      .action = operation.side(false).describe(),
-                      .site = operation.side(false).site}};
-  diagnosis.hint = "messages between two ranks match in the order they are posted";
+  Diagnosis diagnosis = explain_mismatched_message(
+      operation.sequence(), {group.world_rank(operation.source()), operation.side(true)},
+      {group.world_rank(operation.destination()), operation.side(false)});
+  locate(diagnosis, operation, time);
   return diagnosis;
 }
 

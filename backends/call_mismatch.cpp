@@ -1,0 +1,115 @@
+#include "backends/call_mismatch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace shardsim {
+
+namespace {
+
+bool same_text(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
+
+struct CallDifference {
+  const char* code;
+  const char* what;
+  const char* hint;
+};
+
+// What two calls of one operation differ in, the most telling first.
+CallDifference difference_of(const CallRecord& a, const CallRecord& b) {
+  if (!same_text(a.name, b.name)) {
+    return {"COLL_ORDER", "members call different operations",
+            "make every member issue its calls in the same order"};
+  }
+  // Before sizes: other data have other sizes, too, and a pad would be the wrong advice.
+  if (!same_text(a.label, b.label)) {
+    return {"COLL_LABEL", "members call the same operation for different data",
+            "one member has skipped or repeated a call before this one"};
+  }
+  if (a.dtype != b.dtype) {
+    return {"COLL_DTYPE", "members give different dtypes", "convert to one dtype before the call"};
+  }
+  if (a.reduce != b.reduce) {
+    return {"COLL_REDOP", "members reduce with different operations", "use one reduce op"};
+  }
+  if (a.root != b.root) {
+    return {"COLL_ROOT", "members name different roots",
+            "a root is a rank in the group, not in the world"};
+  }
+  if (a.count != b.count || a.counts_hash != b.counts_hash || a.padding != b.padding) {
+    return {"COLL_COUNT", "members give different sizes",
+            "pad to a common size, or give every member the same `counts`"};
+  }
+  return {"COLL_TRAFFIC", "members count the bytes of a call differently",
+          "give every member the same `traffic`: payload, or scalar"};
+}
+
+}  // namespace
+
+bool same_call(const CallRecord& a, const CallRecord& b) {
+  return same_text(a.name, b.name) && a.reduces == b.reduces && a.reduce == b.reduce &&
+         a.dtype == b.dtype && a.root == b.root && a.count == b.count &&
+         a.counts_hash == b.counts_hash && a.padding == b.padding && a.traffic == b.traffic &&
+         same_text(a.label, b.label);
+}
+
+bool same_message(const CallRecord& send, const CallRecord& recv) {
+  return send.count == recv.count && send.dtype == recv.dtype && send.traffic == recv.traffic &&
+         same_text(send.label, recv.label);
+}
+
+Diagnosis explain_mismatched_calls(const std::string& group, std::int64_t sequence,
+                                   const CallRecord& agreed, std::vector<int> agreeing,
+                                   std::span<const MadeCall> others) {
+  const CallDifference difference = difference_of(agreed, others.front().record);
+  Diagnosis diagnosis;
+  diagnosis.code = difference.code;
+  diagnosis.summary = std::string(difference.what) + " as operation #" + std::to_string(sequence) +
+                      " of group " + group;
+  diagnosis.hint = difference.hint;
+  std::map<std::string, DiagnosisSide> by_call;
+  for (const MadeCall& call : others) {
+    const std::string action = call.record.describe();
+    DiagnosisSide& side = by_call[action];
+    side.action = action;
+    if (side.ranks.empty()) side.site = call.record.site;
+    side.ranks.push_back(call.rank);
+  }
+  std::sort(agreeing.begin(), agreeing.end());
+  diagnosis.sides.push_back(
+      {.ranks = std::move(agreeing), .action = agreed.describe(), .site = agreed.site});
+  for (auto& [_, side] : by_call) {
+    std::sort(side.ranks.begin(), side.ranks.end());
+    diagnosis.sides.push_back(std::move(side));
+  }
+  sort_sides(diagnosis);
+  return diagnosis;
+}
+
+Diagnosis explain_mismatched_message(std::int64_t sequence, const MadeCall& sender,
+                                     const MadeCall& receiver) {
+  Diagnosis diagnosis;
+  diagnosis.code = "P2P_MISMATCH";
+  diagnosis.summary = "message #" + std::to_string(sequence) + " from rank " +
+                      std::to_string(sender.rank) + " to rank " + std::to_string(receiver.rank) +
+                      " is sent as one thing and received as another";
+  diagnosis.sides = {
+      {.ranks = {sender.rank}, .action = sender.record.describe(), .site = sender.record.site},
+      {.ranks = {receiver.rank},
+       .action = receiver.record.describe(),
+       .site = receiver.record.site}};
+  diagnosis.hint = "messages between two ranks match in the order they are posted";
+  return diagnosis;
+}
+
+void sort_sides(Diagnosis& diagnosis) {
+  std::sort(diagnosis.sides.begin(), diagnosis.sides.end(),
+            [](const DiagnosisSide& a, const DiagnosisSide& b) {
+              if (a.ranks.size() != b.ranks.size()) return a.ranks.size() < b.ranks.size();
+              return a.ranks < b.ranks;
+            });
+}
+
+}  // namespace shardsim

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/rendezvous/rendezvous_message.hpp"
+
+namespace shardsim {
+
+/// The keys and values of a rendezvous, and who waits for which. Knows neither sockets nor clocks.
+class KeyStore {
+ public:
+  struct Answer {
+    int rank = 0;
+    StoreReply reply;
+  };
+
+  explicit KeyStore(int world_size) : world_size_(world_size) {}
+
+  /// What a rank asks; the answers are to it and to others whose waiting this ends.
+  [[nodiscard]] std::vector<Answer> ask(int rank, const StoreRequest& request, double now);
+
+  /// Answers to those that have waited too long; they say who is not among the `present` ranks, or
+  /// who has not come to the barrier.
+  [[nodiscard]] std::vector<Answer> expire(double now, const std::set<int>& present);
+
+  /// A rank that is gone waits for nothing.
+  void forget(int rank);
+
+ private:
+  struct Waiting {
+    int rank;
+    std::int64_t id;
+    double until_s;
+    double timeout_s;
+  };
+  std::vector<Answer> set(int rank, const StoreRequest& request);
+  std::vector<Answer> add(int rank, const StoreRequest& request);
+  std::vector<Answer> arrive(int rank, const StoreRequest& request, double now);
+  bool store(const std::string& key, const std::string& value);
+  [[nodiscard]] std::vector<int> absent_from(const std::vector<Waiting>& waiting) const;
+
+  const int world_size_;
+  std::map<std::string, std::string> values_;
+  std::size_t num_bytes_ = 0;
+  std::map<std::string, std::vector<Waiting>> getting_;   // By key.
+  std::map<std::string, std::vector<Waiting>> barriers_;  // By name; gone when complete.
+};
+
+}  // namespace shardsim

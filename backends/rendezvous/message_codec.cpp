@@ -1,0 +1,272 @@
+// Messages as JSON. message_fields.hpp describes each once, for both directions; FieldWriter and
+// FieldReader are the two kinds of archive.
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "backends/rendezvous/message_fields.hpp"
+#include "backends/rendezvous/rendezvous_message.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kMostNested = 8;
+
+class FieldWriter {
+ public:
+  void text(const char* name, const std::string& value, std::size_t most) {
+    json_[name] = value.substr(0, most);
+  }
+  void bytes(const char* name, const std::string& value, std::size_t) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    std::string hex;
+    hex.reserve(2 * value.size());
+    for (const char c : value) {
+      hex += kDigits[static_cast<unsigned char>(c) >> 4U];
+      hex += kDigits[static_cast<unsigned char>(c) & 15U];
+    }
+    json_[name] = std::move(hex);
+  }
+  template <class Integer>
+  void integer(const char* name, const Integer& value, FieldRange<Integer>) {
+    json_[name] = value;
+  }
+  void word(const char* name, const std::uint64_t& value) { json_[name] = value; }
+  void flag(const char* name, const bool& value) { json_[name] = value; }
+  void number(const char* name, const double& value, double, double) { json_[name] = value; }
+  template <class Enum>
+  void choice(const char* name, const Enum& value, Enum) {
+    json_[name] = static_cast<int>(value);
+  }
+  void ranks(const char* name, const std::vector<int>& value) { json_[name] = value; }
+  void texts(const char* name, const std::vector<std::string>& value, std::size_t most) {
+    Json list = Json::array();
+    for (std::size_t i = 0; i < value.size() && i < most; ++i)
+      list.push_back(value[i].substr(0, message_limits::kText));
+    json_[name] = std::move(list);
+  }
+  template <class Part>
+  void part(const char* name, const Part& value) {
+    json_[name] = write(value);
+  }
+  template <class Part>
+  void maybe(const char* name, const std::optional<Part>& value) {
+    json_[name] = value ? write(*value) : Json();
+  }
+  template <class Part>
+  void list(const char* name, const std::vector<Part>& value, std::size_t most) {
+    Json items = Json::array();
+    for (std::size_t i = 0; i < value.size() && i < most; ++i) items.push_back(write(value[i]));
+    json_[name] = std::move(items);
+  }
+
+  template <class Part>
+  static Json write(const Part& value) {
+    FieldWriter writer;
+    writer.json_ = Json::object();
+    // The description is the same for both directions; this one changes nothing.
+    describe_fields(writer, const_cast<Part&>(value));
+    return std::move(writer.json_);
+  }
+
+ private:
+  Json json_;
+};
+
+class FieldReader {
+ public:
+  void text(const char* name, std::string& value, std::size_t most) {
+    const std::string* const found = string_at(name);
+    // A byte that is no text was replaced by a character of three.
+    if (found != nullptr && expect(found->size() <= 3 * most)) value = *found;
+  }
+  void bytes(const char* name, std::string& value, std::size_t most) {
+    const std::string* const hex = string_at(name);
+    if (hex == nullptr || !expect(hex->size() % 2 == 0 && hex->size() <= 2 * most)) return;
+    value.reserve(hex->size() / 2);
+    for (std::size_t i = 0; ok_ && i < hex->size(); i += 2) {
+      value += static_cast<char>(digit((*hex)[i]) << 4U | digit((*hex)[i + 1]));
+    }
+  }
+  template <class Integer>
+  void integer(const char* name, Integer& value, FieldRange<Integer> range) {
+    if (const Json* const found = at(name)) value = integer_in(*found, range);
+  }
+  void word(const char* name, std::uint64_t& value) {
+    const Json* const found = at(name);
+    if (found != nullptr && expect(found->is_number_unsigned())) {
+      value = *found->get_ptr<const Json::number_unsigned_t*>();
+    }
+  }
+  void flag(const char* name, bool& value) {
+    const Json* const found = at(name);
+    if (found != nullptr && expect(found->is_boolean())) {
+      value = *found->get_ptr<const Json::boolean_t*>();
+    }
+  }
+  void number(const char* name, double& value, double least, double most) {
+    const Json* const found = at(name);
+    if (found == nullptr || !expect(found->is_number())) return;
+    const double read = found->get<double>();
+    if (expect(std::isfinite(read) && read >= least && read <= most)) value = read;
+  }
+  template <class Enum>
+  void choice(const char* name, Enum& value, Enum last) {
+    int number = 0;
+    integer(name, number, {0, static_cast<int>(last)});
+    value = static_cast<Enum>(number);
+  }
+  void ranks(const char* name, std::vector<int>& value) {
+    const Json* const found = array_at(name, kMaxRendezvousRanks);
+    if (found == nullptr) return;
+    for (const Json& item : *found)
+      value.push_back(integer_in(item, FieldRange<int>{0, message_limits::kMostRank}));
+  }
+  void texts(const char* name, std::vector<std::string>& value, std::size_t most) {
+    const Json* const found = array_at(name, most);
+    if (found == nullptr) return;
+    for (const Json& item : *found) {
+      const auto* const text = item.get_ptr<const Json::string_t*>();
+      if (expect(text != nullptr && text->size() <= 3 * message_limits::kText))
+        value.push_back(*text);
+    }
+  }
+  template <class Part>
+  void part(const char* name, Part& value) {
+    if (const Json* const found = at(name)) expect(read(*found, value));
+  }
+  template <class Part>
+  void maybe(const char* name, std::optional<Part>& value) {
+    const Json* const found = at(name);
+    if (found == nullptr || found->is_null()) return;
+    expect(read(*found, value.emplace()));
+  }
+  template <class Part>
+  void list(const char* name, std::vector<Part>& value, std::size_t most) {
+    const Json* const found = array_at(name, most);
+    if (found == nullptr) return;
+    for (const Json& item : *found) {
+      if (!expect(read(item, value.emplace_back()))) return;
+    }
+  }
+
+  template <class Part>
+  static bool read(const Json& json, Part& value) {
+    if (!json.is_object()) return false;
+    FieldReader reader(json);
+    describe_fields(reader, value);
+    return reader.ok_ && reader.num_read_ == json.size();
+  }
+
+ private:
+  explicit FieldReader(const Json& json) : json_(json) {}
+
+  bool expect(bool condition) {
+    ok_ = ok_ && condition;
+    return ok_;
+  }
+  const Json* at(const char* name) {
+    const auto found = json_.find(name);
+    if (!expect(found != json_.end())) return nullptr;
+    ++num_read_;
+    return &*found;
+  }
+  const std::string* string_at(const char* name) {
+    const Json* const found = at(name);
+    if (found == nullptr || !expect(found->is_string())) return nullptr;
+    return found->get_ptr<const Json::string_t*>();
+  }
+  const Json* array_at(const char* name, std::size_t most) {
+    const Json* const found = at(name);
+    return found != nullptr && expect(found->is_array() && found->size() <= most) ? found : nullptr;
+  }
+  template <class Integer>
+  Integer integer_in(const Json& json, FieldRange<Integer> range) {
+    if (!expect(json.is_number_integer())) return {};
+    // What does not fit into 64 bits with a sign is kept without one.
+    if (json.is_number_unsigned() &&
+        !expect(*json.get_ptr<const Json::number_unsigned_t*>() <=
+                static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))) {
+      return {};
+    }
+    const auto value = json.get<std::int64_t>();
+    if (!expect(value >= range.least && value <= range.most)) return {};
+    return static_cast<Integer>(value);
+  }
+  unsigned digit(char c) {
+    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+    expect(c >= 'a' && c <= 'f');
+    return static_cast<unsigned>(c - 'a' + 10) & 15U;
+  }
+
+  const Json& json_;
+  std::size_t num_read_ = 0;
+  bool ok_ = true;
+};
+
+// --- Frames ------------------------------------------------------------------------------------
+
+template <class Part>
+std::string payload_of(const Part& part) {
+  // Bytes that are no text are replaced, not refused.
+  return FieldWriter::write(part).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Only a flight record can be too long for a frame: of texts that JSON has to escape. Then its
+// older half is left out.
+template <class Part>
+std::string bounded_payload(Part part) {
+  std::string payload = payload_of(part);
+  while (payload.size() >= kMaxFrameBytes && !part.flight.empty()) {
+    const auto half = static_cast<std::ptrdiff_t>((part.flight.size() + 1) / 2);
+    part.flight.erase(part.flight.begin(), part.flight.begin() + half);
+    payload = payload_of(part);
+  }
+  return payload;
+}
+
+template <std::size_t kIndex = 0>
+std::optional<RendezvousMessage> decode_as(std::uint8_t type, const Json& json) {
+  if constexpr (kIndex < std::variant_size_v<RendezvousMessage>) {
+    if (type != kIndex) return decode_as<kIndex + 1>(type, json);
+    std::variant_alternative_t<kIndex, RendezvousMessage> part;
+    if (!FieldReader::read(json, part)) return std::nullopt;
+    return RendezvousMessage(std::move(part));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string encode_message(const RendezvousMessage& message) {
+  const std::string payload = std::visit(
+      [](const auto& part) {
+        if constexpr (requires { part.flight; }) {
+          return bounded_payload(part);
+        } else {
+          return payload_of(part);
+        }
+      },
+      message);
+  return encode_frame(static_cast<std::uint8_t>(message.index()), payload);
+}
+
+std::optional<RendezvousMessage> decode_message(const Frame& frame) {
+  // Nothing we say is nested deeper; what is would only cost memory.
+  bool too_deep = false;
+  const auto bound_depth = [&](int depth, Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > kMostNested;
+    return !too_deep;
+  };
+  const Json json = Json::parse(frame.payload, bound_depth, false);
+  if (too_deep || json.is_discarded()) return std::nullopt;
+  return decode_as(frame.type, json);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backends/rendezvous/flight_recorder.hpp"
+#include "backends/rendezvous/rendezvous_message.hpp"
+
+namespace shardsim {
+
+struct RendezvousClientOptions {
+  std::string host = "127.0.0.1";
+  int port = 0;
+  std::string token;
+  int rank = 0;
+  int world_size = 1;
+  double connect_timeout_s = 30.0;
+  /// As the server's: a tenth of it, at most 0.5 s, lies between two signs of life; and a server
+  /// that says nothing for as long is lost.
+  double deadline_s = 10.0;
+  /// Whose last calls go with the signs of life, and whose record goes with a failure; may be null.
+  /// Must outlive the client.
+  const FlightRecorder* recorder = nullptr;
+  /// Called from the client's thread if this process still has a client so long after the run was
+  /// given up. Empty: ends the process at once with the exit code of a failed backend.
+  double last_resort_after_s = 2.0;
+  std::function<void()> last_resort;
+};
+
+class RendezvousLine;
+
+/// A rank's line to its rendezvous. A thread of its own, which never calls the backend, gives signs
+/// of life and hears when the run is given up: then all functions here throw the reason, and a
+/// process that does not end by itself is ended. Besides `given_up`, all calls come from one
+/// thread.
+class RendezvousClient {
+ public:
+  /// Connects, with retries until the server is up. Throws Error E1006 if it does not come up in
+  /// time, E1005 if it refuses this rank.
+  explicit RendezvousClient(RendezvousClientOptions options);
+  /// Without `end` before, the server takes this rank for dead.
+  ~RendezvousClient();
+  RendezvousClient(const RendezvousClient&) = delete;
+  RendezvousClient& operator=(const RendezvousClient&) = delete;
+
+  /// Throw the reason if the run is given up meanwhile; Error E1011 for a key or value that is too
+  /// long; `get` E1008 and `barrier` E1009 at their timeouts.
+  void set(const std::string& key, const std::string& value);
+  [[nodiscard]] std::string get(const std::string& key, double timeout_s);
+  /// The sum after it; a key that is not there counts as 0.
+  std::int64_t add(const std::string& key, std::int64_t delta);
+  void barrier(const std::string& name, double timeout_s);
+
+  /// Posts a call for comparison and returns at once (unless far too much is unsent).
+  void post(const CallFingerprint& call);
+
+  /// Says why this rank gives up, with its flight record, and waits for the verdict: a process that
+  /// ends before may have its whole job ended, and others taken for the cause. Returns when the run
+  /// is given up; then `throw_if_given_up` throws the verdict, which may name another cause.
+  void report(const RunFailure& failure);
+
+  /// This rank has done all it had to. Returns when the server knows.
+  void end();
+
+  /// Whether the run has been given up elsewhere, or the server is lost. From any thread.
+  [[nodiscard]] bool given_up() const;
+  [[nodiscard]] std::optional<RunFailure> reason() const;
+  void throw_if_given_up() const;
+
+ private:
+  std::unique_ptr<RendezvousLine> line_;
+};
+
+}  // namespace shardsim
