@@ -13,9 +13,6 @@ namespace {
 
 using Kind = FailureEvent::Kind;
 
-// A rank beats ten times per deadline. One that has missed three may turn out to be silent.
-constexpr double kSuspectShare = 0.3;
-
 }  // namespace
 
 Supervisor::Supervisor(int world_size, std::string token, SupervisionTimes times, double now,
@@ -226,10 +223,11 @@ bool Supervisor::time_to_decide(double now) const {
   if (events_.empty()) return false;
   if (now < events_.front().time_s + times_.grace_s) return false;
   if (!std::all_of(events_.begin(), events_.end(), is_timeout)) return true;
-  // They may wait for a rank that is about to be found silent.
+  // They may wait for a rank that has stopped: alive is who has given a sign of life since. Who
+  // gives none will be found silent, and that ends this.
   return std::none_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
     return rank.connection >= 0 && !rank.activity.ended && !rank.reported &&
-           now - rank.last_heard_s > kSuspectShare * times_.deadline_s;
+           rank.last_heard_s <= events_.front().time_s;
   });
 }
 
