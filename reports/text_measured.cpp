@@ -33,8 +33,10 @@ double number_of(const Result& result, const std::string& name) {
 }
 
 std::string sent(const Result& result, const std::string& name) {
-  return fmt::format("{} (simulated {:+.0f} B)", format_traffic(number_of(result, name)),
-                     -number_of(result, "difference." + name));
+  const double difference = number_of(result, "difference." + name);
+  return format_traffic(number_of(result, name)) +
+         (difference == 0.0 ? ", as simulated"
+                            : fmt::format(", {:+.0f} B against the simulation", difference));
 }
 
 }  // namespace

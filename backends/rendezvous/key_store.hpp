@@ -28,6 +28,8 @@ class KeyStore {
   /// who has not come to the barrier.
   [[nodiscard]] std::vector<Answer> expire(double now, const std::set<int>& present);
 
+  [[nodiscard]] const std::map<std::string, std::string>& values() const { return values_; }
+
   /// A rank that is gone waits for nothing.
   void forget(int rank);
 

@@ -53,6 +53,11 @@ class RendezvousServer::Service {
     const std::lock_guard lock(mutex_);
     return verdict_;
   }
+  [[nodiscard]] std::optional<std::string> value(const std::string& key) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
   [[nodiscard]] Verdict wait() const {
     std::unique_lock lock(mutex_);
     decided_.wait(lock, [this] { return verdict_.has_value(); });
@@ -99,6 +104,7 @@ class RendezvousServer::Service {
   mutable std::mutex mutex_;
   mutable std::condition_variable decided_;
   std::optional<Verdict> verdict_;
+  std::map<std::string, std::string> values_;  // Of the ranks, when there is a verdict.
   std::thread thread_;
 };
 
@@ -257,6 +263,7 @@ void RendezvousServer::Service::tick() {
     {
       const std::lock_guard lock(mutex_);
       verdict_ = supervisor_.verdict();
+      values_ = supervisor_.store().values();
     }
     decided_.notify_all();
     if (options_.on_verdict) options_.on_verdict(*supervisor_.verdict());
@@ -306,6 +313,10 @@ void RendezvousServer::give_up(const RunFailure& failure) {
 }
 
 std::optional<Verdict> RendezvousServer::verdict() const { return service_->verdict(); }
+
+std::optional<std::string> RendezvousServer::value(const std::string& key) const {
+  return service_->value(key);
+}
 
 Verdict RendezvousServer::wait() const { return service_->wait(); }
 

@@ -49,6 +49,8 @@ class RendezvousServer {
   [[nodiscard]] std::optional<Verdict> verdict() const;
   /// Waits for it. There always is one, if ranks or launcher keep living: the times see to it.
   [[nodiscard]] Verdict wait() const;
+  /// What ranks have left under `key`; to be asked when there is a verdict.
+  [[nodiscard]] std::optional<std::string> value(const std::string& key) const;
 
  private:
   class Service;

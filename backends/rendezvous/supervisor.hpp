@@ -47,6 +47,7 @@ class Supervisor {
   [[nodiscard]] bool knows(int connection) const { return ranks_of_.count(connection) > 0; }
   /// Once all has ended, well or not.
   [[nodiscard]] const std::optional<Verdict>& verdict() const { return verdict_; }
+  [[nodiscard]] const KeyStore& store() const { return store_; }
 
  private:
   enum class Phase { running, closing, done };

@@ -37,7 +37,9 @@ const char* library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
   MPI_Get_library_version(text, &length);
-  job().library.assign(text, std::find(text, text + length, '\n'));
+  // The first words: name and version; then come the builder's own.
+  const std::string all(text, static_cast<std::size_t>(length));
+  job().library = all.substr(0, all.find_first_of(",\n"));
   return job().library.c_str();
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "strategies/training/parallel_plan.hpp"
+
 #include "sim/app/process/meeting_point.hpp"
 #include "sim/app/process/process_options.hpp"
 #include "sim/app/run.hpp"

@@ -60,8 +60,9 @@ Verdict launch_and_wait(const ProcessOptions& options, const RunHooks& hooks, in
     for (int rank = 0; rank < ranks; ++rank) launcher.start(plain_rank_command(launch, rank));
   }
   constexpr double kPollSeconds = 0.05;
+  constexpr int kPollsForLastWords = 100;
   bool told_interrupt = false;
-  bool told_end = false;
+  int polls_alone = 0;
   while (!server.verdict()) {
     launcher.poll(kPollSeconds);
     if (hooks.on_progress) hooks.on_progress();
@@ -69,8 +70,8 @@ Verdict launch_and_wait(const ProcessOptions& options, const RunHooks& hooks, in
       told_interrupt = true;
       server.give_up({ExitCode::interrupted, "E9000", "interrupted; the results are lost", "", {}});
     }
-    if (launcher.num_running() == 0 && !told_end) {
-      told_end = true;
+    // Words of ranks may still be on their way.
+    if (launcher.num_running() == 0 && ++polls_alone == kPollsForLastWords) {
       server.give_up({ExitCode::backend_failed,
                       "E1074",
                       "the ranks' processes ended before their run did: the first " +
