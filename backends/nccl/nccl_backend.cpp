@@ -26,7 +26,7 @@ NcclBackend::NcclBackend(std::shared_ptr<const CudaLibrary> cuda,
     : cuda_(std::move(cuda)),
       nccl_(std::move(nccl)),
       options_(std::move(options)),
-      device_(cuda_, options_.device) {
+      device_(cuda_, options_.device, options_.slab_bytes) {
   guarded([this] { form_world(); });
 }
 

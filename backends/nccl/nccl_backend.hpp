@@ -23,6 +23,8 @@ struct NcclOptions {
   int rank = 0;
   int num_ranks = 1;
   int device = 0;  ///< See device_of.
+  /// See CudaDevice.
+  std::int64_t slab_bytes = std::int64_t{64} << 20;
   /// Nothing has moved for so long while something is waited for: then the run is lost.
   double deadline_s = 60.0;
   /// Seconds from any start, never going back.

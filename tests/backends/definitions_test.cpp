@@ -9,6 +9,7 @@
 #include "sim/kernel/random.hpp"
 
 #include "tests/backends/message_fixture.hpp"
+#include "tests/nccl/nccl_fixture.hpp"
 
 // P1 and P2: every collective is its sequential definition, bit by bit, and what is composed of
 // others equals the composition.
@@ -203,7 +204,9 @@ TEST_CASE("P1: every operation is its definition: all dtypes, reductions, roots 
             definitions.check_all_to_all();
           };
           run_ranks(size, body, {.reduction_order = order});
-          if (order == ReductionOrder::wire) run_message_ranks(size, body);
+          if (order == ReductionOrder::rank) continue;
+          run_message_ranks(size, body);
+          run_nccl_ranks(size, body);
         }
       }
     }

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/nccl/cuda_abi.hpp"
+#include "backends/nccl/nccl_abi.hpp"
+
+// A library with the functions of NCCL and of the CUDA runtime that shardsim calls. It records the
+// calls, checks what their documentation demands (order, grouping, lifetimes, nothing called while
+// a communicator is in progress), and carries the collectives out between the ranks of one thread,
+// in the order of additions of NCCL's ring. Device memory is the host's. What it does not know is
+// timing, and whether NCCL really is as documented.
+namespace shardsim::stand_in {
+
+/// What it answers. Every reset() goes back to these.
+struct Script {
+  int version = 22809;
+  int num_devices = 8;
+  int driver_version = 13000;
+  CudaStatus device_count_status = CudaStatus::success;
+  /// Of ncclCommInitRankConfig.
+  NcclStatus init_status = NcclStatus::success;
+  /// A communicator is in progress for so many polls after each call on it.
+  int polls_in_progress = 2;
+  /// Launched kernels of all ranks together until this happens; -1: never.
+  int kernels_before_error = -1;
+  NcclStatus asynchronous_error = NcclStatus::remote_error;
+  int kernels_before_hang = -1;
+  /// A rank that never joins in forming and splitting communicators; -1: all do.
+  int missing_rank = -1;
+  /// A function of the CUDA runtime that fails, by its name.
+  std::string failing_cuda_function;
+};
+
+struct Live {
+  int allocations = 0;
+  int streams = 0;
+  int events = 0;
+  int communicators = 0;
+};
+
+#define SHARDSIM_STAND_IN __attribute__((visibility("default")))
+
+/// Forgets everything. Handles from before are no longer valid.
+SHARDSIM_STAND_IN void reset();
+[[nodiscard]] SHARDSIM_STAND_IN Script& script();
+/// NCCL's calls in order, "1 ncclAllReduce count=12 type=7 op=0": rank of the communicator, name.
+[[nodiscard]] SHARDSIM_STAND_IN const std::vector<std::string>& calls();
+/// What the callers did wrong.
+[[nodiscard]] SHARDSIM_STAND_IN const std::vector<std::string>& violations();
+/// What has not been given back.
+[[nodiscard]] SHARDSIM_STAND_IN Live live();
+/// The file of this library.
+[[nodiscard]] SHARDSIM_STAND_IN std::string path();
+
+}  // namespace shardsim::stand_in
