@@ -113,8 +113,8 @@ void NcclBackend::tell(void (CallWatch::*event)(const CallWatch::Call&), const N
 
 // --- Waiting -----------------------------------------------------------------------------------
 
-void NcclBackend::wait_until(const std::function<bool()>& done,
-                             const std::function<void()>& time_out) {
+void NcclBackend::go_on_until(const std::function<bool()>& done,
+                              const std::function<void()>& time_out) {
   double last_move = options_.clock();
   while (!done()) {
     const bool launched = launch();
@@ -138,8 +138,9 @@ void NcclBackend::check_alive() const {
 }
 
 void NcclBackend::wait(NcclStream& stream, const NcclOperation& operation) {
-  guarded(
-      [&] { wait_until([&] { return operation.ended(); }, [&] { time_out(stream, operation); }); });
+  guarded([&] {
+    go_on_until([&] { return operation.ended(); }, [&] { time_out(stream, operation); });
+  });
 }
 
 bool NcclBackend::in_progress(const NcclStream& stream) const {
@@ -209,7 +210,7 @@ void NcclBackend::finish() {
     for (const auto& stream : streams_) {
       while (!stream->queue.empty()) {
         const std::shared_ptr<NcclOperation> last = stream->queue.back();
-        wait_until([&] { return last->ended(); }, [&] { time_out(*stream, *last); });
+        go_on_until([&] { return last->ended(); }, [&] { time_out(*stream, *last); });
       }
     }
     end_communicators();

@@ -107,7 +107,7 @@ class NcclBackend final : public ProcessBackend {
   [[nodiscard]] bool may_start(const NcclOperation& operation) const;
   bool collect();
   // Goes on until `done` says so; `time_out` throws.
-  void wait_until(const std::function<bool()>& done, const std::function<void()>& time_out);
+  void go_on_until(const std::function<bool()>& done, const std::function<void()>& time_out);
   void check_streams() const;
   void tell(void (CallWatch::*event)(const CallWatch::Call&), const NcclStream& stream,
             const NcclOperation& operation);

@@ -99,8 +99,8 @@ NcclStream& NcclBackend::split(NcclStream& parent, int color, int key, const std
 
 void NcclBackend::form_part(NcclStream& parent, NcclStream& stream, int color, int key) {
   // The other members may wait for launches of this process before they come here.
-  wait_until([this] { return launches_.empty(); },
-             [&] { time_out(*launches_.front().stream, *launches_.front().operation); });
+  go_on_until([this] { return launches_.empty(); },
+              [&] { time_out(*launches_.front().stream, *launches_.front().operation); });
   NcclConfig config = non_blocking();
   nccl_->check(nccl_->functions().comm_split(parent.comm, color, key, &stream.comm, &config),
                "ncclCommSplit", parent.name);

@@ -2,7 +2,7 @@
 skips (77) where they are not. With --wrong each declaration of ours is changed in a copy, one by
 one, and the check must then fail.
 
-Usage: header_check.py SOURCE_ROOT [--wrong] COMPILER...
+Usage: header_check.py tests/nccl/header_check.cpp [--wrong] COMPILER...
 """
 
 import os
@@ -80,7 +80,7 @@ def count_wrong(compiler, root, include):
 
 def main():
     """See above."""
-    root = pathlib.Path(sys.argv[1]).resolve()
+    root = pathlib.Path(sys.argv[1]).resolve().parents[2]
     wrong = sys.argv[2] == "--wrong"
     compiler = sys.argv[3 if wrong else 2:]
     includes = folders_with_headers()
