@@ -93,6 +93,42 @@ TEST_CASE("NCCL: a call that sends what an earlier one brings gets it, in order 
   });
 }
 
+TEST_CASE("NCCL: `after` holds a call back until the other has ended, on the device as well") {
+  const auto run = [](bool in_order) {
+    run_nccl_ranks(2, [&](Runtime& runtime, Communicator& world) {
+      const auto other = world.split(0, 0, "other");
+      const Tensor a = ranks_value(runtime, world);
+      const Tensor b = ranks_value(runtime, world);
+      if (world.rank() == 1) {
+        other->all_reduce(b, ReduceOp::sum).wait();
+        world.all_reduce(a, ReduceOp::sum).wait();
+        return;
+      }
+      Work first = world.all_reduce(a, ReduceOp::sum);
+      Work second = other->all_reduce(b, ReduceOp::sum, {.after = in_order ? &first : nullptr});
+      second.wait();
+      first.wait();
+    });
+  };
+  CHECK_NOTHROW(run(false));
+  CHECK_THROWS_AS(run(true), CommunicationError);  // Each rank waits for the other's first.
+}
+
+TEST_CASE("NCCL: of two calls that write the same buffer, the one that comes after wins") {
+  run_nccl_ranks(2, [](Runtime& runtime, Communicator& world) {
+    const auto other = world.split(0, 0, "other");
+    const Tensor early = filled(runtime, 2, DType::fp32, [](auto) { return 1.0; });
+    const Tensor late = filled(runtime, 2, DType::fp32, [](auto) { return 2.0; });
+    const Tensor target = runtime.allocate(MemoryCategory::comm, {2}, DType::fp32);
+    const bool root = world.rank() == 0;
+    Work first = other->broadcast(root ? early : target, 0);
+    Work second = world.broadcast(root ? late : target, 0, {.after = &first});
+    second.wait();
+    first.wait();
+    REQUIRE((root || target.get(1) == 2.0));
+  });
+}
+
 TEST_CASE("NCCL: `after` is a work that is waited for still") {
   try {
     run_nccl_ranks(2, [](Runtime& runtime, Communicator& world) {

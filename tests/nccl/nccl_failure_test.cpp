@@ -149,6 +149,22 @@ TEST_CASE("NCCL: a call of the CUDA runtime that fails is named") {
   }
 }
 
+TEST_CASE(
+    "NCCL: a call that is refused in a group is named, and the group is closed before aborts") {
+  const Verdict verdict = verdict_of(
+      2,
+      [](Runtime& runtime, Communicator& world) {
+        const Tensor full = runtime.allocate(MemoryCategory::comm, {3}, DType::fp32);
+        const std::vector<std::int64_t> counts = {1, 2};
+        world.all_gather(full, full.view(world.rank(), {world.rank() + 1}), {.counts = counts})
+            .wait();
+      },
+      scripted([](auto& script) { script.failing_nccl_function = "ncclBroadcast"; }));
+  CHECK(verdict.code == "E1036");
+  CHECK_THAT(verdict.message, Catch::Contains("ncclBroadcast on \"world\" failed"));
+  CHECK(stand_in::violations().empty());
+}
+
 TEST_CASE("NCCL: what rank 0 gives as the id is no id") {
   stand_in::reset();
   NcclOptions options;

@@ -67,6 +67,7 @@ NcclStatus take(const Call& call, std::size_t sent, std::size_t received, NcclCo
                  " type=" + std::to_string(static_cast<unsigned>(call.type)) +
                  " op=" + std::to_string(static_cast<unsigned>(call.op)) +
                  " peer=" + std::to_string(call.peer));
+  if (machine().script.failing_nccl_function == name) return NcclStatus::invalid_argument;
   const auto size = static_cast<int>(comm->group->members.size());
   if (stream == nullptr || !stream->alive) machine().violate(name + ": no stream");
   if (call.peer >= size || (call.peer < 0 && call.kind >= Kind::broadcast)) {

@@ -31,6 +31,8 @@ struct Script {
   int missing_rank = -1;
   /// A function of the CUDA runtime that fails, by its name.
   std::string failing_cuda_function;
+  /// A collective or message of NCCL that is refused, by its name.
+  std::string failing_nccl_function;
 };
 
 struct Live {
