@@ -13,7 +13,7 @@ namespace {
 // What NCCL does with the plugin for one call whose data goes over sockets.
 template <class Plugin, class Event>
 void play(const Plugin& plugin, void* context, const char* function, std::size_t count,
-          std::vector<std::size_t> steps, bool sends, pid_t pid = getpid()) {
+          const std::vector<std::size_t>& steps, bool sends, pid_t pid = getpid()) {
   Event call{};
   call.type = kProfileCollective;
   call.collective.function = function;

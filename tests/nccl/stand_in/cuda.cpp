@@ -56,6 +56,7 @@ bool touches(const Task& task, const std::vector<std::byte>& memory) {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the names are theirs.
 #define SHARDSIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 SHARDSIM_EXPORT CudaStatus cudaGetDeviceCount(int* count) {
@@ -191,3 +192,4 @@ SHARDSIM_EXPORT const char* cudaGetErrorName(CudaStatus status) {
 }
 
 SHARDSIM_EXPORT const char* cudaGetErrorString(CudaStatus /*status*/) { return "as scripted"; }
+// NOLINTEND(readability-identifier-naming)

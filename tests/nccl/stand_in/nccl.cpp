@@ -141,6 +141,7 @@ bool has_come(NcclComm comm) {
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the names are theirs.
 #define SHARDSIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 SHARDSIM_EXPORT NcclStatus ncclGetVersion(int* version) {
@@ -332,3 +333,4 @@ SHARDSIM_EXPORT NcclStatus ncclRecv(void* receive, std::size_t count, NcclDataTy
                NcclReduceOp::sum, peer},
               0, count, comm, stream);
 }
+// NOLINTEND(readability-identifier-naming)
