@@ -50,6 +50,8 @@ struct ShardsimMpiTable {
   std::int32_t (*open)(std::int32_t monitor, std::int64_t piece_bytes);
   /// Ends MPI. Everyone must do it.
   void (*close)();
+  /// Instead: MPI does not end well; what was made for it goes.
+  void (*forget)();
   /// Ends all processes of the job.
   void (*abort)(std::int32_t exit_code);
   const char* (*library)();  ///< Which MPI this is, one line.
@@ -76,7 +78,7 @@ struct ShardsimMpiTable {
   void (*set_reduction)(std::int32_t index, ShardsimMpiCombine combine);
 
   /// Bytes and messages that this process has sent to each process by send(), as MPI's monitoring
-  /// counts them. kMpiFailed where it does not.
+  /// has counted them until close(). kMpiFailed where it does not.
   std::int32_t (*wire)(std::int64_t* bytes, std::int64_t* messages);
 };
 

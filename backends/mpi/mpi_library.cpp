@@ -74,12 +74,18 @@ MpiJob::MpiJob(const Options& options) : module_(require_mpi_module()) {
 }
 
 MpiJob::~MpiJob() {
-  if (!given_up_) table().close();
+  if (given_up_) {
+    table().forget();
+  } else if (!closed_) {
+    close();
+  }
 }
 
-MpiJob::Wire MpiJob::wire() const {
+MpiJob::Wire MpiJob::close() {
   Wire wire;
   const auto size = static_cast<std::size_t>(table().size(0));
+  closed_ = true;
+  table().close();
   wire.bytes.resize(size);
   wire.messages.resize(size);
   if (table().wire(wire.bytes.data(), wire.messages.data()) != kMpiOk) return {};

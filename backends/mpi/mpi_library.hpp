@@ -33,25 +33,28 @@ class MpiJob {
   };
   /// Throws Error (E1060, backend_failed) without the module or where MPI does not start.
   explicit MpiJob(const Options& options);
-  /// Waits for all processes of the job, unless something has failed here.
+  /// Closes, unless something has failed here.
   ~MpiJob();
   MpiJob(const MpiJob&) = delete;
   MpiJob& operator=(const MpiJob&) = delete;
 
   [[nodiscard]] const ShardsimMpiTable& table() const { return *module_.table; }
   [[nodiscard]] std::string library() const { return table().library(); }
-  /// Bytes and messages sent so far, as MPI counts them, by receiver; empty: it does not.
+  /// Bytes and messages sent, as MPI counts them, by receiver; empty: it does not.
   struct Wire {
     std::vector<std::int64_t> bytes;
     std::vector<std::int64_t> messages;
   };
-  [[nodiscard]] Wire wire() const;
+  /// Ends MPI, for which all processes of the job wait; nothing may be asked of it afterwards. Says
+  /// what was sent all along.
+  Wire close();
   /// From here on the destructor does not wait for others.
   void give_up() { given_up_ = true; }
 
  private:
   MpiModule module_;
   bool given_up_ = false;
+  bool closed_ = false;
 };
 
 }  // namespace shardsim

@@ -8,8 +8,8 @@ ProcessCommand mpirun_command(const RankLaunch& launch, bool as_root) {
                   // Ranks that wait must let the others have the cores.
                   "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
                   // Sockets only: shared memory would pass the loopback counter by.
-                  "--mca", "pml", "ob1,monitoring", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
-                  "lo"};
+                  "--mca", "pml", "ob1,monitoring", "--mca", "btl", "tcp,self", "--mca",
+                  "btl_tcp_if_include", "lo"};
   command.argv.insert(command.argv.end(), launch.argv.begin(), launch.argv.end());
   // On one machine Open MPI's ranks inherit mpirun's environment. The token stays out of argv,
   // which everyone on the machine can read.

@@ -29,7 +29,7 @@ Run run_processes(const std::string& name, const Wrap& wrap = {}) {
   const SharedPlan shared(run.scenario);
   const int ranks = static_cast<int>(run.scenario.system.ranks);
   std::vector<RankFigures> measured(static_cast<std::size_t>(ranks));
-  const RankSetting setting{&run.scenario, &shared.parallel, wrap, {}, {}};
+  const RankSetting setting{&run.scenario, &shared.parallel, wrap, {}};
   run_message_processes(ranks,
                         [&](MessageRank& process) {
                           measured[static_cast<std::size_t>(process.rank())] =

@@ -21,17 +21,13 @@ std::int32_t open(std::int32_t monitor, std::int64_t piece_bytes) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   job().groups = {MPI_COMM_WORLD};
   job().piece_bytes = piece_bytes;
-  if (monitor != 0) open_monitoring();
   return kMpiOk;
 }
 
-void close() {
-  close_monitoring();
-  free_reductions();
-  MPI_Finalize();
+void abort(std::int32_t exit_code) {
+  forget_monitoring();
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
-
-void abort(std::int32_t exit_code) { MPI_Abort(MPI_COMM_WORLD, exit_code); }
 
 const char* library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
@@ -53,6 +49,14 @@ std::int32_t size(std::int32_t group) {
   int size = 0;
   MPI_Comm_size(job().group(group), &size);
   return size;
+}
+
+void close() {
+  free_reductions();
+  const int self = rank(0);
+  const int all = size(0);
+  MPI_Finalize();
+  collect_monitoring(self, all);
 }
 
 void world_ranks(std::int32_t group, std::int32_t* ranks) {
@@ -203,6 +207,7 @@ extern "C" __attribute__((visibility("default"))) const ShardsimMpiTable* shards
       .version = kShardsimMpiVersion,
       .open = open,
       .close = close,
+      .forget = forget_monitoring,
       .abort = abort,
       .library = library,
       .error_text = [] { return job().error.c_str(); },

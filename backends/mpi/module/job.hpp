@@ -18,11 +18,18 @@ struct Request {
   std::vector<std::int64_t> expected_bytes;  // By piece, of receives; empty otherwise.
 };
 
+/// What this process has sent, by receiver.
+struct Wire {
+  std::vector<std::int64_t> bytes;
+  std::vector<std::int64_t> messages;
+};
+
 struct Job {
   std::vector<MPI_Comm> groups;  // By number; MPI_COMM_NULL: freed.
   std::vector<Request> requests;
   std::vector<std::int64_t> free_requests;
   std::int64_t piece_bytes = std::int64_t{1} << 30;
+  Wire wire;  // Empty: unknown.
   std::string error;
   std::string library;
 
@@ -40,10 +47,10 @@ std::int32_t start_collective(std::int32_t group, const ShardsimMpiCollective* c
 void set_reduction(std::int32_t index, ShardsimMpiCombine combine);
 void free_reductions();
 
-/// Before and after MPI_Init.
+/// Before MPI_Init; after MPI_Finalize, as it is written there; where MPI does not end well.
 void ask_for_monitoring();
-void open_monitoring();
-void close_monitoring();
+void collect_monitoring(int rank, int world_size);
+void forget_monitoring();
 std::int32_t wire(std::int64_t* bytes, std::int64_t* messages);
 
 }  // namespace shardsim_mpi

@@ -1,72 +1,93 @@
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "backends/mpi/module/job.hpp"
 
-// What Open MPI's monitoring component counts, read through MPI's tool interface: bytes and
-// messages that were sent to each process. Filtered (value 2): messages with tags of users only,
-// so neither those of MPI's own collectives nor start-up. Source: Bosilca, Foyer, Jeannot, Mercier,
-// Papaure, "Online Dynamic Monitoring of MPI Communications" (2017), and the component's README.
+// What Open MPI's monitoring component counts: bytes and messages that were sent to each process.
+// Filtered (value 2), it keeps messages with tags of users ("E" rows) apart from those of MPI's own
+// collectives and start-up ("I"). Its variables of the tool interface are gone in 4.1, as it steps
+// between the program and the layer it watches; what it writes when MPI ends is not. Source:
+// Bosilca, Foyer, Jeannot, Mercier, Papaure, "Online Dynamic Monitoring of MPI Communications"
+// (2017), and the component's README.
 namespace shardsim_mpi {
 
 namespace {
 
-struct Counter {
-  MPI_T_pvar_handle handle = MPI_T_PVAR_HANDLE_NULL;
-  int count = 0;
-};
+std::string folder;  // Of this process, for what is written; empty: nothing is monitored.
 
-bool has_tools = false;
-MPI_T_pvar_session session = MPI_T_PVAR_SESSION_NULL;
-Counter sizes;
-Counter messages;
-
-bool open_counter(const char* name, Counter& counter) {
-  int index = 0;
-  if (MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_SIZE, &index) != MPI_SUCCESS) return false;
-  MPI_Comm world = MPI_COMM_WORLD;
-  if (MPI_T_pvar_handle_alloc(session, index, &world, &counter.handle, &counter.count) !=
-      MPI_SUCCESS) {
-    return false;
-  }
-  return MPI_T_pvar_start(session, counter.handle) == MPI_SUCCESS;
+// One variable of Open MPI's; what is set already stays. Whether it is ours.
+bool set_parameter(const char* name, const char* value) {
+  if (std::getenv(name) != nullptr) return std::string(std::getenv(name)) == value;
+  return setenv(name, value, /*overwrite=*/0) == 0;
 }
 
-std::int32_t read(const Counter& counter, std::int64_t* values) {
-  std::vector<std::size_t> all(static_cast<std::size_t>(counter.count));
-  if (counter.handle == MPI_T_PVAR_HANDLE_NULL ||
-      MPI_T_pvar_read(session, counter.handle, all.data()) != MPI_SUCCESS) {
-    job().error = "this MPI does not monitor messages";
-    return kMpiFailed;
+std::filesystem::path file_of(int rank) {
+  return std::filesystem::path(folder) / ("wire." + std::to_string(rank) + ".prof");
+}
+
+void read_rows(std::istream& file, int rank, Wire& wire) {
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string kind;
+    int from = 0;
+    int to = 0;
+    std::int64_t bytes = 0;
+    std::string unit;
+    std::int64_t messages = 0;
+    if (!(words >> kind >> from >> to >> bytes >> unit >> messages)) continue;
+    const auto receiver = static_cast<std::size_t>(to);
+    if (kind != "E" || from != rank || to < 0 || receiver >= wire.bytes.size()) continue;
+    wire.bytes[receiver] += bytes;
+    wire.messages[receiver] += messages;
   }
-  for (std::size_t i = 0; i < all.size(); ++i) values[i] = static_cast<std::int64_t>(all[i]);
-  return kMpiOk;
 }
 
 }  // namespace
 
-void ask_for_monitoring() { setenv("OMPI_MCA_pml_monitoring_enable", "2", /*overwrite=*/0); }
+void ask_for_monitoring() {
+  std::error_code error;
+  std::string name =
+      (std::filesystem::temp_directory_path(error) / "shardsim-wire-XXXXXX").string();
+  if (error || mkdtemp(name.data()) == nullptr) return;
+  folder = name;
+  const std::string prefix = folder + "/wire";
+  const bool ours = set_parameter("OMPI_MCA_pml_monitoring_enable", "2") &&
+                    set_parameter("OMPI_MCA_pml_monitoring_enable_output", "3") &&
+                    set_parameter("OMPI_MCA_pml_monitoring_filename", prefix.c_str());
+  if (!ours) forget_monitoring();
+}
 
-void open_monitoring() {
-  int provided = 0;
-  has_tools = MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS;
-  if (!has_tools || MPI_T_pvar_session_create(&session) != MPI_SUCCESS) return;
-  int world_size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &world_size);
-  for (const auto& [name, counter] : {std::pair("pml_monitoring_messages_size", &sizes),
-                                      std::pair("pml_monitoring_messages_count", &messages)}) {
-    if (!open_counter(name, *counter) || counter->count != world_size) *counter = {};
+void collect_monitoring(int rank, int world_size) {
+  if (folder.empty()) return;
+  std::ifstream file(file_of(rank));
+  if (file) {
+    Wire& wire = job().wire;
+    wire.bytes.assign(static_cast<std::size_t>(world_size), 0);
+    wire.messages.assign(static_cast<std::size_t>(world_size), 0);
+    read_rows(file, rank, wire);
   }
+  forget_monitoring();
 }
 
-void close_monitoring() {
-  if (session != MPI_T_PVAR_SESSION_NULL) MPI_T_pvar_session_free(&session);
-  if (has_tools) MPI_T_finalize();
-  has_tools = false;
+void forget_monitoring() {
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::remove_all(folder, error);
+  folder.clear();
 }
 
-std::int32_t wire(std::int64_t* bytes, std::int64_t* counts) {
-  const std::int32_t status = read(sizes, bytes);
-  return status == kMpiOk ? read(messages, counts) : status;
+std::int32_t wire(std::int64_t* bytes, std::int64_t* messages) {
+  const Wire& wire = job().wire;
+  if (wire.bytes.empty()) {
+    job().error = "this MPI does not monitor messages, or has not ended";
+    return kMpiFailed;
+  }
+  std::copy(wire.bytes.begin(), wire.bytes.end(), bytes);
+  std::copy(wire.messages.begin(), wire.messages.end(), messages);
+  return kMpiOk;
 }
 
 }  // namespace shardsim_mpi

@@ -26,19 +26,11 @@ RankReport measure_rank(const RankSetting& setting, ProcessBackend& backend) {
     if (setting.meet) setting.meet();
   };
   meet();
-  std::optional<SentTotals> before;
-  if (setting.wire) before = setting.wire();
   const RankFigures measured = train_for_real(setting, backend);
-  std::optional<SentTotals> after;
-  if (before) after = setting.wire();
   meet();
   const int rank = backend.rank();
-  RankReport report = compare_rank(*setting.plan, rank, measured,
-                                   simulate_rank(*setting.scenario, *setting.plan, rank));
-  if (after) {
-    report.wire = SentTotals{after->bytes - before->bytes, after->messages - before->messages};
-  }
-  return report;
+  return compare_rank(*setting.plan, rank, measured,
+                      simulate_rank(*setting.scenario, *setting.plan, rank));
 }
 
 }  // namespace shardsim

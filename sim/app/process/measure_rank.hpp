@@ -16,8 +16,6 @@ struct RankSetting {
   const ParallelPlan* plan = nullptr;
   /// RunHooks::wrap_world; may be empty.
   std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
-  /// What the library has sent for this process so far; may be empty, and may say nothing.
-  std::function<std::optional<SentTotals>()> wire;
   /// Called before the training and after it, when nothing of it is under way here; all ranks wait
   /// for each other in it. May be empty.
   std::function<void()> meet;

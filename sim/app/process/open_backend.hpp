@@ -22,8 +22,9 @@ class OpenBackend {
   [[nodiscard]] virtual ProcessBackend& backend() = 0;
   /// Which MPI or NCCL, one line.
   [[nodiscard]] virtual std::string library() const = 0;
-  /// What the library has sent for this process so far, if it counts.
-  [[nodiscard]] virtual std::optional<SentTotals> wire() const = 0;
+  /// Ends it, for which all ranks wait; nothing may be asked of it afterwards. Says what the
+  /// library has sent for this process all along, if it counts.
+  virtual std::optional<SentTotals> close() = 0;
   /// Something has failed: do not wait for other ranks while closing.
   virtual void give_up() = 0;
 };

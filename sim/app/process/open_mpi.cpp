@@ -36,16 +36,17 @@ class OpenMpi final : public OpenBackend {
  public:
   OpenMpi(const ProcessOptions& options, const Scenario& scenario, CallWatch& watch)
       : job_({.monitor = true}),
-        rank_(std::make_unique<MpiTransport>(job_), message_options_of(options, scenario, watch)),
+        rank_(std::in_place, std::make_unique<MpiTransport>(job_),
+              message_options_of(options, scenario, watch)),
         monitored_(!options.native_collectives) {}
 
-  [[nodiscard]] ProcessBackend& backend() override { return rank_; }
+  [[nodiscard]] ProcessBackend& backend() override { return *rank_; }
   [[nodiscard]] std::string library() const override { return job_.library(); }
-  [[nodiscard]] std::optional<SentTotals> wire() const override {
+  std::optional<SentTotals> close() override {
+    rank_.reset();
+    const MpiJob::Wire wire = job_.close();
     // Collectives of the library are not messages of ours.
-    if (!monitored_) return std::nullopt;
-    const MpiJob::Wire wire = job_.wire();
-    if (wire.bytes.empty()) return std::nullopt;
+    if (!monitored_ || wire.bytes.empty()) return std::nullopt;
     return SentTotals{std::accumulate(wire.bytes.begin(), wire.bytes.end(), std::int64_t{0}),
                       std::accumulate(wire.messages.begin(), wire.messages.end(), std::int64_t{0})};
   }
@@ -53,7 +54,7 @@ class OpenMpi final : public OpenBackend {
 
  private:
   MpiJob job_;
-  MessageRank rank_;
+  std::optional<MessageRank> rank_;
   bool monitored_;
 };
 

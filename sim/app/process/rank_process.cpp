@@ -48,6 +48,7 @@ class RankProcess {
     try {
       RankReport report = measure(*open);
       if (rank == 0) client_.set("library", open->library());
+      report.wire = open->close();
       client_.set(report_key(rank), to_text(report));
     } catch (...) {
       open->give_up();  // Closing must not wait for ranks that will not come.
@@ -57,8 +58,7 @@ class RankProcess {
 
  private:
   RankReport measure(OpenBackend& open) {
-    RankSetting setting{&scenario_, &plan_, hooks_.wrap_world, {}, {}};
-    setting.wire = [&] { return open.wire(); };
+    RankSetting setting{&scenario_, &plan_, hooks_.wrap_world, {}};
     std::optional<std::int64_t> loopback_before;
     std::optional<std::int64_t> loopback_after;
     int meeting = 0;
