@@ -2,6 +2,9 @@
 
 #include <exception>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "backends/loopback_counter.hpp"
 #include "backends/rendezvous/process_launcher.hpp"
 #include "backends/rendezvous/process_watch.hpp"
@@ -32,22 +35,29 @@ RendezvousClientOptions client_options_of(const ProcessOptions& options,
 class RankProcess {
  public:
   RankProcess(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
-              const ProcessOptions& options, RendezvousClient& client, ProcessWatch& watch)
+              const ProcessOptions& options, const MeetingPoint& place, RendezvousClient& client,
+              ProcessWatch& watch)
       : scenario_(scenario),
         plan_(plan),
         hooks_(hooks),
         options_(options),
+        place_(place),
         client_(client),
         watch_(watch) {}
 
-  void run(int rank) {
+  void run() {
+    const int rank = place_.rank;
     const SharedKeys keys{
         [this](const std::string& key, const std::string& value) { client_.set(key, value); },
         [this](const std::string& key) { return client_.get(key, options_.timeout_s); }};
-    const std::unique_ptr<OpenBackend> open = open_backend(options_, scenario_, keys, watch_);
+    const std::unique_ptr<OpenBackend> open =
+        open_backend(options_, scenario_, place_, keys, watch_);
     try {
       RankReport report = measure(*open);
-      if (rank == 0) client_.set("library", open->library());
+      if (rank == 0) {
+        client_.set("library", open->library());
+        client_.set("notes", fmt::format("{}", fmt::join(open->notes(), "\n")));
+      }
       report.wire = open->close();
       client_.set(report_key(rank), to_text(report));
     } catch (...) {
@@ -58,7 +68,7 @@ class RankProcess {
 
  private:
   RankReport measure(OpenBackend& open) {
-    RankSetting setting{&scenario_, &plan_, hooks_.wrap_world, {}};
+    RankSetting setting{&scenario_, &plan_, hooks_.wrap_world, {}, !same_order(options_)};
     std::optional<std::int64_t> loopback_before;
     std::optional<std::int64_t> loopback_after;
     int meeting = 0;
@@ -81,6 +91,7 @@ class RankProcess {
   const ParallelPlan& plan_;
   const RunHooks& hooks_;
   const ProcessOptions& options_;
+  const MeetingPoint& place_;
   RendezvousClient& client_;
   ProcessWatch& watch_;
 };
@@ -92,13 +103,14 @@ std::string report_key(int rank) { return "report " + std::to_string(rank); }
 ExitCode run_rank_process(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
                           const ProcessOptions& options, const MeetingPoint& meeting,
                           std::function<void()> last_resort) {
+  prepare_backend(options, meeting);
   FlightRecorder recorder;
   RendezvousClientOptions client_options = client_options_of(options, meeting, recorder);
   if (last_resort) client_options.last_resort = std::move(last_resort);
   RendezvousClient client(std::move(client_options));
   ProcessWatch watch(client, recorder, options.check_fingerprints);
   try {
-    RankProcess(scenario, plan, hooks, options, client, watch).run(meeting.rank);
+    RankProcess(scenario, plan, hooks, options, meeting, client, watch).run();
     client.end();
     return ExitCode::ok;
   } catch (const Error& error) {

@@ -116,11 +116,13 @@ RunOutcome failed(const Scenario& scenario, const RunFailure& failure) {
 }
 
 MeasuredRun measured_run_of(const ProcessOptions& options, const std::string& library,
-                            const RankReport& first) {
+                            const std::string& notes, const RankReport& first) {
   MeasuredRun run;
+  std::istringstream lines(notes);
+  for (std::string note; std::getline(lines, note);) run.notes.push_back(note);
   run.backend = options.backend;
   run.library = library;
-  run.same_order = options.backend == "mpi" && !options.native_collectives;
+  run.same_order = same_order(options);
   run.loopback_bytes = first.loopback_bytes;
   return run;
 }
@@ -133,7 +135,8 @@ RunOutcome succeeded(const Scenario& scenario, const RunHooks& hooks, const Proc
     reports.push_back(rank_report_of(server.value(report_key(rank)).value_or("")));
   }
   add_measured(outcome.result, scenario,
-               measured_run_of(options, server.value("library").value_or(""), reports.front()),
+               measured_run_of(options, server.value("library").value_or(""),
+                               server.value("notes").value_or(""), reports.front()),
                reports);
   settle_exit_code(outcome.result);
   return outcome;
@@ -162,7 +165,7 @@ ProcessOutcome run_on_processes(const Scenario& scenario, const RunHooks& hooks,
                                 std::ostream& err) {
   require_runnable(scenario, options);
   const auto ranks = static_cast<int>(scenario.system.ranks);
-  require_backend(options, ranks);
+  require_backend(options);
   const auto serve_with = [&](RendezvousServer& server, const Verdict& verdict) {
     if (!verdict.failure) return succeeded(scenario, hooks, options, server);
     write_flight_records(verdict, out_directory, err);
