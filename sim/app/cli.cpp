@@ -14,6 +14,7 @@
 #include "reports/result_schema.hpp"
 #include "scenarios/describe.hpp"
 #include "scenarios/presets.hpp"
+#include "sim/app/command_doctor.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/usage.hpp"
 
@@ -132,6 +133,9 @@ int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostrea
     }
     return 0;
   }
+  if (app.got_subcommand("doctor")) {
+    return command_doctor(arguments.run.process.nccl_library, arguments.run.json, out);
+  }
   if (app.got_subcommand("schema")) {
     out << (arguments.schema == "result" ? result_schema() : scenario_schema());
     return 0;
@@ -152,6 +156,9 @@ void build(CLI::App& app, Arguments& arguments) {
   check->add_flag("--json", arguments.run.json, "Print problems as JSON");
   CLI::App* presets = app.add_subcommand("presets", "List models and systems, or show one");
   presets->add_option("name", arguments.preset, "The preset to show, with its sources");
+  CLI::App* doctor = app.add_subcommand("doctor", "Say what this machine has for real backends");
+  doctor->add_flag("--json", arguments.run.json, "Print the rows as JSON");
+  doctor->add_option("--nccl-lib", arguments.run.process.nccl_library, "Path of libnccl.so");
   CLI::App* schema = app.add_subcommand("schema", "Print a JSON Schema");
   schema->add_option("which", arguments.schema, "scenario or result")
       ->check(CLI::IsMember({"scenario", "result"}));
@@ -168,7 +175,7 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
   arguments.run.process.words.assign(argv, argv + argc);
   build(app, arguments);
   const std::vector<std::string> words =
-      with_verb(argc, argv, {"run", "check", "presets", "schema"});
+      with_verb(argc, argv, {"run", "check", "doctor", "presets", "schema"});
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.
