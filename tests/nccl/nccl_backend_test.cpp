@@ -137,6 +137,9 @@ TEST_CASE("NCCL: of two calls that write the same buffer, the one that comes aft
     const Tensor late = filled(runtime, 2, DType::fp32, [](auto) { return 2.0; });
     const Tensor target = runtime.allocate(MemoryCategory::comm, {2}, DType::fp32);
     const bool root = world.rank() == 0;
+    // Both are on the device before anything of them is looked at.
+    world.barrier().wait();
+    stand_in::script().polls_in_progress = 0;
     Work first = other->broadcast(root ? early : target, 0);
     Work second = world.broadcast(root ? late : target, 0, {.after = &first});
     second.wait();
