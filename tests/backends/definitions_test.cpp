@@ -8,8 +8,7 @@
 
 #include "sim/kernel/random.hpp"
 
-#include "tests/backends/message_fixture.hpp"
-#include "tests/nccl/nccl_fixture.hpp"
+#include "tests/backends/all_backends.hpp"
 
 // P1 and P2: every collective is its sequential definition, bit by bit, and what is composed of
 // others equals the composition.
@@ -234,7 +233,7 @@ TEST_CASE("P2: all_to_all twice, scatter after gather and gather after scatter c
   const RandomStream random(12, "moves");
   for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
     for (const int size : {1, 2, 5, 8}) {
-      run_on_both(size, [&](Runtime& runtime, Communicator& world) {
+      run_on_all(size, [&](Runtime& runtime, Communicator& world) {
         const auto make = [&](std::int64_t count) {
           return filled(runtime, count, dtype,
                         [&](std::int64_t i) { return random_value(random, world.rank(), i); });
