@@ -238,7 +238,8 @@ void NcclCommunicator::wait(void* token) {
   const Operation operation = *it;
   backend_.wait(stream_, *operation);
   unwaited_.erase(std::find(unwaited_.begin(), unwaited_.end(), operation));
-  add_traffic(traffic_.counters, traffic_.links, operation->traffic());
+  add_call(traffic_, operation->record(), !operation->halves().empty(), operation->traffic().moved,
+           operation->traffic().links);
 }
 
 void NcclCommunicator::abandon(void* token) noexcept {

@@ -68,7 +68,9 @@ class RankProcess {
 
  private:
   RankReport measure(OpenBackend& open) {
-    RankSetting setting{&scenario_, &plan_, hooks_.wrap_world, {}, !same_order(options_)};
+    RankSetting setting{
+        &scenario_,           &plan_, hooks_.wrap_world, {}, options_.backend == "nccl",
+        !same_order(options_)};
     std::optional<std::int64_t> loopback_before;
     std::optional<std::int64_t> loopback_after;
     int meeting = 0;
