@@ -2,7 +2,7 @@
 """Scenarios on real processes over MPI, through the built command: values and bytes of every verify
 scenario against the simulation, faults of ranks, ways of being started.
 
-usage: mpi_test.py SHARDSIM FAULTY_SHARDSIM MODULE [TEST...]
+usage: mpi_test.py SHARDSIM FAULTY_SHARDSIM DEFINITIONS MODULE [TEST...]
 
 MODULE is the path of libshardsim-mpi.so, or "" where it was not built: then all is skipped.
 """
@@ -43,6 +43,7 @@ def processes_with(mark):
 class MpiCase(unittest.TestCase):
     shardsim = ""
     faulty = ""
+    definitions = ""
     module = ""
 
     def command(self, arguments, *, program=None, launcher=(), timeout=120, **variables):
@@ -70,6 +71,28 @@ def num_ranks(path):
     done = subprocess.run([MpiCase.shardsim, "check", path], cwd=ROOT, stdout=subprocess.PIPE,
                           check=True)
     return int(done.stdout.split()[-2])
+
+
+class Collectives(MpiCase):
+    def on_ranks(self, number, **variables):
+        done = subprocess.run(
+            ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "tcp,self", "--mca",
+             "mpi_yield_when_idle", "1", "-n", str(number), self.definitions],
+            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=240, check=False,
+            env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "SHARDSIM_MPI_MODULE": self.module,
+                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **variables})
+        text = done.stdout.decode()
+        self.assertEqual(done.returncode, 0, text[-4000:])
+        self.assertEqual(text.count("All tests passed"), number, text[-4000:])
+
+    def test_definitions_hold_on_2_3_4_and_8_processes(self):
+        for number in (2, 3, 4, 8):
+            with self.subTest(number):
+                self.on_ranks(number)
+
+    def test_definitions_hold_where_everything_travels_in_pieces(self):
+        self.on_ranks(4, SHARDSIM_PIECE_BYTES="24")
 
 
 class EveryScenario(MpiCase):
@@ -225,11 +248,11 @@ class Launching(MpiCase):
 
 
 def main():
-    MpiCase.shardsim, MpiCase.faulty, MpiCase.module = sys.argv[1:4]
+    MpiCase.shardsim, MpiCase.faulty, MpiCase.definitions, MpiCase.module = sys.argv[1:5]
     if not MpiCase.module or not shutil.which("mpirun"):
         print("skipped: Open MPI is not installed (openmpi-bin, libopenmpi-dev)")
         sys.exit(SKIPPED)
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
 
 
 if __name__ == "__main__":
