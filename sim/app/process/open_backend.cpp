@@ -11,10 +11,11 @@ void require_backend(const ProcessOptions& options, int /*ranks*/) {
   throw Error(ExitCode::backend_failed, "E1071", "there is no backend " + options.backend);
 }
 
-std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options, const Scenario& scenario,
-                                          const SharedKeys& /*keys*/, CallWatch& watch) {
-  require_backend(options, static_cast<int>(scenario.system.ranks));
-  return open_mpi(options, scenario, watch);
+std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options,
+                                          const BackendSetting& setting, const SharedKeys& /*keys*/,
+                                          CallWatch& watch) {
+  require_backend(options, setting.ranks());
+  return open_mpi(options, setting, watch);
 }
 
 }  // namespace shardsim

@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "sim/hardware/cluster.hpp"
+#include "sim/hardware/collective.hpp"
+
 #include "backends/process_backend.hpp"
 
-#include "scenarios/scenario.hpp"
 #include "sim/app/process/process_options.hpp"
 #include "sim/app/process/rank_report.hpp"
 
@@ -35,13 +37,23 @@ struct SharedKeys {
   std::function<std::string(const std::string& key)> get;
 };
 
+/// What a backend has to know of the run: it chooses between algorithms as the simulation of
+/// `cluster` does.
+struct BackendSetting {
+  Cluster cluster;
+  Algorithm all_reduce_algorithm = Algorithm::automatic;
+  bool buffered_sends = false;
+
+  [[nodiscard]] int ranks() const { return cluster.num_ranks(); }
+};
+
 /// Throws Error (exit 5), one sentence of cause and the remedy, if what the backend needs is not on
 /// this machine. To be asked before any rank is started.
 void require_backend(const ProcessOptions& options, int ranks);
 
 /// Starts this process's end. `watch` outlives it. Throws Error (exit 5).
 [[nodiscard]] std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options,
-                                                        const Scenario& scenario,
+                                                        const BackendSetting& setting,
                                                         const SharedKeys& keys, CallWatch& watch);
 
 }  // namespace shardsim
