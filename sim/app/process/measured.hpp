@@ -17,7 +17,7 @@ struct MeasuredRun {
   /// Whether sums were formed in the simulation's order: then every bit must be the same. Else
   /// errors must be within `tolerance`, and bytes are what the library makes of them.
   bool same_order = true;
-  double tolerance = 1e-9;
+  std::vector<std::string> notes;  ///< What a reader must know of how it ran.
   /// Received over the loopback interface during the training; empty: not counted.
   std::optional<std::int64_t> loopback_bytes;
 };

@@ -26,6 +26,8 @@ MeetingPoint meeting_point_of(const LaunchedRank& launched, const EnvironmentLoo
   MeetingPoint meeting;
   meeting.rank = launched.rank;
   meeting.world_size = launched.world_size;
+  meeting.local_rank = launched.local_rank.value_or(launched.rank);
+  meeting.local_size = launched.local_size.value_or(launched.world_size);
   meeting.token = find_token(lookup).value_or("");
   meeting.served_by_launcher = lookup("SHARDSIM_LAUNCHED").has_value();
   if (launched.master_address && launched.master_port) {

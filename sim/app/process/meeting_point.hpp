@@ -10,6 +10,8 @@ namespace shardsim {
 struct MeetingPoint {
   int rank = 0;
   int world_size = 1;
+  int local_rank = 0;  ///< Among the ranks of this machine; as `rank` where nobody says.
+  int local_size = 1;
   std::string host;
   int port = 0;
   std::string token;

@@ -1,20 +1,23 @@
 #include "sim/app/process/open_backend.hpp"
 
-#include "sim/kernel/error.hpp"
-
 #include "sim/app/process/open_mpi.hpp"
+#include "sim/app/process/open_nccl.hpp"
 
 namespace shardsim {
 
-void require_backend(const ProcessOptions& options, int /*ranks*/) {
-  if (options.backend == "mpi") return require_mpi();
-  throw Error(ExitCode::backend_failed, "E1071", "there is no backend " + options.backend);
+void require_backend(const ProcessOptions& options) {
+  if (options.backend == "nccl") return require_nccl(options);
+  require_mpi();
+}
+
+void prepare_backend(const ProcessOptions& options, const MeetingPoint& place) {
+  if (options.backend == "nccl") prepare_nccl(options, place);
 }
 
 std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options,
-                                          const BackendSetting& setting, const SharedKeys& /*keys*/,
-                                          CallWatch& watch) {
-  require_backend(options, setting.ranks());
+                                          const BackendSetting& setting, const MeetingPoint& place,
+                                          const SharedKeys& keys, CallWatch& watch) {
+  if (options.backend == "nccl") return open_nccl(options, place, keys, watch);
   return open_mpi(options, setting, watch);
 }
 

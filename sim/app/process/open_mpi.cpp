@@ -1,19 +1,15 @@
 #include "sim/app/process/open_mpi.hpp"
 
-#include <chrono>
 #include <numeric>
-#include <thread>
 
 #include "backends/message/message_rank.hpp"
 #include "backends/mpi/mpi_transport.hpp"
 
+#include "sim/app/process/waiting.hpp"
+
 namespace shardsim {
 
 namespace {
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 MessageOptions message_options_of(const ProcessOptions& options, const BackendSetting& setting,
                                   CallWatch& watch) {
@@ -22,8 +18,8 @@ MessageOptions message_options_of(const ProcessOptions& options, const BackendSe
   message.all_reduce_algorithm = setting.all_reduce_algorithm;
   message.buffered_sends = setting.buffered_sends;
   message.deadline_s = options.timeout_s;
-  message.clock = seconds_now;
-  message.idle = [] { std::this_thread::yield(); };
+  message.clock = seconds_of_waiting;
+  message.idle = let_others_run;
   message.native_collectives = options.native_collectives;
   message.watch = &watch;
   return message;

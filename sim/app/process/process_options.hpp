@@ -18,4 +18,10 @@ struct ProcessOptions {
   [[nodiscard]] bool on_processes() const { return backend != "fiber"; }
 };
 
+/// Whether sums are formed in the order in which the simulation can form them: then every bit must
+/// be the same.
+[[nodiscard]] inline bool same_order(const ProcessOptions& options) {
+  return options.backend == "mpi" && !options.native_collectives;
+}
+
 }  // namespace shardsim

@@ -2,6 +2,9 @@
 
 #include <exception>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "sim/kernel/error.hpp"
 
 #include "backends/rendezvous/process_watch.hpp"
@@ -45,13 +48,17 @@ class OpenSeat final : public RankSeat {
 };
 
 void do_work(const BackendSetting& setting, const RankWork& work, const ProcessOptions& options,
-             int rank, RendezvousClient& client, CallWatch& watch) {
+             const MeetingPoint& place, RendezvousClient& client, CallWatch& watch) {
   const SharedKeys keys{
       [&](const std::string& key, const std::string& value) { client.set(key, value); },
       [&](const std::string& key) { return client.get(key, options.timeout_s); }};
-  const std::unique_ptr<OpenBackend> open = open_backend(options, setting, keys, watch);
+  const std::unique_ptr<OpenBackend> open = open_backend(options, setting, place, keys, watch);
   try {
-    OpenSeat seat(rank, client, *open);
+    if (place.rank == 0) {
+      client.set("library", open->library());
+      client.set("notes", fmt::format("{}", fmt::join(open->notes(), "\n")));
+    }
+    OpenSeat seat(place.rank, client, *open);
     work(seat);
   } catch (...) {
     open->give_up();  // Closing must not wait for ranks that will not come.
@@ -64,13 +71,14 @@ void do_work(const BackendSetting& setting, const RankWork& work, const ProcessO
 ExitCode run_rank_process(const BackendSetting& setting, const RankWork& work,
                           const ProcessOptions& options, const MeetingPoint& meeting,
                           std::function<void()> last_resort) {
+  prepare_backend(options, meeting);
   FlightRecorder recorder;
   RendezvousClientOptions client_options = client_options_of(options, meeting, recorder);
   if (last_resort) client_options.last_resort = std::move(last_resort);
   RendezvousClient client(std::move(client_options));
   ProcessWatch watch(client, recorder, options.check_fingerprints);
   try {
-    do_work(setting, work, options, meeting.rank, client, watch);
+    do_work(setting, work, options, meeting, client, watch);
     client.end();
     return ExitCode::ok;
   } catch (const Error& error) {

@@ -23,7 +23,8 @@ class RankSeat {
 using RankWork = std::function<void(RankSeat&)>;
 
 /// The work of one rank of a real run: meets the others at the rendezvous, opens the backend, does
-/// `work`, and ends. Prints nothing: what goes wrong, here or elsewhere, is known to who serves.
+/// `work`, and ends. Rank 0 leaves "library" and "notes" of the backend, lines, at the rendezvous.
+/// Prints nothing: what goes wrong, here or elsewhere, is known to who serves.
 /// Returns the exit code. Throws Error if it does not get as far as the rendezvous. `last_resort`:
 /// see RendezvousClientOptions.
 [[nodiscard]] ExitCode run_rank_process(const BackendSetting& setting, const RankWork& work,

@@ -54,6 +54,7 @@ std::string to_text(const RankReport& report) {
   root["num_values"] = report.values.num_values;
   root["num_different"] = report.values.num_different;
   root["max_rel_error"] = array_of(report.values.max_rel_error);
+  root["order_error"] = array_of(report.order_error);
   root["first_difference"] = report.values.first;
   root["peak_bytes"] = report.peak_bytes;
   root["host_peak_bytes"] = report.host_peak_bytes;
@@ -82,6 +83,7 @@ RankReport rank_report_of(const std::string& text) {
     report.values.num_different = root.at("num_different");
     for (std::size_t i = 0; i < StateImage::kNumKinds; ++i) {
       report.values.max_rel_error.at(i) = error_of(root.at("max_rel_error").at(i));
+      report.order_error.at(i) = error_of(root.at("order_error").at(i));
     }
     report.values.first = root.at("first_difference");
     report.peak_bytes = root.at("peak_bytes");

@@ -32,6 +32,8 @@ struct SentTotals {
 struct RankReport {
   int rank = 0;
   ImageDifference values;
+  /// What another order of sums alone does in the simulation, by kind; 0 where it was not asked.
+  std::array<double, StateImage::kNumKinds> order_error{};
   std::int64_t peak_bytes = 0;
   std::int64_t host_peak_bytes = 0;
   std::int64_t simulated_peak_bytes = 0;

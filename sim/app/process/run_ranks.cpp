@@ -117,7 +117,7 @@ void serve_and_work(const RanksJob& job, const ProcessOptions& options, const Me
 }  // namespace
 
 RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options, std::ostream& err) {
-  require_backend(options, job.setting.ranks());
+  require_backend(options);
   RanksOutcome outcome;
   const std::optional<LaunchedRank> launched = find_launched_rank();
   if (!launched) {

@@ -1,5 +1,7 @@
 #include "sim/app/process/serve_run.hpp"
 
+#include <sstream>
+
 #include "backends/loopback_counter.hpp"
 
 #include "sim/app/plan_of.hpp"
@@ -26,9 +28,10 @@ BackendSetting backend_setting_of(const Scenario& scenario) {
 
 std::string report_key(int rank) { return "report " + std::to_string(rank); }
 
-RankReport measure(const Scenario& scenario, const RunHooks& hooks, RankSeat& seat) {
+RankReport measure(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
+                   RankSeat& seat) {
   const SharedPlan shared(scenario);
-  RankSetting setting{&scenario, &shared.parallel, hooks.wrap_world, {}};
+  RankSetting setting{&scenario, &shared.parallel, hooks.wrap_world, {}, !same_order(options)};
   std::optional<std::int64_t> loopback_before;
   std::optional<std::int64_t> loopback_after;
   int meeting = 0;
@@ -43,9 +46,9 @@ RankReport measure(const Scenario& scenario, const RunHooks& hooks, RankSeat& se
 }
 
 // Trains, compares, and leaves the rank's report under its key.
-void work_of_rank(const Scenario& scenario, const RunHooks& hooks, RankSeat& seat) {
-  RankReport report = measure(scenario, hooks, seat);
-  if (seat.rank() == 0) seat.set("library", seat.open().library());
+void work_of_rank(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
+                  RankSeat& seat) {
+  RankReport report = measure(scenario, hooks, options, seat);
   report.wire = seat.open().close();
   seat.set(report_key(seat.rank()), to_text(report));
 }
@@ -60,12 +63,14 @@ RunOutcome failed(const Scenario& scenario, const RunFailure& failure) {
   return outcome;
 }
 
-MeasuredRun measured_run_of(const ProcessOptions& options, const std::string& library,
+MeasuredRun measured_run_of(const ProcessOptions& options, const RendezvousServer& server,
                             const RankReport& first) {
   MeasuredRun run;
+  std::istringstream lines(server.value("notes").value_or(""));
+  for (std::string note; std::getline(lines, note);) run.notes.push_back(note);
   run.backend = options.backend;
-  run.library = library;
-  run.same_order = options.backend == "mpi" && !options.native_collectives;
+  run.library = server.value("library").value_or("");
+  run.same_order = same_order(options);
   run.loopback_bytes = first.loopback_bytes;
   return run;
 }
@@ -77,8 +82,7 @@ RunOutcome succeeded(const Scenario& scenario, const RunHooks& hooks, const Proc
   for (int rank = 0; rank < static_cast<int>(scenario.system.ranks); ++rank) {
     reports.push_back(rank_report_of(server.value(report_key(rank)).value_or("")));
   }
-  add_measured(outcome.result, scenario,
-               measured_run_of(options, server.value("library").value_or(""), reports.front()),
+  add_measured(outcome.result, scenario, measured_run_of(options, server, reports.front()),
                reports);
   settle_exit_code(outcome.result);
   return outcome;
@@ -92,7 +96,7 @@ ProcessOutcome run_on_processes(const Scenario& scenario, const RunHooks& hooks,
   require_runnable(scenario, options);
   RanksJob job;
   job.setting = backend_setting_of(scenario);
-  job.work = [&](RankSeat& seat) { work_of_rank(scenario, hooks, seat); };
+  job.work = [&](RankSeat& seat) { work_of_rank(scenario, hooks, options, seat); };
   job.on_progress = hooks.on_progress;
   const RanksOutcome ranks = run_ranks(job, options, err);
   if (!ranks.server) return {false, {}, ranks.exit_code};

@@ -21,10 +21,11 @@ void add_group(const FiberGroup& group, int rank, std::vector<GroupTraffic>& gro
 
 }  // namespace
 
-RankFigures simulate_rank(const Scenario& scenario, const ParallelPlan& plan, int rank) {
+RankFigures simulate_rank(const Scenario& scenario, const ParallelPlan& plan, int rank,
+                          ReductionOrder order) {
   FiberOptions options = fiber_options_of(scenario);
   options.has_data = true;
-  options.reduction_order = ReductionOrder::wire;
+  options.reduction_order = order;
   FiberWorld world(std::move(options));
   RankFigures figures;
   world.run([&](Runtime& runtime, Communicator& everyone) {

@@ -20,10 +20,10 @@ struct RankFigures {
   std::vector<GroupTraffic> groups;  ///< That this rank was in; links that it is an end of.
 };
 
-/// Runs the whole scenario with data, in this process, sums formed as on the wire, and says what
-/// `rank` showed and moved. Throws what a simulation throws.
+/// Runs the whole scenario with data, in this process, and says what `rank` showed and moved.
+/// Throws what a simulation throws.
 [[nodiscard]] RankFigures simulate_rank(const Scenario& scenario, const ParallelPlan& plan,
-                                        int rank);
+                                        int rank, ReductionOrder order = ReductionOrder::wire);
 
 /// Names of the parameters that the rank at `place` runs, by its own numbers.
 [[nodiscard]] std::vector<std::string> parameter_names(const ParallelPlan& plan,
