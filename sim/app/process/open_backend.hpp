@@ -28,6 +28,8 @@ class OpenBackend {
   [[nodiscard]] virtual std::string library() const = 0;
   /// What a reader of the result must know of how it ran; one sentence each.
   [[nodiscard]] virtual std::vector<std::string> notes() const { return {}; }
+  /// Whether ranks take turns on one device: then times mean nothing.
+  [[nodiscard]] virtual bool shares_devices() const { return false; }
   /// Ends it, for which all ranks wait; nothing may be asked of it afterwards. Says what the
   /// library has sent for this process all along, if it counts.
   virtual std::optional<SentTotals> close() = 0;
