@@ -51,7 +51,7 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
       ->check(CLI::Range(0, 1000000));
   verb.add_option("-o,--op", arguments.reduction, "sum, prod, min, max or avg");
   verb.add_option("-d,--datatype", arguments.dtype,
-                  "int8, int32, int64, half, float, double, bfloat16 or f8e4m3");
+                  "int8, int32, int64, half, float, double or bfloat16");
   verb.add_option("-r,--root", arguments.root, "Of broadcast, reduce, gather and scatter (0)")
       ->check(CLI::Range(0, 1000000));
   verb.add_option("--ranks", arguments.ranks, "How many (8 simulated, 2 processes)")

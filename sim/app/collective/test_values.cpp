@@ -12,7 +12,7 @@ namespace {
 // Up to here every integer is a number of the type.
 std::int64_t largest_exact(DType dtype) {
   switch (dtype) {
-    case DType::fp8_e4m3:
+    case DType::fp8_e4m3:  // Not offered.
       return 16;
     case DType::int8:
       return 127;
