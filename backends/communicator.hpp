@@ -9,6 +9,7 @@
 
 #include "backends/element_range.hpp"
 #include "backends/tensor.hpp"
+#include "backends/traffic_counters.hpp"
 #include "backends/work.hpp"
 
 // What strategies see of the network. Semantics are NCCL's: calls are posted without blocking and
@@ -61,6 +62,10 @@ class Communicator {
   [[nodiscard]] virtual int size() const = 0;
   /// The axis or purpose it was created for.
   [[nodiscard]] virtual const std::string& name() const = 0;
+
+  /// What this member has moved over it so far, by calls that have been waited for; null where it
+  /// is not counted. For measuring; strategies have no business with it.
+  [[nodiscard]] virtual const TrafficCounters* counters() const { return nullptr; }
 
   /// In place.
   virtual Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options = {},

@@ -20,7 +20,7 @@ class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
   [[nodiscard]] int size() const override { return group_.size(); }
   [[nodiscard]] const std::string& name() const override { return group_.name(); }
   [[nodiscard]] FiberGroup& group() const { return group_; }
-  [[nodiscard]] const TrafficCounters& counters() const { return counters_; }
+  [[nodiscard]] const TrafficCounters* counters() const override { return &counters_; }
 
   Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                   CallSite site) override;

@@ -93,7 +93,7 @@ FiberGroup& FiberWorld::add_group(std::uint64_t id, std::string name, std::vecto
 }
 
 void FiberWorld::retire(const FiberCommunicator& communicator) {
-  const TrafficCounters& counters = communicator.counters();
+  const TrafficCounters& counters = *communicator.counters();
   traffic_[communicator.name()] += counters;
   communicator.group().add_counters(communicator.rank(), counters);
   const int rank = communicator.group().world_rank(communicator.rank());

@@ -20,6 +20,8 @@ class MessageCommunicator final : public CheckedCommunicator, private WorkOwner 
   [[nodiscard]] int size() const override { return stream_.transport->size(); }
   [[nodiscard]] const std::string& name() const override { return stream_.name; }
 
+  [[nodiscard]] const TrafficCounters* counters() const override { return &traffic_.counters; }
+
   Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                   CallSite site) override;
   Work reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,

@@ -14,6 +14,7 @@
 #include "reports/result_schema.hpp"
 #include "scenarios/describe.hpp"
 #include "scenarios/presets.hpp"
+#include "sim/app/collective/command_collective.hpp"
 #include "sim/app/command_doctor.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/usage.hpp"
@@ -33,6 +34,7 @@ Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 do
 
 struct Arguments {
   RunArguments run;
+  CollectiveArguments collective;
   std::vector<std::string> check_files;
   std::string schema = "scenario";
   std::string preset;
@@ -89,10 +91,6 @@ void add_process_options(CLI::App& verb, ProcessOptions& process) {
                   "Seconds without a sign of life, or of progress, after which a real run is lost")
       ->check(CLI::Range(1.0, 86400.0));
   verb.add_option_function<std::string>(
-          "--check", [&process](const std::string&) { process.check_fingerprints = true; },
-          "fingerprint: compare the calls of all ranks of a real run before they hang")
-      ->check(CLI::IsMember({"fingerprint"}));
-  verb.add_option_function<std::string>(
           "--mpi-collectives",
           [&process](const std::string& whose) { process.native_collectives = whose == "native"; },
           "own (of messages, as simulated) or native (those of the MPI library)")
@@ -100,11 +98,19 @@ void add_process_options(CLI::App& verb, ProcessOptions& process) {
   verb.add_option("--nccl-lib", process.nccl_library, "Path of libnccl.so, if it is not found");
 }
 
+void add_fingerprint_option(CLI::App& verb, ProcessOptions& process) {
+  verb.add_option_function<std::string>(
+          "--check", [&process](const std::string&) { process.check_fingerprints = true; },
+          "fingerprint: compare the calls of all ranks of a real run before they hang")
+      ->check(CLI::IsMember({"fingerprint"}));
+}
+
 void add_run_options(CLI::App& verb, Arguments& arguments) {
   verb.add_option("file", arguments.run.file, "The scenario")->required();
   verb.add_option("--set", arguments.run.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
   add_process_options(verb, arguments.run.process);
+  add_fingerprint_option(verb, arguments.run.process);
   verb.add_option("--out", arguments.run.out_directory, "Folder for the files a scenario names");
   // Not bound as optionals: for those CLI11 takes an empty value for none.
   verb.add_option_function<std::string>(
@@ -140,6 +146,9 @@ int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostrea
     out << (arguments.schema == "result" ? result_schema() : scenario_schema());
     return 0;
   }
+  if (app.got_subcommand("collective")) {
+    return command_collective(arguments.collective, out, err, hooks);
+  }
   return command_run(arguments.run, out, err, hooks);
 }
 
@@ -154,6 +163,10 @@ void build(CLI::App& app, Arguments& arguments) {
   check->add_option("--set", arguments.run.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
   check->add_flag("--json", arguments.run.json, "Print problems as JSON");
+  CLI::App* collective =
+      app.add_subcommand("collective", "Time and check one collective, as nccl-tests does");
+  add_collective_options(*collective, arguments.collective);
+  add_process_options(*collective, arguments.collective.process);
   CLI::App* presets = app.add_subcommand("presets", "List models and systems, or show one");
   presets->add_option("name", arguments.preset, "The preset to show, with its sources");
   CLI::App* doctor = app.add_subcommand("doctor", "Say what this machine has for real backends");
@@ -173,9 +186,10 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
   Arguments arguments;
   arguments.run.color = terminal;
   arguments.run.process.words.assign(argv, argv + argc);
+  arguments.collective.process.words.assign(argv, argv + argc);
   build(app, arguments);
   const std::vector<std::string> words =
-      with_verb(argc, argv, {"run", "check", "doctor", "presets", "schema"});
+      with_verb(argc, argv, {"run", "check", "collective", "doctor", "presets", "schema"});
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.
@@ -192,7 +206,7 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
                    "check the space left, or the program that reads"),
         false, out, err);
   } catch (const Error& error) {
-    return report(error, arguments.run.json, out, err);
+    return report(error, arguments.run.json || arguments.collective.json, out, err);
   } catch (const std::exception& error) {
     err << "error[E7000]: " << error.what() << "\n   = help: this is a bug of shardsim; please "
         << "report it with the scenario\n";

@@ -14,11 +14,11 @@ void prepare_backend(const ProcessOptions& options, const MeetingPoint& place) {
   if (options.backend == "nccl") prepare_nccl(options, place);
 }
 
-std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options, const Scenario& scenario,
-                                          const MeetingPoint& place, const SharedKeys& keys,
-                                          CallWatch& watch) {
+std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options,
+                                          const BackendSetting& setting, const MeetingPoint& place,
+                                          const SharedKeys& keys, CallWatch& watch) {
   if (options.backend == "nccl") return open_nccl(options, place, keys, watch);
-  return open_mpi(options, scenario, watch);
+  return open_mpi(options, setting, watch);
 }
 
 }  // namespace shardsim

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "sim/hardware/cluster.hpp"
+#include "sim/hardware/collective.hpp"
+
 #include "backends/process_backend.hpp"
 
-#include "scenarios/scenario.hpp"
 #include "sim/app/process/meeting_point.hpp"
 #include "sim/app/process/process_options.hpp"
 #include "sim/app/process/rank_report.hpp"
@@ -26,6 +28,8 @@ class OpenBackend {
   [[nodiscard]] virtual std::string library() const = 0;
   /// What a reader of the result must know of how it ran; one sentence each.
   [[nodiscard]] virtual std::vector<std::string> notes() const { return {}; }
+  /// Whether ranks take turns on one device: then times mean nothing.
+  [[nodiscard]] virtual bool shares_devices() const { return false; }
   /// Ends it, for which all ranks wait; nothing may be asked of it afterwards. Says what the
   /// library has sent for this process all along, if it counts.
   virtual std::optional<SentTotals> close() = 0;
@@ -39,6 +43,16 @@ struct SharedKeys {
   std::function<std::string(const std::string& key)> get;
 };
 
+/// What a backend has to know of the run: it chooses between algorithms as the simulation of
+/// `cluster` does.
+struct BackendSetting {
+  Cluster cluster;
+  Algorithm all_reduce_algorithm = Algorithm::automatic;
+  bool buffered_sends = false;
+
+  [[nodiscard]] int ranks() const { return cluster.num_ranks(); }
+};
+
 /// Throws Error (exit 5), one sentence of cause and the remedy, if what the backend needs is not on
 /// this machine. To be asked before any rank is started.
 void require_backend(const ProcessOptions& options);
@@ -49,7 +63,7 @@ void prepare_backend(const ProcessOptions& options, const MeetingPoint& place);
 
 /// Starts this process's end. `watch` outlives it. Throws Error (exit 5).
 [[nodiscard]] std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options,
-                                                        const Scenario& scenario,
+                                                        const BackendSetting& setting,
                                                         const MeetingPoint& place,
                                                         const SharedKeys& keys, CallWatch& watch);
 

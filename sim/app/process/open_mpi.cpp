@@ -5,20 +5,18 @@
 #include "backends/message/message_rank.hpp"
 #include "backends/mpi/mpi_transport.hpp"
 
-#include "sim/app/plan_of.hpp"
 #include "sim/app/process/waiting.hpp"
 
 namespace shardsim {
 
 namespace {
 
-MessageOptions message_options_of(const ProcessOptions& options, const Scenario& scenario,
+MessageOptions message_options_of(const ProcessOptions& options, const BackendSetting& setting,
                                   CallWatch& watch) {
-  const FiberOptions simulated = fiber_options_of(scenario);
   MessageOptions message;
-  message.cluster = simulated.cluster;
-  message.all_reduce_algorithm = simulated.all_reduce_algorithm;
-  message.buffered_sends = simulated.buffered_sends;
+  message.cluster = setting.cluster;
+  message.all_reduce_algorithm = setting.all_reduce_algorithm;
+  message.buffered_sends = setting.buffered_sends;
   message.deadline_s = options.timeout_s;
   message.clock = seconds_of_waiting;
   message.idle = let_others_run;
@@ -29,10 +27,10 @@ MessageOptions message_options_of(const ProcessOptions& options, const Scenario&
 
 class OpenMpi final : public OpenBackend {
  public:
-  OpenMpi(const ProcessOptions& options, const Scenario& scenario, CallWatch& watch)
+  OpenMpi(const ProcessOptions& options, const BackendSetting& setting, CallWatch& watch)
       : job_({.monitor = true}),
         rank_(std::in_place, std::make_unique<MpiTransport>(job_),
-              message_options_of(options, scenario, watch)),
+              message_options_of(options, setting, watch)),
         monitored_(!options.native_collectives) {}
 
   [[nodiscard]] ProcessBackend& backend() override { return *rank_; }
@@ -60,9 +58,9 @@ void require_mpi() {
   static_cast<void>(require_mpi_module());
 }
 
-std::unique_ptr<OpenBackend> open_mpi(const ProcessOptions& options, const Scenario& scenario,
+std::unique_ptr<OpenBackend> open_mpi(const ProcessOptions& options, const BackendSetting& setting,
                                       CallWatch& watch) {
-  return std::make_unique<OpenMpi>(options, scenario, watch);
+  return std::make_unique<OpenMpi>(options, setting, watch);
 }
 
 }  // namespace shardsim

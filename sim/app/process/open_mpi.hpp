@@ -6,7 +6,8 @@ namespace shardsim {
 
 /// `open_backend` and `require_backend` for MPI.
 [[nodiscard]] std::unique_ptr<OpenBackend> open_mpi(const ProcessOptions& options,
-                                                    const Scenario& scenario, CallWatch& watch);
+                                                    const BackendSetting& setting,
+                                                    CallWatch& watch);
 void require_mpi();
 
 }  // namespace shardsim

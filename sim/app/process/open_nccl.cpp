@@ -67,6 +67,7 @@ class OpenNccl final : public OpenBackend {
     notes.push_back("NCCL ran with " + variables);
     return notes;
   }
+  [[nodiscard]] bool shares_devices() const override { return shares_gpus_; }
   std::optional<SentTotals> close() override {
     backend_.reset();
     // Between GPUs of one machine there is no network that could be counted.

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/hardware/cluster.hpp"
+
+#include "backends/communicator.hpp"
+
+#include "sim/app/collective/tested_operation.hpp"
+#include "sim/app/process/process_options.hpp"
+
+namespace shardsim {
+
+/// The words of `shardsim collective`, as given; defaults are those of nccl-tests.
+struct CollectiveArguments {
+  std::string operation;
+  std::string min_bytes = "32M";
+  std::string max_bytes = "32M";
+  std::string step_bytes;  ///< Empty: 1M, unless there is a factor.
+  std::string factor;      ///< Empty: none.
+  int iterations = 20;
+  int warmup = 5;
+  int checks = 1;
+  std::string reduction = "sum";
+  std::string dtype = "float";
+  int root = 0;
+  int ranks = 0;  ///< 0: see collective_setting_of.
+  int nodes = 0;  ///< 0: as many as the ranks fill.
+  std::string system = "dgx-h100";
+  bool json = false;
+  bool quiet = false;
+  ProcessOptions process;
+};
+
+/// What is measured, checked.
+struct CollectiveSetting {
+  TestedOperation operation = TestedOperation::all_reduce;
+  std::vector<std::int64_t> sizes;  ///< Bytes, ascending.
+  std::string sizes_text;           ///< "minBytes 8 maxBytes 64 step: 2(factor)".
+  int iterations = 20;
+  int warmup = 5;
+  int checks = 1;
+  ReduceOp reduction = ReduceOp::sum;
+  std::string reduction_name;  ///< As nccl-tests prints it; "none" where nothing is reduced.
+  DType dtype = DType::fp32;
+  std::string dtype_name;  ///< NCCL's.
+  int root = 0;            ///< -1 where there is none.
+  std::string system;      ///< What is simulated: a preset, or a scenario's system.
+  Cluster cluster;
+
+  [[nodiscard]] int ranks() const { return cluster.num_ranks(); }
+  [[nodiscard]] ElementCounts counts(std::int64_t size) const {
+    return element_counts(operation, size / size_of(dtype), size_of(dtype), ranks());
+  }
+};
+
+/// Throws UsageError (E1080 to E1089). `launched_ranks`: that a launcher has started, 0 if none.
+/// Without --ranks there are as many, else 8 simulated ones or 2 processes.
+[[nodiscard]] CollectiveSetting collective_setting_of(const CollectiveArguments& arguments,
+                                                      int launched_ranks);
+
+/// The machine of `ranks` ranks: `nodes` nodes (0: as many as it takes) of `system`, a preset or a
+/// scenario's file, each with as few GPUs as the ranks need. Throws UsageError (E1087).
+[[nodiscard]] Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes);
+
+}  // namespace shardsim

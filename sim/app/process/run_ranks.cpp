@@ -1,0 +1,153 @@
+#include "sim/app/process/run_ranks.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "backends/rendezvous/launch_command.hpp"
+#include "backends/rendezvous/process_launcher.hpp"
+
+#include "sim/app/process/open_backend.hpp"
+
+namespace shardsim {
+
+namespace {
+
+RendezvousServerOptions server_options_of(const ProcessOptions& options, int ranks) {
+  RendezvousServerOptions server;
+  server.world_size = ranks;
+  server.times.arrival_s = options.timeout_s;
+  server.times.deadline_s = options.timeout_s;
+  return server;
+}
+
+std::vector<std::string> rank_argv(const ProcessOptions& options) {
+  std::vector<std::string> argv = options.words;
+  // As found, not as named: the ranks must be this very program.
+  argv.front() = std::filesystem::read_symlink("/proc/self/exe").string();
+  return argv;
+}
+
+// Starts all ranks and stays with them until there is a verdict. What they and mpirun print is
+// passed on if it may tell the cause.
+Verdict launch_and_wait(const ProcessOptions& options, const RanksJob& job,
+                        RendezvousServer& server, std::ostream& err) {
+  const InterruptGuard guard;
+  std::ostringstream printed;
+  ProcessLauncher launcher;
+  const RankLaunch launch{job.setting.ranks(), rank_argv(options), server.address(),
+                          server.token()};
+  if (options.backend == "mpi") {
+    ProcessCommand command = mpirun_command(launch, geteuid() == 0);
+    command.output = &printed;
+    launcher.start(command);
+  } else {
+    for (int rank = 0; rank < launch.world_size; ++rank)
+      launcher.start(plain_rank_command(launch, rank));
+  }
+  constexpr double kPollSeconds = 0.05;
+  constexpr int kPollsForLastWords = 100;
+  bool told_interrupt = false;
+  int polls_alone = 0;
+  while (!server.verdict()) {
+    launcher.poll(kPollSeconds);
+    if (job.on_progress) job.on_progress();
+    if (InterruptGuard::interrupted() && !told_interrupt) {
+      told_interrupt = true;
+      server.give_up({ExitCode::interrupted, "E9000", "interrupted; the results are lost", "", {}});
+    }
+    // Words of ranks may still be on their way.
+    if (launcher.num_running() == 0 && ++polls_alone == kPollsForLastWords) {
+      server.give_up({ExitCode::backend_failed,
+                      "E1074",
+                      "the ranks' processes ended before their run did: the first " +
+                          launcher.end_of(0)->describe(),
+                      "see what they printed above",
+                      {}});
+    }
+  }
+  const Verdict verdict = *server.verdict();
+  // Ranks that ended well close their backend together, which takes a moment.
+  for (int i = 0; i < 200 && !verdict.failure && launcher.num_running() > 0; ++i) {
+    launcher.poll(kPollSeconds);
+  }
+  launcher.stop(1.0);
+  if (!verdict.failure || verdict.failure->exit_code != ExitCode::communication) {
+    err << printed.str();
+  }
+  return verdict;
+}
+
+void require_size(const LaunchedRank& launched, int ranks) {
+  if (launched.world_size == ranks) return;
+  throw UsageError("E1075",
+                   fmt::format("the run has {} ranks, the launcher ({}) has started {}", ranks,
+                               launched.source, launched.world_size),
+                   fmt::format("start {} processes, or ask for another number of ranks", ranks));
+}
+
+// This process works and serves, and its work does not come back from a call.
+void end_with_verdict(const RendezvousServer& server) {
+  const std::optional<Verdict> verdict = server.verdict();
+  const std::string text = verdict && verdict->failure ? verdict->failure->to_text() : "";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+  _exit(static_cast<int>(verdict ? verdict->exit_code() : ExitCode::backend_failed));
+}
+
+// Rank 0 of ranks that a launcher has started: serves, and works beside it.
+void serve_and_work(const RanksJob& job, const ProcessOptions& options, const MeetingPoint& meeting,
+                    RanksOutcome& outcome) {
+  RendezvousServerOptions server_options = server_options_of(options, job.setting.ranks());
+  server_options.address = meeting.host;
+  server_options.port = meeting.port;
+  server_options.token = meeting.token;
+  outcome.server = std::make_unique<RendezvousServer>(std::move(server_options));
+  RendezvousServer& server = *outcome.server;
+  static_cast<void>(run_rank_process(job.setting, job.work, options, meeting,
+                                     [&server] { end_with_verdict(server); }));
+  outcome.verdict = server.wait();
+}
+
+}  // namespace
+
+RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options, std::ostream& err) {
+  require_backend(options);
+  RanksOutcome outcome;
+  const std::optional<LaunchedRank> launched = find_launched_rank();
+  if (!launched) {
+    outcome.server =
+        std::make_unique<RendezvousServer>(server_options_of(options, job.setting.ranks()));
+    outcome.verdict = launch_and_wait(options, job, *outcome.server, err);
+    return outcome;
+  }
+  require_size(*launched, job.setting.ranks());
+  const MeetingPoint meeting = meeting_point_of(*launched);
+  if (meeting.served_by_launcher) die_with_parent();
+  if (meeting.served_by_launcher || meeting.rank != 0) {
+    outcome.exit_code = static_cast<int>(run_rank_process(job.setting, job.work, options, meeting));
+  } else {
+    serve_and_work(job, options, meeting, outcome);
+  }
+  return outcome;
+}
+
+void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err) {
+  if (verdict.flight_records.empty()) return;
+  const std::string path = (std::filesystem::path(directory) / "flight-record.txt").string();
+  std::ofstream file(path);
+  for (const auto& [rank, record] : verdict.flight_records) {
+    file << "rank " << rank << "\n" << to_text(record) << "\n";
+  }
+  file.close();
+  err << (file ? "the last calls of every rank that could tell are in "
+               : "the last calls of the ranks could not be written to ")
+      << path << "\n";
+}
+
+}  // namespace shardsim

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+
+#include "backends/rendezvous/rendezvous_server.hpp"
+
+#include "sim/app/process/rank_process.hpp"
+
+namespace shardsim {
+
+/// What real processes are to do together.
+struct RanksJob {
+  BackendSetting setting;
+  RankWork work;                      ///< Of this process's rank, wherever it turns out to run.
+  std::function<void()> on_progress;  ///< Called now and then while ranks run; may be empty.
+};
+
+struct RanksOutcome {
+  /// Null: another process reports, and this one ends with `exit_code`.
+  std::unique_ptr<RendezvousServer> server;  ///< Has what ranks have left under their keys.
+  Verdict verdict;
+  int exit_code = 0;
+};
+
+/// Runs `job` on one process per rank and returns in the process that reports with the verdict.
+///
+/// Without a launcher around it, this process starts the ranks itself (`options.words` again),
+/// serves their rendezvous, and leaves none of them behind. Started by a launcher, rank 0 serves
+/// and reports. Throws Error where nothing can be run: no such backend here (exit 5), or a launcher
+/// that has started another number of ranks. What ranks and launchers print goes to `err` if it may
+/// tell the cause.
+[[nodiscard]] RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options,
+                                     std::ostream& err);
+
+/// Below `directory`, if there are any; says on `err` where.
+void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err);
+
+}  // namespace shardsim
