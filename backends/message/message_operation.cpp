@@ -203,7 +203,7 @@ bool MessageOperation::advance(Transport& transport) {
     }
     bool all_done = true;
     for (Flight& flight : flights_) {
-      if (!flight.done && transport.done(flight.request)) flight.done = moved = true;
+      if (!flight.done && is_done(transport, flight)) flight.done = moved = true;
       all_done &= flight.done;
     }
     if (!all_done) return moved;
@@ -216,6 +216,15 @@ bool MessageOperation::advance(Transport& transport) {
     }
   }
   return moved;
+}
+
+bool MessageOperation::is_done(Transport& transport, const Flight& flight) {
+  try {
+    return transport.done(flight.request);
+  } catch (const WrongSize& error) {
+    if (flight.message == nullptr) throw;
+    throw WrongSize(error.what(), flight.message->peer);
+  }
 }
 
 std::vector<int> MessageOperation::awaited_peers() const {
