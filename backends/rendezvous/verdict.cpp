@@ -15,8 +15,7 @@ namespace {
 
 using Kind = FailureEvent::Kind;
 
-bool is_mismatch(const FailureEvent& event) {
-  if (event.kind == Kind::mismatch) return true;
+bool is_reported_mismatch(const FailureEvent& event) {
   return event.kind == Kind::report && event.failure && event.failure->diagnosis &&
          event.failure->exit_code == ExitCode::communication && !is_timeout(event);
 }
@@ -25,6 +24,11 @@ bool is_of_its_own(const FailureEvent& event) {
   return event.kind == Kind::report && event.failure &&
          event.failure->exit_code != ExitCode::communication &&
          event.failure->exit_code != ExitCode::backend_failed;
+}
+
+// The launching side reports for no rank.
+bool is_of_launching_side(const FailureEvent& event) {
+  return is_of_its_own(event) && event.ranks.empty();
 }
 
 bool is_backend_error(const FailureEvent& event) {
@@ -185,7 +189,9 @@ RunFailure decide_failure(std::span<const FailureEvent> events, std::span<const 
   const auto of_kind = [](Kind kind) {
     return [kind](const FailureEvent& event) { return event.kind == kind; };
   };
-  if (const FailureEvent* const event = earliest(is_mismatch)) return *event->failure;
+  if (const auto* const event = earliest(is_of_launching_side)) return *event->failure;
+  if (const auto* const event = earliest(of_kind(Kind::mismatch))) return *event->failure;
+  if (const auto* const event = earliest(is_reported_mismatch)) return *event->failure;
   if (const FailureEvent* const event = earliest(is_of_its_own)) return *event->failure;
   const FailureEvent* const report = earliest(of_kind(Kind::report));
   const auto died_in_time = [&](const FailureEvent& event) {

@@ -64,6 +64,12 @@ FailureEvent compared(double time_s) {
   return event;
 }
 
+FailureEvent of_launcher(double time_s, ExitCode exit_code, const std::string& code) {
+  FailureEvent event = report(0, time_s, exit_code, code);
+  event.ranks.clear();
+  return event;
+}
+
 FailureEvent timeout(int rank, double time_s) { return diagnosed(rank, time_s, "TIMEOUT"); }
 FailureEvent broken(int rank, double time_s) {
   return report(rank, time_s, ExitCode::backend_failed, "E2001");
@@ -136,7 +142,23 @@ TEST_CASE("of what goes wrong together, one thing is the cause") {
        "E0301",
        ExitCode::bad_usage,
        ""},
-      {"an interrupt of the launching side",
+      {"a comparison before what a rank makes of the same calls earlier",
+       {diagnosed(2, 0.5, "P2P_MISMATCH"), compared(1.6)},
+       "COLL_COUNT",
+       ExitCode::communication,
+       "found by rank 0"},
+      {"an interrupt of the launching side before all else",
+       {timeout(0, 0.5), dead, usage, compared(0.6), diagnosed(1, 0.5, "A2A_SPLIT"),
+        of_launcher(1.6, ExitCode::interrupted, "E9000")},
+       "E9000",
+       ExitCode::interrupted,
+       ""},
+      {"processes that are gone do not hide why",
+       {dead, of_launcher(0.9, ExitCode::backend_failed, "E1074")},
+       "RANK_DIED",
+       ExitCode::backend_failed,
+       "rank 3"},
+      {"an interrupt that a rank reports",
        {dead, report(0, 1.0, ExitCode::interrupted, "E0001")},
        "E0001",
        ExitCode::interrupted,
