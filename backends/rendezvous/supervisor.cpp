@@ -83,6 +83,7 @@ void Supervisor::greet(int connection, const Hello& hello, double now) {
 void Supervisor::hear(Rank& rank, RendezvousMessage&& message, double now) {
   const int number = rank.activity.rank;
   if (auto* beat = std::get_if<Beat>(&message)) {
+    rank.activity.told = true;
     rank.activity.last_posted = std::move(beat->last_posted);
     rank.activity.last_ended = std::move(beat->last_ended);
     send_(rank.connection, Beat{});

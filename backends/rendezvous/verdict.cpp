@@ -50,19 +50,30 @@ std::string whole_name(const RankActivity& rank) {
 std::string activity_of(const RankActivity& rank) {
   if (!rank.arrived) return "has not arrived";
   if (rank.ended) return "has finished";
-  if (rank.last_posted.empty()) return "has called nothing yet";
+  if (rank.last_posted.empty()) {
+    return rank.told ? "has called nothing yet" : "no call of it is known";
+  }
   if (rank.last_posted == rank.last_ended) {
     return "has called nothing since " + rank.last_ended + ", which has ended";
   }
   return "last called " + rank.last_posted;
 }
 
+// Calls travel with signs of life: what a rank did after its last one nobody knows.
+std::string last_known_of(const RankActivity& rank) {
+  if (!rank.arrived || rank.ended) return activity_of(rank);
+  if (rank.last_posted.empty()) return "no call of it is known";
+  const char* const state = rank.last_posted == rank.last_ended ? ", which had ended" : "";
+  return "its last call that is known is " + rank.last_posted + state;
+}
+
 // The ranks for which `belongs` holds, by what they do.
 void add_activities(Diagnosis& diagnosis, std::span<const RankActivity> ranks,
-                    const std::function<bool(int)>& belongs) {
+                    const std::function<bool(int)>& belongs,
+                    std::string (*describe)(const RankActivity&) = activity_of) {
   std::map<std::string, std::vector<int>> by_activity;
   for (const RankActivity& rank : ranks) {
-    if (belongs(rank.rank)) by_activity[activity_of(rank)].push_back(rank.rank);
+    if (belongs(rank.rank)) by_activity[describe(rank)].push_back(rank.rank);
   }
   for (auto& [activity, who] : by_activity) {
     diagnosis.sides.push_back({.ranks = std::move(who), .action = activity, .site = {}});
@@ -86,7 +97,7 @@ RunFailure explain_death(const FailureEvent& death, std::span<const RankActivity
   diagnosis.summary =
       whole_name(rank) + " has died: " +
       (death.detail.empty() ? "its connection ended without a farewell" : "it " + death.detail);
-  diagnosis.sides.push_back({.ranks = {dead}, .action = activity_of(rank), .site = {}});
+  diagnosis.sides.push_back({.ranks = {dead}, .action = last_known_of(rank), .site = {}});
   add_activities(diagnosis, ranks, [dead](int other) { return other != dead; });
   diagnosis.hint =
       "its own output comes before this; signal 9 that nobody sent is often a machine that has run "
@@ -107,7 +118,7 @@ RunFailure explain_silence(std::span<const FailureEvent> events, const FailureEv
   const auto is_silent = [&](int rank) {
     return std::binary_search(silent.begin(), silent.end(), rank);
   };
-  add_activities(diagnosis, ranks, is_silent);
+  add_activities(diagnosis, ranks, is_silent, last_known_of);
   add_activities(diagnosis, ranks, [&](int rank) { return !is_silent(rank); });
   diagnosis.hint =
       "a process that computes gives signs of life, one that is stopped (SIGSTOP, a debugger) or "

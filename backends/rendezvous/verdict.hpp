@@ -16,10 +16,11 @@ namespace shardsim {
 struct RankActivity {
   int rank = 0;
   bool arrived = false;
+  bool told = false;   ///< It has given a sign of life since it arrived: what follows is known.
   bool ended = false;  ///< It has said that it is done.
   int pid = 0;
   std::string host;
-  std::string last_posted;  ///< FlightEntry::describe(); empty: nothing yet.
+  std::string last_posted;  ///< FlightEntry::describe(), as of its last sign of life; empty: none.
   std::string last_ended;
 };
 

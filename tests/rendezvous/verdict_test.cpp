@@ -14,6 +14,7 @@ std::vector<RankActivity> four_ranks() {
   for (int rank = 0; rank < 4; ++rank) {
     ranks.push_back({.rank = rank,
                      .arrived = true,
+                     .told = true,
                      .ended = false,
                      .pid = 100 + rank,
                      .host = "node7",
@@ -207,10 +208,35 @@ TEST_CASE("a death is told with how the process ended, and with what all did") {
   const std::vector<FailureEvent> events = {dead};
   const std::string text = decide_failure(events, ranks, kGrace).to_text();
   CHECK_THAT(text, Catch::Contains("has died: it was killed by signal 9 (Killed)"));
-  CHECK_THAT(text, Catch::Contains("rank 3: last called #5 all_reduce sum fp32 x 8"));
+  CHECK_THAT(text, Catch::Contains("rank 3: its last call that is known is #5 all_reduce sum"));
   CHECK_THAT(text, Catch::Contains("rank 1: has finished"));
   CHECK_THAT(text, Catch::Contains("rank 2: has called nothing since #5"));
   CHECK_THAT(text, Catch::Contains("rank 0: last called #5"));
+}
+
+TEST_CASE("of a rank that can say nothing more, only what it has told is said") {
+  for (const Kind kind : {Kind::died, Kind::silent}) {
+    const std::vector<FailureEvent> events = {of_rank(kind, 3, 1.0)};
+    std::vector<RankActivity> ranks = four_ranks();
+    const auto action = [&] {
+      return decide_failure(events, ranks, kGrace).diagnosis.value().sides.front().action;
+    };
+    ranks[3].last_ended = ranks[3].last_posted;
+    CHECK(action() ==
+          "its last call that is known is #5 all_reduce sum fp32 x 8 of group world, which had "
+          "ended");
+    ranks[3].last_posted.clear();
+    ranks[3].last_ended.clear();
+    CHECK(action() == "no call of it is known");
+    // Of one that lives a sign of life has said that there was none.
+    ranks[1] = ranks[0] = ranks[3];
+    ranks[0].rank = 0;
+    ranks[1].rank = 1;
+    ranks[1].told = false;
+    const std::string text = decide_failure(events, ranks, kGrace).to_text();
+    CHECK_THAT(text, Catch::Contains("rank 0: has called nothing yet"));
+    CHECK_THAT(text, Catch::Contains("rank 1: no call of it is known"));
+  }
 }
 
 TEST_CASE("timeouts are one report: who has not answered first, then who waits in what") {
