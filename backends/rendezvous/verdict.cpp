@@ -138,6 +138,29 @@ RunFailure explain_absence(const FailureEvent& missing, std::span<const RankActi
   return RunFailure::from(std::move(diagnosis), ExitCode::backend_failed);
 }
 
+RunFailure explain_stall(const FailureEvent& stall, std::span<const RankActivity> ranks) {
+  const bool is_one = stall.ranks.size() == 1;
+  const auto is_absent = [&](int rank) {
+    return std::binary_search(stall.ranks.begin(), stall.ranks.end(), rank);
+  };
+  Diagnosis diagnosis;
+  diagnosis.code = "TIMEOUT";
+  diagnosis.summary = fmt::format(
+      "{} of {} {} not come to \"{}\", where all others wait: {} alive, but {} made no call for "
+      "{:.3g} s",
+      subject(stall.ranks), ranks.size(), is_one ? "has" : "have", stall.detail,
+      is_one ? "it is" : "they are", is_one ? "has" : "have", stall.seconds);
+  add_activities(diagnosis, ranks, is_absent);
+  DiagnosisSide waiting{.ranks = {}, .action = "waits at \"" + stall.detail + "\"", .site = {}};
+  for (const RankActivity& rank : ranks) {
+    if (!is_absent(rank.rank)) waiting.ranks.push_back(rank.rank);
+  }
+  diagnosis.sides.push_back(std::move(waiting));
+  diagnosis.hint =
+      "look what it does after its last call; if it computes for so long, give a longer --timeout";
+  return RunFailure::from(std::move(diagnosis), ExitCode::communication);
+}
+
 // All that wait in vain, in one report; the earliest says where.
 RunFailure combine_timeouts(std::span<const FailureEvent> events, const FailureEvent& first,
                             std::span<const RankActivity> ranks) {
@@ -219,6 +242,9 @@ RunFailure decide_failure(std::span<const FailureEvent> events, std::span<const 
   if (const FailureEvent* const event = earliest(is_backend_error)) return *event->failure;
   if (const FailureEvent* const event = earliest(is_timeout)) {
     return combine_timeouts(events, *event, ranks);
+  }
+  if (const auto* const event = earliest(of_kind(Kind::stalled))) {
+    return explain_stall(*event, ranks);
   }
   return explain_death(*earliest(of_kind(Kind::died)), ranks);
 }

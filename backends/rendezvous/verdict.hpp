@@ -32,6 +32,9 @@ struct FailureEvent {
     died,     ///< A connection ended without a farewell; `detail`: how its process ended, if known.
     silent,   ///< Nothing heard of the rank for `seconds`.
     missing,  ///< The ranks have not arrived within `seconds`.
+    /// The ranks live, but have made no call for `seconds`, while all others wait for them in the
+    /// rendezvous's barrier `detail`.
+    stalled,
   };
   Kind kind = Kind::report;
   double time_s = 0.0;  ///< When it was noticed.
@@ -59,7 +62,8 @@ struct Verdict {
 /// 6. a silent rank (stopped, or its machine is gone): others wait for it;
 /// 7. ranks that never arrived;
 /// 8. the first error of the backend that a rank reports;
-/// 9. all timeouts, as one report.
+/// 9. all timeouts, as one report;
+/// 10. ranks that live but never come to a barrier: a timeout says more.
 /// Among equals the earliest counts. REQUIRES: `events` is not empty; `ranks` holds every rank of
 /// the world in order.
 [[nodiscard]] RunFailure decide_failure(std::span<const FailureEvent> events,

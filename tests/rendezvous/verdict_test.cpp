@@ -82,6 +82,9 @@ TEST_CASE("of what goes wrong together, one thing is the cause") {
   const FailureEvent dead = of_rank(Kind::died, 3, 1.0);
   const FailureEvent silent = of_rank(Kind::silent, 2, 1.4);
   const FailureEvent missing = of_rank(Kind::missing, 1, 1.0);
+  FailureEvent stalled = of_rank(Kind::stalled, 2, 1.0);
+  stalled.detail = "training 1";
+  stalled.seconds = 100.0;
   const FailureEvent usage = report(1, 1.3, ExitCode::bad_usage, "E0301");
   struct Row {
     const char* what;
@@ -180,6 +183,22 @@ TEST_CASE("of what goes wrong together, one thing is the cause") {
        "TIMEOUT",
        ExitCode::communication,
        "ranks 0,3 of 4 wait in vain, and all processes are alive"},
+      {"a rank that lives and never comes",
+       {stalled},
+       "TIMEOUT",
+       ExitCode::communication,
+       "rank 2 of 4 has not come to \"training 1\", where all others wait: it is alive, but has "
+       "made no call for 100 s"},
+      {"a timeout before a rank that never comes",
+       {stalled, timeout(0, 1.2)},
+       "TIMEOUT",
+       ExitCode::communication,
+       "found by rank 0"},
+      {"silence before a rank that never comes",
+       {stalled, silent},
+       "RANK_SILENT",
+       ExitCode::backend_failed,
+       "rank 2"},
       {"a timeout of the rendezvous",
        {report(1, 1.0, ExitCode::communication, "E1009")},
        "TIMEOUT",
@@ -237,6 +256,18 @@ TEST_CASE("of a rank that can say nothing more, only what it has told is said") 
     CHECK_THAT(text, Catch::Contains("rank 0: has called nothing yet"));
     CHECK_THAT(text, Catch::Contains("rank 1: no call of it is known"));
   }
+}
+
+TEST_CASE("a rank that never comes to a barrier is told with its last call, then who waits") {
+  FailureEvent stalled = of_rank(Kind::stalled, 2, 1.0);
+  stalled.detail = "training 1";
+  const std::vector<FailureEvent> events = {stalled};
+  const Diagnosis diagnosis = decide_failure(events, four_ranks(), kGrace).diagnosis.value();
+  REQUIRE(diagnosis.sides.size() == 2);
+  CHECK(diagnosis.sides[0].ranks == std::vector<int>{2});
+  CHECK_THAT(diagnosis.sides[0].action, Catch::StartsWith("last called #5 all_reduce"));
+  CHECK(diagnosis.sides[1].ranks == std::vector<int>{0, 1, 3});
+  CHECK(diagnosis.sides[1].action == "waits at \"training 1\"");
 }
 
 TEST_CASE("timeouts are one report: who has not answered first, then who waits in what") {
