@@ -2,21 +2,11 @@
 
 #include <deque>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "backends/communicator.hpp"
-#include "backends/traffic_counters.hpp"
+#include "backends/group_traffic.hpp"
 
 namespace shardsim {
-
-/// What one group has moved, as this member counted it.
-struct GroupTraffic {
-  std::string name;
-  std::vector<int> members;  ///< World ranks.
-  TrafficCounters counters;
-  LinkTable links;  ///< Ranks in the group.
-};
 
 /// One process's end of a run on real processes: what a backend is to whoever composes a run.
 /// Everything happens on the caller's thread.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 
 namespace shardsim {
@@ -31,6 +32,9 @@ struct LinkCounts {
 
 /// By sender and receiver, ranks in the group.
 using LinkTable = std::map<std::pair<int, int>, LinkCounts>;
+
+/// Payload sent, by name of the operation; point-to-point, batched or not, is "send".
+using SentByOperation = std::map<std::string, std::int64_t>;
 
 /// Adds up field by field.
 TrafficCounters& operator+=(TrafficCounters& sum, const TrafficCounters& more);

@@ -331,6 +331,9 @@ void FiberCommunicator::account(FiberOperation& operation) {
     counters_.payload_sent += moved.payload.sent;
     counters_.payload_received += moved.payload.received;
     counters_.padding_sent += moved.padding_sent;
+    if (moved.payload.sent > 0) {
+      group_.add_sent(operation.record_of(member_).name, moved.payload.sent);
+    }
     counters_.to_next += moved.payload.to_next;
     counters_.from_previous += moved.payload.from_previous;
     ++counters_.calls;

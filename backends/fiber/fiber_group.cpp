@@ -146,6 +146,21 @@ GroupLinks& FiberGroup::off_ring() {
   return *off_ring_;
 }
 
+void FiberGroup::add_sent(const char* operation, std::int64_t bytes) {
+  for (auto& [name, sum] : sent_) {
+    if (name != operation) continue;
+    sum += bytes;
+    return;
+  }
+  sent_.emplace_back(operation, bytes);
+}
+
+SentByOperation FiberGroup::sent_by_operation() const {
+  SentByOperation sent;
+  for (const auto& [name, sum] : sent_) sent[name] += sum;
+  return sent;
+}
+
 LinkTable FiberGroup::links() const {
   LinkTable table;
   if (off_ring_ != nullptr) off_ring_->add_to(table, tree_ ? &*tree_ : nullptr);

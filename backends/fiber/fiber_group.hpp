@@ -62,6 +62,8 @@ class FiberGroup {
 
   /// What a member has moved over communicators of this group that are gone.
   [[nodiscard]] const TrafficCounters& counters(int member) const;
+  /// What all members have sent, by operation.
+  [[nodiscard]] SentByOperation sent_by_operation() const;
   /// Every link that payload has travelled on, of communicators that are gone.
   [[nodiscard]] LinkTable links() const;
 
@@ -79,6 +81,8 @@ class FiberGroup {
   }
   /// When one of its communicators goes.
   void add_counters(int member, const TrafficCounters& counters);
+  /// `operation`: a text of the program; the same text may be told by two addresses.
+  void add_sent(const char* operation, std::int64_t bytes);
   /// For traffic off the ring.
   GroupLinks& off_ring();
   /// Members that have posted the collective at `sequence`.
@@ -118,7 +122,8 @@ class FiberGroup {
   CallRecord last_matched_;
   std::vector<std::int64_t> next_sequence_;
   std::vector<TrafficCounters> counters_;  // Empty until a member has moved something.
-  std::unique_ptr<GroupLinks> off_ring_;   // Null until something has.
+  std::vector<std::pair<const char*, std::int64_t>> sent_;  // By operation: few, found by address.
+  std::unique_ptr<GroupLinks> off_ring_;                    // Null until something has.
 };
 
 }  // namespace shardsim

@@ -306,19 +306,8 @@ void MessageCommunicator::wait(void* token) {
   const Operation operation = *it;
   rank_.wait(stream_, *operation);
   unwaited_.erase(std::find(unwaited_.begin(), unwaited_.end(), operation));
-  account(*operation);
-}
-
-void MessageCommunicator::account(const MessageOperation& operation) {
-  TrafficCounters moved = operation.moved();
-  ++(operation.record().traffic == TrafficClass::scalar ? moved.scalar_calls : moved.calls);
-  traffic_.counters += moved;
-  for (const auto& [ends, counts] : operation.links()) {
-    LinkCounts& link = traffic_.links[ends];
-    link.sent += counts.sent;
-    link.received += counts.received;
-    link.messages += counts.messages;
-  }
+  add_call(traffic_, operation->record(), !operation->halves().empty(), operation->moved(),
+           operation->links());
 }
 
 void MessageCommunicator::abandon(void* token) noexcept {

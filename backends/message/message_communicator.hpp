@@ -74,7 +74,6 @@ class MessageCommunicator final : public CheckedCommunicator, private WorkOwner 
   [[nodiscard]] MessagePlan plan_of(CollectiveKind kind, int root) const;
   [[nodiscard]] MessagePlan all_reduce_plan(std::int64_t count, DType dtype);
   void divide_average(MessageOperation& operation, ReduceOp op) const;
-  void account(const MessageOperation& operation);
   [[nodiscard]] Diagnosis diagnosis_of(const std::string& action, CallSite site) const;
 
   MessageRank& rank_;

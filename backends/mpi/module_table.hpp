@@ -52,8 +52,6 @@ struct ShardsimMpiTable {
   void (*close)();
   /// Instead: MPI does not end well; what was made for it goes.
   void (*forget)();
-  /// Ends all processes of the job.
-  void (*abort)(std::int32_t exit_code);
   const char* (*library)();  ///< Which MPI this is, one line.
   const char* (*error_text)();
 

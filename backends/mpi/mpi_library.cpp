@@ -12,6 +12,9 @@ namespace shardsim {
 namespace {
 
 constexpr const char* kName = "libshardsim-mpi.so";
+constexpr const char* kModuleRemedy =
+    "install openmpi-bin and libopenmpi-dev and build again, or name the module in "
+    "SHARDSIM_MPI_MODULE";
 
 }  // namespace
 
@@ -55,13 +58,18 @@ MpiModule find_mpi_module() {
   return module;
 }
 
+ProbeRow probe_mpi_module() {
+  const MpiModule module = find_mpi_module();
+  if (module.table == nullptr) return {"MPI module", false, module.why, kModuleRemedy};
+  return {"MPI module", true, std::string(module.table->library()) + ", " + module.path, ""};
+}
+
 MpiModule require_mpi_module() {
   MpiModule module = find_mpi_module();
   if (module.table == nullptr) {
     throw Error(ExitCode::backend_failed, "E1060",
                 "--backend=mpi needs the module libshardsim-mpi.so (" + module.why + ")",
-                "install openmpi-bin and libopenmpi-dev and build again, or name the module in "
-                "SHARDSIM_MPI_MODULE");
+                kModuleRemedy);
   }
   return module;
 }

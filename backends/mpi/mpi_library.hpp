@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/mpi/module_table.hpp"
+#include "backends/probe.hpp"
 
 namespace shardsim {
 
@@ -20,6 +21,9 @@ struct MpiModule {
 
 /// Opens the module, and with it the MPI library; starts nothing. Never fails: says why not.
 [[nodiscard]] MpiModule find_mpi_module();
+
+/// The same as a row of `shardsim doctor`.
+[[nodiscard]] ProbeRow probe_mpi_module();
 
 /// The same, or Error (E1060, backend_failed).
 [[nodiscard]] MpiModule require_mpi_module();

@@ -238,7 +238,8 @@ void NcclCommunicator::wait(void* token) {
   const Operation operation = *it;
   backend_.wait(stream_, *operation);
   unwaited_.erase(std::find(unwaited_.begin(), unwaited_.end(), operation));
-  add_traffic(traffic_.counters, traffic_.links, operation->traffic());
+  add_call(traffic_, operation->record(), !operation->halves().empty(), operation->traffic().moved,
+           operation->traffic().links);
 }
 
 void NcclCommunicator::abandon(void* token) noexcept {
@@ -297,6 +298,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, const 
   if (color < 0) {
     refuse("split", "the color is " + std::to_string(color), "colors start at 0", site);
   }
+  // Behind all that was posted before: afterwards the group is at rest, as NCCL demands.
   const Tensor choices = exchange_choices(color, key, name, site);
   std::vector<std::pair<int, int>> seats;  // Key, and rank here.
   for (int member = 0; member < size(); ++member) {
@@ -310,11 +312,6 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, const 
   for (const auto& seat : seats) {
     if (seat.second == rank()) self = static_cast<int>(members.size());
     members.push_back(stream_.members[static_cast<std::size_t>(seat.second)]);
-  }
-  // Operations that were posted before and not waited for: NCCL splits only at rest.
-  while (!stream_.queue.empty()) {
-    const Operation last = stream_.queue.back();
-    backend_.wait(stream_, *last);
   }
   return std::make_unique<NcclCommunicator>(
       backend_, backend_.split(stream_, color, key, name, std::move(members), self));

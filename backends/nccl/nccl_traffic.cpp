@@ -30,17 +30,11 @@ void count(CallTraffic& traffic, int member, bool scalar, const Message& message
   if (message.sends) ++link.messages;
 }
 
-CallTraffic begin(const CallRecord& record) {
-  CallTraffic traffic;
-  ++(record.traffic == TrafficClass::scalar ? traffic.moved.scalar_calls : traffic.moved.calls);
-  return traffic;
-}
-
 }  // namespace
 
 CallTraffic count_traffic(const MessagePlan& plan, int member, const CallRecord& record,
                           std::int64_t width, std::span<const ElementRange> padding_at) {
-  CallTraffic traffic = begin(record);
+  CallTraffic traffic;
   for (const MessageRound& round : plan.rounds) {
     for (const MessageStep& step : round.messages) {
       const std::int64_t first = step.slice.begin;
@@ -55,7 +49,7 @@ CallTraffic count_traffic(const MessagePlan& plan, int member, const CallRecord&
 }
 
 CallTraffic count_traffic(std::span<const P2pOp> halves, int member, const CallRecord& record) {
-  CallTraffic traffic = begin(record);
+  CallTraffic traffic;
   for (const P2pOp& half : halves) {
     count(traffic, member, record.traffic == TrafficClass::scalar,
           {.sends = half.kind == P2pOp::Kind::send,
@@ -63,16 +57,6 @@ CallTraffic count_traffic(std::span<const P2pOp> halves, int member, const CallR
            .bytes = half.buffer.num_bytes()});
   }
   return traffic;
-}
-
-void add_traffic(TrafficCounters& counters, LinkTable& links, const CallTraffic& call) {
-  counters += call.moved;
-  for (const auto& [ends, more] : call.links) {
-    LinkCounts& link = links[ends];
-    link.sent += more.sent;
-    link.received += more.received;
-    link.messages += more.messages;
-  }
 }
 
 }  // namespace shardsim

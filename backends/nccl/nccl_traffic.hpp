@@ -25,7 +25,4 @@ struct CallTraffic {
 [[nodiscard]] CallTraffic count_traffic(std::span<const P2pOp> halves, int member,
                                         const CallRecord& record);
 
-/// Adds one call's traffic to its group's.
-void add_traffic(TrafficCounters& counters, LinkTable& links, const CallTraffic& call);
-
 }  // namespace shardsim

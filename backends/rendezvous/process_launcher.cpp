@@ -46,12 +46,13 @@ class ExecArguments {
       const std::string text = *entry;
       bool replaced = false;
       for (const auto& [name, _] : command.environment) {
-        replaced = replaced || text.rfind(name + "=", 0) == 0;
+        replaced = replaced || text.substr(0, text.find('=')) == name;
       }
       if (!replaced) environment_.push_back(text);
     }
     for (const auto& [name, value] : command.environment) {
-      environment_.push_back(name + "=" + value);
+      environment_.push_back(name);
+      environment_.back().append("=").append(value);
     }
     argv_pointers_ = pointers(argv_);
     environment_pointers_ = pointers(environment_);

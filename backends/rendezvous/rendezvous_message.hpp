@@ -99,7 +99,7 @@ using RendezvousMessage = std::variant<Hello, Welcome, Refused, StoreRequest, St
 
 /// Limits that the sender keeps to; longer texts of reports are cut.
 inline constexpr std::size_t kMaxKeyBytes = 256;
-inline constexpr std::size_t kMaxValueBytes = 256 * 1024;
+inline constexpr std::size_t kMaxValueBytes = std::size_t{1} << 18U;
 inline constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600.0;
 inline constexpr int kMaxRendezvousRanks = 16384;
 

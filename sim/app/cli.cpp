@@ -15,6 +15,7 @@
 #include "scenarios/describe.hpp"
 #include "scenarios/presets.hpp"
 #include "sim/app/collective/command_collective.hpp"
+#include "sim/app/command_doctor.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/usage.hpp"
 
@@ -138,6 +139,9 @@ int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostrea
     }
     return 0;
   }
+  if (app.got_subcommand("doctor")) {
+    return command_doctor(arguments.run.process.nccl_library, arguments.run.json, out);
+  }
   if (app.got_subcommand("schema")) {
     out << (arguments.schema == "result" ? result_schema() : scenario_schema());
     return 0;
@@ -165,6 +169,9 @@ void build(CLI::App& app, Arguments& arguments) {
   add_process_options(*collective, arguments.collective.process);
   CLI::App* presets = app.add_subcommand("presets", "List models and systems, or show one");
   presets->add_option("name", arguments.preset, "The preset to show, with its sources");
+  CLI::App* doctor = app.add_subcommand("doctor", "Say what this machine has for real backends");
+  doctor->add_flag("--json", arguments.run.json, "Print the rows as JSON");
+  doctor->add_option("--nccl-lib", arguments.run.process.nccl_library, "Path of libnccl.so");
   CLI::App* schema = app.add_subcommand("schema", "Print a JSON Schema");
   schema->add_option("which", arguments.schema, "scenario or result")
       ->check(CLI::IsMember({"scenario", "result"}));
@@ -182,7 +189,7 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
   arguments.collective.process.words.assign(argv, argv + argc);
   build(app, arguments);
   const std::vector<std::string> words =
-      with_verb(argc, argv, {"run", "check", "collective", "presets", "schema"});
+      with_verb(argc, argv, {"run", "check", "collective", "doctor", "presets", "schema"});
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.

@@ -11,10 +11,10 @@
 #include "scenarios/load.hpp"
 #include "sim/app/plan_of.hpp"
 
-#include "tests/backends/message_fixture.hpp"
+#include "tests/backends/all_backends.hpp"
 
-// Whole trainings over collectives that are made of messages: the same bits and bytes as in the
-// simulation, since the strategies are the same code.
+// Whole trainings over collectives that are made of messages, and over NCCL's stand-in: the same
+// bits and bytes as in the simulation, since the strategies are the same code.
 namespace shardsim {
 namespace {
 
@@ -63,6 +63,16 @@ std::int64_t all_sent(const TrafficCounters& counters) {
   return counters.payload_sent + counters.padding_sent + counters.scalar_sent;
 }
 
+void require_equal(const std::vector<Rank>& simulated, const std::vector<Rank>& other) {
+  for (std::size_t rank = 0; rank < simulated.size(); ++rank) {
+    CHECK(!simulated[rank].image.values().empty());
+    CHECK(num_different(simulated[rank].image.values(), other[rank].image.values()) == 0);
+    CHECK(simulated[rank].peak_bytes == other[rank].peak_bytes);
+    CHECK(simulated[rank].bytes_sent > 0);
+    CHECK(simulated[rank].bytes_sent == other[rank].bytes_sent);
+  }
+}
+
 void require_equal_trainings(const std::string& name) {
   INFO(name);
   const Scenario scenario =
@@ -77,34 +87,40 @@ void require_equal_trainings(const std::string& name) {
       rank.peak_bytes = runtime.ledger()->peak();
     };
   };
-  std::vector<Rank> simulated(static_cast<std::size_t>(size));
-  FiberWorld world({.cluster = test_cluster(size), .reduction_order = ReductionOrder::wire});
-  world.run(body(simulated));
-  for (const FiberGroup& group : world.groups()) {
-    for (int member = 0; member < group.size(); ++member) {
-      simulated[static_cast<std::size_t>(group.world_rank(member))].bytes_sent +=
-          all_sent(group.counters(member));
+  const auto simulated = [&](Algorithm algorithm) {
+    std::vector<Rank> ranks(static_cast<std::size_t>(size));
+    FiberWorld world({.cluster = test_cluster(size),
+                      .reduction_order = ReductionOrder::wire,
+                      .all_reduce_algorithm = algorithm});
+    world.run(body(ranks));
+    for (const FiberGroup& group : world.groups()) {
+      for (int member = 0; member < group.size(); ++member) {
+        ranks[static_cast<std::size_t>(group.world_rank(member))].bytes_sent +=
+            all_sent(group.counters(member));
+      }
     }
-  }
+    return ranks;
+  };
+  const auto add_traffic_to = [](std::vector<Rank>& ranks) {
+    return [&ranks](const ProcessBackend& rank) {
+      for (const GroupTraffic& traffic : rank.traffic()) {
+        ranks[static_cast<std::size_t>(rank.rank())].bytes_sent += all_sent(traffic.counters);
+      }
+    };
+  };
   std::vector<Rank> exchanged(static_cast<std::size_t>(size));
-  run_message_ranks(size, body(exchanged), {.inspect = [&](const MessageRank& rank) {
-                      for (const GroupTraffic& traffic : rank.traffic()) {
-                        exchanged[static_cast<std::size_t>(rank.rank())].bytes_sent +=
-                            all_sent(traffic.counters);
-                      }
-                    }});
-  for (std::size_t rank = 0; rank < simulated.size(); ++rank) {
-    CHECK(!simulated[rank].image.values().empty());
-    CHECK(num_different(simulated[rank].image.values(), exchanged[rank].image.values()) == 0);
-    CHECK(simulated[rank].peak_bytes == exchanged[rank].peak_bytes);
-    CHECK(simulated[rank].bytes_sent > 0);
-    CHECK(simulated[rank].bytes_sent == exchanged[rank].bytes_sent);
-  }
+  run_message_ranks(size, body(exchanged), {.inspect = add_traffic_to(exchanged)});
+  require_equal(simulated(Algorithm::automatic), exchanged);
+  std::vector<Rank> over_nccl(static_cast<std::size_t>(size));
+  run_nccl_ranks(size, body(over_nccl), {.inspect = add_traffic_to(over_nccl)});
+  require_equal(simulated(Algorithm::ring), over_nccl);
 }
 
 }  // namespace
 
-TEST_CASE("trainings over messages have the simulation's bits, bytes and memory, on every rank") {
+TEST_CASE(
+    "trainings over messages and over NCCL have the simulation's bits, bytes and memory, on every "
+    "rank") {
   for (const char* name : {"gpt-zero2", "llama-hsdp", "llama-fsdp4-tp2", "gpt-tp2-pp2-dp2-zero1",
                            "llama-tp2-pp2-dp2-interleaved", "gpt-tp2-pp2-dp2-fp16"}) {
     require_equal_trainings(name);

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/backends/message_fixture.hpp"
+#include "tests/backends/all_backends.hpp"
 
 // Every collective against its definition, for all group sizes, element types and awkward sizes.
 // Integer values make every sum exact, so results are compared with ==.
@@ -43,7 +43,7 @@ TEST_CASE("P1: all_reduce gives every rank the reduction, for all sizes, dtypes 
           if (op == ReduceOp::avg && size != 2 && size != 4 && size != 8) continue;  // Not exact.
           if (op == ReduceOp::avg && !is_floating(dtype)) continue;
           if (op == ReduceOp::product && size > 3) continue;  // Leaves the range of int8.
-          run_on_both(size, [&](Runtime& runtime, Communicator& world) {
+          run_on_all(size, [&](Runtime& runtime, Communicator& world) {
             const Tensor buffer = filled(runtime, count, dtype,
                                          [&](std::int64_t i) { return element(world.rank(), i); });
             world.all_reduce(buffer, op).wait();
@@ -58,7 +58,7 @@ TEST_CASE("P1: all_reduce gives every rank the reduction, for all sizes, dtypes 
 }
 
 TEST_CASE("P1: integer averages truncate and int64 sums are exact beyond 2^53") {
-  run_on_both(2, [](Runtime& runtime, Communicator& world) {
+  run_on_all(2, [](Runtime& runtime, Communicator& world) {
     const Tensor average = filled(runtime, 1, DType::int32,
                                   [&](std::int64_t) { return world.rank() == 0 ? -3.0 : -4.0; });
     world.all_reduce(average, ReduceOp::avg).wait();
@@ -85,7 +85,7 @@ TEST_CASE("P1, P2: reduce_scatter and all_gather are inverse halves, even, uneve
           offsets.push_back(full);
           full += count;
         }
-        run_on_both(size, [&](Runtime& runtime, Communicator& world) {
+        run_on_all(size, [&](Runtime& runtime, Communicator& world) {
           const auto me = static_cast<std::size_t>(world.rank());
           CallOptions options;
           if (uneven) options.counts = counts;
@@ -113,7 +113,7 @@ TEST_CASE("P1, P2: reduce_scatter and all_gather are inverse halves, even, uneve
 TEST_CASE("P1, P2: broadcast, reduce, gather and scatter work from every root") {
   for (const int size : {1, 2, 3, 6}) {
     for (int root = 0; root < size; ++root) {
-      run_on_both(size, [&](Runtime& runtime, Communicator& world) {
+      run_on_all(size, [&](Runtime& runtime, Communicator& world) {
         const auto mine = [&](std::int64_t i) { return element(world.rank(), i); };
         const Tensor sent = filled(runtime, 5, DType::int32, mine);
         world.broadcast(sent, root).wait();
@@ -148,7 +148,7 @@ TEST_CASE("P1, P2: broadcast, reduce, gather and scatter work from every root") 
 TEST_CASE(
     "P1, P2: all_to_all with equal chunks is its own inverse; with splits rows become columns") {
   for (const int size : {1, 2, 3, 5}) {
-    run_on_both(size, [&](Runtime& runtime, Communicator& world) {
+    run_on_all(size, [&](Runtime& runtime, Communicator& world) {
       const int me = world.rank();
       const Tensor input =
           filled(runtime, 2 * size, DType::fp32, [&](std::int64_t i) { return element(me, i); });
@@ -202,7 +202,7 @@ TEST_CASE("P1: ring order rounds after every hop, rank order once") {
 }
 
 TEST_CASE("P7: groups of a split work at the same time without mixing") {
-  run_on_both(6, [](Runtime& runtime, Communicator& world) {
+  run_on_all(6, [](Runtime& runtime, Communicator& world) {
     const int row = world.rank() / 3;
     const int column = world.rank() % 3;
     // Reversed keys: member order must follow the key, not the rank.

@@ -28,10 +28,4 @@ void run_message_ranks(int ranks, const FiberWorld::RankBody& body, const Messag
 using ProcessBody = std::function<void(MessageRank&)>;
 void run_message_processes(int ranks, const ProcessBody& body, const MessageCase& test = {});
 
-/// `body` under the definitions of the operations (the simulation) and made of messages.
-inline void run_on_both(int ranks, const FiberWorld::RankBody& body) {
-  run_ranks(ranks, body);
-  run_message_ranks(ranks, body);
-}
-
 }  // namespace shardsim

@@ -7,7 +7,7 @@
 
 #include "sim/kernel/random.hpp"
 
-#include "tests/backends/message_fixture.hpp"
+#include "tests/backends/all_backends.hpp"
 
 // Collectives made of messages against the simulation: the same bits and the same bytes, link by
 // link; and what becomes of programs that are wrong.
@@ -191,7 +191,7 @@ TEST_CASE("the tree is chosen where the simulation chooses it, and moves the sam
 }
 
 TEST_CASE("what follows an operation of another group starts when that has ended") {
-  run_on_both(4, [](Runtime& runtime, Communicator& world) {
+  run_on_all(4, [](Runtime& runtime, Communicator& world) {
     const auto pair = world.split(world.rank() / 2, world.rank(), "pair");
     const auto across = world.split(world.rank() % 2, world.rank(), "across");
     const Tensor value =
@@ -205,7 +205,7 @@ TEST_CASE("what follows an operation of another group starts when that has ended
 }
 
 TEST_CASE("while one group splits, messages of others go on") {
-  run_on_both(3, [](Runtime& runtime, Communicator& world) {
+  run_on_all(3, [](Runtime& runtime, Communicator& world) {
     const auto copy = world.split(0, world.rank(), "copy");
     const Tensor value = filled(runtime, 4, DType::fp32, [](std::int64_t) { return 1; });
     // Rank 1 needs the sum before it comes to the split; the others wait for it there.

@@ -58,6 +58,22 @@ TEST_CASE("NCCL: groups that cross each other, ranked by key, each with its own 
   });
 }
 
+TEST_CASE("NCCL: a group is split while calls on it and on others are not waited for") {
+  run_nccl_ranks(4, [](Runtime& runtime, Communicator& world) {
+    const auto other = world.split(0, 0, "other");
+    const Tensor a = ranks_value(runtime, world);
+    const Tensor b = ranks_value(runtime, world);
+    Work first = world.all_reduce(a, ReduceOp::sum);
+    Work second = other->all_reduce(b, ReduceOp::max);
+    const auto part = world.split(world.rank() % 2, 0, "part");
+    second.wait();
+    first.wait();
+    REQUIRE(part->size() == 2);
+    REQUIRE(a.get(1) == 64.0);
+    REQUIRE(b.get(1) == 31.0);
+  });
+}
+
 TEST_CASE("NCCL: calls are launched in program order over all groups") {
   run_nccl_ranks(2, [](Runtime& runtime, Communicator& world) {
     const auto other = world.split(0, 0, "other");
@@ -121,6 +137,9 @@ TEST_CASE("NCCL: of two calls that write the same buffer, the one that comes aft
     const Tensor late = filled(runtime, 2, DType::fp32, [](auto) { return 2.0; });
     const Tensor target = runtime.allocate(MemoryCategory::comm, {2}, DType::fp32);
     const bool root = world.rank() == 0;
+    // Both are on the device before anything of them is looked at.
+    world.barrier().wait();
+    stand_in::script().polls_in_progress = 0;
     Work first = other->broadcast(root ? early : target, 0);
     Work second = world.broadcast(root ? late : target, 0, {.after = &first});
     second.wait();

@@ -8,6 +8,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "backends/nccl/nccl_backend.hpp"
+
 #include "tests/nccl/stand_in/stand_in.hpp"
 
 namespace shardsim {
@@ -116,6 +118,18 @@ TEST_CASE("libraries are taken from the path given, else from the environment's"
   unsetenv("SHARDSIM_CUDART_LIB");
 }
 
+TEST_CASE("doctor has the launcher's row, the caller's, the ladder's and the counter's") {
+  const std::vector<ProbeRow> rows =
+      doctor_rows(probe_with([](auto&) {}), {{.what = "libshardsim-mpi.so", .available = true}});
+  std::vector<std::string> names;
+  for (const ProbeRow& row : rows) {
+    names.push_back(row.what);
+    CHECK(row.available == row.remedy.empty());
+  }
+  CHECK(names == std::vector<std::string>{"mpirun", "libshardsim-mpi.so", "CUDA runtime",
+                                          "NVIDIA driver", "GPUs", "NCCL", "loopback counter"});
+}
+
 TEST_CASE("NCCL's version as text") {
   CHECK(nccl_version_text(22809) == "2.28.9");
   CHECK(nccl_version_text(21800) == "2.18.0");
@@ -142,6 +156,10 @@ TEST_CASE("with the real libraries and no driver the ladder ends at the driver")
   CHECK(refusal.exit_code == ExitCode::backend_failed);
   CHECK(refusal.code == "E1031");
   CHECK(refusal.message == "--backend=nccl: no NVIDIA driver");
+  // Whoever goes on nevertheless is told by the runtime itself.
+  CHECK_THROWS_WITH(NcclBackend(found.cuda, found.nccl, {}),
+                    Catch::Contains("cudaSetDevice failed: cudaErrorInsufficientDriver"));
+  CHECK(found.nccl->functions().get_error_string(NcclStatus::remote_error) != nullptr);
 }
 
 }  // namespace shardsim

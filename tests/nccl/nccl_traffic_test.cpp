@@ -50,6 +50,9 @@ void all_kinds(Runtime& runtime, Communicator& world) {
   const std::vector<P2pOp> ring = {{P2pOp::Kind::send, a, (world.rank() + 1) % size},
                                    {P2pOp::Kind::recv, b, (world.rank() + size - 1) % size}};
   world.batch(ring).wait();
+  const std::vector<P2pOp> to_itself = {{P2pOp::Kind::send, a, world.rank()},
+                                        {P2pOp::Kind::recv, b, world.rank()}};
+  world.batch(to_itself).wait();
 }
 
 std::vector<std::int64_t> fields(const TrafficCounters& c) {

@@ -28,7 +28,8 @@ CallFingerprint message_call(int rank, int peer, bool sends, std::int64_t count)
 }
 
 void add(FingerprintTable& table, int rank, CallFingerprint call, double now = 1.0) {
-  CHECK(!table.add(rank, std::move(call), now));
+  const std::optional<std::string> problem = table.add(rank, std::move(call), now);
+  CHECK(!problem);
 }
 
 }  // namespace

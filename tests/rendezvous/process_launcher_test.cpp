@@ -120,7 +120,7 @@ TEST_CASE("a process ends when the one that started it is killed") {
   const int middle = fork();
   if (middle == 0) {
     ProcessLauncher inner;
-    const int pid = inner.pid(inner.start(shell("sleep 1000")));
+    const int pid = inner.pid(inner.start({.argv = {"sleep", "1000"}}));
     [[maybe_unused]] const ssize_t written = write(ends[1], &pid, sizeof pid);
     while (true) inner.poll(1.0);
   }

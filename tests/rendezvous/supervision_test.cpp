@@ -1,3 +1,5 @@
+#include <sstream>
+
 #include <catch2/catch.hpp>
 
 #include "backends/rendezvous/launch_command.hpp"
@@ -31,6 +33,7 @@ class Run {
       ProcessCommand command = plain_rank_command(launch, rank);
       command.environment.emplace_back("RANK_PART", parts[static_cast<std::size_t>(rank)]);
       command.environment.emplace_back("RANK_DEADLINE", std::to_string(kDeadline));
+      command.output = &output_;
       launcher_.start(command);
       pids_.push_back(launcher_.pid(rank));
     }
@@ -77,6 +80,7 @@ class Run {
 
  private:
   RendezvousServer server_;
+  std::ostringstream output_;  // Of the test cases within.
   ProcessLauncher launcher_;
   std::vector<int> pids_;
 };

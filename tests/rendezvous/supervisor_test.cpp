@@ -1,5 +1,7 @@
 #include "backends/rendezvous/supervisor.hpp"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "tests/rendezvous/sample_messages.hpp"

@@ -24,11 +24,6 @@ std::int32_t open(std::int32_t monitor, std::int64_t piece_bytes) {
   return kMpiOk;
 }
 
-void abort(std::int32_t exit_code) {
-  forget_monitoring();
-  MPI_Abort(MPI_COMM_WORLD, exit_code);
-}
-
 const char* library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
@@ -199,16 +194,12 @@ std::int32_t checked(int code, const char* what) {
   return kMpiFailed;
 }
 
-}  // namespace shardsim_mpi
-
-extern "C" __attribute__((visibility("default"))) const ShardsimMpiTable* shardsim_mpi_module() {
-  using namespace shardsim_mpi;
+const ShardsimMpiTable& module_table() {
   static const ShardsimMpiTable table = {
       .version = kShardsimMpiVersion,
       .open = open,
       .close = close,
       .forget = forget_monitoring,
-      .abort = abort,
       .library = library,
       .error_text = [] { return job().error.c_str(); },
       .rank = rank,
@@ -224,5 +215,11 @@ extern "C" __attribute__((visibility("default"))) const ShardsimMpiTable* shards
       .set_reduction = set_reduction,
       .wire = wire,
   };
-  return &table;
+  return table;
+}
+
+}  // namespace shardsim_mpi
+
+extern "C" __attribute__((visibility("default"))) const ShardsimMpiTable* shardsim_mpi_module() {
+  return &shardsim_mpi::module_table();
 }

@@ -39,6 +39,9 @@ struct Job {
 
 Job& job();
 
+/// What `shardsim_mpi_module` returns.
+const ShardsimMpiTable& module_table();
+
 /// kMpiOk, or kMpiFailed with the text kept. `what`: the call.
 std::int32_t checked(int code, const char* what);
 

@@ -15,6 +15,7 @@ namespace {
 struct GroupSum {
   TrafficCounters counters;
   LinkTable links;
+  SentByOperation by_operation;
 };
 // Groups come and go in other orders there and here: by name and members.
 using GroupSums = std::map<std::pair<std::string, std::vector<int>>, GroupSum>;
@@ -24,6 +25,7 @@ GroupSums sum_up(const std::vector<GroupTraffic>& groups) {
   for (const GroupTraffic& group : groups) {
     GroupSum& sum = sums[{group.name, group.members}];
     sum.counters += group.counters;
+    for (const auto& [operation, bytes] : group.by_operation) sum.by_operation[operation] += bytes;
     for (const auto& [ends, counts] : group.links) {
       LinkCounts& link = sum.links[ends];
       link.sent += counts.sent;
@@ -113,7 +115,8 @@ RankReport compare_rank(const ParallelPlan& plan, int rank, const RankFigures& m
   for (const auto& [key, sum] : here) there.try_emplace(key);
   for (const auto& [key, expected] : there) {
     const GroupSum& sum = here[key];
-    report.groups.push_back({key.first, sum.counters, expected.counters});
+    report.groups.push_back(
+        {key.first, sum.counters, expected.counters, sum.by_operation, expected.by_operation});
     compare_links(key.first, key.second, rank, sum, expected, report);
   }
   report.hashes = hashes_of(measured.image);

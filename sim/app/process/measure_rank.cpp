@@ -29,12 +29,12 @@ RankReport measure_rank(const RankSetting& setting, ProcessBackend& backend) {
   const RankFigures measured = train_for_real(setting, backend);
   meet();
   const int rank = backend.rank();
-  const RankFigures simulated =
-      simulate_rank(*setting.scenario, *setting.plan, rank, ReductionOrder::wire);
+  const RankFigures simulated = simulate_rank(*setting.scenario, *setting.plan, rank,
+                                              {ReductionOrder::wire, setting.rings_only});
   RankReport report = compare_rank(*setting.plan, rank, measured, simulated);
   if (setting.other_order) {
-    const RankFigures other =
-        simulate_rank(*setting.scenario, *setting.plan, rank, ReductionOrder::rank);
+    const RankFigures other = simulate_rank(*setting.scenario, *setting.plan, rank,
+                                            {ReductionOrder::rank, setting.rings_only});
     report.order_error =
         compare_images(other.image, simulated.image,
                        parameter_names(*setting.plan, setting.plan->options().mesh.place_of(rank)))

@@ -19,6 +19,8 @@ struct RankSetting {
   /// Called before the training and after it, when nothing of it is under way here; all ranks wait
   /// for each other in it. May be empty.
   std::function<void()> meet;
+  /// The backend knows rings only, whatever the scenario's network would choose.
+  bool rings_only = false;
   /// Sums are formed in another order than in the simulation: find out what that alone does.
   bool other_order = false;
 };

@@ -86,6 +86,25 @@ void add_traffic(Figures& figures, const Reports& reports) {
   add("comm.calls.total", "", [](const auto& each) { return each.calls; });
 }
 
+void add_by_operation(Figures& figures, const Reports& reports) {
+  std::map<std::string, Pair> sums;
+  for (const RankReport& report : reports) {
+    for (const GroupReport& group : report.groups) {
+      const std::string axis = std::string(axis_of(group.name)) + ".";
+      for (const auto& [operation, bytes] : group.measured_by_operation) {
+        sums[axis + operation].measured += bytes;
+      }
+      for (const auto& [operation, bytes] : group.simulated_by_operation) {
+        sums[axis + operation].simulated += bytes;
+      }
+    }
+  }
+  for (const auto& [name, sum] : sums) {
+    figures.compare_per_step("comm.bytes_sent.by_axis_and_operation." + name, sum.measured,
+                             sum.simulated);
+  }
+}
+
 void add_memory(Figures& figures, const Reports& reports) {
   Pair peak;
   Pair host;
@@ -280,6 +299,7 @@ void add_measured(Result& result, const Scenario& scenario, const MeasuredRun& r
   figures.add("library", run.library);
   figures.add("processes", static_cast<std::int64_t>(reports.size()));
   add_traffic(figures, reports);
+  add_by_operation(figures, reports);
   add_memory(figures, reports);
   add_values(figures, reports);
   result.checks.push_back(values_check(reports, scenario, run));

@@ -63,7 +63,9 @@ std::string to_text(const RankReport& report) {
   for (const GroupReport& group : report.groups) {
     root["groups"].push_back({{"name", group.name},
                               {"measured", object_of(group.measured)},
-                              {"simulated", object_of(group.simulated)}});
+                              {"simulated", object_of(group.simulated)},
+                              {"measured_by_operation", group.measured_by_operation},
+                              {"simulated_by_operation", group.simulated_by_operation}});
   }
   root["num_links"] = report.num_links;
   root["first_link_difference"] = report.first_link_difference;
@@ -92,7 +94,9 @@ RankReport rank_report_of(const std::string& text) {
     report.simulated_host_peak_bytes = root.at("simulated_host_peak_bytes");
     for (const Json& group : root.value("groups", Json::array())) {
       report.groups.push_back({group.at("name"), counters_of(group.at("measured")),
-                               counters_of(group.at("simulated"))});
+                               counters_of(group.at("simulated")),
+                               group.at("measured_by_operation").get<SentByOperation>(),
+                               group.at("simulated_by_operation").get<SentByOperation>()});
     }
     report.num_links = root.at("num_links");
     report.first_link_difference = root.at("first_link_difference");

@@ -18,6 +18,8 @@ struct GroupReport {
   std::string name;
   TrafficCounters measured;
   TrafficCounters simulated;
+  SentByOperation measured_by_operation;
+  SentByOperation simulated_by_operation;  ///< Of the whole group, at its first member.
 };
 
 /// Bytes and messages that this rank handed to the network.

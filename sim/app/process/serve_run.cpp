@@ -31,7 +31,8 @@ std::string report_key(int rank) { return "report " + std::to_string(rank); }
 RankReport measure(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
                    RankSeat& seat) {
   const SharedPlan shared(scenario);
-  RankSetting setting{&scenario, &shared.parallel, hooks.wrap_world, {}, !same_order(options)};
+  RankSetting setting{&scenario, &shared.parallel,          hooks.wrap_world,
+                      {},        options.backend == "nccl", !same_order(options)};
   std::optional<std::int64_t> loopback_before;
   std::optional<std::int64_t> loopback_after;
   int meeting = 0;

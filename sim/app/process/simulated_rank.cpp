@@ -12,20 +12,23 @@ void add_group(const FiberGroup& group, int rank, std::vector<GroupTraffic>& gro
   const auto self = std::find(members.begin(), members.end(), rank);
   if (self == members.end()) return;
   const auto member = static_cast<int>(self - members.begin());
-  GroupTraffic traffic{group.name(), members, group.counters(member), {}};
+  GroupTraffic traffic{group.name(), members, group.counters(member), {}, {}};
   for (const auto& [ends, counts] : group.links()) {
     if (ends.first == member || ends.second == member) traffic.links[ends] = counts;
   }
+  // Known of the group as a whole: its first member tells.
+  if (member == 0) traffic.by_operation = group.sent_by_operation();
   groups.push_back(std::move(traffic));
 }
 
 }  // namespace
 
 RankFigures simulate_rank(const Scenario& scenario, const ParallelPlan& plan, int rank,
-                          ReductionOrder order) {
+                          const SimulatedAs& as) {
   FiberOptions options = fiber_options_of(scenario);
   options.has_data = true;
-  options.reduction_order = order;
+  options.reduction_order = as.order;
+  if (as.rings_only) options.all_reduce_algorithm = Algorithm::ring;
   FiberWorld world(std::move(options));
   RankFigures figures;
   world.run([&](Runtime& runtime, Communicator& everyone) {

@@ -20,10 +20,16 @@ struct RankFigures {
   std::vector<GroupTraffic> groups;  ///< That this rank was in; links that it is an end of.
 };
 
+/// How a simulation is to be like what it is held against.
+struct SimulatedAs {
+  ReductionOrder order = ReductionOrder::wire;
+  bool rings_only = false;  ///< No trees, whatever the scenario's network would choose.
+};
+
 /// Runs the whole scenario with data, in this process, and says what `rank` showed and moved.
 /// Throws what a simulation throws.
 [[nodiscard]] RankFigures simulate_rank(const Scenario& scenario, const ParallelPlan& plan,
-                                        int rank, ReductionOrder order = ReductionOrder::wire);
+                                        int rank, const SimulatedAs& as = {});
 
 /// Names of the parameters that the rank at `place` runs, by its own numbers.
 [[nodiscard]] std::vector<std::string> parameter_names(const ParallelPlan& plan,

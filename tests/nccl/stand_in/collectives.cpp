@@ -57,7 +57,7 @@ std::vector<std::byte> reduced(const std::vector<Call*>& members, std::size_t be
   for (const Call* each : members) inputs.push_back(each->from + begin * width);
   std::vector<std::byte> result(count * width);
   reduce_chunk(inputs, result.data(), static_cast<std::int64_t>(count), dtype_of(first.type),
-               op_of(first.op), ReductionOrder::ring, static_cast<int>(chunk));
+               op_of(first.op), ReductionOrder::wire, static_cast<int>(chunk));
   return result;
 }
 
