@@ -142,7 +142,7 @@ class EveryScenario(MpiCase):
             processes, bits, error = self.check_scenario(path)
             run, worst, different = run + 1, max(worst, error), different + bits
             sizes.add(processes)
-        print(f"mpi: {run} verify scenarios on {sorted(sizes)} processes; largest difference "
+        print(f"figures: mpi: {run} verify scenarios on {sorted(sizes)} processes; largest difference "
               f"{worst}, {different} values with other bits; bytes on the wire exactly as simulated")
         self.assertLessEqual({2, 4, 8}, sizes)
 
