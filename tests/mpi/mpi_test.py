@@ -41,6 +41,10 @@ def processes_with(mark):
     return found
 
 
+# MPI keeps what it allocates to the end; a build with sanitizers looks for our errors.
+SANITIZERS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+
+
 class MpiCase(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -55,7 +59,7 @@ class MpiCase(unittest.TestCase):
     def command(self, arguments, *, program=None, launcher=(), timeout=120, **variables):
         """Runs it to its end, and sees that nothing of it is left. Returns code, stdout, stderr."""
         mark = uuid.uuid4().hex
-        environment = {**os.environ, "SHARDSIM_TEST_MARK": mark, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        environment = {**os.environ, "SHARDSIM_TEST_MARK": mark, "ASAN_OPTIONS": SANITIZERS, "OMPI_ALLOW_RUN_AS_ROOT": "1",
                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "SHARDSIM_MPI_MODULE": self.module,
                        "TMPDIR": self.scratch, **variables}
         with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +91,8 @@ class Collectives(MpiCase):
              "mpi_yield_when_idle", "1", "-n", str(number), self.definitions],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             timeout=240, check=False,
-            env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "SHARDSIM_MPI_MODULE": self.module,
+            env={**os.environ, "ASAN_OPTIONS": SANITIZERS, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                 "SHARDSIM_MPI_MODULE": self.module,
                  "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **variables})
         text = done.stdout.decode()
         self.assertEqual(done.returncode, 0, text[-4000:])
@@ -263,7 +268,8 @@ class Launching(MpiCase):
             [self.faulty, DDP, "--backend=mpi"], cwd=ROOT, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, "SHARDSIM_TEST_MARK": mark, "SHARDSIM_FAULT": "loop 1 2",
-                 "TMPDIR": self.scratch, "SHARDSIM_MPI_MODULE": self.module})
+                 "TMPDIR": self.scratch, "ASAN_OPTIONS": SANITIZERS,
+                 "SHARDSIM_MPI_MODULE": self.module})
         while len(processes_with(mark)) < num_ranks(DDP) + 1:  # Ranks, mpirun and this one.
             self.assertIsNone(process.poll())
             time.sleep(0.1)
@@ -278,7 +284,8 @@ class Launching(MpiCase):
             [self.faulty, DDP, "--backend=mpi"], cwd=ROOT, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env={**os.environ, "SHARDSIM_TEST_MARK": mark, "SHARDSIM_FAULT": "loop 1 2",
-                 "TMPDIR": self.scratch, "SHARDSIM_MPI_MODULE": self.module})
+                 "TMPDIR": self.scratch, "ASAN_OPTIONS": SANITIZERS,
+                 "SHARDSIM_MPI_MODULE": self.module})
         while len(processes_with(mark)) < num_ranks(DDP) + 1:
             self.assertIsNone(process.poll())
             time.sleep(0.1)
