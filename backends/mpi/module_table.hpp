@@ -10,11 +10,10 @@
 // that the module gives out; group 0 is all processes. All calls come from one thread.
 extern "C" {
 
-enum ShardsimMpiStatus : std::int32_t {
-  kMpiOk = 0,
-  kMpiOtherSize = 1,  ///< A message of another size than was asked for.
-  kMpiFailed = 2,
-};
+/// Statuses.
+constexpr std::int32_t kMpiOk = 0;
+constexpr std::int32_t kMpiOtherSize = 1;  ///< A message of another size than was asked for.
+constexpr std::int32_t kMpiFailed = 2;
 
 /// Combines `count` elements of `in` into `inout`: inout = in (op) inout.
 using ShardsimMpiCombine = void (*)(const void* in, void* inout, std::int64_t count);

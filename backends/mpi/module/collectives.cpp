@@ -30,7 +30,7 @@ constexpr auto make_trampolines(std::index_sequence<index...>) {
   return std::array<MPI_User_function*, sizeof...(index)>{combine_by<index>...};
 }
 
-constexpr auto trampolines = make_trampolines(std::make_index_sequence<kShardsimMpiReductions>());
+constexpr auto kTrampolines = make_trampolines(std::make_index_sequence<kShardsimMpiReductions>());
 
 MPI_Datatype datatype_of(std::int32_t element_bytes) {
   static std::array<MPI_Datatype, 9> made = [] {
@@ -137,7 +137,7 @@ int start_of_parts(MPI_Comm comm, const ShardsimMpiCollective& call, const Array
 void set_reduction(std::int32_t index, ShardsimMpiCombine combine) {
   const auto at = static_cast<std::size_t>(index);
   combines[at] = combine;
-  if (reductions[at] == MPI_OP_NULL) MPI_Op_create(trampolines[at], /*commute=*/1, &reductions[at]);
+  if (reductions[at] == MPI_OP_NULL) MPI_Op_create(kTrampolines[at], /*commute=*/1, &reductions[at]);
 }
 
 void free_reductions() {
