@@ -4,6 +4,8 @@
 #include <numeric>
 #include <string>
 
+#include "sim/kernel/hash.hpp"
+
 // What can be seen to be wrong on the calling rank alone. What members disagree about is found when
 // they meet.
 namespace shardsim {
@@ -14,7 +16,28 @@ bool none_negative(std::span<const std::int64_t> counts) {
   return std::none_of(counts.begin(), counts.end(), [](std::int64_t count) { return count < 0; });
 }
 
+// 0: equal chunks, and padding at the end if there is any.
+std::uint64_t counts_hash_of(const CallOptions& options) {
+  RollingHash hash;
+  for (const std::int64_t count : options.counts) hash.add(count);
+  for (const ElementRange& range : options.padding_at) {
+    hash.add(range.begin);
+    hash.add(range.end);
+  }
+  return options.counts.empty() && options.padding_at.empty() ? 0 : hash.value();
+}
+
 }  // namespace
+
+void CheckedCommunicator::complete(CallRecord& record, const CallOptions& options) const {
+  record.label = options.label;
+  record.padding = options.padding;
+  record.traffic = options.traffic;
+  if (options.padding != 0 || !options.padding_at.empty()) {
+    check_padding(record.name, options, record.count, record.site);
+  }
+  record.counts_hash = counts_hash_of(options);
+}
 
 void CheckedCommunicator::check_peer(const char* call, int peer, CallSite site) const {
   if (peer >= 0 && peer < size()) return;

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "backends/call_record.hpp"
 #include "backends/communicator.hpp"
 
 namespace shardsim {
@@ -16,6 +17,10 @@ class CheckedCommunicator : public Communicator {
   [[noreturn]] virtual void refuse(const char* call, const std::string& what,
                                    const std::string& hint, CallSite site) const = 0;
 
+  /// Enters what a call's options say into its record, uneven chunks and the places of padding as
+  /// a hash. (All_to_all's counts are no options: they differ between members by right, and who
+  /// sends what whom is compared by pairs, where a backend can.)
+  void complete(CallRecord& record, const CallOptions& options) const;
   void check_peer(const char* call, int peer, CallSite site) const;
   /// Padding is part of the full buffer of `count` elements. REQUIRES: there is some.
   void check_padding(const char* call, const CallOptions& options, std::int64_t count,

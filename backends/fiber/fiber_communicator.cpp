@@ -20,15 +20,6 @@ std::uint64_t hash_word(const FiberGroup& group, unsigned code, const CallRecord
   return group.id() ^ fields;
 }
 
-std::uint64_t hash_of(std::span<const ElementRange> ranges) {
-  RollingHash hash;
-  for (const ElementRange& range : ranges) {
-    hash.add(range.begin);
-    hash.add(range.end);
-  }
-  return hash.value();
-}
-
 // Codes of calls that are no collectives.
 constexpr unsigned kBatchCode = 0xFD;
 constexpr unsigned kSendCode = 0xFE;
@@ -86,18 +77,7 @@ CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, CallRecord& re
                                              const CallOptions& options) {
   options_site_ = record.site;
   record.name = name_of(kind);
-  record.label = options.label;
-  record.padding = options.padding;
-  record.traffic = options.traffic;
-  if (!options.counts.empty()) {
-    RollingHash hash;
-    for (const std::int64_t count : options.counts) hash.add(count);
-    record.counts_hash = hash.value();
-  }
-  if (record.padding != 0 || !options.padding_at.empty()) {
-    check_padding(record.name, options, record.count, record.site);
-    if (!options.padding_at.empty()) record.counts_hash = hash_of(options.padding_at);
-  }
+  complete(record, options);
   CollectiveOperation& operation = group_.collective(kind, group_.next_sequence(member_), record);
   RollingHash& hash = rank_.hash();
   hash.add(hash_word(group_, static_cast<unsigned>(kind), record));

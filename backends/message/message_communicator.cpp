@@ -47,14 +47,10 @@ MessageCommunicator::Operation MessageCommunicator::make(CallRecord record,
                                                          const CallOptions& options,
                                                          MessagePlan plan, const Tensor& output,
                                                          const Tensor& input) {
-  record.label = options.label;
-  record.padding = options.padding;
-  record.traffic = options.traffic;
-  const bool pads = options.padding != 0 || !options.padding_at.empty();
-  if (pads) check_padding(record.name, options, record.count, record.site);
+  complete(record, options);
   Operation operation = std::make_shared<MessageOperation>(record, stream_.next_sequence++,
                                                            std::move(plan), output, input);
-  if (pads) operation->set_padding_at(options.padding_at);
+  if (options.padding != 0) operation->set_padding_at(options.padding_at);
   return operation;
 }
 

@@ -45,14 +45,6 @@ NcclCommunicator::~NcclCommunicator() { backend_.close(stream_, std::move(traffi
 
 // --- Posting -----------------------------------------------------------------------------------
 
-void NcclCommunicator::complete(CallRecord& record, const CallOptions& options) const {
-  record.label = options.label;
-  record.padding = options.padding;
-  record.traffic = options.traffic;
-  const bool pads = options.padding != 0 || !options.padding_at.empty();
-  if (pads) check_padding(record.name, options, record.count, record.site);
-}
-
 Work NcclCommunicator::collective(CallRecord record, const CallOptions& options,
                                   NcclProgram program, const MessagePlan& plan,
                                   const Tensor& output, const Tensor& input) {

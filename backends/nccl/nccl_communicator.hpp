@@ -56,8 +56,6 @@ class NcclCommunicator final : public CheckedCommunicator, private WorkOwner {
   [[noreturn]] void refuse(const char* call, const std::string& what, const std::string& hint,
                            CallSite site) const override;
 
-  // What the options add to a call; checks them.
-  void complete(CallRecord& record, const CallOptions& options) const;
   // A collective: `plan` is what it moves.
   Work collective(CallRecord record, const CallOptions& options, NcclProgram program,
                   const MessagePlan& plan, const Tensor& output, const Tensor& input);

@@ -43,6 +43,7 @@ class Ranks {
       options.cluster = test_.cluster ? *test_.cluster : test_cluster(ranks_, test_.gpus_per_node);
       options.all_reduce_algorithm = test_.all_reduce_algorithm;
       options.buffered_sends = test_.buffered_sends;
+      options.watch = test_.watch ? test_.watch(rank) : nullptr;
       options.idle = room_.idle;
       options.clock = [this] { return static_cast<double>(num_idle_); };
       options.deadline_s = 1000.0 * ranks_;

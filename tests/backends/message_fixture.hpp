@@ -16,6 +16,8 @@ struct MessageCase {
   std::optional<Cluster> cluster;
   Algorithm all_reduce_algorithm = Algorithm::automatic;
   bool buffered_sends = false;
+  /// Of the rank given; null: none.
+  std::function<CallWatch*(int)> watch;
   /// Of every rank, as it ends.
   std::function<void(const MessageRank&)> inspect;
 };
