@@ -45,6 +45,8 @@ class OpenNccl final : public OpenBackend {
     nccl.put = keys.set;
     nccl.get = keys.get;
     backend_.emplace(probe_.cuda, probe_.nccl, std::move(nccl));
+    // The world is formed, and nothing has been called on it yet: what counts is the run.
+    reset_profiled_bytes();
   }
 
   [[nodiscard]] ProcessBackend& backend() override { return *backend_; }
