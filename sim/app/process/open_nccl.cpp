@@ -64,7 +64,7 @@ class OpenNccl final : public OpenBackend {
     }
     std::string variables;
     for (const auto& [name, value] : nccl_variables_in_force()) {
-      variables += (variables.empty() ? "" : " ") + name + "=" + value;
+      variables += fmt::format("{}{}={}", variables.empty() ? "" : " ", name, value);
     }
     notes.push_back("NCCL ran with " + variables);
     return notes;
