@@ -58,28 +58,43 @@ ProbeRow probe_mpirun(const std::string& path) {
   return row;
 }
 
-std::string render_doctor(const std::vector<ProbeRow>& rows) {
+BackendReadiness readiness_of(const std::string& backend, const std::vector<ProbeRow>& needs) {
+  for (const ProbeRow& row : needs) {
+    if (!row.available) return {backend, row.detail};
+  }
+  return {backend, {}};
+}
+
+std::string render_doctor(const DoctorReport& report) {
   std::size_t width = 0;
-  for (const ProbeRow& row : rows) width = std::max(width, row.what.size());
+  for (const ProbeRow& row : report.rows) width = std::max(width, row.what.size());
   std::string text;
-  for (const ProbeRow& row : rows) {
+  for (const ProbeRow& row : report.rows) {
     text += fmt::format("{:<8} {:<{}}  {}\n", row.available ? "ok" : "missing", row.what, width,
                         row.detail);
     if (!row.remedy.empty()) text += fmt::format("{:<{}}fix: {}\n", "", width + 11, row.remedy);
   }
+  for (const auto& [backend, problem] : report.backends) {
+    text += backend + ": " + (problem.empty() ? "ready" : "not ready: " + problem) + "\n";
+  }
   return text;
 }
 
-std::string render_doctor_json(const std::vector<ProbeRow>& rows) {
+std::string render_doctor_json(const DoctorReport& report) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const ProbeRow& row : rows) {
+  for (const ProbeRow& row : report.rows) {
     all.push_back({{"what", row.what},
                    {"available", row.available},
                    {"detail", row.detail},
                    {"remedy", row.remedy}});
   }
+  nlohmann::ordered_json backends = nlohmann::ordered_json::array();
+  for (const auto& [backend, problem] : report.backends) {
+    backends.push_back({{"backend", backend}, {"ready", problem.empty()}, {"problem", problem}});
+  }
   nlohmann::ordered_json document;
   document["doctor"] = std::move(all);
+  document["backends"] = std::move(backends);
   return document.dump(2) + "\n";
 }
 

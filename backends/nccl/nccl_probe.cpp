@@ -162,12 +162,17 @@ NcclProbe probe_nccl(const std::string& nccl_path, const std::string& cudart_pat
   return probe;
 }
 
-std::vector<ProbeRow> doctor_rows(const NcclProbe& nccl, const std::vector<ProbeRow>& more) {
-  std::vector<ProbeRow> rows = {probe_mpirun(environment("PATH"))};
-  rows.insert(rows.end(), more.begin(), more.end());
-  rows.insert(rows.end(), nccl.rows.begin(), nccl.rows.end());
-  rows.push_back(probe_loopback_counter());
-  return rows;
+DoctorReport doctor_report(const NcclProbe& nccl, const std::vector<ProbeRow>& mpi) {
+  DoctorReport report;
+  report.rows = {probe_mpirun(environment("PATH"))};
+  // What a run looks for itself comes before what it needs to start ranks.
+  std::vector<ProbeRow> needs_of_mpi = mpi;
+  needs_of_mpi.push_back(report.rows.front());
+  report.rows.insert(report.rows.end(), mpi.begin(), mpi.end());
+  report.rows.insert(report.rows.end(), nccl.rows.begin(), nccl.rows.end());
+  report.rows.push_back(probe_loopback_counter());
+  report.backends = {readiness_of("mpi", needs_of_mpi), readiness_of("nccl", nccl.rows)};
+  return report;
 }
 
 }  // namespace shardsim

@@ -30,9 +30,9 @@ struct NcclProbe {
 [[nodiscard]] NcclProbe probe_nccl(const std::string& nccl_path = {},
                                    const std::string& cudart_path = {});
 
-/// All rows of `shardsim doctor`: mpirun, `more` (what the caller knows of MPI), those of `nccl`,
-/// and the loopback counter.
-[[nodiscard]] std::vector<ProbeRow> doctor_rows(const NcclProbe& nccl,
-                                                const std::vector<ProbeRow>& more = {});
+/// All that `shardsim doctor` says: mpirun, `mpi` (what the caller knows of MPI), the rows of
+/// `nccl` and the loopback counter, without which both backends are ready.
+[[nodiscard]] DoctorReport doctor_report(const NcclProbe& nccl,
+                                         const std::vector<ProbeRow>& mpi = {});
 
 }  // namespace shardsim

@@ -8,8 +8,8 @@
 namespace shardsim {
 
 int command_doctor(const std::string& nccl_library, bool json, std::ostream& out) {
-  const std::vector<ProbeRow> rows = doctor_rows(probe_nccl(nccl_library), {probe_mpi_module()});
-  out << (json ? render_doctor_json(rows) : render_doctor(rows));
+  const DoctorReport report = doctor_report(probe_nccl(nccl_library), {probe_mpi_module()});
+  out << (json ? render_doctor_json(report) : render_doctor(report));
   return 0;
 }
 

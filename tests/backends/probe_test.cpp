@@ -17,6 +17,8 @@ namespace {
 const std::vector<ProbeRow> kRows = {
     {.what = "mpirun", .available = true, .detail = "mpirun (Open MPI) 4.1.4"},
     {.what = "NVIDIA driver", .detail = "no \"driver\"", .remedy = "buy a GPU"}};
+const DoctorReport kReport = {
+    kRows, {readiness_of("mpi", {kRows[0]}), readiness_of("nccl", {kRows[0], kRows[1]})}};
 
 void write_program(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
@@ -26,17 +28,25 @@ void write_program(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("doctor: one line per row, and one for the remedy of what is missing") {
-  CHECK(render_doctor(kRows) ==
+TEST_CASE("doctor: one line per row, one for the remedy of what is missing, one per backend") {
+  CHECK(render_doctor(kReport) ==
         "ok       mpirun         mpirun (Open MPI) 4.1.4\n"
         "missing  NVIDIA driver  no \"driver\"\n"
-        "                        fix: buy a GPU\n");
-  const auto document = nlohmann::json::parse(render_doctor_json(kRows));
+        "                        fix: buy a GPU\n"
+        "mpi: ready\n"
+        "nccl: not ready: no \"driver\"\n");
+  const auto document = nlohmann::json::parse(render_doctor_json(kReport));
   REQUIRE(document["doctor"].size() == 2);
   CHECK(document["doctor"][0]["available"] == true);
   CHECK(document["doctor"][1]["what"] == "NVIDIA driver");
   CHECK(document["doctor"][1]["detail"] == "no \"driver\"");
   CHECK(document["doctor"][1]["remedy"] == "buy a GPU");
+  REQUIRE(document["backends"].size() == 2);
+  CHECK(document["backends"][0]["backend"] == "mpi");
+  CHECK(document["backends"][0]["ready"] == true);
+  CHECK(document["backends"][0]["problem"] == "");
+  CHECK(document["backends"][1]["ready"] == false);
+  CHECK(document["backends"][1]["problem"] == "no \"driver\"");
 }
 
 TEST_CASE("mpirun is looked for along PATH, asked for its version, and has to be Open MPI's") {

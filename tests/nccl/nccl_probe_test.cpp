@@ -119,15 +119,31 @@ TEST_CASE("libraries are taken from the path given, else from the environment's"
 }
 
 TEST_CASE("doctor has the launcher's row, the caller's, the ladder's and the counter's") {
-  const std::vector<ProbeRow> rows =
-      doctor_rows(probe_with([](auto&) {}), {{.what = "libshardsim-mpi.so", .available = true}});
+  const DoctorReport report =
+      doctor_report(probe_with([](auto&) {}), {{.what = "libshardsim-mpi.so", .available = true}});
   std::vector<std::string> names;
-  for (const ProbeRow& row : rows) {
+  for (const ProbeRow& row : report.rows) {
     names.push_back(row.what);
     CHECK(row.available == row.remedy.empty());
   }
   CHECK(names == std::vector<std::string>{"mpirun", "libshardsim-mpi.so", "CUDA runtime",
                                           "NVIDIA driver", "GPUs", "NCCL", "loopback counter"});
+}
+
+TEST_CASE("doctor says in the end which backend is ready, as its error would say it") {
+  const NcclProbe bare = probe_with([](auto& script) {
+    script.device_count_status = CudaStatus::insufficient_driver;
+    script.driver_version = 0;
+  });
+  const DoctorReport report =
+      doctor_report(bare, {{.what = "MPI module", .detail = "no module", .remedy = "build it"}});
+  REQUIRE(report.backends.size() == 2);
+  CHECK(report.backends[0].backend == "mpi");
+  CHECK(report.backends[0].problem == "no module");
+  CHECK(report.backends[1].backend == "nccl");
+  CHECK(report.backends[1].problem == "no NVIDIA driver");
+  CHECK(refusal_of(bare).message == "--backend=nccl: " + report.backends[1].problem);
+  CHECK(doctor_report(probe_with([](auto&) {})).backends[1].problem.empty());
 }
 
 TEST_CASE("NCCL's version as text") {
