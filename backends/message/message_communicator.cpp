@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -76,7 +77,9 @@ Work MessageCommunicator::post_collective(const Operation& operation, Collective
                                           const CallOptions& options,
                                           std::span<const std::int64_t> send_counts,
                                           std::span<const std::int64_t> receive_counts) {
-  if (rank_.options().native_collectives && stream_.transport->has_collectives()) {
+  // Libraries count the elements of parts in 32 bits; what is more goes by our own messages.
+  const bool countable = operation->record().count <= std::numeric_limits<std::int32_t>::max();
+  if (rank_.options().native_collectives && stream_.transport->has_collectives() && countable) {
     std::vector<std::int64_t> counts(send_counts.begin(), send_counts.end());
     const bool in_chunks = kind == CollectiveKind::reduce_scatter ||
                            kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||

@@ -126,7 +126,7 @@ void MessageOperation::post_native(Transport& transport) {
   plan_.rounds.clear();
   const bool in_place =
       native_->kind == CollectiveKind::all_reduce || native_->kind == CollectiveKind::broadcast;
-  if (!in_place && input_.numel() > 0) {
+  if (!in_place && input_.has_data()) {  // Roots alone have one in some.
     native_->in.assign(input_.data(), input_.data() + input_.num_bytes());
   }
   const NativeCall call = {
@@ -136,7 +136,7 @@ void MessageOperation::post_native(Transport& transport) {
       .reduces = record_.reduces,
       .reduction = record_.reduce == ReduceOp::avg ? ReduceOp::sum : record_.reduce,
       .in = native_->in.data(),
-      .out = output_.numel() > 0 ? output_.data() : nullptr,
+      .out = output_.has_data() ? output_.data() : nullptr,
       .count = record_.count,
       .counts = native_->counts,
       .receive_counts = native_->receive_counts};
@@ -203,7 +203,7 @@ bool MessageOperation::advance(Transport& transport) {
     }
     bool all_done = true;
     for (Flight& flight : flights_) {
-      if (!flight.done && transport.done(flight.request)) flight.done = moved = true;
+      if (!flight.done && is_done(transport, flight)) flight.done = moved = true;
       all_done &= flight.done;
     }
     if (!all_done) return moved;
@@ -216,6 +216,15 @@ bool MessageOperation::advance(Transport& transport) {
     }
   }
   return moved;
+}
+
+bool MessageOperation::is_done(Transport& transport, const Flight& flight) {
+  try {
+    return transport.done(flight.request);
+  } catch (const WrongSize& error) {
+    if (flight.message == nullptr) throw;
+    throw WrongSize(error.what(), flight.message->peer);
+  }
 }
 
 std::vector<int> MessageOperation::awaited_peers() const {

@@ -94,6 +94,7 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
   void post_native(Transport& transport);
   void end_native(int self);
   void post_round(Transport& transport);
+  [[nodiscard]] static bool is_done(Transport& transport, const Flight& flight);
   void end_round();
   void finish();
   void post(Transport& transport, const MessageStep& message);

@@ -72,7 +72,7 @@ bool MessageRank::advance(MessageStream& stream, MessageOperation& operation) {
   try {
     moved = operation.advance(*stream.transport);
   } catch (const WrongSize& error) {
-    wrong_size(stream, operation, error.what());
+    wrong_size(stream, operation, error);
   }
   if (operation.ended() && options_.watch != nullptr) {
     options_.watch->ended(call_of(stream, operation));
@@ -131,15 +131,18 @@ std::vector<int> MessageRank::awaited(const MessageStream& stream,
 }
 
 void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation& operation,
-                             const std::string& what) const {
+                             const WrongSize& error) const {
   Diagnosis diagnosis = diagnosis_of(stream, operation);
   diagnosis.code = operation.halves().empty() ? "COLL_COUNT" : "P2P_MISMATCH";
-  diagnosis.summary = fmt::format("rank {} in {}: {}", rank_, operation.record().describe(), what);
+  diagnosis.summary =
+      fmt::format("rank {} in {}: {}", rank_, operation.record().describe(), error.what());
   diagnosis.sides = {
       {.ranks = {rank_}, .action = operation.record().describe(), .site = operation.record().site}};
-  const std::vector<int> others = awaited(stream, operation);
-  if (!others.empty()) {
-    diagnosis.sides.push_back({.ranks = others, .action = "sent something else", .site = {}});
+  if (error.peer() >= 0) {
+    const auto peer = static_cast<std::size_t>(error.peer());
+    diagnosis.sides.push_back({.ranks = {stream.transport->world_ranks()[peer]},
+                               .action = "sent something else",
+                               .site = {}});
   }
   diagnosis.hint =
       "members call with different sizes; --check=fingerprint shows both calls, and so does the "
@@ -163,7 +166,7 @@ void MessageRank::time_out(const MessageStream& stream, const MessageOperation& 
   }
   diagnosis.hint =
       "run the scenario without --backend: the simulation says at once who waits for whom; or look "
-      "whether the silent ranks are alive";
+      "whether the silent ranks are alive; ranks that compute for longer need a larger --timeout";
   throw CommunicationError(std::move(diagnosis));
 }
 

@@ -85,7 +85,7 @@ class MessageRank final : public ProcessBackend {
   [[nodiscard]] static std::vector<int> awaited(const MessageStream& stream,
                                                 const MessageOperation& operation);
   [[noreturn]] void wrong_size(const MessageStream& stream, const MessageOperation& operation,
-                               const std::string& what) const;
+                               const WrongSize& error) const;
   [[noreturn]] void time_out(const MessageStream& stream, const MessageOperation& operation) const;
 
   std::unique_ptr<Transport> first_;  // Until world() takes it.

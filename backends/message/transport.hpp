@@ -18,7 +18,13 @@ namespace shardsim {
 /// A message has another size than the receiver asked for; says which.
 class WrongSize : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit WrongSize(const std::string& what, int peer = -1)
+      : std::runtime_error(what), peer_(peer) {}
+  /// Who has sent it; -1: not known.
+  [[nodiscard]] int peer() const { return peer_; }
+
+ private:
+  int peer_;
 };
 
 /// A collective that the library below has itself. Counts are in elements. `in` and `out` do not

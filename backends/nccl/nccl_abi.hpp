@@ -6,7 +6,7 @@
 #include "backends/nccl/cuda_abi.hpp"
 
 // The part of NCCL's binary interface that shardsim uses, stable since 2.18, declared here so that
-// nothing of NCCL is needed to build. tests/backends/nccl_header_check.cpp holds it against the
+// nothing of NCCL is needed to build. tests/nccl/header_check.cpp holds it against the
 // real header.
 namespace shardsim {
 

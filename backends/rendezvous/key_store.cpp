@@ -124,6 +124,16 @@ std::vector<int> KeyStore::absent_from(const std::vector<Waiting>& waiting) cons
   return absent;
 }
 
+std::vector<KeyStore::Gathering> KeyStore::gatherings() const {
+  std::vector<Gathering> found;
+  for (const auto& [name, waiting] : barriers_) {
+    if (waiting.empty()) continue;
+    const Waiting& first = waiting.front();
+    found.push_back({name, first.until_s - first.timeout_s, absent_from(waiting)});
+  }
+  return found;
+}
+
 std::vector<KeyStore::Answer> KeyStore::expire(double now, const std::set<int>& present) {
   std::vector<Answer> answers;
   const auto expire_in = [&](auto& lists, const auto& explain) {

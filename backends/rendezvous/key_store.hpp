@@ -28,6 +28,14 @@ class KeyStore {
   /// who has not come to the barrier.
   [[nodiscard]] std::vector<Answer> expire(double now, const std::set<int>& present);
 
+  /// A barrier that is waited in.
+  struct Gathering {
+    std::string name;
+    double since_s = 0.0;  ///< Since the first rank came.
+    std::vector<int> absent;
+  };
+  [[nodiscard]] std::vector<Gathering> gatherings() const;
+
   [[nodiscard]] const std::map<std::string, std::string>& values() const { return values_; }
 
   /// A rank that is gone waits for nothing.
@@ -37,7 +45,7 @@ class KeyStore {
   struct Waiting {
     int rank;
     std::int64_t id;
-    double until_s;
+    double until_s;  // timeout_s after it came.
     double timeout_s;
   };
   std::vector<Answer> set(int rank, const StoreRequest& request);

@@ -1,6 +1,7 @@
 #include "backends/rendezvous/launch_environment.hpp"
 
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <utility>
 
@@ -65,6 +66,21 @@ constexpr LauncherNames kLaunchers[] = {
     {"pmi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"},
 };
 
+// In a batch script Slurm sets SLURM_PROCID and SLURM_NTASKS, too: what srun has started runs in a
+// step with a number of its own. Slurm keeps the numbers above this one to itself (slurm.h:
+// SLURM_MAX_NORMAL_STEP_ID), and for a batch script (0xfffffffb) or an interactive step
+// (0xfffffffa) it sets no SLURM_STEP_ID, since it prints only what is no negative int.
+constexpr std::uint32_t kLastSlurmStep = 0xfffffff0;
+
+bool is_in_slurm_step(const Variables& variables) {
+  const std::optional<std::string> text = variables.text("SLURM_STEP_ID");
+  if (!text) return false;
+  std::uint32_t step = 0;
+  const char* const last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, step);
+  return error == std::errc() && end == last && step <= kLastSlurmStep;
+}
+
 // A pair that belongs together: a launcher sets both or neither.
 bool is_there(const Variables& variables, const LauncherNames& names) {
   const bool rank = variables.text(names.rank).has_value();
@@ -75,6 +91,7 @@ bool is_there(const Variables& variables, const LauncherNames& names) {
     refuse(std::string("environment variable ") + (rank ? names.rank : names.world_size) +
            " is set, but " + (rank ? names.world_size : names.rank) + " is not");
   }
+  if (std::string(names.source) == "slurm" && !is_in_slurm_step(variables)) return false;
   return rank && size;
 }
 

@@ -26,7 +26,8 @@ struct LaunchedRank {
 
 /// Nothing: no launcher has started this process. The innermost launcher decides: shardsim's own
 /// variables, then torchrun's, Open MPI's, Slurm's, PMI's. (Open MPI's stand before Slurm's since
-/// mpirun inside a batch script leaves the script's own SLURM_PROCID in every rank.)
+/// mpirun inside a batch script leaves the script's own SLURM_PROCID in every rank.) A batch script
+/// itself is no rank: Slurm's variables count only in a step of srun (SLURM_STEP_ID).
 ///
 /// The place of the rendezvous is SHARDSIM_RENDEZVOUS ("HOST:PORT") whatever the launcher; else
 /// MASTER_ADDR with SHARDSIM_PORT, or with MASTER_PORT + 1, since torchrun's agent listens on

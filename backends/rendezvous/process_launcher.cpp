@@ -273,6 +273,10 @@ void ProcessLauncher::stop(double grace_s) {
   while (num_running() > 0) poll(0.05);
 }
 
-void die_with_parent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+void die_with_parent(int parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Who ended before that sends no signal any more.
+  if (getppid() != parent) raise(SIGKILL);
+}
 
 }  // namespace shardsim

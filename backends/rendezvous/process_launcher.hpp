@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 // Starts processes and lets none of them outlive it.
 namespace shardsim {
 
@@ -59,8 +61,8 @@ class ProcessLauncher {
 };
 
 /// For a process that a launcher of ours started through others (mpirun): from now on it is killed
-/// when its parent ends.
-void die_with_parent();
+/// when its parent ends, and at once if that is not `parent` any more.
+void die_with_parent(int parent = getppid());
 
 /// While it lives, SIGINT and SIGTERM do not end this process but are remembered. One at a time.
 class InterruptGuard {

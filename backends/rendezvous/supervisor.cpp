@@ -76,6 +76,7 @@ void Supervisor::greet(int connection, const Hello& hello, double now) {
   rank.activity.host = hello.host;
   rank.connection = connection;
   rank.last_heard_s = now;
+  rank.last_act_s = now;
   ranks_of_[connection] = hello.rank;
   send_(connection, Welcome{});
 }
@@ -83,13 +84,19 @@ void Supervisor::greet(int connection, const Hello& hello, double now) {
 void Supervisor::hear(Rank& rank, RendezvousMessage&& message, double now) {
   const int number = rank.activity.rank;
   if (auto* beat = std::get_if<Beat>(&message)) {
+    const bool has_acted = beat->last_posted != rank.activity.last_posted ||
+                           beat->last_ended != rank.activity.last_ended;
+    if (has_acted) rank.last_act_s = now;
+    rank.activity.told = true;
     rank.activity.last_posted = std::move(beat->last_posted);
     rank.activity.last_ended = std::move(beat->last_ended);
     send_(rank.connection, Beat{});
   } else if (const auto* request = std::get_if<StoreRequest>(&message)) {
+    rank.last_act_s = now;
     answer(store_.ask(number, *request, now));
   } else if (auto* call = std::get_if<CallFingerprint>(&message)) {
     if (phase_ != Phase::running) return;
+    rank.last_act_s = now;
     const auto problem = fingerprints_.add(number, std::move(*call), now);
     if (!problem) return;
     rank.process_end = "sent " + *problem;
@@ -101,6 +108,7 @@ void Supervisor::hear(Rank& rank, RendezvousMessage&& message, double now) {
     awaited_.erase(number);
   } else if (std::holds_alternative<End>(message)) {
     rank.activity.ended = true;
+    rank.last_act_s = now;
     store_.forget(number);
     awaited_.erase(number);
     send_(rank.connection, End{});
@@ -169,6 +177,7 @@ void Supervisor::on_time(double now) {
     answer(store_.expire(now, present));
     look_for_missing(now);
     look_for_silent(now);
+    look_for_stalled(now);
     look_for_mismatch(now, times_.grace_s);
     if (time_to_decide(now)) decide(now);
   }
@@ -203,6 +212,33 @@ void Supervisor::look_for_silent(double now) {
           .failure = {},
           .detail = {},
           .seconds = times_.deadline_s});
+  }
+}
+
+// Alive, and at rest for long. Who is gone, silent or not there yet is found in other ways.
+bool Supervisor::has_stalled(const Rank& rank, double now) const {
+  const bool stays = rank.connection >= 0 && !rank.reported;
+  return (stays || rank.activity.ended) && now - rank.last_act_s >= times_.stall();
+}
+
+// A rank that never comes to a barrier is not blamed while any that is awaited there still acts:
+// it may be what that one waits for.
+void Supervisor::look_for_stalled(double now) {
+  if (stall_noted_) return;
+  for (KeyStore::Gathering& gathering : store_.gatherings()) {
+    if (now - gathering.since_s < times_.stall()) continue;
+    const auto stalled = [&](int rank) { return has_stalled(rank_at(rank), now); };
+    if (!std::all_of(gathering.absent.begin(), gathering.absent.end(), stalled)) continue;
+    stall_noted_ = true;
+    double act_s = begin_s_;
+    for (const int rank : gathering.absent) act_s = std::max(act_s, rank_at(rank).last_act_s);
+    note({.kind = Kind::stalled,
+          .time_s = now,
+          .ranks = std::move(gathering.absent),
+          .failure = {},
+          .detail = std::move(gathering.name),
+          .seconds = now - act_s});
+    return;
   }
 }
 

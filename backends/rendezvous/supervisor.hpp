@@ -20,6 +20,11 @@ struct SupervisionTimes {
   double deadline_s = 10.0;  ///< Without a sign of life a rank counts as silent.
   double grace_s = 0.5;      ///< For further reports after the first, before the verdict.
   double farewell_s = 3.0;   ///< For ranks to send their flight records after the verdict.
+  /// Nothing: ten times `deadline_s`. So long a rank that lives may make no call while others wait
+  /// for it in a barrier of the rendezvous: it may compute, but not forever.
+  std::optional<double> stall_s;
+
+  [[nodiscard]] double stall() const { return stall_s.value_or(10 * deadline_s); }
 };
 
 /// What the serving side makes of what it is told: who is there, what they store, what went wrong.
@@ -55,7 +60,8 @@ class Supervisor {
     RankActivity activity;
     int connection = -1;  // -1: not there, or gone.
     double last_heard_s = 0.0;
-    bool reported = false;  // It has said why it gives up, or was found dead or silent.
+    double last_act_s = 0.0;  // When it last is known to have done more than live.
+    bool reported = false;    // It has said why it gives up, or was found dead or silent.
     bool silent = false;
     std::string process_end;
   };
@@ -68,6 +74,8 @@ class Supervisor {
   void note(FailureEvent event);
   void look_for_missing(double now);
   void look_for_silent(double now);
+  void look_for_stalled(double now);
+  [[nodiscard]] bool has_stalled(const Rank& rank, double now) const;
   void look_for_mismatch(double now, double grace_s);
   [[nodiscard]] bool time_to_decide(double now) const;
   void decide(double now);
@@ -86,6 +94,7 @@ class Supervisor {
   FingerprintTable fingerprints_;
   bool mismatch_noted_ = false;
   bool missing_noted_ = false;
+  bool stall_noted_ = false;
   std::vector<FailureEvent> events_;
   double closing_until_s_ = 0.0;
   std::set<int> awaited_;  // Ranks whose flight record is still to come.

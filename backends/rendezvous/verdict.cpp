@@ -15,8 +15,7 @@ namespace {
 
 using Kind = FailureEvent::Kind;
 
-bool is_mismatch(const FailureEvent& event) {
-  if (event.kind == Kind::mismatch) return true;
+bool is_reported_mismatch(const FailureEvent& event) {
   return event.kind == Kind::report && event.failure && event.failure->diagnosis &&
          event.failure->exit_code == ExitCode::communication && !is_timeout(event);
 }
@@ -25,6 +24,11 @@ bool is_of_its_own(const FailureEvent& event) {
   return event.kind == Kind::report && event.failure &&
          event.failure->exit_code != ExitCode::communication &&
          event.failure->exit_code != ExitCode::backend_failed;
+}
+
+// The launching side reports for no rank.
+bool is_of_launching_side(const FailureEvent& event) {
+  return is_of_its_own(event) && event.ranks.empty();
 }
 
 bool is_backend_error(const FailureEvent& event) {
@@ -46,19 +50,30 @@ std::string whole_name(const RankActivity& rank) {
 std::string activity_of(const RankActivity& rank) {
   if (!rank.arrived) return "has not arrived";
   if (rank.ended) return "has finished";
-  if (rank.last_posted.empty()) return "has called nothing yet";
+  if (rank.last_posted.empty()) {
+    return rank.told ? "has called nothing yet" : "no call of it is known";
+  }
   if (rank.last_posted == rank.last_ended) {
     return "has called nothing since " + rank.last_ended + ", which has ended";
   }
   return "last called " + rank.last_posted;
 }
 
+// Calls travel with signs of life: what a rank did after its last one nobody knows.
+std::string last_known_of(const RankActivity& rank) {
+  if (!rank.arrived || rank.ended) return activity_of(rank);
+  if (rank.last_posted.empty()) return "no call of it is known";
+  const char* const state = rank.last_posted == rank.last_ended ? ", which had ended" : "";
+  return "its last call that is known is " + rank.last_posted + state;
+}
+
 // The ranks for which `belongs` holds, by what they do.
 void add_activities(Diagnosis& diagnosis, std::span<const RankActivity> ranks,
-                    const std::function<bool(int)>& belongs) {
+                    const std::function<bool(int)>& belongs,
+                    std::string (*describe)(const RankActivity&) = activity_of) {
   std::map<std::string, std::vector<int>> by_activity;
   for (const RankActivity& rank : ranks) {
-    if (belongs(rank.rank)) by_activity[activity_of(rank)].push_back(rank.rank);
+    if (belongs(rank.rank)) by_activity[describe(rank)].push_back(rank.rank);
   }
   for (auto& [activity, who] : by_activity) {
     diagnosis.sides.push_back({.ranks = std::move(who), .action = activity, .site = {}});
@@ -82,7 +97,7 @@ RunFailure explain_death(const FailureEvent& death, std::span<const RankActivity
   diagnosis.summary =
       whole_name(rank) + " has died: " +
       (death.detail.empty() ? "its connection ended without a farewell" : "it " + death.detail);
-  diagnosis.sides.push_back({.ranks = {dead}, .action = activity_of(rank), .site = {}});
+  diagnosis.sides.push_back({.ranks = {dead}, .action = last_known_of(rank), .site = {}});
   add_activities(diagnosis, ranks, [dead](int other) { return other != dead; });
   diagnosis.hint =
       "its own output comes before this; signal 9 that nobody sent is often a machine that has run "
@@ -103,7 +118,7 @@ RunFailure explain_silence(std::span<const FailureEvent> events, const FailureEv
   const auto is_silent = [&](int rank) {
     return std::binary_search(silent.begin(), silent.end(), rank);
   };
-  add_activities(diagnosis, ranks, is_silent);
+  add_activities(diagnosis, ranks, is_silent, last_known_of);
   add_activities(diagnosis, ranks, [&](int rank) { return !is_silent(rank); });
   diagnosis.hint =
       "a process that computes gives signs of life, one that is stopped (SIGSTOP, a debugger) or "
@@ -121,6 +136,29 @@ RunFailure explain_absence(const FailureEvent& missing, std::span<const RankActi
                  [&](int rank) { return ranks[static_cast<std::size_t>(rank)].arrived; });
   diagnosis.hint = "look whether they were started, with the same SHARDSIM_RENDEZVOUS and token";
   return RunFailure::from(std::move(diagnosis), ExitCode::backend_failed);
+}
+
+RunFailure explain_stall(const FailureEvent& stall, std::span<const RankActivity> ranks) {
+  const bool is_one = stall.ranks.size() == 1;
+  const auto is_absent = [&](int rank) {
+    return std::binary_search(stall.ranks.begin(), stall.ranks.end(), rank);
+  };
+  Diagnosis diagnosis;
+  diagnosis.code = "TIMEOUT";
+  diagnosis.summary = fmt::format(
+      "{} of {} {} not come to \"{}\", where all others wait: {} alive, but {} made no call for "
+      "{:.3g} s",
+      subject(stall.ranks), ranks.size(), is_one ? "has" : "have", stall.detail,
+      is_one ? "it is" : "they are", is_one ? "has" : "have", stall.seconds);
+  add_activities(diagnosis, ranks, is_absent);
+  DiagnosisSide waiting{.ranks = {}, .action = "waits at \"" + stall.detail + "\"", .site = {}};
+  for (const RankActivity& rank : ranks) {
+    if (!is_absent(rank.rank)) waiting.ranks.push_back(rank.rank);
+  }
+  diagnosis.sides.push_back(std::move(waiting));
+  diagnosis.hint =
+      "look what it does after its last call; if it computes for so long, give a longer --timeout";
+  return RunFailure::from(std::move(diagnosis), ExitCode::communication);
 }
 
 // All that wait in vain, in one report; the earliest says where.
@@ -185,7 +223,9 @@ RunFailure decide_failure(std::span<const FailureEvent> events, std::span<const 
   const auto of_kind = [](Kind kind) {
     return [kind](const FailureEvent& event) { return event.kind == kind; };
   };
-  if (const FailureEvent* const event = earliest(is_mismatch)) return *event->failure;
+  if (const auto* const event = earliest(is_of_launching_side)) return *event->failure;
+  if (const auto* const event = earliest(of_kind(Kind::mismatch))) return *event->failure;
+  if (const auto* const event = earliest(is_reported_mismatch)) return *event->failure;
   if (const FailureEvent* const event = earliest(is_of_its_own)) return *event->failure;
   const FailureEvent* const report = earliest(of_kind(Kind::report));
   const auto died_in_time = [&](const FailureEvent& event) {
@@ -202,6 +242,9 @@ RunFailure decide_failure(std::span<const FailureEvent> events, std::span<const 
   if (const FailureEvent* const event = earliest(is_backend_error)) return *event->failure;
   if (const FailureEvent* const event = earliest(is_timeout)) {
     return combine_timeouts(events, *event, ranks);
+  }
+  if (const auto* const event = earliest(of_kind(Kind::stalled))) {
+    return explain_stall(*event, ranks);
   }
   return explain_death(*earliest(of_kind(Kind::died)), ranks);
 }

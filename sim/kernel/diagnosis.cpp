@@ -45,7 +45,9 @@ std::string Diagnosis::to_text() const {
   if (!group.empty()) {
     text += "  group " + group + " (ranks " + format_ranks(members) + ")";
     if (sequence >= 0) text += ", operation #" + std::to_string(sequence);
-    text += ", virtual time " + std::to_string(time.picoseconds()) + " ps\n";
+    // Real processes have none.
+    if (time > Time()) text += ", virtual time " + std::to_string(time.picoseconds()) + " ps";
+    text += "\n";
   }
   append_capped(text, sides, kMaxSides, [](const DiagnosisSide& side) {
     return (side.ranks.size() == 1 ? "rank " : "ranks ") + format_ranks(side.ranks) + ": " +

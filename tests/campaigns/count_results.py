@@ -16,6 +16,8 @@ import sys
 CATCH_PASSED = re.compile(r"All tests passed \(\d+ assertions? in (\d+) test cases?\)")
 CATCH_MIXED = re.compile(r"^test cases: *(\d+) \|(.*)$", re.MULTILINE)
 CATCH_FAILED = re.compile(r"(\d+) failed(?! as expected)")
+# What a test wants people to see though it has passed.
+FIGURES = "figures: "
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 UNITTEST_BAD = re.compile(r"(?:failures|errors)=(\d+)")
 UNITTEST_SKIPPED = re.compile(r"skipped=(\d+)")
@@ -56,13 +58,17 @@ def count_test(test):
 
 
 def count_log(path):
-    """[passed, failed, skipped] of a whole run. What was skipped is named, with the reason it gave."""
+    """[passed, failed, skipped] of a whole run. What was skipped is named, with the reason it gave, and
+    figures that tests print are shown."""
     total = [0, 0, 0]
     with open(path, encoding="utf-8") as log:
         for line in log:
             test = json.loads(line)
             counted = count_test(test)
             total = [sum(pair) for pair in zip(total, counted)]
+            for said in (test.get("stdout") or "").splitlines():
+                if said.startswith(FIGURES):
+                    print(said)
             if counted[2]:
                 reasons = [said for said in output_of(test).splitlines() if "skipped" in said]
                 print(f"skipped in {test['name']}: {'; '.join(reasons) or 'no reason given'}")

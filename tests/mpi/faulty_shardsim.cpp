@@ -64,6 +64,6 @@ int main(int argc, char** argv) {
   };
   RunHooks hooks;
   // Real ranks alone: the simulation beside them is right.
-  if (std::getenv("SHARDSIM_RENDEZVOUS") != nullptr) hooks.wrap_world = test::plant(faults);
+  if (std::getenv("OMPI_COMM_WORLD_RANK") != nullptr) hooks.wrap_world = test::plant(faults);
   return run_command(argc, argv, std::cout, std::cerr, false, hooks);
 }

@@ -135,7 +135,11 @@ TEST_CASE("a million damaged frames are told from messages without a crash, in b
   CHECK(num_refused > kNumFrames / 10);
   CHECK(num_broken > kNumFrames / 1000);
   CHECK(num_messages + num_refused > kNumFrames / 2);
+#ifndef SHARDSIM_SANITIZED  // Which keeps freed memory for a while.
   CHECK(peak_kilobytes() - before < 64 * 1024);
+#else
+  static_cast<void>(before);
+#endif
 }
 
 TEST_CASE("thousands of damaged conversations leave a server and its ranks undisturbed") {

@@ -45,13 +45,10 @@ const Environment kTorchrun = {{"RANK", "5"},
                                {"MASTER_ADDR", "node7"},
                                {"MASTER_PORT", "29500"},
                                {"TORCHELASTIC_RUN_ID", "night"}};
-const Environment kSlurm = {{"SLURM_PROCID", "6"},
-                            {"SLURM_NTASKS", "7"},
-                            {"SLURM_LOCALID", "2"},
-                            {"SLURM_NODEID", "1"},
-                            {"SLURM_TASKS_PER_NODE", "4,3"},
-                            {"SLURM_JOB_ID", "1234567"},
-                            {"SLURM_JOB_NODELIST", "gpu[003-006,9]"}};
+const Environment kSlurm = {{"SLURM_PROCID", "6"},       {"SLURM_NTASKS", "7"},
+                            {"SLURM_LOCALID", "2"},      {"SLURM_STEP_ID", "0"},
+                            {"SLURM_NODEID", "1"},       {"SLURM_TASKS_PER_NODE", "4,3"},
+                            {"SLURM_JOB_ID", "1234567"}, {"SLURM_JOB_NODELIST", "gpu[003-006,9]"}};
 const Environment kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "3"},
                               {"OMPI_COMM_WORLD_SIZE", "4"},
                               {"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
@@ -104,6 +101,21 @@ TEST_CASE("each launcher's variables say which rank this is") {
   CHECK(pmi->source == "pmi");
   CHECK(pmi->world_size == 2);
   CHECK(!pmi->local_rank);
+}
+
+TEST_CASE("a batch script of Slurm is no rank, a step of srun is") {
+  Environment script = kSlurm;
+  script.erase("SLURM_STEP_ID");
+  CHECK(!launched_by(script));
+  // The batch step of today's Slurm and of older ones, an interactive step, and what is no number.
+  for (const char* step :
+       {"4294967291", "4294967294", "4294967290", "-5", "batch", "", "99999999999"}) {
+    INFO(step);
+    CHECK(!launched_by(with(script, {{"SLURM_STEP_ID", step}})));
+  }
+  CHECK(launched_by(with(script, {{"SLURM_STEP_ID", "17"}})));
+  // mpirun in it starts ranks all the same.
+  CHECK(launched_by(with(script, kOpenMpi))->source == "openmpi");
 }
 
 TEST_CASE("of several launchers the innermost decides") {

@@ -134,6 +134,25 @@ TEST_CASE("a process ends when the one that started it is killed") {
   close(ends[1]);
 }
 
+TEST_CASE("a process whose parent has ended before it was told to follow ends at once") {
+  const int child = fork();
+  if (child == 0) {
+    die_with_parent();
+    die_with_parent(getppid() + 1);
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+  const int kept = fork();
+  if (kept == 0) {
+    die_with_parent();
+    _exit(7);
+  }
+  REQUIRE(waitpid(kept, &status, 0) == kept);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 7));
+}
+
 TEST_CASE("an interrupt is remembered while it is guarded") {
   const InterruptGuard guard;
   CHECK(!InterruptGuard::interrupted());
@@ -150,7 +169,8 @@ TEST_CASE("ranks are started by mpirun over loopback, or one by one") {
   std::string line;
   for (const std::string& word : mpirun.argv) line += word + " ";
   CHECK(line ==
-        "mpirun -n 4 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca pml ob1 "
+        "mpirun -n 4 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca pml "
+        "ob1,monitoring "
         "--mca btl tcp,self --mca btl_tcp_if_include lo /opt/shardsim run ");
   const auto has = [](const ProcessCommand& command, const char* name, const char* value) {
     return std::count(command.environment.begin(), command.environment.end(),

@@ -1,6 +1,7 @@
 #include "backends/rendezvous/supervisor.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include <catch2/catch.hpp>
 
@@ -39,13 +40,23 @@ class Stage {
     say(rank, FailureReport{RunFailure::from(Error(ExitCode::communication, "E1008", "waits")), {}},
         now);
   }
+  void wait_in_barrier(int rank, double now) {
+    StoreRequest request;
+    request.id = 1;
+    request.kind = StoreRequest::Kind::barrier;
+    request.key = "end";
+    request.timeout_s = 86400.0;
+    say(rank, request, now);
+  }
   // All of these live until then, and time passes.
   void live(const std::vector<int>& ranks, double until) {
     for (; now_ < until; now_ += 0.1) {
-      for (const int rank : ranks) say(rank, Beat{}, now_);
+      for (const int rank : ranks) say(rank, beats_[rank], now_);
       supervisor_.on_time(now_);
     }
   }
+  // What it says with every sign of life from now on.
+  void calls(int rank, const std::string& posted) { beats_[rank].last_posted = posted; }
   [[nodiscard]] bool was_told_to_abort(int rank) const {
     const std::size_t abort = RendezvousMessage(Abort{}).index();
     return std::count(sent_.begin(), sent_.end(), std::pair<int, std::size_t>(rank, abort)) == 1;
@@ -59,6 +70,7 @@ class Stage {
 
  private:
   double now_ = 0.0;
+  std::map<int, Beat> beats_;
   std::vector<std::pair<int, std::size_t>> sent_;
   Supervisor supervisor_;
 };
@@ -142,6 +154,58 @@ TEST_CASE("flight records are waited for, but not for long") {
   CHECK(stage.code() == "RANK_DIED");
   CHECK(stage.supervisor().verdict()->flight_records.size() == 1);
   CHECK(stage.supervisor().verdict()->flight_records.at(1).front().call == "barrier");
+}
+
+TEST_CASE(
+    "a rank that lives but never comes to a barrier ends the run, one that still calls does not") {
+  // Ten deadlines are 100 s.
+  Stage stage(3, 3);
+  stage.wait_in_barrier(0, 0.0);
+  stage.live({0, 1, 2}, 50.0);
+  stage.calls(1, "#1 send");
+  stage.live({0, 1, 2}, 90.0);
+  SECTION("it still calls") {
+    stage.wait_in_barrier(2, 90.0);
+    for (int call = 2; call < 10; ++call) {
+      stage.calls(1, "#" + std::to_string(call) + " send");
+      stage.live({0, 1, 2}, 90.0 + call * 30.0);
+      CHECK(!stage.was_told_to_abort(0));
+    }
+    stage.live({0, 1, 2}, 425.0);  // Its last call was at 330 s.
+    CHECK(!stage.was_told_to_abort(0));
+    stage.live({0, 1, 2}, 432.0);
+    CHECK(stage.was_told_to_abort(0));
+    stage.live({0, 1, 2}, 436.0);
+    CHECK(stage.code() == "TIMEOUT");
+    CHECK_THAT(stage.supervisor().verdict()->failure->to_text(),
+               Catch::Contains("rank 1 of 3 has not come to \"end\"") &&
+                   Catch::Contains("made no call for 100 s") &&
+                   Catch::Contains("last called #9 send"));
+  }
+  SECTION("while one that is awaited still calls, the others may wait for it") {
+    stage.live({0, 1, 2}, 148.0);
+    CHECK(!stage.was_told_to_abort(0));
+    stage.live({0, 1, 2}, 158.0);
+    REQUIRE(stage.code() == "TIMEOUT");
+    CHECK_THAT(stage.supervisor().verdict()->failure->to_text(), Catch::Contains("ranks 1-2 of 3"));
+  }
+  SECTION("it has ended") {
+    stage.wait_in_barrier(2, 90.0);
+    stage.say(1, End{}, 90.0);
+    stage.live({0, 2}, 195.0);
+    CHECK(stage.code() == "TIMEOUT");
+  }
+  SECTION("it stops") {
+    stage.wait_in_barrier(2, 90.0);
+    stage.live({0, 2}, 110.0);
+    CHECK(stage.code() == "RANK_SILENT");
+  }
+  SECTION("it comes") {
+    stage.wait_in_barrier(2, 90.0);
+    stage.wait_in_barrier(1, 120.0);
+    stage.live({0, 1, 2}, 900.0);
+    CHECK(stage.code() == "none");
+  }
 }
 
 TEST_CASE("who has not arrived is missing, whatever waits for it") {

@@ -14,6 +14,7 @@ std::vector<RankActivity> four_ranks() {
   for (int rank = 0; rank < 4; ++rank) {
     ranks.push_back({.rank = rank,
                      .arrived = true,
+                     .told = true,
                      .ended = false,
                      .pid = 100 + rank,
                      .host = "node7",
@@ -64,6 +65,12 @@ FailureEvent compared(double time_s) {
   return event;
 }
 
+FailureEvent of_launcher(double time_s, ExitCode exit_code, const std::string& code) {
+  FailureEvent event = report(0, time_s, exit_code, code);
+  event.ranks.clear();
+  return event;
+}
+
 FailureEvent timeout(int rank, double time_s) { return diagnosed(rank, time_s, "TIMEOUT"); }
 FailureEvent broken(int rank, double time_s) {
   return report(rank, time_s, ExitCode::backend_failed, "E2001");
@@ -75,6 +82,9 @@ TEST_CASE("of what goes wrong together, one thing is the cause") {
   const FailureEvent dead = of_rank(Kind::died, 3, 1.0);
   const FailureEvent silent = of_rank(Kind::silent, 2, 1.4);
   const FailureEvent missing = of_rank(Kind::missing, 1, 1.0);
+  FailureEvent stalled = of_rank(Kind::stalled, 2, 1.0);
+  stalled.detail = "training 1";
+  stalled.seconds = 100.0;
   const FailureEvent usage = report(1, 1.3, ExitCode::bad_usage, "E0301");
   struct Row {
     const char* what;
@@ -136,7 +146,23 @@ TEST_CASE("of what goes wrong together, one thing is the cause") {
        "E0301",
        ExitCode::bad_usage,
        ""},
-      {"an interrupt of the launching side",
+      {"a comparison before what a rank makes of the same calls earlier",
+       {diagnosed(2, 0.5, "P2P_MISMATCH"), compared(1.6)},
+       "COLL_COUNT",
+       ExitCode::communication,
+       "found by rank 0"},
+      {"an interrupt of the launching side before all else",
+       {timeout(0, 0.5), dead, usage, compared(0.6), diagnosed(1, 0.5, "A2A_SPLIT"),
+        of_launcher(1.6, ExitCode::interrupted, "E9000")},
+       "E9000",
+       ExitCode::interrupted,
+       ""},
+      {"processes that are gone do not hide why",
+       {dead, of_launcher(0.9, ExitCode::backend_failed, "E1074")},
+       "RANK_DIED",
+       ExitCode::backend_failed,
+       "rank 3"},
+      {"an interrupt that a rank reports",
        {dead, report(0, 1.0, ExitCode::interrupted, "E0001")},
        "E0001",
        ExitCode::interrupted,
@@ -157,6 +183,22 @@ TEST_CASE("of what goes wrong together, one thing is the cause") {
        "TIMEOUT",
        ExitCode::communication,
        "ranks 0,3 of 4 wait in vain, and all processes are alive"},
+      {"a rank that lives and never comes",
+       {stalled},
+       "TIMEOUT",
+       ExitCode::communication,
+       "rank 2 of 4 has not come to \"training 1\", where all others wait: it is alive, but has "
+       "made no call for 100 s"},
+      {"a timeout before a rank that never comes",
+       {stalled, timeout(0, 1.2)},
+       "TIMEOUT",
+       ExitCode::communication,
+       "found by rank 0"},
+      {"silence before a rank that never comes",
+       {stalled, silent},
+       "RANK_SILENT",
+       ExitCode::backend_failed,
+       "rank 2"},
       {"a timeout of the rendezvous",
        {report(1, 1.0, ExitCode::communication, "E1009")},
        "TIMEOUT",
@@ -185,10 +227,47 @@ TEST_CASE("a death is told with how the process ended, and with what all did") {
   const std::vector<FailureEvent> events = {dead};
   const std::string text = decide_failure(events, ranks, kGrace).to_text();
   CHECK_THAT(text, Catch::Contains("has died: it was killed by signal 9 (Killed)"));
-  CHECK_THAT(text, Catch::Contains("rank 3: last called #5 all_reduce sum fp32 x 8"));
+  CHECK_THAT(text, Catch::Contains("rank 3: its last call that is known is #5 all_reduce sum"));
   CHECK_THAT(text, Catch::Contains("rank 1: has finished"));
   CHECK_THAT(text, Catch::Contains("rank 2: has called nothing since #5"));
   CHECK_THAT(text, Catch::Contains("rank 0: last called #5"));
+}
+
+TEST_CASE("of a rank that can say nothing more, only what it has told is said") {
+  for (const Kind kind : {Kind::died, Kind::silent}) {
+    const std::vector<FailureEvent> events = {of_rank(kind, 3, 1.0)};
+    std::vector<RankActivity> ranks = four_ranks();
+    const auto action = [&] {
+      return decide_failure(events, ranks, kGrace).diagnosis.value().sides.front().action;
+    };
+    ranks[3].last_ended = ranks[3].last_posted;
+    CHECK(action() ==
+          "its last call that is known is #5 all_reduce sum fp32 x 8 of group world, which had "
+          "ended");
+    ranks[3].last_posted.clear();
+    ranks[3].last_ended.clear();
+    CHECK(action() == "no call of it is known");
+    // Of one that lives a sign of life has said that there was none.
+    ranks[1] = ranks[0] = ranks[3];
+    ranks[0].rank = 0;
+    ranks[1].rank = 1;
+    ranks[1].told = false;
+    const std::string text = decide_failure(events, ranks, kGrace).to_text();
+    CHECK_THAT(text, Catch::Contains("rank 0: has called nothing yet"));
+    CHECK_THAT(text, Catch::Contains("rank 1: no call of it is known"));
+  }
+}
+
+TEST_CASE("a rank that never comes to a barrier is told with its last call, then who waits") {
+  FailureEvent stalled = of_rank(Kind::stalled, 2, 1.0);
+  stalled.detail = "training 1";
+  const std::vector<FailureEvent> events = {stalled};
+  const Diagnosis diagnosis = decide_failure(events, four_ranks(), kGrace).diagnosis.value();
+  REQUIRE(diagnosis.sides.size() == 2);
+  CHECK(diagnosis.sides[0].ranks == std::vector<int>{2});
+  CHECK_THAT(diagnosis.sides[0].action, Catch::StartsWith("last called #5 all_reduce"));
+  CHECK(diagnosis.sides[1].ranks == std::vector<int>{0, 1, 3});
+  CHECK(diagnosis.sides[1].action == "waits at \"training 1\"");
 }
 
 TEST_CASE("timeouts are one report: who has not answered first, then who waits in what") {

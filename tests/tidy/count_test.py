@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The counting of test results, tested: a failure of any kind must never be counted as a pass."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -59,6 +60,16 @@ class CountResultsTest(unittest.TestCase):
     def test_skipped_tests_are_in_the_last_line_if_there_are_any(self):
         self.assertEqual(count_results.line_of([5, 0, 0]), "5 passed, 0 failed")
         self.assertEqual(count_results.line_of([5, 1, 2]), "5 passed, 1 failed, 2 skipped")
+
+
+    def test_figures_of_passing_tests_are_shown(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
+            log.write(json.dumps({"name": "mpi", "result": "OK",
+                                  "stdout": "noise\nfigures: mpi: 3 of 3\n"}) + "\n")
+            log.flush()
+            done = subprocess.run([sys.executable, "-B", CAMPAIGNS / "count_results.py", log.name],
+                                  stdout=subprocess.PIPE, text=True, check=True)
+        self.assertEqual(done.stdout, "figures: mpi: 3 of 3\n1 passed, 0 failed\n")
 
 
 class CountStepTest(unittest.TestCase):

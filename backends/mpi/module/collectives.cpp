@@ -60,7 +60,7 @@ bool set_parts(Parts& parts, const std::int64_t* counts, int size) {
     parts.places.push_back(static_cast<int>(begin));
     begin += counts[member];
   }
-  return true;
+  return begin <= INT_MAX;
 }
 
 // MPI reads the arrays until the operation has ended: they are kept with the group, and used again

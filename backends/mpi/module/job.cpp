@@ -101,11 +101,20 @@ std::int32_t in_pieces(std::int64_t bytes, const char* what, std::int64_t* numbe
   return kMpiOk;
 }
 
+int world_rank_of(std::int32_t group, std::int32_t peer) {
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(size(group)));
+  world_ranks(group, ranks.data());
+  return ranks[static_cast<std::size_t>(peer)];
+}
+
 std::int32_t send(std::int32_t group, std::int32_t peer, const void* data, std::int64_t bytes,
                   std::int32_t rendezvous, std::int64_t* request) {
   const auto* const from = static_cast<const char*>(data);
   // A synchronous send is done only when its receiver has asked for it.
   const auto start = rendezvous != 0 ? MPI_Issend : MPI_Isend;
+  if (bytes > job().piece_bytes) {
+    job().extra_pieces[world_rank_of(group, peer)] += (bytes - 1) / job().piece_bytes;
+  }
   return in_pieces(
       bytes, "MPI_Isend", request, false, [&](std::int64_t begin, int length, MPI_Request* piece) {
         return start(from + begin, length, MPI_BYTE, peer, kTag, job().group(group), piece);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct Job {
   std::vector<Request> requests;
   std::vector<std::int64_t> free_requests;
   std::int64_t piece_bytes = std::int64_t{1} << 30;
-  Wire wire;  // Empty: unknown.
+  Wire wire;                                 // Empty: unknown.
+  std::map<int, std::int64_t> extra_pieces;  // By receiver: what is one message to who sends it.
   std::string error;
   std::string library;
 

@@ -28,6 +28,16 @@ std::filesystem::path file_of(int rank) {
   return std::filesystem::path(folder) / ("wire." + std::to_string(rank) + ".prof");
 }
 
+// Where files of processes that do not live to remove them are removed all the same: a folder of
+// who has started the ranks, or mpirun's of this job.
+std::filesystem::path place_for_files(std::error_code& error) {
+  for (const char* const name : {"SHARDSIM_SCRATCH", "OMPI_MCA_orte_jobfam_session_dir"}) {
+    const char* const place = std::getenv(name);
+    if (place != nullptr && std::filesystem::is_directory(place, error)) return place;
+  }
+  return std::filesystem::temp_directory_path(error);
+}
+
 void read_rows(std::istream& file, int rank, Wire& wire) {
   std::string line;
   while (std::getline(file, line)) {
@@ -50,8 +60,7 @@ void read_rows(std::istream& file, int rank, Wire& wire) {
 
 void ask_for_monitoring() {
   std::error_code error;
-  std::string name =
-      (std::filesystem::temp_directory_path(error) / "shardsim-wire-XXXXXX").string();
+  std::string name = (place_for_files(error) / "shardsim-wire-XXXXXX").string();
   if (error || mkdtemp(name.data()) == nullptr) return;
   folder = name;
   const std::string prefix = folder + "/wire";
@@ -69,6 +78,9 @@ void collect_monitoring(int rank, int world_size) {
     wire.bytes.assign(static_cast<std::size_t>(world_size), 0);
     wire.messages.assign(static_cast<std::size_t>(world_size), 0);
     read_rows(file, rank, wire);
+    for (const auto& [receiver, pieces] : job().extra_pieces) {
+      wire.messages[static_cast<std::size_t>(receiver)] -= pieces;
+    }
   }
   forget_monitoring();
 }

@@ -18,6 +18,7 @@ struct MeasuredRun {
   /// errors must be within `tolerance`, and bytes are what the library makes of them.
   bool same_order = true;
   std::vector<std::string> notes;  ///< What a reader must know of how it ran.
+  std::string why_no_wire;  ///< Where the library has not counted what it sent: one sentence.
   /// Received over the loopback interface during the training; empty: not counted.
   std::optional<std::int64_t> loopback_bytes;
 };

@@ -18,7 +18,7 @@ std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options,
                                           const BackendSetting& setting, const MeetingPoint& place,
                                           const SharedKeys& keys, CallWatch& watch) {
   if (options.backend == "nccl") return open_nccl(options, place, keys, watch);
-  return open_mpi(options, setting, watch);
+  return open_mpi(options, setting, place, watch);
 }
 
 }  // namespace shardsim

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "backends/message/message_rank.hpp"
 #include "backends/mpi/mpi_transport.hpp"
 
@@ -33,6 +35,16 @@ class OpenMpi final : public OpenBackend {
               message_options_of(options, setting, watch)),
         monitored_(!options.native_collectives) {}
 
+  /// Throws Error E1077 if the launcher and MPI disagree about who this process is.
+  void require_place(const MeetingPoint& place) const {
+    const int rank = job_.table().rank(0);
+    const int size = job_.table().size(0);
+    if (rank == place.rank && size == place.world_size) return;
+    throw Error(ExitCode::backend_failed, "E1077",
+                fmt::format("to MPI this process is rank {} of {}, to its launcher rank {} of {}",
+                            rank, size, place.rank, place.world_size),
+                "start ranks by the mpirun of this MPI, or by srun --mpi=pmix");
+  }
   [[nodiscard]] ProcessBackend& backend() override { return *rank_; }
   [[nodiscard]] std::string library() const override { return job_.library(); }
   std::optional<SentTotals> close() override {
@@ -59,8 +71,10 @@ void require_mpi() {
 }
 
 std::unique_ptr<OpenBackend> open_mpi(const ProcessOptions& options, const BackendSetting& setting,
-                                      CallWatch& watch) {
-  return std::make_unique<OpenMpi>(options, setting, watch);
+                                      const MeetingPoint& place, CallWatch& watch) {
+  auto open = std::make_unique<OpenMpi>(options, setting, watch);
+  open->require_place(place);
+  return open;
 }
 
 }  // namespace shardsim

@@ -9,6 +9,8 @@
 
 #include "backends/rendezvous/process_watch.hpp"
 
+#include "sim/app/process/waiting.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -66,6 +68,17 @@ void do_work(const BackendSetting& setting, const RankWork& work, const ProcessO
   }
 }
 
+// Tells why, and returns the exit code of what the run's verdict then is.
+ExitCode give_up(RendezvousClient& client, const MeetingPoint& place, const Error& error) {
+  if (!client.given_up()) client.report(RunFailure::from(error));
+  // A launcher that is not ours ends its whole job with the first process that fails: not before
+  // rank 0 has told the verdict. It ends this one, too, then.
+  constexpr double kForRank0 = 10.0;
+  if (!place.served_by_launcher && place.rank != 0) sleep_at_most(kForRank0);
+  const std::optional<RunFailure> reason = client.reason();
+  return reason ? reason->exit_code : error.exit_code();
+}
+
 }  // namespace
 
 ExitCode run_rank_process(const BackendSetting& setting, const RankWork& work,
@@ -82,13 +95,11 @@ ExitCode run_rank_process(const BackendSetting& setting, const RankWork& work,
     client.end();
     return ExitCode::ok;
   } catch (const Error& error) {
-    if (!client.given_up()) client.report(RunFailure::from(error));
-    return error.exit_code();
+    return give_up(client, meeting, error);
   } catch (const std::exception& error) {
-    const Error failure(ExitCode::internal, "E7000", error.what(),
-                        "this is a bug of shardsim; please report it with the scenario");
-    if (!client.given_up()) client.report(RunFailure::from(failure));
-    return failure.exit_code();
+    return give_up(client, meeting,
+                   Error(ExitCode::internal, "E7000", error.what(),
+                         "this is a bug of shardsim; please report it with the scenario"));
   }
 }
 

@@ -34,6 +34,42 @@ std::vector<std::string> rank_argv(const ProcessOptions& options) {
   return argv;
 }
 
+// A folder for files of ranks that may not live to remove them.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::error_code error;
+    path_ = (std::filesystem::temp_directory_path(error) / "shardsim-XXXXXX").string();
+    if (error || mkdtemp(path_.data()) == nullptr) {
+      throw Error(ExitCode::backend_failed, "E1078", "cannot make the folder " + path_,
+                  "make room there, or name another place in TMPDIR");
+    }
+  }
+  ~ScratchFolder() {
+    std::error_code error;
+    std::filesystem::remove_all(path_, error);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// How the processes of ranks ended, where they are ours and not mpirun's.
+void tell_ends(const ProcessOptions& options, const ProcessLauncher& launcher, int ranks,
+               RendezvousServer& server) {
+  if (options.backend == "mpi") return;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto& end = launcher.end_of(rank);
+    if (end && (end->exit_code != 0 || end->signal != 0)) {
+      server.note_process_end(rank, end->describe());
+    }
+  }
+}
+
 // Starts all ranks and stays with them until there is a verdict. What they and mpirun print is
 // passed on if it may tell the cause.
 Verdict launch_and_wait(const ProcessOptions& options, const RanksJob& job,
@@ -41,11 +77,13 @@ Verdict launch_and_wait(const ProcessOptions& options, const RanksJob& job,
   const InterruptGuard guard;
   std::ostringstream printed;
   ProcessLauncher launcher;
+  const ScratchFolder scratch;
   const RankLaunch launch{job.setting.ranks(), rank_argv(options), server.address(),
                           server.token()};
   if (options.backend == "mpi") {
     ProcessCommand command = mpirun_command(launch, geteuid() == 0);
     command.output = &printed;
+    command.environment.emplace_back("SHARDSIM_SCRATCH", scratch.path());
     launcher.start(command);
   } else {
     for (int rank = 0; rank < launch.world_size; ++rank)
@@ -62,6 +100,7 @@ Verdict launch_and_wait(const ProcessOptions& options, const RanksJob& job,
       told_interrupt = true;
       server.give_up({ExitCode::interrupted, "E9000", "interrupted; the results are lost", "", {}});
     }
+    tell_ends(options, launcher, launch.world_size, server);
     // Words of ranks may still be on their way.
     if (launcher.num_running() == 0 && ++polls_alone == kPollsForLastWords) {
       server.give_up({ExitCode::backend_failed,
@@ -107,6 +146,8 @@ void serve_and_work(const RanksJob& job, const ProcessOptions& options, const Me
   server_options.address = meeting.host;
   server_options.port = meeting.port;
   server_options.token = meeting.token;
+  // A launcher that sees a rank fail ends the others: not this one before it has told why.
+  outcome.guard = std::make_unique<InterruptGuard>();
   outcome.server = std::make_unique<RendezvousServer>(std::move(server_options));
   RendezvousServer& server = *outcome.server;
   static_cast<void>(run_rank_process(job.setting, job.work, options, meeting,
@@ -140,6 +181,8 @@ RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options, std::
 void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err) {
   if (verdict.flight_records.empty()) return;
   const std::string path = (std::filesystem::path(directory) / "flight-record.txt").string();
+  std::error_code error;  // The stream says what it comes to.
+  std::filesystem::create_directories(directory, error);
   std::ofstream file(path);
   for (const auto& [rank, record] : verdict.flight_records) {
     file << "rank " << rank << "\n" << to_text(record) << "\n";

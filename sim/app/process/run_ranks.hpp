@@ -4,6 +4,7 @@
 #include <iosfwd>
 #include <memory>
 
+#include "backends/rendezvous/process_launcher.hpp"
 #include "backends/rendezvous/rendezvous_server.hpp"
 
 #include "sim/app/process/rank_process.hpp"
@@ -20,6 +21,8 @@ struct RanksJob {
 struct RanksOutcome {
   /// Null: another process reports, and this one ends with `exit_code`.
   std::unique_ptr<RendezvousServer> server;  ///< Has what ranks have left under their keys.
+  /// Of rank 0 under a launcher: signals do not end it before it has told the verdict.
+  std::unique_ptr<InterruptGuard> guard;
   Verdict verdict;
   int exit_code = 0;
 };
