@@ -137,7 +137,8 @@ int start_of_parts(MPI_Comm comm, const ShardsimMpiCollective& call, const Array
 void set_reduction(std::int32_t index, ShardsimMpiCombine combine) {
   const auto at = static_cast<std::size_t>(index);
   combines[at] = combine;
-  if (reductions[at] == MPI_OP_NULL) MPI_Op_create(kTrampolines[at], /*commute=*/1, &reductions[at]);
+  if (reductions[at] == MPI_OP_NULL)
+    MPI_Op_create(kTrampolines[at], /*commute=*/1, &reductions[at]);
 }
 
 void free_reductions() {
