@@ -47,7 +47,8 @@ MpiModule find_mpi_module() {
       continue;
     }
     const auto open = reinterpret_cast<ShardsimMpiModule>(dlsym(handle, "shardsim_mpi_module"));
-    if (open == nullptr || open()->version != kShardsimMpiVersion) {
+    if (open == nullptr || open()->version != kShardsimMpiVersion ||
+        open()->size != sizeof(ShardsimMpiTable)) {
       module.why += path + ": of another version of shardsim";
       continue;
     }
