@@ -150,8 +150,13 @@ TEST_CASE("no name can put a control character on the screen") {
 
 TEST_CASE("a result without metrics says how it ended") {
   Result result;
+  result.exit_code = 70;
+  REQUIRE(to_text(result, {}, {}) == "  FAILED (exit code 70)\n");
   result.exit_code = 5;
-  REQUIRE(to_text(result, {}, {}) == "  FAILED (exit code 5)\n");
+  REQUIRE(to_text(result, {}, {}) == "  FAILED: an error on the real backend\n");
+  result.diagnosis = Diagnosis{.code = "RANK_DIED", .summary = "rank 2 has died"};
+  const std::string text = to_text(result, {}, {});
+  REQUIRE(text.find("FAILED: RANK_DIED on the real backend") != std::string::npos);
 }
 
 }  // namespace
