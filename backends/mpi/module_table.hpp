@@ -42,8 +42,8 @@ struct ShardsimMpiCollective {
 };
 
 struct ShardsimMpiTable {
-  std::uint32_t version;  ///< kShardsimMpiVersion of the module.
-  std::uint32_t size;     ///< sizeof(ShardsimMpiTable) there: another one is another table.
+  std::uint32_t version;    ///< kShardsimMpiVersion of the module.
+  std::uint32_t num_bytes;  ///< sizeof(ShardsimMpiTable) there: another one is another table.
 
   /// Starts MPI. `monitor`: counts what is sent, if the library can. `piece_bytes`: longer messages
   /// travel in pieces of so much (counts of MPI are 32 bits wide).

@@ -48,7 +48,7 @@ MpiModule find_mpi_module() {
     }
     const auto open = reinterpret_cast<ShardsimMpiModule>(dlsym(handle, "shardsim_mpi_module"));
     if (open == nullptr || open()->version != kShardsimMpiVersion ||
-        open()->size != sizeof(ShardsimMpiTable)) {
+        open()->num_bytes != sizeof(ShardsimMpiTable)) {
       module.why += path + ": of another version of shardsim";
       continue;
     }

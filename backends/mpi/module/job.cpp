@@ -206,7 +206,7 @@ std::int32_t checked(int code, const char* what) {
 const ShardsimMpiTable& module_table() {
   static const ShardsimMpiTable table = {
       .version = kShardsimMpiVersion,
-      .size = sizeof(ShardsimMpiTable),
+      .num_bytes = sizeof(ShardsimMpiTable),
       .open = open,
       .close = close,
       .forget = forget_monitoring,
