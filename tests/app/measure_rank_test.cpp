@@ -18,7 +18,7 @@ namespace {
 
 struct Run {
   Scenario scenario;
-  std::vector<RankReport> reports;
+  std::vector<MeasuredRank> reports;
 };
 
 // Puts something between the strategies and the messages.
@@ -37,7 +37,7 @@ Run run_processes(const std::string& name, const Wrap& wrap = {}) {
                         },
                         {.cluster = cluster_of(run.scenario.system)});
   for (int rank = 0; rank < ranks; ++rank) {
-    const RankReport report =
+    const MeasuredRank report =
         compare_rank(shared.parallel, rank, measured[static_cast<std::size_t>(rank)],
                      simulate_rank(run.scenario, shared.parallel, rank));
     run.reports.push_back(rank_report_of(to_text(report)));  // As they travel.
@@ -94,20 +94,20 @@ TEST_CASE("a real run that does what is simulated passes every check, and gives 
 
 TEST_CASE("one wrong bit, byte, message, peak or replica fails the check that is for it") {
   const Run good = run_processes("llama-zero2");
-  const auto changed = [&](const std::function<void(RankReport&)>& change) {
+  const auto changed = [&](const std::function<void(MeasuredRank&)>& change) {
     Run run = good;
     change(run.reports.back());
     return result_of(run, kMpi);
   };
-  CHECK(!passed(changed([](RankReport& r) { r.values.num_different = 1; }), "mpi.values"));
-  CHECK(!passed(changed([](RankReport& r) { r.groups.back().measured.payload_sent += 1; }),
+  CHECK(!passed(changed([](MeasuredRank& r) { r.values.num_different = 1; }), "mpi.values"));
+  CHECK(!passed(changed([](MeasuredRank& r) { r.groups.back().measured.payload_sent += 1; }),
                 "mpi.bytes"));
-  CHECK(
-      !passed(changed([](RankReport& r) { r.groups.back().measured.messages -= 1; }), "mpi.bytes"));
-  CHECK(
-      !passed(changed([](RankReport& r) { r.first_link_difference = "somewhere"; }), "mpi.bytes"));
-  CHECK(!passed(changed([](RankReport& r) { r.peak_bytes += 1; }), "mpi.memory"));
-  const auto replicas = [&](RankReport& r) {
+  CHECK(!passed(changed([](MeasuredRank& r) { r.groups.back().measured.messages -= 1; }),
+                "mpi.bytes"));
+  CHECK(!passed(changed([](MeasuredRank& r) { r.first_link_difference = "somewhere"; }),
+                "mpi.bytes"));
+  CHECK(!passed(changed([](MeasuredRank& r) { r.peak_bytes += 1; }), "mpi.memory"));
+  const auto replicas = [&](MeasuredRank& r) {
     r.replica_group = good.reports.front().replica_group;
     r.hashes.back() += "0";
   };
@@ -116,7 +116,7 @@ TEST_CASE("one wrong bit, byte, message, peak or replica fails the check that is
 
 TEST_CASE("the wire is held against the simulation, bytes and messages, rank by rank") {
   Run run = run_processes("gpt-tp2-dp4");
-  for (RankReport& report : run.reports) {
+  for (MeasuredRank& report : run.reports) {
     SentTotals sent;
     for (const GroupReport& group : report.groups) {
       sent.bytes +=

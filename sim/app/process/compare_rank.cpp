@@ -52,7 +52,7 @@ LinkCounts end_of(const LinkTable& links, const std::pair<int, int>& ends, int s
 }
 
 void compare_links(const std::string& name, const std::vector<int>& members, int rank,
-                   const GroupSum& measured, const GroupSum& simulated, RankReport& report) {
+                   const GroupSum& measured, const GroupSum& simulated, MeasuredRank& report) {
   // Which link carries how much of what only fills up is not the same question here and there.
   if (measured.counters.padding_sent + simulated.counters.padding_sent > 0) return;
   std::map<std::pair<int, int>, bool> all;
@@ -99,10 +99,10 @@ std::vector<std::string> hashes_of(const StateImage& image) {
   return texts;
 }
 
-RankReport compare_rank(const ParallelPlan& plan, int rank, const RankFigures& measured,
-                        const RankFigures& simulated) {
+MeasuredRank compare_rank(const ParallelPlan& plan, int rank, const RankFigures& measured,
+                          const RankFigures& simulated) {
   const MeshPlace place = plan.options().mesh.place_of(rank);
-  RankReport report;
+  MeasuredRank report;
   report.rank = rank;
   report.replica_group = replica_group_of(plan, place);
   report.values = compare_images(measured.image, simulated.image, parameter_names(plan, place));

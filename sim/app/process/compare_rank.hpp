@@ -9,8 +9,8 @@ namespace shardsim {
 
 /// Holds what a rank showed and moved against its simulation: values bit by bit, memory, counters
 /// by group, payload by link. The wire is left open.
-[[nodiscard]] RankReport compare_rank(const ParallelPlan& plan, int rank,
-                                      const RankFigures& measured, const RankFigures& simulated);
+[[nodiscard]] MeasuredRank compare_rank(const ParallelPlan& plan, int rank,
+                                        const RankFigures& measured, const RankFigures& simulated);
 
 /// One hash per step and kind of all that an image holds of it.
 [[nodiscard]] std::vector<std::string> hashes_of(const StateImage& image);

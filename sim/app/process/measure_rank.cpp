@@ -21,7 +21,7 @@ RankFigures train_for_real(const RankSetting& setting, ProcessBackend& backend) 
   return figures;
 }
 
-RankReport measure_rank(const RankSetting& setting, ProcessBackend& backend) {
+MeasuredRank measure_rank(const RankSetting& setting, ProcessBackend& backend) {
   const auto meet = [&] {
     if (setting.meet) setting.meet();
   };
@@ -31,7 +31,7 @@ RankReport measure_rank(const RankSetting& setting, ProcessBackend& backend) {
   const int rank = backend.rank();
   const RankFigures simulated = simulate_rank(*setting.scenario, *setting.plan, rank,
                                               {ReductionOrder::wire, setting.rings_only});
-  RankReport report = compare_rank(*setting.plan, rank, measured, simulated);
+  MeasuredRank report = compare_rank(*setting.plan, rank, measured, simulated);
   if (setting.other_order) {
     const RankFigures other = simulate_rank(*setting.scenario, *setting.plan, rank,
                                             {ReductionOrder::rank, setting.rings_only});

@@ -30,6 +30,6 @@ struct RankSetting {
 
 /// Trains this process's rank for real, simulates it, and compares. Throws what the training
 /// throws.
-[[nodiscard]] RankReport measure_rank(const RankSetting& setting, ProcessBackend& backend);
+[[nodiscard]] MeasuredRank measure_rank(const RankSetting& setting, ProcessBackend& backend);
 
 }  // namespace shardsim

@@ -13,7 +13,7 @@ namespace shardsim {
 
 namespace {
 
-using Reports = std::vector<RankReport>;
+using Reports = std::vector<MeasuredRank>;
 
 constexpr std::array<const char*, StateImage::kNumKinds> kErrorNames = {"grads", "params",
                                                                         "optimizer_state", "loss"};
@@ -56,7 +56,7 @@ struct Pair {
 
 Pair sum_of(const Reports& reports, const std::string& axis, const OfCounters& figure) {
   Pair sum;
-  for (const RankReport& report : reports) {
+  for (const MeasuredRank& report : reports) {
     for (const GroupReport& group : report.groups) {
       if (!axis.empty() && axis_of(group.name) != axis) continue;
       sum.measured += figure(group.measured);
@@ -89,7 +89,7 @@ void add_traffic(Figures& figures, const Reports& reports) {
 
 void add_by_operation(Figures& figures, const Reports& reports) {
   std::map<std::string, Pair> sums;
-  for (const RankReport& report : reports) {
+  for (const MeasuredRank& report : reports) {
     for (const GroupReport& group : report.groups) {
       const std::string axis = std::string(axis_of(group.name)) + ".";
       for (const auto& [operation, bytes] : group.measured_by_operation) {
@@ -109,7 +109,7 @@ void add_by_operation(Figures& figures, const Reports& reports) {
 void add_memory(Figures& figures, const Reports& reports) {
   Pair peak;
   Pair host;
-  for (const RankReport& report : reports) {
+  for (const MeasuredRank& report : reports) {
     peak.measured = std::max(peak.measured, report.peak_bytes);
     peak.simulated = std::max(peak.simulated, report.simulated_peak_bytes);
     host.measured = std::max(host.measured, report.host_peak_bytes);
@@ -123,7 +123,7 @@ void add_values(Figures& figures, const Reports& reports) {
   std::int64_t compared = 0;
   std::int64_t different = 0;
   std::array<double, StateImage::kNumKinds> errors{};
-  for (const RankReport& report : reports) {
+  for (const MeasuredRank& report : reports) {
     compared += report.values.num_values;
     different += report.values.num_different;
     for (std::size_t i = 0; i < errors.size(); ++i) {
@@ -144,7 +144,7 @@ std::array<double, StateImage::kNumKinds> bounds_of(const Reports& reports,
                                                     const Scenario& scenario) {
   std::array<double, StateImage::kNumKinds> bounds{};
   for (std::size_t kind = 0; kind < bounds.size(); ++kind) {
-    for (const RankReport& report : reports) {
+    for (const MeasuredRank& report : reports) {
       bounds.at(kind) = std::max(bounds.at(kind), 4.0 * report.order_error.at(kind));
     }
     if (scenario.training.precision == Precision::fp64) bounds.at(kind) = 1e-9;
@@ -152,14 +152,14 @@ std::array<double, StateImage::kNumKinds> bounds_of(const Reports& reports,
   return bounds;
 }
 
-std::string difference_of(const RankReport& report) {
+std::string difference_of(const MeasuredRank& report) {
   return fmt::format("rank {}: {} of {} values differ from the simulation; {}", report.rank,
                      report.values.num_different, report.values.num_values, report.values.first);
 }
 
 Check same_bits_check(const Reports& reports, const std::string& name) {
   std::int64_t compared = 0;
-  for (const RankReport& report : reports) {
+  for (const MeasuredRank& report : reports) {
     compared += report.values.num_values;
     if (report.values.num_different > 0) return {name, false, difference_of(report)};
   }
@@ -174,7 +174,7 @@ Check close_values_check(const Reports& reports, const Scenario& scenario,
   std::string how;
   for (std::size_t kind = 0; kind < bounds.size(); ++kind) {
     double worst = 0.0;
-    for (const RankReport& report : reports) {
+    for (const MeasuredRank& report : reports) {
       const double error = report.values.max_rel_error.at(kind);
       worst = std::max(worst, error);
       if (error <= bounds.at(kind) && std::isfinite(bounds.at(kind))) continue;
@@ -195,9 +195,9 @@ Check values_check(const Reports& reports, const Scenario& scenario, const Measu
 }
 
 Check replicas_check(const Reports& reports, const MeasuredRun& run) {
-  std::map<std::string, const RankReport*> first;
+  std::map<std::string, const MeasuredRank*> first;
   std::size_t num_hashes = 0;
-  for (const RankReport& report : reports) {
+  for (const MeasuredRank& report : reports) {
     const auto [it, is_new] = first.try_emplace(report.replica_group, &report);
     num_hashes += report.hashes.size();
     if (it->second->hashes == report.hashes && !report.hashes.empty()) continue;
@@ -229,7 +229,7 @@ std::string counter_difference(const GroupReport& group) {
 Check bytes_check(const Reports& reports, const MeasuredRun& run) {
   std::int64_t bytes = 0;
   std::int64_t links = 0;
-  for (const RankReport& report : reports) {
+  for (const MeasuredRank& report : reports) {
     std::string difference = report.first_link_difference;
     for (const GroupReport& group : report.groups) {
       bytes += all_sent(group.measured);
@@ -245,7 +245,7 @@ Check bytes_check(const Reports& reports, const MeasuredRun& run) {
 }
 
 Check memory_check(const Reports& reports, const MeasuredRun& run) {
-  for (const RankReport& report : reports) {
+  for (const MeasuredRank& report : reports) {
     if (report.peak_bytes == report.simulated_peak_bytes &&
         report.host_peak_bytes == report.simulated_host_peak_bytes) {
       continue;
@@ -271,7 +271,7 @@ void add_wire(Result& result, Figures& figures, const Reports& reports, const Me
     result.warnings.push_back(run.why_no_wire);
     return;
   }
-  for (const RankReport& report : reports) {
+  for (const MeasuredRank& report : reports) {
     if (!report.wire) {
       difference = fmt::format("rank {} counted nothing where others did", report.rank);
       continue;
@@ -303,7 +303,7 @@ void add_wire(Result& result, Figures& figures, const Reports& reports, const Me
 }  // namespace
 
 void add_measured(Result& result, const Scenario& scenario, const MeasuredRun& run,
-                  const std::vector<RankReport>& reports) {
+                  const std::vector<MeasuredRank>& reports) {
   Figures figures(result, scenario.execution.steps);
   figures.add("backend", run.backend);
   figures.add("library", run.library);

@@ -26,6 +26,6 @@ struct MeasuredRun {
 /// Adds `measured.*` and the checks of a real run to the simulation's result: values, replicas,
 /// bytes, links, memory and, where the library counts, the wire. `reports`: of all ranks.
 void add_measured(Result& result, const Scenario& scenario, const MeasuredRun& run,
-                  const std::vector<RankReport>& reports);
+                  const std::vector<MeasuredRank>& reports);
 
 }  // namespace shardsim

@@ -48,7 +48,7 @@ double error_of(const Json& value) {
 
 }  // namespace
 
-std::string to_text(const RankReport& report) {
+std::string to_text(const MeasuredRank& report) {
   Json root;
   root["rank"] = report.rank;
   root["num_values"] = report.values.num_values;
@@ -76,8 +76,8 @@ std::string to_text(const RankReport& report) {
   return root.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-RankReport rank_report_of(const std::string& text) {
-  RankReport report;
+MeasuredRank rank_report_of(const std::string& text) {
+  MeasuredRank report;
   try {
     const Json root = Json::parse(text);
     report.rank = root.at("rank");

@@ -31,7 +31,7 @@ struct SentTotals {
 
 /// What one process has to say when its run is over: its values and bytes beside the simulation's.
 /// Travels as text to the rank that reports.
-struct RankReport {
+struct MeasuredRank {
   int rank = 0;
   ImageDifference values;
   /// What another order of sums alone does in the simulation, by kind; 0 where it was not asked.
@@ -52,8 +52,8 @@ struct RankReport {
   std::vector<std::string> hashes;
 };
 
-[[nodiscard]] std::string to_text(const RankReport& report);
+[[nodiscard]] std::string to_text(const MeasuredRank& report);
 /// Throws Error (E1070) for what is no report.
-[[nodiscard]] RankReport rank_report_of(const std::string& text);
+[[nodiscard]] MeasuredRank rank_report_of(const std::string& text);
 
 }  // namespace shardsim

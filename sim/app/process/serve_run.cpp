@@ -28,8 +28,8 @@ BackendSetting backend_setting_of(const Scenario& scenario) {
 
 std::string report_key(int rank) { return "report " + std::to_string(rank); }
 
-RankReport measure(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
-                   RankSeat& seat) {
+MeasuredRank measure(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
+                     RankSeat& seat) {
   const SharedPlan shared(scenario);
   RankSetting setting{&scenario, &shared.parallel,          hooks.wrap_world,
                       {},        options.backend == "nccl", !same_order(options)};
@@ -43,7 +43,7 @@ RankReport measure(const Scenario& scenario, const RunHooks& hooks, const Proces
     seat.meet("training " + std::to_string(meeting++));
     if (counts) (begins ? loopback_before : loopback_after) = read_loopback_bytes();
   };
-  RankReport report = measure_rank(setting, seat.open().backend());
+  MeasuredRank report = measure_rank(setting, seat.open().backend());
   if (loopback_before && loopback_after) report.loopback_bytes = *loopback_after - *loopback_before;
   return report;
 }
@@ -51,7 +51,7 @@ RankReport measure(const Scenario& scenario, const RunHooks& hooks, const Proces
 // Trains, compares, and leaves the rank's report under its key.
 void work_of_rank(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
                   RankSeat& seat) {
-  RankReport report = measure(scenario, hooks, options, seat);
+  MeasuredRank report = measure(scenario, hooks, options, seat);
   report.wire = seat.open().close();
   seat.set(report_key(seat.rank()), to_text(report));
 }
@@ -67,7 +67,7 @@ RunOutcome failed(const Scenario& scenario, const RunFailure& failure) {
 }
 
 MeasuredRun measured_run_of(const ProcessOptions& options, const RendezvousServer& server,
-                            const RankReport& first) {
+                            const MeasuredRank& first) {
   MeasuredRun run;
   std::istringstream lines(server.value("notes").value_or(""));
   for (std::string note; std::getline(lines, note);) run.notes.push_back(note);
@@ -87,7 +87,7 @@ MeasuredRun measured_run_of(const ProcessOptions& options, const RendezvousServe
 RunOutcome succeeded(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
                      const RendezvousServer& server) {
   RunOutcome outcome = run_scenario(scenario, hooks);
-  std::vector<RankReport> reports;
+  std::vector<MeasuredRank> reports;
   for (int rank = 0; rank < static_cast<int>(scenario.system.ranks); ++rank) {
     reports.push_back(rank_report_of(server.value(report_key(rank)).value_or("")));
   }
