@@ -240,7 +240,11 @@ void NcclBackend::end_communicators() {
 void NcclBackend::give_up() noexcept {
   if (std::exchange(given_up_, true)) return;
   device_.abandon();
+  // Copies that are queued on the device may still read and write the buffers of what has not
+  // ended: those live as long as the process.
+  static auto& kept = *new std::vector<std::shared_ptr<NcclOperation>>;
   for (const auto& stream : streams_) {
+    kept.insert(kept.end(), stream->queue.begin(), stream->queue.end());
     NcclComm comm = std::exchange(stream->comm, nullptr);
     if (comm != nullptr) nccl_->functions().comm_abort(comm);
   }

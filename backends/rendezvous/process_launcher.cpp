@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -108,6 +109,8 @@ struct Pipe {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
   }
+  // Sockets of this process are not for its children. (Old systems cannot do it, and go on.)
+  close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   execvpe(arguments.argv()[0], arguments.argv(), arguments.environment());
   const int reason = errno;
   [[maybe_unused]] const ssize_t written = write(failed, &reason, sizeof reason);
