@@ -10,6 +10,17 @@
 
 namespace shardsim {
 
+namespace {
+
+// Copies that are queued on the device may still read and write the buffers of what has not ended:
+// those live as long as the process.
+void keep_for_good(const std::deque<std::shared_ptr<NcclOperation>>& operations) {
+  static auto& kept = *new std::vector<std::shared_ptr<NcclOperation>>;
+  kept.insert(kept.end(), operations.begin(), operations.end());
+}
+
+}  // namespace
+
 template <class Body>
 void NcclBackend::guarded(const Body& body) {
   check_alive();
@@ -240,11 +251,8 @@ void NcclBackend::end_communicators() {
 void NcclBackend::give_up() noexcept {
   if (std::exchange(given_up_, true)) return;
   device_.abandon();
-  // Copies that are queued on the device may still read and write the buffers of what has not
-  // ended: those live as long as the process.
-  static auto& kept = *new std::vector<std::shared_ptr<NcclOperation>>;
   for (const auto& stream : streams_) {
-    kept.insert(kept.end(), stream->queue.begin(), stream->queue.end());
+    keep_for_good(stream->queue);
     NcclComm comm = std::exchange(stream->comm, nullptr);
     if (comm != nullptr) nccl_->functions().comm_abort(comm);
   }
