@@ -6,6 +6,8 @@
 
 #include "sim/kernel/hash.hpp"
 
+#include "sim/hardware/collective.hpp"
+
 // What can be seen to be wrong on the calling rank alone. What members disagree about is found when
 // they meet.
 namespace shardsim {
@@ -37,6 +39,20 @@ void CheckedCommunicator::complete(CallRecord& record, const CallOptions& option
     check_padding(record.name, options, record.count, record.site);
   }
   record.counts_hash = counts_hash_of(options);
+}
+
+std::vector<std::int64_t> CheckedCommunicator::chunk_offsets(std::int64_t count,
+                                                             const CallOptions& options,
+                                                             bool any_count) const {
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(size()) + 1, 0);
+  for (int member = 0; member < size(); ++member) {
+    const auto index = static_cast<std::size_t>(member);
+    const std::int64_t chunk = any_count                ? chunk_size(count, size(), member)
+                               : options.counts.empty() ? count / size()
+                                                        : options.counts[index];
+    offsets[index + 1] = offsets[index] + chunk;
+  }
+  return offsets;
 }
 
 void CheckedCommunicator::check_peer(const char* call, int peer, CallSite site) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backends/call_record.hpp"
 #include "backends/communicator.hpp"
@@ -21,6 +22,11 @@ class CheckedCommunicator : public Communicator {
   /// a hash. (All_to_all's counts are no options: they differ between members by right, and who
   /// sends what whom is compared by pairs, where a backend can.)
   void complete(CallRecord& record, const CallOptions& options) const;
+  /// Where each member's chunk begins in a full buffer of `count` elements, and its end: size + 1
+  /// values. `any_count`: cut as all_reduce does, else by `options.counts` or equal.
+  [[nodiscard]] std::vector<std::int64_t> chunk_offsets(std::int64_t count,
+                                                        const CallOptions& options,
+                                                        bool any_count) const;
   void check_peer(const char* call, int peer, CallSite site) const;
   /// Padding is part of the full buffer of `count` elements. REQUIRES: there is some.
   void check_padding(const char* call, const CallOptions& options, std::int64_t count,

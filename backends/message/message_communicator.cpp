@@ -88,18 +88,6 @@ Work MessageCommunicator::post_collective(const Operation& operation, Collective
   return post(operation, options);
 }
 
-void MessageCommunicator::set_offsets(std::int64_t count, const CallOptions& options,
-                                      bool any_count) {
-  offsets_.assign(static_cast<std::size_t>(size()) + 1, 0);
-  for (int member = 0; member < size(); ++member) {
-    const auto index = static_cast<std::size_t>(member);
-    const std::int64_t chunk = any_count                ? chunk_size(count, size(), member)
-                               : options.counts.empty() ? count / size()
-                                                        : options.counts[index];
-    offsets_[index + 1] = offsets_[index] + chunk;
-  }
-}
-
 MessagePlan MessageCommunicator::plan_of(CollectiveKind kind, int root) const {
   return plan_messages(
       {.kind = kind, .size = size(), .member = rank(), .root = root, .offsets = offsets_});
@@ -117,7 +105,7 @@ MessagePlan MessageCommunicator::all_reduce_plan(std::int64_t count, DType dtype
         rank_.choose(layout_, *tree_, count * width, chunk_size(count, size(), 0) * width);
     if (algorithm == Algorithm::tree) return plan_tree_messages(*tree_, size(), rank(), count);
   }
-  set_offsets(count, {}, true);
+  offsets_ = chunk_offsets(count, {}, true);
   return plan_of(CollectiveKind::all_reduce, -1);
 }
 
@@ -134,7 +122,7 @@ Work MessageCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const Ca
 Work MessageCommunicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
                                          const CallOptions& options, CallSite site) {
   check_chunks("reduce_scatter", options, input, output, site);
-  set_offsets(input.numel(), options, false);
+  offsets_ = chunk_offsets(input.numel(), options, false);
   const Operation operation =
       make(reducing(record_of(CollectiveKind::reduce_scatter, input, input.numel(), site), op),
            options, plan_of(CollectiveKind::reduce_scatter, -1), output, input);
@@ -146,7 +134,7 @@ Work MessageCommunicator::reduce_scatter(const Tensor& output, const Tensor& inp
 Work MessageCommunicator::all_gather(const Tensor& output, const Tensor& input,
                                      const CallOptions& options, CallSite site) {
   check_chunks("all_gather", options, output, input, site);
-  set_offsets(output.numel(), options, false);
+  offsets_ = chunk_offsets(output.numel(), options, false);
   const Operation operation =
       make(record_of(CollectiveKind::all_gather, input, output.numel(), site), options,
            plan_of(CollectiveKind::all_gather, -1), output, input);
@@ -181,7 +169,7 @@ Work MessageCommunicator::all_to_all(const Tensor& output, const Tensor& input,
 Work MessageCommunicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
                                     CallSite site) {
   check_peer("broadcast", root, site);
-  set_offsets(buffer.numel(), {}, true);
+  offsets_ = chunk_offsets(buffer.numel(), {}, true);
   const Operation operation =
       make(rooted(record_of(CollectiveKind::broadcast, buffer, buffer.numel(), site), root),
            options, plan_of(CollectiveKind::broadcast, root), buffer, buffer);
@@ -192,7 +180,7 @@ Work MessageCommunicator::broadcast(const Tensor& buffer, int root, const CallOp
 Work MessageCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
                                  const CallOptions& options, CallSite site) {
   check_peer("reduce", root, site);
-  set_offsets(buffer.numel(), {}, true);
+  offsets_ = chunk_offsets(buffer.numel(), {}, true);
   const CallRecord record =
       reducing(record_of(CollectiveKind::reduce, buffer, buffer.numel(), site), op);
   const Operation operation =
@@ -207,7 +195,7 @@ Work MessageCommunicator::gather(const Tensor& output, const Tensor& input, int 
                                  const CallOptions& options, CallSite site) {
   check_peer("gather", root, site);
   const std::int64_t full = full_count("gather", options, root, output, input, site);
-  set_offsets(full, options, false);
+  offsets_ = chunk_offsets(full, options, false);
   const Operation operation =
       make(rooted(record_of(CollectiveKind::gather, input, full, site), root), options,
            plan_of(CollectiveKind::gather, root), output, input);
@@ -224,7 +212,7 @@ Work MessageCommunicator::scatter(const Tensor& output, const Tensor& input, int
                                   const CallOptions& options, CallSite site) {
   check_peer("scatter", root, site);
   const std::int64_t full = full_count("scatter", options, root, input, output, site);
-  set_offsets(full, options, false);
+  offsets_ = chunk_offsets(full, options, false);
   const Operation operation =
       make(rooted(record_of(CollectiveKind::scatter, output, full, site), root), options,
            plan_of(CollectiveKind::scatter, root), output, input);

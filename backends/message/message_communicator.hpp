@@ -65,8 +65,6 @@ class MessageCommunicator final : public CheckedCommunicator, private WorkOwner 
                        std::span<const std::int64_t> receive_counts = {});
   Work transfer(const CallRecord& record, std::span<const P2pOp> halves,
                 const CallOptions& options);
-  // Where chunks begin: `any_count`: cut as all_reduce does, else by `options.counts` or equal.
-  void set_offsets(std::int64_t count, const CallOptions& options, bool any_count);
   [[nodiscard]] std::int64_t offset(int member) const {
     return offsets_[static_cast<std::size_t>(member)];
   }

@@ -76,17 +76,6 @@ Work NcclCommunicator::post(const Operation& operation, const CallOptions& optio
   return {*this, operation.get()};
 }
 
-void NcclCommunicator::set_offsets(std::int64_t count, const CallOptions& options, bool any_count) {
-  offsets_.assign(static_cast<std::size_t>(size()) + 1, 0);
-  for (int member = 0; member < size(); ++member) {
-    const auto index = static_cast<std::size_t>(member);
-    const std::int64_t chunk = any_count                ? chunk_size(count, size(), member)
-                               : options.counts.empty() ? count / size()
-                                                        : options.counts[index];
-    offsets_[index + 1] = offsets_[index] + chunk;
-  }
-}
-
 MessagePlan NcclCommunicator::plan_of(CollectiveKind kind, int root) const {
   return plan_messages(
       {.kind = kind, .size = size(), .member = rank(), .root = root, .offsets = offsets_});
@@ -94,7 +83,7 @@ MessagePlan NcclCommunicator::plan_of(CollectiveKind kind, int root) const {
 
 Work NcclCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                                   CallSite site) {
-  set_offsets(buffer.numel(), {}, true);
+  offsets_ = chunk_offsets(buffer.numel(), {}, true);
   return collective(
       reducing(record_of(CollectiveKind::all_reduce, buffer, buffer.numel(), site), op), options,
       all_reduce_program(buffer), plan_of(CollectiveKind::all_reduce, -1), buffer, buffer);
@@ -103,7 +92,7 @@ Work NcclCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallO
 Work NcclCommunicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
                                       const CallOptions& options, CallSite site) {
   check_chunks("reduce_scatter", options, input, output, site);
-  set_offsets(input.numel(), options, false);
+  offsets_ = chunk_offsets(input.numel(), options, false);
   return collective(
       reducing(record_of(CollectiveKind::reduce_scatter, input, input.numel(), site), op), options,
       reduce_scatter_program(self(), output, input), plan_of(CollectiveKind::reduce_scatter, -1),
@@ -113,7 +102,7 @@ Work NcclCommunicator::reduce_scatter(const Tensor& output, const Tensor& input,
 Work NcclCommunicator::all_gather(const Tensor& output, const Tensor& input,
                                   const CallOptions& options, CallSite site) {
   check_chunks("all_gather", options, output, input, site);
-  set_offsets(output.numel(), options, false);
+  offsets_ = chunk_offsets(output.numel(), options, false);
   return collective(record_of(CollectiveKind::all_gather, input, output.numel(), site), options,
                     all_gather_program(self(), output, input),
                     plan_of(CollectiveKind::all_gather, -1), output, input);
@@ -137,7 +126,7 @@ Work NcclCommunicator::all_to_all(const Tensor& output, const Tensor& input,
 Work NcclCommunicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
                                  CallSite site) {
   check_peer("broadcast", root, site);
-  set_offsets(buffer.numel(), {}, true);
+  offsets_ = chunk_offsets(buffer.numel(), {}, true);
   return collective(
       rooted(record_of(CollectiveKind::broadcast, buffer, buffer.numel(), site), root), options,
       broadcast_program(rank(), buffer, root), plan_of(CollectiveKind::broadcast, root), buffer,
@@ -147,7 +136,7 @@ Work NcclCommunicator::broadcast(const Tensor& buffer, int root, const CallOptio
 Work NcclCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
                               const CallOptions& options, CallSite site) {
   check_peer("reduce", root, site);
-  set_offsets(buffer.numel(), {}, true);
+  offsets_ = chunk_offsets(buffer.numel(), {}, true);
   const CallRecord record =
       reducing(record_of(CollectiveKind::reduce, buffer, buffer.numel(), site), op);
   return collective(rooted(record, root), options, reduce_program(rank(), buffer, root),
@@ -158,7 +147,7 @@ Work NcclCommunicator::gather(const Tensor& output, const Tensor& input, int roo
                               const CallOptions& options, CallSite site) {
   check_peer("gather", root, site);
   const std::int64_t full = full_count("gather", options, root, output, input, site);
-  set_offsets(full, options, false);
+  offsets_ = chunk_offsets(full, options, false);
   return collective(rooted(record_of(CollectiveKind::gather, input, full, site), root), options,
                     gather_program(self(), output, input, root),
                     plan_of(CollectiveKind::gather, root), output, input);
@@ -168,7 +157,7 @@ Work NcclCommunicator::scatter(const Tensor& output, const Tensor& input, int ro
                                const CallOptions& options, CallSite site) {
   check_peer("scatter", root, site);
   const std::int64_t full = full_count("scatter", options, root, input, output, site);
-  set_offsets(full, options, false);
+  offsets_ = chunk_offsets(full, options, false);
   return collective(rooted(record_of(CollectiveKind::scatter, output, full, site), root), options,
                     scatter_program(self(), input, output, root),
                     plan_of(CollectiveKind::scatter, root), output, input);
@@ -276,7 +265,7 @@ Tensor NcclCommunicator::exchange_choices(int color, int key, const std::string&
   const Tensor own = all.view(std::int64_t{2} * rank(), {2});
   own.set(0, color);
   own.set(1, key);
-  set_offsets(all.numel(), {}, false);
+  offsets_ = chunk_offsets(all.numel(), {}, false);
   // Counted as the simulation counts the making of a group: a call that moves nothing of the run's.
   collective({.name = name_of(CollectiveKind::split), .count = 0, .site = site},
              {.label = backend_.keep_name(name), .traffic = TrafficClass::scalar},

@@ -61,8 +61,6 @@ class NcclCommunicator final : public CheckedCommunicator, private WorkOwner {
                   const MessagePlan& plan, const Tensor& output, const Tensor& input);
   Work transfer(CallRecord record, std::span<const P2pOp> halves, const CallOptions& options);
   Work post(const Operation& operation, const CallOptions& options);
-  // Where chunks begin: `any_count`: cut as all_reduce does, else by `options.counts` or equal.
-  void set_offsets(std::int64_t count, const CallOptions& options, bool any_count);
   [[nodiscard]] NcclMember self() const { return {rank(), size(), offsets_}; }
   // By `offsets_`.
   [[nodiscard]] MessagePlan plan_of(CollectiveKind kind, int root) const;

@@ -115,8 +115,7 @@ CollectiveRun run_of(const CollectiveSetting& setting, const ProcessOptions& opt
   for (int rank = 0; rank < setting.ranks(); ++rank) add_totals(run, value(totals_key(rank)));
   run.wire_is_exact = same_order(options);
   run.library = value("library");
-  std::istringstream lines(value("notes"));
-  for (std::string note; std::getline(lines, note);) run.notes.push_back(note);
+  run.notes = notes_of(server);
   const std::optional<LaunchedRank> launched = find_launched_rank();
   const int here = launched ? launched->local_size.value_or(setting.ranks()) : setting.ranks();
   const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));

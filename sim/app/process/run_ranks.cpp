@@ -178,6 +178,13 @@ RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options, std::
   return outcome;
 }
 
+std::vector<std::string> notes_of(const RendezvousServer& server) {
+  std::vector<std::string> notes;
+  std::istringstream lines(server.value("notes").value_or(""));
+  for (std::string note; std::getline(lines, note);) notes.push_back(note);
+  return notes;
+}
+
 void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err) {
   if (verdict.flight_records.empty()) return;
   const std::string path = (std::filesystem::path(directory) / "flight-record.txt").string();

@@ -37,6 +37,9 @@ struct RanksOutcome {
 [[nodiscard]] RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options,
                                      std::ostream& err);
 
+/// OpenBackend::notes() of rank 0.
+[[nodiscard]] std::vector<std::string> notes_of(const RendezvousServer& server);
+
 /// Below `directory`, if there are any; says on `err` where.
 void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err);
 

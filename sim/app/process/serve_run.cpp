@@ -1,7 +1,5 @@
 #include "sim/app/process/serve_run.hpp"
 
-#include <sstream>
-
 #include "backends/loopback_counter.hpp"
 
 #include "sim/app/plan_of.hpp"
@@ -69,8 +67,7 @@ RunOutcome failed(const Scenario& scenario, const RunFailure& failure) {
 MeasuredRun measured_run_of(const ProcessOptions& options, const RendezvousServer& server,
                             const MeasuredRank& first) {
   MeasuredRun run;
-  std::istringstream lines(server.value("notes").value_or(""));
-  for (std::string note; std::getline(lines, note);) run.notes.push_back(note);
+  run.notes = notes_of(server);
   run.backend = options.backend;
   run.library = server.value("library").value_or("");
   run.same_order = same_order(options);
