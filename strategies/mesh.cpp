@@ -14,6 +14,7 @@ MeshPlace MeshShape::place_of(int rank) const {
     return coordinate;
   };
   if (order == RankOrder::tp_dp_pp) place.tp = take(tp);
+  place.cp = take(cp);
   place.dp_shard = take(dp_shard);
   place.dp_replicate = take(dp_replicate);
   if (order == RankOrder::dp_tp_pp) place.tp = take(tp);
@@ -22,22 +23,40 @@ MeshPlace MeshShape::place_of(int rank) const {
 }
 
 int MeshShape::rank_of(const MeshPlace& place) const {
-  const int data = place.dp_replicate * dp_shard + place.dp_shard;
+  const int owner = owner_of(place);
   const int in_stage =
-      order == RankOrder::tp_dp_pp ? data * tp + place.tp : place.tp * data_size() + data;
-  return place.pp * data_size() * tp + in_stage;
+      order == RankOrder::tp_dp_pp ? owner * tp + place.tp : place.tp * num_owners() + owner;
+  return place.pp * num_owners() * tp + in_stage;
+}
+
+int MeshShape::num_shards(WeightKind kind) const {
+  const bool apart = kind == WeightKind::expert && experts_apart();
+  return apart ? dp_shard * cp * tp / ep : dp_shard * cp;
+}
+
+int MeshShape::shard_of(const MeshPlace& place, WeightKind kind) const {
+  const bool apart = kind == WeightKind::expert && experts_apart();
+  return apart ? expert_index(place) / ep : place.dp_shard * cp + place.cp;
 }
 
 namespace {
 
 void require_size(const MeshShape& shape, int ranks) {
-  if (shape.size() == ranks) return;
-  throw UsageError("E0701",
-                   "dp_shard " + std::to_string(shape.dp_shard) + " x dp_replicate " +
-                       std::to_string(shape.dp_replicate) + " x tp " + std::to_string(shape.tp) +
-                       " x pp " + std::to_string(shape.pp) + " is not " + std::to_string(ranks) +
-                       " ranks",
-                   "the sizes of all axes multiply to the number of ranks");
+  if (shape.size() != ranks) {
+    throw UsageError("E0701",
+                     "dp_shard " + std::to_string(shape.dp_shard) + " x dp_replicate " +
+                         std::to_string(shape.dp_replicate) + " x cp " + std::to_string(shape.cp) +
+                         " x tp " + std::to_string(shape.tp) + " x pp " + std::to_string(shape.pp) +
+                         " is not " + std::to_string(ranks) + " ranks",
+                     "the sizes of all axes multiply to the number of ranks");
+  }
+  if (shape.dp_shard * shape.cp * shape.tp % shape.ep != 0) {
+    throw UsageError("E0703",
+                     "ep " + std::to_string(shape.ep) + " does not divide dp_shard " +
+                         std::to_string(shape.dp_shard) + " x cp " + std::to_string(shape.cp) +
+                         " x tp " + std::to_string(shape.tp),
+                     "ep regroups these ranks: take a divisor of their number");
+  }
 }
 
 }  // namespace
@@ -52,21 +71,45 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
     return shape_.rank_of(origin);
   };
   if (shape.tp > 1) tp_group_ = world.split(without(&MeshPlace::tp), place_.tp, "tp");
-  if (shape.dp_shard > 1) {
-    shard_group_ = world.split(without(&MeshPlace::dp_shard), place_.dp_shard, "dp_shard");
-  }
-  if (shape.dp_replicate > 1) {
-    replicate_group_ =
-        world.split(without(&MeshPlace::dp_replicate), place_.dp_replicate, "dp_replicate");
-  }
-  if (shape.data_size() > 1) {
-    const int model_part = place_.pp * shape.tp + place_.tp;
-    data_group_ = world.split(model_part, data_rank(), "dp");
+  if (shape.cp > 1) cp_group_ = world.split(without(&MeshPlace::cp), place_.cp, "cp");
+  make_replicas(world, WeightKind::dense, dense_);
+  if (shape.experts_apart()) {
+    const int group = (place_.pp * shape.dp_replicate + place_.dp_replicate) *
+                          shape.num_shards(WeightKind::expert) +
+                      shape.shard_of(place_, WeightKind::expert);
+    ep_group_ = world.split(group, ep(), "ep");
+    make_replicas(world, WeightKind::expert, expert_);
   }
   if (shape.pp > 1) {
     pp_group_ = world.split(without(&MeshPlace::pp), place_.pp, "pp");
     make_edges();
   }
+}
+
+void Mesh::make_replicas(Communicator& world, WeightKind kind, Replicas& made) {
+  const bool is_dense = kind == WeightKind::dense;
+  // Those with the same weights have the same part of the model.
+  const int part = place_.pp * (is_dense ? shape_.tp : shape_.ep) + (is_dense ? place_.tp : ep());
+  const int shards = shape_.num_shards(kind);
+  const int shard = shape_.shard_of(place_, kind);
+  if (shards > 1) {
+    made.shard = world.split(part * shape_.dp_replicate + place_.dp_replicate, shard,
+                             is_dense ? "dp_shard" : "dp_shard_experts");
+  }
+  if (shape_.dp_replicate > 1) {
+    made.replicate = world.split(part * shards + shard, place_.dp_replicate,
+                                 is_dense ? "dp_replicate" : "dp_replicate_experts");
+  }
+  if (shape_.num_owners(kind) > 1) {
+    made.all = world.split(part, shape_.owner_of(place_, kind), is_dense ? "dp" : "dp_experts");
+  }
+}
+
+ReplicaGroups Mesh::replicas(WeightKind kind) const {
+  const bool apart = kind == WeightKind::expert && shape_.experts_apart();
+  const Replicas& of_kind = apart ? expert_ : dense_;
+  return {of_kind.shard.get(), of_kind.replicate.get(), of_kind.all.get(), shape_.num_shards(kind),
+          shape_.shard_of(place_, kind)};
 }
 
 void Mesh::make_edges() {

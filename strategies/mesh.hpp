@@ -11,12 +11,14 @@ namespace shardsim {
 
 /// Which axis changes fastest from one rank to the next. Tensor parallelism talks most, so its
 /// ranks are neighbours by default, as in Megatron-LM ("tp-cp-ep-dp-pp") and torchtitan. The
-/// specification's HybridShardedOptimizer counts data-parallel ranks fastest instead.
+/// specification's HybridShardedOptimizer counts data-parallel ranks fastest instead. Context
+/// parallelism always comes right before data parallelism, whose gradients it shares.
 enum class RankOrder : std::uint8_t { tp_dp_pp, dp_tp_pp };
 
 /// A rank's place on every axis.
 struct MeshPlace {
   int tp = 0;
+  int cp = 0;
   int dp_shard = 0;
   int dp_replicate = 0;
   int pp = 0;
@@ -24,20 +26,64 @@ struct MeshPlace {
   friend bool operator==(const MeshPlace&, const MeshPlace&) = default;
 };
 
-/// Sizes of the axes; their product is the number of ranks. dp_shard is always faster than
-/// dp_replicate, pp the slowest.
+/// Weights of which ranks keep copies, or shards: all but the experts' belong to every rank of a
+/// stage with the same tensor-parallel place; an expert's to those that have this expert.
+enum class WeightKind : std::uint8_t { dense, expert };
+
+/// Sizes of the axes; their product is the number of ranks, to which ep does not contribute.
+/// dp_shard is always faster than dp_replicate, pp the slowest.
+///
+/// Ranks that see different parts of the same samples (cp) keep the same weights, as those that see
+/// different samples do: weights are sharded over dp_shard x cp ranks.
+///
+/// ep groups are made of the tp x cp x dp_shard ranks of a stage and replica, counted with tp
+/// fastest and dp_shard slowest, ep neighbours each: Megatron-LM's folding without tensor-parallel
+/// experts. What is left of these ranks shards (or copies) the weights of an expert.
 struct MeshShape {
   int dp_shard = 1;
   int dp_replicate = 1;
   int tp = 1;
   int pp = 1;
+  int cp = 1;
+  int ep = 1;
   RankOrder order = RankOrder::tp_dp_pp;
 
+  /// Ranks that see different samples.
   [[nodiscard]] int data_size() const { return dp_shard * dp_replicate; }
-  [[nodiscard]] int size() const { return data_size() * tp * pp; }
+  [[nodiscard]] int size() const { return data_size() * cp * tp * pp; }
+  /// Ranks among which weights of a kind may be cut into shards, and which of them a place is. ep
+  /// divides tp x cp x dp_shard.
+  [[nodiscard]] int num_shards(WeightKind kind = WeightKind::dense) const;
+  [[nodiscard]] int shard_of(const MeshPlace& place, WeightKind kind = WeightKind::dense) const;
+  /// All ranks with weights of a kind, shards and their replicas, and which of them a place is.
+  [[nodiscard]] int num_owners(WeightKind kind = WeightKind::dense) const {
+    return num_shards(kind) * dp_replicate;
+  }
+  [[nodiscard]] int owner_of(const MeshPlace& place, WeightKind kind = WeightKind::dense) const {
+    return place.dp_replicate * num_shards(kind) + shard_of(place, kind);
+  }
+  /// Whether other ranks have copies of an expert than of the weights around it.
+  [[nodiscard]] bool experts_apart() const { return ep > 1; }
+  /// Place in an expert-parallel group.
+  [[nodiscard]] int ep_of(const MeshPlace& place) const { return expert_index(place) % ep; }
   /// A bijection between [0, size()) and places.
   [[nodiscard]] MeshPlace place_of(int rank) const;
   [[nodiscard]] int rank_of(const MeshPlace& place) const;
+
+ private:
+  [[nodiscard]] int expert_index(const MeshPlace& place) const {
+    return (place.dp_shard * cp + place.cp) * tp + place.tp;
+  }
+};
+
+/// The ranks that keep the same weights, as the synchronization of their gradients sees them.
+struct ReplicaGroups {
+  // All null where there is but one rank.
+  Communicator* shard = nullptr;      ///< Those that may cut the weights among themselves.
+  Communicator* replicate = nullptr;  ///< Those with the same shard.
+  Communicator* all = nullptr;        ///< Both: whose gradients are added.
+  int num_shards = 1;
+  int shard_rank = 0;  ///< In `shard`.
 };
 
 /// This rank's coordinates, and one communicator per axis it shares with other ranks. All ranks
@@ -53,9 +99,9 @@ class Mesh {
   [[nodiscard]] const MeshPlace& place() const { return place_; }
   [[nodiscard]] int tp() const { return place_.tp; }
   [[nodiscard]] int pp() const { return place_.pp; }
-  [[nodiscard]] int dp_shard() const { return place_.dp_shard; }
-  [[nodiscard]] int dp_replicate() const { return place_.dp_replicate; }
-  /// Position among all ranks that see different data.
+  [[nodiscard]] int cp() const { return place_.cp; }
+  [[nodiscard]] int ep() const { return shape_.ep_of(place_); }
+  /// Position among all ranks that see different samples.
   [[nodiscard]] int data_rank() const {
     return place_.dp_replicate * shape_.dp_shard + place_.dp_shard;
   }
@@ -63,12 +109,16 @@ class Mesh {
   [[nodiscard]] bool is_first_stage() const { return place_.pp == 0; }
   [[nodiscard]] bool is_last_stage() const { return place_.pp == shape_.pp - 1; }
 
+  /// Without expert parallelism, experts have the groups of dense weights: like norms, they are
+  /// whole on every tensor-parallel rank.
+  [[nodiscard]] ReplicaGroups replicas(WeightKind kind = WeightKind::dense) const;
+
   // All null where the axis has one rank: there is nobody to talk to.
-  [[nodiscard]] Communicator* shard_group() const { return shard_group_.get(); }
-  [[nodiscard]] Communicator* replicate_group() const { return replicate_group_.get(); }
-  /// All ranks that see different data: dp_replicate x dp_shard.
-  [[nodiscard]] Communicator* data_group() const { return data_group_.get(); }
+  /// All ranks that see different tokens: dp_replicate x dp_shard x cp.
+  [[nodiscard]] Communicator* data_group() const { return dense_.all.get(); }
   [[nodiscard]] Communicator* tp_group() const { return tp_group_.get(); }
+  [[nodiscard]] Communicator* cp_group() const { return cp_group_.get(); }
+  [[nodiscard]] Communicator* ep_group() const { return ep_group_.get(); }
   /// All pipeline stages: scalars only. What stages send each other has edges of its own.
   [[nodiscard]] Communicator* pp_group() const { return pp_group_.get(); }
   /// First and last stage, for tied embeddings. Null on the stages between.
@@ -83,16 +133,23 @@ class Mesh {
   }
 
  private:
+  struct Replicas {
+    std::unique_ptr<Communicator> shard;
+    std::unique_ptr<Communicator> replicate;
+    std::unique_ptr<Communicator> all;
+  };
   enum class Boundaries : std::uint8_t { even, odd, around };
+  void make_replicas(Communicator& world, WeightKind kind, Replicas& made);
   void make_edges();
   void make_edge(Boundaries which, bool forward);
 
   MeshShape shape_;
   MeshPlace place_;
-  std::unique_ptr<Communicator> shard_group_;
-  std::unique_ptr<Communicator> replicate_group_;
-  std::unique_ptr<Communicator> data_group_;
+  Replicas dense_;
+  Replicas expert_;  // Empty where experts_apart() is false.
   std::unique_ptr<Communicator> tp_group_;
+  std::unique_ptr<Communicator> cp_group_;
+  std::unique_ptr<Communicator> ep_group_;
   std::unique_ptr<Communicator> pp_group_;
   std::unique_ptr<Communicator> embedding_group_;
   std::array<std::unique_ptr<Communicator>, 4> edges_;

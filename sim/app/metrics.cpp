@@ -107,8 +107,19 @@ void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const F
 
 std::string_view axis_of(const std::string& communicator) {
   static constexpr std::pair<std::string_view, std::string_view> kAxes[] = {
-      {"dp", "dp"}, {"dp_shard", "dp"},   {"dp_replicate", "dp"}, {"tp", "tp"},
-      {"pp", "pp"}, {"pp_forward", "pp"}, {"pp_backward", "pp"},  {"embedding", "pp"}};
+      {"dp", "dp"},
+      {"dp_shard", "dp"},
+      {"dp_replicate", "dp"},
+      {"dp_experts", "dp"},
+      {"dp_shard_experts", "dp"},
+      {"dp_replicate_experts", "dp"},
+      {"tp", "tp"},
+      {"cp", "cp"},
+      {"ep", "ep"},
+      {"pp", "pp"},
+      {"pp_forward", "pp"},
+      {"pp_backward", "pp"},
+      {"embedding", "pp"}};
   for (const auto& [name, axis] : kAxes) {
     if (name == communicator) return axis;
   }

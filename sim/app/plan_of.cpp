@@ -123,6 +123,8 @@ MeshShape mesh_shape_of(const ParallelismSpec& parallelism) {
       .dp_replicate = static_cast<int>(parallelism.dp_replicate),
       .tp = static_cast<int>(parallelism.tp),
       .pp = static_cast<int>(parallelism.pp),
+      .cp = static_cast<int>(parallelism.cp),
+      .ep = static_cast<int>(parallelism.ep),
       .order = parallelism.rank_order == "dp-tp-pp" ? RankOrder::dp_tp_pp : RankOrder::tp_dp_pp};
 }
 

@@ -44,7 +44,7 @@ void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record
   Mesh mesh(wrapped ? *wrapped : world, plan.options().mesh);
   const bool sharded = plan.options().zero_stage > 0;
   RunRecord::Observer observer(record, {.rank = world.rank(),
-                                        .shard = sharded ? mesh.dp_shard() : 0,
+                                        .shard = sharded ? mesh.shape().shard_of(mesh.place()) : 0,
                                         .is_last_stage = mesh.is_last_stage(),
                                         .part = plan.part(mesh.place())});
   plan.train_rank(runtime, mesh, observer);

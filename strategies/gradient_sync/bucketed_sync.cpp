@@ -17,7 +17,8 @@ class BucketedSync final : public GradientSync {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
-        owned_(plan, runtime, mesh, zero_stage > 0 ? mesh.shape().dp_shard : 1),
+        groups_(mesh.replicas(plan.kind)),
+        owned_(plan, runtime, mesh, zero_stage > 0 ? groups_.num_shards : 1),
         weights_(
             runtime.allocate(MemoryCategory::params, {plan.layout->padded()}, plan.weight_dtype)),
         reducer_(zero_stage == 2 ? make_shard_reducer(plan, runtime, mesh, owned_)
@@ -95,10 +96,10 @@ class BucketedSync final : public GradientSync {
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
       const Tensor part = owned_.part_of_full(weights_, chunk);
       owned_.update(chunk, part, gradient_of(chunk).tensor(), gradient_scale, step);
-      if (owns_all_ || mesh_.shard_group() == nullptr) continue;
+      if (owns_all_ || groups_.shard == nullptr) continue;
       const FlatChunk& flat = plan_.layout->chunk(chunk);
-      gathers.push_back(mesh_.shard_group()->all_gather(whole_weights(chunk), part,
-                                                        flat.call_options(mesh_.tp())));
+      gathers.push_back(
+          groups_.shard->all_gather(whole_weights(chunk), part, flat.call_options(mesh_.tp())));
       if (!plan_.overlap_gather) gathers.back().wait();
     }
     for (Work& gather : gathers) gather.wait();
@@ -145,6 +146,7 @@ class BucketedSync final : public GradientSync {
   const SyncPlan& plan_;
   Runtime& runtime_;
   Mesh& mesh_;
+  ReplicaGroups groups_;
   OwnedState owned_;
   Tensor weights_;  // All chunks, with padding.
   std::unique_ptr<GradientReducer> reducer_;

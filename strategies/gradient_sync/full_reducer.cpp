@@ -14,6 +14,7 @@ class FullReducer final : public GradientReducer {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
+        groups_(mesh.replicas(plan.kind)),
         owned_(owned),
         sharded_(sharded),
         gradients_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
@@ -31,11 +32,11 @@ class FullReducer final : public GradientReducer {
     const FlatChunk& chunk = plan_.layout->chunk(index);
     const Tensor full = gradients_.view(chunk.offset, {chunk.padded});
     if (sharded_) {
-      pending_.push_back(post_shard_reduction(mesh_, chunk, full, owned(index)));
-    } else if (mesh_.data_group() != nullptr) {
+      pending_.push_back(post_shard_reduction(groups_, mesh_.tp(), chunk, full, owned(index)));
+    } else if (groups_.all != nullptr) {
       pending_.push_back({.scatter = {},
-                          .replicate = mesh_.data_group()->all_reduce(
-                              full, ReduceOp::sum, chunk.call_options(mesh_.tp()))});
+                          .replicate = groups_.all->all_reduce(full, ReduceOp::sum,
+                                                               chunk.call_options(mesh_.tp()))});
     }
   }
 
@@ -52,6 +53,7 @@ class FullReducer final : public GradientReducer {
   const SyncPlan& plan_;
   Runtime& runtime_;
   Mesh& mesh_;
+  ReplicaGroups groups_;
   const OwnedState& owned_;
   bool sharded_;
   Tensor gradients_;  // All chunks, with padding.

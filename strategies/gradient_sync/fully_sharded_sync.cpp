@@ -18,7 +18,8 @@ class FullyShardedSync final : public GradientSync {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
-        owned_(plan, runtime, mesh, mesh.shape().dp_shard),
+        groups_(mesh.replicas(plan.kind)),
+        owned_(plan, runtime, mesh, groups_.num_shards),
         shards_(allocate_home(runtime, plan.offload_parameters, MemoryCategory::params,
                               {owned_.total()}, plan.weight_dtype)),
         units_(plan.layout->chunks().size()),
@@ -155,11 +156,10 @@ class FullyShardedSync final : public GradientSync {
         runtime_.copy_over_host_link("copy_to_device", part, shard);
         shard = part;
       }
-      if (mesh_.shard_group() == nullptr) {
+      if (groups_.shard == nullptr) {
         if (!plan_.offload_parameters) copy(unit.full, shard);
       } else {
-        unit.gather =
-            mesh_.shard_group()->all_gather(unit.full, shard, chunk.call_options(mesh_.tp()));
+        unit.gather = groups_.shard->all_gather(unit.full, shard, chunk.call_options(mesh_.tp()));
       }
     }
   }
@@ -175,6 +175,7 @@ class FullyShardedSync final : public GradientSync {
   const SyncPlan& plan_;
   Runtime& runtime_;
   Mesh& mesh_;
+  ReplicaGroups groups_;
   OwnedState owned_;
   Tensor shards_;  // This rank's part of all units' weights.
   std::vector<Unit> units_;

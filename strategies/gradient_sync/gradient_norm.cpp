@@ -11,7 +11,7 @@ namespace {
 // Of a scalar, over one axis after the other.
 double over_owners(Runtime& runtime, Mesh& mesh, bool sharded, double value, ReduceOp op,
                    DType dtype, const char* label) {
-  Communicator* const axes[] = {sharded ? mesh.shard_group() : nullptr, mesh.tp_group(),
+  Communicator* const axes[] = {sharded ? mesh.replicas().shard : nullptr, mesh.tp_group(),
                                 mesh.pp_group()};
   Tensor scalar;
   for (Communicator* const axis : axes) {

@@ -22,10 +22,10 @@ std::unique_ptr<GradientSync> make_gradient_sync(int zero_stage, const SyncPlan&
 FlatLayout make_layout(int zero_stage, const Model& model, const Model& uncut,
                        const MeshShape& mesh, DType gradient_dtype, std::int64_t bucket_bytes,
                        std::int64_t first_bucket_bytes, std::int64_t minimum_numel) {
-  if (zero_stage == 3) return FlatLayout::units(model, mesh.dp_shard);
+  if (zero_stage == 3) return FlatLayout::units(model, mesh.num_shards());
   return FlatLayout::buckets(model, gradient_ready_order(uncut, gradient_dtype), bucket_bytes,
                              first_bucket_bytes, gradient_dtype,
-                             zero_stage == 0 ? 1 : mesh.dp_shard, minimum_numel);
+                             zero_stage == 0 ? 1 : mesh.num_shards(), minimum_numel);
 }
 
 }  // namespace shardsim

@@ -20,6 +20,7 @@ namespace shardsim {
 /// What is shared by all ranks of a run and outlives their strategies.
 struct SyncPlan {
   const Model* model = nullptr;
+  WeightKind kind = WeightKind::dense;  ///< Whose ranks share these weights.
   const Optimizer* optimizer = nullptr;
   const FlatLayout* layout = nullptr;
   std::uint64_t seed = 1;
@@ -93,8 +94,8 @@ class GradientSync : public ModuleParameters {
   virtual void visit(StateKind kind, const StateVisitor& visitor) const = 0;
 };
 
-/// Which data-parallel state is sharded over the mesh's dp_shard axis: ZeRO stages 0 to 3. Where
-/// dp_replicate > 1, shards are replicated and their gradients summed over the replicas, too.
+/// Which data-parallel state is sharded over the mesh's dp_shard x cp ranks: ZeRO stages 0 to 3.
+/// Where dp_replicate > 1, shards are replicated and their gradients summed over the replicas, too.
 /// Source: Rajbhandari et al., "ZeRO" (SC20); Zhao et al., "PyTorch FSDP" (VLDB 2023).
 [[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(int zero_stage, const SyncPlan& plan,
                                                                Runtime& runtime, Mesh& mesh);

@@ -22,7 +22,7 @@ OwnedState::OwnedState(const SyncPlan& plan, Runtime& runtime, const Mesh& mesh,
     : plan_(plan),
       runtime_(runtime),
       tp_rank_(mesh.tp()),
-      owner_(num_owners > 1 ? mesh.dp_shard() : 0),
+      owner_(num_owners > 1 ? mesh.replicas(plan.kind).shard_rank : 0),
       num_owners_(num_owners) {
   const Shape shape{total()};
   if (plan.master_dtype != plan.weight_dtype) {

@@ -12,7 +12,7 @@ namespace shardsim {
 /// owner), with master weights where arithmetic uses a narrower dtype, and the optimizer's state.
 class OwnedState {
  public:
-  /// `num_owners`: 1, or the size of the mesh's dp_shard axis.
+  /// `num_owners`: 1, or the number of shards that the mesh cuts such weights into.
   OwnedState(const SyncPlan& plan, Runtime& runtime, const Mesh& mesh, int num_owners);
 
   /// Elements of the owned part of a chunk, and where it begins in the chunk.

@@ -17,6 +17,7 @@ class ShardReducer final : public GradientReducer {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
+        groups_(mesh.replicas(plan.kind)),
         owned_(owned),
         shards_(allocate_home(runtime, plan.offload_gradients, MemoryCategory::grads,
                               {owned.total()}, plan.gradient_dtype)),
@@ -33,8 +34,8 @@ class ShardReducer final : public GradientReducer {
   void reduce(int index) override {
     buffer(index);
     Tensor full = std::exchange(buffers_[static_cast<std::size_t>(index)], Tensor());
-    ShardReduction reduction =
-        post_shard_reduction(mesh_, plan_.layout->chunk(index), full, part_of(full, index));
+    ShardReduction reduction = post_shard_reduction(groups_, mesh_.tp(), plan_.layout->chunk(index),
+                                                    full, part_of(full, index));
     in_flight_.push({index, std::move(full), std::move(reduction)});
     const std::size_t allowed =
         plan_.overlap_reduce ? static_cast<std::size_t>(plan_.reductions_in_flight) : 0;
@@ -103,6 +104,7 @@ class ShardReducer final : public GradientReducer {
   const SyncPlan& plan_;
   Runtime& runtime_;
   Mesh& mesh_;
+  ReplicaGroups groups_;
   const OwnedState& owned_;
   Tensor shards_;                // This rank's part of all chunks, summed.
   std::vector<Tensor> buffers_;  // Whole chunks; undefined unless being filled or reduced.

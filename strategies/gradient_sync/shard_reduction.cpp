@@ -8,20 +8,21 @@ void ShardReduction::wait() {
   replicate.wait();
 }
 
-ShardReduction post_shard_reduction(Mesh& mesh, const FlatChunk& chunk, const Tensor& full,
+ShardReduction post_shard_reduction(const ReplicaGroups& groups, int tp_rank,
+                                    const FlatChunk& chunk, const Tensor& full,
                                     const Tensor& part) {
   ShardReduction reduction;
-  if (mesh.shard_group() != nullptr) {
-    reduction.scatter = mesh.shard_group()->reduce_scatter(part, full, ReduceOp::sum,
-                                                           chunk.call_options(mesh.tp()));
+  if (groups.shard != nullptr) {
+    reduction.scatter =
+        groups.shard->reduce_scatter(part, full, ReduceOp::sum, chunk.call_options(tp_rank));
   }
-  if (mesh.replicate_group() != nullptr) {
+  if (groups.replicate != nullptr) {
     // A shard may be partly, or wholly, padding.
-    const std::int64_t begin = mesh.dp_shard() * part.numel();
+    const std::int64_t begin = groups.shard_rank * part.numel();
     CallOptions options{.label = chunk.label.c_str(),
-                        .padding = chunk.padding(mesh.tp(), begin, begin + part.numel())};
+                        .padding = chunk.padding(tp_rank, begin, begin + part.numel())};
     if (reduction.scatter.pending()) options.after = &reduction.scatter;
-    reduction.replicate = mesh.replicate_group()->all_reduce(part, ReduceOp::sum, options);
+    reduction.replicate = groups.replicate->all_reduce(part, ReduceOp::sum, options);
   }
   return reduction;
 }

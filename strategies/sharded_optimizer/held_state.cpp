@@ -85,14 +85,13 @@ std::vector<LocalRange> responsible_ranges(const ParallelPlan& plan, const MeshP
   const Model& model = *plan.part(place).model;
   const FlatLayout& layout = plan.layout(place.pp);
   const bool sharded = options.zero_stage > 0;
-  const int owners = sharded ? options.mesh.dp_shard : 1;
-  const int copies = sharded ? options.mesh.dp_replicate : options.mesh.data_size();
-  const int copy =
-      place.dp_replicate * (sharded ? 1 : options.mesh.dp_shard) + (sharded ? 0 : place.dp_shard);
+  const int owners = sharded ? options.mesh.num_shards() : 1;
+  const int copies = sharded ? options.mesh.dp_replicate : options.mesh.num_owners();
+  const int copy = sharded ? place.dp_replicate : options.mesh.owner_of(place);
   std::vector<LocalRange> ranges(model.parameters().size());
   for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
     const std::int64_t owned = layout.chunk(chunk).padded / owners;
-    const std::int64_t owned_begin = sharded ? place.dp_shard * owned : 0;
+    const std::int64_t owned_begin = sharded ? options.mesh.shard_of(place) * owned : 0;
     const std::int64_t share = (owned + copies - 1) / copies;
     const std::int64_t begin = owned_begin + std::min(owned, copy * share);
     const std::int64_t end = owned_begin + std::min(owned, (copy + 1) * share);

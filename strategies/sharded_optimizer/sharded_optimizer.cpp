@@ -124,7 +124,8 @@ void ShardedOptimizer::synchronize_optimizer_state() {
     return part.model->parameters()[static_cast<std::size_t>(parameter)];
   };
   const bool sharded = model_.plan().options().zero_stage > 0;
-  broadcast_copies(sharded ? mesh.replicate_group() : mesh.data_group(), [](int) { return true; });
+  broadcast_copies(sharded ? mesh.replicas().replicate : mesh.replicas().all,
+                   [](int) { return true; });
   broadcast_copies(mesh.tp_group(), [&](int parameter) { return !spec(parameter).is_split(); });
   broadcast_copies(mesh.embedding_group(), [&](int parameter) { return spec(parameter).tied; });
 }

@@ -64,6 +64,8 @@ void validate(const ParallelOptions& options) {
   require_at_least(1, "mesh.dp_replicate", options.mesh.dp_replicate);
   require_at_least(1, "mesh.tp", options.mesh.tp);
   require_at_least(1, "mesh.pp", options.mesh.pp);
+  require_at_least(1, "mesh.cp", options.mesh.cp);
+  require_at_least(1, "mesh.ep", options.mesh.ep);
   require_at_least(1, "num_chunks", options.num_chunks);
   require_at_least(1, "bucket_bytes", options.bucket_bytes);
   require_at_least(1, "first_bucket_bytes", options.first_bucket_bytes);

@@ -37,7 +37,7 @@ class OtherNorm final : public GradientSyncWrapper {
     const Tensor scalar = runtime_.allocate(MemoryCategory::comm, {1}, DType::fp64);
     runtime_.write_scalar(scalar, value);
     for (Communicator* const axis :
-         {is_sharded_ ? mesh_.shard_group() : nullptr, mesh_.tp_group(), mesh_.pp_group()}) {
+         {is_sharded_ ? mesh_.replicas().shard : nullptr, mesh_.tp_group(), mesh_.pp_group()}) {
       if (axis == nullptr) continue;
       axis->all_reduce(scalar, ReduceOp::sum,
                        {.label = "grad_norm", .traffic = TrafficClass::scalar})

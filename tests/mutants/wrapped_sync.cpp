@@ -12,10 +12,11 @@ void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record,
               Communicator& world) {
   const ParallelOptions& options = plan.options();
   Mesh mesh(world, options.mesh);
-  RunRecord::Observer observer(record, {.rank = world.rank(),
-                                        .shard = options.zero_stage > 0 ? mesh.dp_shard() : 0,
-                                        .is_last_stage = mesh.is_last_stage(),
-                                        .part = plan.part(mesh.place())});
+  RunRecord::Observer observer(
+      record, {.rank = world.rank(),
+               .shard = options.zero_stage > 0 ? mesh.shape().shard_of(mesh.place()) : 0,
+               .is_last_stage = mesh.is_last_stage(),
+               .part = plan.part(mesh.place())});
   const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
   const std::unique_ptr<GradientSync> bent = wrap({*sync, plan, runtime, mesh});
   plan.train_rank(runtime, mesh, *bent, observer);

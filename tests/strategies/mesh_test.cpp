@@ -1,5 +1,6 @@
 #include "strategies/mesh.hpp"
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -15,6 +16,9 @@ const std::vector<MeshShape> kShapes = {
     {.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 3, .order = RankOrder::dp_tp_pp},
     {.dp_shard = 1, .dp_replicate = 1, .tp = 4, .pp = 4},
     {.dp_shard = 5, .dp_replicate = 1, .tp = 1, .pp = 2},
+    {.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 2, .cp = 2, .ep = 2},
+    {.dp_shard = 4, .tp = 2, .pp = 2, .cp = 2, .ep = 8},
+    {.dp_shard = 2, .tp = 2, .pp = 2, .cp = 3, .ep = 4, .order = RankOrder::dp_tp_pp},
 };
 
 void run_on_mesh(const MeshShape& shape, const std::function<void(int, Mesh&)>& body) {
@@ -57,17 +61,58 @@ TEST_CASE("P47: the groups of every axis partition the world") {
         CHECK(mesh.tp_group()->rank() == mesh.tp());
         ++tp_members;
       }
-      if (mesh.shard_group() != nullptr && mesh.shard_group()->rank() == 0) ++shard_leaders;
+      const ReplicaGroups dense = mesh.replicas();
+      if (dense.shard != nullptr && dense.shard->rank() == 0) ++shard_leaders;
       if (mesh.data_group() != nullptr) {
-        CHECK(mesh.data_group()->size() == shape.data_size());
-        CHECK(mesh.data_group()->rank() == mesh.data_rank());
+        CHECK(mesh.data_group()->size() == shape.data_size() * shape.cp);
+        CHECK(mesh.data_group()->rank() == mesh.data_rank() * shape.cp + mesh.cp());
       }
+      if (mesh.cp_group() != nullptr) CHECK(mesh.cp_group()->rank() == mesh.cp());
       CHECK(mesh.pp_group()->rank() == mesh.pp());
       CHECK((mesh.embedding_group() != nullptr) == (mesh.is_first_stage() || mesh.is_last_stage()));
     });
     CHECK(tp_members == (shape.tp > 1 ? shape.size() : 0));
-    CHECK(shard_leaders == (shape.dp_shard > 1 ? shape.size() / shape.dp_shard : 0));
+    CHECK(shard_leaders == (shape.num_shards() > 1 ? shape.size() / shape.num_shards() : 0));
   }
+}
+
+TEST_CASE(
+    "P47: an expert is shared by the ranks of a stage with the same place in their ep group") {
+  for (const MeshShape& shape : kShapes) {
+    if (!shape.experts_apart()) continue;
+    // By stage and expert-parallel place: those who meet in the group of all owners.
+    std::map<std::pair<int, int>, std::set<int>> owners;
+    run_on_mesh(shape, [&](int rank, Mesh& mesh) {
+      REQUIRE(mesh.ep_group() != nullptr);
+      CHECK(mesh.ep_group()->size() == shape.ep);
+      CHECK(mesh.ep_group()->rank() == mesh.ep());
+      const ReplicaGroups experts = mesh.replicas(WeightKind::expert);
+      owners[{mesh.pp(), mesh.ep()}].insert(rank);
+      const int num_owners = shape.num_owners(WeightKind::expert);
+      CHECK(num_owners * shape.ep == shape.num_owners() * shape.tp);
+      CHECK((experts.all == nullptr ? 1 : experts.all->size()) == num_owners);
+      CHECK((experts.shard == nullptr ? 1 : experts.shard->size()) == experts.num_shards);
+      if (experts.shard != nullptr) CHECK(experts.shard->rank() == experts.shard_rank);
+      if (experts.all != nullptr) {
+        const Tensor mine =
+            Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int64, false);
+        mine.set(0, mesh.ep());
+        experts.all->all_reduce(mine, ReduceOp::max).wait();
+        CHECK(mine.get(0) == mesh.ep());
+      }
+    });
+    CHECK(owners.size() == static_cast<std::size_t>(shape.pp * shape.ep));
+    for (const auto& [place, ranks] : owners) {
+      CHECK(ranks.size() == static_cast<std::size_t>(shape.num_owners(WeightKind::expert)));
+    }
+  }
+}
+
+TEST_CASE("an ep that does not divide the ranks of a stage and replica is refused") {
+  const MeshShape shape{.dp_shard = 3, .tp = 2, .ep = 4};
+  run_ranks(shape.size(), [&](Runtime&, Communicator& everyone) {
+    CHECK_THROWS_WITH(Mesh(everyone, shape), Catch::Contains("ep 4 does not divide"));
+  });
 }
 
 TEST_CASE("what a stage sends arrives at the next one around the ring, in both directions") {

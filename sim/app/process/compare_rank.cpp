@@ -78,7 +78,8 @@ void compare_links(const std::string& name, const std::vector<int>& members, int
 // Ranks of one group hold the same values; see RunRecord.
 std::string replica_group_of(const ParallelPlan& plan, const MeshPlace& place) {
   return fmt::format("stage {}, shard {}, tp {}", place.pp,
-                     plan.options().zero_stage > 0 ? place.dp_shard : 0, place.tp);
+                     plan.options().zero_stage > 0 ? plan.options().mesh.shard_of(place) : 0,
+                     place.tp);
 }
 
 }  // namespace
