@@ -90,7 +90,7 @@ void require_transformer(const ModelOptions& options) {
 }
 
 void require_context(const ModelContext& context, const ModelOptions& options) {
-  const TensorParallel* parallel = context.tensor_parallel;
+  const TensorParallel* parallel = context.parallel.tensor;
   const int given = parallel == nullptr ? 1 : parallel->size();
   const bool given_sequence = parallel != nullptr && parallel->sequence_parallel();
   const auto refuse = [&] {

@@ -8,6 +8,7 @@
 #include "backends/runtime.hpp"
 
 #include "strategies/model/context.hpp"
+#include "strategies/model/sequence_part.hpp"
 
 // A model as a chain of modules, written for one device, forward beside backward. One instance is
 // shared by all ranks: it has no state; what backward needs is kept in `Saved`.
@@ -27,6 +28,8 @@ struct Batch {
   /// are no data; it refuses to run without.
   std::uint64_t seed = 0;
   std::int64_t first_sample = -1;
+  /// Which positions of its samples these are: s above counts only them.
+  SequencePart part;
 };
 
 /// Activations one module keeps from forward to backward. Backward drops each as soon as it has

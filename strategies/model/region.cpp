@@ -10,13 +10,13 @@ namespace {
 
 // Of an activation outside of regions, when all its tokens are together.
 Shape whole_shape(const Pass& pass, const Tensor& x) {
-  if (!pass.tensor_parallel->sequence_parallel()) return x.shape();
-  const std::int64_t tokens = num_rows(x) * pass.tensor_parallel->size();
+  if (!pass.parallel.tensor->sequence_parallel()) return x.shape();
+  const std::int64_t tokens = num_rows(x) * pass.parallel.tensor->size();
   return {tokens / pass.seq_len, pass.seq_len, last_dim(x)};
 }
 
 std::int64_t first_token(const Pass& pass, const Tensor& x) {
-  return pass.tensor_parallel == nullptr ? 0 : pass.tensor_parallel->first_token(num_rows(x));
+  return pass.parallel.tensor == nullptr ? 0 : pass.parallel.tensor->first_token(num_rows(x));
 }
 
 Tensor input_gradient(const Pass& pass, std::span<ColumnLinear> layers, bool drop) {
@@ -48,13 +48,13 @@ void finish_columns(const Pass& pass, std::span<ColumnLinear> layers, const Tens
 }  // namespace
 
 Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer) {
-  if (pass.tensor_parallel == nullptr) return x;
-  return pass.tensor_parallel->copy_to(pass.runtime, x, whole_shape(pass, x), layer);
+  if (pass.parallel.tensor == nullptr) return x;
+  return pass.parallel.tensor->copy_to(pass.runtime, x, whole_shape(pass, x), layer);
 }
 
 Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor x,
                         const char* layer, bool wants_input_gradient) {
-  TensorParallel* parallel = pass.tensor_parallel;
+  TensorParallel* parallel = pass.parallel.tensor;
   if (parallel == nullptr) {
     finish_columns(pass, layers, x, /*drop=*/!wants_input_gradient);
     x = {};
@@ -85,10 +85,10 @@ Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor
 
 Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
                         const char* layer) {
-  if (pass.tensor_parallel == nullptr) {
+  if (pass.parallel.tensor == nullptr) {
     return has_bias ? apply_linear_with_bias(pass, k, x) : apply_linear(pass, k, x);
   }
-  Tensor y = pass.tensor_parallel->reduce_from(pass.runtime, apply_linear(pass, k, x), layer);
+  Tensor y = pass.parallel.tensor->reduce_from(pass.runtime, apply_linear(pass, k, x), layer);
   if (has_bias) add_bias(pass.runtime, pass.weight(k + 1), y);
   return y;
 }
@@ -97,9 +97,9 @@ Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor&
                            const char* layer) {
   if (has_bias) finish_bias(pass, k + 1, dy);  // Of this rank's tokens.
   Tensor all_dy = dy;
-  if (pass.tensor_parallel != nullptr) {
+  if (pass.parallel.tensor != nullptr) {
     all_dy =
-        pass.tensor_parallel->reduce_from_backward(pass.runtime, dy, whole_shape(pass, dy), layer);
+        pass.parallel.tensor->reduce_from_backward(pass.runtime, dy, whole_shape(pass, dy), layer);
   }
   finish_linear(pass, k, all_dy, x);
   x = {};

@@ -164,19 +164,19 @@ Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& 
 }
 
 VocabPart Transformer::vocab_part_of(const ModelContext& context) const {
-  const TensorParallel* parallel = context.tensor_parallel;
+  const TensorParallel* parallel = context.parallel.tensor;
   return parallel == nullptr ? VocabPart{0, options_.vocab_size, options_.vocab_size}
                              : vocab_part(options_.vocab_size, parallel->size(), parallel->rank());
 }
 
 TokenRows Transformer::rows_of(const ModelContext& context, const Tensor& x) const {
-  const TensorParallel* parallel = context.tensor_parallel;
+  const TensorParallel* parallel = context.parallel.tensor;
   return {options_.seq_len, parallel == nullptr ? 0 : parallel->first_token(num_rows(x))};
 }
 
 // y [b, s, h], or this rank's tokens of it
 Tensor Transformer::forward_embedding(const ModelContext& context, const Batch& batch) const {
-  TensorParallel* parallel = context.tensor_parallel;
+  TensorParallel* parallel = context.parallel.tensor;
   if (parallel != nullptr) parallel->begin_region(kEmbedding);
   Tensor y = token_embedding_forward(context.runtime, batch.inputs,
                                      context.parameters.weight(tokens_), vocab_part_of(context));
@@ -218,11 +218,11 @@ Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, c
   saved[head_logits] = linear_forward(context.runtime, enter_region(pass, saved[head_norm], kHead),
                                       context.parameters.weight(head_), {});
   CrossEntropyOutput out;
-  if (context.tensor_parallel == nullptr) {
+  if (context.parallel.tensor == nullptr) {
     out = cross_entropy_forward(context.runtime, saved[head_logits], batch.targets);
   } else {
-    context.tensor_parallel->end_region(kHead);
-    out = vocab_parallel_cross_entropy_forward(context.runtime, *context.tensor_parallel,
+    context.parallel.tensor->end_region(kHead);
+    out = vocab_parallel_cross_entropy_forward(context.runtime, *context.parallel.tensor,
                                                saved[head_logits], batch.targets,
                                                vocab_part_of(context));
   }
@@ -236,7 +236,7 @@ Tensor Transformer::backward_head(const ModelContext& context, const Batch& batc
   cross_entropy_backward(context.runtime, saved[head_logits], batch.targets, saved[head_lse],
                          batch.loss_scale, vocab_part_of(context));  // Logits are their gradient
   saved[head_lse] = {};                                              // from here on.
-  if (context.tensor_parallel != nullptr) context.tensor_parallel->begin_region(kHead);
+  if (context.parallel.tensor != nullptr) context.parallel.tensor->begin_region(kHead);
   // The embedding's backward still adds to a tied weight and reports it.
   ColumnLinear reader{
       .k = head_ - final_norm_, .is_last = head_ != tokens_, .dy = std::move(saved[head_logits])};

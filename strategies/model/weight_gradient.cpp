@@ -10,8 +10,8 @@ namespace shardsim {
 namespace {
 
 Tensor all_tokens(const ModelContext& context, const Tensor& x, const char* label) {
-  if (context.tensor_parallel == nullptr) return x;
-  return context.tensor_parallel->gather_tokens(context.runtime, x, label).take();
+  if (context.parallel.tensor == nullptr) return x;
+  return context.parallel.tensor->gather_tokens(context.runtime, x, label).take();
 }
 
 void add_gradient(const ModelContext& context, const WeightGradient& work, const Tensor& x) {

@@ -11,12 +11,12 @@ std::size_t index(int number) { return static_cast<std::size_t>(number); }
 }  // namespace
 
 StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, GradientSync& sync,
-                         TensorParallel* tensor_parallel)
+                         const ModelParallel& parallel)
     : plan_(plan),
       runtime_(runtime),
       mesh_(mesh),
       sync_(sync),
-      tensor_parallel_(tensor_parallel),
+      parallel_(parallel),
       rank_(mesh.pp()),
       place_(index(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
       backwards_left_(index(plan.schedule->shape.num_chunks)) {}

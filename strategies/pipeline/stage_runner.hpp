@@ -38,9 +38,8 @@ struct StagePlan {
 /// microbatch but tensors, once as many microbatches have been in flight as ever are.
 class StageRunner {
  public:
-  /// `tensor_parallel`: null on a mesh without that axis.
   StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, GradientSync& sync,
-              TensorParallel* tensor_parallel);
+              const ModelParallel& parallel);
 
   /// All microbatches of a step, forward and backward. Sends have ended when it returns.
   void run_step(MicrobatchSource& source);
@@ -81,15 +80,15 @@ class StageRunner {
   [[nodiscard]] std::span<Saved> saved_of(int chunk, InFlight& flight) const;
   void release_if_done(const Action& action, InFlight& flight);
   [[nodiscard]] int stage_of(const Action& action) const;
-  [[nodiscard]] ModelContext context() const { return {runtime_, sync_, tensor_parallel_}; }
+  [[nodiscard]] ModelContext context() const { return {runtime_, sync_, parallel_}; }
 
   const StagePlan& plan_;
   Runtime& runtime_;
   Mesh& mesh_;
   GradientSync& sync_;
-  TensorParallel* tensor_parallel_;  // May be null.
-  int rank_;                         // In the pipeline.
-  std::deque<InFlight> flights_;     // Reused; a deque, so that references stay valid.
+  ModelParallel parallel_;
+  int rank_;                      // In the pipeline.
+  std::deque<InFlight> flights_;  // Reused; a deque, so that references stay valid.
   std::vector<int> free_;
   std::vector<int> place_;           // By chunk and microbatch; -1: not in flight.
   std::vector<int> backwards_left_;  // By chunk.

@@ -51,12 +51,12 @@ ShardedModel::ShardedModel(Runtime& runtime, Communicator& world, const Parallel
             chosen(optimizer, own_optimizer_)),
       mesh_(world, plan_.options().mesh),
       sync_(plan_.make_sync(runtime, mesh_)),
-      tensor_parallel_(plan_.make_tensor_parallel(mesh_)) {
+      parallel_(plan_.make_parallel(mesh_)) {
   if (!configuration.auto_sync_gradients) {
     deferred_ = std::make_unique<DeferredSync>(*sync_, *plan_.part(mesh_.place()).model);
   }
-  session_ = plan_.make_session(runtime, mesh_, deferred_ ? *deferred_ : *sync_,
-                                tensor_parallel_.get(), observer_);
+  session_ = plan_.make_session(runtime, mesh_, deferred_ ? *deferred_ : *sync_, parallel_.ends(),
+                                observer_);
 }
 
 ShardedModel::~ShardedModel() = default;

@@ -92,7 +92,7 @@ class ShardedModel {
   Mesh mesh_;
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<GradientSync> deferred_;  // Around sync_, without automatic synchronization.
-  std::unique_ptr<TensorParallel> tensor_parallel_;
+  RankParallel parallel_;
   TrainingObserver observer_;
   std::unique_ptr<TrainingSession> session_;
   std::int64_t steps_ = 0;

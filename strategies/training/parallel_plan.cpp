@@ -5,7 +5,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/sharding/tensor_parallel.hpp"
 #include "strategies/training/lowered_schedule.hpp"
 
 namespace shardsim {
@@ -149,20 +148,17 @@ void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync,
                               TrainingObserver& observer, const Model* model) const {
   StagePlan stage = of(mesh.pp()).plan;
   if (model != nullptr) stage.model = model;
-  const std::unique_ptr<TensorParallel> regions = make_tensor_parallel(mesh);
-  train(runtime, mesh, stage, sync, regions.get(), options_.training, observer);
+  const RankParallel parallel = make_parallel(mesh);
+  train(runtime, mesh, stage, sync, parallel.ends(), options_.training, observer);
 }
 
-std::unique_ptr<TensorParallel> ParallelPlan::make_tensor_parallel(Mesh& mesh) const {
-  if (mesh.tp_group() == nullptr) return nullptr;
-  return std::make_unique<TensorParallel>(*mesh.tp_group(), options_.model.sequence_parallel);
-}
+RankParallel ParallelPlan::make_parallel(Mesh& mesh) const { return {options_.model, mesh}; }
 
 std::unique_ptr<TrainingSession> ParallelPlan::make_session(Runtime& runtime, Mesh& mesh,
                                                             GradientSync& sync,
-                                                            TensorParallel* tensor_parallel,
+                                                            const ModelParallel& parallel,
                                                             TrainingObserver& observer) const {
-  return std::make_unique<TrainingSession>(runtime, mesh, of(mesh.pp()).plan, sync, tensor_parallel,
+  return std::make_unique<TrainingSession>(runtime, mesh, of(mesh.pp()).plan, sync, parallel,
                                            options_.training, observer);
 }
 

@@ -10,7 +10,7 @@
 #include "strategies/model/make_model.hpp"
 #include "strategies/pipeline/stage_model.hpp"
 #include "strategies/pipeline/stage_split.hpp"
-#include "strategies/sharding/tensor_parallel.hpp"
+#include "strategies/training/rank_parallel.hpp"
 #include "strategies/training/train.hpp"
 
 // One choice per axis, composed: what a strategy is, before it runs.
@@ -62,12 +62,11 @@ class ParallelPlan {
   void train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& observer) const;
   /// The parts of that, for who wants to do something between them.
   [[nodiscard]] std::unique_ptr<GradientSync> make_sync(Runtime& runtime, Mesh& mesh) const;
-  /// Null on a mesh without that axis.
-  [[nodiscard]] std::unique_ptr<TensorParallel> make_tensor_parallel(Mesh& mesh) const;
+  [[nodiscard]] RankParallel make_parallel(Mesh& mesh) const;
   /// The loop of train_rank step by step; all arguments must outlive it.
   [[nodiscard]] std::unique_ptr<TrainingSession> make_session(Runtime& runtime, Mesh& mesh,
                                                               GradientSync& sync,
-                                                              TensorParallel* tensor_parallel,
+                                                              const ModelParallel& parallel,
                                                               TrainingObserver& observer) const;
   /// `model`: what this rank computes with in place of its stage's; null: that.
   void train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync, TrainingObserver& observer,

@@ -39,14 +39,14 @@ class ScalarSum {
 class TrainingSession::Trainer final : public MicrobatchSource {
  public:
   Trainer(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
-          TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer)
+          const ModelParallel& parallel, const TrainingPlan& plan, TrainingObserver& observer)
       : runtime_(runtime),
         mesh_(mesh),
         model_(*stage.model),
         sync_(sync),
         plan_(plan),
         observer_(observer),
-        runner_(stage, runtime, mesh, sync, tensor_parallel),
+        runner_(stage, runtime, mesh, sync, parallel),
         target_count_(runtime, mesh, DType::int64, "target_count"),
         loss_(runtime, mesh, DType::fp64, "loss") {
     validate(plan);
@@ -182,10 +182,9 @@ class TrainingSession::Trainer final : public MicrobatchSource {
 };
 
 TrainingSession::TrainingSession(Runtime& runtime, Mesh& mesh, const StagePlan& stage,
-                                 GradientSync& sync, TensorParallel* tensor_parallel,
+                                 GradientSync& sync, const ModelParallel& parallel,
                                  const TrainingPlan& plan, TrainingObserver& observer)
-    : trainer_(
-          std::make_unique<Trainer>(runtime, mesh, stage, sync, tensor_parallel, plan, observer)) {}
+    : trainer_(std::make_unique<Trainer>(runtime, mesh, stage, sync, parallel, plan, observer)) {}
 TrainingSession::~TrainingSession() = default;
 void TrainingSession::compute_gradients(std::int64_t step) { trainer_->compute_gradients(step); }
 void TrainingSession::reduce_gradients() { trainer_->reduce_gradients(); }
@@ -198,8 +197,8 @@ void TrainingSession::set_progress(const TrainingProgress& progress) {
 }
 
 void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
-           TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer) {
-  TrainingSession session(runtime, mesh, stage, sync, tensor_parallel, plan, observer);
+           const ModelParallel& parallel, const TrainingPlan& plan, TrainingObserver& observer) {
+  TrainingSession session(runtime, mesh, stage, sync, parallel, plan, observer);
   for (std::int64_t step = 0; step < plan.steps; ++step) {
     session.compute_gradients(step);
     session.reduce_gradients();

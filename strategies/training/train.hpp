@@ -59,10 +59,10 @@ class TrainingObserver {
 /// it on any rank: weights, optimizer state and the count of updates stay, the batch is used up.
 class TrainingSession {
  public:
-  /// `tensor_parallel`: null on a mesh without that axis. All must outlive the session; steps of
+  /// All, and what `parallel` points at, must outlive the session; steps of
   /// `plan` means nothing to it. Throws UsageError as validate(plan).
   TrainingSession(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
-                  TensorParallel* tensor_parallel, const TrainingPlan& plan,
+                  const ModelParallel& parallel, const TrainingPlan& plan,
                   TrainingObserver& observer);
   ~TrainingSession();
 
@@ -89,7 +89,7 @@ class TrainingSession {
 
 /// Runs all steps. Every rank of the mesh must call it.
 void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
-           TensorParallel* tensor_parallel, const TrainingPlan& plan, TrainingObserver& observer);
+           const ModelParallel& parallel, const TrainingPlan& plan, TrainingObserver& observer);
 
 /// min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does.
 [[nodiscard]] double clip_coefficient(double norm, double max_norm);

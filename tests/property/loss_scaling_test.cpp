@@ -138,13 +138,13 @@ std::vector<RankOutcome> train_steps(const TrainingCase& c, const std::vector<st
     RankOutcome& rank = ranks[static_cast<std::size_t>(communicator.rank())];
     Mesh mesh(communicator, c.mesh);
     const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
-    const std::unique_ptr<TensorParallel> regions = plan.make_tensor_parallel(mesh);
+    const RankParallel parallel = plan.make_parallel(mesh);
     const Overflowing model(*plan.part(mesh.place()).model, overflow);
     Watcher watcher(rank.seen);
     const StagePlan stage{.model = &model,
                           .schedule = &plan.schedule(),
                           .micro_batch_size = c.training.micro_batch_size};
-    TrainingSession session(runtime, mesh, stage, *sync, regions.get(), c.training, watcher);
+    TrainingSession session(runtime, mesh, stage, *sync, parallel.ends(), c.training, watcher);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const int rank_here = communicator.rank();
       model.armed =

@@ -129,7 +129,7 @@ class Run {
     const StagePlan plan{.model = stages_[index_of(everyone.rank())].get(), .schedule = &lowered_};
     NoParameters sync;
     Numbered source;
-    StageRunner runner(plan, runtime, mesh, sync, nullptr);
+    StageRunner runner(plan, runtime, mesh, sync, {});
     runner.run_step(source);
     if (rank.ledger().total_now() != 0) throw std::logic_error("a step leaves memory behind");
   }

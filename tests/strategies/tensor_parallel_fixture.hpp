@@ -91,7 +91,7 @@ struct PartRun {
       : parallel(group, c.sequence_parallel),
         parameters(model, runtime, c.options.dtype, group.rank(), whole),
         batch(model.make_batch(runtime, 3, 0, c.samples, 0.3)),
-        context{runtime, parameters, &parallel},
+        context{runtime, parameters, {.tensor = &parallel}},
         model_(model),
         saved_(static_cast<std::size_t>(model.num_modules())) {
     batch.loss_scale = 0.125;

@@ -308,7 +308,7 @@ TEST_CASE("a model of parts does not run whole, or at another degree, without sa
     const auto run = [&](Runtime& runtime, TensorParallel* parallel) {
       Saved saved;
       return code_of([&] {
-        (void)model->forward(0, {runtime, parameters, parallel}, {}, batch, saved);
+        (void)model->forward(0, {runtime, parameters, {.tensor = parallel}}, {}, batch, saved);
       });
     };
     CHECK(run(local, nullptr) == "E0636");

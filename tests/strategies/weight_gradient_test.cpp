@@ -34,7 +34,7 @@ Halves run_halves(const Model& model, Runtime& runtime, const std::vector<Comput
   const std::size_t forward_ops = ops.size();
   Tensor d;
   for (int module = model.num_modules() - 1; module >= 0; --module) {
-    d = model.backward(module, {runtime, parameters, nullptr, queue}, d, batch,
+    d = model.backward(module, {runtime, parameters, {}, queue}, d, batch,
                        saved[static_cast<std::size_t>(module)]);
   }
   halves.flops_input = flops_of(ops, forward_ops);
@@ -65,8 +65,8 @@ Charged charged_for_backward(const Model& model, DType dtype, DType gradient_dty
   WeightGradientQueue queue;
   Tensor d;
   for (int module = model.num_modules() - 1; module >= 0; --module) {
-    d = model.backward(module, {runtime, parameters, nullptr, in_halves ? &queue : nullptr}, d,
-                       batch, saved[static_cast<std::size_t>(module)]);
+    d = model.backward(module, {runtime, parameters, {}, in_halves ? &queue : nullptr}, d, batch,
+                       saved[static_cast<std::size_t>(module)]);
   }
   queue.run({runtime, parameters});
   Charged charged;
@@ -150,7 +150,7 @@ TEST_CASE("nothing is added or reported before the queue runs, and nothing is he
       (void)run_forward(*model, runtime, parameters, batch, saved);
       Tensor d;
       for (int module = model->num_modules() - 1; module >= 0; --module) {
-        d = model->backward(module, {runtime, parameters, nullptr, &queue}, d, batch,
+        d = model->backward(module, {runtime, parameters, {}, &queue}, d, batch,
                             saved[static_cast<std::size_t>(module)]);
       }
     }
