@@ -115,6 +115,8 @@ std::string_view axis_of(const std::string& communicator) {
       {"dp_replicate_experts", "dp"},
       {"tp", "tp"},
       {"cp", "cp"},
+      {"cp_ulysses", "cp"},
+      {"cp_ring", "cp"},
       {"ep", "ep"},
       {"pp", "pp"},
       {"pp_forward", "pp"},

@@ -1,8 +1,13 @@
 #include "strategies/model/attention.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include <Eigen/Core>
+
+#include "strategies/model/sequence_part.hpp"
 
 namespace shardsim {
 
@@ -11,9 +16,60 @@ namespace {
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Vector = Eigen::VectorXd;
 
-// All positions of the heads as one matrix [b s, num_heads d].
-Matrix load_heads(const AttentionShape& shape, const Heads& heads, std::int64_t num_heads) {
-  Matrix matrix(shape.batch * shape.seq_len, num_heads * shape.head_size);
+constexpr double kSeesNothing = -std::numeric_limits<double>::infinity();
+
+// The rows of queries, or of keys.
+struct Rows {
+  const AttentionShape& shape;
+  const SequenceShares& shares;
+
+  [[nodiscard]] std::int64_t share() const { return shape.seq_len / shares.parts; }
+  [[nodiscard]] std::int64_t of_sample() const { return share() * shares.count; }
+  [[nodiscard]] std::int64_t all() const { return shape.batch * of_sample(); }
+
+  // First row of one sample's positions in a share.
+  [[nodiscard]] std::int64_t first(int share_number, std::int64_t sample) const {
+    return (share_number * shape.batch + sample) * share();
+  }
+  [[nodiscard]] std::vector<std::int64_t> positions() const {
+    std::vector<std::int64_t> list;
+    for (int i = 0; i < shares.count; ++i) {
+      const SequencePart part{shares.first + i, shares.parts};
+      for (std::int64_t local = 0; local < share(); ++local) {
+        list.push_back(part.position_of(local, shape.seq_len));
+      }
+    }
+    return list;
+  }
+  // One sample's head, or group, in a matrix of all rows and heads.
+  [[nodiscard]] Matrix take(const Matrix& all, std::int64_t sample, std::int64_t head) const {
+    Matrix rows(of_sample(), shape.head_size);
+    for (int i = 0; i < shares.count; ++i) {
+      rows.middleRows(i * share(), share()) =
+          all.block(first(i, sample), head * shape.head_size, share(), shape.head_size);
+    }
+    return rows;
+  }
+  void add(Matrix& all, std::int64_t sample, std::int64_t head, const Matrix& rows) const {
+    for (int i = 0; i < shares.count; ++i) {
+      all.block(first(i, sample), head * shape.head_size, share(), shape.head_size) +=
+          rows.middleRows(i * share(), share());
+    }
+  }
+  // Where row `row` of a sample and head is in log_sum_exp.
+  [[nodiscard]] std::int64_t statistic(std::int64_t sample, std::int64_t head,
+                                       std::int64_t row) const {
+    const std::int64_t block = row / share() * shape.batch + sample;
+    return (block * shape.num_heads + head) * share() + row % share();
+  }
+};
+
+Rows queries_of(const AttentionShape& shape) { return {shape, shape.queries}; }
+Rows keys_of(const AttentionShape& shape) { return {shape, shape.keys}; }
+
+// All rows of the heads as one matrix.
+Matrix load_heads(const Rows& rows, const Heads& heads, std::int64_t num_heads) {
+  Matrix matrix(rows.all(), num_heads * rows.shape.head_size);
   for (std::int64_t row = 0; row < matrix.rows(); ++row) {
     for (std::int64_t i = 0; i < matrix.cols(); ++i) {
       matrix(row, i) = heads.tensor.get(row * heads.row_stride + heads.first + i);
@@ -30,161 +86,229 @@ void store_heads(const Matrix& matrix, const Heads& heads) {
   }
 }
 
-// Where sample `b` and head `head` lie in such a matrix, and in that of k and v.
-struct Place {
-  const AttentionShape& shape;
-  std::int64_t sample;
-  std::int64_t head;
-
-  template <class AnyMatrix>
-  auto block(AnyMatrix& matrix, std::int64_t head_index) const {
-    return matrix.block(sample * shape.seq_len, head_index * shape.head_size, shape.seq_len,
-                        shape.head_size);  // (s, d)
-  }
-  template <class AnyMatrix>
-  auto of_head(AnyMatrix& matrix) const {
-    return block(matrix, head);
-  }
-  template <class AnyMatrix>
-  auto of_group(AnyMatrix& matrix) const {
-    return block(matrix, head / (shape.num_heads / shape.num_groups));
-  }
-  // First row of log_sum_exp.
-  [[nodiscard]] std::int64_t first_row() const {
-    return (sample * shape.num_heads + head) * shape.seq_len;
-  }
-};
-
 double scale_of(const AttentionShape& shape) {
   return 1.0 / std::sqrt(static_cast<double>(shape.head_size));
 }
 
-// Scaled scores of one head [s, s]; those above the diagonal are not meant to be read.
-Matrix scores_of(const Place& place, const Matrix& q, const Matrix& k) {
-  return place.of_head(q) * place.of_group(k).transpose() * scale_of(place.shape);
-}
+// Which keys the queries of a sample see.
+class Mask {
+ public:
+  explicit Mask(const AttentionShape& shape)
+      : causal_(shape.causal),
+        queries_(queries_of(shape).positions()),
+        keys_(keys_of(shape).positions()) {}
 
-// exp(score - row's normaliser) below and on the diagonal, 0 above.
-void to_probabilities(Matrix& scores, const Vector& log_sum_exp) {
+  [[nodiscard]] bool leaves(std::int64_t row, std::int64_t col) const {
+    return !causal_ ||
+           keys_[static_cast<std::size_t>(col)] <= queries_[static_cast<std::size_t>(row)];
+  }
+
+ private:
+  bool causal_;
+  std::vector<std::int64_t> queries_;
+  std::vector<std::int64_t> keys_;
+};
+
+// exp(score - row's normaliser) where the mask leaves it, else 0.
+void to_probabilities(Matrix& scores, const Vector& log_sum_exp, const Mask& mask) {
   for (std::int64_t row = 0; row < scores.rows(); ++row) {
     for (std::int64_t col = 0; col < scores.cols(); ++col) {
-      scores(row, col) = col <= row ? std::exp(scores(row, col) - log_sum_exp(row)) : 0.0;
+      scores(row, col) =
+          mask.leaves(row, col) ? std::exp(scores(row, col) - log_sum_exp(row)) : 0.0;
     }
   }
 }
 
 // Per row, of the scores the mask leaves; the largest is taken out so that exp cannot overflow.
-Vector log_sum_exp_of(const Matrix& scores) {
+Vector log_sum_exp_of(const Matrix& scores, const Mask& mask) {
   Vector result(scores.rows());
   for (std::int64_t row = 0; row < scores.rows(); ++row) {
-    const auto visible = scores.row(row).head(row + 1);
-    const double largest = visible.maxCoeff();
+    double largest = kSeesNothing;
+    for (std::int64_t col = 0; col < scores.cols(); ++col) {
+      if (mask.leaves(row, col)) largest = std::max(largest, scores(row, col));
+    }
     double sum = 0.0;
-    for (const double score : visible) sum += std::exp(score - largest);
-    result(row) = largest + std::log(sum);
+    for (std::int64_t col = 0; col < scores.cols(); ++col) {
+      if (mask.leaves(row, col)) sum += std::exp(scores(row, col) - largest);
+    }
+    result(row) = sum > 0.0 ? largest + std::log(sum) : kSeesNothing;
   }
   return result;
 }
 
-void require_heads(const AttentionShape& shape, const Heads& heads, std::int64_t num_heads,
-                   const char* what) {
-  const std::int64_t rows = shape.batch * shape.seq_len;
-  require_size("attention", what, heads.tensor.numel(), rows * heads.row_stride);
-  const std::int64_t end = heads.first + num_heads * shape.head_size;
+// Calls `work` with the number of a sample, a head and its group.
+template <class Work>
+void for_each_head(const AttentionShape& shape, Work&& work) {
+  for (std::int64_t sample = 0; sample < shape.batch; ++sample) {
+    for (std::int64_t head = 0; head < shape.num_heads; ++head) {
+      work(sample, head, head / (shape.num_heads / shape.num_groups));
+    }
+  }
+}
+
+void require_heads(const Rows& rows, const Heads& heads, std::int64_t num_heads, const char* what) {
+  require_size("attention", what, heads.tensor.numel(), rows.all() * heads.row_stride);
+  const std::int64_t end = heads.first + num_heads * rows.shape.head_size;
   if (end > heads.row_stride) require_size("attention", what, end, heads.row_stride);
 }
 
-// Elements of q (and of the output), and of k (and of v).
-std::int64_t query_elements(const AttentionShape& shape) {
-  return checked_product({shape.batch, shape.seq_len, shape.num_heads, shape.head_size});
+// Elements, of the rows that take part.
+struct Touched {
+  std::int64_t query = 0;       // Of q, or y, or their gradients.
+  std::int64_t key = 0;         // Of k, or v, or their gradients.
+  std::int64_t statistics = 0;  // Of log_sum_exp.
+};
+Touched touched(const AttentionShape& shape, const AttentionWork& work) {
+  const std::int64_t rows = checked_product({shape.batch, work.query_rows, shape.num_heads});
+  return {.query = checked_product({rows, shape.head_size}),
+          .key = checked_product({shape.batch, work.key_rows, shape.num_groups, shape.head_size}),
+          .statistics = rows};
 }
-std::int64_t key_elements(const AttentionShape& shape) {
-  return checked_product({shape.batch, shape.seq_len, shape.num_groups, shape.head_size});
+
+// A product is 2 d flops per pair and head.
+std::int64_t flops_of(const AttentionShape& shape, const AttentionWork& work,
+                      std::int64_t products) {
+  return checked_product(
+      {products, shape.batch, shape.num_heads, shape.head_size, work.twice_pairs});
 }
 
 }  // namespace
 
-AttentionOutput attention_forward(Runtime& runtime, const AttentionShape& shape, const Heads& q,
-                                  const Heads& k, const Heads& v) {
-  require_heads(shape, q, shape.num_heads, "number of elements of q");
-  require_heads(shape, k, shape.num_groups, "number of elements of k");
-  require_heads(shape, v, shape.num_groups, "number of elements of v");
-  const DType dtype = q.tensor.dtype();
+AttentionOutput allocate_attention(Runtime& runtime, const AttentionShape& shape, DType dtype,
+                                   DType y_dtype) {
+  const Rows rows = queries_of(shape);
+  const std::int64_t blocks = rows.shares.count * shape.batch;
   AttentionOutput out;
   out.y = runtime.allocate(MemoryCategory::activations,
-                           {shape.batch, shape.seq_len, shape.num_heads * shape.head_size}, dtype);
+                           {blocks, rows.share(), shape.num_heads * shape.head_size}, y_dtype);
   out.log_sum_exp =
-      runtime.allocate(MemoryCategory::activations, {shape.batch, shape.num_heads, shape.seq_len},
+      runtime.allocate(MemoryCategory::activations, {blocks, shape.num_heads, rows.share()},
                        statistics_dtype(dtype));
-  const std::int64_t bytes =
-      size_of(dtype) * (2 * query_elements(shape) + 2 * key_elements(shape)) +
-      out.log_sum_exp.num_bytes();
-  const std::int64_t flops = checked_product({2, query_elements(shape), shape.seq_len});
-  runtime.compute(matmul_op("attention", dtype, flops, bytes), [&] {
-    const Matrix q_values = load_heads(shape, q, shape.num_heads);
-    const Matrix k_values = load_heads(shape, k, shape.num_groups);
-    const Matrix v_values = load_heads(shape, v, shape.num_groups);
-    Matrix y(q_values.rows(), q_values.cols());
-    for (std::int64_t sample = 0; sample < shape.batch; ++sample) {
-      for (std::int64_t head = 0; head < shape.num_heads; ++head) {
-        const Place place{shape, sample, head};
-        Matrix p = scores_of(place, q_values, k_values);  // (s, s)
-        const Vector log_sum_exp = log_sum_exp_of(p);
-        to_probabilities(p, log_sum_exp);
-        place.of_head(y) = p * place.of_group(v_values);
-        for (std::int64_t row = 0; row < shape.seq_len; ++row) {
-          out.log_sum_exp.set(place.first_row() + row, log_sum_exp(row));
-        }
+  return out;
+}
+
+AttentionOutput attention_forward(Runtime& runtime, const AttentionShape& shape, const Heads& q,
+                                  const Heads& k, const Heads& v) {
+  const DType dtype = q.tensor.dtype();
+  AttentionOutput out = allocate_attention(runtime, shape, dtype, dtype);
+  attention_forward_into(runtime, shape, q, k, v, out);
+  return out;
+}
+
+void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const Heads& q,
+                            const Heads& k, const Heads& v, const AttentionOutput& out) {
+  const Rows queries = queries_of(shape);
+  const Rows keys = keys_of(shape);
+  require_heads(queries, q, shape.num_heads, "number of elements of q");
+  require_heads(keys, k, shape.num_groups, "number of elements of k");
+  require_heads(keys, v, shape.num_groups, "number of elements of v");
+  const DType dtype = q.tensor.dtype();
+  const AttentionWork work = shape.work();
+  const Touched moved = touched(shape, work);
+  const std::int64_t bytes = size_of(dtype) * (moved.query + 2 * moved.key) +
+                             size_of(out.y.dtype()) * moved.query +
+                             size_of(out.log_sum_exp.dtype()) * moved.statistics;
+  runtime.compute(matmul_op("attention", dtype, flops_of(shape, work, 2), bytes), [&] {
+    const Matrix q_values = load_heads(queries, q, shape.num_heads);
+    const Matrix k_values = load_heads(keys, k, shape.num_groups);
+    const Matrix v_values = load_heads(keys, v, shape.num_groups);
+    const Mask mask(shape);
+    Matrix y = Matrix::Zero(q_values.rows(), q_values.cols());
+    for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t group) {
+      Matrix p = queries.take(q_values, sample, head) *
+                 keys.take(k_values, sample, group).transpose() * scale_of(shape);  // (s_q, s_k)
+      const Vector log_sum_exp = log_sum_exp_of(p, mask);
+      to_probabilities(p, log_sum_exp, mask);
+      queries.add(y, sample, head, p * keys.take(v_values, sample, group));
+      for (std::int64_t row = 0; row < queries.of_sample(); ++row) {
+        out.log_sum_exp.set(queries.statistic(sample, head, row), log_sum_exp(row));
       }
-    }
+    });
     store(out.y, {y.data(), static_cast<std::size_t>(y.size())});
   });
-  return out;
+}
+
+void merge_attention(Runtime& runtime, const AttentionShape& shape, const AttentionOutput& part,
+                     const AttentionOutput& sum) {
+  require_size("attention", "number of elements of y", sum.y.numel(), part.y.numel());
+  const Touched moved = touched(shape, shape.work());
+  const std::int64_t bytes = size_of(sum.y.dtype()) * 3 * moved.query +
+                             size_of(sum.log_sum_exp.dtype()) * 3 * moved.statistics;
+  runtime.compute(memory_op("attention_merge", sum.y.dtype(), bytes), [&] {
+    const Rows queries = queries_of(shape);
+    const Heads new_heads{part.y, shape.num_heads * shape.head_size, 0};
+    const Heads old_heads{sum.y, new_heads.row_stride, 0};
+    const Matrix added = load_heads(queries, new_heads, shape.num_heads);
+    const Matrix before = load_heads(queries, old_heads, shape.num_heads);
+    Matrix merged = Matrix::Zero(before.rows(), before.cols());
+    for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t) {
+      const Matrix from = queries.take(added, sample, head);
+      Matrix to = queries.take(before, sample, head);
+      for (std::int64_t row = 0; row < queries.of_sample(); ++row) {
+        const std::int64_t at = queries.statistic(sample, head, row);
+        const double theirs = part.log_sum_exp.get(at);
+        if (theirs == kSeesNothing) continue;
+        const double ours = sum.log_sum_exp.get(at);
+        const double largest = std::max(ours, theirs);
+        const double both =
+            largest + std::log(std::exp(ours - largest) + std::exp(theirs - largest));
+        to.row(row) = to.row(row) * std::exp(ours - both) + from.row(row) * std::exp(theirs - both);
+        sum.log_sum_exp.set(at, both);
+      }
+      queries.add(merged, sample, head, to);
+    });
+    store_heads(merged, old_heads);
+  });
 }
 
 void attention_backward(Runtime& runtime, const AttentionShape& shape, const Heads& q,
                         const Heads& k, const Heads& v, const AttentionOutput& forward,
-                        const Tensor& dy, const Heads& dq, const Heads& dk, const Heads& dv) {
-  require_heads(shape, dq, shape.num_heads, "number of elements of dq");
-  require_heads(shape, dk, shape.num_groups, "number of elements of dk");
-  require_heads(shape, dv, shape.num_groups, "number of elements of dv");
+                        const Tensor& dy, const Heads& dq, const Heads& dk, const Heads& dv,
+                        bool adds_to_dq) {
+  const Rows queries = queries_of(shape);
+  const Rows keys = keys_of(shape);
+  require_heads(queries, dq, shape.num_heads, "number of elements of dq");
+  require_heads(keys, dk, shape.num_groups, "number of elements of dk");
+  require_heads(keys, dv, shape.num_groups, "number of elements of dv");
   require_size("attention backward", "number of elements of dy", dy.numel(), forward.y.numel());
   const DType dtype = q.tensor.dtype();
+  const AttentionWork work = shape.work();
+  const Touched moved = touched(shape, work);
   // Reads q, k, v, y, dy; writes dq, dk, dv.
-  const std::int64_t bytes =
-      size_of(dtype) * (4 * query_elements(shape) + 4 * key_elements(shape)) +
-      forward.log_sum_exp.num_bytes();
-  const std::int64_t flops = checked_product({5, query_elements(shape), shape.seq_len});
-  runtime.compute(matmul_op("attention_backward", dtype, flops, bytes), [&] {
-    const Matrix q_values = load_heads(shape, q, shape.num_heads);
-    const Matrix k_values = load_heads(shape, k, shape.num_groups);
-    const Matrix v_values = load_heads(shape, v, shape.num_groups);
-    const Heads whole{forward.y, q_values.cols(), 0};
-    const Matrix y_values = load_heads(shape, whole, shape.num_heads);
-    const Matrix dy_values = load_heads(shape, {dy, q_values.cols(), 0}, shape.num_heads);
-    Matrix dq_values(q_values.rows(), q_values.cols());
+  const std::int64_t bytes = size_of(dtype) * (3 * moved.query + 4 * moved.key) +
+                             size_of(dq.tensor.dtype()) * (adds_to_dq ? 2 : 1) * moved.query +
+                             size_of(forward.log_sum_exp.dtype()) * moved.statistics;
+  runtime.compute(matmul_op("attention_backward", dtype, flops_of(shape, work, 5), bytes), [&] {
+    const Matrix q_values = load_heads(queries, q, shape.num_heads);
+    const Matrix k_values = load_heads(keys, k, shape.num_groups);
+    const Matrix v_values = load_heads(keys, v, shape.num_groups);
+    const Matrix y_values = load_heads(queries, {forward.y, q_values.cols(), 0}, shape.num_heads);
+    const Matrix dy_values = load_heads(queries, {dy, q_values.cols(), 0}, shape.num_heads);
+    const Mask mask(shape);
+    Matrix dq_values = Matrix::Zero(q_values.rows(), q_values.cols());
+    if (adds_to_dq) dq_values = load_heads(queries, dq, shape.num_heads);
     Matrix dk_values = Matrix::Zero(k_values.rows(), k_values.cols());
     Matrix dv_values = Matrix::Zero(v_values.rows(), v_values.cols());
-    for (std::int64_t sample = 0; sample < shape.batch; ++sample) {
-      for (std::int64_t head = 0; head < shape.num_heads; ++head) {
-        const Place place{shape, sample, head};
-        Vector log_sum_exp(shape.seq_len);
-        for (std::int64_t row = 0; row < shape.seq_len; ++row) {
-          log_sum_exp(row) = forward.log_sum_exp.get(place.first_row() + row);
-        }
-        Matrix p = scores_of(place, q_values, k_values);  // (s, s)
-        to_probabilities(p, log_sum_exp);
-        const Matrix d_out = place.of_head(dy_values);  // (s, d)
-        // Sum over columns of p * dp, which is the same as the row's product of y and dy.
-        const Vector row_sum = d_out.cwiseProduct(place.of_head(y_values)).rowwise().sum();
-        Matrix d_scores = d_out * place.of_group(v_values).transpose();  // dp (s, s)
-        d_scores.colwise() -= row_sum;
-        d_scores = d_scores.cwiseProduct(p) * scale_of(shape);
-        place.of_head(dq_values) = d_scores * place.of_group(k_values);
-        place.of_group(dk_values) += d_scores.transpose() * place.of_head(q_values);
-        place.of_group(dv_values) += p.transpose() * d_out;
+    for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t group) {
+      const Matrix q_here = queries.take(q_values, sample, head);
+      const Matrix k_here = keys.take(k_values, sample, group);
+      Vector log_sum_exp(queries.of_sample());
+      for (std::int64_t row = 0; row < queries.of_sample(); ++row) {
+        log_sum_exp(row) = forward.log_sum_exp.get(queries.statistic(sample, head, row));
       }
-    }
+      Matrix p = q_here * k_here.transpose() * scale_of(shape);  // (s_q, s_k)
+      to_probabilities(p, log_sum_exp, mask);
+      const Matrix d_out = queries.take(dy_values, sample, head);  // (s_q, d)
+      // Sum over columns of p * dp, which is the same as the row's product of y and dy.
+      const Vector row_sum =
+          d_out.cwiseProduct(queries.take(y_values, sample, head)).rowwise().sum();
+      Matrix d_scores = d_out * keys.take(v_values, sample, group).transpose();  // dp (s_q, s_k)
+      d_scores.colwise() -= row_sum;
+      d_scores = d_scores.cwiseProduct(p) * scale_of(shape);
+      queries.add(dq_values, sample, head, d_scores * k_here);
+      keys.add(dk_values, sample, group, d_scores.transpose() * q_here);
+      keys.add(dv_values, sample, group, p.transpose() * d_out);
+    });
     store_heads(dq_values, dq);
     store_heads(dk_values, dk);
     store_heads(dv_values, dv);

@@ -1,18 +1,28 @@
 #pragma once
 
+#include "strategies/model/attention_work.hpp"
 #include "strategies/model/layer.hpp"
 
 // Causal self-attention with grouped query heads. Memory is that of a fused kernel: the s x s
 // probabilities are never stored; backward computes them again from q, k and one number per row.
+// Queries and keys may be of different parts of the samples: results of blocks are merged exactly.
 // Sources: Dao, "FlashAttention-2" (2023); Ainslie et al., "GQA" (2023).
 namespace shardsim {
 
 struct AttentionShape {
   std::int64_t batch = 0;       ///< b
-  std::int64_t seq_len = 0;     ///< s
+  std::int64_t seq_len = 0;     ///< s, of whole samples.
   std::int64_t num_heads = 0;   ///< a
   std::int64_t num_groups = 0;  ///< g, divides a: heads [i a/g, (i+1) a/g) share k and v of i.
   std::int64_t head_size = 0;   ///< d
+  // Which positions: s_q and s_k of each sample.
+  SequenceShares queries = {};
+  SequenceShares keys = {};
+  bool causal = true;  ///< A query sees its own position and those before; else all.
+
+  [[nodiscard]] AttentionWork work() const {
+    return attention_work(seq_len, queries, keys, causal);
+  }
 };
 
 /// Heads that lie side by side in the rows of a tensor, perhaps among others: element i of head j
@@ -23,20 +33,36 @@ struct Heads {
   std::int64_t first = 0;
 };
 
+/// Rows are [count of shares, b, length of a share].
 struct AttentionOutput {
   Tensor y;            ///< [b, s, a d]
-  Tensor log_sum_exp;  ///< [b, a, s]: of the scaled scores of each row.
+  Tensor log_sum_exp;  ///< [b, a, s]: of the scaled scores of each row; -inf if it sees no key.
 };
 
-/// y = softmax(q k^T / sqrt(d), causal) v; q has a heads, k and v have g. Counts 2 b a d s^2 flops:
-/// two products over the half of the square that the mask leaves.
+/// Zeros, for attention of `shape`: y in y_dtype, the rest in the statistics' dtype of `dtype`.
+[[nodiscard]] AttentionOutput allocate_attention(Runtime& runtime, const AttentionShape& shape,
+                                                 DType dtype, DType y_dtype);
+
+/// y = softmax(q k^T / sqrt(d), causal) v; q has a heads, k and v have g. Counts 4 d flops per head
+/// and pair of AttentionWork, two products; 2 b a d s^2 for whole samples.
 [[nodiscard]] AttentionOutput attention_forward(Runtime& runtime, const AttentionShape& shape,
                                                 const Heads& q, const Heads& k, const Heads& v);
+/// The same into tensors that exist. Rows that see no key get 0.
+void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const Heads& q,
+                            const Heads& k, const Heads& v, const AttentionOutput& out);
 
-/// Writes (does not add) dq, dk and dv. `forward` and `dy` [b, s, a d] are read. Counts 5 b a d s^2
-/// flops: the scores again, and two products for each of v and the scores.
+/// `sum`, of some keys, becomes that of these and those of `part`: y weighted by the exponentials'
+/// sums. `shape` is that of `part`. Source: Milakov & Gimelshein, "Online normalizer calculation
+/// for softmax" (2018).
+void merge_attention(Runtime& runtime, const AttentionShape& shape, const AttentionOutput& part,
+                     const AttentionOutput& sum);
+
+/// Writes (does not add, but for dq if `adds_to_dq`) dq, dk and dv. `forward`, of all keys that the
+/// queries see, and `dy` [b, s, a d] are read. Counts 10 d flops per head and pair, 5 b a d s^2 for
+/// whole samples: the scores again, and two products for each of v and the scores.
 void attention_backward(Runtime& runtime, const AttentionShape& shape, const Heads& q,
                         const Heads& k, const Heads& v, const AttentionOutput& forward,
-                        const Tensor& dy, const Heads& dq, const Heads& dk, const Heads& dv);
+                        const Tensor& dy, const Heads& dq, const Heads& dk, const Heads& dv,
+                        bool adds_to_dq = false);
 
 }  // namespace shardsim

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "strategies/model/attention.hpp"
+#include "strategies/model/attend.hpp"
 #include "strategies/model/transformer.hpp"
 
 namespace shardsim {
@@ -37,9 +37,13 @@ class BlockFamily : public TransformerFamily {
   [[nodiscard]] virtual Tensor backward_attention(const Pass& pass, const Tensor& dy,
                                                   Saved& saved) const = 0;
 
-  /// `queries` [b, s, ...]: of this rank's heads.
-  [[nodiscard]] AttentionShape attention_shape(const Tensor& queries) const {
-    return {queries.shape()[0], queries.shape()[1], heads_, groups_, head_size_};
+  /// `queries` [b, s, ...]: of this rank's heads and positions.
+  [[nodiscard]] AttentionShape attention_shape(const Pass& pass, const Tensor& queries) const {
+    return {.batch = queries.shape()[0],
+            .seq_len = queries.shape()[1] * pass.part.parts,
+            .num_heads = heads_,
+            .num_groups = groups_,
+            .head_size = head_size_};
   }
 
   [[nodiscard]] bool recomputes_some() const { return options_.recompute == Recompute::selective; }

@@ -16,10 +16,15 @@ void mask(const Dropout& dropout, const DropoutSite& site, std::int64_t first_ro
           const Tensor& from, const Tensor& to) {
   const RandomStream random(dropout.seed, name_of(site));
   const double scale = 1.0 / (1.0 - dropout.rate);
-  const std::int64_t first = (dropout.first_token + first_row) * last_dim(from);
-  for (std::int64_t i = 0; i < from.numel(); ++i) {
-    const bool is_kept = random.uniform(static_cast<std::uint64_t>(first + i)) >= dropout.rate;
-    to.set(i, is_kept ? from.get(i) * scale : 0.0);
+  const std::int64_t width = last_dim(from);
+  for (std::int64_t row = 0; row < num_rows(from); ++row) {
+    const std::int64_t token =
+        dropout.first_token + dropout.part.token_of(first_row + row, dropout.seq_len);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const auto index = static_cast<std::uint64_t>(token * width + i);
+      const bool is_kept = random.uniform(index) >= dropout.rate;
+      to.set(row * width + i, is_kept ? from.get(row * width + i) * scale : 0.0);
+    }
   }
 }
 

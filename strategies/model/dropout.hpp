@@ -4,6 +4,7 @@
 #include <string>
 
 #include "strategies/model/layer.hpp"
+#include "strategies/model/sequence_part.hpp"
 
 // Dropout: elements are zeroed at random and the others scaled up, so that the mean stays. Source:
 // Srivastava et al., "Dropout" (2014). Whether an element is dropped is a function of the seed, the
@@ -16,6 +17,9 @@ struct Dropout {
   double rate = 0.0;  ///< Probability to be dropped; 0: the layer does not exist.
   std::uint64_t seed = 0;
   std::int64_t first_token = 0;  ///< Of the microbatch, in the data set.
+  /// Which positions of each sample of `seq_len` the microbatch's tokens are.
+  SequencePart part = {};
+  std::int64_t seq_len = 1;
 };
 
 /// Where in a model: "blocks.3.attention".

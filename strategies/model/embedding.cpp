@@ -21,13 +21,13 @@ std::int64_t token_at(const Tensor& tokens, std::int64_t index, std::int64_t voc
 // Elements of the position table's rows that an activation's rows are at.
 Tensor rows_in_use(const Tensor& table, const Tensor& y, const TokenRows& rows) {
   require_size("position embedding", "width of the table", last_dim(table), last_dim(y));
-  const std::int64_t positions = std::min(rows.seq_len, num_rows(y));
+  const std::int64_t positions = std::min(rows.part.length(rows.seq_len), num_rows(y));
   return table.view(0, {positions * last_dim(y)});
 }
 
 // Where the position of row `row` begins in the table.
 std::int64_t position_of(const TokenRows& rows, std::int64_t row, std::int64_t width) {
-  return (rows.first + row) % rows.seq_len * width;
+  return rows.part.token_of(rows.first + row, rows.seq_len) % rows.seq_len * width;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "strategies/model/layer.hpp"
+#include "strategies/model/sequence_part.hpp"
 
 // Rows of a table: by token, and by position.
 namespace shardsim {
@@ -26,11 +27,12 @@ void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tens
 void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
                               const Tensor& weight_gradient, const VocabPart& part);
 
-/// Which positions the rows of an activation are at: tokens are counted through all samples of
-/// `seq_len` positions, and the first row is token `first`.
+/// Which positions the rows of an activation are at: tokens are counted through all samples, each
+/// with `part` of its `seq_len` positions, and the first row is token `first`.
 struct TokenRows {
   std::int64_t seq_len = 1;
   std::int64_t first = 0;
+  SequencePart part = {};
 };
 
 /// y [b, s, h], or some tokens [n, h] of it, += the rows of weight [max positions, h] of their

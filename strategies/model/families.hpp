@@ -19,5 +19,8 @@ void require_transformer(const ModelOptions& options);
 /// Throws UsageError unless the context has the tensor parallelism that the model was made for. On
 /// shapes alone a model of parts may run without: only the order of its gradients is then wanted.
 void require_context(const ModelContext& context, const ModelOptions& options);
+/// The same of context parallelism; `part` is the batch's, which must be the rank's.
+void require_part(const ModelContext& context, const SequencePart& part,
+                  const ModelOptions& options);
 
 }  // namespace shardsim

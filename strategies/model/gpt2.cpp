@@ -6,7 +6,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/activation.hpp"
-#include "strategies/model/attention.hpp"
+#include "strategies/model/attend.hpp"
 #include "strategies/model/block_family.hpp"
 #include "strategies/model/families.hpp"
 #include "strategies/model/region.hpp"
@@ -42,6 +42,8 @@ enum BlockSaved : std::size_t {
   qkv,
   attended,
   log_sum_exp,
+  exchanged_qkv,  // See Attended: qkv is then not kept.
+  exchanged_y,
   middle,  // Input of the second branch.
   norm2,
   norm2_statistics,
@@ -97,10 +99,13 @@ class Gpt2 final : public BlockFamily {
     saved[qkv] = apply_linear_with_bias(
         pass, qkv_weight, enter_region(pass, saved[norm1], kQkv));  // (b, s, (a + 2 g) d)
     drop_recomputed(saved[norm1], saved[norm1_statistics]);
-    AttentionOutput attention = attention_forward(
-        runtime, attention_shape(saved[qkv]), q_of(saved[qkv]), k_of(saved[qkv]), v_of(saved[qkv]));
-    saved[attended] = std::move(attention.y);  // (b, s, a d)
-    saved[log_sum_exp] = std::move(attention.log_sum_exp);
+    Attended attention = attend(pass, attention_shape(pass, saved[qkv]), q_of(saved[qkv]),
+                                k_of(saved[qkv]), v_of(saved[qkv]));
+    saved[attended] = std::move(attention.own.y);  // (b, s, a d)
+    saved[log_sum_exp] = std::move(attention.own.log_sum_exp);
+    saved[exchanged_qkv] = std::move(attention.exchanged_qkv);
+    saved[exchanged_y] = std::move(attention.exchanged_y);
+    if (saved[exchanged_qkv].defined()) saved[qkv] = {};
     saved[middle] = apply_row_linear(pass, out_weight, true, saved[attended], kOut);
     apply_dropout(pass, kAttention, saved[middle]);
     add_in_place(runtime, x, saved[middle]);
@@ -174,14 +179,15 @@ class Gpt2 final : public BlockFamily {
                                    kOut);  // (b, s, a d)
     d_branch = {};
     Tensor d_qkv =
-        runtime.allocate(MemoryCategory::activations, saved[qkv].shape(), saved[qkv].dtype());
-    attention_backward(runtime, attention_shape(d_qkv), q_of(saved[qkv]), k_of(saved[qkv]),
-                       v_of(saved[qkv]), {saved[attended], saved[log_sum_exp]}, d, q_of(d_qkv),
-                       k_of(d_qkv), v_of(d_qkv));
+        runtime.allocate(MemoryCategory::activations, with_last(d.shape(), qkv_size()), d.dtype());
+    backward_attend(
+        pass, attention_shape(pass, d_qkv), q_of(saved[qkv]), k_of(saved[qkv]), v_of(saved[qkv]),
+        {{saved[attended], saved[log_sum_exp]}, saved[exchanged_qkv], saved[exchanged_y]}, d,
+        q_of(d_qkv), k_of(d_qkv), v_of(d_qkv));
     d = {};
-    saved[qkv] = {};
-    saved[attended] = {};
-    saved[log_sum_exp] = {};
+    for (const BlockSaved used : {qkv, attended, log_sum_exp, exchanged_qkv, exchanged_y}) {
+      saved[used] = {};
+    }
     if (recomputes_some()) {
       normalise(pass, norm1_weight, saved[input], saved[norm1], saved[norm1_statistics]);
     }

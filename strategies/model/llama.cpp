@@ -5,7 +5,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/activation.hpp"
-#include "strategies/model/attention.hpp"
+#include "strategies/model/attend.hpp"
 #include "strategies/model/block_family.hpp"
 #include "strategies/model/families.hpp"
 #include "strategies/model/region.hpp"
@@ -30,6 +30,8 @@ enum BlockSaved : std::size_t {
   v,
   attended,
   log_sum_exp,
+  exchanged_qkv,  // See Attended: q, k and v are then not kept.
+  exchanged_y,
   middle,  // Input of the second branch.
   norm2,
   norm2_statistics,
@@ -94,12 +96,15 @@ class Llama final : public BlockFamily {
     saved[v] = apply_linear(pass, wv, entered);  // (b, s, g d)
     entered = {};
     drop_recomputed(saved[norm1], saved[norm1_statistics]);
-    rotary_forward(runtime, saved[q], head_size_, options_.rope_theta);
-    rotary_forward(runtime, saved[k], head_size_, options_.rope_theta);
-    AttentionOutput attention = attention_forward(
-        runtime, attention_shape(saved[q]), heads(saved[q]), heads(saved[k]), heads(saved[v]));
-    saved[attended] = std::move(attention.y);  // (b, s, a d)
-    saved[log_sum_exp] = std::move(attention.log_sum_exp);
+    rotary_forward(runtime, saved[q], head_size_, options_.rope_theta, pass.part);
+    rotary_forward(runtime, saved[k], head_size_, options_.rope_theta, pass.part);
+    Attended attention = attend(pass, attention_shape(pass, saved[q]), heads_in(saved[q], heads_),
+                                heads_in(saved[k], groups_), heads_in(saved[v], groups_));
+    saved[attended] = std::move(attention.own.y);  // (b, s, a d)
+    saved[log_sum_exp] = std::move(attention.own.log_sum_exp);
+    saved[exchanged_qkv] = std::move(attention.exchanged_qkv);
+    saved[exchanged_y] = std::move(attention.exchanged_y);
+    if (saved[exchanged_qkv].defined()) saved[q] = saved[k] = saved[v] = {};
     saved[middle] = apply_row_linear(pass, wo, false, saved[attended], kOut);
     apply_dropout(pass, kAttention, saved[middle]);
     add_in_place(runtime, x, saved[middle]);
@@ -119,7 +124,9 @@ class Llama final : public BlockFamily {
 
  private:
   // q, k and v have a tensor each.
-  static Heads heads(const Tensor& tensor) { return {tensor, last_dim(tensor), 0}; }
+  [[nodiscard]] Heads heads_in(const Tensor& tensor, std::int64_t count) const {
+    return {tensor, count * head_size_, 0};
+  }
 
   // y = middle + down(silu(gate(n)) * up(n)), n = norm2(middle); returns the gradient of middle.
   [[nodiscard]] Tensor backward_mlp(const Pass& pass, const Tensor& dy,
@@ -154,19 +161,24 @@ class Llama final : public BlockFamily {
     Tensor d =
         backward_row_linear(pass, wo, false, d_branch, saved[attended], kOut);  // (b, s, a d)
     d_branch = {};
-    const auto like = [&](const Tensor& tensor) {
-      return runtime.allocate(MemoryCategory::activations, tensor.shape(), tensor.dtype());
+    const auto of_heads = [&](std::int64_t count) {
+      return runtime.allocate(MemoryCategory::activations, with_last(d.shape(), count * head_size_),
+                              d.dtype());
     };
-    Tensor dq = like(saved[q]);
-    Tensor dk = like(saved[k]);
-    Tensor dv = like(saved[v]);
-    attention_backward(runtime, attention_shape(dq), heads(saved[q]), heads(saved[k]),
-                       heads(saved[v]), {saved[attended], saved[log_sum_exp]}, d, heads(dq),
-                       heads(dk), heads(dv));
+    Tensor dq = of_heads(heads_);
+    Tensor dk = of_heads(groups_);
+    Tensor dv = of_heads(groups_);
+    backward_attend(
+        pass, attention_shape(pass, dq), heads_in(saved[q], heads_), heads_in(saved[k], groups_),
+        heads_in(saved[v], groups_),
+        {{saved[attended], saved[log_sum_exp]}, saved[exchanged_qkv], saved[exchanged_y]}, d,
+        heads_in(dq, heads_), heads_in(dk, groups_), heads_in(dv, groups_));
     d = {};
-    for (const BlockSaved used : {q, k, v, attended, log_sum_exp}) saved[used] = {};
-    rotary_backward(runtime, dq, head_size_, options_.rope_theta);
-    rotary_backward(runtime, dk, head_size_, options_.rope_theta);
+    for (const BlockSaved used : {q, k, v, attended, log_sum_exp, exchanged_qkv, exchanged_y}) {
+      saved[used] = {};
+    }
+    rotary_backward(runtime, dq, head_size_, options_.rope_theta, pass.part);
+    rotary_backward(runtime, dk, head_size_, options_.rope_theta, pass.part);
     if (recomputes_some()) {
       normalise(pass, norm1_weight, saved[input], saved[norm1], saved[norm1_statistics]);
     }

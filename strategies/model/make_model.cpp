@@ -5,6 +5,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/families.hpp"
+#include "strategies/sharding/context_parallel.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {
@@ -66,6 +67,44 @@ void require_tensor_parallel(const ModelOptions& options) {
   require_divisible("E0633", {"ffn_hidden_size", options.ffn_hidden_size}, options);
 }
 
+// Heads of a tensor-parallel rank among the ranks that exchange them for tokens.
+void require_heads(const Size& heads, int ulysses) {
+  if (heads.value % ulysses == 0) return;
+  throw UsageError("E0664",
+                   "attention exchanges heads among " + std::to_string(ulysses) +
+                       " context-parallel ranks, which do not divide the " +
+                       std::to_string(heads.value) + " " + heads.name +
+                       " of a tensor-parallel rank",
+                   "use ring or all_gather attention, or a smaller ulysses_degree or tp");
+}
+
+void require_context_parallel(const ModelOptions& options) {
+  const std::int64_t c = options.context_parallel;
+  if (c < 1) {
+    throw UsageError("E0662", "the degree of context parallelism is " + std::to_string(c),
+                     "use 1 for none");
+  }
+  if (c == 1) return;
+  if (options.seq_len % (2 * c) != 0) {
+    throw UsageError("E0663",
+                     "context parallelism of degree " + std::to_string(c) + " cuts samples into " +
+                         std::to_string(2 * c) + " equal runs, which do not divide seq_len (" +
+                         std::to_string(options.seq_len) + ")",
+                     "choose seq_len as a multiple of 2 cp");
+  }
+  const int ulysses =
+      ulysses_size(options.context_attention, options.context_parallel, options.ulysses_degree);
+  if (ulysses < 1 || c % ulysses != 0) {
+    throw UsageError("E0665",
+                     "groups of ulysses_degree (" + std::to_string(ulysses) +
+                         ") ranks do not divide context parallelism of degree " + std::to_string(c),
+                     "choose a divisor of cp");
+  }
+  const std::int64_t t = options.tensor_parallel;
+  require_heads({"attention heads", options.num_attention_heads / t}, ulysses);
+  require_heads({"key and value heads", options.num_query_groups / t}, ulysses);
+}
+
 }  // namespace
 
 void require_transformer(const ModelOptions& options) {
@@ -87,6 +126,7 @@ void require_transformer(const ModelOptions& options) {
   }
   require_divisible("E0631", {"num_attention_heads", heads}, options);
   require_divisible("E0632", {"num_query_groups", groups}, options);
+  require_context_parallel(options);
 }
 
 void require_context(const ModelContext& context, const ModelOptions& options) {
@@ -103,6 +143,24 @@ void require_context(const ModelContext& context, const ModelOptions& options) {
                      "make the model with the options of the TensorParallel it runs on");
   };
   if (given == options.tensor_parallel && given_sequence == options.sequence_parallel) return;
+  if (parallel != nullptr) refuse();
+  context.runtime.off_the_clock(refuse);
+}
+
+void require_part(const ModelContext& context, const SequencePart& part,
+                  const ModelOptions& options) {
+  const ContextParallel* parallel = context.parallel.context;
+  const SequencePart own = parallel == nullptr ? SequencePart() : parallel->part();
+  if (own == part && own.parts == options.context_parallel) return;
+  const auto refuse = [&] {
+    throw UsageError("E0666",
+                     "a model made for context parallelism of degree " +
+                         std::to_string(options.context_parallel) + " is given share " +
+                         std::to_string(part.index) + " of " + std::to_string(part.parts) +
+                         " of its samples and runs as rank " + std::to_string(own.index) + " of " +
+                         std::to_string(own.parts),
+                     "make the batch with the part of the ContextParallel it runs on");
+  };
   if (parallel != nullptr) refuse();
   context.runtime.off_the_clock(refuse);
 }

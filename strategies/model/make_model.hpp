@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "strategies/model/context_attention.hpp"
 #include "strategies/model/model.hpp"
 
 // The families of models, by name. A new family is one file and one row in make_model.cpp.
@@ -44,6 +45,10 @@ struct ModelOptions {
   int tensor_parallel = 1;
   /// Outside of cut regions, each rank has 1/t of the tokens.
   bool sequence_parallel = false;
+  /// Shares that samples are cut into, c: each rank computes with one, see SequencePart.
+  int context_parallel = 1;
+  ContextAttention context_attention = ContextAttention::ring;
+  int ulysses_degree = 1;  ///< Of ContextAttention::two_level: neighbours that exchange heads.
 };
 
 /// Throws UsageError, with the values, on an unknown family or sizes that do not fit together.

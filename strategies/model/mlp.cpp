@@ -110,7 +110,8 @@ class Mlp final : public Model {
   }
 
   [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
-                                 std::int64_t count, double ignore_fraction) const override {
+                                 std::int64_t count, double ignore_fraction,
+                                 const SequencePart& /*part*/) const override {
     const auto allocate = [&](const Shape& shape, DType dtype) {
       return runtime.allocate(MemoryCategory::activations, shape, dtype);
     };
@@ -130,8 +131,8 @@ class Mlp final : public Model {
   }
 
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
-                                           std::int64_t count,
-                                           double ignore_fraction) const override {
+                                           std::int64_t count, double ignore_fraction,
+                                           const SequencePart& /*part*/) const override {
     return count_kept(seed, first, count, ignore_fraction);
   }
 
@@ -217,6 +218,10 @@ std::unique_ptr<Model> make_mlp(const ModelOptions& options) {
   if (options.sequence_parallel) {
     throw UsageError("E0637", "family mlp has no sequence to divide among ranks",
                      "switch sequence_parallel off, or use family gpt2 or llama");
+  }
+  if (options.context_parallel > 1) {
+    throw UsageError("E0661", "family mlp has no sequence to cut for context parallelism",
+                     "use cp = 1, or family gpt2 or llama");
   }
   if (options.hidden_dropout > 0.0 || options.recompute != Recompute::none) {
     throw UsageError("E0639", "family mlp has neither dropout nor recomputation",

@@ -88,13 +88,24 @@ class Model {
   virtual void run_weight_gradients(WeightGradientQueue& queue, const ModelContext& context) const;
 
   /// Data of samples [first, first + count) of the endless synthetic data set: a function of
-  /// (seed, sample index, position) alone. `ignore_fraction` of the targets are ignored.
+  /// (seed, sample index, position) alone. `ignore_fraction` of the targets are ignored. The batch
+  /// has the positions of `part`.
   [[nodiscard]] virtual Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
-                                         std::int64_t count, double ignore_fraction) const = 0;
-  /// How many targets of those samples the loss counts; computed without allocating tensors.
+                                         std::int64_t count, double ignore_fraction,
+                                         const SequencePart& part) const = 0;
+  /// How many targets of those positions the loss counts; computed without allocating tensors.
   [[nodiscard]] virtual std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
-                                                   std::int64_t count,
-                                                   double ignore_fraction) const = 0;
+                                                   std::int64_t count, double ignore_fraction,
+                                                   const SequencePart& part) const = 0;
+  /// Of whole samples.
+  [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
+                                 std::int64_t count, double ignore_fraction) const {
+    return make_batch(runtime, seed, first, count, ignore_fraction, {});
+  }
+  [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
+                                           std::int64_t count, double ignore_fraction) const {
+    return count_targets(seed, first, count, ignore_fraction, {});
+  }
   /// Positions per sample: tokens/s counts samples times this.
   [[nodiscard]] virtual std::int64_t positions_per_sample() const = 0;
   /// Flops that training on one sample needs, whatever is recomputed: those of forward's matrix

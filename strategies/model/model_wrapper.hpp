@@ -43,13 +43,14 @@ class ModelWrapper : public Model {
     inner_.run_weight_gradients(queue, context);
   }
   [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
-                                 std::int64_t count, double ignore_fraction) const override {
-    return inner_.make_batch(runtime, seed, first, count, ignore_fraction);
+                                 std::int64_t count, double ignore_fraction,
+                                 const SequencePart& part) const override {
+    return inner_.make_batch(runtime, seed, first, count, ignore_fraction, part);
   }
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
-                                           std::int64_t count,
-                                           double ignore_fraction) const override {
-    return inner_.count_targets(seed, first, count, ignore_fraction);
+                                           std::int64_t count, double ignore_fraction,
+                                           const SequencePart& part) const override {
+    return inner_.count_targets(seed, first, count, ignore_fraction, part);
   }
   [[nodiscard]] std::int64_t positions_per_sample() const override {
     return inner_.positions_per_sample();

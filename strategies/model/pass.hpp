@@ -15,9 +15,10 @@ namespace shardsim {
 /// One module on its way forward or backward. Its parameters count from `first`.
 struct Pass : ModelContext {
   int first;
-  std::int64_t seq_len = 1;  ///< Positions per sample: a shard of tokens does not show it.
+  std::int64_t seq_len = 1;  ///< Positions per sample here: a shard of tokens does not show it.
   int block = -1;            ///< Number of the block that is passed, or -1.
   Dropout dropout = {};
+  SequencePart part = {};  ///< Which of each sample's positions they are.
 
   [[nodiscard]] Tensor weight(int k) const { return parameters.weight(first + k); }
   [[nodiscard]] Tensor gradient(int k) const { return parameters.gradient(first + k); }

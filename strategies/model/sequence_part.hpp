@@ -23,6 +23,13 @@ struct SequencePart {
     const std::int64_t number = local < run ? index : 2 * parts - 1 - index;
     return number * run + local % run;
   }
+  /// The same for tokens, which are counted through samples: the share's `token`-th is of sample
+  /// token / length(), and samples have seq_len each.
+  [[nodiscard]] std::int64_t token_of(std::int64_t token, std::int64_t seq_len) const {
+    if (parts == 1) return token;
+    const std::int64_t own = length(seq_len);
+    return token / own * seq_len + position_of(token % own, seq_len);
+  }
 };
 
 }  // namespace shardsim

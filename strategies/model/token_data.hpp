@@ -15,10 +15,12 @@ struct TokenData {
   std::int64_t seq_len = 1;
   std::uint64_t seed = 0;
   double ignore_fraction = 0.0;
+  SequencePart part = {};
 };
 
 /// Samples [first, first + count): each has s + 1 tokens; inputs are the first s, targets the last
-/// s, so that every position predicts its successor.
+/// s, so that every position predicts its successor. The batch has those at the positions of
+/// `part`.
 [[nodiscard]] Batch make_token_batch(Runtime& runtime, const TokenData& data, std::int64_t first,
                                      std::int64_t count);
 
@@ -36,5 +38,8 @@ class KeptTargets {
 /// How many of the targets [first, first + count) it keeps.
 [[nodiscard]] std::int64_t count_kept(std::uint64_t seed, std::int64_t first, std::int64_t count,
                                       double ignore_fraction);
+/// How many of those of samples [first, first + count) at the positions of `data.part`.
+[[nodiscard]] std::int64_t count_kept(const TokenData& data, std::int64_t first,
+                                      std::int64_t count);
 
 }  // namespace shardsim

@@ -117,14 +117,15 @@ std::span<const int> Transformer::parameters_of(int module) const {
 }
 
 Shape Transformer::activation_shape(std::int64_t samples) const {
-  if (!options_.sequence_parallel) return {samples, options_.seq_len, options_.hidden_size};
-  const std::int64_t tokens = checked_product({samples, options_.seq_len});
+  if (!options_.sequence_parallel) return {samples, own_positions(), options_.hidden_size};
+  const std::int64_t tokens = checked_product({samples, own_positions()});
   return {token_shard(tokens, options_.tensor_parallel, kEmbedding), options_.hidden_size};
 }
 
 Tensor Transformer::forward(int module, const ModelContext& context, const Tensor& input,
                             const Batch& batch, Saved& saved) const {
   require_context(context, options_);
+  require_part(context, batch.part, options_);
   if (module == 0) return forward_embedding(context, batch);
   if (module == num_modules() - 1) return forward_head(context, input, batch, saved);
   Tensor y = family_->forward_block(pass_of(module, context, batch), input, saved);
@@ -158,9 +159,11 @@ Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& 
   const int first = block < 0 ? final_norm_ : block_first_[static_cast<std::size_t>(block)];
   return {context,
           first,
-          options_.seq_len,
+          own_positions(),
           block,
-          {options_.hidden_dropout, batch.seed, batch.first_sample * options_.seq_len}};
+          {options_.hidden_dropout, batch.seed, batch.first_sample * options_.seq_len, batch.part,
+           options_.seq_len},
+          batch.part};
 }
 
 VocabPart Transformer::vocab_part_of(const ModelContext& context) const {
@@ -169,9 +172,11 @@ VocabPart Transformer::vocab_part_of(const ModelContext& context) const {
                              : vocab_part(options_.vocab_size, parallel->size(), parallel->rank());
 }
 
-TokenRows Transformer::rows_of(const ModelContext& context, const Tensor& x) const {
+TokenRows Transformer::rows_of(const ModelContext& context, const Batch& batch,
+                               const Tensor& x) const {
   const TensorParallel* parallel = context.parallel.tensor;
-  return {options_.seq_len, parallel == nullptr ? 0 : parallel->first_token(num_rows(x))};
+  return {options_.seq_len, parallel == nullptr ? 0 : parallel->first_token(num_rows(x)),
+          batch.part};
 }
 
 // y [b, s, h], or this rank's tokens of it
@@ -183,7 +188,7 @@ Tensor Transformer::forward_embedding(const ModelContext& context, const Batch& 
   if (parallel != nullptr) y = parallel->reduce_from(context.runtime, std::move(y), kEmbedding);
   if (positions_ >= 0) {
     position_embedding_forward(context.runtime, context.parameters.weight(positions_), y,
-                               rows_of(context, y));
+                               rows_of(context, batch, y));
   }
   apply_dropout(pass_of(0, context, batch), kEmbeddingDropout, y);
   return y;
@@ -197,7 +202,7 @@ void Transformer::backward_embedding(const ModelContext& context, const Tensor& 
     add_weight_gradient(context, {.kind = WeightGradient::Kind::positions,
                                   .parameter = positions_,
                                   .dy = dy,
-                                  .rows = rows_of(context, dy)});
+                                  .rows = rows_of(context, batch, dy)});
   }
   add_weight_gradient(context, {.kind = WeightGradient::Kind::tokens,
                                 .parameter = tokens_,
@@ -247,14 +252,16 @@ Tensor Transformer::backward_head(const ModelContext& context, const Batch& batc
 }
 
 Batch Transformer::make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
-                              std::int64_t count, double ignore_fraction) const {
-  return make_token_batch(runtime, {options_.vocab_size, options_.seq_len, seed, ignore_fraction},
-                          first, count);
+                              std::int64_t count, double ignore_fraction,
+                              const SequencePart& part) const {
+  return make_token_batch(
+      runtime, {options_.vocab_size, options_.seq_len, seed, ignore_fraction, part}, first, count);
 }
 
 std::int64_t Transformer::count_targets(std::uint64_t seed, std::int64_t first, std::int64_t count,
-                                        double ignore_fraction) const {
-  return count_kept(seed, first * options_.seq_len, count * options_.seq_len, ignore_fraction);
+                                        double ignore_fraction, const SequencePart& part) const {
+  return count_kept({options_.vocab_size, options_.seq_len, seed, ignore_fraction, part}, first,
+                    count);
 }
 
 std::int64_t Transformer::model_flops_per_sample() const {

@@ -25,7 +25,7 @@ class TransformerFamily {
   virtual void add_block(ParameterTable& table, const std::string& name) const = 0;
 
   /// `pass.first` is the norm's, or block's, first parameter. x [b, s, h], or with sequence
-  /// parallelism this rank's tokens [b s / t, h].
+  /// parallelism this rank's tokens [b s / t, h]; with context parallelism s is this rank's share.
   [[nodiscard]] virtual NormOutput forward_norm(const Pass& pass, const Tensor& x) const = 0;
   [[nodiscard]] virtual Tensor backward_norm(const Pass& pass, const Tensor& dy, const Tensor& x,
                                              const Tensor& statistics) const = 0;
@@ -54,10 +54,11 @@ class Transformer final : public Model {
   Tensor backward(int module, const ModelContext& context, const Tensor& output_gradient,
                   const Batch& batch, Saved& saved) const override;
   [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
-                                 std::int64_t count, double ignore_fraction) const override;
+                                 std::int64_t count, double ignore_fraction,
+                                 const SequencePart& part) const override;
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
-                                           std::int64_t count,
-                                           double ignore_fraction) const override;
+                                           std::int64_t count, double ignore_fraction,
+                                           const SequencePart& part) const override;
   [[nodiscard]] std::int64_t positions_per_sample() const override { return options_.seq_len; }
   [[nodiscard]] std::int64_t model_flops_per_sample() const override;
 
@@ -68,7 +69,12 @@ class Transformer final : public Model {
   void list_module_parameters();
   [[nodiscard]] Pass pass_of(int module, const ModelContext& context, const Batch& batch) const;
   [[nodiscard]] VocabPart vocab_part_of(const ModelContext& context) const;
-  [[nodiscard]] TokenRows rows_of(const ModelContext& context, const Tensor& x) const;
+  [[nodiscard]] TokenRows rows_of(const ModelContext& context, const Batch& batch,
+                                  const Tensor& x) const;
+  /// Positions of each sample that a rank has.
+  [[nodiscard]] std::int64_t own_positions() const {
+    return options_.seq_len / options_.context_parallel;
+  }
   [[nodiscard]] Tensor forward_embedding(const ModelContext& context, const Batch& batch) const;
   void backward_embedding(const ModelContext& context, const Tensor& output_gradient,
                           const Batch& batch) const;

@@ -12,13 +12,15 @@ namespace shardsim {
 namespace {
 
 std::unique_ptr<Model> part_of(ModelOptions model, const MeshShape& mesh) {
-  if (mesh.tp == 1) return nullptr;
+  if (mesh.tp == 1 && mesh.cp == 1) return nullptr;
   model.tensor_parallel = mesh.tp;
+  model.context_parallel = mesh.cp;
   return make_model(model);
 }
 
 ModelOptions without_parallelism(ModelOptions model) {
   model.tensor_parallel = 1;
+  model.context_parallel = 1;
   model.sequence_parallel = false;
   return model;
 }
@@ -104,7 +106,7 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
   const Model& model = part_ ? *part_ : *whole_;
   std::unique_ptr<StageModel> own = stage_of(model);
   const Model& stage_model = own ? *own : model;
-  // The same modules without tensor parallelism.
+  // The same modules of one device.
   const std::unique_ptr<StageModel> uncut = part_ ? stage_of(*whole_) : nullptr;
   const Model* whole_here = &stage_model;
   if (part_) whole_here = uncut ? uncut.get() : whole_.get();

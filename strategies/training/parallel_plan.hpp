@@ -17,7 +17,7 @@
 namespace shardsim {
 
 struct ParallelOptions {
-  ModelOptions model;  ///< Whole: its tensor_parallel is set from the mesh.
+  ModelOptions model;  ///< Whole: its tensor_parallel and context_parallel are set from the mesh.
   MeshShape mesh;
   int zero_stage = 0;
   std::int64_t bucket_bytes = 1;
@@ -87,7 +87,7 @@ class ParallelPlan {
 
   ParallelOptions options_;
   std::unique_ptr<Model> whole_;
-  std::unique_ptr<Model> part_;  // Of one tensor-parallel rank; null without that axis.
+  std::unique_ptr<Model> part_;  // Of one rank among those that share layers; null if it is whole.
   PipelineSchedule schedule_;    // With communication in it.
   std::vector<std::unique_ptr<Stage>> stages_;
 };

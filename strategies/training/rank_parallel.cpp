@@ -1,5 +1,6 @@
 #include "strategies/training/rank_parallel.hpp"
 
+#include "strategies/sharding/context_parallel.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {
@@ -8,13 +9,17 @@ RankParallel::RankParallel(const ModelOptions& options, Mesh& mesh) {
   if (mesh.tp_group() != nullptr) {
     tensor_ = std::make_unique<TensorParallel>(*mesh.tp_group(), options.sequence_parallel);
   }
+  if (mesh.cp_group() != nullptr) {
+    context_ = std::make_unique<ContextParallel>(*mesh.cp_group(), options.context_attention,
+                                                 options.ulysses_degree);
+  }
 }
 
 RankParallel::RankParallel(RankParallel&&) noexcept = default;
 RankParallel::~RankParallel() = default;
 
 ModelParallel RankParallel::ends() const {
-  return {.tensor = tensor_.get(), .context = nullptr, .expert = nullptr};
+  return {.tensor = tensor_.get(), .context = context_.get(), .expert = nullptr};
 }
 
 }  // namespace shardsim

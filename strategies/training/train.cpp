@@ -101,9 +101,10 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   }
 
   Batch make_batch(int microbatch, bool with_data) override {
-    if (!with_data) return {.seed = plan_.seed, .first_sample = first_sample(microbatch)};
-    return model_.make_batch(runtime_, plan_.seed, first_sample(microbatch), plan_.micro_batch_size,
-                             plan_.ignore_fraction);
+    const std::int64_t first = first_sample(microbatch);
+    if (!with_data) return {.seed = plan_.seed, .first_sample = first, .part = part()};
+    return model_.make_batch(runtime_, plan_.seed, first, plan_.micro_batch_size,
+                             plan_.ignore_fraction, part());
   }
 
   void add_loss(const Tensor& loss) override {
@@ -152,12 +153,15 @@ class TrainingSession::Trainer final : public MicrobatchSource {
            (microbatch * mesh_.data_size() + mesh_.data_rank()) * plan_.micro_batch_size;
   }
 
+  // Of each of its samples.
+  [[nodiscard]] SequencePart part() const { return {mesh_.cp(), mesh_.shape().cp}; }
+
   [[nodiscard]] double count_own_targets() const {
     std::int64_t count = 0;
     runtime_.off_the_clock([&] {
       for (std::int64_t microbatch = 0; microbatch < plan_.num_microbatches; ++microbatch) {
         count += model_.count_targets(plan_.seed, first_sample(microbatch), plan_.micro_batch_size,
-                                      plan_.ignore_fraction);
+                                      plan_.ignore_fraction, part());
       }
     });
     return static_cast<double>(count);

@@ -17,6 +17,7 @@ inline constexpr const char* kSkipStep = "skip step";
 
 /// Data of one optimizer step: samples [step * global batch, (step + 1) * global batch), of which
 /// microbatch m of data rank d gets the (m * data ranks + d)-th run of `micro_batch_size`.
+/// Context-parallel ranks are one data rank: each gets its part of the positions.
 struct TrainingPlan {
   std::int64_t steps = 1;
   std::int64_t micro_batch_size = 1;

@@ -53,8 +53,8 @@ void PricedModel::run_weight_gradients(WeightGradientQueue& queue,
   queue.run(context);
 }
 
-Batch PricedModel::make_batch(Runtime&, std::uint64_t, std::int64_t first, std::int64_t,
-                              double) const {
+Batch PricedModel::make_batch(Runtime&, std::uint64_t, std::int64_t first, std::int64_t, double,
+                              const SequencePart&) const {
   return {.first_sample = first};
 }
 

@@ -45,10 +45,10 @@ class PricedModel final : public Model {
                   const Batch& batch, Saved& saved) const override;
   void run_weight_gradients(WeightGradientQueue& queue, const ModelContext& context) const override;
 
-  [[nodiscard]] Batch make_batch(Runtime&, std::uint64_t, std::int64_t first, std::int64_t,
-                                 double) const override;
-  [[nodiscard]] std::int64_t count_targets(std::uint64_t, std::int64_t, std::int64_t count,
-                                           double) const override {
+  [[nodiscard]] Batch make_batch(Runtime&, std::uint64_t, std::int64_t first, std::int64_t, double,
+                                 const SequencePart&) const override;
+  [[nodiscard]] std::int64_t count_targets(std::uint64_t, std::int64_t, std::int64_t count, double,
+                                           const SequencePart&) const override {
     return count;
   }
   [[nodiscard]] std::int64_t positions_per_sample() const override { return 1; }

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "strategies/model/attention.hpp"
+#include "strategies/model/pass.hpp"
+
+// The attention of a block, whoever has the keys: all on this rank, or on all of a context-parallel
+// group.
+namespace shardsim {
+
+/// What attention makes, and keeps for backward beside q, k and v.
+struct Attended {
+  AttentionOutput own;  ///< y of this rank's tokens and heads.
+  /// Where tokens were exchanged for heads: q, k and v side by side, of fewer heads and more
+  /// tokens, which take the place of this rank's own; and y of these, to which own.log_sum_exp
+  /// belongs.
+  Tensor exchanged_qkv;
+  Tensor exchanged_y;
+};
+
+/// `shape`: of this rank's heads, of whole samples. q, k and v have the positions of pass.part. If
+/// the result has exchanged_qkv, backward does not read them.
+[[nodiscard]] Attended attend(const Pass& pass, const AttentionShape& shape, const Heads& q,
+                              const Heads& k, const Heads& v);
+
+/// Writes dq, dk and dv, from dy [b, s, a d] of this rank's tokens.
+void backward_attend(const Pass& pass, const AttentionShape& shape, const Heads& q, const Heads& k,
+                     const Heads& v, const Attended& forward, const Tensor& dy, const Heads& dq,
+                     const Heads& dk, const Heads& dv);
+
+}  // namespace shardsim

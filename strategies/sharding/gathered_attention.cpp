@@ -1,0 +1,47 @@
+#include "strategies/sharding/gathered_attention.hpp"
+
+#include "strategies/sharding/key_block.hpp"
+
+namespace shardsim {
+
+namespace {
+
+AttentionShape to_all_keys(AttentionShape shape) {
+  shape.keys = {0, shape.keys.parts, shape.keys.parts};
+  return shape;
+}
+
+// The blocks of all ranks, in their order.
+Tensor gather(Communicator& group, const KeyBlocks& blocks, const Heads& k, const Heads& v) {
+  const Tensor own = blocks.pack(k, v);
+  Tensor all = blocks.allocate(k.tensor.dtype(), group.size());
+  group.all_gather(all, own, {.label = "keys and values"}).wait();
+  return all;
+}
+
+}  // namespace
+
+AttentionOutput gathered_attention_forward(Runtime& runtime, Communicator& group,
+                                           const AttentionShape& shape, const Heads& q,
+                                           const Heads& k, const Heads& v) {
+  const KeyBlocks blocks(runtime, shape);
+  const Tensor all = gather(group, blocks, k, v);
+  return attention_forward(runtime, to_all_keys(shape), q, blocks.k_of(all), blocks.v_of(all));
+}
+
+void gathered_attention_backward(Runtime& runtime, Communicator& group, const AttentionShape& shape,
+                                 const Heads& q, const Heads& k, const Heads& v,
+                                 const AttentionOutput& forward, const Tensor& dy, const Heads& dq,
+                                 const Heads& dk, const Heads& dv) {
+  const KeyBlocks blocks(runtime, shape);
+  Tensor all = gather(group, blocks, k, v);
+  const Tensor d_all = blocks.allocate(k.tensor.dtype(), group.size());
+  attention_backward(runtime, to_all_keys(shape), q, blocks.k_of(all), blocks.v_of(all), forward,
+                     dy, dq, blocks.k_of(d_all), blocks.v_of(d_all));
+  all = {};
+  const Tensor d_own = blocks.allocate(k.tensor.dtype());
+  group.reduce_scatter(d_own, d_all, ReduceOp::sum, {.label = "key and value gradients"}).wait();
+  blocks.unpack(d_own, dk, dv, /*adds=*/false);
+}
+
+}  // namespace shardsim
