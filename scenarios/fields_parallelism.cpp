@@ -5,6 +5,7 @@ namespace shardsim {
 namespace {
 
 bool has_stages(const Scenario& s) { return s.parallelism.pp > 1; }
+bool cuts_samples(const Scenario& s) { return s.parallelism.cp > 1; }
 
 }  // namespace
 
@@ -31,11 +32,33 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.cp", &P::cp)
           .range(1, kTwoTo20)
           .or_else("1")
-          .until("context parallelism")
           .foreign({{"Megatron-LM", "context_parallel_size"},
                     {"torchtitan", "context_parallel_degree"},
                     {"DeepSpeed", "sequence_parallel_size"}})
-          .doc("Context-parallel degree."),
+          .doc("Context-parallel degree: ranks that share the positions of the same samples. Each "
+               "has two of 2 cp equal runs, the i-th from either end; seq_len must divide by 2 "
+               "cp."),
+      parallelism("parallelism.cp_attention", &P::cp_attention)
+          .one_of({"ring", "all_gather", "ulysses", "two_level"})
+          .or_else("\"ring\"")
+          .foreign(
+              {{"Megatron-LM", "cp_comm_type"}, {"torchtitan", "context_parallel_rotate_method"}})
+          .acts_when("cp is more than 1", cuts_samples)
+          .doc("How queries meet the keys and values of other ranks. ring: blocks of them go round "
+               "(Megatron-LM's p2p). all_gather: all are gathered. ulysses: tokens are exchanged "
+               "for heads (Megatron-LM's a2a), cp must divide the key and value heads of a rank. "
+               "two_level: ulysses within groups of neighbours, rings between them (a2a+p2p)."),
+      parallelism("parallelism.cp_ulysses_degree", &P::cp_ulysses_degree)
+          .range(1, kTwoTo20)
+          .or_auto()
+          .derived("the largest that divides cp and the key and value heads of a rank and fits a "
+                   "node; cp for ulysses, else 1")
+          .foreign({{"Megatron-LM", "hierarchical_context_parallel_sizes"}})
+          .acts_when("cp is more than 1 and cp_attention is two_level",
+                     [](const Scenario& s) {
+                       return cuts_samples(s) && s.parallelism.cp_attention == "two_level";
+                     })
+          .doc("Neighbours that exchange tokens for heads, at cp_attention two_level."),
       parallelism("parallelism.ep", &P::ep)
           .range(1, kTwoTo20)
           .or_else("1")
@@ -87,7 +110,9 @@ std::vector<Field> parallelism_fields() {
           .derived("the ranks that are left: ranks / (dp_replicate x tp x pp x cp)")
           .foreign(
               {{"torchtitan", "data_parallel_shard_degree"}, {"Megatron-LM", "data_parallel_size"}})
-          .doc("Ranks that share what zero_stage shards. At stage 0 they are replicas, too."),
+          .doc("Ranks that share, with the cp ranks of each, what zero_stage shards. At stage 0 "
+               "they are "
+               "replicas, too."),
       parallelism("parallelism.sequence_parallel", &P::sequence_parallel)
           .or_else("false")
           .foreign({{"torchtitan", "enable_sequence_parallel"}})
@@ -111,7 +136,7 @@ std::vector<Field> parallelism_fields() {
           .foreign({{"DeepSpeed", "stage"},
                     {"DeepSpeed", "zero_optimization"},
                     {"Megatron-LM", "use_distributed_optimizer"}})
-          .doc("What is sharded over dp_shard. 0: nothing (DDP). 1: optimizer state. 2: and "
+          .doc("What is sharded over dp_shard x cp. 0: nothing (DDP). 1: optimizer state. 2: and "
                "gradients. 3: and parameters (FSDP)."),
       parallelism("parallelism.bucket_bytes", &P::bucket_bytes)
           .range(1, kTwoTo40)

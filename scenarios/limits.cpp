@@ -51,17 +51,25 @@ std::optional<std::int64_t> activation_values(const ModelSpec& m, std::int64_t s
   return sum_if_fits({*layers, *scores, *logits});
 }
 
+// Blocks of keys and values that a rank's attention computes with one after the other.
+std::int64_t blocks_of_ring(const ParallelismSpec& p) {
+  const bool is_ring = p.cp_attention == "ring" || p.cp_attention == "two_level";
+  return is_ring ? p.cp / p.cp_ulysses_degree : 1;
+}
+
 void check_operations(Reading& r) {
   const Scenario& s = r.scenario;
+  const std::int64_t blocks = blocks_of_ring(s.parallelism);
   const auto operations = product_if_fits(
-      {s.system.ranks, s.model.num_layers, s.training.num_microbatches, s.execution.steps});
+      {s.system.ranks, s.model.num_layers, s.training.num_microbatches, s.execution.steps, blocks});
   if (!operations || *operations > r.limits.max_operations) {
     r.problem("E0354", "training.global_batch_size",
               "ranks (" + std::to_string(s.system.ranks) + ") x layers (" +
                   std::to_string(s.model.num_layers) + ") x microbatches (" +
                   std::to_string(s.training.num_microbatches) + ") x steps (" +
-                  std::to_string(s.execution.steps) + ") is " +
-                  (operations ? std::to_string(*operations) : "beyond 64 bits") +
+                  std::to_string(s.execution.steps) + ")" +
+                  (blocks > 1 ? " x blocks of a ring (" + std::to_string(blocks) + ")" : "") +
+                  " is " + (operations ? std::to_string(*operations) : "beyond 64 bits") +
                   "; the limit is " + std::to_string(r.limits.max_operations),
               "use a smaller batch or fewer steps");
   }
@@ -118,6 +126,8 @@ void check_traffic(Reading& r) {
   };
   if (!bound.tensor_parallel) {
     refuse("parallelism.tp", "tensor-parallel ");
+  } else if (!bound.context_parallel) {
+    refuse("parallelism.cp", "context-parallel ");
   } else if (!bound.pipeline) {
     refuse("parallelism.pp", "pipeline ");
   } else {

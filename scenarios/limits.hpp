@@ -11,7 +11,7 @@ struct Reading;
 struct LoadLimits {
   std::int64_t max_ranks = 16384;                              // each rank is a fiber with a stack
   std::int64_t max_host_memory_bytes = std::int64_t{8} << 30;  // of real tensors, estimated
-  std::int64_t max_operations = 1'000'000'000;  // ranks x layers x microbatches x steps
+  std::int64_t max_operations = 1'000'000'000;  // ranks x layers x microbatches x steps x blocks
 };
 
 /// Holds a resolved scenario against the limits; does nothing while there are other problems. Takes

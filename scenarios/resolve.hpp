@@ -21,6 +21,9 @@ void resolve_offload(Reading& r);
 void resolve_batch(Reading& r);
 /// What tensor parallelism splits must divide. REQUIRES: resolve_model().
 void resolve_tensor_parallel(Reading& r);
+/// What context parallelism cuts and exchanges must divide. REQUIRES: resolve_model(),
+/// resolve_system().
+void resolve_context_parallel(Reading& r);
 /// Recompute and dropout are those of a transformer's blocks. REQUIRES: resolve_model().
 void resolve_blocks(Reading& r);
 /// Layers of each stage, all of them. REQUIRES: resolve_model().

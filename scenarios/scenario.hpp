@@ -79,13 +79,15 @@ struct SystemSpec {
   DeviceSpec device;
 };
 
-/// How the work is split. zero_stage says what is sharded over the dp_shard ranks: 0 nothing
+/// How the work is split. zero_stage says what is sharded over the dp_shard x cp ranks: 0 nothing
 /// (plain data parallelism; all data_parallel_size() ranks are replicas), 1 optimizer state,
 /// 2 also gradients, 3 also parameters. dp_replicate > 1 with a stage above 0 is hybrid sharding.
 struct ParallelismSpec {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
   std::int64_t cp = 1;
+  std::string cp_attention = "ring";
+  std::int64_t cp_ulysses_degree = 1;  // of two_level; else cp for ulysses, and 1
   std::int64_t ep = 1;
   std::int64_t vpp = 1;
   std::int64_t dp_replicate = 1;
@@ -110,6 +112,8 @@ struct ParallelismSpec {
   bool offload_parameters = false;     // stage 3: shards of weights, too
 
   std::int64_t data_parallel_size() const { return dp_replicate * dp_shard; }
+  /// Ranks whose gradients are summed: those that see other samples, or other parts of the same.
+  std::int64_t gradient_ranks() const { return data_parallel_size() * cp; }
   bool offloads() const { return offload_optimizer || offload_gradients || offload_parameters; }
   /// Whether pipeline ranks may run several chunks of the model.
   bool takes_chunks() const { return schedule == "interleaved_1f1b" || schedule == "looped_bfs"; }

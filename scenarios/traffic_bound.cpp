@@ -39,7 +39,7 @@ Count of_tokens(const Scenario& s, std::int64_t per_token) {
 // two of the three, and hybrid sharding's two levels are together less than three.
 Count data_parallel_bytes(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
-  if (p.data_parallel_size() == 1) return 0;
+  if (p.gradient_ranks() == 1) return 0;
   const bool each_microbatch = p.zero_stage == 3 || p.sync_every_microbatch;
   return product_if_fits({3 * kBytesPerElement, num_parameters(s.model), s.system.ranks,
                           each_microbatch ? s.training.num_microbatches : 1, s.execution.steps});
@@ -58,7 +58,7 @@ Count tensor_parallel_bytes(const Scenario& s) {
   const Count activations = per_token ? of_tokens(s, *per_token) : std::nullopt;
   const std::int64_t whole = (16 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size;
   const Count replicated =
-      product_if_fits({2 * (t - 1), whole, s.parallelism.data_parallel_size(), s.execution.steps});
+      product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
   return in_bytes(activations, replicated);
 }
 
@@ -71,20 +71,35 @@ Count pipeline_bytes(const Scenario& s) {
   const Count per_token = product_if_fits({2 * (p.pp * p.vpp - 1), p.tp, width_of(m)});
   const Count activations = per_token ? of_tokens(s, *per_token) : std::nullopt;
   const Count tied = product_if_fits(
-      {2 * (m.vocab_size + p.tp), m.hidden_size, p.data_parallel_size(), s.execution.steps});
+      {2 * (m.vocab_size + p.tp), m.hidden_size, p.gradient_ranks(), s.execution.steps});
   return in_bytes(activations, tied);
+}
+
+// Per layer, of every token: keys and values to every other rank, forward and, with full
+// recomputation, again; and backward with their gradients: 8 elements of each. Or, or within
+// groups, an exchange of q, k, v and of y, forward, again and backward.
+Count context_parallel_bytes(const Scenario& s) {
+  const ModelSpec& m = s.model;
+  const std::int64_t c = s.parallelism.cp;
+  if (c == 1) return 0;
+  const std::int64_t keys = m.hidden_size / m.num_attention_heads * m.num_query_groups;
+  const Count round = product_if_fits({8 * (c - 1), keys, m.num_layers});
+  const Count exchanged = product_if_fits({6, m.hidden_size + keys, m.num_layers});
+  const Count per_token = round && exchanged ? sum_if_fits({*round, *exchanged}) : std::nullopt;
+  return in_bytes(per_token ? of_tokens(s, *per_token) : std::nullopt, 0);
 }
 
 }  // namespace
 
 TrafficBound traffic_bound(const Scenario& scenario) {
   TrafficBound bound{data_parallel_bytes(scenario), tensor_parallel_bytes(scenario),
-                     pipeline_bytes(scenario), std::nullopt};
+                     pipeline_bytes(scenario), context_parallel_bytes(scenario), std::nullopt};
   const Count scalars =
       product_if_fits({kScalarBytes, scenario.system.ranks, scenario.execution.steps});
-  if (bound.data_parallel && bound.tensor_parallel && bound.pipeline && scalars) {
-    bound.total =
-        sum_if_fits({*bound.data_parallel, *bound.tensor_parallel, *bound.pipeline, *scalars});
+  if (bound.data_parallel && bound.tensor_parallel && bound.pipeline && bound.context_parallel &&
+      scalars) {
+    bound.total = sum_if_fits({*bound.data_parallel, *bound.tensor_parallel, *bound.pipeline,
+                               *bound.context_parallel, *scalars});
   }
   return bound;
 }

@@ -78,6 +78,25 @@ void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
   }
 }
 
+void add_context_parallel(const Scenario& scenario, Assumptions& assumptions) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  if (parallelism.cp == 1) return;
+  assumptions.push_back(
+      {"Each context-parallel rank has two runs of every sample, one from either half, so that all "
+       "have the same work under the causal mask",
+       "as Megatron-LM and Llama 3 do; docs/decisions/0028-context-parallelism.md"});
+  if (parallelism.cp_attention == "ring" || parallelism.cp_attention == "two_level") {
+    assumptions.push_back(
+        {"A block of keys and values is sent on while it is computed with; merging the results of "
+         "blocks is a kernel of its own, in fp32 where activations have 16 bits",
+         "modelling choice; docs/decisions/0028-context-parallelism.md"});
+  }
+  if (parallelism.cp_attention == "all_gather" || parallelism.cp_attention == "ulysses") {
+    assumptions.push_back({"Attention waits for what it gathers or exchanges: nothing hides it",
+                           "modelling choice; Megatron-LM overlaps a part"});
+  }
+}
+
 void add_memory_saving(const Scenario& scenario, Assumptions& assumptions) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   if (parallelism.offloads()) {
@@ -162,6 +181,7 @@ void add_sources(const Scenario& scenario, Assumptions& assumptions) {
 std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionLog* replay) {
   Assumptions assumptions = general();
   add_model_parallel(scenario, assumptions);
+  add_context_parallel(scenario, assumptions);
   add_memory_saving(scenario, assumptions);
   add_loss_scaling(scenario, replay, assumptions);
   add_replay(scenario, replay, assumptions);

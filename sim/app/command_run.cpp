@@ -36,6 +36,9 @@ std::string layout_of(const ParallelismSpec& parallelism) {
         parallelism.vpp > 1 ? fmt::format(" x {} chunks", parallelism.vpp) : "";
     words += fmt::format("pp {}{} ({}), ", parallelism.pp, chunks, parallelism.schedule);
   }
+  if (parallelism.cp > 1) {
+    words += fmt::format("cp {} ({}), ", parallelism.cp, parallelism.cp_attention);
+  }
   if (parallelism.dp_replicate > 1) {
     words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
   }

@@ -56,6 +56,12 @@ LossScaling loss_scaling_of(const TrainingSpec& training) {
   return rule;
 }
 
+ContextAttention context_attention_of(const std::string& name) {
+  if (name == "all_gather") return ContextAttention::all_gather;
+  if (name == "ulysses") return ContextAttention::ulysses;
+  return name == "two_level" ? ContextAttention::two_level : ContextAttention::ring;
+}
+
 Recompute recompute_of(const std::string& name) {
   if (name == "full") return Recompute::full;
   return name == "selective" ? Recompute::selective : Recompute::none;
@@ -188,6 +194,8 @@ ParallelOptions parallel_options_of(const Scenario& scenario) {
   ParallelOptions options;
   options.model = model_options_of(scenario);
   options.model.sequence_parallel = parallelism.sequence_parallel;
+  options.model.context_attention = context_attention_of(parallelism.cp_attention);
+  options.model.ulysses_degree = static_cast<int>(parallelism.cp_ulysses_degree);
   options.mesh = mesh_shape_of(parallelism);
   options.zero_stage = parallelism.zero_stage;
   options.bucket_bytes = parallelism.bucket_bytes;
