@@ -78,7 +78,7 @@ MemoryUse in_use(const MemoryLedger& ledger) {
 // How many ranks hold each element of a kind.
 int holders_of(const TrainingCase& c, const std::string& kind) {
   const bool whole = c.zero_stage == 0 || (kind == "parameter" && c.zero_stage < 3);
-  return whole ? c.mesh.data_size() : c.mesh.dp_replicate;
+  return whole ? c.mesh.num_owners() : c.mesh.dp_replicate;
 }
 
 std::string layers_text(const StageSplit& split) {
@@ -96,11 +96,13 @@ std::string layers_text(const StageSplit& split) {
 std::string describe(const TrainingCase& c) {
   std::ostringstream text;
   text << c.name << ", stage " << c.zero_stage << ", dp_replicate " << c.mesh.dp_replicate
-       << " x dp_shard " << c.mesh.dp_shard << " x tp " << c.mesh.tp << " x pp " << c.mesh.pp << " "
-       << c.schedule << " x" << c.num_chunks << " of" << layers_text(c.stage_split) << ", "
-       << c.optimizer << ", " << c.training.steps << " steps of " << c.training.num_microbatches
-       << " x " << c.training.micro_batch_size << ", seed " << c.training.seed << ", ignore "
-       << c.training.ignore_fraction << ", clip " << c.training.max_grad_norm
+       << " x dp_shard " << c.mesh.dp_shard << " x tp " << c.mesh.tp << " x pp " << c.mesh.pp
+       << " x cp " << c.mesh.cp << " by " << static_cast<int>(c.model.context_attention) << "/"
+       << c.model.ulysses_degree << ", " << c.schedule << " x" << c.num_chunks << " of"
+       << layers_text(c.stage_split) << ", " << c.optimizer << ", " << c.training.steps
+       << " steps of " << c.training.num_microbatches << " x " << c.training.micro_batch_size
+       << ", seed " << c.training.seed << ", ignore " << c.training.ignore_fraction << ", clip "
+       << c.training.max_grad_norm
        << (c.training.grad_norm_type == NormType::two ? "" : " of the largest") << ", buckets "
        << c.first_bucket_bytes << "/" << c.bucket_bytes << ", overlap " << c.sync.overlap_reduce
        << c.sync.overlap_gather << ", prefetch " << c.sync.prefetch_units << ", reshard "

@@ -1,0 +1,181 @@
+#pragma once
+
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "strategies/sharding/context_parallel.hpp"
+
+#include "tests/backends/fiber_fixture.hpp"
+#include "tests/strategies/layer_fixture.hpp"
+
+// Attention on one device, and the same by c ranks in any form, side by side.
+namespace shardsim::test {
+
+struct ContextCase {
+  ContextAttention form = ContextAttention::ring;
+  int c = 2;
+  int ulysses_degree = 1;  ///< Of two_level.
+  AttentionShape shape;    ///< Of whole samples.
+  bool fused = false;      ///< q, k and v lie in one tensor.
+
+  [[nodiscard]] std::int64_t share() const { return shape.seq_len / c; }
+  [[nodiscard]] std::int64_t q_width() const { return shape.num_heads * shape.head_size; }
+  [[nodiscard]] std::int64_t k_width() const { return shape.num_groups * shape.head_size; }
+};
+
+inline const char* name_of(ContextAttention form) {
+  constexpr const char* kNames[] = {"ring", "all_gather", "ulysses", "two_level"};
+  return kNames[static_cast<int>(form)];
+}
+
+inline std::string describe(const ContextCase& c) {
+  std::ostringstream text;
+  text << name_of(c.form) << " c " << c.c << " u " << c.ulysses_degree << " b " << c.shape.batch
+       << " s " << c.shape.seq_len << " a " << c.shape.num_heads << " g " << c.shape.num_groups
+       << " d " << c.shape.head_size << (c.shape.causal ? " causal" : " all")
+       << (c.fused ? " fused" : "");
+  return text.str();
+}
+
+/// The rows of `whole` [b, s, width] at the positions of a part.
+inline Tensor rows_of(const Tensor& whole, std::int64_t seq_len, const SequencePart& part) {
+  const std::int64_t width = last_dim(whole);
+  const std::int64_t samples = num_rows(whole) / seq_len;
+  const Tensor rows = zeros({samples, part.length(seq_len), width}, whole.dtype());
+  for (std::int64_t row = 0; row < num_rows(rows); ++row) {
+    const std::int64_t from = part.token_of(row, seq_len);
+    for (std::int64_t i = 0; i < width; ++i) {
+      rows.set(row * width + i, whole.get(from * width + i));
+    }
+  }
+  return rows;
+}
+
+/// q, k and v of a rank, or of one device: side by side in one tensor, or each in its own.
+struct QueryKeyValue {
+  QueryKeyValue(Runtime& runtime, const ContextCase& c, std::int64_t positions, DType dtype) {
+    const auto allocate = [&](std::int64_t width) {
+      return runtime.allocate(MemoryCategory::activations, {c.shape.batch, positions, width},
+                              dtype);
+    };
+    if (c.fused) {
+      const std::int64_t width = c.q_width() + 2 * c.k_width();
+      const Tensor all = allocate(width);
+      q = {all, width, 0};
+      k = {all, width, c.q_width()};
+      v = {all, width, c.q_width() + c.k_width()};
+      return;
+    }
+    q = {allocate(c.q_width()), c.q_width(), 0};
+    k = {allocate(c.k_width()), c.k_width(), 0};
+    v = {allocate(c.k_width()), c.k_width(), 0};
+  }
+
+  Heads q;
+  Heads k;
+  Heads v;
+};
+
+/// Copies between heads and a tensor [rows, width] of them alone.
+inline void fill(const Heads& heads, const Tensor& from) {
+  const std::int64_t width = last_dim(from);
+  for (std::int64_t i = 0; i < from.numel(); ++i) {
+    heads.tensor.set(i / width * heads.row_stride + heads.first + i % width, from.get(i));
+  }
+}
+inline Tensor taken(const Heads& heads, const Shape& shape) {
+  const Tensor to = zeros(shape, heads.tensor.dtype());
+  const std::int64_t width = last_dim(to);
+  for (std::int64_t i = 0; i < to.numel(); ++i) {
+    to.set(i, heads.tensor.get(i / width * heads.row_stride + heads.first + i % width));
+  }
+  return to;
+}
+
+/// Inputs, outputs and gradients, whole.
+struct DenseAttention {
+  explicit DenseAttention(const ContextCase& c, double scale = 1.0, DType dtype = DType::fp64) {
+    const std::int64_t b = c.shape.batch;
+    const std::int64_t s = c.shape.seq_len;
+    q = scaled(random_tensor("q", {b, s, c.q_width()}, dtype), scale);
+    k = scaled(random_tensor("k", {b, s, c.k_width()}, dtype), scale);
+    v = random_tensor("v", {b, s, c.k_width()}, dtype);
+    dy = random_tensor("dy", {b, s, c.q_width()}, dtype);
+    dq = zeros(q.shape(), dtype);
+    dk = zeros(k.shape(), dtype);
+    dv = zeros(v.shape(), dtype);
+    LocalRuntime runtime;
+    const Heads q_heads{q, c.q_width(), 0};
+    const Heads k_heads{k, c.k_width(), 0};
+    const Heads v_heads{v, c.k_width(), 0};
+    const AttentionOutput out = attention_forward(runtime, c.shape, q_heads, k_heads, v_heads);
+    y = out.y;
+    attention_backward(runtime, c.shape, q_heads, k_heads, v_heads, out, dy, {dq, c.q_width(), 0},
+                       {dk, c.k_width(), 0}, {dv, c.k_width(), 0});
+  }
+
+  static Tensor scaled(const Tensor& tensor, double factor) {
+    for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.set(i, tensor.get(i) * factor);
+    return tensor;
+  }
+
+  Tensor q, k, v, dy;
+  Tensor y, dq, dk, dv;
+};
+
+/// Forward and backward of one rank. `whole` null: without data.
+struct ContextRun {
+  ContextRun(const ContextCase& c, Runtime& runtime, Communicator& group,
+             const DenseAttention* whole, DType dtype = DType::fp64)
+      : parallel(group, c.form, c.ulysses_degree),
+        inputs(runtime, c, c.share(), dtype),
+        gradients(runtime, c, c.share(), dtype),
+        dy(runtime.allocate(MemoryCategory::activations, {c.shape.batch, c.share(), c.q_width()},
+                            dtype)) {
+    if (whole != nullptr) {
+      const auto mine = [&](const Tensor& all) {
+        return rows_of(all, c.shape.seq_len, parallel.part());
+      };
+      fill(inputs.q, mine(whole->q));
+      fill(inputs.k, mine(whole->k));
+      fill(inputs.v, mine(whole->v));
+      fill({dy, c.q_width(), 0}, mine(whole->dy));
+    }
+    out = parallel.forward(runtime, c.shape, inputs.q, inputs.k, inputs.v);
+    after_forward = runtime.ledger()->total_now();
+    parallel.backward(runtime, c.shape, inputs.q, inputs.k, inputs.v, out, dy, gradients.q,
+                      gradients.k, gradients.v);
+  }
+
+  ContextParallel parallel;
+  QueryKeyValue inputs;
+  QueryKeyValue gradients;
+  Tensor dy;
+  Attended out;
+  std::int64_t after_forward = 0;
+};
+
+/// Elements that a rank sends, forward and backward, by the formulas of docs/decisions/0028.
+inline std::int64_t elements_sent(const ContextCase& c) {
+  const std::int64_t u = ulysses_size(c.form, c.c, c.ulysses_degree);
+  const std::int64_t ring = c.c / u;
+  const std::int64_t tokens = c.shape.batch * c.share();
+  const std::int64_t exchanged = 2 * (2 * c.q_width() + 2 * c.k_width()) * tokens * (u - 1) / u;
+  return 6 * tokens * c.k_width() * (ring - 1) + exchanged;
+}
+
+/// Every form that fits c ranks: heads and groups are multiples of c.
+inline std::vector<ContextCase> forms_of(int c) {
+  std::vector<ContextCase> forms = {{.form = ContextAttention::ring, .c = c},
+                                    {.form = ContextAttention::all_gather, .c = c},
+                                    {.form = ContextAttention::ulysses, .c = c}};
+  for (int u = 1; u <= c; ++u) {
+    if (c % u != 0 || (c < 4 && u != 1)) continue;
+    forms.push_back({.form = ContextAttention::two_level, .c = c, .ulysses_degree = u});
+  }
+  return forms;
+}
+
+}  // namespace shardsim::test
