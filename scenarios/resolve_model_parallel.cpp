@@ -77,12 +77,15 @@ void resolve_tensor_parallel(Reading& r) {
     if (r.good(split.field) && m.*split.size % p.tp != 0) refuse_split(r, split);
   }
   const std::int64_t micro = r.scenario.training.micro_batch_size;
-  if (p.sequence_parallel && r.all_good({"model.seq_len", "training.micro_batch_size"}) &&
-      m.seq_len % p.tp != 0 && (micro % p.tp * (m.seq_len % p.tp)) % p.tp != 0) {
+  const bool cuts_tokens =
+      p.sequence_parallel &&
+      r.all_good({"model.seq_len", "training.micro_batch_size", "parallelism.cp"});
+  const std::int64_t positions = m.seq_len / p.cp;  // Of a sample on a rank.
+  if (cuts_tokens && positions % p.tp != 0 && (micro % p.tp * (positions % p.tp)) % p.tp != 0) {
     r.problem("E0203", "parallelism.sequence_parallel",
               "tp (" + text_of(p.tp) + ") does not divide a microbatch of " + text_of(micro) +
-                  " x " + text_of(m.seq_len) + " tokens",
-              "use a seq_len that tp divides");
+                  " x " + text_of(positions) + " tokens" + (p.cp > 1 ? " of a cp rank" : ""),
+              p.cp > 1 ? "use a seq_len that tp x cp divides" : "use a seq_len that tp divides");
   }
 }
 

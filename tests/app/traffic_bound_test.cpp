@@ -29,6 +29,7 @@ void check_bound(const Scenario& scenario) {
   holds(bound.data_parallel, "dp");
   holds(bound.tensor_parallel, "tp");
   holds(bound.pipeline, "pp");
+  holds(bound.context_parallel, "cp");
   CHECK(static_cast<double>(bound.total.value()) >= sent("total") + sent("scalars"));
 }
 

@@ -43,11 +43,16 @@ constexpr const char* kVerified[] = {
     // Pipelines.
     "gpt-pp4-gpipe", "gpt-pp4-1f1b", "llama-pp2-interleaved", "llama-pp2-looped-bfs",
     "gpt-pp3-zb-h1", "gpt-uneven-stages",
+    // Context parallelism.
+    "llama-cp2-ring", "gpt-cp4-ring", "gpt-cp3-all-gather", "llama-cp4-all-gather",
+    "llama-cp2-ulysses", "gpt-cp4-ulysses", "llama-cp4-two-level",
     // Dropout and recomputation.
     "gpt-dropout", "gpt-pp2-selective", "llama-tp2-pp2-recompute",
     // Compositions.
     "gpt-tp2-dp4", "gpt-pp2-fsdp4", "llama-pp4-dp2-zero2", "llama-fsdp4-tp2",
     "gpt-tp2-pp2-dp2-zero1", "llama-tp2-pp2-dp2-sp", "llama-tp2-pp2-dp2-interleaved",
+    "llama-cp2-tp2-dp2", "gpt-cp2-tp2-dp2-sp", "llama-cp2-fsdp4", "gpt-cp2-pp2-dp2",
+    "llama-cp2-pp2-zb-h1", "gpt-cp4-two-level-dp2", "gpt-cp2-dropout-recompute",
     "llama-tp2-pp2-zb-h1", "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"};
 
 // All verify scenarios but those that are about a narrower precision.
@@ -179,7 +184,7 @@ TEST_CASE("narrow precisions do not hide a wrong factor or a lost bucket, under 
   for (const std::string& path : fp64_scenarios()) {
     // The faults are those of sums over data-parallel ranks; one is rank 7's.
     const Scenario scenario = load_scenario(path);
-    if (scenario.parallelism.data_parallel_size() == 1) continue;
+    if (scenario.parallelism.gradient_ranks() == 1) continue;
     for (const char* precision : {"fp32", "bf16"}) {
       const std::vector<std::string> narrow = {std::string("training.precision=") + precision,
                                                "execution.steps=1", "training.optimizer=adamw"};

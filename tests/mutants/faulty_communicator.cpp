@@ -39,6 +39,9 @@ class FaultyCommunicator final : public Communicator {
                   std::span<const std::int64_t> send_counts,
                   std::span<const std::int64_t> recv_counts, const CallOptions& options,
                   CallSite site) override {
+    if (faults_->all_to_all) {
+      return faults_->all_to_all(caller(), output, input, send_counts, recv_counts, options, site);
+    }
     return inner_.all_to_all(output, input, send_counts, recv_counts, options, site);
   }
   Work broadcast(const Tensor& buffer, int root, const CallOptions& options,
@@ -70,6 +73,7 @@ class FaultyCommunicator final : public Communicator {
   }
   Work batch(std::span<const P2pOp> operations, const CallOptions& options,
              CallSite site) override {
+    if (faults_->batch) return faults_->batch(caller(), operations, options, site);
     return inner_.batch(operations, options, site);
   }
   std::unique_ptr<Communicator> split(int color, int key, const std::string& name,

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "backends/communicator.hpp"
@@ -28,6 +29,11 @@ struct Faults {
   std::function<Work(const Caller&, const Tensor& output, const Tensor& input, const CallOptions&,
                      CallSite)>
       all_gather;
+  std::function<Work(const Caller&, const Tensor& output, const Tensor& input,
+                     std::span<const std::int64_t> send_counts,
+                     std::span<const std::int64_t> recv_counts, const CallOptions&, CallSite)>
+      all_to_all;
+  std::function<Work(const Caller&, std::span<const P2pOp>, const CallOptions&, CallSite)> batch;
   std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>
       send;
   std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>

@@ -31,6 +31,7 @@ enum Choice : std::size_t {
   dropout,
   norm,
   recompute,
+  context,
   schedule,
   split
 };
@@ -40,6 +41,9 @@ constexpr int kNone = -1;  // The layout has no such choice.
 
 constexpr std::array kFamilies = {"gpt2", "llama"};
 constexpr std::array kSchedules = {"1f1b", "gpipe", "zb_h1", "interleaved_1f1b", "looped_bfs"};
+constexpr int kHeads = 4;
+// Of a sample that is cut: few, and thirds of them where these are asked for.
+std::int64_t positions(const MeshShape& mesh) { return mesh.cp % 3 == 0 ? 12 : 8; }
 enum Split : int { even, with_embedding, with_loss, with_both, uneven };
 
 int chunks_of(int schedule) { return schedule >= 3 ? 2 : 1; }
@@ -52,15 +56,28 @@ std::vector<int> values_of(Choice choice, const MeshShape& mesh, const Choices& 
     case norm:
       return {0, 1};
     case zero_stage:
-      return mesh.data_size() > 1 ? std::vector{0, 1, 2, 3} : std::vector{kNone};
+      return mesh.num_owners() > 1 ? std::vector{0, 1, 2, 3} : std::vector{kNone};
     case replicas:
       return mesh.data_size() % 2 == 0 ? std::vector{0, 1} : std::vector{kNone};
     case order:
-      return mesh.data_size() > 1 && mesh.tp > 1 ? std::vector{0, 1} : std::vector{kNone};
+      return mesh.num_owners() > 1 && mesh.tp > 1 ? std::vector{0, 1} : std::vector{kNone};
     case sequence_parallel:
-      return mesh.tp > 1 ? std::vector{0, 1} : std::vector{kNone};
+      if (mesh.tp == 1) return {kNone};
+      if (mesh.cp > 1 && positions(mesh) / mesh.cp % mesh.tp != 0) return {0};
+      return {0, 1};
     case recompute:
       return {0, 1, 2};
+    case context: {
+      if (mesh.cp == 1) return {kNone};
+      std::vector<int> fitting = {static_cast<int>(ContextAttention::ring),
+                                  static_cast<int>(ContextAttention::all_gather)};
+      const int heads = kHeads / mesh.tp;
+      if (heads % mesh.cp == 0) fitting.push_back(static_cast<int>(ContextAttention::ulysses));
+      if (heads % 2 == 0 && mesh.cp % 2 == 0 && mesh.cp > 2) {
+        fitting.push_back(static_cast<int>(ContextAttention::two_level));
+      }
+      return fitting;
+    }
     case schedule: {
       if (mesh.pp == 1) return {kNone};
       std::vector<int> fitting = {0, 1, 2};
@@ -135,7 +152,7 @@ TrainingCase case_of(const MeshShape& mesh, const Choices& choices) {
   TrainingCase c;
   c.model = small_model(kFamilies.at(static_cast<std::size_t>(choices[family])));
   c.model.num_layers = 6;
-  c.model.num_query_groups = 4;
+  c.model.num_query_groups = kHeads;
   c.mesh = mesh;
   c.optimizer = "adamw";
   c.optimizer_options.epsilon = 1e-5;  // See scenarios/verify-gpt-zero2.json.
@@ -154,6 +171,11 @@ TrainingCase case_of(const MeshShape& mesh, const Choices& choices) {
   if (choices[sequence_parallel] == 1) {
     c.model.sequence_parallel = true;
     c.model.seq_len = 4;
+  }
+  if (mesh.cp > 1) {
+    c.model.seq_len = c.model.max_position_embeddings = positions(mesh);
+    c.model.context_attention = static_cast<ContextAttention>(std::max(choices[context], 0));
+    c.model.ulysses_degree = 2;
   }
   if (choices[dropout] == 1) c.model.hidden_dropout = 0.1;
   c.model.recompute = static_cast<Recompute>(choices[recompute]);
@@ -190,14 +212,22 @@ void add_legal_pairs(Pairs& pairs, const MeshShape& mesh) {
   }
 }
 
-bool is_legal(const MeshShape& mesh) { return 4 % mesh.tp == 0 && mesh.pp <= 8; }
+bool cuts_heads(const MeshShape& mesh) { return kHeads % mesh.tp == 0; }
+bool cuts_samples(const MeshShape& mesh) {
+  return mesh.cp == 1 || positions(mesh) % (2 * mesh.cp) == 0;
+}
+bool is_legal(const MeshShape& mesh) {
+  return cuts_heads(mesh) && cuts_samples(mesh) && mesh.pp <= 8;
+}
 
 std::vector<MeshShape> factorizations(int ranks) {
   std::vector<MeshShape> found;
   for (int tp = 1; tp <= ranks; ++tp) {
     for (int pp = 1; tp * pp <= ranks; ++pp) {
-      if (ranks % (tp * pp) != 0) continue;
-      found.push_back({.dp_shard = ranks / (tp * pp), .tp = tp, .pp = pp});
+      for (int cp = 1; tp * pp * cp <= ranks; ++cp) {
+        if (ranks % (tp * pp * cp) != 0) continue;
+        found.push_back({.dp_shard = ranks / (tp * pp * cp), .tp = tp, .pp = pp, .cp = cp});
+      }
     }
   }
   return found;
@@ -227,13 +257,17 @@ void expect_refusal(const MeshShape& mesh, int family_index) {
   } catch (const UsageError& error) {
     const std::string text = error.what();
     INFO(error.code() << ": " << text);
-    const bool is_tp = 4 % c.mesh.tp != 0;
-    // Heads or groups, or the feed-forward width; or layers.
-    const std::set<std::string> codes =
-        is_tp ? std::set<std::string>{"E0631", "E0632", "E0633"} : std::set<std::string>{"E0711"};
+    // Heads or groups, or the feed-forward width; positions; or layers.
+    std::set<std::string> codes = {"E0711"};
+    std::string degree = std::to_string(c.mesh.pp) + " pipeline stages";
+    if (!cuts_heads(mesh)) {
+      codes = {"E0631", "E0632", "E0633"};
+      degree = "tensor parallelism of degree " + std::to_string(c.mesh.tp);
+    } else if (!cuts_samples(mesh)) {
+      codes = {"E0663"};
+      degree = "context parallelism of degree " + std::to_string(c.mesh.cp);
+    }
     CHECK(codes.count(error.code()) == 1);
-    const std::string degree = is_tp ? "tensor parallelism of degree " + std::to_string(c.mesh.tp)
-                                     : std::to_string(c.mesh.pp) + " pipeline stages";
     CHECK(text.find(degree) != std::string::npos);
   }
 }
@@ -269,9 +303,9 @@ TEST_CASE(
       }
     }
   }
-  std::cout << "P47: " << run_count << " layouts of (dp, tp, pp) were run, " << refused_count
+  std::cout << "P47: " << run_count << " layouts of (dp, tp, pp, cp) were run, " << refused_count
             << " refused\n";
-  CHECK(run_count == 147);
+  CHECK(run_count == 300);
   CHECK(refused_count == 153);
   for (const Pair& pair : legal) {
     INFO("choice " << pair[0] << " = " << pair[1] << " with choice " << pair[2] << " = "

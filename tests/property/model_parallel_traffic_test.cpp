@@ -7,8 +7,8 @@
 #include "tests/strategies/sent_elements.hpp"
 #include "tests/strategies/training_case.hpp"
 
-// Bytes of whole training steps under tensor, sequence and pipeline parallelism: those of every
-// axis, all ranks together, and those of every rank, all axes together, are the formulas'.
+// Bytes of whole training steps under tensor, sequence, context and pipeline parallelism: those of
+// every axis, all ranks together, and those of every rank, all axes together, are the formulas'.
 namespace shardsim::test {
 
 namespace {
@@ -18,20 +18,28 @@ constexpr std::int64_t kBytes = 8;  // fp64
 struct Layout {
   MeshShape mesh;
   bool sequence_parallel = false;
+  ContextAttention context_attention = ContextAttention::ring;
 };
 
-const std::vector<Layout> kLayouts = {{{.dp_shard = 1, .tp = 2, .pp = 1}, false},
-                                      {{.dp_shard = 2, .tp = 2, .pp = 2}, false},
-                                      {{.dp_shard = 3, .tp = 4, .pp = 1}, false},
-                                      {{.dp_shard = 1, .tp = 2, .pp = 1}, true},
-                                      {{.dp_shard = 2, .tp = 2, .pp = 3}, true},
-                                      {{.dp_shard = 4, .tp = 4, .pp = 2}, true},
-                                      {{.dp_shard = 4, .tp = 1, .pp = 4}, false},
-                                      // HSDP: replicated shards.
-                                      {{.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 1}, false},
-                                      {{.dp_shard = 3, .dp_replicate = 2, .tp = 2, .pp = 1}, true},
-                                      {{.dp_shard = 2, .dp_replicate = 2, .tp = 1, .pp = 3}, false},
-                                      {{.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 2}, true}};
+const std::vector<Layout> kLayouts = {
+    {{.dp_shard = 1, .tp = 2, .pp = 1}, false},
+    {{.dp_shard = 2, .tp = 2, .pp = 2}, false},
+    {{.dp_shard = 3, .tp = 4, .pp = 1}, false},
+    {{.dp_shard = 1, .tp = 2, .pp = 1}, true},
+    {{.dp_shard = 2, .tp = 2, .pp = 3}, true},
+    {{.dp_shard = 4, .tp = 4, .pp = 2}, true},
+    {{.dp_shard = 4, .tp = 1, .pp = 4}, false},
+    // HSDP: replicated shards.
+    {{.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 1}, false},
+    {{.dp_shard = 3, .dp_replicate = 2, .tp = 2, .pp = 1}, true},
+    {{.dp_shard = 2, .dp_replicate = 2, .tp = 1, .pp = 3}, false},
+    {{.dp_shard = 2, .dp_replicate = 2, .tp = 2, .pp = 2}, true},
+    // Samples cut.
+    {{.dp_shard = 2, .tp = 2, .cp = 2}, false},
+    {{.dp_shard = 2, .cp = 4}, false, ContextAttention::all_gather},
+    {{.tp = 2, .pp = 2, .cp = 2}, true, ContextAttention::ulysses},
+    {{.dp_replicate = 2, .cp = 4}, false, ContextAttention::two_level},
+    {{.dp_replicate = 2, .tp = 2, .pp = 3, .cp = 2}, true}};
 
 // Sizes that every layout's ranks divide, so that the shares of ranks are equal.
 TrainingCase case_of(const std::string& name, const Layout& layout) {
@@ -46,6 +54,8 @@ TrainingCase case_of(const std::string& name, const Layout& layout) {
   c.model.seq_len = 8;
   c.model.max_position_embeddings = 12;
   c.model.sequence_parallel = layout.sequence_parallel;
+  c.model.context_attention = layout.context_attention;
+  c.model.ulysses_degree = 2;
   c.mesh = layout.mesh;
   c.stage_split.layers = kStages.at(static_cast<std::size_t>(layout.mesh.pp - 1));
   c.training.num_microbatches = 3;
@@ -103,6 +113,7 @@ TEST_CASE("P18, P31, P41: bytes per axis of whole steps are those of the formula
     CHECK(sent(result, {"tp"}) == kBytes * expected.tp);
     CHECK(sent(result, {"pp_forward", "pp_backward", "embedding"}) == kBytes * expected.pp);
     CHECK(sent(result, {"dp", "dp_shard", "dp_replicate"}) == kBytes * expected.dp);
+    CHECK(sent(result, {"cp", "cp_ulysses", "cp_ring"}) == kBytes * expected.cp);
     CHECK(sent(result, {c.zero_stage == 0 ? "dp_shard" : "dp"}) == 0);
   });
 }

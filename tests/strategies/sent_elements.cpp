@@ -71,7 +71,7 @@ DataPasses passes_of(const SendingCase& c, bool used_twice) {
 }
 
 std::int64_t data_parallel(const SendingCase& c, const MeshPlace& at) {
-  const std::int64_t shards = c.mesh.dp_shard;
+  const std::int64_t shards = c.mesh.num_shards();
   const std::int64_t replicas = c.mesh.dp_replicate;
   std::int64_t sent = 0;
   for (const Unit& unit : units_of(c, at)) {
@@ -90,7 +90,7 @@ std::int64_t data_parallel(const SendingCase& c, const MeshPlace& at) {
 std::int64_t tensor_parallel(const SendingCase& c, const MeshPlace& at) {
   const std::int64_t t = c.mesh.tp;
   const bool by_tokens = c.model.sequence_parallel;
-  const std::int64_t tokens = c.micro_batch_size * c.model.seq_len;
+  const std::int64_t tokens = c.micro_batch_size * share(c.model.seq_len, c.mesh.cp);
   // Of a microbatch's activations, in ring passes (an all_reduce is two). A layer: 4 all_reduces;
   // or 4 gathers, 4 reduce_scatters, and 2 gathers again for gradients of weights.
   std::int64_t passes = (by_tokens ? 10 : 8) * c.stage_layers.at(static_cast<std::size_t>(at.pp));
@@ -104,7 +104,7 @@ std::int64_t tensor_parallel(const SendingCase& c, const MeshPlace& at) {
   if (by_tokens) {
     for (const Unit& unit : units_of(c, at)) partial_sums += unit.whole;
   }
-  const std::int64_t owners = c.zero_stage == 0 ? 1 : c.mesh.dp_shard;
+  const std::int64_t owners = c.zero_stage == 0 ? 1 : c.mesh.num_shards();
   return c.num_microbatches * (passes * gather(tokens * c.model.hidden_size, t) + losses) +
          all_reduce(share(partial_sums, owners), t);
 }
@@ -112,15 +112,32 @@ std::int64_t tensor_parallel(const SendingCase& c, const MeshPlace& at) {
 std::int64_t pipeline_parallel(const SendingCase& c, const MeshPlace& at) {
   const bool first = at.pp == 0;
   const bool last = at.pp == c.mesh.pp - 1;
-  const std::int64_t activation = c.micro_batch_size * c.model.seq_len * c.model.hidden_size;
+  const std::int64_t activation =
+      c.micro_batch_size * share(c.model.seq_len, c.mesh.cp) * c.model.hidden_size;
   // Without token shards every tensor-parallel rank sends the whole activation.
   const std::int64_t message = share(activation, c.model.sequence_parallel ? c.mesh.tp : 1);
   std::int64_t sent = c.num_microbatches * message * ((last ? 0 : 1) + (first ? 0 : 1));
   if (c.model.tied_embeddings && first != last) {
-    const std::int64_t owners = c.mesh.tp * (c.zero_stage == 0 ? 1 : c.mesh.dp_shard);
+    const std::int64_t owners = c.mesh.tp * (c.zero_stage == 0 ? 1 : c.mesh.num_shards());
     sent += all_reduce(share(c.model.vocab_size * c.model.hidden_size, owners), 2);
   }
   return sent;
+}
+
+// A layer: with keys and values of h_kv elements, their blocks go round rings of c / u ranks, or
+// are gathered, once forward; backward once more, and their gradients: 6 h_kv of c / u - 1 blocks.
+// Among u ranks q, k, v and y are exchanged, forward and backward: (u-1) / u of them are others'.
+std::int64_t context_parallel(const SendingCase& c, const MeshPlace& at) {
+  const ModelOptions& m = c.model;
+  const std::int64_t u = ulysses_size(m.context_attention, c.mesh.cp, m.ulysses_degree);
+  const std::int64_t tokens = c.micro_batch_size * share(m.seq_len, c.mesh.cp);
+  const std::int64_t h = share(m.hidden_size, c.mesh.tp);
+  const std::int64_t kv =
+      share(m.num_query_groups * (m.hidden_size / m.num_attention_heads), c.mesh.tp);
+  const std::int64_t blocks = 6 * tokens * kv * (c.mesh.cp / u - 1);
+  const std::int64_t exchanged = 2 * (u - 1) * share(tokens * (2 * h + 2 * kv), u);
+  return c.num_microbatches * c.stage_layers.at(static_cast<std::size_t>(at.pp)) *
+         (blocks + exchanged);
 }
 
 }  // namespace
@@ -129,11 +146,15 @@ SentElements& SentElements::operator+=(const SentElements& other) {
   tp += other.tp;
   pp += other.pp;
   dp += other.dp;
+  cp += other.cp;
   return *this;
 }
 
 SentElements elements_sent(const SendingCase& c, const MeshPlace& at) {
-  return {.tp = tensor_parallel(c, at), .pp = pipeline_parallel(c, at), .dp = data_parallel(c, at)};
+  return {.tp = tensor_parallel(c, at),
+          .pp = pipeline_parallel(c, at),
+          .dp = data_parallel(c, at),
+          .cp = context_parallel(c, at)};
 }
 
 SentElements elements_sent(const SendingCase& c) {
@@ -146,7 +167,7 @@ SentElements vocabulary_elements_sent(const SendingCase& c, std::int64_t rows) {
   const std::int64_t table = rows * c.model.hidden_size;
   const bool tied = c.model.tied_embeddings;
   const bool in_one_stage = c.mesh.pp == 1;
-  const std::int64_t shards = c.mesh.dp_shard;
+  const std::int64_t shards = c.mesh.num_shards();
   const std::int64_t replicas = c.mesh.dp_replicate;
   SentElements sent;
   const std::int64_t tables = tied && in_one_stage ? 1 : 2;

@@ -7,7 +7,7 @@
 #include "strategies/model/make_model.hpp"
 
 // What each rank sends in a training step of a transformer, by the formulas of data-, tensor-,
-// sequence- and pipeline-parallel training and the shapes of the published architectures; nothing
+// sequence-, context- and pipeline-parallel training and the shapes of the published architectures; nothing
 // here asks the strategies. Sources: Rajbhandari et al., "ZeRO" (SC20); Shoeybi et al.,
 // "Megatron-LM" (2019); Korthikanti et al., "Reducing Activation Recomputation" (2022).
 namespace shardsim::test {
@@ -27,8 +27,9 @@ struct SentElements {
   std::int64_t tp = 0;
   std::int64_t pp = 0;  ///< Tied embeddings' sums included.
   std::int64_t dp = 0;
+  std::int64_t cp = 0;
 
-  [[nodiscard]] std::int64_t total() const { return tp + pp + dp; }
+  [[nodiscard]] std::int64_t total() const { return tp + pp + dp + cp; }
   SentElements& operator+=(const SentElements& other);
 };
 
