@@ -80,7 +80,7 @@ void resolve_tensor_parallel(Reading& r) {
   const bool cuts_tokens =
       p.sequence_parallel &&
       r.all_good({"model.seq_len", "training.micro_batch_size", "parallelism.cp"});
-  const std::int64_t positions = m.seq_len / p.cp;  // Of a sample on a rank.
+  const std::int64_t positions = cuts_tokens ? m.seq_len / p.cp : 0;  // Of a sample on a rank.
   if (cuts_tokens && positions % p.tp != 0 && (micro % p.tp * (positions % p.tp)) % p.tp != 0) {
     r.problem("E0203", "parallelism.sequence_parallel",
               "tp (" + text_of(p.tp) + ") does not divide a microbatch of " + text_of(micro) +

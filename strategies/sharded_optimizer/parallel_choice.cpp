@@ -22,7 +22,9 @@ constexpr std::array<NamedChoice, 8> kChoices = {{
 
 std::string text_of(const ParallelChoice& choice) {
   return std::string(choice.name) + " with pp = " + std::to_string(choice.pp) +
-         ", tp = " + std::to_string(choice.tp) + ", dp = " + std::to_string(choice.dp);
+         ", tp = " + std::to_string(choice.tp) +
+         (choice.cp > 1 ? ", cp = " + std::to_string(choice.cp) : "") +
+         ", dp = " + std::to_string(choice.dp);
 }
 
 [[noreturn]] void refuse(const ParallelChoice& choice, int world_size, const std::string& why) {
@@ -62,12 +64,14 @@ ParallelChoice hybrid_sharded(int pp, int tp, int dp, int zero_stage) {
 }
 
 MeshShape mesh_of(const ParallelChoice& choice, int world_size) {
-  if (choice.pp < 1 || choice.tp < 1 || choice.dp == 0 || choice.dp < -1) {
+  if (choice.pp < 1 || choice.tp < 1 || choice.cp < 1 || choice.dp == 0 || choice.dp < -1) {
     refuse(choice, world_size, "a size is not positive");
   }
-  const std::int64_t model_parts = std::int64_t{choice.pp} * choice.tp;
+  const std::int64_t model_parts = std::int64_t{choice.pp} * choice.tp * choice.cp;
   if (choice.dp == -1 && world_size % model_parts != 0) {
-    refuse(choice, world_size, "pp * tp = " + std::to_string(model_parts) + " does not divide it");
+    refuse(choice, world_size,
+           (choice.cp > 1 ? "pp * tp * cp = " : "pp * tp = ") + std::to_string(model_parts) +
+               " does not divide it");
   }
   const std::int64_t dp = choice.dp == -1 ? world_size / model_parts : choice.dp;
   if (dp * model_parts != world_size) {
@@ -82,6 +86,7 @@ MeshShape mesh_of(const ParallelChoice& choice, int world_size) {
           .dp_replicate = choice.dp_replicate,
           .tp = choice.tp,
           .pp = choice.pp,
+          .cp = choice.cp,
           .order = choice.order};
 }
 

@@ -17,6 +17,7 @@ struct ParallelChoice {
   int dp = -1;           ///< -1: what the world leaves.
   int dp_replicate = 1;  ///< Of dp; the rest shards. With ZeRO stage 0 it changes nothing.
   RankOrder order = RankOrder::tp_dp_pp;
+  int cp = 1;
 };
 
 /// A row of the table; 0 stands for "as many as there are ranks".
@@ -37,8 +38,8 @@ struct NamedChoice {
 [[nodiscard]] ParallelChoice hybrid_sharded(int pp = 1, int tp = 1, int dp = -1,
                                             int zero_stage = 0);
 
-/// The mesh of a choice in a world. Throws UsageError unless pp * tp * dp ranks are there, each of
-/// them positive, and dp_replicate divides dp.
+/// The mesh of a choice in a world. Throws UsageError unless pp * tp * cp * dp ranks are there,
+/// each of them positive, and dp_replicate divides dp.
 [[nodiscard]] MeshShape mesh_of(const ParallelChoice& choice, int world_size);
 
 }  // namespace shardsim

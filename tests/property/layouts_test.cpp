@@ -306,14 +306,14 @@ TEST_CASE(
   std::cout << "P47: " << run_count << " layouts of (dp, tp, pp, cp) were run, " << refused_count
             << " refused\n";
   CHECK(run_count == 300);
-  CHECK(refused_count == 153);
+  CHECK(refused_count == 322);
   for (const Pair& pair : legal) {
     INFO("choice " << pair[0] << " = " << pair[1] << " with choice " << pair[2] << " = "
                    << pair[3]);
     CHECK(met.count(pair) == 1);
   }
   CHECK(met.size() == legal.size());
-  CHECK(legal.size() == 371);
+  CHECK(legal.size() == 487);
 }
 
 }  // namespace shardsim::test

@@ -23,6 +23,7 @@ struct Axes {
   int dp = 1;
   int dp_replicate = 1;
   int zero_stage = 0;
+  int cp = 1;
 };
 
 struct Leg {
@@ -55,14 +56,17 @@ const std::vector<Leg> kLegs = {
      false,
      1024},
     {"zero bubble tp4 pp3 sp", {.pp = 3, .tp = 4, .zero_stage = 1}, "zb_h1", 1, true, 1024},
+    {"fsdp of samples cut", {.dp = 2, .zero_stage = 3, .cp = 2}, "1f1b", 1, false, 1024},
+    {"zero1 tp pp cp sp", {.pp = 2, .tp = 2, .dp = 2, .zero_stage = 1, .cp = 2}, "1f1b", 1, true},
     {"gpipe pp6 zero1", {.pp = 6, .dp = 2, .zero_stage = 1}, "gpipe"},
 };
 
 Setup leg_setup(const Leg& leg, const std::string& model) {
   const Axes& axes = leg.axes;
-  Setup setup = setup_of("hybrid_sharded", axes.pp * axes.tp * axes.dp, model);
+  Setup setup = setup_of("hybrid_sharded", axes.pp * axes.tp * axes.cp * axes.dp, model);
   setup.choice = hybrid_sharded(axes.pp, axes.tp, axes.dp, axes.zero_stage);
   setup.choice.dp_replicate = axes.dp_replicate;
+  setup.choice.cp = axes.cp;
   setup.schedule = leg.schedule;
   setup.num_chunks = leg.num_chunks;
   setup.configuration.minimum_parameter_group_size = leg.minimum_group;
@@ -75,7 +79,7 @@ Setup leg_setup(const Leg& leg, const std::string& model) {
   setup.change_model = [sequence_parallel = leg.sequence_parallel](ModelOptions& options) {
     options.num_layers = 4;        // Six stages with the ends.
     options.num_query_groups = 4;  // Of up to four tensor-parallel ranks, as are the tokens.
-    options.seq_len = 4;
+    options.seq_len = 4;           // And of as many runs, of two context-parallel ranks.
     options.hidden_dropout = 0.1;
     options.sequence_parallel = sequence_parallel;
   };
