@@ -180,7 +180,7 @@ TEST_CASE("buffered sends shorten a step where slow links let senders wait for r
   CHECK(step_seconds("zb_h1", true) < step_seconds("zb_h1", false));
 }
 
-TEST_CASE("an edited schedule of another shape, or with messages in it, is refused by name") {
+TEST_CASE("an edited schedule of another shape is refused by name") {
   const auto refusal = [](const char* file, const std::function<void(PipelineSchedule&)>& edit) {
     try {
       (void)run_scenario(load_scenario(file), {.edit_schedule = edit});
@@ -204,7 +204,8 @@ TEST_CASE("an edited schedule of another shape, or with messages in it, is refus
   CHECK(refusal(plain, reshaped("1f1b", {p, v, m + 1})) == "E0789");
   CHECK(refusal("scenarios/verify-llama-pp2-interleaved.json", reshaped("1f1b", {2, 1, m})) ==
         "E0789");
-  CHECK(refusal(plain, [](PipelineSchedule& schedule) { schedule = lower(schedule); }) == "E0790");
+  // With its messages in it, it runs with them.
+  CHECK(refusal(plain, [](PipelineSchedule& schedule) { schedule = lower(schedule); }) == "none");
 }
 
 TEST_CASE(

@@ -42,13 +42,14 @@ constexpr const char* kVerified[] = {
     "gpt-tp4", "llama-tp2", "mlp-tp2", "gpt-sp2", "llama-sp2",
     // Pipelines.
     "gpt-pp4-gpipe", "gpt-pp4-1f1b", "llama-pp2-interleaved", "llama-pp2-looped-bfs",
-    "gpt-pp3-zb-h1", "gpt-uneven-stages",
+    "gpt-pp3-zb-h1", "gpt-uneven-stages", "gpt-pp3-zb-h2", "gpt-pp4-zb-v", "llama-pp3-v-half",
+    "gpt-pp4-v-min", "llama-pp2-schedule-file",
     // Dropout and recomputation.
     "gpt-dropout", "gpt-pp2-selective", "llama-tp2-pp2-recompute",
     // Compositions.
     "gpt-tp2-dp4", "gpt-pp2-fsdp4", "llama-pp4-dp2-zero2", "llama-fsdp4-tp2",
     "gpt-tp2-pp2-dp2-zero1", "llama-tp2-pp2-dp2-sp", "llama-tp2-pp2-dp2-interleaved",
-    "llama-tp2-pp2-zb-h1", "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"};
+    "llama-tp2-pp2-zb-h1", "llama-pp2-dp2-dualpipe-v", "gpt-tp2-pp2-dp2-zero1-zb-v", "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"};
 
 // All verify scenarios but those that are about a narrower precision.
 std::vector<std::string> fp64_scenarios() {

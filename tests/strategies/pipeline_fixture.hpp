@@ -81,8 +81,8 @@ inline std::optional<std::int64_t> expected_idle(const PipelineSchedule& schedul
 inline std::optional<std::int64_t> expected_idle_in_span(const PipelineSchedule& schedule,
                                                          std::int64_t f, std::int64_t i,
                                                          std::int64_t w) {
+  if (schedule.name.starts_with("zb_h") && w > std::min(f, i)) return std::nullopt;
   if (schedule.name == "zb_h2") {
-    if (w > std::min(f, i)) return std::nullopt;
     return (schedule.shape.num_ranks - 1) * (f + i - 2 * w);
   }
   const std::optional<std::int64_t> idle = expected_idle(schedule, f, i, w);
