@@ -232,6 +232,28 @@ TEST_CASE("P38, P40: V placement under every ZeRO stage trains what one device d
   CHECK(count == 2 * 5 * 6);
 }
 
+TEST_CASE("P38: V placement beside tensor parallelism, recomputation, dropout and clipping") {
+  for (const char* name : {"gpt2", "llama"}) {
+    for (const char* schedule : {"zb_v", "v_half", "v_min", "dualpipe_v"}) {
+      for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        TrainingCase c = case_of(name);
+        c.model.hidden_dropout = 0.125;
+        c.model.recompute = recompute;
+        c.model.seq_len = 4;
+        c.model.sequence_parallel = recompute != Recompute::selective;
+        c.mesh = {.dp_shard = 2, .tp = 2, .pp = 2};
+        c.zero_stage = 1;
+        c.num_chunks = 2;
+        c.schedule = schedule;
+        c.training.num_microbatches = 4;
+        c.training.ignore_fraction = 0.2;
+        c.training.max_grad_norm = 0.1;  // Below the norms of these models: every step is clipped.
+        require_equal_to(train_alone(c), c, run(c));
+      }
+    }
+  }
+}
+
 TEST_CASE("P42: V placement runs with stages of any number of layers") {
   for (const char* schedule : {"zb_v", "v_half", "v_min", "dualpipe_v"}) {
     TrainingCase c = case_of("gpt2");
