@@ -100,6 +100,14 @@ Lines time_section(const Result& result, const Page& page) {
     lines.push_back(bar_row(page, kParts[i].label, kParts[i].style,
                             static_cast<std::size_t>(eighths[i]), permille[i] / 10.0, figures));
   }
+  const auto idle = result.number("time.pipeline_idle_s.max");
+  const auto in_span = result.number("time.pipeline_idle_in_span_s.max");
+  if (idle && in_span) {
+    const Lines row = page.row("  pipeline", "idle " + format_seconds(*idle) +
+                                                 " on the worst rank, " + format_seconds(*in_span) +
+                                                 " from a rank's first start to its last end");
+    lines.insert(lines.end(), row.begin(), row.end());
+  }
   return lines;
 }
 

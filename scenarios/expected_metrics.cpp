@@ -15,6 +15,8 @@ const std::vector<std::string>& metrics_to_expect() {
       "time.exposed_comm_s",
       "time.bubble_s",
       "time.hidden_comm_s",
+      "time.pipeline_idle_s.max",
+      "time.pipeline_idle_in_span_s.max",
       "memory.peak_bytes.max",
       "memory.params_bytes.max",
       "memory.grads_bytes.max",

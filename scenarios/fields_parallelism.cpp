@@ -69,11 +69,13 @@ std::vector<Field> parallelism_fields() {
           .doc("Expert-parallel degree. It regroups ranks and does not multiply them."),
       parallelism("parallelism.vpp", &P::vpp)
           .range(1, kTwoTo14)
-          .or_else("1")
+          .derived("2 with schedules of two chunks (zb_v, v_half, v_min, dualpipe_v), what "
+                   "schedule_file has, else 1")
           .foreign({{"Megatron-LM", "num_virtual_stages_per_pipeline_rank"},
                     {"Megatron-LM", "virtual_pipeline_model_parallel_size"}})
           .doc("Model chunks per pipeline rank, each a run of consecutive layers. Chunk c of "
-               "pipeline rank r is stage c x pp + r."),
+               "pipeline rank r is stage c x pp + r; with zb_v, v_half, v_min and dualpipe_v, rank "
+               "r has stages r and 2 x pp - 1 - r."),
       parallelism("parallelism.stage_layers", &P::stage_layers)
           .in_order()
           .range(0, kTwoTo14)
@@ -119,12 +121,21 @@ std::vector<Field> parallelism_fields() {
           .acts_when("tp is more than 1", [](const Scenario& s) { return s.parallelism.tp > 1; })
           .doc("Shard what lies between tensor-parallel regions (norms, residuals) by tokens."),
       parallelism("parallelism.schedule", &P::schedule)
-          .one_of({"none", "gpipe", "1f1b", "interleaved_1f1b", "looped_bfs", "zb_h1"})
+          .one_of({"none", "gpipe", "1f1b", "interleaved_1f1b", "looped_bfs", "zb_h1", "zb_h2",
+                   "zb_v", "v_half", "v_min", "dualpipe_v", "file"})
           .derived("none without pipeline stages, interleaved_1f1b where vpp is more than 1, else "
                    "1f1b")
           .foreign({{"torchtitan", "pipeline_parallel_schedule"}})
           .doc("Pipeline schedule: in which order a stage runs its microbatches forward and "
-               "backward."),
+               "backward. \"file\": as schedule_file says."),
+      parallelism("parallelism.schedule_file", &P::schedule_file)
+          .or_else("\"\"")
+          .foreign({{"torchtitan", "pipeline_parallel_schedule_csv"}})
+          .acts_when("schedule is \"file\"",
+                     [](const Scenario& s) { return s.parallelism.schedule == kScheduleFromFile; })
+          .doc("A schedule as a CSV file of PyTorch's pipelining, relative to the scenario's "
+               "folder: "
+               "a line per pipeline rank, cells such as 2F0, 1B3 or 0SEND_F1."),
       parallelism("parallelism.rank_order", &P::rank_order)
           .one_of({"tp-dp-pp", "dp-tp-pp"})
           .or_else("\"tp-dp-pp\"")

@@ -39,6 +39,7 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
                             const std::vector<std::string>& overrides, const LoadLimits& limits) {
   Reading reading;
   reading.limits = limits;
+  reading.folder = std::filesystem::path(file_name).parent_path().string();
   SourceTexts texts;
   const SourceText& source = texts.emplace_back(SourceText{file_name, text, false});
   std::optional<JsonValue> document = parse_json(source, reading.problems);
@@ -47,7 +48,7 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
   }
   if (document->is_object()) {
     apply_overrides(*document, overrides, texts, reading.problems);
-    const std::string beside = std::filesystem::path(file_name).parent_path().string();
+    const std::string& beside = reading.folder;
     std::vector<std::string> directories = builtin_preset_directories();
     directories.insert(directories.begin(), beside.empty() ? "." : beside);
     for (const std::string& section :

@@ -34,6 +34,7 @@ struct Reading {
   std::set<std::string> broken;              // sections whose preset could not be read
   std::vector<FieldState> expect_places;     // of "metric", one per expectation
   LoadLimits limits;
+  std::string folder;  // of the scenario: files that it names are beside it
 
   bool given(const std::string& path) const;
   bool good(const std::string& path) const;

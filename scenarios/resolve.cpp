@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "scenarios/limits.hpp"
+#include "scenarios/schedule_file.hpp"
 
 namespace shardsim {
 
@@ -46,8 +47,11 @@ void resolve(Reading& r) {
   resolve_tensor_parallel(r);
   resolve_context_parallel(r);
   resolve_blocks(r);
+  resolve_schedule_file(r);
+  resolve_chunks(r);
   resolve_stages(r);
   resolve_pipeline(r);
+  check_schedule_file(r);
   resolve_training(r);
   resolve_trace_ranks(r);
   check_expectations(r);

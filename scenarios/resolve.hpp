@@ -26,9 +26,11 @@ void resolve_tensor_parallel(Reading& r);
 void resolve_context_parallel(Reading& r);
 /// Recompute and dropout are those of a transformer's blocks. REQUIRES: resolve_model().
 void resolve_blocks(Reading& r);
-/// Layers of each stage, all of them. REQUIRES: resolve_model().
+/// Layers of each stage, all of them. REQUIRES: resolve_model(), resolve_chunks().
 void resolve_stages(Reading& r);
-/// Schedule and microbatches fit. REQUIRES: resolve_batch().
+/// Model chunks per pipeline rank, which schedules and their file may say.
+void resolve_chunks(Reading& r);
+/// Schedule and microbatches fit. REQUIRES: resolve_chunks(), resolve_batch().
 void resolve_pipeline(Reading& r);
 void resolve_training(Reading& r);
 void check_expectations(Reading& r);

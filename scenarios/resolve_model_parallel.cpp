@@ -1,5 +1,7 @@
 #include <array>
 
+#include "strategies/pipeline/schedule_size.hpp"
+
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {
@@ -28,6 +30,15 @@ void refuse_split(Reading& r, const Divisible& split) {
             "use a tp that divides it");
 }
 
+bool is_named(const ParallelismSpec& p) {
+  return p.schedule != "none" && p.schedule != kScheduleFromFile;
+}
+
+// What a schedule runs with where nothing is said: as few as it can.
+std::int64_t usual_chunks(const ParallelismSpec& p) {
+  return is_named(p) ? needs_of(p.schedule).min_chunks : 1;
+}
+
 void check_schedule_name(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::string quoted = "\"" + p.schedule + "\"";
@@ -39,11 +50,39 @@ void check_schedule_name(Reading& r) {
     r.problem("E0206", "parallelism.schedule",
               "schedule " + quoted + " orders the work of pipeline stages, but pp is 1",
               "leave it out, or raise pp");
-  } else if (!p.takes_chunks() && p.vpp > 1) {
+  } else if (is_named(p) && p.vpp < needs_of(p.schedule).min_chunks) {
     r.problem(
         "E0206", "parallelism.vpp",
-        "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs one model chunk per rank",
-        "use \"interleaved_1f1b\" or \"looped_bfs\", or leave vpp out");
+        "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs two model chunks per rank",
+        "leave vpp out");
+  } else if (p.schedule != kScheduleFromFile && !p.takes_chunks() && p.vpp > usual_chunks(p)) {
+    const bool two = usual_chunks(p) == 2;
+    r.problem(
+        "E0206", "parallelism.vpp",
+        "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs " +
+            (two ? "two model chunks" : "one model chunk") + " per rank",
+        two ? "leave vpp out" : "use \"interleaved_1f1b\" or \"looped_bfs\", or leave vpp out");
+  }
+}
+
+void check_microbatches(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const std::int64_t microbatches = r.scenario.training.num_microbatches;
+  if (p.pp == 1 || !is_named(p) || !r.good("training.num_microbatches")) return;
+  if (p.schedule == "interleaved_1f1b" && microbatches % p.pp != 0) {
+    r.problem("E0204", "training.global_batch_size",
+              "interleaved_1f1b needs a multiple of pp (" + text_of(p.pp) +
+                  ") microbatches, but there are " + text_of(microbatches),
+              "change global_batch_size, or use \"looped_bfs\"");
+  }
+  if (p.pp * p.vpp > kMaxForwards) return;  // Said elsewhere.
+  const int least =
+      min_microbatches(p.schedule, {static_cast<int>(p.pp), static_cast<int>(p.vpp), 1});
+  if (microbatches < least) {
+    r.problem("E0204", "training.global_batch_size",
+              p.schedule + " needs " + text_of(least) + " microbatches at least with pp " +
+                  text_of(p.pp) + ", but there are " + text_of(microbatches),
+              "change global_batch_size or micro_batch_size, or use \"1f1b\" or \"zb_h1\"");
   }
 }
 
@@ -102,6 +141,17 @@ void resolve_blocks(Reading& r) {
   }
 }
 
+void resolve_chunks(Reading& r) {
+  ParallelismSpec& p = r.scenario.parallelism;
+  std::int64_t chunks = 1;
+  if (r.scenario.own_schedule != nullptr) {
+    chunks = r.scenario.own_schedule->shape.num_chunks;
+  } else if (r.good("parallelism.schedule")) {
+    chunks = usual_chunks(p);
+  }
+  derive(r, "parallelism.vpp", p.vpp, chunks);
+}
+
 void resolve_pipeline(Reading& r) {
   ParallelismSpec& p = r.scenario.parallelism;
   if (!r.all_good({"parallelism.pp", "parallelism.vpp"})) return;
@@ -109,14 +159,7 @@ void resolve_pipeline(Reading& r) {
   derive(r, "parallelism.schedule", p.schedule, std::string(p.pp > 1 ? usual : "none"));
   if (!r.good("parallelism.schedule")) return;
   check_schedule_name(r);
-  const std::int64_t microbatches = r.scenario.training.num_microbatches;
-  if (p.schedule == "interleaved_1f1b" && p.pp > 1 && r.good("training.num_microbatches") &&
-      microbatches % p.pp != 0) {
-    r.problem("E0204", "training.global_batch_size",
-              "interleaved_1f1b needs a multiple of pp (" + text_of(p.pp) +
-                  ") microbatches, but there are " + text_of(microbatches),
-              "change global_batch_size, or use \"looped_bfs\"");
-  }
+  check_microbatches(r);
 }
 
 }  // namespace shardsim

@@ -12,6 +12,7 @@
 // meaning are written down for users.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,7 @@ struct ParallelismSpec {
   bool account_for_embedding_in_pipeline_split = false;  // stage_layers was made so, if derived
   bool account_for_loss_in_pipeline_split = false;
   std::string schedule = "none";
+  std::string schedule_file;            // of schedule "file": CSV, relative to the scenario
   std::string rank_order = "tp-dp-pp";  // axes, the fastest first
   int zero_stage = 0;
   std::int64_t bucket_bytes = 0;        // gradient buckets of stages 0 to 2
@@ -115,9 +117,14 @@ struct ParallelismSpec {
   /// Ranks whose gradients are summed: those that see other samples, or other parts of the same.
   std::int64_t gradient_ranks() const { return data_parallel_size() * cp; }
   bool offloads() const { return offload_optimizer || offload_gradients || offload_parameters; }
-  /// Whether pipeline ranks may run several chunks of the model.
+  /// Whether pipeline ranks may run any number of chunks of the model.
   bool takes_chunks() const { return schedule == "interleaved_1f1b" || schedule == "looped_bfs"; }
 };
+
+struct PipelineSchedule;
+
+/// The schedule that is read from schedule_file.
+inline constexpr const char* kScheduleFromFile = "file";
 
 struct TrainingSpec {
   std::int64_t global_batch_size = 0;  // sequences (rows for mlp) per optimizer step, all ranks
@@ -184,6 +191,8 @@ struct Scenario {
   ExecutionSpec execution;
   std::vector<Expectation> expect;
   OutputSpec output;
+
+  std::shared_ptr<const PipelineSchedule> own_schedule;  // of schedule "file"; null otherwise
 
   std::vector<NumberSource> sources;  // in the order of the field table
   std::string resolved_json;          // this scenario with nothing left out; a fixed text

@@ -119,13 +119,15 @@ void Mesh::make_edges() {
   // Boundary a lies between pipeline ranks a and a + 1, the last one between the last and the
   // first. Neighbouring boundaries share a rank, so they are made one after the other.
   for (const bool forward : {true, false}) {
-    for (const Boundaries which : {Boundaries::even, Boundaries::odd, Boundaries::around}) {
-      make_edge(which, forward);
+    for (const Boundaries which : {Boundaries::even, Boundaries::odd}) {
+      make_edge(which, forward, false);
+      if (shape_.v_placement) make_edge(which, forward, true);
     }
+    if (!shape_.v_placement) make_edge(Boundaries::around, forward, false);
   }
 }
 
-void Mesh::make_edge(Boundaries which, bool forward) {
+void Mesh::make_edge(Boundaries which, bool forward, bool up) {
   const int last = shape_.pp - 1;
   const auto is_meant = [&](int boundary) {
     if (which == Boundaries::around) return boundary == last;
@@ -136,12 +138,15 @@ void Mesh::make_edge(Boundaries which, bool forward) {
   const bool starts_here = is_meant(above);
   const bool ends_here = is_meant(below);
   const int color = starts_here ? above + 1 : ends_here ? below + 1 : 0;
-  const bool sends = starts_here == forward;
-  auto pair = pp_group_->split(color, sends ? 0 : 1, forward ? "pp_forward" : "pp_backward");
+  const bool sends = starts_here == (forward != up);
+  const char* const down_name = forward ? "pp_forward" : "pp_backward";
+  const char* const up_name = forward ? "pp_up_forward" : "pp_up_backward";
+  auto pair = pp_group_->split(color, sends ? 0 : 1, up ? up_name : down_name);
   if (color == 0) return;  // All who have no such boundary.
   const Edge edge = forward ? (sends ? Edge::forward_out : Edge::forward_in)
                             : (sends ? Edge::backward_out : Edge::backward_in);
-  edges_.at(static_cast<std::size_t>(edge)) = std::move(pair);
+  constexpr std::size_t kFirstUp = static_cast<std::size_t>(Edge::up_forward_out);
+  edges_.at(static_cast<std::size_t>(edge) + (up ? kFirstUp : 0)) = std::move(pair);
 }
 
 }  // namespace shardsim

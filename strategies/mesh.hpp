@@ -47,6 +47,8 @@ struct MeshShape {
   int cp = 1;
   int ep = 1;
   RankOrder order = RankOrder::tp_dp_pp;
+  /// Stages go down the pipeline ranks and up again (V placement), which takes other edges.
+  bool v_placement = false;
 
   /// Ranks that see different samples.
   [[nodiscard]] int data_size() const { return dp_shard * dp_replicate; }
@@ -126,8 +128,20 @@ class Mesh {
 
   /// One direction of one boundary between pipeline ranks, as this rank sees it: a communicator of
   /// two, in which the sender is 0 and the receiver 1. Stages are on a ring: the last pipeline rank
-  /// sends forward to the first, too (model chunks). Null with one stage.
-  enum class Edge : std::uint8_t { forward_out, forward_in, backward_out, backward_in };
+  /// sends forward to the first, too (model chunks). Null with one stage. With V placement there is
+  /// no ring, and chunks that go up the ranks have edges of their own: their forward goes to the
+  /// previous rank, their backward to the next.
+  enum class Edge : std::uint8_t {
+    forward_out,
+    forward_in,
+    backward_out,
+    backward_in,
+    up_forward_out,
+    up_forward_in,
+    up_backward_out,
+    up_backward_in,
+  };
+  static constexpr int kNumEdges = 8;
   [[nodiscard]] Communicator* edge(Edge which) const {
     return edges_[static_cast<std::size_t>(which)].get();
   }
@@ -141,7 +155,7 @@ class Mesh {
   enum class Boundaries : std::uint8_t { even, odd, around };
   void make_replicas(Communicator& world, WeightKind kind, Replicas& made);
   void make_edges();
-  void make_edge(Boundaries which, bool forward);
+  void make_edge(Boundaries which, bool forward, bool up);
 
   MeshShape shape_;
   MeshPlace place_;
@@ -152,7 +166,7 @@ class Mesh {
   std::unique_ptr<Communicator> ep_group_;
   std::unique_ptr<Communicator> pp_group_;
   std::unique_ptr<Communicator> embedding_group_;
-  std::array<std::unique_ptr<Communicator>, 4> edges_;
+  std::array<std::unique_ptr<Communicator>, kNumEdges> edges_;
 };
 
 }  // namespace shardsim

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "strategies/pipeline/schedule.hpp"
 #include "strategies/training/train.hpp"
 
 #include "scenarios/gradient_range.hpp"
@@ -58,6 +59,15 @@ std::string stage_words(const std::vector<std::int64_t>& layers) {
   return text;
 }
 
+bool has_blocks(const Scenario& scenario) {
+  if (scenario.own_schedule == nullptr) return scenario.parallelism.schedule == "dualpipe_v";
+  const auto& rows = scenario.own_schedule->actions;
+  return std::any_of(rows.begin(), rows.end(), [](const std::vector<Action>& row) {
+    return std::any_of(row.begin(), row.end(),
+                       [](const Action& action) { return action.overlaps_next; });
+  });
+}
+
 void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   if (parallelism.pp > 1) {
@@ -71,6 +81,17 @@ void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
         {"Each direction between two stages has a stream of its own; a receive is posted one "
          "action ahead",
          "modelling choice; docs/decisions/0014-pipeline-schedules.md"});
+  }
+  if (has_blocks(scenario)) {
+    assumptions.push_back(
+        {"A forward and a backward that overlap take as long as one after the other",
+         "modelling choice; docs/decisions/0027-v-placement.md"});
+  }
+  if (scenario.own_schedule != nullptr) {
+    assumptions.push_back({"The order of the pipeline's work is that of " +
+                               scenario.parallelism.schedule_file +
+                               "; its sends are waited for at the end of the step",
+                           "parallelism.schedule_file, as PyTorch runs such a file"});
   }
   if (parallelism.tp > 1 && scenario.model.family != ModelFamily::mlp) {
     assumptions.push_back({"Vocabularies are filled up to equal parts for tensor-parallel ranks",

@@ -17,6 +17,7 @@
 #include "sim/app/collective/command_collective.hpp"
 #include "sim/app/command_doctor.hpp"
 #include "sim/app/command_run.hpp"
+#include "sim/app/command_schedule.hpp"
 #include "sim/app/usage.hpp"
 
 namespace shardsim {
@@ -35,6 +36,7 @@ Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 do
 struct Arguments {
   RunArguments run;
   CollectiveArguments collective;
+  ScheduleArguments schedule;
   std::vector<std::string> check_files;
   std::string schema = "scenario";
   std::string preset;
@@ -149,6 +151,7 @@ int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostrea
   if (app.got_subcommand("collective")) {
     return command_collective(arguments.collective, out, err, hooks);
   }
+  if (app.got_subcommand("schedule")) return command_schedule(arguments.schedule, out, err);
   return command_run(arguments.run, out, err, hooks);
 }
 
@@ -167,6 +170,13 @@ void build(CLI::App& app, Arguments& arguments) {
       app.add_subcommand("collective", "Time and check one collective, as nccl-tests does");
   add_collective_options(*collective, arguments.collective);
   add_process_options(*collective, arguments.collective.process);
+  CLI::App* schedule = app.add_subcommand(
+      "schedule", "Show the pipeline schedule of a scenario, or write it as CSV");
+  schedule->add_option("file", arguments.schedule.file, "The scenario")->required();
+  schedule->add_option("--set", arguments.schedule.overrides, "Override a field; repeatable")
+      ->allow_extra_args(false);
+  schedule->add_flag("--csv", arguments.schedule.csv, "Print it as PyTorch's pipelining reads it");
+  schedule->add_flag("--lowered", arguments.schedule.lowered, "With its sends and receives");
   CLI::App* presets = app.add_subcommand("presets", "List models and systems, or show one");
   presets->add_option("name", arguments.preset, "The preset to show, with its sources");
   CLI::App* doctor = app.add_subcommand("doctor", "Say what this machine has for real backends");
@@ -188,8 +198,8 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
   arguments.run.process.words.assign(argv, argv + argc);
   arguments.collective.process.words.assign(argv, argv + argc);
   build(app, arguments);
-  const std::vector<std::string> words =
-      with_verb(argc, argv, {"run", "check", "collective", "doctor", "presets", "schema"});
+  const std::vector<std::string> words = with_verb(
+      argc, argv, {"run", "check", "collective", "doctor", "presets", "schedule", "schema"});
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.

@@ -62,6 +62,26 @@ void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Mode
   metrics.push_back({"time.hidden_comm_s", max(busy - exposed, Time()).seconds()});
 }
 
+// Idle time of a pipeline in both meanings (docs/decisions/0027), each of the rank that has most.
+void add_pipeline_idle(std::vector<Metric>& metrics, const FiberWorld& world,
+                       const RunRecord& record) {
+  Time first = record.pipeline_span(0).begin;
+  Time last;
+  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+    first = min(first, record.pipeline_span(rank).begin);
+    last = max(last, record.pipeline_span(rank).end);
+  }
+  Time idle;
+  Time idle_in_span;
+  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+    const PipelineSpan& span = record.pipeline_span(rank);
+    idle = max(idle, last - first - span.busy);
+    idle_in_span = max(idle_in_span, span.end - span.begin - span.busy);
+  }
+  metrics.push_back({"time.pipeline_idle_s.max", idle.seconds()});
+  metrics.push_back({"time.pipeline_idle_in_span_s.max", idle_in_span.seconds()});
+}
+
 void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world) {
   std::int64_t peak = 0;
   std::int64_t host_peak = 0;
@@ -121,6 +141,8 @@ std::string_view axis_of(const std::string& communicator) {
       {"pp", "pp"},
       {"pp_forward", "pp"},
       {"pp_backward", "pp"},
+      {"pp_up_forward", "pp"},
+      {"pp_up_backward", "pp"},
       {"embedding", "pp"}};
   for (const auto& [name, axis] : kAxes) {
     if (name == communicator) return axis;
@@ -135,6 +157,7 @@ std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
                                const Oracle* oracle) {
   std::vector<Metric> metrics;
   add_time(metrics, scenario, model, world, record);
+  if (scenario.parallelism.pp > 1) add_pipeline_idle(metrics, world, record);
   add_memory(metrics, scenario, world);
   add_traffic(metrics, scenario, world, record);
   if (scenario.training.loss_scaling != LossScalingKind::none) {

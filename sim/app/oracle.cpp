@@ -224,7 +224,7 @@ void Oracle::keep_replicas(std::int64_t step, const Holder& holder, int phase, c
   };
   keep({place.pp, holder.shard, place.tp}, shown.split);
   keep({place.pp, holder.shard, -1}, shown.whole);
-  if (place.pp == 0 || holder.is_last_stage) keep({-1, holder.shard, place.tp}, shown.tied);
+  if (place.pp == 0 || holder.has_last_stage) keep({-1, holder.shard, place.tp}, shown.tied);
 }
 
 void Oracle::finish() {

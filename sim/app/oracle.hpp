@@ -44,7 +44,7 @@ class Oracle {
   struct Holder {
     int rank = 0;
     int shard = 0;
-    bool is_last_stage = true;
+    bool has_last_stage = true;
     ModelPart part;
   };
   /// A rank's gradients before the optimizer, or its state after it. `loss`: where it is known.

@@ -200,7 +200,10 @@ ParallelOptions parallel_options_of(const Scenario& scenario) {
   options.zero_stage = parallelism.zero_stage;
   options.bucket_bytes = parallelism.bucket_bytes;
   options.first_bucket_bytes = parallelism.first_bucket_bytes;
-  if (parallelism.pp > 1) options.schedule = parallelism.schedule;
+  if (parallelism.pp > 1 && scenario.own_schedule == nullptr) {
+    options.schedule = parallelism.schedule;
+  }
+  if (scenario.own_schedule != nullptr) options.own_schedule = *scenario.own_schedule;
   options.num_chunks = static_cast<int>(parallelism.vpp);
   options.stage_split.layers = parallelism.stage_layers;
   options.training = training_plan_of(scenario);

@@ -45,7 +45,7 @@ void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record
   const bool sharded = plan.options().zero_stage > 0;
   RunRecord::Observer observer(record, {.rank = world.rank(),
                                         .shard = sharded ? mesh.shape().shard_of(mesh.place()) : 0,
-                                        .is_last_stage = mesh.is_last_stage(),
+                                        .has_last_stage = plan.has_loss(mesh.pp()),
                                         .part = plan.part(mesh.place())});
   plan.train_rank(runtime, mesh, observer);
 }
@@ -78,7 +78,9 @@ ExitCode verdict(const Result& result) {
 ParallelOptions edited_options(const Scenario& scenario, const RunHooks& hooks) {
   ParallelOptions options = parallel_options_of(scenario);
   if (hooks.edit_schedule) {
-    options.own_schedule = make_schedule(options.schedule, shape_of(options));
+    if (!options.own_schedule) {
+      options.own_schedule = make_schedule(options.schedule, shape_of(options));
+    }
     hooks.edit_schedule(*options.own_schedule);
   }
   return options;

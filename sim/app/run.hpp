@@ -24,8 +24,8 @@ struct RunHooks {
   /// Puts something between the strategies and the network (tests plant bugs this way). Gets the
   /// communicator of all ranks; must outlive none of the run.
   std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
-  /// May change the pipeline's schedule (compute actions, in the shape they have) before it is
-  /// validated. Another shape, or actions that communicate, are a UsageError.
+  /// May change the pipeline's schedule (compute actions) before it is validated. Another shape is
+  /// a UsageError.
   std::function<void(PipelineSchedule& schedule)> edit_schedule;
   /// Decisions of a run with data, for a run without. Null: those of a plan.
   const DecisionLog* replay = nullptr;

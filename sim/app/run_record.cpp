@@ -7,7 +7,8 @@ RunRecord::RunRecord(const FiberWorld& world, std::int64_t steps, Oracle* oracle
       last_step_(steps - 1),
       oracle_(oracle),
       begin_(static_cast<std::size_t>(world.engine().num_ranks())),
-      end_(begin_.size()) {}
+      end_(begin_.size()),
+      pipeline_(begin_.size()) {}
 
 int RunRecord::last_rank() const {
   int last = 0;
@@ -21,6 +22,21 @@ void RunRecord::Observer::step_begins(std::int64_t step) {
   if (step == record_.last_step_) {
     record_.begin_[static_cast<std::size_t>(holder_.rank)] = record_.moment(holder_.rank);
   }
+}
+
+void RunRecord::Observer::compute_begins(std::int64_t step) {
+  if (step != record_.last_step_) return;
+  const RankMoment moment = record_.moment(holder_.rank);
+  record_.pipeline_[static_cast<std::size_t>(holder_.rank)] = {moment.clock, moment.clock,
+                                                               moment.split.compute};
+}
+
+void RunRecord::Observer::compute_ends(std::int64_t step) {
+  if (step != record_.last_step_) return;
+  const RankMoment moment = record_.moment(holder_.rank);
+  PipelineSpan& span = record_.pipeline_[static_cast<std::size_t>(holder_.rank)];
+  span.end = moment.clock;
+  span.busy = moment.split.compute - span.busy;
 }
 
 void RunRecord::Observer::gradients_ready(std::int64_t step, const GradientSync& sync) {

@@ -17,6 +17,14 @@ struct RankMoment {
   Time comm_busy;
 };
 
+/// When the pipeline ran on a rank: from the first start of its first microbatch to the end of its
+/// last, and how long it computed between.
+struct PipelineSpan {
+  Time begin;
+  Time end;
+  Time busy;
+};
+
 /// What is kept of a run besides counters: where every rank stood when its last step began and
 /// ended, which steps were skipped, and what the oracle says. One per run; each rank reports to it
 /// through an observer.
@@ -31,6 +39,10 @@ class RunRecord {
   [[nodiscard]] const RankMoment& last_step_end(int rank) const {
     return end_[static_cast<std::size_t>(rank)];
   }
+  /// Of the last step.
+  [[nodiscard]] const PipelineSpan& pipeline_span(int rank) const {
+    return pipeline_[static_cast<std::size_t>(rank)];
+  }
   /// Of all ranks alike; the loss scale is that after the last step.
   [[nodiscard]] std::int64_t skipped_steps() const { return skipped_steps_; }
   [[nodiscard]] bool last_step_skipped() const { return last_step_skipped_; }
@@ -43,6 +55,8 @@ class RunRecord {
    public:
     Observer(RunRecord& record, const Oracle::Holder& holder) : record_(record), holder_(holder) {}
     void step_begins(std::int64_t step) override;
+    void compute_begins(std::int64_t step) override;
+    void compute_ends(std::int64_t step) override;
     void gradients_ready(std::int64_t step, const GradientSync& sync) override;
     void step_decided(std::int64_t step, bool skipped, double next_scale) override;
     void step_ends(std::int64_t step, const GradientSync& sync,
@@ -64,6 +78,7 @@ class RunRecord {
   Oracle* oracle_;
   std::vector<RankMoment> begin_;
   std::vector<RankMoment> end_;
+  std::vector<PipelineSpan> pipeline_;
   std::int64_t skipped_steps_ = 0;
   bool last_step_skipped_ = false;
   double loss_scale_ = 1.0;

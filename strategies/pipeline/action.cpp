@@ -12,7 +12,7 @@ std::string_view mnemonic(ActionKind kind) {
 
 std::string to_text(const Action& action, int stage) {
   return std::to_string(stage) + std::string(mnemonic(action.kind)) +
-         std::to_string(action.microbatch);
+         std::to_string(action.microbatch) + (action.overlaps_next ? "&" : "");
 }
 
 }  // namespace shardsim

@@ -25,6 +25,10 @@ inline constexpr int kNumActionKinds = 8;
 /// also for sends and receives: the chunk whose tensor it is on this side.
 struct Action {
   ActionKind kind = ActionKind::forward;
+  /// Of an F: it and the B in the next cell, of another microbatch, are one block (DualPipe's F&B,
+  /// PyTorch's OVERLAP_F_B). The block starts when both have what they need, and what they make
+  /// leaves when it ends.
+  bool overlaps_next = false;
   std::int16_t chunk = 0;
   std::int32_t microbatch = 0;
 
@@ -32,7 +36,7 @@ struct Action {
 };
 
 [[nodiscard]] constexpr Action make_action(ActionKind kind, int chunk, int microbatch) {
-  return {kind, static_cast<std::int16_t>(chunk), static_cast<std::int32_t>(microbatch)};
+  return {kind, false, static_cast<std::int16_t>(chunk), static_cast<std::int32_t>(microbatch)};
 }
 
 [[nodiscard]] constexpr bool is_send(ActionKind kind) {
@@ -57,7 +61,8 @@ struct Action {
 /// "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B".
 [[nodiscard]] std::string_view mnemonic(ActionKind kind);
 
-/// "2F0": stage (not chunk: a stage is unique in the pipeline), mnemonic, microbatch.
+/// "2F0": stage (not chunk: a stage is unique in the pipeline), mnemonic, microbatch; "2F0&" if it
+/// overlaps with the next.
 [[nodiscard]] std::string to_text(const Action& action, int stage);
 
 }  // namespace shardsim

@@ -13,11 +13,16 @@ std::string cell_text(const PipelineSchedule& schedule, int rank, const Action& 
   return to_text(action, schedule.stage_of(rank, action.chunk));
 }
 
+int cell_number(const PipelineSchedule& schedule, int rank, int cell) {
+  if (schedule.source == nullptr) return cell;
+  const std::vector<int>& numbers = schedule.source->cells[static_cast<std::size_t>(rank)];
+  if (cell < static_cast<int>(numbers.size())) return numbers[static_cast<std::size_t>(cell)];
+  return (numbers.empty() ? 0 : numbers.back()) + 1;
+}
+
 namespace {
 
 constexpr int kNowhere = -1;
-
-std::string in_cell(int cell) { return " (cell " + std::to_string(cell) + ")"; }
 
 class RowChecker {
  public:
@@ -58,6 +63,9 @@ class RowChecker {
   [[nodiscard]] std::string text(const Action& action) const {
     return cell_text(schedule_, rank_, action);
   }
+  [[nodiscard]] std::string in_cell(int cell) const {
+    return " (cell " + std::to_string(cell_number(schedule_, rank_, cell)) + ")";
+  }
   void report(int cell, std::string what) {
     // What is missing has no cell of its own.
     const int place = cell == kNowhere ? static_cast<int>(cells_.size()) : cell;
@@ -78,12 +86,27 @@ class RowChecker {
                        "or the next stage is on this rank");
       return;
     }
+    if (action.overlaps_next) check_block(cell);
     int& place = place_of(action);
     if (place != kNowhere) {
       report(cell, text(action) + " comes twice, first" + in_cell(place));
       return;
     }
     place = cell;
+  }
+
+  // A B of the same microbatch would wait for the F that it is to run beside.
+  void check_block(int cell) {
+    const Action& first = cells_[static_cast<std::size_t>(cell)];
+    const auto next = static_cast<std::size_t>(cell) + 1;
+    if (first.kind == ActionKind::forward && next < cells_.size() &&
+        cells_[next].kind == ActionKind::backward && !cells_[next].overlaps_next &&
+        cells_[next].microbatch != first.microbatch) {
+      return;
+    }
+    report(cell, text(first) + " cannot overlap with " +
+                     (next < cells_.size() ? text(cells_[next]) : "the end of the row") +
+                     ": a forward overlaps with a whole backward of another microbatch");
   }
 
   // The B of a microbatch, or its I.
@@ -148,8 +171,8 @@ class RowChecker {
   }
 
   void check_message(const Action& action, ActionKind receive, ActionKind send) {
-    const Action in{receive, action.chunk, action.microbatch};
-    const Action out{send, action.chunk, action.microbatch};
+    const Action in = make_action(receive, action.chunk, action.microbatch);
+    const Action out = make_action(send, action.chunk, action.microbatch);
     if (message_into(schedule_, rank_, action)) {
       if (place_of(in) == kNowhere) report(place_of(action), text(in) + " is missing");
       check_pair(in, action);

@@ -12,6 +12,10 @@ namespace shardsim {
 [[nodiscard]] std::string cell_text(const PipelineSchedule& schedule, int rank,
                                     const Action& action);
 
+/// The number of a cell as messages say it: its index or, of a schedule from a file, that of its
+/// line. `cell` may be the row's length.
+[[nodiscard]] int cell_number(const PipelineSchedule& schedule, int rank, int cell);
+
 [[nodiscard]] std::vector<ScheduleProblem> check_cells(const PipelineSchedule& schedule);
 
 }  // namespace shardsim

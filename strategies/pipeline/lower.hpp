@@ -16,6 +16,8 @@
 //   it and the edge is free (rendezvous).
 // - F, B and I wait for their own receive. It is posted one compute action ahead: before the
 //   compute action that precedes the one that needs it, so that the transfer hides behind it.
+// - A block of an F and a B that overlap counts as one compute action: it waits for the receives of
+//   both, and both its sends are posted when it ends.
 // - A send is posted as soon as its tensor is made. First the rank waits for the send that it
 //   posted `sends_in_flight` (a member of the schedule, mostly 2) earlier on the same edge, so that
 //   a fast rank does not fill the memory with tensors that nobody has fetched.

@@ -74,7 +74,7 @@ class Player {
       const Cell at{rank, ranks_[index_of(rank)].next};
       const Action& action = cells_of(rank)[index_of(at.cell)];
       if (is_compute(action.kind)) {
-        stuck.push_back({at, sender_of(*message_into(schedule_, rank, action))});
+        stuck.push_back({at, sender_of(missing_input(at))});
       } else {
         stuck.push_back({at, receiver_of(*message_of(schedule_, rank, action))});
       }
@@ -124,19 +124,35 @@ class Player {
     }
   }
 
-  bool compute(int rank, const Action& action) {
+  bool await_input(int rank, const Action& action) {
     const auto needed = message_into(schedule_, rank, action);
-    if (needed && !await(rank, transfer_of(*needed))) return false;
+    return !needed || await(rank, transfer_of(*needed));
+  }
+
+  // A result that is not lowered is there one message time after it was made.
+  void hand_over(int rank, const Action& action) {
+    if (const auto made = message_out_of(schedule_, rank, action)) {
+      end_transfer(transfer_of(*made), ranks_[index_of(rank)].clock + message_time(), *made);
+    }
+  }
+
+  bool compute(int rank, const Action& action) {
+    const int cell = ranks_[index_of(rank)].next;
+    if (!await_input(rank, action)) return false;
+    if (action.overlaps_next && !await_input(rank, cells_of(rank)[index_of(cell + 1)])) {
+      return false;
+    }
     if (costs_ != nullptr) {
       RankProgress& progress = ranks_[index_of(rank)];
       const std::int64_t start = progress.clock;
       progress.clock += costs_->compute(action.kind, schedule_.stage_of(rank, action.chunk));
       spans_[index_of(rank)][index_of(progress.next)] = {start, progress.clock};
     }
-    if (is_lowered_) return true;
-    if (const auto made = message_out_of(schedule_, rank, action)) {
-      end_transfer(transfer_of(*made), ranks_[index_of(rank)].clock + message_time(), *made);
+    if (is_lowered_ || action.overlaps_next) return true;
+    if (cell > 0 && cells_of(rank)[index_of(cell - 1)].overlaps_next) {
+      hand_over(rank, cells_of(rank)[index_of(cell - 1)]);  // The block ends here.
     }
+    hand_over(rank, action);
     return true;
   }
 
@@ -188,6 +204,14 @@ class Player {
                                         of.end};
       }
     }
+  }
+
+  // What a compute action waits for: its own input, or that of the other half of its block.
+  [[nodiscard]] Message missing_input(const Cell& at) const {
+    const std::vector<Action>& cells = cells_of(at.rank);
+    const auto own = message_into(schedule_, at.rank, cells[index_of(at.cell)]);
+    if (own && transfers_[index_of(transfer_of(*own))].end == kUnknown) return *own;
+    return *message_into(schedule_, at.rank, cells[index_of(at.cell + 1)]);
   }
 
   // Who makes or sends what somebody waits for.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,13 @@ struct PipelineShape {
 /// 2p - 1 - r, so that rank 0 has the first and the last stage and the turn needs no message.
 enum class Placement : std::uint8_t { loop, v };
 
+/// Where a schedule that was read from a file has its cells, so that messages can name them: row r
+/// is line r + 1.
+struct ScheduleSource {
+  std::string file;
+  std::vector<std::vector<int>> cells;  ///< [rank][cell]: the cell of its line, counted from 1.
+};
+
 /// How many sends a rank may have pending on one edge, where nothing else is said.
 inline constexpr int kTwoSends = 2;
 
@@ -42,7 +50,8 @@ struct PipelineSchedule {
   /// Before a rank sends, it waits for the send it posted this many earlier to the same rank in the
   /// same direction; see the protocol in lower.hpp.
   int sends_in_flight = kTwoSends;
-  std::vector<std::vector<Action>> actions;  ///< [rank][cell]
+  std::vector<std::vector<Action>> actions;      ///< [rank][cell]
+  std::shared_ptr<const ScheduleSource> source;  ///< Null: from no file.
 
   [[nodiscard]] int num_stages() const { return shape.num_ranks * shape.num_chunks; }
   [[nodiscard]] int stage_of(int rank, int chunk) const;
@@ -53,7 +62,11 @@ struct PipelineSchedule {
   /// Whether it contains sends and receives (see lower.hpp).
   [[nodiscard]] bool is_lowered() const;
 
-  friend bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
+  /// Where it came from makes no difference.
+  friend bool operator==(const PipelineSchedule& a, const PipelineSchedule& b) {
+    return a.name == b.name && a.shape == b.shape && a.placement == b.placement &&
+           a.sends_in_flight == b.sends_in_flight && a.actions == b.actions;
+  }
 };
 
 /// The schedule of that name, compute actions only. Throws UsageError if there is no such schedule
@@ -61,7 +74,19 @@ struct PipelineSchedule {
 /// says what is wrong with which value, the fix what can be done.
 [[nodiscard]] PipelineSchedule make_schedule(std::string_view name, const PipelineShape& shape);
 
-/// All names, simplest schedule first: gpipe, 1f1b, interleaved_1f1b, looped_bfs, zb_h1.
+/// What a schedule needs, for those who want to know before one is made.
+struct ScheduleNeeds {
+  Placement placement = Placement::loop;
+  int min_chunks = 1;  ///< V is in [min_chunks, max_chunks].
+  int max_chunks = 1;
+};
+/// Throws UsageError if there is no such schedule.
+[[nodiscard]] ScheduleNeeds needs_of(std::string_view name);
+/// The fewest microbatches it runs in that shape. Throws UsageError as needs_of.
+[[nodiscard]] int min_microbatches(std::string_view name, const PipelineShape& shape);
+
+/// All names, simplest schedule first: gpipe, 1f1b, interleaved_1f1b, looped_bfs, zb_h1, zb_h2,
+/// zb_v, v_half, v_min, dualpipe_v.
 [[nodiscard]] std::vector<std::string_view> schedule_names();
 
 /// One line about a schedule, for lists and help. Throws UsageError if there is no such schedule.

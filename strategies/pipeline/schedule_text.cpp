@@ -178,7 +178,9 @@ std::optional<ActionKind> kind_of(std::string_view word) {
 }
 
 Action read_cell(Reader& reader, const PipelineSchedule& schedule, int rank) {
-  const std::string_view cell = reader.word();
+  const std::string_view word = reader.word();
+  const bool overlaps = word.ends_with('&');
+  const std::string_view cell = word.substr(0, word.size() - (overlaps ? 1 : 0));
   const auto is_letter = [](char c) { return c == '_' || (c >= 'A' && c <= 'Z'); };
   const auto* const first = std::find_if(cell.begin(), cell.end(), is_letter);
   const auto* const last = std::find_if_not(first, cell.end(), is_letter);
@@ -194,7 +196,9 @@ Action read_cell(Reader& reader, const PipelineSchedule& schedule, int rank) {
   if (schedule.rank_of(*stage) != rank || chunk > std::numeric_limits<std::int16_t>::max()) {
     reader.fail("an action of a stage of rank " + std::to_string(rank), cell);
   }
-  return make_action(*kind, chunk, *microbatch);
+  Action action = make_action(*kind, chunk, *microbatch);
+  action.overlaps_next = overlaps;
+  return action;
 }
 
 }  // namespace

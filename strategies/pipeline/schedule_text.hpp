@@ -11,7 +11,8 @@
 //   rank 0: 0F0 0F1 0B0 0F2 0B1 0B2
 //   rank 1: 1F0 1B0 1F1 1B1 1F2 1B2
 //
-// A cell is stage, mnemonic, microbatch, as in PyTorch's pipelining. Columns are padded to one
+// A cell is stage, mnemonic, microbatch, as in PyTorch's pipelining; "0F4&" and the cell after it
+// overlap (action.hpp). Columns are padded to one
 // width; they count cells and are no time axis (that is the picture of timeline.hpp).
 namespace shardsim {
 

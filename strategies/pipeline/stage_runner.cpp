@@ -1,12 +1,24 @@
 #include "strategies/pipeline/stage_runner.hpp"
 
+#include <string>
 #include <utility>
+
+#include "sim/kernel/error.hpp"
 
 namespace shardsim {
 
 namespace {
 
 std::size_t index(int number) { return static_cast<std::size_t>(number); }
+
+void require_edges(const PipelineSchedule& schedule, const MeshShape& mesh) {
+  if (mesh.pp == 1 || (schedule.placement == Placement::v) == mesh.v_placement) return;
+  throw UsageError("E0785",
+                   "the schedule " + schedule.name + " places stages " +
+                       (mesh.v_placement ? "around" : "down and up") +
+                       " the pipeline ranks, but the mesh has edges for the other placement",
+                   "make the mesh of ParallelPlan::options().mesh");
+}
 
 }  // namespace
 
@@ -19,46 +31,73 @@ StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, Gr
       parallel_(parallel),
       rank_(mesh.pp()),
       place_(index(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
-      backwards_left_(index(plan.schedule->shape.num_chunks)) {}
+      backwards_left_(index(plan.schedule->shape.num_chunks)) {
+  require_edges(*plan.schedule, mesh.shape());
+  const std::vector<Action>& cells = plan.schedule->actions[index(rank_)];
+  for (std::size_t cell = 0; cell < cells.size(); ++cell) {
+    if (is_compute(cells[cell].kind)) last_compute_ = cell;
+  }
+}
 
 void StageRunner::run_step(MicrobatchSource& source) {
   backwards_left_.assign(backwards_left_.size(), plan_.schedule->shape.num_microbatches);
-  for (const Action& action : plan_.schedule->actions[index(rank_)]) run(action, source);
-  while (!forward_sends_.empty()) finish_oldest(forward_sends_);
-  while (!backward_sends_.empty()) finish_oldest(backward_sends_);
+  computes_ = false;
+  const std::size_t num_cells = plan_.schedule->actions[index(rank_)].size();
+  for (std::size_t cell = 0; cell < num_cells; ++cell) {
+    run(cell, source);
+    if (cell == last_compute_) source.compute_ends();
+  }
+  for (SendQueue& queue : sends_) {
+    while (!queue.empty()) finish_oldest(queue);
+  }
 }
 
-void StageRunner::run(const Action& action, MicrobatchSource& source) {
+void StageRunner::run(std::size_t cell, MicrobatchSource& source) {
+  const Action& action = plan_.schedule->actions[index(rank_)][cell];
   InFlight& flight = at(action.chunk, action.microbatch);
   switch (action.kind) {
     case ActionKind::recv_forward:
-      return receive(flight.input, flight.receive_input, Mesh::Edge::forward_in, "activation");
+      return receive(flight.input, flight.receive_input, edge_for(action, Mesh::Edge::forward_in),
+                     "activation");
     case ActionKind::recv_backward:
-      return receive(flight.output_gradient, flight.receive_gradient, Mesh::Edge::backward_in,
-                     "activation gradient");
+      return receive(flight.output_gradient, flight.receive_gradient,
+                     edge_for(action, Mesh::Edge::backward_in), "activation gradient");
     case ActionKind::forward:
-      return forward(action, flight, source);
+      return forward(cell, flight, source);
     case ActionKind::backward:
     case ActionKind::backward_input:
       return backward(action, flight, source);
     case ActionKind::backward_weight:
       return backward_weight(action, flight);
     case ActionKind::send_forward:
-      return send(forward_sends_, Mesh::Edge::forward_out, "activation",
+      return send(edge_for(action, Mesh::Edge::forward_out), "activation",
                   std::exchange(flight.output, Tensor()));
     case ActionKind::send_backward:
-      send(backward_sends_, Mesh::Edge::backward_out, "activation gradient",
+      send(edge_for(action, Mesh::Edge::backward_out), "activation gradient",
            std::exchange(flight.input_gradient, Tensor()));
       flight.gradient_passed = true;
       return release_if_done(action, flight);
   }
 }
 
-void StageRunner::forward(const Action& action, InFlight& flight, MicrobatchSource& source) {
+// All that an action waits for, before it or the block that it begins computes.
+void StageRunner::wait_for_block(std::size_t cell, MicrobatchSource& source) {
+  const std::vector<Action>& cells = plan_.schedule->actions[index(rank_)];
+  const Action& action = cells[cell];
+  at(action.chunk, action.microbatch).receive_input.wait();
+  if (action.overlaps_next) {
+    const Action& other = cells[cell + 1];
+    at(other.chunk, other.microbatch).receive_gradient.wait();
+  }
+  if (!std::exchange(computes_, true)) source.compute_begins();
+}
+
+void StageRunner::forward(std::size_t cell, InFlight& flight, MicrobatchSource& source) {
+  const Action& action = plan_.schedule->actions[index(rank_)][cell];
   const int stage = stage_of(action);
   const bool is_last = stage == plan_.schedule->num_stages() - 1;
   flight.batch = source.make_batch(action.microbatch, stage == 0 || is_last);
-  flight.receive_input.wait();
+  wait_for_block(cell, source);
   const std::span<Saved> saved = saved_of(action.chunk, flight);
   Tensor output = forward_chunk(*plan_.model, action.chunk, context(), sync_,
                                 std::exchange(flight.input, Tensor()), flight.batch, saved);
@@ -114,8 +153,15 @@ void StageRunner::receive(Tensor& message, Work& work, Mesh::Edge edge, const ch
   work = mesh_.edge(edge)->recv(message, 0, {.label = label});
 }
 
-void StageRunner::send(SendQueue& queue, Mesh::Edge edge, const char* label,
-                       const Tensor& message) {
+Mesh::Edge StageRunner::edge_for(const Action& action, Mesh::Edge down) const {
+  const bool up = plan_.schedule->placement == Placement::v && action.chunk % 2 != 0;
+  if (!up) return down;
+  return static_cast<Mesh::Edge>(static_cast<int>(down) +
+                                 static_cast<int>(Mesh::Edge::up_forward_out));
+}
+
+void StageRunner::send(Mesh::Edge edge, const char* label, const Tensor& message) {
+  SendQueue& queue = sends_.at(static_cast<std::size_t>(edge));
   if (queue.size() == index(plan_.schedule->sends_in_flight)) finish_oldest(queue);
   queue.push({message, mesh_.edge(edge)->send(message, 1, {.label = label})});
 }

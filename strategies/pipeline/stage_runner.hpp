@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <deque>
 #include <span>
 #include <vector>
@@ -24,6 +25,9 @@ class MicrobatchSource {
   virtual void add_loss(const Tensor& loss) = 0;
   /// What the loss is multiplied with; asked for when its backward begins.
   [[nodiscard]] virtual double loss_scale() = 0;
+  /// The first action of a step computes from now on, and the last one has ended.
+  virtual void compute_begins() {}
+  virtual void compute_ends() {}
 };
 
 /// What every stage knows of a schedule, with communication in it. Shared by all ranks.
@@ -33,11 +37,15 @@ struct StagePlan {
   std::int64_t micro_batch_size = 1;
 };
 
+/// A forward and a backward that overlap run one after the other, as one block: it begins when both
+/// have their input, and what it makes is sent when it ends.
+///
 /// Memory in steady state: what microbatches in flight keep, and on every edge what is being
 /// received and up to schedule.sends_in_flight messages being sent. Nothing is allocated per
 /// microbatch but tensors, once as many microbatches have been in flight as ever are.
 class StageRunner {
  public:
+  /// Throws UsageError for a mesh that has not the edges of the schedule's placement.
   StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, GradientSync& sync,
               const ModelParallel& parallel);
 
@@ -65,13 +73,16 @@ class StageRunner {
   };
   using SendQueue = RingQueue<Sending>;
 
-  void run(const Action& action, MicrobatchSource& source);
-  void forward(const Action& action, InFlight& flight, MicrobatchSource& source);
+  void run(std::size_t cell, MicrobatchSource& source);
+  void wait_for_block(std::size_t cell, MicrobatchSource& source);
+  void forward(std::size_t cell, InFlight& flight, MicrobatchSource& source);
   void backward(const Action& action, InFlight& flight, MicrobatchSource& source);
   void backward_weight(const Action& action, InFlight& flight);
   void begin_weight_gradients(int chunk);
   void receive(Tensor& message, Work& work, Mesh::Edge edge, const char* label);
-  void send(SendQueue& queue, Mesh::Edge edge, const char* label, const Tensor& message);
+  void send(Mesh::Edge edge, const char* label, const Tensor& message);
+  /// That of a chunk: where it goes up the ranks, the edge that goes up.
+  [[nodiscard]] Mesh::Edge edge_for(const Action& action, Mesh::Edge down) const;
   static void finish_oldest(SendQueue& queue);
   /// The other chunk's state if the stage `distance` away is on this very rank; else null.
   InFlight* neighbour(const Action& action, int distance);
@@ -90,10 +101,11 @@ class StageRunner {
   int rank_;                      // In the pipeline.
   std::deque<InFlight> flights_;  // Reused; a deque, so that references stay valid.
   std::vector<int> free_;
-  std::vector<int> place_;           // By chunk and microbatch; -1: not in flight.
-  std::vector<int> backwards_left_;  // By chunk.
-  SendQueue forward_sends_;
-  SendQueue backward_sends_;
+  std::vector<int> place_;                        // By chunk and microbatch; -1: not in flight.
+  std::vector<int> backwards_left_;               // By chunk.
+  std::size_t last_compute_ = 0;                  // Cell of the last action that computes.
+  bool computes_ = false;                         // Has begun in this step.
+  std::array<SendQueue, Mesh::kNumEdges> sends_;  // By edge; those of what is received stay empty.
 };
 
 }  // namespace shardsim

@@ -21,6 +21,7 @@ namespace {
 // only the schedule that it was made from.
 struct View {
   const PipelineSchedule& schedule;
+  const PipelineSchedule& known;
   const std::vector<std::vector<int>>* origins = nullptr;  // Null: its own cells.
 
   [[nodiscard]] const Action& action(const Cell& cell) const {
@@ -33,8 +34,9 @@ struct View {
   }
   // "rank 1, cell 3 (1F0)"
   [[nodiscard]] std::string describe(const Cell& cell) const {
-    return "rank " + std::to_string(cell.rank) + ", cell " + std::to_string(known_cell(cell)) +
-           " (" + cell_text(schedule, cell.rank, action(cell)) + ")";
+    return "rank " + std::to_string(cell.rank) + ", cell " +
+           std::to_string(cell_number(known, cell.rank, known_cell(cell))) + " (" +
+           cell_text(schedule, cell.rank, action(cell)) + ")";
   }
 };
 
@@ -144,13 +146,14 @@ std::vector<ScheduleProblem> check_protocol(const View& view) {
 std::vector<ScheduleProblem> validate(const PipelineSchedule& schedule) {
   std::vector<ScheduleProblem> problems = check_cells(schedule);
   if (!problems.empty()) return problems;
-  if (schedule.is_lowered()) return check_protocol({schedule});
+  if (schedule.is_lowered()) return check_protocol({schedule, schedule});
   const LoweredSchedule lowered = lower_with_origins(schedule);
-  std::vector<ScheduleProblem> found = check_protocol({lowered.schedule, &lowered.origins});
+  std::vector<ScheduleProblem> found =
+      check_protocol({lowered.schedule, schedule, &lowered.origins});
   // What runs under the protocol runs without it. What does not may be wrong in its order already:
   // a circle of results is easier to understand than one of transfers.
   if (found.empty()) return found;
-  if (auto deadlock = find_deadlock({schedule})) return {std::move(*deadlock)};
+  if (auto deadlock = find_deadlock({schedule, schedule})) return {std::move(*deadlock)};
   return found;
 }
 
@@ -206,8 +209,14 @@ struct Window {
 };
 
 std::string headline(const PipelineSchedule& schedule, const ScheduleProblem& problem) {
-  return "pipeline schedule " + schedule.name + " is wrong at rank " +
-         std::to_string(problem.rank) + ", cell " + std::to_string(problem.cell) + ": " +
+  const std::string cell =
+      "cell " + std::to_string(cell_number(schedule, problem.rank, problem.cell));
+  const std::string rank = "rank " + std::to_string(problem.rank);
+  if (schedule.source != nullptr) {
+    return schedule.source->file + ":" + std::to_string(problem.rank + 1) + ", " + cell +
+           ": the pipeline schedule is wrong at " + rank + ": " + problem.what;
+  }
+  return "pipeline schedule " + schedule.name + " is wrong at " + rank + ", " + cell + ": " +
          problem.what;
 }
 
@@ -220,7 +229,8 @@ std::string explain(const PipelineSchedule& schedule, const ScheduleProblem& pro
   const std::size_t label = std::string("rank :").size() + std::to_string(problem.rank + 1).size();
   std::string numbers = padded("cell", label);
   for (int cell = window.first_cell(); cell < window.end_cell(); ++cell) {
-    numbers += padded(" " + std::to_string(cell), window.width());
+    numbers +=
+        padded(" " + std::to_string(cell_number(schedule, problem.rank, cell)), window.width());
   }
   numbers.erase(numbers.find_last_not_of(' ') + 1);
   text += "  " + numbers + "\n";
@@ -241,9 +251,14 @@ void require_valid(const PipelineSchedule& schedule) {
   diagnosis.cycle = problem.cycle;
   for (int rank = window.first_rank(); rank < window.end_rank(); ++rank) {
     diagnosis.sides.push_back(
-        {{rank}, "from cell " + std::to_string(window.first_cell()) + ":" + window.row(rank), {}});
+        {{rank},
+         "from cell " + std::to_string(cell_number(schedule, rank, window.first_cell())) + ":" +
+             window.row(rank),
+         {}});
   }
-  diagnosis.hint = "correct the function that makes this schedule; ranks are pipeline ranks";
+  diagnosis.hint = (schedule.source != nullptr ? "correct the file"
+                                               : "correct the function that makes this schedule") +
+                   std::string("; ranks are pipeline ranks");
   // validate() finds a circle of results before one of transfers; the latter names a send.
   const bool waits_to_send =
       std::any_of(problem.cycle.begin(), problem.cycle.end(),

@@ -39,37 +39,15 @@ void require_shape(const PipelineSchedule& own, const PipelineShape& asked) {
       "make the schedule for shape_of(options), or change the options");
 }
 
-void require_compute_only(const PipelineSchedule& own) {
-  if (!own.is_lowered()) return;
-  throw UsageError(
-      "E0790", "own_schedule \"" + own.name + "\" contains sends or receives, which are added here",
-      "give the schedule as it was before lower(): compute actions only");
-}
-
-// A schedule of one's own may have any placement, but edges of the mesh only go around the ring of
-// pipeline ranks.
-void require_loop(const PipelineSchedule& schedule) {
-  if (schedule.placement == Placement::loop || schedule.shape.num_ranks == 1) return;
-  throw UsageError("E0785",
-                   "the schedule " + schedule.name + " places stages down and up " +
-                       std::to_string(schedule.shape.num_ranks) +
-                       " ranks, which can be validated and timed, but not run",
-                   "place chunk c of rank r at stage c * p + r (Placement::loop)");
-}
-
 }  // namespace
 
 PipelineSchedule lowered_schedule(const ParallelOptions& options) {
   const PipelineShape shape = shape_of(options);
-  if (options.own_schedule) {
-    require_shape(*options.own_schedule, shape);
-    require_compute_only(*options.own_schedule);
-  }
+  if (options.own_schedule) require_shape(*options.own_schedule, shape);
   const PipelineSchedule schedule =
       options.own_schedule ? *options.own_schedule : make_schedule(options.schedule, shape);
   require_valid(schedule);
-  require_loop(schedule);
-  return lower(schedule);
+  return schedule.is_lowered() ? schedule : lower(schedule);
 }
 
 }  // namespace shardsim

@@ -53,6 +53,40 @@ void require_at_least(std::int64_t least, const char* name, std::int64_t value) 
                    "give " + std::to_string(least) + " or more");
 }
 
+// The cell of the rank after which a chunk's weight gradients are complete.
+std::size_t end_of_chunk(const PipelineSchedule& schedule, int rank, int chunk) {
+  const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+  std::size_t end = 0;
+  for (std::size_t cell = 0; cell < cells.size(); ++cell) {
+    if (releases_activation(cells[cell].kind) && cells[cell].chunk == chunk) end = cell;
+  }
+  return end;
+}
+
+// A weight that two chunks of a rank read (tied embeddings in V placement) is reduced with the
+// first of them, so that must end last, as it does wherever W are not put off out of order.
+void require_shared_last(const PipelineSchedule& schedule, int rank, const Model& model) {
+  for (int chunk = 1; chunk < model.num_chunks(); ++chunk) {
+    const ModuleRange& modules = model.modules_of_chunk(chunk);
+    for (int module = modules.first; module < modules.first + modules.count; ++module) {
+      for (const int parameter : model.parameters_of(module)) {
+        const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(parameter)];
+        if (spec.chunk == chunk ||
+            end_of_chunk(schedule, rank, chunk) < end_of_chunk(schedule, rank, spec.chunk)) {
+          continue;
+        }
+        throw UsageError("E0761",
+                         "the schedule " + schedule.name + " ends chunk " +
+                             std::to_string(spec.chunk) + " of rank " + std::to_string(rank) +
+                             " before chunk " + std::to_string(chunk) + ", but " + spec.name +
+                             " is read in both, and reduced when the former ends",
+                         "put the last W of the later chunk before that of the earlier, or untie "
+                         "the embeddings");
+      }
+    }
+  }
+}
+
 ParallelOptions validated(ParallelOptions options) {
   validate(options);
   return options;
@@ -84,6 +118,7 @@ ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
       whole_(make_model(without_parallelism(options_.model))),
       part_(part_of(options_.model, options_.mesh)),
       schedule_(lowered_schedule(options_)) {
+  options_.mesh.v_placement = schedule_.placement == Placement::v;
   require_same_modules(part_.get(), *whole_, options_);
   require_same_dtype(options_);
   options_.sync.model = whole_.get();
@@ -106,6 +141,7 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
   const Model& model = part_ ? *part_ : *whole_;
   std::unique_ptr<StageModel> own = stage_of(model);
   const Model& stage_model = own ? *own : model;
+  if (own) require_shared_last(schedule_, rank, *own);
   // The same modules of one device.
   const std::unique_ptr<StageModel> uncut = part_ ? stage_of(*whole_) : nullptr;
   const Model* whole_here = &stage_model;

@@ -18,7 +18,7 @@ namespace shardsim {
 
 struct ParallelOptions {
   ModelOptions model;  ///< Whole: its tensor_parallel and context_parallel are set from the mesh.
-  MeshShape mesh;
+  MeshShape mesh;      ///< Whether it is for V placement is set from the schedule.
   int zero_stage = 0;
   std::int64_t bucket_bytes = 1;
   std::int64_t first_bucket_bytes = 1;
@@ -26,8 +26,8 @@ struct ParallelOptions {
   std::string schedule = "1f1b";  ///< Of the pipeline; with one stage every microbatch runs alone.
   int num_chunks = 1;             ///< Model chunks per pipeline rank.
   StageSplit stage_split;         ///< The layers of each chunk.
-  /// Instead of the one named `schedule`: compute actions only, of the shape shape_of(options), in
-  /// loop placement. Anything else is refused.
+  /// Instead of the one named `schedule`, of the shape shape_of(options); any other is refused.
+  /// With sends and receives in it, it runs with these, otherwise with those of lower.hpp.
   std::optional<PipelineSchedule> own_schedule;
   TrainingPlan training;
   SyncPlan sync;  ///< Its pointers and seed are filled in; there, `model` is the whole one.
@@ -54,6 +54,10 @@ class ParallelPlan {
   /// The model as one device has it.
   [[nodiscard]] const Model& whole() const { return *whole_; }
   [[nodiscard]] const PipelineSchedule& schedule() const { return schedule_; }
+  /// Whether the pipeline rank has the last stage, and so knows the loss.
+  [[nodiscard]] bool has_loss(int pp) const {
+    return schedule_.rank_of(schedule_.num_stages() - 1) == pp;
+  }
   [[nodiscard]] const FlatLayout& layout(int stage) const { return of(stage).layout; }
   /// Where a rank's state belongs in the whole model.
   [[nodiscard]] ModelPart part(const MeshPlace& place) const;

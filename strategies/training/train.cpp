@@ -47,6 +47,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
         plan_(plan),
         observer_(observer),
         runner_(stage, runtime, mesh, sync, parallel),
+        rank_with_loss_(stage.schedule->rank_of(stage.schedule->num_stages() - 1)),
         target_count_(runtime, mesh, DType::int64, "target_count"),
         loss_(runtime, mesh, DType::fp64, "loss") {
     validate(plan);
@@ -95,7 +96,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     const Tensor told = runtime_.allocate(MemoryCategory::comm, {1}, DType::fp64);
     runtime_.write_scalar(told, mean_loss_.value_or(0.0));
     mesh_.pp_group()
-        ->broadcast(told, mesh_.shape().pp - 1, {.label = "loss", .traffic = TrafficClass::scalar})
+        ->broadcast(told, rank_with_loss_, {.label = "loss", .traffic = TrafficClass::scalar})
         .wait();
     return runtime_.read_scalar(told);
   }
@@ -111,6 +112,9 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     sum_of_losses_ += runtime_.read_scalar(loss);
     if (++num_losses_ == plan_.num_microbatches) loss_.post(sum_of_losses_);
   }
+
+  void compute_begins() override { observer_.compute_begins(step_); }
+  void compute_ends() override { observer_.compute_ends(step_); }
 
   double loss_scale() override {
     if (waits_for_count_) {
@@ -129,18 +133,20 @@ class TrainingSession::Trainer final : public MicrobatchSource {
                             plan_.max_grad_norm);
   }
 
+  [[nodiscard]] bool has_loss() const { return mesh_.pp() == rank_with_loss_; }
+
   // Losses are the last stage's. How many targets count is known without asking where all do; else
   // the count is on its way during forward.
   void begin_loss() {
     num_losses_ = 0;
     sum_of_losses_ = 0.0;
     num_targets_ = static_cast<double>(global_batch() * model_.positions_per_sample());
-    waits_for_count_ = plan_.ignore_fraction > 0.0 && mesh_.is_last_stage();
+    waits_for_count_ = plan_.ignore_fraction > 0.0 && has_loss();
     if (waits_for_count_) target_count_.post(count_own_targets());
   }
 
   [[nodiscard]] std::optional<double> mean_loss() {
-    if (!mesh_.is_last_stage()) return std::nullopt;
+    if (!has_loss()) return std::nullopt;
     const double sum = loss_.wait();
     return num_targets_ > 0.0 ? sum / num_targets_ : sum;
   }
@@ -174,6 +180,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   const TrainingPlan& plan_;
   TrainingObserver& observer_;
   StageRunner runner_;
+  int rank_with_loss_;  // In the pipeline: that of the last stage.
   ScalarSum target_count_;
   ScalarSum loss_;
   std::int64_t step_ = 0;

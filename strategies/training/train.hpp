@@ -44,6 +44,10 @@ class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
   virtual void step_begins(std::int64_t) {}
+  /// The rank has the input of its first microbatch, and the last backward of a step has ended:
+  /// between them the pipeline runs, before the first it fills, after the second it drains.
+  virtual void compute_begins(std::int64_t) {}
+  virtual void compute_ends(std::int64_t) {}
   /// Gradients are reduced, still multiplied by the loss scale; the optimizer has not run.
   virtual void gradients_ready(std::int64_t, const GradientSync&) {}
   /// Whether the step is skipped, as gradients overflowed, and the loss scale of the next step.

@@ -42,7 +42,8 @@ constexpr const char* kVerified[] = {
     "gpt-tp4", "llama-tp2", "mlp-tp2", "gpt-sp2", "llama-sp2",
     // Pipelines.
     "gpt-pp4-gpipe", "gpt-pp4-1f1b", "llama-pp2-interleaved", "llama-pp2-looped-bfs",
-    "gpt-pp3-zb-h1", "gpt-uneven-stages",
+    "gpt-pp3-zb-h1", "gpt-uneven-stages", "gpt-pp3-zb-h2", "gpt-pp4-zb-v", "llama-pp3-v-half",
+    "gpt-pp4-v-min", "llama-pp2-schedule-file",
     // Context parallelism.
     "llama-cp2-ring", "gpt-cp4-ring", "gpt-cp3-all-gather", "llama-cp4-all-gather",
     "llama-cp2-ulysses", "gpt-cp4-ulysses", "llama-cp4-two-level",
@@ -53,7 +54,8 @@ constexpr const char* kVerified[] = {
     "gpt-tp2-pp2-dp2-zero1", "llama-tp2-pp2-dp2-sp", "llama-tp2-pp2-dp2-interleaved",
     "llama-cp2-tp2-dp2", "gpt-cp2-tp2-dp2-sp", "llama-cp2-fsdp4", "gpt-cp2-pp2-dp2",
     "llama-cp2-pp2-zb-h1", "gpt-cp4-two-level-dp2", "gpt-cp2-dropout-recompute",
-    "llama-tp2-pp2-zb-h1", "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"};
+    "llama-tp2-pp2-zb-h1", "llama-pp2-dp2-dualpipe-v", "gpt-tp2-pp2-dp2-zero1-zb-v",
+    "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"};
 
 // All verify scenarios but those that are about a narrower precision.
 std::vector<std::string> fp64_scenarios() {

@@ -45,7 +45,7 @@ Detector finder_of(const PipelineSchedule& mutated, const PipelineSchedule& orig
   const Timeline times = run_pipeline(lower(mutated), {{{4, 4, 4}}, 0}).timeline;
   for (int rank = 0; rank < original.shape.num_ranks; ++rank) {
     const int in_flight = times.ranks[static_cast<std::size_t>(rank)].peak_in_flight;
-    if (in_flight != expected_in_flight(original, rank)) return Detector::in_flight;
+    if (in_flight != *expected_in_flight(original, rank)) return Detector::in_flight;
   }
   return Detector::nobody;
 }

@@ -15,7 +15,7 @@ void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record,
   RunRecord::Observer observer(
       record, {.rank = world.rank(),
                .shard = options.zero_stage > 0 ? mesh.shape().shard_of(mesh.place()) : 0,
-               .is_last_stage = mesh.is_last_stage(),
+               .has_last_stage = plan.has_loss(mesh.pp()),
                .part = plan.part(mesh.place())});
   const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
   const std::unique_ptr<GradientSync> bent = wrap({*sync, plan, runtime, mesh});

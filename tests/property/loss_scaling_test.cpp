@@ -136,7 +136,7 @@ std::vector<RankOutcome> train_steps(const TrainingCase& c, const std::vector<st
   FiberWorld world(options);
   world.run([&](Runtime& runtime, Communicator& communicator) {
     RankOutcome& rank = ranks[static_cast<std::size_t>(communicator.rank())];
-    Mesh mesh(communicator, c.mesh);
+    Mesh mesh(communicator, plan.options().mesh);
     const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
     const RankParallel parallel = plan.make_parallel(mesh);
     const Overflowing model(*plan.part(mesh.place()).model, overflow);

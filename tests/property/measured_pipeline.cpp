@@ -1,6 +1,8 @@
 #include "tests/property/measured_pipeline.hpp"
 
 #include <algorithm>
+#include <array>
+#include <compare>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -29,12 +31,33 @@ class Numbered final : public MicrobatchSource {
   [[nodiscard]] double loss_scale() override { return 1.0; }
 };
 
-// When a rank posted its sends and receives, in order.
-using Posted = std::map<ActionKind, std::vector<Time>>;
+// An edge as a rank sees it: what it does there, and whether for chunks that go up the ranks.
+struct EdgeUse {
+  ActionKind kind = ActionKind::send_forward;
+  bool up = false;
 
-ActionKind kind_of(const std::string& group, bool sends) {
-  if (group == "pp_forward") return sends ? ActionKind::send_forward : ActionKind::recv_forward;
-  return sends ? ActionKind::send_backward : ActionKind::recv_backward;
+  friend auto operator<=>(const EdgeUse&, const EdgeUse&) = default;
+};
+
+// When a rank posted its sends and receives, in order.
+using Posted = std::map<EdgeUse, std::vector<Time>>;
+
+constexpr std::array kEdgeGroups = {"pp_forward", "pp_backward", "pp_up_forward", "pp_up_backward"};
+
+bool is_edge(const std::string& group) {
+  return std::find(kEdgeGroups.begin(), kEdgeGroups.end(), group) != kEdgeGroups.end();
+}
+
+EdgeUse use_of(const std::string& group, bool sends) {
+  const bool up = group.find("_up_") != group.npos;
+  if (group.ends_with("forward")) {
+    return {sends ? ActionKind::send_forward : ActionKind::recv_forward, up};
+  }
+  return {sends ? ActionKind::send_backward : ActionKind::recv_backward, up};
+}
+
+EdgeUse use_of(const PipelineSchedule& lowered, const Action& action) {
+  return {action.kind, lowered.placement == Placement::v && action.chunk % 2 != 0};
 }
 
 FiberOptions options_of(const PipelineSchedule& lowered, std::int64_t message) {
@@ -94,8 +117,8 @@ class Run {
       RankTimeline& of = times.ranks[index_of(rank)];
       of.idle += times.makespan - world_.engine().rank(rank).now().picoseconds();
     }
-    for (const char* group : {"pp_forward", "pp_backward"}) {
-      measured.bytes_sent += world_.traffic().at(group).payload_sent;
+    for (const auto& [group, counters] : world_.traffic()) {
+      if (is_edge(group)) measured.bytes_sent += counters.payload_sent;
     }
     return measured;
   }
@@ -105,7 +128,7 @@ class Run {
 
   Faults log_posts() {
     const auto log = [this](const Caller& caller, bool sends) {
-      posted_[index_of(caller.world_rank)][kind_of(caller.to.name(), sends)].push_back(
+      posted_[index_of(caller.world_rank)][use_of(caller.to.name(), sends)].push_back(
           world_.engine().rank(caller.world_rank).now());
     };
     Faults faults;
@@ -123,7 +146,8 @@ class Run {
   }
 
   void run_rank(Runtime& runtime, Communicator& everyone) {
-    Mesh mesh(everyone, {.pp = lowered_.shape.num_ranks});
+    Mesh mesh(everyone,
+              {.pp = lowered_.shape.num_ranks, .v_placement = lowered_.placement == Placement::v});
     RankState& rank = world_.engine().rank(everyone.rank());
     if (rank.now() != Time()) throw std::logic_error("making groups should take no time here");
     const StagePlan plan{.model = stages_[index_of(everyone.rank())].get(), .schedule = &lowered_};
@@ -135,14 +159,14 @@ class Run {
   }
 
   // The slices of this rank's transfers, in the order of the stream.
-  std::map<ActionKind, std::vector<TraceSlice>> transfers(int rank) {
-    std::map<ActionKind, std::vector<TraceSlice>> found;
+  std::map<EdgeUse, std::vector<TraceSlice>> transfers(int rank) {
+    std::map<EdgeUse, std::vector<TraceSlice>> found;
     for (const TraceTrack& track : trace(rank).tracks) {
-      if (track.name != "pp_forward" && track.name != "pp_backward") continue;
+      if (!is_edge(track.name)) continue;
       for (const TraceSlice& slice : track.slices) {
         const std::string name = slice.name;
         if (name != "send" && name != "recv") continue;
-        found[kind_of(track.name, name == "send")].push_back(slice);
+        found[use_of(track.name, name == "send")].push_back(slice);
       }
     }
     return found;
@@ -150,16 +174,17 @@ class Run {
 
   std::vector<ActionSpan> read_spans(int rank, std::vector<std::string>& computed) {
     auto moved = transfers(rank);
-    std::map<ActionKind, std::size_t> num_read;
+    std::map<EdgeUse, std::size_t> num_read;
     const std::vector<TraceSlice>& slices = trace(rank).tracks.front().slices;
     std::size_t next = 0;
     std::vector<ActionSpan> spans;
     for (const Action& action : lowered_.actions[index_of(rank)]) {
       computed.emplace_back();
       if (!is_compute(action.kind)) {
-        const std::size_t i = num_read[action.kind]++;
-        spans.push_back({posted_[index_of(rank)].at(action.kind).at(i).picoseconds(),
-                         moved.at(action.kind).at(i).end.picoseconds()});
+        const EdgeUse use = use_of(lowered_, action);
+        const std::size_t i = num_read[use]++;
+        spans.push_back({posted_[index_of(rank)].at(use).at(i).picoseconds(),
+                         moved.at(use).at(i).end.picoseconds()});
         continue;
       }
       const TraceSlice& first = slices.at(next++);

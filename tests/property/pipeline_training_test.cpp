@@ -10,6 +10,7 @@
 #include "strategies/pipeline/stage_model.hpp"
 #include "strategies/pipeline/stage_split.hpp"
 
+#include "tests/backends/fiber_fixture.hpp"
 #include "tests/strategies/pipeline_fixture.hpp"
 #include "tests/strategies/training_case.hpp"
 
@@ -86,7 +87,7 @@ std::size_t tied_parameter(const Model& model) {
 TEST_CASE("P38: every schedule's gradients are those of one device, in every bit") {
   int count = 0;
   for (const char* name : {"mlp", "untied gpt2", "llama", "llama dropping"}) {
-    for (const int microbatches : {1, 4, 6}) {
+    for (const int microbatches : {1, 4, 7}) {
       TrainingCase alone = case_of(name);
       alone.training.num_microbatches = microbatches;
       alone.training.micro_batch_size = 2;
@@ -103,9 +104,11 @@ TEST_CASE("P38: every schedule's gradients are those of one device, in every bit
     }
   }
   std::cout << "P38: " << count << " pipelines equal one device in every bit\n";
-  // For each model and M = 1, 4 and 6: gpipe, 1f1b, zb_h1 and, with one chunk and two, looped BFS
-  // on 2, 3 and 4 ranks each; interleaved, with one chunk and two, on 2 and 4, and on 2 and 3.
-  CHECK(count == 4 * (3 * (9 + 6) + 0 + 4 + 4));
+  // For each model and M = 1, 4 and 7: gpipe, 1f1b, zb_h1 and, with one chunk and two, looped BFS
+  // on 2, 3 and 4 ranks each; interleaved, with one chunk and two, on 2 and 4 with M = 4; zb_h2,
+  // zb_v, v_half and v_min on 2 with M = 4, and on 2, 3 and 4 with M = 7; dualpipe_v on 2 with
+  // M = 4, and on 2 and 3 with M = 7.
+  CHECK(count == 4 * (3 * (9 + 6) + 4 + 4 * (1 + 3) + 3));
 }
 
 // A tied weight's two copies sum their gradients first on their own, so one device, which adds
@@ -114,7 +117,7 @@ TEST_CASE("P40: tied embeddings equal the single copy, and their copies each oth
   for (const char* name : {"gpt2", "tied llama"}) {
     TrainingCase alone = case_of(name);
     alone.training.steps = 4;
-    alone.training.num_microbatches = 4;
+    alone.training.num_microbatches = 7;
     const std::size_t tied = tied_parameter(*make_model(alone.model));
     const std::vector<StepRecord> reference = train_alone(alone);
     const std::vector<TrainingCase> cases = pipelined(alone);
@@ -122,6 +125,10 @@ TEST_CASE("P40: tied embeddings equal the single copy, and their copies each oth
     for (const TrainingCase& c : cases) {
       const TrainingResult result = run(c);
       require_equal_to(reference, c, result);
+      if (is_v_shaped(c.schedule)) {  // One rank has both: a single copy.
+        CHECK(result.traffic.at("embedding").payload_sent == 0);
+        continue;
+      }
       // Whatever the schedule and the number of stages.
       require_same_bits(c, result, cases.front(), first);
       for (std::size_t step = 0; step < reference.size(); ++step) {
@@ -165,19 +172,97 @@ TEST_CASE("P40: nothing is sent for tied embeddings where one rank has both copi
   }
 }
 
-TEST_CASE("P42: a schedule that the mesh has no edges for is refused by name") {
-  ParallelOptions options = options_of(case_of("gpt2"));
-  options.num_chunks = 2;
-  options.mesh.pp = 2;
-  options.training.num_microbatches = 3;
-  options.own_schedule = v_shaped_gpipe(2, 3);
+TEST_CASE("a mesh that has no edges for the placement of a schedule is refused by name") {
   const auto optimizer = make_optimizer("sgd", {});
-  try {
+  const auto refusal = [&](const char* schedule, bool v_edges) {
+    ParallelOptions options = options_of(case_of("gpt2"));
+    options.num_chunks = 2;
+    options.mesh.pp = 2;
+    options.training.num_microbatches = 4;
+    options.schedule = schedule;
     const ParallelPlan plan(options, *optimizer);
-    FAIL("V placement cannot be run");
-  } catch (const UsageError& error) {
-    CHECK(error.code() == "E0785");
-    CHECK(std::string(error.what()).find("v_gpipe") != std::string::npos);
+    MeshShape shape = plan.options().mesh;
+    shape.v_placement = v_edges;
+    FiberWorld world({.cluster = test_cluster(2), .has_data = false});
+    try {
+      world.run([&](Runtime& runtime, Communicator& everyone) {
+        Mesh mesh(everyone, shape);
+        TrainingObserver observer;
+        plan.train_rank(runtime, mesh, observer);
+      });
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return std::string("none");
+  };
+  CHECK(refusal("zb_v", true) == "none");
+  CHECK(refusal("looped_bfs", false) == "none");
+  CHECK(refusal("zb_v", false) == "E0785");
+  CHECK(refusal("looped_bfs", true) == "E0785");
+}
+
+// A V of one's own, ZeRO and tied embeddings at once: the bucket of the tied weight is reduced when
+// the chunk going down has ended, and with stage 3 it is gathered for both chunks.
+TEST_CASE("P38, P40: V placement under every ZeRO stage trains what one device does") {
+  int count = 0;
+  for (const char* name : {"gpt2", "llama"}) {
+    for (const char* schedule : {"zb_v", "v_half", "v_min", "dualpipe_v", "own"}) {
+      for (const int stage : {0, 1, 2, 3}) {
+        for (const bool every_microbatch : {false, true}) {
+          if (stage < 2 && every_microbatch) continue;
+          TrainingCase c = case_of(name);
+          c.zero_stage = stage;
+          c.mesh = {.dp_shard = 2, .dp_replicate = stage == 1 ? 2 : 1, .pp = 3};
+          c.num_chunks = 2;
+          c.training.num_microbatches = 6;
+          c.sync.reduce_every_microbatch = every_microbatch;
+          if (std::string(schedule) == "own") {
+            c.own_schedule = v_shaped_gpipe(3, 6);
+          } else {
+            c.schedule = schedule;
+          }
+          const TrainingResult result = run(c);
+          require_equal_to(train_alone(c), c, result);
+          CHECK(result.traffic.at("embedding").payload_sent == 0);
+          ++count;
+        }
+      }
+    }
+  }
+  CHECK(count == 2 * 5 * 6);
+}
+
+TEST_CASE("P38: V placement beside tensor parallelism, recomputation, dropout and clipping") {
+  for (const char* name : {"gpt2", "llama"}) {
+    for (const char* schedule : {"zb_v", "v_half", "v_min", "dualpipe_v"}) {
+      for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        TrainingCase c = case_of(name);
+        c.model.hidden_dropout = 0.125;
+        c.model.recompute = recompute;
+        c.model.seq_len = 4;
+        c.model.sequence_parallel = recompute != Recompute::selective;
+        c.mesh = {.dp_shard = 2, .tp = 2, .pp = 2};
+        c.zero_stage = 1;
+        c.num_chunks = 2;
+        c.schedule = schedule;
+        c.training.num_microbatches = 4;
+        c.training.ignore_fraction = 0.2;
+        c.training.max_grad_norm = 0.1;  // Below the norms of these models: every step is clipped.
+        require_equal_to(train_alone(c), c, run(c));
+      }
+    }
+  }
+}
+
+TEST_CASE("P42: V placement runs with stages of any number of layers") {
+  for (const char* schedule : {"zb_v", "v_half", "v_min", "dualpipe_v"}) {
+    TrainingCase c = case_of("gpt2");
+    c.mesh.pp = 2;
+    c.num_chunks = 2;
+    c.schedule = schedule;
+    c.stage_split.layers = {0, 4, 2, 3};
+    c.training.num_microbatches = 5;
+    require_equal_to(train_alone(c), c, run(c));
   }
 }
 

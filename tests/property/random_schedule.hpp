@@ -16,11 +16,13 @@ inline int draw(int first, int last) { return *rc::gen::inRange(first, last + 1)
 /// Of any name and shape, with `min_ranks` ranks at least.
 inline PipelineSchedule draw_schedule(int min_ranks = 1) {
   const auto names = schedule_names();
-  const std::string_view name = names[static_cast<std::size_t>(draw(0, 4))];
+  const std::string_view name =
+      names[static_cast<std::size_t>(draw(0, static_cast<int>(names.size()) - 1))];
   PipelineShape shape{draw(min_ranks, 6), draw(1, 4), draw(1, 12)};
-  if (!is_legal(name, shape)) shape.num_chunks = 1;
+  const ScheduleNeeds needs = needs_of(name);
+  shape.num_chunks = std::clamp(shape.num_chunks, needs.min_chunks, needs.max_chunks);
+  shape.num_microbatches += min_microbatches(name, shape) - 1;
   if (name == "interleaved_1f1b") {
-    shape.num_chunks = draw(1, 4);
     shape.num_microbatches = shape.num_ranks * draw(1, 3);
   }
   return make_schedule(name, shape);

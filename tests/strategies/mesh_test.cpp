@@ -138,4 +138,38 @@ TEST_CASE("what a stage sends arrives at the next one around the ring, in both d
   }
 }
 
+TEST_CASE("with V placement boundaries have edges for both ways, and none goes around") {
+  for (MeshShape shape : kShapes) {
+    shape.v_placement = true;
+    run_on_mesh(shape, [&](int rank, Mesh& mesh) {
+      // Every rank that has a neighbour there sends its number over the edge.
+      const auto exchange = [&](Mesh::Edge out, Mesh::Edge in, int distance) {
+        MeshPlace from = mesh.place();
+        from.pp -= distance;
+        const int to = mesh.pp() + distance;
+        const bool sends = to >= 0 && to < shape.pp;
+        const bool receives = from.pp >= 0 && from.pp < shape.pp;
+        REQUIRE((mesh.edge(out) != nullptr) == sends);
+        REQUIRE((mesh.edge(in) != nullptr) == receives);
+        const Tensor mine =
+            Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int64, false);
+        const Tensor other =
+            Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int64, false);
+        mine.set(0, rank);
+        Work receive;
+        Work send;
+        if (receives) receive = mesh.edge(in)->recv(other, 0);
+        if (sends) send = mesh.edge(out)->send(mine, 1);
+        receive.wait();
+        send.wait();
+        if (receives) CHECK(other.get(0) == shape.rank_of(from));
+      };
+      exchange(Mesh::Edge::forward_out, Mesh::Edge::forward_in, 1);
+      exchange(Mesh::Edge::backward_out, Mesh::Edge::backward_in, -1);
+      exchange(Mesh::Edge::up_forward_out, Mesh::Edge::up_forward_in, -1);
+      exchange(Mesh::Edge::up_backward_out, Mesh::Edge::up_backward_in, 1);
+    });
+  }
+}
+
 }  // namespace shardsim::test

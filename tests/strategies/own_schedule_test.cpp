@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -97,10 +98,36 @@ TEST_CASE("a schedule of one's own of another shape is refused, and each differe
   }
 }
 
-TEST_CASE("a schedule of one's own with messages in it already is refused") {
+TEST_CASE("a schedule of one's own with messages in it already keeps them") {
   const PipelineShape shape{2, 1, 4};
-  const PipelineSchedule lowered = lower(some_schedule(shape));
-  CHECK(plan_with(options_with(shape), lowered).refusal.rfind("E0790: ", 0) == 0);
+  PipelineSchedule lowered = lower(some_schedule(shape));
+  // Rank 0 sends its first activation one forward later than lower() would.
+  std::vector<Action>& cells = lowered.actions[0];
+  const auto send =
+      std::find(cells.begin(), cells.end(), make_action(ActionKind::send_forward, 0, 0));
+  std::rotate(send, send + 1, send + 2);
+  const Outcome outcome = plan_with(options_with(shape), lowered);
+  CHECK(outcome.refusal == "none");
+  CHECK(outcome.runs == lowered);
+}
+
+TEST_CASE("a tied weight of two chunks is reduced with the first of them, which must end last") {
+  const PipelineShape shape{2, 2, 3};
+  ParallelOptions options = options_with(shape);
+  options.model.tied_embeddings = true;
+  PipelineSchedule own = make_schedule("zb_v", shape);
+  CHECK(plan_with(options, own).refusal == "none");
+  // The last W of chunk 1 at the very end of rank 0.
+  std::vector<Action>& cells = own.actions[0];
+  const auto last =
+      std::find(cells.begin(), cells.end(), make_action(ActionKind::backward_weight, 1, 2));
+  std::rotate(last, last + 1, cells.end());
+  const std::string refusal = plan_with(options, own).refusal;
+  INFO(refusal);
+  CHECK(refusal.rfind("E0761: ", 0) == 0);
+  CHECK(contains(refusal, "chunk 0 of rank 0 before chunk 1"));
+  options.model.tied_embeddings = false;
+  CHECK(plan_with(options, own).refusal == "none");
 }
 
 }  // namespace shardsim::test

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -10,10 +11,23 @@
 // Every shape in which a schedule can run, for tests that go through all of them.
 namespace shardsim::test {
 
+inline bool is_v_shaped(std::string_view name) {
+  return name == "zb_v" || name == "v_half" || name == "v_min" || name == "dualpipe_v";
+}
+
 inline bool is_legal(std::string_view name, const PipelineShape& shape) {
-  const bool looped = name == "interleaved_1f1b" || name == "looped_bfs";
-  if (!looped && shape.num_chunks > 1) return false;
-  return name != "interleaved_1f1b" || shape.num_microbatches % shape.num_ranks == 0;
+  const auto [p, v, m] = shape;
+  if (is_v_shaped(name)) return v == 2 && m >= (name == "dualpipe_v" ? 2 * p : 2 * p - 1);
+  if (name == "interleaved_1f1b") return m % p == 0;
+  if (name == "looped_bfs") return true;
+  return v == 1 && (name != "zb_h2" || m >= 2 * p - 1);
+}
+
+/// What every boundary of stages that lies between ranks carries once each way.
+inline int num_boundaries(const PipelineSchedule& schedule) {
+  const auto [p, v, m] = schedule.shape;
+  if (p == 1) return 0;
+  return schedule.placement == Placement::v ? v * (p - 1) : p * v - 1;
 }
 
 /// All schedules for p in 1..8, V in 1..4, M in 1..32, where they are legal.
@@ -33,13 +47,23 @@ void for_each_schedule(Visit visit) {
 
 /// What every rank waits in total, by the formulas of docs/guide/pipeline-schedules.md: F, I and W
 /// of a rank's whole share of a microbatch, without message times. They are the published ones, but
-/// for M < p (looped_bfs, zb_h1) and for a W longer than F or I (zb_h1), where these are our own.
-/// Derivations stand in the files of the schedules.
-inline std::int64_t expected_idle(const PipelineSchedule& schedule, std::int64_t f, std::int64_t i,
-                                  std::int64_t w) {
+/// for M < p (looped_bfs, zb_h1) and for a W longer than F or I (zb_h1, zb_h2), where these are our
+/// own, and for v_half and v_min, of which only shares of 1f1b's are published. Derivations stand
+/// in the files of the schedules. None where there is no formula.
+inline std::optional<std::int64_t> expected_idle(const PipelineSchedule& schedule, std::int64_t f,
+                                                 std::int64_t i, std::int64_t w) {
   const std::int64_t p = schedule.shape.num_ranks;
   const std::int64_t v = schedule.shape.num_chunks;
   const std::int64_t m = schedule.shape.num_microbatches;
+  if (is_v_shaped(schedule.name)) {
+    if (f != i || i != w) return std::nullopt;
+    const std::int64_t chunk = f / v;
+    if (p == 1) return 0;
+    if (schedule.name == "zb_v") return (p - 1) * chunk;
+    if (schedule.name == "dualpipe_v") return 2 * (p - 1) * chunk;  // F&B + B - 3W, each chunk's.
+    if (schedule.name == "v_half") return (3 * (p - 1) - p % 2) * chunk;
+    return (4 * (p - 1) + (p % 3 == 0 ? 1 : -1)) * chunk;
+  }
   if (schedule.name == "interleaved_1f1b") return (p - 1) * (f + i + w) / v;
   if (schedule.name == "looped_bfs") {
     const std::int64_t late = std::max<std::int64_t>(0, p - m);
@@ -48,12 +72,33 @@ inline std::int64_t expected_idle(const PipelineSchedule& schedule, std::int64_t
   if (schedule.name == "zb_h1") {
     return (p - 1) * (f + i) - (std::min(m, p) - 1) * std::min({f, i, w});
   }
+  if (schedule.name == "zb_h2") return (p - 1) * std::max(f, f + i - 2 * std::min({f, i, w}));
   return (p - 1) * (f + i + w);
 }
 
-/// Activations that a rank has in flight at once, in chunks.
-inline int expected_in_flight(const PipelineSchedule& schedule, int rank) {
+/// What the worst rank waits between its first start and its last end. None as expected_idle, and
+/// where a W is longer than F or I.
+inline std::optional<std::int64_t> expected_idle_in_span(const PipelineSchedule& schedule,
+                                                         std::int64_t f, std::int64_t i,
+                                                         std::int64_t w) {
+  if (schedule.name.starts_with("zb_h") && w > std::min(f, i)) return std::nullopt;
+  if (schedule.name == "zb_h2") {
+    return (schedule.shape.num_ranks - 1) * (f + i - 2 * w);
+  }
+  const std::optional<std::int64_t> idle = expected_idle(schedule, f, i, w);
+  if (schedule.name == "zb_v" && idle) return 0;
+  return idle;  // Rank 0 is the first to start and the last to end.
+}
+
+/// Activations that the rank has in flight at once, in chunks; none where only the worst rank's are
+/// known.
+inline std::optional<int> expected_in_flight(const PipelineSchedule& schedule, int rank) {
   const auto [p, v, m] = schedule.shape;
+  if (schedule.name == "zb_h2") return 2 * p - 1;
+  if (schedule.name == "zb_v") return 2 * p;
+  if (schedule.name == "dualpipe_v") return 2 * p + 1;
+  if (schedule.name == "v_half") return 2 * (p / 2 + 1);
+  if (schedule.name == "v_min") return std::nullopt;
   if (schedule.name == "1f1b") return std::min(m, p - rank);
   if (schedule.name == "zb_h1") return std::min(m, p);
   if (schedule.name == "interleaved_1f1b") {
@@ -62,9 +107,19 @@ inline int expected_in_flight(const PipelineSchedule& schedule, int rank) {
   return m * v;
 }
 
-/// Stages 0..p-1 down the ranks and p..2p-1 up again: no schedule of the table has that yet.
+/// Those of the worst rank.
+inline int expected_peak_in_flight(const PipelineSchedule& schedule) {
+  const int p = schedule.shape.num_ranks;
+  if (schedule.name == "v_min") return 2 * ((p + 1) / 3 + 1);
+  int most = 0;
+  for (int rank = 0; rank < p; ++rank) most = std::max(most, *expected_in_flight(schedule, rank));
+  return most;
+}
+
+/// gpipe with stages 0..p-1 down the ranks and p..2p-1 up again.
 inline PipelineSchedule v_shaped_gpipe(int ranks, int microbatches) {
-  PipelineSchedule schedule{"v_gpipe", {ranks, 2, microbatches}, Placement::v, microbatches, {}};
+  PipelineSchedule schedule{"v_gpipe", {ranks, 2, microbatches}, Placement::v, microbatches, {},
+                            nullptr};
   for (int rank = 0; rank < ranks; ++rank) {
     schedule.actions.emplace_back();
     for (const ActionKind kind : {ActionKind::forward, ActionKind::backward}) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -53,6 +54,10 @@ std::string cost_row(std::string_view name, int chunks, int ranks, int microbatc
   // A whole share of a microbatch takes F = I = W = 2, a chunk of two takes 1.
   const std::int64_t unit = 2 / chunks;
   const Timeline times = timeline(schedule, {{{unit, unit, unit}}, 0});
+  std::int64_t worst_in_span = 0;
+  for (const RankTimeline& rank : times.ranks) {
+    worst_in_span = std::max(worst_in_span, rank.idle_in_span);
+  }
   std::int64_t sends = 0;
   for (const auto& cells : lower(schedule).actions) {
     for (const Action& action : cells) sends += is_send(action.kind) ? 1 : 0;
@@ -65,7 +70,8 @@ std::string cost_row(std::string_view name, int chunks, int ranks, int microbatc
   line.resize(18, ' ');
   return line + right(std::to_string(chunks), 6) +
          right(percent(times.ranks[0].idle, times.makespan), 10) +
-         right(in_flight(times.ranks.front()), 20) + right(in_flight(times.ranks.back()), 18) +
+         right(percent(worst_in_span, times.makespan), 10) +
+         right(in_flight(times.ranks.front()), 19) + right(in_flight(times.ranks.back()), 18) +
          right(std::to_string(sends), 10) + "\n";
 }
 
@@ -74,10 +80,10 @@ std::string costs(std::istream& words) {
   int microbatches = 0;
   words >> ranks >> microbatches;
   std::string text =
-      "schedule          chunks      idle  in flight, rank 0  on the last rank  messages\n";
+      "schedule          chunks      idle   in span  in flight, rank 0  on the last rank  "
+      "messages\n";
   for (const std::string_view name : schedule_names()) {
-    const bool looped = name == "interleaved_1f1b" || name == "looped_bfs";
-    text += cost_row(name, looped ? 2 : 1, ranks, microbatches);
+    text += cost_row(name, needs_of(name).max_chunks == 1 ? 1 : 2, ranks, microbatches);
   }
   return text;
 }

@@ -78,6 +78,13 @@ struct Naive {
     return verdict;
   }
 
+  // Whether `second` has what it needs, before either half of a block runs.
+  Verdict look(int rank, const Action& second) {
+    const int stage = schedule.stage_of(rank, second.chunk);
+    if (stage == schedule.num_stages() - 1) return Verdict::goes_on;
+    return fetch(false, stage + 1, stage, second.microbatch);
+  }
+
   Verdict step(int rank, const Action& action) {
     const int stage = schedule.stage_of(rank, action.chunk);
     switch (action.kind) {
@@ -106,7 +113,14 @@ bool naive_runs(const PipelineSchedule& lowered) {
     moved = false;
     for (std::size_t rank = 0; rank < next.size(); ++rank) {
       while (next[rank] < lowered.actions[rank].size()) {
-        const auto verdict = naive.step(static_cast<int>(rank), lowered.actions[rank][next[rank]]);
+        const Action& action = lowered.actions[rank][next[rank]];
+        auto verdict = Naive::Verdict::goes_on;
+        if (action.overlaps_next) {
+          verdict = naive.look(static_cast<int>(rank), lowered.actions[rank][next[rank] + 1]);
+        }
+        if (verdict == Naive::Verdict::goes_on) {
+          verdict = naive.step(static_cast<int>(rank), action);
+        }
         if (verdict == Naive::Verdict::is_wrong) return false;
         if (verdict == Naive::Verdict::waits) break;
         ++next[rank];
@@ -178,6 +192,14 @@ std::vector<std::vector<ActionSpan>> naive_times(
           const auto waited = fetched.find(tensor);
           if (action.kind != ActionKind::backward_weight && waited != fetched.end()) {
             clock = std::max(clock, old_end(waited->second.first, waited->second.second));
+          }
+          if (action.overlaps_next) {  // Its B may not be waited for later.
+            const Action& second = lowered.actions[row][cell + 1];
+            const auto also =
+                fetched.find({false, lowered.stage_of(rank, second.chunk) + 1, second.microbatch});
+            if (also != fetched.end()) {
+              clock = std::max(clock, old_end(also->second.first, also->second.second));
+            }
           }
           spans[row][cell] = {clock, clock + compute(action.kind, stage)};
           clock = spans[row][cell].end;

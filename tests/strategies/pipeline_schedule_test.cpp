@@ -94,21 +94,73 @@ TEST_CASE("zb_h1 delays the weight gradients of rank r by r microbatches") {
         "rank 2: 2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3\n");
 }
 
+TEST_CASE(
+    "zb_h2 warms up twice as long as 1f1b and delays weight gradients twice as long as zb_h1") {
+  CHECK(table("zb_h2", {.num_ranks = 3, .num_microbatches = 5}) ==
+        "schedule zb_h2: 3 ranks, 1 chunks, 5 microbatches, loop placement, 2 sends in flight\n"
+        "rank 0: 0F0 0F1 0F2 0F3 0F4 0I0 0W0 0I1 0W1 0I2 0W2 0I3 0W3 0I4 0W4\n"
+        "rank 1: 1F0 1F1 1F2 1I0 1F3 1I1 1F4 1I2 1W0 1I3 1W1 1I4 1W2 1W3 1W4\n"
+        "rank 2: 2F0 2I0 2F1 2I1 2F2 2I2 2F3 2I3 2F4 2I4 2W0 2W1 2W2 2W3 2W4\n");
+}
+
+TEST_CASE("zb_v goes down and up the ranks") {
+  // As PyTorch's ScheduleZBVZeroBubble for two ranks and four microbatches.
+  CHECK(table("zb_v", {.num_ranks = 2, .num_chunks = 2, .num_microbatches = 4}) ==
+        "schedule zb_v: 2 ranks, 2 chunks, 4 microbatches, v placement, 2 sends in flight\n"
+        "rank 0: 0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0F3 0I0 0W0 3F2 3I2 3W2 0I1 0W1 3F3 3I3 3W3 "
+        "0I2 0W2 0I3 0W3\n"
+        "rank 1: 1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1F3 1I1 1W1 2F3 2I2 2W2 1I2 2I3 "
+        "1I3 1W2 2W3 1W3\n");
+}
+
+TEST_CASE("v_half and v_min hold 2 (floor(p/2) + 1) and 2 (floor((p+1)/3) + 1) chunks") {
+  CHECK(table("v_half", {.num_ranks = 2, .num_chunks = 2, .num_microbatches = 3}) ==
+        "schedule v_half: 2 ranks, 2 chunks, 3 microbatches, v placement, 2 sends in flight\n"
+        "rank 0: 0F0 3F0 0F1 3I0 3W0 3F1 0F2 0I0 3I1 0W0 3W1 3F2 0I1 3I2 0W1 3W2 0I2 0W2\n"
+        "rank 1: 1F0 2F0 1F1 2F1 2I0 1I0 2W0 1F2 1W0 2F2 2I1 1I1 2W1 1W1 2I2 1I2 2W2 1W2\n");
+  CHECK(table("v_min", {.num_ranks = 2, .num_chunks = 2, .num_microbatches = 3}) ==
+        "schedule v_min: 2 ranks, 2 chunks, 3 microbatches, v placement, 2 sends in flight\n"
+        "rank 0: 0F0 3F0 3I0 0F1 3W0 0I0 0W0 3F1 3I1 0F2 3W1 0I1 0W1 3F2 3I2 3W2 0I2 0W2\n"
+        "rank 1: 1F0 2F0 2I0 1I0 1F1 2F1 2W0 1W0 2I1 1I1 1F2 2F2 2W1 1W1 2I2 1I2 2W2 1W2\n");
+}
+
+TEST_CASE("dualpipe_v is that of PyTorch, which has it from DeepSeek") {
+  // From the figure for four ranks and ten microbatches, the first and the last rank.
+  const std::string text =
+      table("dualpipe_v", {.num_ranks = 4, .num_chunks = 2, .num_microbatches = 10});
+  const auto has_row = [&](const std::string& row) {
+    std::string squeezed;  // Columns are padded.
+    for (const char c : text) {
+      if (c != ' ' || squeezed.empty() || squeezed.back() != ' ') squeezed += c;
+    }
+    return squeezed.find(row) != std::string::npos;
+  };
+  CHECK(
+      has_row("rank 0: 0F0 0F1 0F2 0F3 0F4 0F5 0F6 7F0 7I0 7W0 7F1 7I1 7W1 7F2 7I2 7W2 7F3 0F7& "
+              "7B3 7F4& 0B0 0F8& 7B4 7F5& 0B1 0F9& 7B5 7F6& 0B2 7B6 7F7& 0B3 7B7 7F8& 0B4 7B8 "
+              "7F9& 0B5 7B9 0I6 0W6 0I7 0W7 0I8 0W8 0I9 0W9\n"));
+  CHECK(
+      has_row("rank 3: 3F0 4F0 3F1 4F1 3F2 4F2 3F3 4F3 3F4 4B0 4F4& 3B0 3F5& 4B1 4F5& 3B1 3F6& "
+              "4B2 4F6& 3B2 3F7& 4B3 4F7& 3B3 3F8& 4B4 4F8& 3B4 3F9& 4B5 4F9& 3B5 4B6 3B6 4B7 "
+              "3B7 4I8 3I8 4I9 3I9 4W8 3W8 4W9 3W9\n"));
+}
+
 TEST_CASE("every schedule has a name and a summary") {
-  CHECK(schedule_names() ==
-        std::vector<std::string_view>{"gpipe", "1f1b", "interleaved_1f1b", "looped_bfs", "zb_h1"});
+  CHECK(schedule_names() == std::vector<std::string_view>{"gpipe", "1f1b", "interleaved_1f1b",
+                                                          "looped_bfs", "zb_h1", "zb_h2", "zb_v",
+                                                          "v_half", "v_min", "dualpipe_v"});
   for (const std::string_view name : schedule_names()) CHECK(!schedule_summary(name).empty());
 }
 
 TEST_CASE("a schedule that cannot run in a shape is refused with the value and the way out") {
   CHECK(refusal("1f2b", {}) ==
         "E0751: there is no pipeline schedule \"1f2b\" (schedules are gpipe, 1f1b, "
-        "interleaved_1f1b, looped_bfs, zb_h1)");
+        "interleaved_1f1b, looped_bfs, zb_h1, zb_h2, zb_v, v_half, v_min, dualpipe_v)");
   CHECK(refusal("1f1b", {.num_ranks = 0}) ==
         "E0752: num_ranks (0) of a pipeline must be at least 1 (give a positive number)");
   CHECK(refusal("1f1b", {.num_chunks = -1}).starts_with("E0752: num_chunks (-1)"));
   CHECK(refusal("1f1b", {.num_microbatches = 0}).starts_with("E0752: num_microbatches (0)"));
-  for (const std::string_view name : {"gpipe", "1f1b", "zb_h1"}) {
+  for (const std::string_view name : {"gpipe", "1f1b", "zb_h1", "zb_h2"}) {
     CHECK(refusal(name, {.num_ranks = 2, .num_chunks = 2, .num_microbatches = 2}) ==
           "E0753: " + std::string(name) +
               " runs 1 model chunk(s) per rank, not num_chunks (2) (set num_chunks to 1, or take "
@@ -123,6 +175,24 @@ TEST_CASE("a schedule that cannot run in a shape is refused with the value and t
   CHECK(refusal("1f1b", {.num_ranks = 1 << 12, .num_microbatches = (1 << 12) + 1})
             .starts_with("E0755: num_ranks (4096) x num_chunks (1) x num_microbatches (4097) is "
                          "more than the 16777216 forwards"));
+  for (const char* name : {"zb_v", "v_half", "v_min", "dualpipe_v"}) {
+    CHECK(refusal(name, {.num_ranks = 2, .num_chunks = 1, .num_microbatches = 4}) ==
+          "E0753: " + std::string(name) +
+              " runs 2 model chunk(s) per rank, not num_chunks (1) (set num_chunks to 2)");
+    CHECK(refusal(name, {.num_ranks = 2, .num_chunks = 3, .num_microbatches = 4})
+              .ends_with("not num_chunks (3) (set num_chunks to 2)"));
+  }
+  CHECK(refusal("zb_h2", {.num_ranks = 4, .num_microbatches = 6}) ==
+        "E0760: zb_h2 fills num_ranks (4) with 7 microbatches at least, not num_microbatches (6) "
+        "(take 7 microbatches or more, or 1f1b or zb_h1, which take any number)");
+  for (const char* name : {"zb_v", "v_half", "v_min"}) {
+    CHECK(refusal(name, {.num_ranks = 3, .num_chunks = 2, .num_microbatches = 4})
+              .starts_with("E0760: " + std::string(name) + " fills num_ranks (3) with 5 "));
+    CHECK(refusal(name, {.num_ranks = 3, .num_chunks = 2, .num_microbatches = 5}).empty());
+  }
+  CHECK(refusal("dualpipe_v", {.num_ranks = 3, .num_chunks = 2, .num_microbatches = 5})
+            .starts_with("E0760: dualpipe_v fills num_ranks (3) with 6 "));
+  CHECK(refusal("dualpipe_v", {.num_ranks = 3, .num_chunks = 2, .num_microbatches = 6}).empty());
   constexpr int kMost = std::numeric_limits<int>::max();
   CHECK(refusal("looped_bfs", {.num_ranks = kMost, .num_chunks = 32767, .num_microbatches = kMost})
             .starts_with("E0755"));
@@ -130,8 +200,9 @@ TEST_CASE("a schedule that cannot run in a shape is refused with the value and t
 
 TEST_CASE("loop placement counts stages around the ranks, v placement there and back") {
   const PipelineSchedule loop{
-      "any", {.num_ranks = 4, .num_chunks = 3}, Placement::loop, kTwoSends, {}};
-  const PipelineSchedule v{"any", {.num_ranks = 4, .num_chunks = 3}, Placement::v, kTwoSends, {}};
+      "any", {.num_ranks = 4, .num_chunks = 3}, Placement::loop, kTwoSends, {}, nullptr};
+  const PipelineSchedule v{"any",  {.num_ranks = 4, .num_chunks = 3}, Placement::v, kTwoSends, {},
+                           nullptr};
   CHECK(loop.stage_of(1, 2) == 9);
   CHECK(v.stage_of(1, 0) == 1);
   CHECK(v.stage_of(1, 1) == 6);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -27,11 +28,14 @@ std::string parse_error(const std::string& text) {
 
 TEST_CASE("a schedule's text reads back as the same schedule") {
   for (const std::string_view name : schedule_names()) {
-    const bool looped = name == "interleaved_1f1b" || name == "looped_bfs";
+    const int chunks = std::min(3, needs_of(name).max_chunks);
     // Twelve ranks and microbatches, so that rows and cells differ in width.
     for (const int ranks : {1, 2, 3, 12}) {
       const PipelineSchedule schedule = make_schedule(
-          name, {.num_ranks = ranks, .num_chunks = looped ? 3 : 1, .num_microbatches = 12});
+          name, {.num_ranks = ranks,
+                 .num_chunks = chunks,
+                 .num_microbatches =
+                     needs_of(name).placement == Placement::v || name == "zb_h2" ? 24 : 12});
       CHECK(parse_schedule_text(to_text(schedule)) == schedule);
     }
   }
@@ -41,13 +45,16 @@ TEST_CASE("every kind of action and both placements read back") {
   const std::string text =
       "schedule any: 2 ranks, 2 chunks, 12 microbatches, v placement, 2 sends in flight\n"
       "rank 0: 0F0      3RECV_F0 0SEND_F0 3B0      3SEND_B0 0RECV_B11 0I11\n"
-      "rank 1: 1RECV_F0 2W3\n";
+      "rank 1: 1RECV_F0 2W3      1F4&     2B2\n";
   const PipelineSchedule schedule = parse_schedule_text(text);
   REQUIRE(schedule.actions.size() == 2);
   CHECK(schedule.placement == Placement::v);
   CHECK(schedule.actions[0][1] == make_action(ActionKind::recv_forward, 1, 0));
   CHECK(schedule.actions[0][5] == make_action(ActionKind::recv_backward, 0, 11));
   CHECK(schedule.actions[1][1] == make_action(ActionKind::backward_weight, 1, 3));
+  CHECK(schedule.actions[1][2].overlaps_next);
+  CHECK(schedule.actions[1][2].microbatch == 4);
+  CHECK(!schedule.actions[1][3].overlaps_next);
   CHECK(schedule.is_lowered());
   CHECK(parse_schedule_text(to_text(schedule)) == schedule);
 }

@@ -61,8 +61,32 @@ TEST_CASE("P36: every schedule is valid in every shape, and so is what is run of
     ++count;
   });
   // p 1..8 with M 1..32: three schedules of one chunk; looped BFS with V 1..4; interleaved for the
-  // 32 + 16 + 10 + 8 + 6 + 5 + 4 + 4 multiples of p.
-  CHECK(count == 3 * 8 * 32 + 4 * 8 * 32 + 4 * 85);
+  // 32 + 16 + 10 + 8 + 6 + 5 + 4 + 4 multiples of p; zb_h2, zb_v, v_half and v_min from 2p-1 on,
+  // dualpipe_v from 2p on.
+  CHECK(count == 3 * 8 * 32 + 4 * 8 * 32 + 4 * 85 + 4 * 200 + 192);
+}
+
+TEST_CASE("a mark that no block of a forward and a backward follows is found") {
+  const std::string header =
+      "schedule mine: 2 ranks, 1 chunks, 3 microbatches, loop placement, 2 sends in flight\n";
+  const std::string good = "rank 1: 1F0 1B0 1F1 1B1 1F2 1B2\n";
+  const auto found = [&](const std::string& row) {
+    const auto all = validate(parse_schedule_text(header + "rank 0: " + row + "\n" + good));
+    return all.empty() ? std::string("none") : std::to_string(all[0].cell) + ": " + all[0].what;
+  };
+  const std::string rule = ": a forward overlaps with a whole backward of another microbatch";
+  CHECK(found("0F0 0F1 0F2& 0B0 0B1 0B2") == "none");
+  CHECK(found("0F0 0F1 0F2& 0I0 0W0 0B1 0B2") == "2: 0F2& cannot overlap with 0I0" + rule);
+  CHECK(found("0F0& 0F1 0F2 0B0 0B1 0B2") == "0: 0F0& cannot overlap with 0F1" + rule);
+  CHECK(found("0F0 0F1 0F2 0B0& 0B1 0B2") == "3: 0B0& cannot overlap with 0B1" + rule);
+  CHECK(found("0F0 0F1 0F2 0B0 0B1 0B2&") ==
+        "5: 0B2& cannot overlap with the end of the row" + rule);
+  CHECK(found("0F0& 0B0 0F1 0F2 0B1 0B2") == "0: 0F0& cannot overlap with 0B0" + rule);
+  // The other half of the block is what is waited for: rank 1 gives B1 after F2 only.
+  const auto circle = validate(parse_schedule_text(
+      header + "rank 0: 0F0 0F1 0F2& 0B1 0B0 0B2\nrank 1: 1F0 1B0 1F1 1F2 1B1 1B2\n"));
+  REQUIRE(circle.size() == 1);
+  CHECK(circle[0].cycle.front() == "rank 0, cell 2 (0F2&) waits for rank 1, cell 4 (1B1)");
 }
 
 TEST_CASE("a good schedule has no problem") {

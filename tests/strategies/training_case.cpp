@@ -121,6 +121,7 @@ ParallelOptions options_of(const TrainingCase& c) {
           .schedule = c.schedule,
           .num_chunks = c.num_chunks,
           .stage_split = c.stage_split,
+          .own_schedule = c.own_schedule,
           .training = c.training,
           .sync = c.sync};
 }
@@ -144,7 +145,7 @@ TrainingResult run(const TrainingCase& c) {
   world.run([&](Runtime& runtime, Communicator& communicator) {
     RankRecord& record = result.ranks[static_cast<std::size_t>(communicator.rank())];
     RankState& rank = world.engine().rank(communicator.rank());
-    Mesh mesh(communicator, c.mesh);
+    Mesh mesh(communicator, plan.options().mesh);
     std::unique_ptr<Model> own;
     if (c.model_of_rank) own = c.model_of_rank(plan.part(mesh.place()), communicator.rank());
     {
@@ -205,7 +206,11 @@ double agreed(const TrainingCase& c, const TrainingResult& result, std::size_t s
 
 StepRecord merge(const TrainingCase& c, const TrainingResult& result, std::size_t step) {
   StepRecord merged;
-  merged.loss = *result.ranks.back().steps.at(step).loss;  // Of the last stage.
+  std::optional<double> known;  // To the ranks of the last stage.
+  for (const RankRecord& rank : result.ranks) {
+    if (!known) known = rank.steps.at(step).loss;
+  }
+  merged.loss = known.value();
   for (const RankRecord& rank : result.ranks) {
     const std::optional<double>& loss = rank.steps.at(step).loss;
     if (loss && loss != merged.loss) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct TrainingCase {
   std::function<std::unique_ptr<GradientSync>(GradientSync& sync, Runtime& runtime, int rank)>
       wrap_sync;
   std::string schedule = "1f1b";
+  std::optional<PipelineSchedule> own_schedule;  ///< Instead of that.
   int num_chunks = 1;
   StageSplit stage_split;
   bool record = true;  ///< Values; where the world has data.

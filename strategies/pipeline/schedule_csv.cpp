@@ -1,0 +1,359 @@
+#include "strategies/pipeline/schedule_csv.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "strategies/pipeline/schedule_size.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::string cell_of(const PipelineSchedule& schedule, int rank, Action action) {
+  action.overlaps_next = false;  // Said by brackets here.
+  return to_text(action, schedule.stage_of(rank, action.chunk));
+}
+
+}  // namespace
+
+std::string to_csv(const PipelineSchedule& schedule) {
+  std::string text;
+  for (int rank = 0; rank < static_cast<int>(schedule.actions.size()); ++rank) {
+    const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+    for (std::size_t cell = 0; cell < cells.size(); ++cell) {
+      if (cell > 0) text += ",";
+      const Action& action = cells[cell];
+      const std::string written = cell_of(schedule, rank, action);
+      if (!action.overlaps_next || cell + 1 == cells.size()) {
+        text += written;
+      } else {
+        text += "(" + written + ";" + cell_of(schedule, rank, cells[++cell]) + ")OVERLAP_F_B";
+      }
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+namespace {
+
+// An action before it is known which stages are on which rank.
+struct StageAction {
+  ActionKind kind = ActionKind::forward;
+  int stage = 0;
+  int microbatch = 0;
+};
+
+// What stands in one cell, and where.
+struct CsvCell {
+  std::vector<StageAction> actions;  // Two of a block.
+  int number = 0;                    // From 1.
+  std::size_t offset = 0;
+  std::size_t length = 0;
+};
+
+struct CsvRow {
+  std::vector<CsvCell> cells;
+  std::size_t offset = 0;
+  std::size_t length = 0;
+};
+
+constexpr std::string_view kOverlap = "OVERLAP_F_B";
+constexpr std::array<std::string_view, 3> kLeftOut = {"UNSHARD", "RESHARD", "REDUCE_GRAD"};
+constexpr const char* kCellFix =
+    "write stage, action and microbatch, such as 2F0, 1SEND_B3 or (0F4;7B0)OVERLAP_F_B";
+
+std::string_view trimmed(std::string_view text) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<int> number_of(std::string_view digits) {
+  int value = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value);
+  if (digits.empty() || error != std::errc() || stop != end || value < 0) return std::nullopt;
+  return value;
+}
+
+// "12", "SEND_F", "3" of "12SEND_F3".
+struct Words {
+  std::string_view stage;
+  std::string_view kind;
+  std::string_view microbatch;
+};
+
+Words words_of(std::string_view cell) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t begin = 0;
+  while (begin < cell.size() && is_digit(cell[begin])) ++begin;
+  std::size_t end = cell.size();
+  while (end > begin && is_digit(cell[end - 1])) --end;
+  return {cell.substr(0, begin), cell.substr(begin, end - begin), cell.substr(end)};
+}
+
+std::optional<StageAction> action_of(const Words& words) {
+  const std::optional<int> stage = number_of(words.stage);
+  const std::optional<int> microbatch = number_of(words.microbatch);
+  if (!stage || !microbatch) return std::nullopt;
+  for (int kind = 0; kind < kNumActionKinds; ++kind) {
+    if (mnemonic(static_cast<ActionKind>(kind)) != words.kind) continue;
+    return StageAction{static_cast<ActionKind>(kind), *stage, *microbatch};
+  }
+  return std::nullopt;
+}
+
+// --- Cells -------------------------------------------------------------------------------------
+
+class CsvReader {
+ public:
+  CsvReader(std::string_view text, ScheduleCsv& result) : text_(text), result_(result) {}
+
+  std::vector<CsvRow> read() {
+    std::size_t end = text_.size();
+    while (end > 0 && (text_[end - 1] == '\n' || trimmed(text_.substr(end - 1, 1)).empty())) --end;
+    std::vector<CsvRow> rows;
+    for (std::size_t begin = 0; begin < end;) {
+      const std::size_t stop = std::min(text_.find('\n', begin), end);
+      rows.push_back({{}, begin, stop - begin});
+      read_row(rows.back(), static_cast<int>(rows.size()));
+      begin = stop + 1;
+    }
+    return rows;
+  }
+
+ private:
+  void read_row(CsvRow& row, int line) {
+    const std::size_t end = row.offset + row.length;
+    int number = 1;
+    bool has_any = false;
+    for (std::size_t begin = row.offset; begin <= end; ++number) {
+      const std::size_t stop = std::min(text_.find(',', begin), end);
+      const std::string_view written = trimmed(text_.substr(begin, stop - begin));
+      if (!written.empty()) {
+        has_any = true;
+        CsvCell cell{
+            {}, number, static_cast<std::size_t>(written.data() - text_.data()), written.size()};
+        read_cell(written, line, cell);
+        if (!cell.actions.empty()) row.cells.push_back(std::move(cell));
+      }
+      begin = stop + 1;
+    }
+    if (has_any) return;
+    result_.problems.push_back({line, 0, row.offset, row.length,
+                                "rank " + std::to_string(line - 1) + " has nothing to do",
+                                "give every rank a line with its actions"});
+  }
+
+  void report(int line, const CsvCell& cell, std::string what, std::string fix) {
+    result_.problems.push_back(
+        {line, cell.number, cell.offset, cell.length, std::move(what), std::move(fix)});
+  }
+
+  void read_cell(std::string_view written, int line, CsvCell& cell) {
+    if (written.front() == '(') return read_block(written, line, cell);
+    const Words words = words_of(written);
+    if (std::find(kLeftOut.begin(), kLeftOut.end(), words.kind) != kLeftOut.end() &&
+        !words.stage.empty()) {
+      ++result_.num_left_out;
+      return;
+    }
+    if (const auto action = action_of(words)) {
+      cell.actions = {*action};
+      return;
+    }
+    if (words.kind == "BW") {
+      return report(line, cell, "is the old name of a whole backward",
+                    "write B for BW, and I where this file has B for the gradient of the input");
+    }
+    report(line, cell, "is no action", kCellFix);
+  }
+
+  // "(0F4;7B0)OVERLAP_F_B"
+  void read_block(std::string_view written, int line, CsvCell& cell) {
+    const std::size_t close = written.find(')');
+    const std::string_view inner =
+        written.substr(1, close == written.npos ? written.npos : close - 1);
+    const std::size_t middle = inner.find(';');
+    const std::string_view kind = close == written.npos ? "" : written.substr(close + 1);
+    if (middle == inner.npos || trimmed(kind) != kOverlap) {
+      return report(line, cell, "is no action", kCellFix);
+    }
+    const auto forward = action_of(words_of(trimmed(inner.substr(0, middle))));
+    const auto backward = action_of(words_of(trimmed(inner.substr(middle + 1))));
+    if (!forward || !backward || forward->kind != ActionKind::forward ||
+        backward->kind != ActionKind::backward) {
+      return report(line, cell, "is no forward and whole backward that overlap", kCellFix);
+    }
+    cell.actions = {*forward, *backward};
+  }
+
+  std::string_view text_;
+  ScheduleCsv& result_;
+};
+
+// --- Shape and placement -----------------------------------------------------------------------
+
+constexpr int kNoRank = -1;
+
+class CsvShape {
+ public:
+  CsvShape(const std::vector<CsvRow>& rows, ScheduleCsv& result) : rows_(rows), result_(result) {}
+
+  // Fills the schedule; problems instead, if there are any.
+  void fill(const std::string& file) {
+    find_shape();
+    if (!result_.problems.empty()) return;
+    PipelineSchedule& schedule = result_.schedule;
+    auto source = std::make_shared<ScheduleSource>();
+    source->file = file;
+    for (const CsvRow& row : rows_) {
+      schedule.actions.emplace_back();
+      source->cells.emplace_back();
+      for (const CsvCell& cell : row.cells) {
+        for (const StageAction& action : cell.actions) {
+          schedule.actions.back().push_back(
+              make_action(action.kind, schedule.chunk_of(action.stage), action.microbatch));
+          source->cells.back().push_back(cell.number);
+        }
+        if (cell.actions.size() == 2) {
+          schedule.actions.back().end()[-2].overlaps_next = true;
+        }
+      }
+    }
+    schedule.name = file;
+    schedule.sends_in_flight =
+        std::max(kTwoSends, schedule.shape.num_chunks * schedule.shape.num_microbatches);
+    schedule.source = std::move(source);
+  }
+
+ private:
+  void report(int rank, const CsvCell& cell, std::string what, std::string fix) {
+    result_.problems.push_back(
+        {rank + 1, cell.number, cell.offset, cell.length, std::move(what), std::move(fix)});
+  }
+
+  template <class Visit>
+  void for_each_action(Visit visit) const {
+    for (int rank = 0; rank < static_cast<int>(rows_.size()); ++rank) {
+      for (const CsvCell& cell : rows_[static_cast<std::size_t>(rank)].cells) {
+        for (const StageAction& action : cell.actions) visit(rank, cell, action);
+      }
+    }
+  }
+
+  void find_shape() {
+    const int ranks = static_cast<int>(rows_.size());
+    std::int64_t stages = 0;
+    std::int64_t microbatches = 0;
+    for_each_action([&](int, const CsvCell&, const StageAction& action) {
+      stages = std::max<std::int64_t>(stages, std::int64_t{action.stage} + 1);
+      microbatches = std::max<std::int64_t>(microbatches, std::int64_t{action.microbatch} + 1);
+    });
+    const CsvProblem whole{1, 0, 0, rows_.empty() ? 0 : rows_.front().length, {}, {}};
+    if (stages == 0) return whole_problem(whole, "the file has no action", kCellFix);
+    if (stages > kMaxForwards || microbatches > kMaxForwards ||
+        stages * microbatches > kMaxForwards ||
+        stages / ranks > std::numeric_limits<std::int16_t>::max()) {
+      return whole_problem(whole,
+                           std::to_string(stages) + " stages x " + std::to_string(microbatches) +
+                               " microbatches are more than the " + std::to_string(kMaxForwards) +
+                               " forwards a pipeline schedule may have",
+                           "number stages and microbatches from 0 on");
+    }
+    result_.schedule.shape.num_microbatches = static_cast<int>(microbatches);
+    find_ranks(static_cast<int>(stages));
+    if (!result_.problems.empty()) return;
+    if (stages % ranks != 0) {
+      return whole_problem(whole,
+                           std::to_string(stages) + " stages cannot be as many on each of " +
+                               std::to_string(ranks) + " ranks",
+                           "give each rank the same number of stages");
+    }
+    result_.schedule.shape.num_ranks = ranks;
+    result_.schedule.shape.num_chunks = static_cast<int>(stages) / ranks;
+    find_placement();
+  }
+
+  void whole_problem(CsvProblem problem, std::string what, std::string fix) {
+    problem.what = std::move(what);
+    problem.fix = std::move(fix);
+    result_.problems.push_back(std::move(problem));
+  }
+
+  // Every stage is on one rank.
+  void find_ranks(int stages) {
+    rank_of_.assign(static_cast<std::size_t>(stages), kNoRank);
+    for_each_action([&](int rank, const CsvCell& cell, const StageAction& action) {
+      int& known = rank_of_[static_cast<std::size_t>(action.stage)];
+      if (known == kNoRank) known = rank;
+      if (known == rank) return;
+      report(rank, cell,
+             "is of stage " + std::to_string(action.stage) + ", which rank " +
+                 std::to_string(known) + " has (line " + std::to_string(known + 1) + ")",
+             "move it to that line: a stage has its weights on one rank");
+    });
+    for (int stage = 0; stage < stages; ++stage) {
+      if (rank_of_[static_cast<std::size_t>(stage)] != kNoRank) continue;
+      whole_problem(
+          {1, 0, 0, rows_.front().length, {}, {}},
+          "stage " + std::to_string(stage) + " of " + std::to_string(stages) + " is on no rank",
+          "number stages from 0 on without a gap");
+      return;
+    }
+  }
+
+  [[nodiscard]] std::optional<int> first_elsewhere(Placement placement) {
+    result_.schedule.placement = placement;
+    for (int stage = 0; stage < static_cast<int>(rank_of_.size()); ++stage) {
+      if (result_.schedule.rank_of(stage) != rank_of_[static_cast<std::size_t>(stage)]) {
+        return stage;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void find_placement() {
+    const std::optional<int> not_v = first_elsewhere(Placement::v);
+    const std::optional<int> not_loop = first_elsewhere(Placement::loop);
+    if (!not_loop) return;
+    result_.schedule.placement = Placement::v;
+    if (!not_v) return;
+    // The stage up to which the better of the two goes.
+    const int stage = std::max(*not_loop, *not_v);
+    const int ranks = result_.schedule.shape.num_ranks;
+    bool reported = false;
+    for_each_action([&](int rank, const CsvCell& cell, const StageAction& action) {
+      if (reported || action.stage != stage) return;
+      reported = true;
+      report(rank, cell,
+             "places stage " + std::to_string(stage) + " on rank " + std::to_string(rank) +
+                 ", neither around the ranks, on " + std::to_string(stage % ranks) +
+                 ", nor down and up, on " + std::to_string(result_.schedule.rank_of(stage)),
+             "place chunk c of rank r at stage c x " + std::to_string(ranks) +
+                 " + r, or every second chunk in the opposite direction");
+    });
+  }
+
+  const std::vector<CsvRow>& rows_;
+  ScheduleCsv& result_;
+  std::vector<int> rank_of_;  // By stage.
+};
+
+}  // namespace
+
+ScheduleCsv parse_schedule_csv(std::string_view text, const std::string& file) {
+  ScheduleCsv result;
+  const std::vector<CsvRow> rows = CsvReader(text, result).read();
+  if (!result.problems.empty()) return result;
+  CsvShape(rows, result).fill(file);
+  return result;
+}
+
+}  // namespace shardsim
