@@ -44,6 +44,7 @@ void resolve(Reading& r) {
   resolve_offload(r);
   resolve_batch(r);
   resolve_tensor_parallel(r);
+  resolve_experts(r);
   resolve_blocks(r);
   resolve_stages(r);
   resolve_pipeline(r);

@@ -23,6 +23,9 @@ void resolve_batch(Reading& r);
 void resolve_tensor_parallel(Reading& r);
 /// Recompute and dropout are those of a transformer's blocks. REQUIRES: resolve_model().
 void resolve_blocks(Reading& r);
+/// Experts fit the model and the layout; reads what their popularity is listed in. REQUIRES:
+/// resolve_model(), resolve_layout().
+void resolve_experts(Reading& r);
 /// Layers of each stage, all of them. REQUIRES: resolve_model().
 void resolve_stages(Reading& r);
 /// Schedule and microbatches fit. REQUIRES: resolve_batch().

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "strategies/model/model.hpp"
+#include "strategies/model/moe_options.hpp"
 
 // The families of models, by name. A new family is one file and one row in make_model.cpp.
 namespace shardsim {
@@ -44,6 +45,7 @@ struct ModelOptions {
   int tensor_parallel = 1;
   /// Outside of cut regions, each rank has 1/t of the tokens.
   bool sequence_parallel = false;
+  MoeOptions moe;  ///< llama.
 };
 
 /// Throws UsageError, with the values, on an unknown family or sizes that do not fit together.

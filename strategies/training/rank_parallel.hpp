@@ -21,6 +21,7 @@ class RankParallel {
 
  private:
   std::unique_ptr<TensorParallel> tensor_;
+  std::unique_ptr<ExpertParallel> expert_;
 };
 
 }  // namespace shardsim

@@ -28,6 +28,8 @@ struct Faults {
   std::function<Work(const Caller&, const Tensor& output, const Tensor& input, const CallOptions&,
                      CallSite)>
       all_gather;
+  /// Rows that travel: `input` may be changed before it goes.
+  std::function<void(const Caller&, const Tensor& input, const CallOptions&)> before_all_to_all;
   std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>
       send;
   std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>
