@@ -7,6 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/kernel/error.hpp"
+
 #include "tests/strategies/layer_fixture.hpp"
 #include "tests/strategies/model_fixture.hpp"
 
