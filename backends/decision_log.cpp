@@ -1,5 +1,7 @@
 #include "backends/decision_log.hpp"
 
+#include <utility>
+
 #include "sim/kernel/error.hpp"
 
 namespace shardsim {
@@ -9,50 +11,34 @@ namespace {
 constexpr const char* kFix =
     "replay what a run with data recorded of the same model, layout, training and seed";
 
-}  // namespace
-
-void DecisionLog::add(int rank, std::string_view name, bool answer) {
-  auto found = answers_.find(name);
-  if (found == answers_.end()) {
-    found = answers_
-                .try_emplace(std::string(name),
-                             std::vector<Answers>(static_cast<std::size_t>(num_ranks_)))
+// What belongs to a name, one per rank; made when it is first asked for.
+template <class PerRank>
+std::vector<PerRank>& of_name(std::map<std::string, std::vector<PerRank>, std::less<>>& all,
+                              std::string_view name, int num_ranks) {
+  auto found = all.find(name);
+  if (found == all.end()) {
+    found = all.try_emplace(std::string(name),
+                            std::vector<PerRank>(static_cast<std::size_t>(num_ranks)))
                 .first;
   }
-  found->second[static_cast<std::size_t>(rank)].push_back(answer);
+  return found->second;
 }
 
-const DecisionLog::Answers& DecisionLog::of(int rank, std::string_view name) const {
-  static const Answers kNone;
-  const auto found = answers_.find(name);
-  return found == answers_.end() ? kNone : found->second[static_cast<std::size_t>(rank)];
+template <class PerRank>
+const PerRank& of_rank(const std::map<std::string, std::vector<PerRank>, std::less<>>& all,
+                       std::string_view name, int rank) {
+  static const PerRank kNone;
+  const auto found = all.find(name);
+  return found == all.end() ? kNone : found->second[static_cast<std::size_t>(rank)];
 }
 
-bool DecisionReplay::next(int rank, std::string_view name) {
-  auto found = taken_.find(name);
-  if (found == taken_.end()) {
-    found = taken_
-                .try_emplace(std::string(name),
-                             std::vector<std::size_t>(static_cast<std::size_t>(log_.num_ranks())))
-                .first;
-  }
-  std::size_t& taken = found->second[static_cast<std::size_t>(rank)];
-  const DecisionLog::Answers& answers = log_.of(rank, name);
-  if (taken == answers.size()) {
-    throw UsageError("E0506",
-                     "the replayed record has " + std::to_string(answers.size()) + " decisions \"" +
-                         std::string(name) + "\" of rank " + std::to_string(rank) +
-                         ", this run takes more",
-                     kFix);
-  }
-  return answers[taken++];
-}
-
-void DecisionReplay::finish() const {
-  for (const auto& [name, of_ranks] : log_.all()) {
-    const auto found = taken_.find(name);
+template <class PerRank, class Taken>
+void require_all_taken(const std::map<std::string, std::vector<PerRank>, std::less<>>& all,
+                       const Taken& taken_by_name) {
+  for (const auto& [name, of_ranks] : all) {
+    const auto found = taken_by_name.find(name);
     for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-      const std::size_t taken = found == taken_.end() ? 0 : found->second[rank];
+      const std::size_t taken = found == taken_by_name.end() ? 0 : found->second[rank];
       if (taken == of_ranks[rank].size()) continue;
       throw UsageError("E0506",
                        "the replayed record has " + std::to_string(of_ranks[rank].size()) +
@@ -61,6 +47,52 @@ void DecisionReplay::finish() const {
                        kFix);
     }
   }
+}
+
+}  // namespace
+
+void DecisionLog::add(int rank, std::string_view name, bool answer) {
+  of_name(answers_, name, num_ranks_)[static_cast<std::size_t>(rank)].push_back(answer);
+}
+
+const DecisionLog::Answers& DecisionLog::of(int rank, std::string_view name) const {
+  return of_rank(answers_, name, rank);
+}
+
+void DecisionLog::add_numbers(int rank, std::string_view name, std::vector<std::int64_t> numbers) {
+  of_name(numbers_, name, num_ranks_)[static_cast<std::size_t>(rank)].push_back(std::move(numbers));
+}
+
+const DecisionLog::Numbers& DecisionLog::numbers_of(int rank, std::string_view name) const {
+  return of_rank(numbers_, name, rank);
+}
+
+std::size_t DecisionReplay::take(Taken& taken, int rank, std::string_view name,
+                                 std::size_t available) const {
+  std::size_t& count = of_name(taken, name, log_.num_ranks())[static_cast<std::size_t>(rank)];
+  if (count == available) {
+    throw UsageError("E0506",
+                     "the replayed record has " + std::to_string(available) + " decisions \"" +
+                         std::string(name) + "\" of rank " + std::to_string(rank) +
+                         ", this run takes more",
+                     kFix);
+  }
+  return count++;
+}
+
+bool DecisionReplay::next(int rank, std::string_view name) {
+  const DecisionLog::Answers& answers = log_.of(rank, name);
+  return answers[take(taken_, rank, name, answers.size())];
+}
+
+const std::vector<std::int64_t>& DecisionReplay::next_numbers(int rank, std::string_view name) {
+  const DecisionLog::Numbers& numbers = log_.numbers_of(rank, name);
+  return numbers[take(numbers_taken_, rank, name, numbers.size())];
+}
+
+void DecisionReplay::finish() const {
+  require_all_taken(log_.all(), taken_);
+  require_all_taken(log_.all_numbers(), numbers_taken_);
 }
 
 }  // namespace shardsim

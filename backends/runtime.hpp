@@ -1,7 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "sim/hardware/compute_op.hpp"
 
@@ -71,6 +75,23 @@ class Runtime {
     return actual;
   }
 
+  /// The same door for whole numbers: how many tokens go where. `actual()` is asked where there are
+  /// data; nothing comes back where neither they nor a record can tell, and the caller does what a
+  /// plan assumes.
+  using Numbers = std::vector<std::int64_t>;
+  template <class Actual>
+  [[nodiscard]] std::optional<Numbers> decide_numbers(const char* name, Actual&& actual) {
+    if (!has_data()) return replayed_numbers(name);
+    Numbers numbers = std::forward<Actual>(actual)();
+    record_numbers(name, numbers);
+    return numbers;
+  }
+
+  /// Adds to what a run counts under a name for its result, over all ranks: element i to number
+  /// first + i. Free of charge, and nobody reads it before the run has ended.
+  virtual void tally(const char* /*name*/, std::int64_t /*first*/,
+                     std::span<const std::int64_t> /*amounts*/) {}
+
   /// Element 0 of `tensor`; 0 where nobody can know it. Not charged.
   [[nodiscard]] double read_scalar(const Tensor& tensor) const {
     return has_data() ? tensor.get(0) : 0.0;
@@ -86,6 +107,10 @@ class Runtime {
   virtual void record_decision(const char* /*name*/, bool /*answer*/) {}
   [[nodiscard]] virtual bool planned_decision(const char* /*name*/, bool planned) {
     return planned;
+  }
+  virtual void record_numbers(const char* /*name*/, const Numbers& /*numbers*/) {}
+  [[nodiscard]] virtual std::optional<Numbers> replayed_numbers(const char* /*name*/) {
+    return std::nullopt;
   }
 };
 

@@ -48,6 +48,8 @@ const std::vector<std::string>& metric_names() {
       "comm.bytes_sent.by_axis.ep",
       "comm.bytes_sent.by_axis.pp",
       "comm.calls.total",
+      "moe.load_imbalance",
+      "moe.dropped_tokens",
       "loss_scaling.skipped_steps",
       "loss_scaling.scale",
       "ranks",

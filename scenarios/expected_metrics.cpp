@@ -32,6 +32,8 @@ const std::vector<std::string>& metrics_to_expect() {
       "comm.bytes_sent.by_axis.ep",
       "comm.bytes_sent.by_axis.pp",
       "comm.calls.total",
+      "moe.load_imbalance",
+      "moe.dropped_tokens",
       "loss_scaling.skipped_steps",
       "loss_scaling.scale",
       "ranks",

@@ -62,11 +62,12 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.ep", &P::ep)
           .range(1, kTwoTo20)
           .or_else("1")
-          .until("expert parallelism")
           .foreign({{"Megatron-LM", "expert_model_parallel_size"},
                     {"torchtitan", "expert_parallel_degree"},
                     {"DeepSpeed", "autoep_size"}})
-          .doc("Expert-parallel degree. It regroups ranks and does not multiply them."),
+          .doc(
+              "Expert-parallel degree: ranks that have some of a layer's experts each. It regroups "
+              "dp_shard x cp x tp ranks and does not multiply them."),
       parallelism("parallelism.vpp", &P::vpp)
           .range(1, kTwoTo14)
           .derived("2 with schedules of two chunks (zb_v, v_half, v_min, dualpipe_v), what "

@@ -37,6 +37,17 @@ std::int64_t optimizer_values(OptimizerKind kind) {
   return 0;
 }
 
+// Rows of tokens in experts: one per slot, and where they have a capacity, all that it makes room
+// for. A row has about 4 tensors of the model's width and 4 of an expert's.
+std::optional<std::int64_t> expert_values(const ModelSpec& m, std::int64_t samples) {
+  if (m.num_experts == 0) return 0;
+  const auto room = static_cast<std::int64_t>(m.moe_capacity_factor) + 2;
+  const auto per_slot =
+      product_if_fits({room, m.num_experts_per_token,
+                       4 * m.hidden_size + 4 * m.moe_ffn_hidden_size + 2 * m.num_experts});
+  return per_slot ? product_if_fits({samples, m.seq_len, m.num_layers, *per_slot}) : std::nullopt;
+}
+
 // Values kept from forward to backward for `samples` sequences, from above: a transformer block
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
 std::optional<std::int64_t> activation_values(const ModelSpec& m, std::int64_t samples) {
@@ -45,10 +56,11 @@ std::optional<std::int64_t> activation_values(const ModelSpec& m, std::int64_t s
   const auto scores =
       product_if_fits({2, samples, m.num_layers, m.num_attention_heads, m.seq_len, m.seq_len});
   const auto logits = product_if_fits({3, samples, m.seq_len, m.vocab_size});
-  if (!widths || !layers || !scores || !logits) {
+  const auto experts = expert_values(m, samples);
+  if (!widths || !layers || !scores || !logits || !experts) {
     return std::nullopt;
   }
-  return sum_if_fits({*layers, *scores, *logits});
+  return sum_if_fits({*layers, *scores, *logits, *experts});
 }
 
 // Blocks of keys and values that a rank's attention computes with one after the other.
@@ -130,6 +142,8 @@ void check_traffic(Reading& r) {
     refuse("parallelism.cp", "context-parallel ");
   } else if (!bound.pipeline) {
     refuse("parallelism.pp", "pipeline ");
+  } else if (!bound.experts) {
+    refuse("model.num_experts", "experts' ");
   } else {
     refuse("execution.steps", bound.data_parallel ? "" : "data-parallel ");
   }

@@ -26,6 +26,9 @@ void resolve_tensor_parallel(Reading& r);
 void resolve_context_parallel(Reading& r);
 /// Recompute and dropout are those of a transformer's blocks. REQUIRES: resolve_model().
 void resolve_blocks(Reading& r);
+/// Experts fit the model and the layout; reads what their popularity is listed in. REQUIRES:
+/// resolve_model(), resolve_layout().
+void resolve_experts(Reading& r);
 /// Layers of each stage, all of them. REQUIRES: resolve_model(), resolve_chunks().
 void resolve_stages(Reading& r);
 /// Model chunks per pipeline rank, which schedules and their file may say.

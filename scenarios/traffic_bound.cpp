@@ -89,17 +89,32 @@ Count context_parallel_bytes(const Scenario& s) {
   return in_bytes(per_token ? of_tokens(s, *per_token) : std::nullopt, 0);
 }
 
+// Per layer and slot of a token two journeys there and back, a third one with full recomputation;
+// with a capacity at most as many rows as it makes room for. Counts of tokens per expert.
+Count expert_bytes(const Scenario& s) {
+  const ModelSpec& m = s.model;
+  if (m.num_experts == 0) return 0;
+  const auto room = static_cast<std::int64_t>(m.moe_capacity_factor) + 2;
+  const Count per_token =
+      product_if_fits({6 * room, m.num_layers, m.num_experts_per_token, m.hidden_size});
+  const Count rows = per_token ? of_tokens(s, *per_token) : std::nullopt;
+  const Count counts = product_if_fits({16 * m.num_experts, m.num_layers, s.system.ranks,
+                                        s.training.num_microbatches, s.execution.steps});
+  return in_bytes(rows, counts);
+}
+
 }  // namespace
 
 TrafficBound traffic_bound(const Scenario& scenario) {
   TrafficBound bound{data_parallel_bytes(scenario), tensor_parallel_bytes(scenario),
-                     pipeline_bytes(scenario), context_parallel_bytes(scenario), std::nullopt};
+                     pipeline_bytes(scenario),      context_parallel_bytes(scenario),
+                     expert_bytes(scenario),        std::nullopt};
   const Count scalars =
       product_if_fits({kScalarBytes, scenario.system.ranks, scenario.execution.steps});
   if (bound.data_parallel && bound.tensor_parallel && bound.pipeline && bound.context_parallel &&
-      scalars) {
+      bound.experts && scalars) {
     bound.total = sum_if_fits({*bound.data_parallel, *bound.tensor_parallel, *bound.pipeline,
-                               *bound.context_parallel, *scalars});
+                               *bound.context_parallel, *bound.experts, *scalars});
   }
   return bound;
 }

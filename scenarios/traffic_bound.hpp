@@ -15,6 +15,7 @@ struct TrafficBound {
   std::optional<std::int64_t> tensor_parallel;
   std::optional<std::int64_t> pipeline;
   std::optional<std::int64_t> context_parallel;
+  std::optional<std::int64_t> experts;
   std::optional<std::int64_t> total;  // With norms, losses and votes.
 };
 /// REQUIRES: a resolved scenario.

@@ -1,6 +1,8 @@
 #include "scenarios/write_resolved.hpp"
 
 #include <cmath>
+#include <set>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -31,14 +33,23 @@ Json to_json(const FieldValue& value) {
   return std::get<std::int64_t>(value);
 }
 
-// What has no meaning for the model would not be accepted when read back.
-bool is_meaningful(const Field& field, const Scenario& scenario) {
-  const bool attention =
-      field.path == "model.num_attention_heads" || field.path == "model.num_query_groups";
-  return !(attention && scenario.model.family == ModelFamily::mlp);
+bool is_about_experts(const std::string& path) {
+  static const std::set<std::string> kFields = {
+      "model.num_experts",        "model.num_experts_per_token", "model.moe_ffn_hidden_size",
+      "model.num_shared_experts", "model.first_dense_layers",    "model.moe_capacity_factor",
+      "model.moe_aux_loss_coeff", "model.moe_routing",           "model.moe_skew",
+      "model.moe_popularity_file"};
+  return kFields.count(path) > 0;
 }
 
 }  // namespace
+
+bool is_meaningful(const Field& field, const Scenario& scenario) {
+  const bool attention =
+      field.path == "model.num_attention_heads" || field.path == "model.num_query_groups";
+  if (attention && scenario.model.family == ModelFamily::mlp) return false;
+  return scenario.model.num_experts > 0 || !is_about_experts(field.path);
+}
 
 std::string write_resolved(const Scenario& scenario) {
   Json document = Json::object();

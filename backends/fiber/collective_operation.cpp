@@ -230,6 +230,7 @@ void CollectiveOperation::count_all_to_all(int member) const {
   GroupLinks& links = group_->off_ring();
   const std::int64_t width = size_of(record_.dtype);
   const Splits& splits = splits_[static_cast<std::size_t>(member)];
+  links.expect_all_pairs(group_size_);
   for (int peer = 0; peer < group_size_; ++peer) {
     if (peer == member) continue;
     const std::int64_t sent = splits.send[static_cast<std::size_t>(peer)];

@@ -24,11 +24,18 @@ constexpr std::uint64_t kMetaProgressInterval = 1U << 12U;
 class FiberRuntime final : public Runtime {
  public:
   FiberRuntime(FiberWorld& world, RankState& rank, double& flops)
-      : options_(world.options()), engine_(world.engine()), rank_(rank), flops_(flops) {}
+      : world_(world),
+        options_(world.options()),
+        engine_(world.engine()),
+        rank_(rank),
+        flops_(flops) {}
 
   [[nodiscard]] bool has_data() const override { return options_.has_data; }
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return &rank_.host_ledger(); }
+  void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) override {
+    world_.tally(name, first, amounts);
+  }
 
  protected:
   void charge(const ComputeOp& op) override {
@@ -47,8 +54,16 @@ class FiberRuntime final : public Runtime {
   [[nodiscard]] bool planned_decision(const char* name, bool planned) override {
     return options_.replay != nullptr ? options_.replay->next(rank_.index(), name) : planned;
   }
+  void record_numbers(const char* name, const Numbers& numbers) override {
+    if (options_.record != nullptr) options_.record->add_numbers(rank_.index(), name, numbers);
+  }
+  [[nodiscard]] std::optional<Numbers> replayed_numbers(const char* name) override {
+    if (options_.replay == nullptr) return std::nullopt;
+    return options_.replay->next_numbers(rank_.index(), name);
+  }
 
  private:
+  FiberWorld& world_;
   const FiberOptions& options_;
   Engine& engine_;
   RankState& rank_;
@@ -90,6 +105,18 @@ void FiberWorld::run(const RankBody& body) {
 
 FiberGroup& FiberWorld::add_group(std::uint64_t id, std::string name, std::vector<int> members) {
   return groups_.emplace_back(*this, id, std::move(name), std::move(members));
+}
+
+void FiberWorld::tally(const char* name, std::int64_t first,
+                       std::span<const std::int64_t> amounts) {
+  auto found = tallies_.find(std::string_view(name));
+  if (found == tallies_.end()) found = tallies_.try_emplace(name).first;
+  std::vector<std::int64_t>& sums = found->second;
+  const std::size_t end = static_cast<std::size_t>(first) + amounts.size();
+  if (sums.size() < end) sums.resize(end, 0);
+  for (std::size_t i = 0; i < amounts.size(); ++i) {
+    sums[static_cast<std::size_t>(first) + i] += amounts[i];
+  }
 }
 
 void FiberWorld::retire(const FiberCommunicator& communicator) {

@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/kernel/engine.hpp"
@@ -89,7 +91,14 @@ class FiberWorld final : private StallExplainer {
   /// Operations of matrix products that each rank has computed; exact up to 2^53, then rounded.
   [[nodiscard]] const std::vector<double>& executed_flops() const { return executed_flops_; }
 
-  // For groups and communicators.
+  /// What ranks have counted under a name (Runtime::tally); empty if none did.
+  [[nodiscard]] std::span<const std::int64_t> tallied(std::string_view name) const {
+    const auto found = tallies_.find(name);
+    return found == tallies_.end() ? std::span<const std::int64_t>() : found->second;
+  }
+
+  // For runtimes, groups and communicators.
+  void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts);
   FiberGroup& add_group(std::uint64_t id, std::string name, std::vector<int> members);
   /// An equal text that lives as long as the world.
   const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
@@ -109,6 +118,7 @@ class FiberWorld final : private StallExplainer {
   std::vector<std::int64_t> sent_by_rank_;
   std::vector<std::int64_t> comm_busy_;  // Picoseconds, saturating.
   std::vector<double> executed_flops_;
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> tallies_;
 };
 
 }  // namespace shardsim

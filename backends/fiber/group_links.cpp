@@ -3,13 +3,17 @@
 namespace shardsim {
 
 void GroupLinks::send(int from, int to, std::int64_t bytes) {
-  LinkCounts& link = direct_[{from, to}];
-  link.sent += bytes;
-  ++link.messages;
+  LinkCounts& counts = link(from, to);
+  counts.sent += bytes;
+  ++counts.messages;
 }
 
-void GroupLinks::receive(int from, int to, std::int64_t bytes) {
-  direct_[{from, to}].received += bytes;
+void GroupLinks::receive(int from, int to, std::int64_t bytes) { link(from, to).received += bytes; }
+
+void GroupLinks::expect_all_pairs(int size) {
+  if (paired_ > 0 || size > kMostPaired) return;
+  paired_ = size;
+  pairs_.resize(static_cast<std::size_t>(size) * static_cast<std::size_t>(size));
 }
 
 void GroupLinks::add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes) {
@@ -24,6 +28,16 @@ void GroupLinks::add_tree(int size, int member, std::int64_t count, std::int64_t
 void GroupLinks::add_to(LinkTable& table, const DoubleTree* tree) const {
   for (const auto& [ends, counts] : direct_) {
     LinkCounts& link = table[ends];
+    link.sent += counts.sent;
+    link.received += counts.received;
+    link.messages += counts.messages;
+  }
+  for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    const LinkCounts& counts = pairs_[i];
+    if (counts.messages == 0 && counts.received == 0) continue;
+    const auto from = static_cast<int>(i) / paired_;
+    const auto to = static_cast<int>(i) % paired_;
+    LinkCounts& link = table[{from, to}];
     link.sent += counts.sent;
     link.received += counts.received;
     link.messages += counts.messages;

@@ -11,12 +11,15 @@
 namespace shardsim {
 
 /// What a group's payload did not send along its ring: by trees, or directly. Most groups have
-/// none; those that do keep one entry per link that was used, never one per pair of members.
+/// none; those that do keep one entry per link that was used, and one per pair of members only in
+/// groups of few in which all send to all.
 class GroupLinks {
  public:
   /// Two ends of one message; each is told by the member that it is.
   void send(int from, int to, std::int64_t bytes);
   void receive(int from, int to, std::int64_t bytes);
+  /// Members are about to send each other something directly, all to all.
+  void expect_all_pairs(int size);
   /// `member`, of `size`, took part in an all_reduce by the double tree.
   void add_tree(int size, int member, std::int64_t count, std::int64_t element_bytes);
 
@@ -29,8 +32,16 @@ class GroupLinks {
     std::array<std::int64_t, 2> bytes{};
     std::int64_t messages = 0;
   };
+  static constexpr int kMostPaired = 256;
+  [[nodiscard]] LinkCounts& link(int from, int to) {
+    if (paired_ == 0) return direct_[{from, to}];
+    return pairs_[static_cast<std::size_t>(from) * static_cast<std::size_t>(paired_) +
+                  static_cast<std::size_t>(to)];
+  }
   LinkTable direct_;
-  std::vector<TreeSide> trees_;  // By member; empty until used.
+  int paired_ = 0;                 // Members, where pairs_ has an entry for each two.
+  std::vector<LinkCounts> pairs_;  // A map costs as much as all else of a large plan's step.
+  std::vector<TreeSide> trees_;    // By member; empty until used.
 };
 
 }  // namespace shardsim

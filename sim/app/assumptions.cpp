@@ -1,17 +1,21 @@
 #include "sim/app/assumptions.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "sim/kernel/hash.hpp"
+
 #include "strategies/pipeline/schedule.hpp"
 #include "strategies/training/train.hpp"
 
 #include "scenarios/gradient_range.hpp"
 #include "sim/app/decision_file.hpp"
+#include "sim/app/expert_tokens.hpp"
 #include "sim/app/plan_of.hpp"
 
 namespace shardsim {
@@ -118,6 +122,43 @@ void add_context_parallel(const Scenario& scenario, Assumptions& assumptions) {
   }
 }
 
+std::string routing_words(const ModelSpec& model) {
+  if (model.moe_routing == "uniform") return "every expert gets the same number of slots";
+  if (model.moe_routing == "skewed") {
+    return fmt::format(
+        "shares follow Zipf's law with exponent {}, and move on by one expert from "
+        "layer to layer",
+        model.moe_skew);
+  }
+  RollingHash hash;
+  for (const std::vector<double>& weights : model.moe_popularity) {
+    for (const double weight : weights) hash.add(std::bit_cast<std::uint64_t>(weight));
+  }
+  return fmt::format("shares are those of {} ({:016x})", model.moe_popularity_file, hash.value());
+}
+
+void add_experts(const Scenario& scenario, const DecisionLog* replay, Assumptions& assumptions) {
+  const ModelSpec& model = scenario.model;
+  if (model.num_experts == 0) return;
+  assumptions.push_back(
+      {"Experts are not cut by tensor parallelism; their matrix products are one grouped operation "
+       "of all rows that arrived, at the rate of one large product",
+       "modelling choice; small groups reach less"});
+  if (model.moe_routing != "learned") {
+    assumptions.push_back(
+        {"Routing is declared, the same for every sequence: " + routing_words(model),
+         "model.moe_routing; docs/decisions/0029-expert-parallelism.md"});
+  } else if (scenario.execution.tensors == TensorMode::meta && replay == nullptr) {
+    assumptions.push_back({"Learned routing sends every expert the same number of tokens",
+                           "modelling choice: what a load-balancing loss aims at"});
+  }
+  if (model.moe_capacity_factor > 0.0) {
+    assumptions.push_back(
+        {"Rows that only fill an expert's capacity up are sent, counted and computed like others",
+         "modelling choice, as in GShard; Lepikhin et al. 2020"});
+  }
+}
+
 void add_memory_saving(const Scenario& scenario, Assumptions& assumptions) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   if (parallelism.offloads()) {
@@ -181,6 +222,11 @@ void add_loss_scaling(const Scenario& scenario, const DecisionLog* replay,
 // A result depends on the record, so it names it.
 void add_replay(const Scenario& scenario, const DecisionLog* replay, Assumptions& assumptions) {
   if (replay == nullptr) return;
+  if (ExpertTokens::are_decided(scenario)) {
+    assumptions.push_back({"Tokens go to experts as in record " + hash_of(*replay, scenario),
+                           "--replay-decisions: a run of the same training with real tensors"});
+    if (scenario.training.loss_scaling == LossScalingKind::none) return;
+  }
   const DecisionLog::Answers& skips = replay->of(0, kSkipStep);  // All ranks answer alike.
   const auto skipped = std::count(skips.begin(), skips.end(), true);
   assumptions.push_back({fmt::format("decisions are replayed: {} step{} skipped, record {}",
@@ -203,6 +249,7 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionL
   Assumptions assumptions = general();
   add_model_parallel(scenario, assumptions);
   add_context_parallel(scenario, assumptions);
+  add_experts(scenario, replay, assumptions);
   add_memory_saving(scenario, assumptions);
   add_loss_scaling(scenario, replay, assumptions);
   add_replay(scenario, replay, assumptions);

@@ -30,8 +30,11 @@ std::optional<std::string> Coverage::find_gap(const Expectations& expected,
 std::optional<std::string> Coverage::find_gap(std::int64_t step, const std::string& kind,
                                               const ReferenceTensors& tensors,
                                               const Model& model) const {
-  std::optional<int> first;  // Of the first element; the others must have as many.
+  // Of the first element of dense weights, and of experts'; the others must have as many. Where
+  // nothing is sharded, fewer ranks have an expert than a dense weight.
+  std::optional<int> first_of_kind[2];
   for (std::size_t parameter = 0; parameter < tensors.size(); ++parameter) {
+    std::optional<int>& first = first_of_kind[model.parameters()[parameter].expert ? 1 : 0];
     const auto counted = holders_.find({step, kind, static_cast<int>(parameter)});
     for (std::size_t i = 0; i < tensors[parameter].size(); ++i) {
       const int here = counted == holders_.end() ? 0 : counted->second[i];
@@ -39,7 +42,7 @@ std::optional<std::string> Coverage::find_gap(std::int64_t step, const std::stri
       if (here == *first && here > 0) continue;
       return fmt::format(
           "step {}: element {} of the {} of {} is held by {} ranks, the first "
-          "element of the model by {}: shards do not cover, or overlap",
+          "element of its kind by {}: shards do not cover, or overlap",
           step, i, kind, model.parameters()[parameter].name, here, *first);
     }
   }

@@ -7,6 +7,8 @@
 
 #include "sim/kernel/hash.hpp"
 
+#include "sim/app/expert_tokens.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -46,8 +48,15 @@ std::string to_text(const DecisionLog& decisions, const Scenario& scenario) {
           {{"name", name}, {"ranks", {first, rank - 1}}, {"answers", text_of(of_ranks[first])}});
     }
   }
+  for (const auto& [name, of_ranks] : decisions.all_numbers()) {
+    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+      if (of_ranks[rank].empty()) continue;
+      rows.push_back({{"name", name}, {"ranks", {rank, rank}}, {"numbers", of_ranks[rank]}});
+    }
+  }
+  const bool has_numbers = ExpertTokens::are_decided(scenario);
   const Json file = {{"format", kDecisionFormat},
-                     {"version", kDecisionVersion},
+                     {"version", has_numbers ? kExpertDecisionVersion : kDecisionVersion},
                      {"ranks", decisions.num_ranks()},
                      {"training", training_of(scenario)},
                      {"decisions", rows}};

@@ -6,17 +6,20 @@
 
 #include "scenarios/scenario.hpp"
 
-// Decisions of a run with data as a file, for the plan of the same training. Version 1:
+// Decisions of a run with data as a file, for the plan of the same training:
 //   {"format": "shardsim-decisions", "version": 1, "ranks": 8, "training": "1f0c...",
 //    "decisions": [{"name": "skip step", "ranks": [0, 7], "answers": "110000"}]}
 // "training" stands for everything values depend on: model, parallelism, training, steps, seed and
 // reduction order. The machine is not in it. Consecutive ranks with the same answers share a row, 1
-// is yes. Scenarios decide on one thing, "skip step": with loss scaling once in every step and
-// alike on all ranks, without it never.
+// is yes. Scenarios decide on "skip step": with loss scaling once in every step and alike on all
+// ranks, without it never. Where experts' routing is learned the version is 2, and ranks that have
+// experts also decide on "expert tokens" (expert_layer.hpp), one list per decision:
+//     {"name": "expert tokens", "ranks": [3, 3], "numbers": [[4, 1, 0, 3], ...]}
 namespace shardsim {
 
 inline constexpr const char* kDecisionFormat = "shardsim-decisions";
 inline constexpr int kDecisionVersion = 1;
+inline constexpr int kExpertDecisionVersion = 2;
 
 [[nodiscard]] std::string to_text(const DecisionLog& decisions, const Scenario& scenario);
 

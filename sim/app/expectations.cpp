@@ -31,7 +31,7 @@ void fill_overflowed(ReferenceTensors& rounded, const ReferenceTensors& exact) {
 }  // namespace
 
 Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
-                           std::int64_t global_batch, std::unique_ptr<Model> exact_model,
+                           const GlobalBatch& global_batch, std::unique_ptr<Model> exact_model,
                            const std::function<void()>& on_progress)
     : sync_(sync),
       scales_loss_(plan.loss_scaling.acts()),

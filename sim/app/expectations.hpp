@@ -27,7 +27,7 @@ class Expectations {
  public:
   /// `exact_model`: the same model computing in fp64; null where all is fp64. `on_progress`: called
   /// now and then while a step is computed; may be empty. The rest must outlive it.
-  Expectations(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
+  Expectations(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
                std::unique_ptr<Model> exact_model, const std::function<void()>& on_progress);
 
   /// Sums over some samples can be larger than the sum over all, and rounding differs: where that

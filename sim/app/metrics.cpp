@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "strategies/model/expert_layer.hpp"
 
 #include "sim/app/plan_of.hpp"
 
@@ -14,11 +17,12 @@ namespace shardsim {
 
 namespace {
 
-// Setting up sends nothing, and every step the same, unless some were skipped: then it is their
-// mean.
+// Setting up sends nothing, and every step the same, unless some were skipped or tokens go where a
+// router sends them: then it is their mean.
 MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunRecord& record) {
   if (total % scenario.execution.steps != 0) {
-    if (record.skipped_steps() > 0) {
+    const bool learned = scenario.model.num_experts > 0 && scenario.model.moe_routing == "learned";
+    if (record.skipped_steps() > 0 || learned) {
       return static_cast<double>(total) / static_cast<double>(scenario.execution.steps);
     }
     throw Error(ExitCode::internal, "E7003",
@@ -123,6 +127,34 @@ void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const F
   add("comm.calls.total", total.calls);
 }
 
+// Of the layer where they are most uneven: tokens of the busiest expert by those of the mean one.
+double load_imbalance(std::span<const std::int64_t> loads, std::int64_t num_experts) {
+  double worst = 1.0;
+  for (std::size_t first = 0; first < loads.size();
+       first += static_cast<std::size_t>(num_experts)) {
+    const std::span<const std::int64_t> layer =
+        loads.subspan(first, static_cast<std::size_t>(num_experts));
+    double sum = 0.0;
+    for (const std::int64_t load : layer) sum += static_cast<double>(load);
+    if (sum == 0.0) continue;
+    const auto most = static_cast<double>(*std::max_element(layer.begin(), layer.end()));
+    worst = std::max(worst, most * static_cast<double>(num_experts) / sum);
+  }
+  return worst;
+}
+
+void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
+                 const RunRecord& record) {
+  const ModelSpec& model = scenario.model;
+  if (model.num_experts == 0) return;
+  metrics.push_back(
+      {"moe.load_imbalance", load_imbalance(world.tallied(kExpertLoad), model.num_experts)});
+  if (model.moe_capacity_factor <= 0.0) return;
+  const std::span<const std::int64_t> dropped = world.tallied(kDroppedTokens);
+  const std::int64_t total = dropped.empty() ? 0 : dropped.front();
+  metrics.push_back({"moe.dropped_tokens", per_step(total, scenario, record)});
+}
+
 }  // namespace
 
 std::string_view axis_of(const std::string& communicator) {
@@ -160,6 +192,7 @@ std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
   if (scenario.parallelism.pp > 1) add_pipeline_idle(metrics, world, record);
   add_memory(metrics, scenario, world);
   add_traffic(metrics, scenario, world, record);
+  add_experts(metrics, scenario, world, record);
   if (scenario.training.loss_scaling != LossScalingKind::none) {
     metrics.push_back({"loss_scaling.skipped_steps", record.skipped_steps()});
     metrics.push_back({"loss_scaling.scale", record.loss_scale()});

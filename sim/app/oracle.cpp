@@ -23,12 +23,21 @@ Tensor copy_of(const Tensor& tensor) {
 
 }  // namespace
 
-Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
+Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
                std::unique_ptr<Model> exact_model, int num_ranks,
                const std::function<void()>& on_progress)
     : sync_(sync),
       expected_(sync, plan, global_batch, std::move(exact_model), on_progress),
       num_ranks_(num_ranks) {}
+
+Oracle::Holder Oracle::holder_of(int rank, const MeshShape& mesh, bool sharded, bool has_last_stage,
+                                 const ModelPart& part) {
+  return {.rank = rank,
+          .shard = sharded ? mesh.shard_of(part.place) : 0,
+          .has_last_stage = has_last_stage,
+          .part = part,
+          .expert_shard = sharded ? mesh.shard_of(part.place, WeightKind::expert) : 0};
+}
 
 double& Oracle::error_of(StateKind kind) {
   switch (kind) {
@@ -140,7 +149,9 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
                   Shown& shown) {
   const bool follows = expected_.follows() && expected_.is_open(step);
   const auto visit = [&](const WholePiece& whole) {
-    (whole.is_tied ? shown.tied : whole.is_split ? shown.split : shown.whole).add(whole.piece);
+    Fingerprints& of_tensor = whole.is_split ? shown.split : shown.whole;
+    Fingerprints& of_dense = whole.is_tied ? shown.tied : of_tensor;
+    (whole.is_of_experts ? shown.experts : of_dense).add(whole.piece);
     if (kind != StateKind::gradient && num_waiting_ > 0) {
       waiting_.push_back({holder.rank, whole});
       waiting_.back().whole.piece.values = copy_of(whole.piece.values);
@@ -222,9 +233,13 @@ void Oracle::keep_replicas(std::int64_t step, const Holder& holder, int phase, c
   const auto keep = [&](const ReplicaGroup& group, const Fingerprints& fingerprints) {
     replicas_.add(step, phase, group, holder.rank, fingerprints);
   };
-  keep({place.pp, holder.shard, place.tp}, shown.split);
-  keep({place.pp, holder.shard, -1}, shown.whole);
-  if (place.pp == 0 || holder.has_last_stage) keep({-1, holder.shard, place.tp}, shown.tied);
+  constexpr WeightKind kDense = WeightKind::dense;
+  keep({kDense, place.pp, holder.shard, place.tp}, shown.split);
+  keep({kDense, place.pp, holder.shard, -1}, shown.whole);
+  if (place.pp == 0 || holder.has_last_stage) {
+    keep({kDense, -1, holder.shard, place.tp}, shown.tied);
+  }
+  keep({WeightKind::expert, place.pp, holder.expert_shard, holder.part.ep}, shown.experts);
 }
 
 void Oracle::finish() {

@@ -34,19 +34,24 @@ class Oracle {
   /// `exact_model`: the same model computing in fp64, to measure the noise with; null where all
   /// is fp64. `num_ranks`: that will show what they have. `on_progress`: called now and then while
   /// the reference computes; may be empty.
-  Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
+  Oracle(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
          std::unique_ptr<Model> exact_model, int num_ranks,
          const std::function<void()>& on_progress = {});
 
   /// A rank and what it has of the model. `shard`: which of the shards; ranks with the same stage,
   /// shard and tensor-parallel place must hold the same values, bit by bit, and of parameters that
-  /// tensor parallelism leaves whole, all its ranks.
+  /// tensor parallelism leaves whole, all its ranks. Of experts that are cut over ranks, those with
+  /// the same stage, expert shard and expert-parallel place must.
   struct Holder {
     int rank = 0;
     int shard = 0;
     bool has_last_stage = true;
     ModelPart part;
+    int expert_shard = 0;  ///< Which of the shards of experts' weights.
   };
+  /// `sharded`: whether state is cut into shards at all.
+  [[nodiscard]] static Holder holder_of(int rank, const MeshShape& mesh, bool sharded,
+                                        bool has_last_stage, const ModelPart& part);
   /// A rank's gradients before the optimizer, or its state after it. `loss`: where it is known.
   void check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync);
   /// What a rank makes of a step with loss scaling.
@@ -78,11 +83,12 @@ class Oracle {
   };
   using Overflow = Expectations::Overflow;
 
-  // What tensor parallelism splits, what all its ranks hold, and what two stages hold.
+  // What tensor parallelism splits, what all its ranks hold, what two stages hold, and experts.
   struct Shown {
     Fingerprints tied;
     Fingerprints split;
     Fingerprints whole;
+    Fingerprints experts;
   };
   // Updates the reference, if that is still to be done.
   void decide(std::int64_t step, bool skip);

@@ -62,6 +62,28 @@ ContextAttention context_attention_of(const std::string& name) {
   return name == "two_level" ? ContextAttention::two_level : ContextAttention::ring;
 }
 
+RoutingKind routing_of(const std::string& name) {
+  if (name == "uniform") return RoutingKind::uniform;
+  if (name == "skewed") return RoutingKind::skewed;
+  return name == "file" ? RoutingKind::listed : RoutingKind::learned;
+}
+
+MoeOptions moe_options_of(const ModelSpec& model) {
+  MoeOptions moe;
+  moe.num_experts = model.num_experts;
+  if (moe.num_experts == 0) return moe;
+  moe.experts_per_token = model.num_experts_per_token;
+  moe.ffn_hidden_size = model.moe_ffn_hidden_size;
+  moe.num_shared_experts = model.num_shared_experts;
+  moe.first_dense_layers = model.first_dense_layers;
+  moe.capacity_factor = model.moe_capacity_factor;
+  moe.auxiliary_loss_coefficient = model.moe_aux_loss_coeff;
+  moe.routing = routing_of(model.moe_routing);
+  moe.skew = model.moe_skew;
+  moe.popularity = model.moe_popularity;
+  return moe;
+}
+
 Recompute recompute_of(const std::string& name) {
   if (name == "full") return Recompute::full;
   return name == "selective" ? Recompute::selective : Recompute::none;
@@ -107,6 +129,7 @@ ModelOptions model_options_of(const Scenario& scenario) {
   options.tied_embeddings = model.tied_embeddings;
   options.norm_epsilon = model.norm_epsilon;
   options.rope_theta = model.rope_theta;
+  options.moe = moe_options_of(model);
   options.hidden_dropout = scenario.training.hidden_dropout;
   options.recompute = recompute_of(scenario.training.recompute);
   options.dtype = dtype_of(scenario.training.precision);
@@ -188,6 +211,18 @@ SyncPlan sync_plan_of(const Scenario& scenario) {
 }
 
 }  // namespace
+
+GlobalBatch global_batch_of(const ParallelOptions& options) {
+  const TrainingPlan& training = options.training;
+  const std::int64_t microbatch = training.micro_batch_size * options.mesh.data_size();
+  GlobalBatch batch(microbatch * training.num_microbatches);
+  batch.context_parts = options.mesh.cp;
+  batch.token_shards = options.model.sequence_parallel ? options.mesh.tp : 1;
+  const MoeOptions& moe = options.model.moe;
+  if (moe.num_experts > 0 && moe.drops_tokens()) batch.coupled_samples = training.micro_batch_size;
+  if (moe.num_experts > 0 && moe.balances_load()) batch.coupled_samples = microbatch;
+  return batch;
+}
 
 ParallelOptions parallel_options_of(const Scenario& scenario) {
   const ParallelismSpec& parallelism = scenario.parallelism;

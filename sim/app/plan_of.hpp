@@ -8,6 +8,7 @@
 #include "strategies/training/parallel_plan.hpp"
 
 #include "scenarios/scenario.hpp"
+#include "sim/app/reference.hpp"
 
 // From the words of a scenario to the objects of the layers below. Nothing is decided here: each
 // function copies fields and converts units.
@@ -22,6 +23,9 @@ namespace shardsim {
 [[nodiscard]] FiberOptions fiber_options_of(const Scenario& scenario);
 
 [[nodiscard]] ParallelOptions parallel_options_of(const Scenario& scenario);
+
+/// The same samples to one rank that trains on all of them.
+[[nodiscard]] GlobalBatch global_batch_of(const ParallelOptions& options);
 
 /// What the ranks of a run share, and the optimizer it refers to.
 struct SharedPlan {

@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "strategies/model/expert_layer.hpp"
 #include "strategies/training/train.hpp"
 
 #include "scenarios/json_value.hpp"
@@ -14,6 +16,7 @@
 #include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/app/decision_file.hpp"
+#include "sim/app/expert_tokens.hpp"
 
 namespace shardsim {
 
@@ -25,6 +28,16 @@ constexpr JsonLimits kLimits = {.max_bytes = std::size_t{8} << 20U,
                                 .max_depth = 4,
                                 .max_string_bytes = std::size_t{1} << 20U,
                                 .max_nodes = 32768};
+
+// Of experts' tokens a row per rank, with a list for each decision.
+JsonLimits limits_of(const Scenario& scenario) {
+  JsonLimits limits = kLimits;
+  if (!ExpertTokens::are_decided(scenario)) return limits;
+  limits.max_bytes = std::size_t{256} << 20U;
+  limits.max_depth = 6;
+  limits.max_nodes = std::size_t{1} << 24U;
+  return limits;
+}
 
 struct RankRange {
   std::size_t first = 0;
@@ -39,7 +52,7 @@ class Reader {
 
   DecisionLog read() {
     ProblemList problems;
-    const std::optional<JsonValue> file = parse_json(source_, problems, kLimits);
+    const std::optional<JsonValue> file = parse_json(source_, problems, limits_of(scenario_));
     if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
     check_head(*file);
     const JsonValue& rows = member(*file, "", "decisions");
@@ -47,6 +60,7 @@ class Reader {
     for (std::size_t row = 0; row < rows.array().size(); ++row) {
       read_row(rows.array()[row], pointer_to("/decisions", std::to_string(row)));
     }
+    check_experts(rows);
     const bool acts = scenario_.training.loss_scaling != LossScalingKind::none;
     const auto missing = std::find(taken_.begin(), taken_.end(), false);
     if (acts && missing != taken_.end()) {
@@ -102,8 +116,10 @@ class Reader {
     }
     const JsonValue& version = member(file, "", "version");
     const auto* number = std::get_if<std::int64_t>(&version.data);
-    if (number == nullptr || *number != kDecisionVersion) {
-      refuse(version, "/version", fmt::format("its version must be {}", kDecisionVersion));
+    const int expected = decides_experts_ ? kExpertDecisionVersion : kDecisionVersion;
+    if (number == nullptr || *number != expected) {
+      refuse(version, "/version",
+             fmt::format("its version must be {} for this scenario", expected));
     }
     check_keys(file, "", {"format", "version", "ranks", "training", "decisions"});
     const JsonValue& ranks = member(file, "", "ranks");
@@ -125,11 +141,16 @@ class Reader {
   // The same answers of some ranks.
   void read_row(const JsonValue& row, const std::string& pointer) {
     if (!row.is_object()) refuse(row, pointer, "a row must be an object, not " + describe(row));
-    check_keys(row, pointer, {"name", "ranks", "answers"});
     const JsonValue& name = member(row, pointer, "name");
+    if (decides_experts_ && name.is_string() && name.string() == kExpertTokens) {
+      return read_numbers_row(row, pointer);
+    }
+    check_keys(row, pointer, {"name", "ranks", "answers"});
     if (!name.is_string() || name.string() != kSkipStep) {
       refuse(name, pointer + "/name",
-             fmt::format("scenarios decide on \"{}\" alone, not on {}", kSkipStep, describe(name)));
+             fmt::format("this scenario decides on \"{}\"{} alone, not on {}", kSkipStep,
+                         decides_experts_ ? fmt::format(" and \"{}\"", kExpertTokens) : "",
+                         describe(name)));
     }
     if (scenario_.training.loss_scaling == LossScalingKind::none) {
       refuse(name, pointer + "/name", "without loss scaling no step is skipped");
@@ -146,6 +167,53 @@ class Reader {
     for (std::size_t rank = ranks.first; rank <= ranks.last; ++rank) {
       if (taken_[rank]) refuse(row, pointer, fmt::format("two rows of rank {}", rank));
       taken_[rank] = true;
+    }
+  }
+
+  // All decisions of one rank on its experts' tokens.
+  void read_numbers_row(const JsonValue& row, const std::string& pointer) {
+    check_keys(row, pointer, {"name", "ranks", "numbers"});
+    const RankRange ranks = ranks_of(member(row, pointer, "ranks"), pointer + "/ranks");
+    const int rank = static_cast<int>(ranks.first);
+    if (ranks.last != ranks.first) refuse(row, pointer, "ranks route tokens each for itself");
+    if (!log_.numbers_of(rank, kExpertTokens).empty()) {
+      refuse(row, pointer, fmt::format("two rows of rank {}", rank));
+    }
+    const JsonValue& numbers = member(row, pointer, "numbers");
+    const std::string inside = pointer + "/numbers";
+    if (!numbers.is_array() || numbers.array().size() != experts_.num_decisions(rank)) {
+      refuse(numbers, inside,
+             fmt::format("\"numbers\" must be a list of {} decisions of rank {}",
+                         experts_.num_decisions(rank), rank));
+    }
+    for (std::size_t i = 0; i < numbers.array().size(); ++i) {
+      read_numbers(rank, numbers.array()[i], pointer_to(inside, std::to_string(i)));
+    }
+  }
+
+  void read_numbers(int rank, const JsonValue& list, const std::string& pointer) {
+    std::vector<std::int64_t> numbers;
+    if (!list.is_array()) refuse(list, pointer, "a decision must be a list of whole numbers");
+    for (const JsonValue& value : list.array()) {
+      const auto* whole = std::get_if<std::int64_t>(&value.data);
+      if (whole == nullptr) refuse(value, pointer, "tokens are counted in whole numbers");
+      numbers.push_back(*whole);
+    }
+    if (const std::optional<std::string> fault = experts_.find_fault(numbers)) {
+      refuse(list, pointer, *fault);
+    }
+    log_.add_numbers(rank, kExpertTokens, std::move(numbers));
+  }
+
+  void check_experts(const JsonValue& rows) const {
+    if (!decides_experts_) return;
+    for (int rank = 0; rank < log_.num_ranks(); ++rank) {
+      if (log_.numbers_of(rank, kExpertTokens).size() == experts_.num_decisions(rank)) continue;
+      refuse(rows, "/decisions",
+             fmt::format("no decisions \"{}\" of rank {}", kExpertTokens, rank));
+    }
+    if (const std::optional<std::string> mismatch = experts_.find_mismatch(log_)) {
+      refuse(rows, "/decisions", *mismatch);
     }
   }
 
@@ -178,6 +246,8 @@ class Reader {
 
   const SourceText& source_;
   const Scenario& scenario_;
+  ExpertTokens experts_{scenario_};
+  bool decides_experts_ = ExpertTokens::are_decided(scenario_);
   DecisionLog log_;
   std::string answers_;  // Of all ranks alike.
   std::vector<bool> taken_ = std::vector<bool>(static_cast<std::size_t>(scenario_.system.ranks));
@@ -193,7 +263,8 @@ DecisionLog parse_decisions(const std::string& text, const Scenario& scenario,
 
 DecisionLog read_decisions(const std::string& path, const Scenario& scenario) {
   ProblemList problems;
-  const std::optional<std::string> text = read_regular_file(path, kLimits.max_bytes, problems);
+  const std::optional<std::string> text =
+      read_regular_file(path, limits_of(scenario).max_bytes, problems);
   if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
   return parse_decisions(*text, scenario, path);
 }

@@ -197,11 +197,12 @@ bool all_finite(const ReferenceTensors& tensors) {
 
 class ReferenceTraining::Trainer {
  public:
-  Trainer(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
+  Trainer(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
           Batches batches, std::function<void()> on_progress)
       : sync_(sync),
         plan_(plan),
-        global_batch_(global_batch),
+        groups_(global_batch),
+        global_batch_(global_batch.samples),
         batches_(batches),
         runtime_(std::move(on_progress)),
         parameters_(runtime_, sync_),
@@ -259,6 +260,11 @@ class ReferenceTraining::Trainer {
     Batch batch =
         sync_.model->make_batch(runtime_, plan_.seed, first, count, plan_.ignore_fraction);
     batch.loss_scale = factor;
+    batch.routing = {.balanced_samples = global_batch_ / plan_.num_microbatches,
+                     .balance_scale = scale_.scale / static_cast<double>(plan_.num_microbatches),
+                     .microbatch_samples = plan_.micro_batch_size,
+                     .context_parts = groups_.context_parts,
+                     .token_shards = groups_.token_shards};
     parameters_.zero_gradients();
     return forward_backward(*sync_.model, runtime_, parameters_, batch);
   }
@@ -266,8 +272,9 @@ class ReferenceTraining::Trainer {
   void run_one_by_one(std::int64_t first, ReferenceStep& step) {
     ReferenceTensors sum;
     ReferenceTensors sum_of_absolutes;
-    for (std::int64_t sample = first; sample < first + global_batch_; ++sample) {
-      step.loss += run(sample, 1, factor_);
+    const std::int64_t together = groups_.coupled_samples;
+    for (std::int64_t sample = first; sample < first + global_batch_; sample += together) {
+      step.loss += run(sample, together, factor_);
       const ReferenceTensors gradients = parameters_.gradients();
       add(sum, gradients, false);
       add(sum_of_absolutes, gradients, true);
@@ -287,6 +294,7 @@ class ReferenceTraining::Trainer {
 
   SyncPlan sync_;
   TrainingPlan plan_;
+  GlobalBatch groups_;
   std::int64_t global_batch_;
   Batches batches_;
   TellingRuntime runtime_;
@@ -298,7 +306,7 @@ class ReferenceTraining::Trainer {
 };
 
 ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan,
-                                     std::int64_t global_batch, Batches batches,
+                                     const GlobalBatch& global_batch, Batches batches,
                                      std::function<void()> on_progress)
     : trainer_(
           std::make_unique<Trainer>(sync, plan, global_batch, batches, std::move(on_progress))) {}
@@ -327,7 +335,7 @@ void ReferenceTraining::adopt_state(const ReferenceKinds& kinds) {
 }
 
 std::vector<ReferenceStep> train_reference(const SyncPlan& sync, const TrainingPlan& plan,
-                                           std::int64_t global_batch) {
+                                           const GlobalBatch& global_batch) {
   ReferenceTraining training(sync, plan, global_batch, Batches::whole);
   std::vector<ReferenceStep> steps;
   for (std::int64_t step = 0; step < plan.steps; ++step) {

@@ -31,10 +31,25 @@ struct ReferenceStep {
   ReferenceKinds kinds;
 };
 
+/// The samples of a step, and how the ranks group their tokens: of a microbatch each has one of
+/// `context_parts` shares of every sample, and of that one of `token_shards`. Only experts notice.
+struct GlobalBatch {
+  // A number of samples is one. NOLINTNEXTLINE(google-explicit-constructor)
+  GlobalBatch(std::int64_t num_samples) : samples(num_samples) {}
+
+  std::int64_t samples;
+  int context_parts = 1;
+  int token_shards = 1;
+  /// Consecutive samples whose gradients are known only together: those of an auxiliary loss, or
+  /// that share the capacity of experts.
+  std::int64_t coupled_samples = 1;
+};
+
 /// How the samples of a step are taken.
 enum class Batches {
   whole,       ///< As one batch.
-  one_by_one,  ///< Each alone: then it is known how large sums over some of them can get.
+  one_by_one,  ///< Each alone: then it is known how large sums over some of them can get. Coupled
+               ///< samples together.
 };
 
 /// Trains with the weights, data and optimizer of `sync`, at its dtypes, a step at a time.
@@ -43,9 +58,9 @@ class ReferenceTraining {
   /// Of errors that gradients_near tells apart within a step.
   static constexpr std::int64_t kMaxSamples = 16;
 
-  /// `global_batch`: samples per step. `on_progress`: called at every operation; may be empty. The
+  /// `global_batch`: of a step. `on_progress`: called at every operation; may be empty. The
   /// model of `sync` must outlive it.
-  ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
+  ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
                     Batches batches, std::function<void()> on_progress = {});
   ReferenceTraining(ReferenceTraining&&) noexcept;
   ~ReferenceTraining();
@@ -75,7 +90,7 @@ class ReferenceTraining {
 /// All steps of `plan`, on whole batches; those whose gradients overflow are skipped.
 [[nodiscard]] std::vector<ReferenceStep> train_reference(const SyncPlan& sync,
                                                          const TrainingPlan& plan,
-                                                         std::int64_t global_batch);
+                                                         const GlobalBatch& global_batch);
 
 /// The key of a piece's kind in ReferenceStep::kinds.
 [[nodiscard]] std::string_view kind_name(const StatePiece& piece);

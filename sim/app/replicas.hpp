@@ -32,9 +32,9 @@ class Fingerprints {
   std::vector<Entry> entries_;
 };
 
-/// Which values a rank must share, bit by bit, with others: stage or -1, shard, tensor-parallel
-/// rank or -1.
-using ReplicaGroup = std::tuple<int, int, int>;
+/// Which values a rank must share, bit by bit, with others: kind of weights, stage or -1, shard,
+/// and tensor-parallel rank or -1; of experts, the place in the expert-parallel group.
+using ReplicaGroup = std::tuple<WeightKind, int, int, int>;
 
 /// Finds the first tensor of which replicas differ. What it finds does not depend on the order in
 /// which ranks are heard. Memory: one hash per tensor of each group and step, however many ranks

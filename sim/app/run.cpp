@@ -33,7 +33,7 @@ std::optional<Oracle> oracle_of(const Scenario& scenario, const ParallelPlan& pl
     options.dtype = DType::fp64;
     exact = make_model(options);
   }
-  return Oracle(plan.options().sync, plan.options().training, scenario.training.global_batch_size,
+  return Oracle(plan.options().sync, plan.options().training, global_batch_of(plan.options()),
                 std::move(exact), static_cast<int>(scenario.system.ranks), on_progress);
 }
 
@@ -43,10 +43,9 @@ void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record
   if (hooks.wrap_world) wrapped = hooks.wrap_world(world);
   Mesh mesh(wrapped ? *wrapped : world, plan.options().mesh);
   const bool sharded = plan.options().zero_stage > 0;
-  RunRecord::Observer observer(record, {.rank = world.rank(),
-                                        .shard = sharded ? mesh.shape().shard_of(mesh.place()) : 0,
-                                        .has_last_stage = plan.has_loss(mesh.pp()),
-                                        .part = plan.part(mesh.place())});
+  RunRecord::Observer observer(
+      record, Oracle::holder_of(world.rank(), mesh.shape(), sharded, plan.has_loss(mesh.pp()),
+                                plan.part(mesh.place())));
   plan.train_rank(runtime, mesh, observer);
 }
 

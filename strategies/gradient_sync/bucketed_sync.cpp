@@ -78,7 +78,7 @@ class BucketedSync final : public GradientSync {
       // Every chunk is read, whatever was found before.
       if (has_non_finite(runtime_, gradient_of(chunk).tensor())) found = true;
     }
-    return any_of_owners(runtime_, mesh_, !owns_all_, found);
+    return any_of_owners(runtime_, mesh_, plan_.kind, !owns_all_, found);
   }
 
   double gradient_norm(NormType type) override {

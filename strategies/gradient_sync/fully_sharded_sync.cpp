@@ -86,7 +86,7 @@ class FullyShardedSync final : public GradientSync {
       // Every unit is read, whatever was found before.
       if (has_non_finite(runtime_, gradient_of(unit).tensor())) found = true;
     }
-    return any_of_owners(runtime_, mesh_, true, found);
+    return any_of_owners(runtime_, mesh_, plan_.kind, true, found);
   }
 
   double gradient_norm(NormType type) override {

@@ -9,9 +9,10 @@ namespace shardsim {
 namespace {
 
 // Of a scalar, over one axis after the other.
-double over_owners(Runtime& runtime, Mesh& mesh, bool sharded, double value, ReduceOp op,
-                   DType dtype, const char* label) {
-  Communicator* const axes[] = {sharded ? mesh.replicas().shard : nullptr, mesh.tp_group(),
+double over_owners(Runtime& runtime, Mesh& mesh, WeightKind kind, bool sharded, double value,
+                   ReduceOp op, DType dtype, const char* label) {
+  Communicator* const parts = kind == WeightKind::expert ? mesh.ep_group() : mesh.tp_group();
+  Communicator* const axes[] = {sharded ? mesh.replicas(kind).shard : nullptr, parts,
                                 mesh.pp_group()};
   Tensor scalar;
   for (Communicator* const axis : axes) {
@@ -52,8 +53,8 @@ void GradientNorm::add(int chunk, std::int64_t begin, const Tensor& values) {
 
 double GradientNorm::over_owners(bool sharded) {
   const ReduceOp op = type_ == NormType::two ? ReduceOp::sum : ReduceOp::max;
-  const double all =
-      shardsim::over_owners(runtime_, mesh_, sharded, own_, op, DType::fp64, "grad_norm");
+  const double all = shardsim::over_owners(runtime_, mesh_, plan_.kind, sharded, own_, op,
+                                           DType::fp64, "grad_norm");
   return type_ == NormType::two ? std::sqrt(all) : all;
 }
 
@@ -68,8 +69,8 @@ bool has_non_finite(Runtime& runtime, const Tensor& values) {
   return found;
 }
 
-bool any_of_owners(Runtime& runtime, Mesh& mesh, bool sharded, bool found) {
-  return over_owners(runtime, mesh, sharded, found ? 1.0 : 0.0, ReduceOp::max, DType::fp32,
+bool any_of_owners(Runtime& runtime, Mesh& mesh, WeightKind kind, bool sharded, bool found) {
+  return over_owners(runtime, mesh, kind, sharded, found ? 1.0 : 0.0, ReduceOp::max, DType::fp32,
                      "found_inf") != 0.0;
 }
 

@@ -22,8 +22,8 @@ class GradientNorm {
   /// memory-bound operation.
   void add(int chunk, std::int64_t begin, const Tensor& values);
   /// The norm over all ranks that own different gradients: the shards, if `sharded`, the
-  /// tensor-parallel ranks and the stages. The same on each of them; 0 without data. Posts one
-  /// scalar on each axis of more than one rank.
+  /// tensor-parallel ranks (of experts: expert-parallel ranks) and the stages. The same on each of
+  /// them; 0 without data. Posts one scalar on each axis of more than one rank.
   [[nodiscard]] double over_owners(bool sharded);
 
  private:
@@ -37,6 +37,7 @@ class GradientNorm {
 /// Whether an element is infinite or NaN; read as one memory-bound operation. False without data.
 [[nodiscard]] bool has_non_finite(Runtime& runtime, const Tensor& values);
 /// Whether that is so on any of the ranks that own different gradients: their maximum.
-[[nodiscard]] bool any_of_owners(Runtime& runtime, Mesh& mesh, bool sharded, bool found);
+[[nodiscard]] bool any_of_owners(Runtime& runtime, Mesh& mesh, WeightKind kind, bool sharded,
+                                 bool found);
 
 }  // namespace shardsim

@@ -1,6 +1,8 @@
 #include "strategies/gradient_sync/gradient_sync.hpp"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "sim/kernel/error.hpp"
 
@@ -19,13 +21,37 @@ std::unique_ptr<GradientSync> make_gradient_sync(int zero_stage, const SyncPlan&
                    "use 0 (DDP), 1, 2 or 3");
 }
 
+namespace {
+
+// Without the parameters that are in none of the model's units.
+ReadyOrder within_units(const ReadyOrder& all, const Model& model) {
+  std::vector<bool> is_here(model.parameters().size(), false);
+  for (const ParameterUnit& unit : model.units()) {
+    for (int i = unit.first; i < unit.first + unit.count; ++i) {
+      is_here[static_cast<std::size_t>(i)] = true;
+    }
+  }
+  ReadyOrder order;
+  for (const std::vector<int>& together : all) {
+    std::vector<int> kept;
+    for (const int parameter : together) {
+      if (is_here[static_cast<std::size_t>(parameter)]) kept.push_back(parameter);
+    }
+    if (!kept.empty()) order.push_back(std::move(kept));
+  }
+  return order;
+}
+
+}  // namespace
+
 FlatLayout make_layout(int zero_stage, const Model& model, const Model& uncut,
                        const MeshShape& mesh, DType gradient_dtype, std::int64_t bucket_bytes,
-                       std::int64_t first_bucket_bytes, std::int64_t minimum_numel) {
-  if (zero_stage == 3) return FlatLayout::units(model, mesh.num_shards());
-  return FlatLayout::buckets(model, gradient_ready_order(uncut, gradient_dtype), bucket_bytes,
-                             first_bucket_bytes, gradient_dtype,
-                             zero_stage == 0 ? 1 : mesh.num_shards(), minimum_numel);
+                       std::int64_t first_bucket_bytes, std::int64_t minimum_numel,
+                       WeightKind kind) {
+  if (zero_stage == 3) return FlatLayout::units(model, mesh.num_shards(kind));
+  const ReadyOrder order = within_units(gradient_ready_order(uncut, gradient_dtype), model);
+  return FlatLayout::buckets(model, order, bucket_bytes, first_bucket_bytes, gradient_dtype,
+                             zero_stage == 0 ? 1 : mesh.num_shards(kind), minimum_numel);
 }
 
 }  // namespace shardsim

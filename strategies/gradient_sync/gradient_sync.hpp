@@ -100,11 +100,13 @@ class GradientSync : public ModuleParameters {
 [[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(int zero_stage, const SyncPlan& plan,
                                                                Runtime& runtime, Mesh& mesh);
 
-/// The chunks that a ZeRO stage works with. `uncut`: the same modules without tensor parallelism,
-/// to learn from in which order gradients become ready.
+/// The chunks that a ZeRO stage works with, of the parameters in the model's units. `uncut`: the
+/// same modules without tensor or expert parallelism, to learn from in which order gradients become
+/// ready. `kind`: of these weights.
 [[nodiscard]] FlatLayout make_layout(int zero_stage, const Model& model, const Model& uncut,
                                      const MeshShape& mesh, DType gradient_dtype,
                                      std::int64_t bucket_bytes, std::int64_t first_bucket_bytes,
-                                     std::int64_t minimum_numel = 0);
+                                     std::int64_t minimum_numel = 0,
+                                     WeightKind kind = WeightKind::dense);
 
 }  // namespace shardsim

@@ -21,7 +21,7 @@ void convert(Runtime& runtime, const Tensor& to, const Tensor& from) {
 OwnedState::OwnedState(const SyncPlan& plan, Runtime& runtime, const Mesh& mesh, int num_owners)
     : plan_(plan),
       runtime_(runtime),
-      tp_rank_(mesh.tp()),
+      parts_of_rank_{.tensor = mesh.tp(), .expert = mesh.ep()},
       owner_(num_owners > 1 ? mesh.replicas(plan.kind).shard_rank : 0),
       num_owners_(num_owners) {
   const Shape shape{total()};
@@ -50,7 +50,8 @@ Tensor OwnedState::part_of_full(const Tensor& full, int chunk) const {
 void OwnedState::initialize(int chunk, std::int64_t begin, const Tensor& values) const {
   const auto fill = [&](int parameter, std::int64_t first, std::int64_t count, std::int64_t at) {
     const ParameterSpec& spec = plan_.model->parameters()[static_cast<std::size_t>(parameter)];
-    shardsim::initialize(spec, tp_rank_, plan_.seed, first, values.view(at, {count}));
+    shardsim::initialize(spec, parts_of_rank_.of(spec), plan_.seed, first,
+                         values.view(at, {count}));
   };
   runtime_.off_the_clock(
       [&] { plan_.layout->for_each_piece(chunk, begin, begin + values.numel(), fill); });

@@ -43,7 +43,7 @@ class OwnedState {
 
   const SyncPlan& plan_;
   Runtime& runtime_;
-  int tp_rank_;
+  PartIndex parts_of_rank_;
   int owner_;
   int num_owners_;
   Tensor master_;              // Undefined where weights are their own master.

@@ -10,6 +10,9 @@ struct ModelPart {
   const Model* model = nullptr;      ///< What the rank runs: all, its parts, its stage.
   std::span<const int> whole_index;  ///< Of the model's parameters; empty: the same numbers.
   MeshPlace place;
+  int ep = 0;  ///< Place in an expert-parallel group.
+
+  [[nodiscard]] PartIndex index() const { return {.tensor = place.tp, .expert = ep}; }
 };
 
 /// A run of elements that are consecutive here and in the whole parameter.
@@ -18,6 +21,8 @@ struct WholePiece {
   bool is_main_copy;  ///< Each element has one main copy among the ranks of a data-parallel one.
   bool is_tied;       ///< Another stage has a copy, with the same bits.
   bool is_split;      ///< By tensor parallelism; else all its ranks hold the same.
+  /// By expert parallelism: other ranks hold the same than of the weights around it.
+  bool is_of_experts;
 };
 
 /// Splits a piece that GradientSync::visit shows. Elements that only fill up are left out.

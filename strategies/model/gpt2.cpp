@@ -68,7 +68,7 @@ class Gpt2 final : public BlockFamily {
     table.add(name + ".bias", {options_.hidden_size}, {Init::Kind::zeros, 0.0});
   }
 
-  void add_block(ParameterTable& table, const std::string& name) const override {
+  void add_block(ParameterTable& table, const std::string& name, int /*block*/) const override {
     const std::int64_t h = options_.hidden_size;
     // Branches that end in the residual stream start smaller, as their number grows with depth.
     const double joining = 0.02 / std::sqrt(2.0 * static_cast<double>(options_.num_layers));

@@ -1,4 +1,5 @@
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "strategies/model/activation.hpp"
 #include "strategies/model/attend.hpp"
 #include "strategies/model/block_family.hpp"
+#include "strategies/model/expert_layer.hpp"
 #include "strategies/model/families.hpp"
 #include "strategies/model/region.hpp"
 #include "strategies/model/rotary.hpp"
@@ -17,8 +19,11 @@ namespace shardsim {
 
 namespace {
 
-// Parameters of a block, in order; backward reports them in reverse.
-enum Block : int { norm1_weight, wq, wk, wv, wo, norm2_weight, w_gate, w_up, w_down };
+// Parameters of a block, in order; backward reports them in reverse. In a block with experts the
+// router comes before the gated MLP, which is that of the shared experts, if there are any; the
+// routed experts, a unit of their own, come last.
+enum Block : int { norm1_weight, wq, wk, wv, wo, norm2_weight, mlp_first, router = mlp_first };
+enum GatedMlp : int { w_gate, w_up, w_down, gated_mlp_size };
 
 // What a block keeps for backward, in the order in which forward makes it.
 enum BlockSaved : std::size_t {
@@ -48,9 +53,10 @@ constexpr const char* kQkv = "attention.wq, wk, wv";
 constexpr const char* kOut = "attention.wo";
 constexpr const char* kGateUp = "mlp.gate, up";
 constexpr const char* kDown = "mlp.down";
+
 class Llama final : public BlockFamily {
  public:
-  using BlockFamily::BlockFamily;
+  explicit Llama(const ModelOptions& options) : BlockFamily(options), experts_(options) {}
 
   [[nodiscard]] bool has_learned_positions() const override { return false; }
 
@@ -58,9 +64,8 @@ class Llama final : public BlockFamily {
     table.add(name, {options_.hidden_size}, {Init::Kind::ones, 0.0});
   }
 
-  void add_block(ParameterTable& table, const std::string& name) const override {
+  void add_block(ParameterTable& table, const std::string& name, int block) const override {
     const std::int64_t h = options_.hidden_size;
-    const std::int64_t f = options_.ffn_hidden_size;
     const std::int64_t kv = options_.num_query_groups * head_size_;
     const Init init{Init::Kind::bell, kInitScale};
     add_norm(table, name + ".norm1");
@@ -70,9 +75,14 @@ class Llama final : public BlockFamily {
     table.add_split(name + ".attention.wv", {kv, h}, init, 0, t);
     table.add_split(name + ".attention.wo", {h, h}, init, 1, t);
     add_norm(table, name + ".norm2");
-    table.add_split(name + ".mlp.gate", {f, h}, init, 0, t);
-    table.add_split(name + ".mlp.up", {f, h}, init, 0, t);
-    table.add_split(name + ".mlp.down", {h, f}, init, 1, t);
+    const MoeOptions& moe = options_.moe;
+    if (!moe.in_block(block)) return add_gated_mlp(table, name + ".mlp", options_.ffn_hidden_size);
+    experts_.add_router(table, name + ".router");
+    if (moe.num_shared_experts > 0) {
+      add_gated_mlp(table, name + ".shared_experts", moe.num_shared_experts * moe.ffn_hidden_size);
+    }
+    table.begin_unit(name + ".experts");
+    experts_.add_experts(table, name + ".experts");
   }
 
   [[nodiscard]] NormOutput forward_norm(const Pass& pass, const Tensor& x) const override {
@@ -109,14 +119,8 @@ class Llama final : public BlockFamily {
     apply_dropout(pass, kAttention, saved[middle]);
     add_in_place(runtime, x, saved[middle]);
     normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
-    entered = enter_region(pass, saved[norm2], kGateUp);
-    saved[gate] = apply_linear(pass, w_gate, entered);  // (b, s, f)
-    saved[up] = apply_linear(pass, w_up, entered);      // (b, s, f)
-    entered = {};
-    drop_recomputed(saved[norm2], saved[norm2_statistics]);
-    saved[activated] = swiglu_forward(runtime, saved[gate], saved[up]);
-    Tensor y = apply_row_linear(pass, w_down, false, saved[activated], kDown);  // (b, s, h)
-    if (recomputes_some()) saved[activated] = {};
+    Tensor y = options_.moe.in_block(pass.block) ? forward_experts(pass, saved)
+                                                 : forward_gated_mlp(pass, mlp_first, saved);
     apply_dropout(pass, kMlp, y);
     add_in_place(runtime, saved[middle], y);
     return y;
@@ -128,29 +132,99 @@ class Llama final : public BlockFamily {
     return {tensor, count * head_size_, 0};
   }
 
-  // y = middle + down(silu(gate(n)) * up(n)), n = norm2(middle); returns the gradient of middle.
+  void add_gated_mlp(ParameterTable& table, const std::string& name, std::int64_t f) const {
+    const std::int64_t h = options_.hidden_size;
+    const int t = options_.tensor_parallel;
+    const Init init{Init::Kind::bell, kInitScale};
+    table.add_split(name + ".gate", {f, h}, init, 0, t);
+    table.add_split(name + ".up", {f, h}, init, 0, t);
+    table.add_split(name + ".down", {h, f}, init, 1, t);
+  }
+
+  // down(silu(gate(n)) * up(n)) of n = norm2(middle), which nothing else reads after it; its
+  // parameters are the block's from `first` on.
+  [[nodiscard]] Tensor forward_gated_mlp(const Pass& pass, int first, Saved& saved) const {
+    Tensor entered = enter_region(pass, saved[norm2], kGateUp);
+    saved[gate] = apply_linear(pass, first + w_gate, entered);  // (b, s, f)
+    saved[up] = apply_linear(pass, first + w_up, entered);      // (b, s, f)
+    entered = {};
+    drop_recomputed(saved[norm2], saved[norm2_statistics]);
+    saved[activated] = swiglu_forward(pass.runtime, saved[gate], saved[up]);
+    Tensor y = apply_row_linear(pass, first + w_down, false, saved[activated], kDown);
+    if (recomputes_some()) saved[activated] = {};
+    return y;  // (b, s, h)
+  }
+
+  // The shared experts work while rows travel to the routed ones.
+  [[nodiscard]] Tensor forward_experts(const Pass& pass, Saved& saved) const {
+    saved.resize(num_saved + std::size_t{ExpertLayer::num_kept});
+    const std::span<Tensor> kept = kept_of(saved);
+    const Shape shape = saved[norm2].shape();
+    ExpertLayer::Dispatched dispatched = experts_.dispatch(pass, places(), saved[norm2], kept);
+    Tensor shared;
+    if (has_shared()) {
+      shared = forward_gated_mlp(pass, router + 1, saved);
+    } else {
+      drop_recomputed(saved[norm2], saved[norm2_statistics]);
+    }
+    Tensor y = experts_.finish(pass, places(), std::move(dispatched), shape, kept);
+    if (has_shared()) add_in_place(pass.runtime, shared, y);
+    return y;
+  }
+
+  [[nodiscard]] bool has_shared() const { return options_.moe.num_shared_experts > 0; }
+  [[nodiscard]] ExpertLayer::Places places() const {
+    return {.router = router, .experts = router + 1 + (has_shared() ? gated_mlp_size : 0)};
+  }
+  static std::span<Tensor> kept_of(Saved& saved) { return std::span(saved).subspan(num_saved); }
+
+  // y = middle + mlp(n), n = norm2(middle); returns the gradient of middle.
   [[nodiscard]] Tensor backward_mlp(const Pass& pass, const Tensor& dy,
                                     Saved& saved) const override {
     Runtime& runtime = pass.runtime;
     Tensor d_branch = backward_dropout(pass, kMlp, dy);
-    if (recomputes_some()) saved[activated] = swiglu_forward(runtime, saved[gate], saved[up]);
-    Tensor d_up = backward_row_linear(pass, w_down, false, d_branch, std::move(saved[activated]),
-                                      kDown);  // (b, s, f)
-    d_branch = {};
-    Tensor d_gate = swiglu_backward(runtime, saved[gate], saved[up], d_up);
-    saved[gate] = {};
-    saved[up] = {};
-    if (recomputes_some()) {
-      normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
-    }
-    std::array<ColumnLinear, 2> readers = {
-        {{.k = w_gate, .dy = std::move(d_gate)}, {.k = w_up, .dy = std::move(d_up)}}};
-    Tensor d = backward_columns(pass, readers, std::move(saved[norm2]), kGateUp);  // (b, s, h)
+    Tensor d = options_.moe.in_block(pass.block)
+                   ? backward_experts(pass, std::exchange(d_branch, Tensor()), saved)
+                   : backward_gated_mlp(pass, mlp_first, std::exchange(d_branch, Tensor()), saved);
     d = finish_rms_norm(pass, norm2_weight, d, saved[middle], saved[norm2_statistics]);
     saved[middle] = {};
     saved[norm2_statistics] = {};
     add_in_place(runtime, dy, d);
     return d;
+  }
+
+  // Returns the gradient of n.
+  [[nodiscard]] Tensor backward_experts(const Pass& pass, Tensor dy, Saved& saved) const {
+    if (recomputes_some()) {
+      normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
+    }
+    Tensor d = experts_.backward(pass, places(), dy, saved[norm2], kept_of(saved));
+    if (!has_shared()) {
+      saved[norm2] = {};
+      return d;
+    }
+    const Tensor shared = backward_gated_mlp(pass, router + 1, std::move(dy), saved);
+    add_in_place(pass.runtime, shared, d);
+    return d;
+  }
+
+  // The same for the gated MLP alone. Drops n.
+  [[nodiscard]] Tensor backward_gated_mlp(const Pass& pass, int first, Tensor d_branch,
+                                          Saved& saved) const {
+    Runtime& runtime = pass.runtime;
+    if (recomputes_some()) saved[activated] = swiglu_forward(runtime, saved[gate], saved[up]);
+    Tensor d_up = backward_row_linear(pass, first + w_down, false, d_branch,
+                                      std::move(saved[activated]), kDown);  // (b, s, f)
+    d_branch = {};
+    Tensor d_gate = swiglu_backward(runtime, saved[gate], saved[up], d_up);
+    saved[gate] = {};
+    saved[up] = {};
+    if (recomputes_some() && !saved[norm2].defined()) {
+      normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
+    }
+    std::array<ColumnLinear, 2> readers = {{{.k = first + w_gate, .dy = std::move(d_gate)},
+                                            {.k = first + w_up, .dy = std::move(d_up)}}};
+    return backward_columns(pass, readers, std::move(saved[norm2]), kGateUp);  // (b, s, h)
   }
 
   // middle = x + wo(attention(norm1(x))); returns the gradient of x.
@@ -192,6 +266,8 @@ class Llama final : public BlockFamily {
     add_in_place(runtime, dy, d);
     return d;
   }
+
+  ExpertLayer experts_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "strategies/model/families.hpp"
 #include "strategies/sharding/context_parallel.hpp"
+#include "strategies/sharding/expert_parallel.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {
@@ -105,6 +106,24 @@ void require_context_parallel(const ModelOptions& options) {
   require_heads({"key and value heads", options.num_query_groups / t}, ulysses);
 }
 
+void require_experts(const ModelOptions& options) {
+  validate(options.moe, options.num_layers);
+  if (options.moe.num_experts == 0) return;
+  if (options.family != "llama") {
+    throw UsageError("E0645", "family " + options.family + " has no experts",
+                     "use family llama, or set num_experts to 0");
+  }
+  if (options.tensor_parallel > 1 && !options.sequence_parallel) {
+    throw UsageError("E0646",
+                     "experts take each token once, but without sequence parallelism all " +
+                         std::to_string(options.tensor_parallel) +
+                         " tensor-parallel ranks have the same tokens",
+                     "switch sequence_parallel on, or set tp to 1");
+  }
+  const std::int64_t shared = options.moe.num_shared_experts * options.moe.ffn_hidden_size;
+  require_divisible("E0633", {"num_shared_experts x ffn_hidden_size of experts", shared}, options);
+}
+
 }  // namespace
 
 void require_transformer(const ModelOptions& options) {
@@ -129,6 +148,24 @@ void require_transformer(const ModelOptions& options) {
   require_context_parallel(options);
 }
 
+namespace {
+
+void require_expert_context(const ModelContext& context, const ModelOptions& options) {
+  const int given = context.parallel.expert == nullptr ? 1 : context.parallel.expert->size();
+  if (given == options.moe.expert_parallel) return;
+  const auto refuse = [&] {
+    throw UsageError("E0647",
+                     "a model made for expert parallelism of degree " +
+                         std::to_string(options.moe.expert_parallel) + " runs at degree " +
+                         std::to_string(given),
+                     "make the model with the options of the ExpertParallel it runs on");
+  };
+  if (context.parallel.expert != nullptr) refuse();
+  context.runtime.off_the_clock(refuse);
+}
+
+}  // namespace
+
 void require_context(const ModelContext& context, const ModelOptions& options) {
   const TensorParallel* parallel = context.parallel.tensor;
   const int given = parallel == nullptr ? 1 : parallel->size();
@@ -142,6 +179,7 @@ void require_context(const ModelContext& context, const ModelOptions& options) {
                          (given_sequence ? " with" : " without"),
                      "make the model with the options of the TensorParallel it runs on");
   };
+  require_expert_context(context, options);
   if (given == options.tensor_parallel && given_sequence == options.sequence_parallel) return;
   if (parallel != nullptr) refuse();
   context.runtime.off_the_clock(refuse);
@@ -168,6 +206,7 @@ void require_part(const ModelContext& context, const SequencePart& part,
 std::unique_ptr<Model> make_model(const ModelOptions& options) {
   require_positive(options);
   require_tensor_parallel(options);
+  require_experts(options);
   if (!(options.hidden_dropout >= 0.0 && options.hidden_dropout < 1.0)) {
     throw UsageError("E0638",
                      "hidden_dropout is " + std::to_string(options.hidden_dropout) +

@@ -8,6 +8,7 @@
 
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/model.hpp"
+#include "strategies/model/moe_options.hpp"
 
 // The families of models, by name. A new family is one file and one row in make_model.cpp.
 namespace shardsim {
@@ -49,6 +50,7 @@ struct ModelOptions {
   int context_parallel = 1;
   ContextAttention context_attention = ContextAttention::ring;
   int ulysses_degree = 1;  ///< Of ContextAttention::two_level: neighbours that exchange heads.
+  MoeOptions moe;          ///< llama.
 };
 
 /// Throws UsageError, with the values, on an unknown family or sizes that do not fit together.

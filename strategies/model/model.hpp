@@ -14,6 +14,22 @@
 // shared by all ranks: it has no state; what backward needs is kept in `Saved`.
 namespace shardsim {
 
+/// Which tokens experts are shared by. Defaults: all tokens of the batch are one group, alone.
+struct RoutingGroups {
+  /// Consecutive samples that one auxiliary loss is of: a microbatch of all data-parallel ranks.
+  /// 0: those of the batch.
+  std::int64_t balanced_samples = 0;
+  /// What the auxiliary loss of such a group is multiplied with: 1 / (groups of a step), times the
+  /// factor of loss scaling.
+  double balance_scale = 0.0;
+  /// Of a batch that stands for many ranks' microbatches: each has so many samples, of whose
+  /// positions every rank has one of `context_parts` shares, and of the tokens of that one of
+  /// `token_shards`. 0: the batch is what one rank has.
+  std::int64_t microbatch_samples = 0;
+  int context_parts = 1;
+  int token_shards = 1;
+};
+
 /// One microbatch on one rank. `b` samples of `s` positions (an MLP has s = 1).
 struct Batch {
   Tensor inputs;   ///< Transformers: int32 tokens [b, s]. MLP: floats [b, hidden].
@@ -30,6 +46,7 @@ struct Batch {
   std::int64_t first_sample = -1;
   /// Which positions of its samples these are: s above counts only them.
   SequencePart part;
+  RoutingGroups routing;
 };
 
 /// Activations one module keeps from forward to backward. Backward drops each as soon as it has

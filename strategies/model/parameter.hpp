@@ -20,14 +20,19 @@ struct Init {
   double scale = 0.02;
 };
 
-/// How tensor parallelism cuts a parameter: part p of `parts` along one dimension. Where several
-/// matrices lie one after the other in it (q, k and v), each of these sections is cut on its own.
-/// A section that `parts` does not divide is filled up with zeros at its end (a vocabulary).
+/// The ranks among which a parameter is cut: those of tensor parallelism, or, of experts, those of
+/// expert parallelism.
+enum class SplitRanks : std::uint8_t { tensor, expert };
+
+/// How a parameter is cut: part p of `parts` along one dimension. Where several matrices lie one
+/// after the other in it (q, k and v), each of these sections is cut on its own. A section that
+/// `parts` does not divide is filled up with zeros at its end (a vocabulary).
 struct TensorSplit {
   int axis = -1;                       ///< -1: every rank has the whole.
-  int parts = 1;                       ///< Tensor-parallel degree.
+  int parts = 1;                       ///< Degree of the parallelism that cuts it.
   Shape whole;                         ///< Of the uncut parameter; unused without a cut.
   std::vector<std::int64_t> sections;  ///< Sizes along `axis` in the whole; they add up to it.
+  SplitRanks over = SplitRanks::tensor;
 };
 
 struct ParameterSpec {
@@ -38,12 +43,27 @@ struct ParameterSpec {
   /// Tensor-parallel ranks see different tokens here (sequence parallelism), so that each has only
   /// a part of the gradient although all have the whole parameter: it is summed over them.
   bool sum_over_tp = false;
+  /// The weights of experts, one after the other along the first dimension: where they are cut,
+  /// other ranks keep copies of them than of what is around them (WeightKind::expert).
+  bool expert = false;
   /// Model chunk of its pipeline rank, and whether another stage has a copy of it (a tied weight).
   int chunk = 0;
   bool tied = false;
 
   [[nodiscard]] bool is_split() const { return split.axis >= 0; }
+  [[nodiscard]] bool is_split_over(SplitRanks ranks) const {
+    return is_split() && split.over == ranks;
+  }
   [[nodiscard]] const Shape& whole_shape() const { return is_split() ? split.whole : shape; }
+};
+
+/// Which parts a rank has: its place among the ranks of either kind.
+struct PartIndex {
+  int tensor = 0;
+  int expert = 0;
+  [[nodiscard]] int of(const ParameterSpec& spec) const {
+    return spec.split.over == SplitRanks::expert ? expert : tensor;
+  }
 };
 
 /// Consecutive parameters [first, first + count) that are gathered, reduced and freed together:

@@ -39,12 +39,21 @@ class ParameterTable {
     specs_.back().sum_over_tp = false;  // Applied to all tokens, within a region.
     return index;
   }
+  /// Matrices [experts, n, k], one per expert, of which each of `parts` ranks has some experts'.
+  /// In one part they are dense weights.
+  int add_experts(std::string name, const Shape& whole, const Init& init, int parts) {
+    const int index = add_split(std::move(name), whole, init, 0, parts);
+    specs_.back().expert = true;
+    specs_.back().split.over = SplitRanks::expert;
+    return index;
+  }
   [[nodiscard]] const std::vector<ParameterSpec>& specs() const { return specs_; }
   [[nodiscard]] const std::vector<ParameterUnit>& units() const { return units_; }
 
  private:
   static Shape with_axis(const Shape& shape, int axis, std::int64_t size) {
     if (shape.rank() == 1) return {size};
+    if (shape.rank() == 3) return {size, shape[1], shape[2]};  // Experts.
     return axis == 0 ? Shape{size, shape[1]} : Shape{shape[0], size};
   }
 

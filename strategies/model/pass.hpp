@@ -3,6 +3,7 @@
 #include "strategies/model/context.hpp"
 #include "strategies/model/dropout.hpp"
 #include "strategies/model/linear.hpp"
+#include "strategies/model/model.hpp"
 #include "strategies/model/norm.hpp"
 #include "strategies/model/parameter.hpp"
 #include "strategies/model/weight_gradient.hpp"
@@ -18,7 +19,8 @@ struct Pass : ModelContext {
   std::int64_t seq_len = 1;  ///< Positions per sample here: a shard of tokens does not show it.
   int block = -1;            ///< Number of the block that is passed, or -1.
   Dropout dropout = {};
-  SequencePart part = {};  ///< Which of each sample's positions they are.
+  SequencePart part = {};        ///< Which of each sample's positions they are.
+  const Batch* batch = nullptr;  ///< What is passed on; null in tests of layers.
 
   [[nodiscard]] Tensor weight(int k) const { return parameters.weight(first + k); }
   [[nodiscard]] Tensor gradient(int k) const { return parameters.gradient(first + k); }

@@ -42,12 +42,8 @@ Transformer::Transformer(const ModelOptions& options, std::unique_ptr<Transforme
   add_outer_parameters();
   add_blocks();
   if (!options_.tied_embeddings) add_head();
-  module_units_.push_back(0);
-  for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
-    module_units_.push_back(1 + block);
-  }
-  module_units_.push_back(options_.tied_embeddings ? 0
-                                                   : static_cast<int>(table_.units().size()) - 1);
+  module_units_.push_back(
+      {options_.tied_embeddings ? 0 : static_cast<int>(table_.units().size()) - 1});
   list_module_parameters();
 }
 
@@ -68,12 +64,17 @@ void Transformer::add_outer_parameters() {
 }
 
 void Transformer::add_blocks() {
-  for (std::int64_t block = 0; block < options_.num_layers; ++block) {
+  module_units_.push_back({0});
+  for (int block = 0; block < static_cast<int>(options_.num_layers); ++block) {
     const std::string name = "blocks." + std::to_string(block);
     block_first_.push_back(static_cast<int>(table_.specs().size()));
+    std::vector<int>& units = module_units_.emplace_back();
+    auto unit = static_cast<int>(table_.units().size());
     table_.begin_unit(name);
-    family_->add_block(table_, name);
+    family_->add_block(table_, name, block);
+    while (unit < static_cast<int>(table_.units().size())) units.push_back(unit++);
   }
+  block_first_.push_back(static_cast<int>(table_.specs().size()));
 }
 
 void Transformer::add_head() {
@@ -89,14 +90,15 @@ void Transformer::list_module_parameters() {
   for (int i = tokens_; i <= std::max(tokens_, positions_); ++i) {
     module_parameters_.back().push_back(i);
   }
-  for (std::size_t block = 0; block < block_first_.size(); ++block) {
+  for (std::size_t block = 0; block + 1 < block_first_.size(); ++block) {
     module_parameters_.emplace_back();
-    for (int i = 0; i < table_.units()[1 + block].count; ++i) {
-      module_parameters_.back().push_back(block_first_[block] + i);
+    for (int i = block_first_[block]; i < block_first_[block + 1]; ++i) {
+      module_parameters_.back().push_back(i);
     }
   }
   // The final norm ends its unit, but for a head of its own.
-  const ParameterUnit& unit = table_.units()[static_cast<std::size_t>(module_units_.back())];
+  const ParameterUnit& unit =
+      table_.units()[static_cast<std::size_t>(module_units_.back().front())];
   module_parameters_.emplace_back();
   if (head_ == tokens_) module_parameters_.back().push_back(tokens_);
   for (int i = final_norm_; i < unit.first + unit.count; ++i) {
@@ -109,7 +111,7 @@ std::span<const ParameterUnit> Transformer::units() const { return table_.units(
 int Transformer::num_modules() const { return static_cast<int>(module_units_.size()); }
 
 std::span<const int> Transformer::units_of(int module) const {
-  return {&module_units_[static_cast<std::size_t>(module)], 1};
+  return module_units_[static_cast<std::size_t>(module)];
 }
 
 std::span<const int> Transformer::parameters_of(int module) const {
@@ -163,7 +165,8 @@ Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& 
           block,
           {options_.hidden_dropout, batch.seed, batch.first_sample * options_.seq_len, batch.part,
            options_.seq_len},
-          batch.part};
+          batch.part,
+          &batch};
 }
 
 VocabPart Transformer::vocab_part_of(const ModelContext& context) const {
@@ -265,13 +268,13 @@ std::int64_t Transformer::count_targets(std::uint64_t seed, std::int64_t first, 
 }
 
 std::int64_t Transformer::model_flops_per_sample() const {
-  // Every matrix in a block is that of a linear layer, and so is the head's.
+  // Every matrix in a block is that of a linear layer, and so is the head's. Of those of experts a
+  // token passes some.
   std::int64_t elements = checked_product({options_.vocab_size, options_.hidden_size});
-  for (const int first : block_first_) {
-    for (int i = first; i < first + table_.units()[1].count; ++i) {
-      const Shape& shape = table_.specs()[static_cast<std::size_t>(i)].whole_shape();
-      if (shape.rank() == 2) elements += shape.numel();
-    }
+  for (int i = block_first_.front(); i < block_first_.back(); ++i) {
+    const Shape& shape = table_.specs()[static_cast<std::size_t>(i)].whole_shape();
+    if (shape.rank() == 2) elements += shape.numel();
+    if (shape.rank() == 3) elements += shape.numel() / shape[0] * options_.moe.experts_per_token;
   }
   // Scores, and probabilities times values: 2 s^2 h flops each, of which the mask leaves half.
   const std::int64_t s = options_.seq_len;

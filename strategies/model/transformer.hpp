@@ -22,7 +22,8 @@ class TransformerFamily {
   [[nodiscard]] virtual bool has_learned_positions() const = 0;
   /// Adds the parameters of a norm and of a block; names start with `name`.
   virtual void add_norm(ParameterTable& table, const std::string& name) const = 0;
-  virtual void add_block(ParameterTable& table, const std::string& name) const = 0;
+  /// The block is a unit of its own, which was begun; more may follow it.
+  virtual void add_block(ParameterTable& table, const std::string& name, int block) const = 0;
 
   /// `pass.first` is the norm's, or block's, first parameter. x [b, s, h], or with sequence
   /// parallelism this rank's tokens [b s / t, h]; with context parallelism s is this rank's share.
@@ -86,9 +87,9 @@ class Transformer final : public Model {
   ModelOptions options_;
   std::unique_ptr<TransformerFamily> family_;
   ParameterTable table_;
-  std::vector<int> module_units_;  // One unit per module.
+  std::vector<std::vector<int>> module_units_;
   std::vector<std::vector<int>> module_parameters_;
-  std::vector<int> block_first_;  // First parameter of each block.
+  std::vector<int> block_first_;  // First parameter of each block; ends with what is after them.
   int tokens_ = 0;                // Parameter indices.
   int positions_ = -1;            // -1: none.
   int final_norm_ = 0;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "strategies/model/expert_rows.hpp"
 #include "strategies/model/linear.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
@@ -35,6 +36,9 @@ void add_gradient(const ModelContext& context, const WeightGradient& work, const
       return add_in_place(runtime, work.dy, context.parameters.gradient(work.parameter));
     case Kind::gather:
       return;
+    case Kind::grouped:
+      return grouped_backward_weight(runtime, work.dy, x, work.sizes,
+                                     context.parameters.gradient(work.parameter));
   }
 }
 

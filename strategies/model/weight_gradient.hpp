@@ -23,6 +23,7 @@ struct WeightGradient {
     positions,  ///< Rows of the positions of dy's rows += those.
     sum,        ///< += dy, which has the gradient itself.
     gather,     ///< Nothing: gathers the token shard x for those that follow.
+    grouped,    ///< Of each expert += dy^T x of its rows (`sizes`: how many each has).
   };
   Kind kind = Kind::linear;
   int parameter = -1;
@@ -31,6 +32,7 @@ struct WeightGradient {
   Tensor x;
   VocabPart vocab = {};  ///< tokens
   TokenRows rows = {};   ///< positions
+  Tensor sizes = {};     ///< grouped
 };
 
 /// What backward left to do, in the order in which it would have done it. The tensors are held

@@ -78,20 +78,20 @@ class ChunkLister {
   std::vector<HeldChunk>& chunks_;
 };
 
-}  // namespace
-
-std::vector<LocalRange> responsible_ranges(const ParallelPlan& plan, const MeshPlace& place) {
+// What this rank answers for of the weights of a kind.
+void add_responsible_ranges(const ParallelPlan& plan, const MeshPlace& place, WeightKind kind,
+                            std::vector<LocalRange>& ranges) {
   const ParallelOptions& options = plan.options();
   const Model& model = *plan.part(place).model;
-  const FlatLayout& layout = plan.layout(place.pp);
+  const FlatLayout& layout = plan.layout(place.pp, kind);
+  const MeshShape& mesh = options.mesh;
   const bool sharded = options.zero_stage > 0;
-  const int owners = sharded ? options.mesh.num_shards() : 1;
-  const int copies = sharded ? options.mesh.dp_replicate : options.mesh.num_owners();
-  const int copy = sharded ? place.dp_replicate : options.mesh.owner_of(place);
-  std::vector<LocalRange> ranges(model.parameters().size());
+  const int owners = sharded ? mesh.num_shards(kind) : 1;
+  const int copies = sharded ? mesh.dp_replicate : mesh.num_owners(kind);
+  const int copy = sharded ? place.dp_replicate : mesh.owner_of(place, kind);
   for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
     const std::int64_t owned = layout.chunk(chunk).padded / owners;
-    const std::int64_t owned_begin = sharded ? options.mesh.shard_of(place) * owned : 0;
+    const std::int64_t owned_begin = sharded ? mesh.shard_of(place, kind) * owned : 0;
     const std::int64_t share = (owned + copies - 1) / copies;
     const std::int64_t begin = owned_begin + std::min(owned, copy * share);
     const std::int64_t end = owned_begin + std::min(owned, (copy + 1) * share);
@@ -101,6 +101,18 @@ std::vector<LocalRange> responsible_ranges(const ParallelPlan& plan, const MeshP
                             if (is_main_copy(model.parameters()[index], place))
                               ranges[index] = {first, count};
                           });
+  }
+}
+
+}  // namespace
+
+std::vector<LocalRange> responsible_ranges(const ParallelPlan& plan, const MeshPlace& place) {
+  const ParallelOptions& options = plan.options();
+  const Model& model = *plan.part(place).model;
+  std::vector<LocalRange> ranges(model.parameters().size());
+  add_responsible_ranges(plan, place, WeightKind::dense, ranges);
+  if (options.mesh.experts_apart()) {
+    add_responsible_ranges(plan, place, WeightKind::expert, ranges);
   }
   return ranges;
 }
@@ -113,8 +125,9 @@ void for_each_responsible_run(const ParallelPlan& plan, const MeshPlace& place,
     if (ranges[local].count == 0) continue;
     const int number = static_cast<int>(local);
     const int whole = part.whole_index.empty() ? number : part.whole_index[local];
-    for_each_whole_run(part.model->parameters()[local], place.tp, ranges[local].first,
-                       ranges[local].count, [&](const WholeRun& run) {
+    const ParameterSpec& spec = part.model->parameters()[local];
+    for_each_whole_run(spec, part.index().of(spec), ranges[local].first, ranges[local].count,
+                       [&](const WholeRun& run) {
                          visit({.local = number,
                                 .local_first = ranges[local].first + run.at,
                                 .whole = whole,

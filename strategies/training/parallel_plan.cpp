@@ -5,6 +5,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/gradient_sync/expert_sync.hpp"
 #include "strategies/training/lowered_schedule.hpp"
 
 namespace shardsim {
@@ -12,9 +13,10 @@ namespace shardsim {
 namespace {
 
 std::unique_ptr<Model> part_of(ModelOptions model, const MeshShape& mesh) {
-  if (mesh.tp == 1 && mesh.cp == 1) return nullptr;
+  if (mesh.tp == 1 && mesh.cp == 1 && mesh.ep == 1) return nullptr;
   model.tensor_parallel = mesh.tp;
   model.context_parallel = mesh.cp;
+  model.moe.expert_parallel = mesh.ep;
   return make_model(model);
 }
 
@@ -22,6 +24,7 @@ ModelOptions without_parallelism(ModelOptions model) {
   model.tensor_parallel = 1;
   model.context_parallel = 1;
   model.sequence_parallel = false;
+  model.moe.expert_parallel = 1;
   return model;
 }
 
@@ -160,21 +163,50 @@ void ParallelPlan::add_stage(int rank, const std::vector<ModuleRange>& ranges) {
             options_.sync,
             {.model = &here,
              .schedule = &schedule_,
-             .micro_batch_size = options_.training.micro_batch_size}}));
+             .micro_batch_size = options_.training.micro_batch_size},
+            nullptr}));
   Stage& stage = *stages_.back();
   stage.sync.model = &here;
   stage.sync.layout = &stage.layout;
+  if (options_.mesh.experts_apart()) split_off_experts(stage, *whole_here);
+}
+
+void ParallelPlan::split_off_experts(Stage& stage, const Model& uncut) const {
+  const UnitsOfKind dense(*stage.plan.model, WeightKind::dense);
+  const UnitsOfKind expert(*stage.plan.model, WeightKind::expert);
+  const auto layout_of = [&](const Model& units, WeightKind kind) {
+    return make_layout(options_.zero_stage, units, uncut, options_.mesh,
+                       options_.sync.gradient_dtype, options_.bucket_bytes,
+                       options_.first_bucket_bytes, options_.minimum_group_numel, kind);
+  };
+  stage.layout = layout_of(dense, WeightKind::dense);
+  stage.experts = std::make_unique<Experts>(
+      Experts{dense, expert, layout_of(expert, WeightKind::expert), stage.sync});
+  Experts& experts = *stage.experts;
+  stage.sync.model = &experts.dense_units;
+  experts.sync.kind = WeightKind::expert;
+  experts.sync.model = &experts.expert_units;
+  experts.sync.layout = &experts.layout;
 }
 
 ModelPart ParallelPlan::part(const MeshPlace& place) const {
   const Stage& stage = of(place.pp);
-  ModelPart part{.model = stage.plan.model, .whole_index = {}, .place = place};
+  ModelPart part{.model = stage.plan.model,
+                 .whole_index = {},
+                 .place = place,
+                 .ep = options_.mesh.ep_of(place)};
   if (stage.own) part.whole_index = stage.own->whole_parameters();
   return part;
 }
 
 std::unique_ptr<GradientSync> ParallelPlan::make_sync(Runtime& runtime, Mesh& mesh) const {
-  return make_gradient_sync(options_.zero_stage, of(mesh.pp()).sync, runtime, mesh);
+  const Stage& stage = of(mesh.pp());
+  std::unique_ptr<GradientSync> dense =
+      make_gradient_sync(options_.zero_stage, stage.sync, runtime, mesh);
+  if (stage.experts == nullptr) return dense;
+  return std::make_unique<ExpertSync>(
+      *stage.plan.model, std::move(dense),
+      make_gradient_sync(options_.zero_stage, stage.experts->sync, runtime, mesh));
 }
 
 void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& observer) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strategies/gradient_sync/grouped_units.hpp"
+#include "strategies/gradient_sync/units_of_kind.hpp"
 #include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/pipeline/stage_model.hpp"
@@ -17,8 +18,9 @@
 namespace shardsim {
 
 struct ParallelOptions {
-  ModelOptions model;  ///< Whole: its tensor_parallel and context_parallel are set from the mesh.
-  MeshShape mesh;      ///< Whether it is for V placement is set from the schedule.
+  /// Whole: its tensor_parallel, context_parallel and expert_parallel are set from the mesh.
+  ModelOptions model;
+  MeshShape mesh;  ///< Whether it is for V placement is set from the schedule.
   int zero_stage = 0;
   std::int64_t bucket_bytes = 1;
   std::int64_t first_bucket_bytes = 1;
@@ -58,7 +60,10 @@ class ParallelPlan {
   [[nodiscard]] bool has_loss(int pp) const {
     return schedule_.rank_of(schedule_.num_stages() - 1) == pp;
   }
-  [[nodiscard]] const FlatLayout& layout(int stage) const { return of(stage).layout; }
+  /// Of dense weights, or of experts where mesh.experts_apart(): else those are dense, too.
+  [[nodiscard]] const FlatLayout& layout(int stage, WeightKind kind = WeightKind::dense) const {
+    return kind == WeightKind::dense ? of(stage).layout : of(stage).experts->layout;
+  }
   /// Where a rank's state belongs in the whole model.
   [[nodiscard]] ModelPart part(const MeshPlace& place) const;
 
@@ -77,17 +82,26 @@ class ParallelPlan {
                   const Model* model = nullptr) const;
 
  private:
+  // Weights of experts, where other ranks keep copies of them than of the weights around them.
+  struct Experts {
+    UnitsOfKind dense_units;
+    UnitsOfKind expert_units;
+    FlatLayout layout;
+    SyncPlan sync;
+  };
   struct Stage {
     std::unique_ptr<StageModel> own;        // Null with one stage: the model itself.
     std::unique_ptr<GroupedUnits> grouped;  // Around that; null unless units must grow.
     FlatLayout layout;
     SyncPlan sync;
     StagePlan plan;
+    std::unique_ptr<Experts> experts;  // Null unless experts are apart.
   };
   [[nodiscard]] const Stage& of(int stage) const {
     return *stages_[static_cast<std::size_t>(stage)];
   }
   void add_stage(int rank, const std::vector<ModuleRange>& ranges);
+  void split_off_experts(Stage& stage, const Model& uncut) const;
 
   ParallelOptions options_;
   std::unique_ptr<Model> whole_;

@@ -22,6 +22,7 @@ class RankParallel {
  private:
   std::unique_ptr<TensorParallel> tensor_;
   std::unique_ptr<ContextParallel> context_;
+  std::unique_ptr<ExpertParallel> expert_;
 };
 
 }  // namespace shardsim

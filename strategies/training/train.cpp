@@ -102,10 +102,16 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   }
 
   Batch make_batch(int microbatch, bool with_data) override {
-    const std::int64_t first = first_sample(microbatch);
-    if (!with_data) return {.seed = plan_.seed, .first_sample = first, .part = part()};
-    return model_.make_batch(runtime_, plan_.seed, first, plan_.micro_batch_size,
-                             plan_.ignore_fraction, part());
+    Batch batch{.seed = plan_.seed, .first_sample = first_sample(microbatch), .part = part()};
+    if (with_data) {
+      batch = model_.make_batch(runtime_, plan_.seed, batch.first_sample, plan_.micro_batch_size,
+                                plan_.ignore_fraction, part());
+    }
+    // A step's auxiliary loss is the mean over its microbatches, each of all data-parallel ranks.
+    batch.routing.balanced_samples = plan_.micro_batch_size * mesh_.data_size();
+    batch.routing.balance_scale =
+        progress_.loss_scale.scale / static_cast<double>(plan_.num_microbatches);
+    return batch;
   }
 
   void add_loss(const Tensor& loss) override {

@@ -39,6 +39,7 @@ class FaultyCommunicator final : public Communicator {
                   std::span<const std::int64_t> send_counts,
                   std::span<const std::int64_t> recv_counts, const CallOptions& options,
                   CallSite site) override {
+    if (faults_->before_all_to_all) faults_->before_all_to_all(caller(), input, options);
     if (faults_->all_to_all) {
       return faults_->all_to_all(caller(), output, input, send_counts, recv_counts, options, site);
     }

@@ -13,10 +13,8 @@ void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record,
   const ParallelOptions& options = plan.options();
   Mesh mesh(world, options.mesh);
   RunRecord::Observer observer(
-      record, {.rank = world.rank(),
-               .shard = options.zero_stage > 0 ? mesh.shape().shard_of(mesh.place()) : 0,
-               .has_last_stage = plan.has_loss(mesh.pp()),
-               .part = plan.part(mesh.place())});
+      record, Oracle::holder_of(world.rank(), options.mesh, options.zero_stage > 0,
+                                plan.has_loss(mesh.pp()), plan.part(mesh.place())));
   const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
   const std::unique_ptr<GradientSync> bent = wrap({*sync, plan, runtime, mesh});
   plan.train_rank(runtime, mesh, *bent, observer);
@@ -27,7 +25,7 @@ void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record,
 Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
   const SharedPlan shared(scenario);
   const ParallelPlan& plan = shared.parallel;
-  Oracle oracle(plan.options().sync, plan.options().training, scenario.training.global_batch_size,
+  Oracle oracle(plan.options().sync, plan.options().training, global_batch_of(plan.options()),
                 nullptr, static_cast<int>(scenario.system.ranks));
   FiberWorld world(fiber_options_of(scenario));
   RunRecord record(world, scenario.execution.steps, &oracle);

@@ -77,9 +77,15 @@ void compare_links(const std::string& name, const std::vector<int>& members, int
 
 // Ranks of one group hold the same values; see RunRecord.
 std::string replica_group_of(const ParallelPlan& plan, const MeshPlace& place) {
-  return fmt::format("stage {}, shard {}, tp {}", place.pp,
-                     plan.options().zero_stage > 0 ? plan.options().mesh.shard_of(place) : 0,
-                     place.tp);
+  const MeshShape& mesh = plan.options().mesh;
+  const bool sharded = plan.options().zero_stage > 0;
+  std::string name = fmt::format("stage {}, shard {}, tp {}", place.pp,
+                                 sharded ? mesh.shard_of(place) : 0, place.tp);
+  if (mesh.experts_apart()) {
+    name += fmt::format(", expert shard {}, ep {}",
+                        sharded ? mesh.shard_of(place, WeightKind::expert) : 0, mesh.ep_of(place));
+  }
+  return name;
 }
 
 }  // namespace

@@ -1,0 +1,155 @@
+#include <filesystem>
+
+#include "scenarios/checked_product.hpp"
+#include "scenarios/popularity.hpp"
+#include "scenarios/resolve.hpp"
+
+namespace shardsim {
+namespace {
+
+// Beside the text that names it, or else from the current folder.
+std::string path_of_popularity(Reading& r) {
+  namespace fs = std::filesystem;
+  const std::string& name = r.scenario.model.moe_popularity_file;
+  const Span span = r.where("model.moe_popularity_file");
+  if (span.source != nullptr) {
+    const fs::path beside = fs::path(span.source->name).parent_path() / name;
+    std::error_code error;
+    if (fs::exists(beside, error)) return beside.string();
+  }
+  return name;
+}
+
+void resolve_routing(Reading& r) {
+  ModelSpec& m = r.scenario.model;
+  if (!r.all_good({"model.moe_routing", "model.moe_popularity_file", "model.first_dense_layers",
+                   "model.num_layers"}) ||
+      m.moe_routing != "file") {
+    return;
+  }
+  if (m.moe_popularity_file.empty()) {
+    r.problem("E0213", "model.moe_routing",
+              "moe_routing is \"file\", but moe_popularity_file does not say which",
+              "name a file in moe_popularity_file, or use \"uniform\" or \"skewed\"");
+    return;
+  }
+  m.moe_popularity = read_popularity(path_of_popularity(r), m.num_experts,
+                                     m.num_layers - m.first_dense_layers, r.problems);
+}
+
+// Each token is routed once, by the one tensor-parallel rank that has it.
+void check_token_shards(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const ModelSpec& m = r.scenario.model;
+  if (!r.all_good({"parallelism.tp", "parallelism.sequence_parallel"}) || p.tp == 1) return;
+  if (!p.sequence_parallel) {
+    r.problem("E0206", "parallelism.sequence_parallel",
+              "experts take each token once, but without sequence_parallel all tp (" +
+                  text_of(p.tp) + ") ranks have the same tokens",
+              "set sequence_parallel true, or tp 1");
+  }
+  if (!r.all_good({"model.num_shared_experts", "model.moe_ffn_hidden_size"})) return;
+  const std::int64_t shared = m.num_shared_experts * m.moe_ffn_hidden_size;
+  if (shared % p.tp != 0) {
+    r.problem("E0203", "parallelism.tp",
+              "tp (" + text_of(p.tp) + ") does not divide the shared experts' width, " +
+                  text_of(m.num_shared_experts) + " x " + text_of(m.moe_ffn_hidden_size),
+              "use a tp that divides it");
+  }
+}
+
+void check_degree(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const ModelSpec& m = r.scenario.model;
+  if (!r.good("parallelism.ep") || p.ep == 1) return;
+  if (m.num_experts == 0) {
+    r.problem("E0206", "parallelism.ep",
+              "ep is " + text_of(p.ep) + ", but the model has no experts to share out",
+              "leave ep out, or give the model num_experts");
+    return;
+  }
+  if (m.num_experts % p.ep != 0) {
+    r.problem("E0203", "parallelism.ep",
+              "ep (" + text_of(p.ep) + ") does not divide the model's " + text_of(m.num_experts) +
+                  " experts",
+              "try " + divisors(m.num_experts, m.num_experts));
+  }
+  if (!r.all_good({"parallelism.dp_shard", "parallelism.cp", "parallelism.tp"})) return;
+  const std::int64_t ranks = p.dp_shard * p.cp * p.tp;
+  if (ranks % p.ep != 0) {
+    r.problem("E0203", "parallelism.ep",
+              "ep (" + text_of(p.ep) + ") does not divide the " + text_of(ranks) +
+                  " ranks that it regroups: dp_shard " + text_of(p.dp_shard) + " x cp " +
+                  text_of(p.cp) + " x tp " + text_of(p.tp),
+              "try " + divisors(ranks, m.num_experts));
+  }
+}
+
+void check_sizes(Reading& r) {
+  const ModelSpec& m = r.scenario.model;
+  if (r.good("model.num_experts_per_token") && m.num_experts_per_token > m.num_experts) {
+    r.problem("E0201", "model.num_experts_per_token",
+              "a token cannot pass " + text_of(m.num_experts_per_token) + " of " +
+                  text_of(m.num_experts) + " experts",
+              "use at most num_experts");
+  }
+  if (r.all_good({"model.first_dense_layers", "model.num_layers"}) &&
+      m.first_dense_layers >= m.num_layers) {
+    r.problem("E0201", "model.first_dense_layers",
+              "all " + text_of(m.num_layers) + " layers are dense: no experts are left",
+              "lower it, or leave num_experts out");
+  }
+  if (!r.all_good({"model.num_layers", "model.hidden_size", "model.moe_ffn_hidden_size",
+                   "model.num_shared_experts"})) {
+    return;
+  }
+  // Twice: beside them there are other parameters.
+  const auto elements =
+      product_if_fits({2, 3, m.num_layers, m.num_experts + m.num_shared_experts + 1, m.hidden_size,
+                       m.moe_ffn_hidden_size});
+  if (!elements) {
+    r.problem("E0353", "model.num_experts", "the experts have more parameters than 64 bits count",
+              "use fewer or smaller experts");
+  }
+}
+
+void warn_about_learning(Reading& r) {
+  const Scenario& s = r.scenario;
+  const ModelSpec& m = s.model;
+  if (m.num_experts_per_token == 1 && m.moe_aux_loss_coeff == 0.0) {
+    r.scenario.warnings.emplace_back(
+        "model.num_experts_per_token is 1: gates are renormalised over one expert and always 1, so "
+        "the router learns nothing; set model.moe_aux_loss_coeff, or use 2 experts or more");
+  }
+  if (s.execution.tensors == TensorMode::real && s.training.precision != Precision::fp64 &&
+      m.moe_routing == "learned") {
+    r.scenario.warnings.emplace_back(
+        "model.moe_routing is learned below fp64: rounding may send a token to another expert than "
+        "in the reference, and the oracle then fails a correct strategy; declare the routing, or "
+        "use fp64");
+  }
+}
+
+}  // namespace
+
+void resolve_experts(Reading& r) {
+  ModelSpec& m = r.scenario.model;
+  if (r.good("model.ffn_hidden_size")) {
+    derive(r, "model.moe_ffn_hidden_size", m.moe_ffn_hidden_size, m.ffn_hidden_size);
+  }
+  if (!r.all_good({"model.num_experts", "model.family"})) return;
+  check_degree(r);
+  if (m.num_experts == 0) return;
+  if (m.family != ModelFamily::llama) {
+    r.problem("E0201", "model.num_experts",
+              "family " + std::string(to_string(m.family)) + " has no experts",
+              "leave it out, or use the llama family");
+    return;
+  }
+  check_sizes(r);
+  check_token_shards(r);
+  resolve_routing(r);
+  warn_about_learning(r);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "strategies/model/declared_routing.hpp"
+#include "strategies/model/sequence_part.hpp"
+
+// How many rows go from whom to whom between ranks that share experts, as far as it is known
+// without looking at values.
+namespace shardsim {
+
+/// Rows between one rank and all of its expert-parallel group.
+struct ExpertCounts {
+  std::vector<std::int64_t> sent;      ///< To each of the layer's experts, E.
+  std::vector<std::int64_t> received;  ///< From each member, for each of this rank's experts: E.
+};
+
+/// An expert-parallel group as one of its members sees it. Members are neighbours among the ranks
+/// of a stage and replica, counted with token shards (tensor-parallel ranks) fastest, then shares
+/// of the sequence (context parallelism).
+struct ExpertGroup {
+  int size = 1;
+  int rank = 0;
+  std::int64_t first = 0;  ///< Number of member 0 among those ranks.
+  int context_parts = 1;
+  int token_shards = 1;  ///< 1: a rank has all tokens of its share.
+};
+
+/// Plans for every layer, made once for all ranks that have the same tokens and the same place in
+/// such a group: at thousands of ranks that is few. Keeps what it has made; one run uses it.
+class ExpertCountsPlanner {
+ public:
+  ExpertCountsPlanner(const MoeOptions& options, std::int64_t seq_len);
+
+  [[nodiscard]] bool declares() const { return routing_.has_value(); }
+  /// REQUIRES: declares().
+  [[nodiscard]] const DeclaredRouting& routing() const { return *routing_; }
+
+  /// What declared routing sends, or what a plan assumes of learned routing: the same number of
+  /// tokens to every expert. `rows`: tokens of every member.
+  [[nodiscard]] std::shared_ptr<const ExpertCounts> counts(int layer, const ExpertGroup& group,
+                                                           std::int64_t rows) const;
+  /// `rows` to and from every expert, as where what is beyond a capacity is dropped.
+  [[nodiscard]] std::shared_ptr<const ExpertCounts> equal(std::int64_t rows) const;
+
+ private:
+  using Slots = std::vector<std::int64_t>;
+  // By list of popularity, share of the sequence, token shard and rows.
+  using ShareKey = std::tuple<std::size_t, int, int, std::int64_t>;
+  // By layer, member, first member's place in the order of shares, and rows.
+  using GroupKey = std::tuple<int, int, std::int64_t, std::int64_t>;
+
+  /// Slots of a member's tokens by expert, before a layer moves them on.
+  [[nodiscard]] const Slots& slots_of(int layer, SequencePart part, int token_shard,
+                                      std::int64_t rows) const;
+  [[nodiscard]] Slots slots_of_member(int layer, const ExpertGroup& group, int member,
+                                      std::int64_t rows) const;
+
+  MoeOptions options_;
+  std::int64_t seq_len_;
+  std::optional<DeclaredRouting> routing_;
+  mutable std::map<ShareKey, Slots> shares_;
+  mutable std::map<GroupKey, std::shared_ptr<const ExpertCounts>> groups_;
+  mutable std::map<std::int64_t, std::shared_ptr<const ExpertCounts>> equal_;  // By rows.
+};
+
+/// Position in its sample of a rank's row, where rows are the tokens of `part` of every sample, one
+/// after the other, from `first_token` on.
+[[nodiscard]] std::int64_t position_of_row(std::int64_t row, std::int64_t first_token,
+                                           SequencePart part, std::int64_t seq_len);
+
+}  // namespace shardsim

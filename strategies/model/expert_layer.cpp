@@ -1,0 +1,339 @@
+#include "strategies/model/expert_layer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/model/activation.hpp"
+#include "strategies/model/expert_rows.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kInitScale = 0.02;
+
+enum Expert : int { w_gate, w_up, w_down };
+
+bool is_shared(const Pass& pass) {
+  return pass.parallel.expert != nullptr && pass.parallel.expert->size() > 1;
+}
+
+ExpertGroup group_of(const Pass& pass) {
+  return pass.parallel.expert == nullptr ? ExpertGroup{} : pass.parallel.expert->group();
+}
+
+std::int64_t first_token_of(const Pass& pass, std::int64_t rows) {
+  return pass.parallel.tensor == nullptr ? 0 : pass.parallel.tensor->first_token(rows);
+}
+
+// The group that a row shares its experts' capacity with, where the batch stands for many ranks'.
+std::int64_t capacity_group(const RoutingGroups& groups, std::int64_t row, std::int64_t seq_len) {
+  if (groups.microbatch_samples == 0) return 0;
+  const std::int64_t sample = row / seq_len;
+  const std::int64_t position = row % seq_len;
+  const std::int64_t parts = groups.context_parts;
+  std::int64_t share = 0;
+  std::int64_t local = position;
+  if (parts > 1) {  // The inverse of SequencePart::position_of.
+    const std::int64_t run = seq_len / (2 * parts);
+    const std::int64_t number = position / run;
+    share = std::min(number, 2 * parts - 1 - number);
+    local = position % run + (number < parts ? 0 : run);
+  }
+  const std::int64_t share_len = seq_len / parts;
+  const std::int64_t token = sample % groups.microbatch_samples * share_len + local;
+  const std::int64_t shard = groups.microbatch_samples * share_len / groups.token_shards;
+  return (sample / groups.microbatch_samples * parts + share) * groups.token_shards + token / shard;
+}
+
+// Adds and reports the gradient of expert weight k.
+void finish_grouped(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
+                    const Tensor& sizes) {
+  add_weight_gradient(pass, {.kind = WeightGradient::Kind::grouped,
+                             .parameter = pass.first + k,
+                             .dy = dy,
+                             .x = x,
+                             .sizes = sizes});
+}
+
+}  // namespace
+
+ExpertLayer::ExpertLayer(const ModelOptions& options)
+    : moe_(options.moe),
+      hidden_size_(options.hidden_size),
+      seq_len_(options.seq_len),
+      recomputes_(options.recompute == Recompute::selective),
+      planner_(options.moe, options.seq_len) {}
+
+void ExpertLayer::add_router(ParameterTable& table, const std::string& name) const {
+  table.add(name, {moe_.num_experts, hidden_size_}, {Init::Kind::bell, kInitScale});
+}
+
+void ExpertLayer::add_experts(ParameterTable& table, const std::string& name) const {
+  const Init init{Init::Kind::bell, kInitScale};
+  const std::int64_t f = moe_.ffn_hidden_size;
+  const Shape in{moe_.num_experts, f, hidden_size_};
+  const Shape out{moe_.num_experts, hidden_size_, f};
+  table.add_experts(name + ".gate", in, init, moe_.expert_parallel);
+  table.add_experts(name + ".up", in, init, moe_.expert_parallel);
+  table.add_experts(name + ".down", out, init, moe_.expert_parallel);
+}
+
+ExpertLayer::Dispatched ExpertLayer::dispatch(const Pass& pass, const Places& places,
+                                              const Tensor& x, std::span<Tensor> kept) const {
+  const std::int64_t rows = num_rows(x);
+  RouterOutput routed = router_forward(pass.runtime, x, pass.weight(places.router),
+                                       moe_.experts_per_token, declared_choice(pass, rows));
+  kept[probabilities] = std::move(routed.probabilities);
+  kept[chosen] = std::move(routed.chosen);
+  kept[gates] = std::move(routed.gates);
+  Dispatched dispatched;
+  ExpertParallel::Routed on_its_way;
+  on_its_way.counts = count_tokens(pass, kept[chosen]);
+  if (moe_.balances_load()) {
+    const RoutingGroups& groups = pass.batch->routing;
+    const bool is_many = groups.microbatch_samples > 0;
+    const std::int64_t of_batch =
+        is_many ? rows / (groups.balanced_samples * seq_len_) : std::int64_t{1};
+    kept[loads] =
+        count_chosen(pass.runtime, kept[chosen], of_batch, moe_.num_experts, DType::int64);
+    if (pass.parallel.expert != nullptr) pass.parallel.expert->sum_loads(kept[loads], on_its_way);
+  }
+  const Counts demand = on_its_way.counts;
+  if (pass.parallel.expert != nullptr) {
+    pass.parallel.expert->keep(pass.batch->first_sample, pass.block, std::move(on_its_way));
+  }
+  const std::int64_t groups = capacity_groups(pass, rows);
+  dispatched.counts =
+      moe_.drops_tokens() ? planner_.equal(groups * capacity_of(rows, groups)) : demand;
+  kept[order] = order_rows(pass, kept[chosen]);
+  kept[sizes] = sizes_of(pass, *dispatched.counts);
+  Tensor sent = permute_tokens(pass.runtime, x, kept[order], moe_.experts_per_token);
+  dispatched.rows = is_shared(pass)
+                        ? pass.parallel.expert->dispatch(pass.runtime, std::move(sent),
+                                                         *dispatched.counts, "expert tokens")
+                        : PendingTensor(std::move(sent));
+  return dispatched;
+}
+
+Tensor ExpertLayer::finish(const Pass& pass, const Places& places, Dispatched dispatched,
+                           const Shape& shape, std::span<Tensor> kept) const {
+  Runtime& runtime = pass.runtime;
+  const ExpertCounts& counts = *dispatched.counts;
+  kept[input] = dispatched.rows.take();
+  if (is_shared(pass)) {
+    kept[input] = regroup_rows(runtime, kept[input], counts.received, group_of(pass).size, true);
+  }
+  const auto apply = [&](int k, const Tensor& x) {
+    return grouped_forward(runtime, x, pass.weight(places.experts + k), kept[sizes]);
+  };
+  kept[gate] = apply(w_gate, kept[input]);
+  kept[up] = apply(w_up, kept[input]);
+  kept[activated] = swiglu_forward(runtime, kept[gate], kept[up]);
+  Tensor made = apply(w_down, kept[activated]);
+  if (recomputes_) kept[activated] = {};
+  if (is_shared(pass)) {
+    made = regroup_rows(runtime, made, counts.received, group_of(pass).size, false);
+    made = pass.parallel.expert->combine(runtime, std::move(made), counts, "expert outputs").take();
+  }
+  kept[output] = std::move(made);
+  return combine_rows(runtime, kept[output], kept[order], kept[gates], shape);
+}
+
+Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tensor& dy,
+                             const Tensor& x, std::span<Tensor> kept) const {
+  Runtime& runtime = pass.runtime;
+  const std::int64_t rows = num_rows(x);
+  Counts counts;
+  if (pass.parallel.expert != nullptr) {
+    counts = pass.parallel.expert->take(pass.batch->first_sample, pass.block).counts;
+    tally(pass, *counts, rows);
+    const std::int64_t groups = capacity_groups(pass, rows);
+    if (moe_.drops_tokens()) counts = planner_.equal(groups * capacity_of(rows, groups));
+  }
+  CombineGradient gradient =
+      combine_rows_backward(runtime, dy, kept[output], kept[order], kept[gates]);
+  kept[output] = {};
+  Tensor d = std::move(gradient.rows);
+  if (is_shared(pass)) {
+    d = pass.parallel.expert
+            ->dispatch(runtime, std::exchange(d, Tensor()), *counts, "expert output gradients")
+            .take();
+    d = regroup_rows(runtime, d, counts->received, group_of(pass).size, true);
+  }
+  d = backward_experts(pass, places, std::exchange(d, Tensor()), kept);
+  if (is_shared(pass)) {
+    d = regroup_rows(runtime, d, counts->received, group_of(pass).size, false);
+    d = pass.parallel.expert
+            ->combine(runtime, std::exchange(d, Tensor()), *counts, "expert token gradients")
+            .take();
+  }
+  Tensor dx = permute_tokens_backward(runtime, d, kept[order], moe_.experts_per_token, x.shape());
+  d = {};
+  const BalanceSlope slope = balance_slope(pass, kept[loads], rows);
+  const Tensor logits = router_backward(runtime, {kept[probabilities], kept[chosen], kept[gates]},
+                                        gradient.gates, slope);
+  for (Tensor& tensor : kept) tensor = {};
+  finish_linear(pass, places.router, logits, x);
+  linear_backward_input_add(runtime, logits, pass.weight(places.router), dx);
+  return dx;
+}
+
+Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
+                                     std::span<Tensor> kept) const {
+  Runtime& runtime = pass.runtime;
+  if (recomputes_) kept[activated] = swiglu_forward(runtime, kept[gate], kept[up]);
+  const auto backward = [&](int k, const Tensor& dy) {
+    return grouped_backward_input(runtime, dy, pass.weight(places.experts + k), kept[sizes]);
+  };
+  finish_grouped(pass, places.experts + w_down, rows, kept[activated], kept[sizes]);
+  kept[activated] = {};
+  Tensor d_up = backward(w_down, rows);
+  rows = {};
+  Tensor d_gate = swiglu_backward(runtime, kept[gate], kept[up], d_up);
+  kept[gate] = {};
+  kept[up] = {};
+  finish_grouped(pass, places.experts + w_up, d_up, kept[input], kept[sizes]);
+  finish_grouped(pass, places.experts + w_gate, d_gate, kept[input], kept[sizes]);
+  kept[input] = {};
+  Tensor dx = backward(w_gate, d_gate);
+  d_gate = {};
+  add_in_place(runtime, backward(w_up, d_up), dx);
+  return dx;
+}
+
+ExpertLayer::Counts ExpertLayer::count_tokens(const Pass& pass, const Tensor& of) const {
+  const std::int64_t rows = num_rows(of);
+  Counts planned = planner_.counts(layer_of(pass), group_of(pass), rows);
+  const bool exchanges = is_shared(pass) && !moe_.drops_tokens();
+  const Tensor sent = count_chosen(pass.runtime, of, 1, moe_.num_experts, DType::int32);
+  Tensor received;
+  if (exchanges) received = pass.parallel.expert->exchange_counts(pass.runtime, sent);
+  if (!planner_.declares()) return decide_tokens(pass, sent, received, planned);
+  pass.runtime.off_the_clock([&] {
+    for (std::int64_t i = 0; i < moe_.num_experts; ++i) {
+      const auto expert = static_cast<std::size_t>(i);
+      const bool same =
+          sent.get(i) == static_cast<double>(planned->sent[expert]) &&
+          (!exchanges || received.get(i) == static_cast<double>(planned->received[expert]));
+      if (same) continue;
+      throw Error(ExitCode::internal, "E7014",
+                  "declared routing sends tokens otherwise than it is planned for expert " +
+                      std::to_string(i));
+    }
+  });
+  return planned;
+}
+
+ExpertLayer::Counts ExpertLayer::decide_tokens(const Pass& pass, const Tensor& sent,
+                                               const Tensor& received,
+                                               const Counts& planned) const {
+  const auto actual = [&] {
+    std::vector<std::int64_t> numbers;
+    for (const Tensor& counts : {sent, received}) {
+      for (std::int64_t i = 0; counts.defined() && i < counts.numel(); ++i) {
+        numbers.push_back(static_cast<std::int64_t>(counts.get(i)));
+      }
+    }
+    return numbers;
+  };
+  const std::optional<std::vector<std::int64_t>> decided =
+      pass.runtime.decide_numbers(kExpertTokens, actual);
+  if (!decided) return planned;
+  auto counts = std::make_shared<ExpertCounts>();
+  const auto middle = decided->begin() + static_cast<std::ptrdiff_t>(moe_.num_experts);
+  counts->sent.assign(decided->begin(), middle);
+  counts->received.assign(middle, decided->end());
+  return counts;
+}
+
+Tensor ExpertLayer::order_rows(const Pass& pass, const Tensor& of) const {
+  const std::int64_t rows = num_rows(of);
+  const std::int64_t groups = capacity_groups(pass, rows);
+  const std::int64_t room = moe_.drops_tokens() ? capacity_of(rows, groups) : 0;
+  const std::int64_t length = moe_.drops_tokens() ? moe_.num_experts * groups * room : of.numel();
+  Tensor order = pass.runtime.allocate(MemoryCategory::activations, Shape{length}, DType::int32);
+  const std::int64_t bytes = of.num_bytes() + order.num_bytes();
+  pass.runtime.compute(memory_op("order_rows", order.dtype(), bytes), [&] {
+    std::vector<std::vector<std::int64_t>> places(
+        static_cast<std::size_t>(moe_.num_experts * groups));
+    for (std::int64_t pair = 0; pair < of.numel(); ++pair) {
+      const std::int64_t row = pair / moe_.experts_per_token;
+      const std::int64_t group =
+          groups == 1 ? 0 : capacity_group(pass.batch->routing, row, seq_len_);
+      const auto expert = static_cast<std::int64_t>(of.get(pair));
+      auto& pairs = places[static_cast<std::size_t>(expert * groups + group)];
+      if (moe_.drops_tokens() && static_cast<std::int64_t>(pairs.size()) == room) continue;
+      pairs.push_back(pair);
+    }
+    std::int64_t at = 0;
+    for (const std::vector<std::int64_t>& pairs : places) {
+      for (const std::int64_t pair : pairs) order.set(at++, static_cast<double>(pair));
+      for (auto i = static_cast<std::int64_t>(pairs.size()); i < room; ++i) {
+        order.set(at++, static_cast<double>(kNoPair));
+      }
+    }
+  });
+  return order;
+}
+
+Tensor ExpertLayer::sizes_of(const Pass& pass, const ExpertCounts& counts) const {
+  const ExpertGroup group = group_of(pass);
+  const std::int64_t here = moe_.num_experts / group.size;
+  Tensor sizes = pass.runtime.allocate(MemoryCategory::activations, Shape{here}, DType::int32);
+  pass.runtime.off_the_clock([&] {
+    const std::vector<std::int64_t>& rows = group.size > 1 ? counts.received : counts.sent;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::int64_t expert = static_cast<std::int64_t>(i) % here;
+      sizes.set(expert, sizes.get(expert) + static_cast<double>(rows[i]));
+    }
+  });
+  return sizes;
+}
+
+// L = coefficient E sum_i f_i P_i per group of T tokens, f_i the share of the T k slots that expert
+// i got, P_i the mean of its probability: dL / dp = coefficient E f_i / T. f has no gradient.
+BalanceSlope ExpertLayer::balance_slope(const Pass& pass, const Tensor& counted,
+                                        std::int64_t rows) const {
+  if (!moe_.balances_load()) return {};
+  const RoutingGroups& groups = pass.batch->routing;
+  const std::int64_t samples = groups.balanced_samples;
+  const double tokens =
+      samples > 0 ? static_cast<double>(samples * seq_len_) : static_cast<double>(rows);
+  const double factor = groups.balance_scale * moe_.auxiliary_loss_coefficient *
+                        static_cast<double>(moe_.num_experts) /
+                        (tokens * static_cast<double>(moe_.experts_per_token) * tokens);
+  const std::int64_t per_group = rows / counted.shape()[0];
+  const std::int64_t experts = moe_.num_experts;
+  return [=](std::int64_t row, std::int64_t expert) {
+    return factor * counted.get(row / per_group * experts + expert);
+  };
+}
+
+DeclaredChoice ExpertLayer::declared_choice(const Pass& pass, std::int64_t rows) const {
+  if (!planner_.declares()) return {};
+  const std::int64_t first = first_token_of(pass, rows);
+  return [this, first, layer = layer_of(pass), part = pass.batch->part](std::int64_t row,
+                                                                        std::int64_t slot) {
+    return planner_.routing().expert_of(layer, position_of_row(row, first, part, seq_len_), slot);
+  };
+}
+
+void ExpertLayer::tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const {
+  pass.runtime.tally(kExpertLoad, layer_of(pass) * moe_.num_experts, demand.sent);
+  if (!moe_.drops_tokens()) return;
+  const std::int64_t room = capacity_of(rows, 1);
+  std::int64_t dropped = 0;
+  for (const std::int64_t wanted : demand.sent) dropped += std::max<std::int64_t>(wanted - room, 0);
+  pass.runtime.tally(kDroppedTokens, 0, {&dropped, 1});
+}
+
+std::int64_t ExpertLayer::capacity_groups(const Pass& pass, std::int64_t rows) const {
+  const RoutingGroups& groups = pass.batch->routing;
+  if (!moe_.drops_tokens() || groups.microbatch_samples == 0) return 1;
+  return rows / (groups.microbatch_samples * seq_len_) * groups.context_parts * groups.token_shards;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "strategies/model/expert_counts.hpp"
+#include "strategies/model/make_model.hpp"
+#include "strategies/model/parameter_table.hpp"
+#include "strategies/model/pass.hpp"
+#include "strategies/model/router.hpp"
+#include "strategies/sharding/expert_parallel.hpp"
+
+// The routed experts of a block: each token passes k of E gated MLPs, weighed by its gates. On one
+// device rows are sorted by expert; with expert parallelism they also travel to the rank that has
+// the expert and back.
+namespace shardsim {
+
+/// The question that a layer asks Runtime::decide once in every forward, unless its routing is
+/// declared: how many of the rank's tokens go to each expert; where nothing is dropped and ranks
+/// share experts, also how many it gets, from each member for each of its own experts.
+inline constexpr const char* kExpertTokens = "expert tokens";
+
+/// Names under which a run's tokens are tallied (Runtime::tally), in each backward.
+inline constexpr const char* kExpertLoad = "expert load";        ///< By layer and expert.
+inline constexpr const char* kDroppedTokens = "dropped tokens";  ///< Pairs of token and slot.
+
+class ExpertLayer {
+ public:
+  /// What a layer keeps for backward.
+  enum Kept : std::size_t {
+    probabilities,
+    chosen,
+    gates,
+    order,
+    sizes,
+    loads,
+    input,  ///< Rows that arrived, expert by expert.
+    gate,
+    up,
+    activated,
+    output,  ///< Rows that came back.
+    num_kept
+  };
+  /// The block's parameters: the router, and the experts' gate; up and down follow it.
+  struct Places {
+    int router = 0;
+    int experts = 0;
+  };
+
+  explicit ExpertLayer(const ModelOptions& options);
+
+  void add_router(ParameterTable& table, const std::string& name) const;
+  void add_experts(ParameterTable& table, const std::string& name) const;
+
+  /// Rows on their way to their experts.
+  struct Dispatched {
+    PendingTensor rows;
+    std::shared_ptr<const ExpertCounts> counts;
+  };
+  /// x [..., h]: this rank's tokens.
+  [[nodiscard]] Dispatched dispatch(const Pass& pass, const Places& places, const Tensor& x,
+                                    std::span<Tensor> kept) const;
+  /// What the experts make of them, in x's shape.
+  [[nodiscard]] Tensor finish(const Pass& pass, const Places& places, Dispatched dispatched,
+                              const Shape& shape, std::span<Tensor> kept) const;
+  /// Adds and reports all gradients, the experts' first, and returns that of x.
+  [[nodiscard]] Tensor backward(const Pass& pass, const Places& places, const Tensor& dy,
+                                const Tensor& x, std::span<Tensor> kept) const;
+
+ private:
+  using Counts = std::shared_ptr<const ExpertCounts>;
+  [[nodiscard]] Counts count_tokens(const Pass& pass, const Tensor& chosen) const;
+  [[nodiscard]] Counts decide_tokens(const Pass& pass, const Tensor& sent, const Tensor& received,
+                                     const Counts& planned) const;
+  [[nodiscard]] Tensor order_rows(const Pass& pass, const Tensor& chosen) const;
+  [[nodiscard]] Tensor sizes_of(const Pass& pass, const ExpertCounts& counts) const;
+  [[nodiscard]] Tensor backward_experts(const Pass& pass, const Places& places, Tensor rows,
+                                        std::span<Tensor> kept) const;
+  [[nodiscard]] BalanceSlope balance_slope(const Pass& pass, const Tensor& loads,
+                                           std::int64_t rows) const;
+  [[nodiscard]] DeclaredChoice declared_choice(const Pass& pass, std::int64_t rows) const;
+  void tally(const Pass& pass, const ExpertCounts& demand, std::int64_t rows) const;
+
+  [[nodiscard]] int layer_of(const Pass& pass) const {
+    return pass.block - static_cast<int>(moe_.first_dense_layers);
+  }
+  [[nodiscard]] std::int64_t capacity_groups(const Pass& pass, std::int64_t rows) const;
+  /// Rows of each expert, from the tokens of `groups` groups.
+  [[nodiscard]] std::int64_t capacity_of(std::int64_t rows, std::int64_t groups) const {
+    return capacity(moe_, rows / groups);
+  }
+
+  MoeOptions moe_;
+  std::int64_t hidden_size_;
+  std::int64_t seq_len_;
+  bool recomputes_;
+  ExpertCountsPlanner planner_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,218 @@
+#include "strategies/model/expert_rows.hpp"
+
+#include <cstring>
+
+#include <Eigen/Core>
+
+namespace shardsim {
+
+namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Rows [first, first + count) of a matrix of `columns`.
+Matrix rows_of(const Tensor& tensor, std::int64_t first, std::int64_t count, std::int64_t columns) {
+  Matrix matrix(count, columns);
+  load(tensor.view(first * columns, {count * columns}),
+       {matrix.data(), static_cast<std::size_t>(matrix.size())});
+  return matrix;
+}
+
+std::span<const double> values_of(const Matrix& matrix) {
+  return {matrix.data(), static_cast<std::size_t>(matrix.size())};
+}
+
+Tensor new_rows(Runtime& runtime, const Shape& shape, DType dtype) {
+  return runtime.allocate(MemoryCategory::activations, shape, dtype);
+}
+
+// Calls visit(expert, first row, number of rows), passing over those without.
+template <class Visitor>
+void for_each_expert(const Tensor& sizes, Visitor&& visit) {
+  std::int64_t first = 0;
+  for (std::int64_t expert = 0; expert < sizes.numel(); ++expert) {
+    const auto count = static_cast<std::int64_t>(sizes.get(expert));
+    if (count > 0) visit(expert, first, count);
+    first += count;
+  }
+}
+
+std::int64_t flops_of(const Tensor& rows, std::int64_t n, std::int64_t k) {
+  return checked_product({2, num_rows(rows), n, k});
+}
+
+}  // namespace
+
+Tensor permute_tokens(Runtime& runtime, const Tensor& x, const Tensor& order,
+                      std::int64_t experts_per_token) {
+  const std::int64_t h = last_dim(x);
+  Tensor rows = new_rows(runtime, {order.numel(), h}, x.dtype());
+  const std::int64_t bytes = order.num_bytes() + 2 * rows.num_bytes();
+  runtime.compute(memory_op("permute_tokens", x.dtype(), bytes), [&] {
+    for (std::int64_t row = 0; row < order.numel(); ++row) {
+      const auto pair = static_cast<std::int64_t>(order.get(row));
+      if (pair == kNoPair) continue;
+      const std::int64_t token = pair / experts_per_token;
+      for (std::int64_t i = 0; i < h; ++i) rows.set(row * h + i, x.get(token * h + i));
+    }
+  });
+  return rows;
+}
+
+Tensor permute_tokens_backward(Runtime& runtime, const Tensor& rows_gradient, const Tensor& order,
+                               std::int64_t experts_per_token, const Shape& shape) {
+  const std::int64_t h = last_dim(rows_gradient);
+  Tensor dx = new_rows(runtime, shape, rows_gradient.dtype());
+  const std::int64_t bytes = order.num_bytes() + rows_gradient.num_bytes() + dx.num_bytes();
+  runtime.compute(memory_op("permute_tokens_backward", dx.dtype(), bytes), [&] {
+    std::vector<double> sums(static_cast<std::size_t>(dx.numel()));
+    for (std::int64_t row = 0; row < order.numel(); ++row) {
+      const auto pair = static_cast<std::int64_t>(order.get(row));
+      if (pair == kNoPair) continue;
+      const std::int64_t token = pair / experts_per_token;
+      for (std::int64_t i = 0; i < h; ++i) {
+        sums[static_cast<std::size_t>(token * h + i)] += rows_gradient.get(row * h + i);
+      }
+    }
+    store(dx, sums);
+  });
+  return dx;
+}
+
+Tensor combine_rows(Runtime& runtime, const Tensor& rows, const Tensor& order, const Tensor& gates,
+                    const Shape& shape) {
+  const std::int64_t h = last_dim(rows);
+  const std::int64_t k = last_dim(gates);
+  require_size("experts", "number of rows", num_rows(rows), order.numel());
+  Tensor y = new_rows(runtime, shape, rows.dtype());
+  const std::int64_t bytes =
+      rows.num_bytes() + order.num_bytes() + gates.num_bytes() + y.num_bytes();
+  runtime.compute(memory_op("combine_rows", y.dtype(), bytes), [&] {
+    std::vector<double> sums(static_cast<std::size_t>(y.numel()));
+    for (std::int64_t row = 0; row < order.numel(); ++row) {
+      const auto pair = static_cast<std::int64_t>(order.get(row));
+      if (pair == kNoPair) continue;
+      const double gate = gates.get(pair);
+      for (std::int64_t i = 0; i < h; ++i) {
+        sums[static_cast<std::size_t>(pair / k * h + i)] += gate * rows.get(row * h + i);
+      }
+    }
+    store(y, sums);
+  });
+  return y;
+}
+
+CombineGradient combine_rows_backward(Runtime& runtime, const Tensor& dy, const Tensor& rows,
+                                      const Tensor& order, const Tensor& gates) {
+  const std::int64_t h = last_dim(rows);
+  const std::int64_t k = last_dim(gates);
+  CombineGradient gradient{new_rows(runtime, rows.shape(), rows.dtype()),
+                           new_rows(runtime, gates.shape(), gates.dtype())};
+  const std::int64_t bytes = 3 * rows.num_bytes() + order.num_bytes() + 2 * gates.num_bytes();
+  runtime.compute(memory_op("combine_rows_backward", rows.dtype(), bytes), [&] {
+    for (std::int64_t row = 0; row < order.numel(); ++row) {
+      const auto pair = static_cast<std::int64_t>(order.get(row));
+      if (pair == kNoPair) continue;
+      const double gate = gates.get(pair);
+      double slope = 0.0;
+      for (std::int64_t i = 0; i < h; ++i) {
+        const double d = dy.get(pair / k * h + i);
+        slope += d * rows.get(row * h + i);
+        gradient.rows.set(row * h + i, gate * d);
+      }
+      gradient.gates.set(pair, slope);
+    }
+  });
+  return gradient;
+}
+
+Tensor grouped_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
+                       const Tensor& sizes) {
+  const std::int64_t n = weight.shape()[1];
+  const std::int64_t k = weight.shape()[2];
+  require_size("experts", "size of x's rows", last_dim(x), k);
+  require_size("experts", "number of sizes", sizes.numel(), weight.shape()[0]);
+  Tensor y = new_rows(runtime, {num_rows(x), n}, weight.dtype());
+  const std::int64_t bytes = x.num_bytes() + weight.num_bytes() + sizes.num_bytes() + y.num_bytes();
+  runtime.compute(matmul_op("grouped_linear", weight.dtype(), flops_of(x, n, k), bytes), [&] {
+    for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+      const Matrix result =
+          rows_of(x, first, count, k) * rows_of(weight, expert * n, n, k).transpose();
+      store(y.view(first * n, {count * n}), values_of(result));
+    });
+  });
+  return y;
+}
+
+void grouped_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
+                             const Tensor& sizes, const Tensor& weight_gradient) {
+  const std::int64_t n = last_dim(dy);
+  const std::int64_t k = last_dim(x);
+  require_size("experts backward", "number of rows of dy", num_rows(dy), num_rows(x));
+  require_size("experts backward", "size of the weight's gradient", weight_gradient.numel(),
+               sizes.numel() * n * k);
+  const std::int64_t bytes =
+      x.num_bytes() + dy.num_bytes() + sizes.num_bytes() + 2 * weight_gradient.num_bytes();
+  runtime.compute(
+      matmul_op("grouped_linear_backward_weight", dy.dtype(), flops_of(x, n, k), bytes), [&] {
+        for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+          const Matrix result =
+              rows_of(dy, first, count, n).transpose() * rows_of(x, first, count, k);
+          add_values(weight_gradient.view(expert * n * k, {n * k}), values_of(result));
+        });
+      });
+}
+
+Tensor grouped_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& weight,
+                              const Tensor& sizes) {
+  const std::int64_t n = weight.shape()[1];
+  const std::int64_t k = weight.shape()[2];
+  require_size("experts backward", "size of dy's rows", last_dim(dy), n);
+  Tensor dx = new_rows(runtime, {num_rows(dy), k}, dy.dtype());
+  const std::int64_t bytes =
+      dy.num_bytes() + weight.num_bytes() + sizes.num_bytes() + dx.num_bytes();
+  runtime.compute(
+      matmul_op("grouped_linear_backward_input", dy.dtype(), flops_of(dy, n, k), bytes), [&] {
+        for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+          const Matrix result = rows_of(dy, first, count, n) * rows_of(weight, expert * n, n, k);
+          store(dx.view(first * k, {count * k}), values_of(result));
+        });
+      });
+  return dx;
+}
+
+Tensor regroup_rows(Runtime& runtime, const Tensor& rows, std::span<const std::int64_t> counts,
+                    std::int64_t num_sources, bool to_experts) {
+  const std::int64_t h = last_dim(rows);
+  Tensor moved = new_rows(runtime, rows.shape(), rows.dtype());
+  runtime.compute(memory_op("regroup_rows", rows.dtype(), 2 * rows.num_bytes()), [&] {
+    const auto num_counts = static_cast<std::int64_t>(counts.size());
+    const std::int64_t experts = num_counts / num_sources;
+    const auto count_of = [&](std::int64_t source, std::int64_t expert) {
+      return counts[static_cast<std::size_t>(source * experts + expert)];
+    };
+    std::vector<std::int64_t> begins(counts.size());  // Source by source.
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      begins[i] = begin;
+      begin += counts[i];
+    }
+    const std::int64_t row_bytes = h * size_of(rows.dtype());
+    std::int64_t at = 0;  // Expert by expert.
+    for (std::int64_t expert = 0; expert < experts; ++expert) {
+      for (std::int64_t source = 0; source < num_sources; ++source) {
+        const std::int64_t there = begins[static_cast<std::size_t>(source * experts + expert)];
+        const std::int64_t count = count_of(source, expert);
+        if (count > 0) {
+          std::memcpy(moved.data() + (to_experts ? at : there) * row_bytes,
+                      rows.data() + (to_experts ? there : at) * row_bytes,
+                      static_cast<std::size_t>(count * row_bytes));
+        }
+        at += count;
+      }
+    }
+  });
+  return moved;
+}
+
+}  // namespace shardsim

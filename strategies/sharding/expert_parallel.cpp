@@ -1,0 +1,111 @@
+#include "strategies/sharding/expert_parallel.hpp"
+
+#include <vector>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/model/layer.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Elements to or from each member: `counts` has as many rows of each of its experts.
+std::vector<std::int64_t> splits_of(const std::vector<std::int64_t>& counts, int members,
+                                    std::int64_t row) {
+  std::vector<std::int64_t> splits;
+  const std::size_t each = counts.size() / static_cast<std::size_t>(members);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (i % each == 0) splits.push_back(0);
+    splits.back() += counts[i] * row;
+  }
+  return splits;
+}
+
+std::int64_t sum_of(const std::vector<std::int64_t>& counts) {
+  std::int64_t sum = 0;
+  for (const std::int64_t count : counts) sum += count;
+  return sum;
+}
+
+}  // namespace
+
+ExpertParallel::ExpertParallel(Mesh& mesh, bool token_shards)
+    : mesh_(mesh), token_shards_(token_shards) {
+  const MeshShape& shape = mesh.shape();
+  const MeshPlace& place = mesh.place();
+  group_.size = shape.ep;
+  group_.rank = mesh.ep();
+  const std::int64_t number =
+      (std::int64_t{place.dp_shard} * shape.cp + place.cp) * shape.tp + place.tp;
+  group_.first = number - group_.rank;
+  group_.context_parts = shape.cp;
+  group_.token_shards = shape.tp;
+}
+
+Tensor ExpertParallel::exchange_counts(Runtime& runtime, const Tensor& counts) {
+  Tensor received = runtime.allocate(MemoryCategory::comm, counts.shape(), counts.dtype());
+  mesh_.ep_group()
+      ->all_to_all(received, counts, {}, {},
+                   {.label = "expert counts", .traffic = TrafficClass::scalar})
+      .wait();
+  return received;
+}
+
+PendingTensor ExpertParallel::dispatch(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
+                                       const char* label) {
+  const std::int64_t row = last_dim(rows);
+  Tensor arrived =
+      runtime.allocate(MemoryCategory::comm, {sum_of(counts.received), row}, rows.dtype());
+  const std::vector<std::int64_t> to = splits_of(counts.sent, size(), row);
+  const std::vector<std::int64_t> from = splits_of(counts.received, size(), row);
+  Work work = mesh_.ep_group()->all_to_all(arrived, rows, to, from, {.label = label});
+  return {std::move(arrived), std::move(rows), std::move(work)};
+}
+
+PendingTensor ExpertParallel::combine(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
+                                      const char* label) {
+  const std::int64_t row = last_dim(rows);
+  Tensor arrived =
+      runtime.allocate(MemoryCategory::activations, {sum_of(counts.sent), row}, rows.dtype());
+  const std::vector<std::int64_t> to = splits_of(counts.received, size(), row);
+  const std::vector<std::int64_t> from = splits_of(counts.sent, size(), row);
+  Work work = mesh_.ep_group()->all_to_all(arrived, rows, to, from, {.label = label});
+  return {std::move(arrived), std::move(rows), std::move(work)};
+}
+
+void ExpertParallel::sum_loads(const Tensor& loads, Routed& routed) {
+  CallOptions options{.label = "expert loads", .traffic = TrafficClass::scalar};
+  if (mesh_.data_group() != nullptr) {
+    routed.balance = mesh_.data_group()->all_reduce(loads, ReduceOp::sum, options);
+  }
+  if (!token_shards_ || mesh_.tp_group() == nullptr) return;
+  if (routed.balance.pending()) options.after = &routed.balance;
+  routed.balance_over_tp = mesh_.tp_group()->all_reduce(loads, ReduceOp::sum, options);
+}
+
+void ExpertParallel::keep(std::int64_t sample, int block, Routed routed) {
+  Routed& kept = kept_[{sample, block}];
+  wait(kept);
+  kept = std::move(routed);
+}
+
+ExpertParallel::Routed ExpertParallel::take(std::int64_t sample, int block) {
+  const auto found = kept_.find({sample, block});
+  if (found == kept_.end()) {
+    throw Error(ExitCode::internal, "E7013",
+                "backward of experts in block " + std::to_string(block) +
+                    " finds no forward of the microbatch from sample " + std::to_string(sample));
+  }
+  Routed routed = std::move(found->second);
+  kept_.erase(found);
+  wait(routed);
+  return routed;
+}
+
+void ExpertParallel::wait(Routed& routed) {
+  routed.balance.wait();
+  routed.balance_over_tp.wait();
+}
+
+}  // namespace shardsim

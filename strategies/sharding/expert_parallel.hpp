@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "backends/runtime.hpp"
+
+#include "strategies/mesh.hpp"
+#include "strategies/model/expert_counts.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
+
+// Expert parallelism: ranks that see different tokens have some of a layer's experts each. Every
+// token travels to the ranks of its experts and comes back (dispatch and combine), and so do the
+// gradients: four all_to_alls of rows per layer and microbatch. Source: Lepikhin et al., "GShard"
+// (2020).
+namespace shardsim {
+
+/// One rank's end: of its expert-parallel group, and of all groups whose tokens share experts. A
+/// model with experts has one on every rank, also where each rank has all experts.
+class ExpertParallel {
+ public:
+  /// What backward needs to know of a layer's forward besides tensors.
+  struct Routed {
+    std::shared_ptr<const ExpertCounts> counts;  ///< Null where nothing was exchanged.
+    Work balance;                                ///< The sum of loads, on its way.
+    Work balance_over_tp;                        ///< Follows it.
+  };
+
+  /// `mesh` must outlive it. `token_shards`: whether tensor-parallel ranks have different tokens.
+  ExpertParallel(Mesh& mesh, bool token_shards);
+
+  /// Ranks that share the experts of a layer.
+  [[nodiscard]] int size() const { return group_.size; }
+  [[nodiscard]] const ExpertGroup& group() const { return group_; }
+
+  /// Tells every member how many rows it will get from each: `counts` [E] int32 of this rank's, by
+  /// expert, -> [E], by member and that one's experts here.
+  [[nodiscard]] Tensor exchange_counts(Runtime& runtime, const Tensor& counts);
+
+  /// Posts the exchange of rows: `rows` lie expert by expert, what arrives member by member. Back:
+  /// the other way. REQUIRES: counts of all members fit together.
+  [[nodiscard]] PendingTensor dispatch(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
+                                       const char* label);
+  [[nodiscard]] PendingTensor combine(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
+                                      const char* label);
+
+  /// Posts the sum of `loads` over all ranks that see other tokens of the same samples' groups.
+  void sum_loads(const Tensor& loads, Routed& routed);
+
+  /// From a layer's forward to its backward. `sample`: first of the microbatch, `block`: of the
+  /// model. Kept once more (recomputation), it replaces what was kept before.
+  void keep(std::int64_t sample, int block, Routed routed);
+  /// Waits for the loads. REQUIRES: kept.
+  [[nodiscard]] Routed take(std::int64_t sample, int block);
+
+ private:
+  static void wait(Routed& routed);
+
+  Mesh& mesh_;
+  ExpertGroup group_;
+  bool token_shards_;
+  std::map<std::pair<std::int64_t, int>, Routed> kept_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,145 @@
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/mutants/finding.hpp"
+#include "tests/mutants/norm_faults.hpp"
+#include "tests/mutants/score.hpp"
+#include "tests/mutants/wrong_numbers.hpp"
+
+// P56 for experts: what went wrong with them elsewhere, planted here. Most are silent in a loss.
+namespace shardsim::test {
+namespace {
+
+// Dropless and with a capacity, declared and learned, sharded and not.
+const Names kExperts = {"llama-ep4-uniform",  "llama-ep4-learned",  "llama-ep4-skewed",
+                        "llama-ep4-capacity", "llama-ep2-file",     "llama-ep2-pp2-dp2",
+                        "llama-ep4-tp2-sp",   "llama-ep2-hsdp-pp2", "llama-ep2-zero3"};
+// Those in which several ranks have the same experts.
+const Names kReplicated = {"llama-ep2-file", "llama-ep4-tp2-sp", "llama-ep2-zero3"};
+const Names kBalanced = {"llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-tp2-sp",
+                         "llama-moe-tp2-sp"};
+
+void scale(const Tensor& tensor, double factor) {
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.set(i, factor * tensor.get(i));
+}
+
+bool is_of_experts(const std::string& group) { return group.find("_experts") != std::string::npos; }
+
+// Reductions of experts' gradients do something else before they happen, or do not happen.
+Faults before_expert_reductions(const std::function<void(const Tensor&)>& change) {
+  Faults faults;
+  faults.all_reduce = [=](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                          const CallOptions& options, CallSite site) {
+    if (caller.to.name() == "dp_experts" && options.traffic == TrafficClass::payload) {
+      change(buffer);
+    }
+    return caller.to.all_reduce(buffer, op, options, site);
+  };
+  faults.reduce_scatter = [=](const Caller& caller, const Tensor& output, const Tensor& input,
+                              ReduceOp op, const CallOptions& options, CallSite site) {
+    if (is_of_experts(caller.to.name())) change(input);
+    return caller.to.reduce_scatter(output, input, op, options, site);
+  };
+  return faults;
+}
+
+Faults no_expert_reduction() {
+  Faults faults;
+  faults.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                         const CallOptions& options, CallSite site) {
+    if (is_of_experts(caller.to.name())) return Work();
+    return caller.to.all_reduce(buffer, op, options, site);
+  };
+  faults.reduce_scatter = [](const Caller& caller, const Tensor& output, const Tensor& input,
+                             ReduceOp op, const CallOptions& options, CallSite site) {
+    if (is_of_experts(caller.to.name())) return Work();
+    return caller.to.reduce_scatter(output, input, op, options, site);
+  };
+  return faults;
+}
+
+// Rows that travel under a label change before they go, on one rank.
+Faults before_rows(const std::string& label,
+                   const std::function<void(const Tensor& rows, std::int64_t h)>& change) {
+  Faults faults;
+  faults.before_all_to_all = [=](const Caller& caller, const Tensor& rows,
+                                 const CallOptions& options) {
+    if (label == options.label && caller.world_rank == 1) change(rows, rows.shape()[1]);
+  };
+  return faults;
+}
+
+Faults lost_token(const std::string& label) {
+  return before_rows(label, [](const Tensor& rows, std::int64_t h) {
+    if (rows.numel() > 0) scale(rows.view(0, {h}), 0.0);
+  });
+}
+
+// Every row takes the place of the one before it.
+Faults shifted_rows(const std::string& label) {
+  return before_rows(label, [](const Tensor& rows, std::int64_t h) {
+    for (std::int64_t i = 0; i + h < rows.numel(); ++i) rows.set(i, rows.get(i + h));
+  });
+}
+
+Faults local_loads() { return dropped_reduction("expert loads"); }
+
+void check_found(const Names& names, const Faults& faults, const char* bug) {
+  for (const std::string& name : names) {
+    INFO(name << ": " << bug);
+    (void)found(scenario_of(name), faults);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("P56: gradients of experts by the wrong factor are found") {
+  check_found(kReplicated, before_expert_reductions([](const Tensor& t) { scale(t, 2.0); }),
+              "experts' gradients doubled");
+  check_found(kReplicated, before_expert_reductions([](const Tensor& t) { scale(t, 0.5); }),
+              "experts' gradients averaged over the ranks that have them");
+  check_found(kReplicated, no_expert_reduction(), "no sum over the ranks that have an expert");
+}
+
+TEST_CASE("P56: gradients of experts summed over other ranks than those that have them are found") {
+  // Groups of the right size of the wrong ranks: neighbours, which have different experts.
+  check_found({"llama-ep2-file", "llama-ep2-zero3"}, pairs_as_group("dp_shard_experts", 1),
+              "experts summed over neighbours");
+}
+
+TEST_CASE("P56: a token that is lost, or comes back as another one, is found") {
+  for (const char* label :
+       {"expert tokens", "expert outputs", "expert output gradients", "expert token gradients"}) {
+    check_found({"llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-tp2-sp"}, lost_token(label),
+                label);
+    check_found(kExperts, shifted_rows(label), label);
+  }
+}
+
+TEST_CASE("P56: an auxiliary loss of each rank's own tokens is found") {
+  check_found(kBalanced, local_loads(), "loads of one rank");
+}
+
+TEST_CASE("P56: a norm without experts, or with those of one rank, is found") {
+  for (const std::string& name : kExperts) {
+    const Scenario scenario = scenario_of(name, 1);
+    REQUIRE(scenario.training.max_grad_norm > 0.0);
+    const auto dense_alone = [](const ParameterSpec& spec, const MeshPlace& place) {
+      return !spec.expert && (spec.is_split() || place.tp == 0);
+    };
+    INFO(name);
+    (void)found_in(scenario, run_with_sync(scenario, norm_of(dense_alone)));
+    Faults own_experts;
+    own_experts.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
+                                const CallOptions& options, CallSite site) {
+      const bool dropped = std::string("grad_norm") == options.label && caller.to.name() == "ep";
+      return dropped ? Work() : caller.to.all_reduce(buffer, op, options, site);
+    };
+    (void)found(scenario, own_experts);
+  }
+}
+
+}  // namespace shardsim::test

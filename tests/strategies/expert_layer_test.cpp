@@ -1,0 +1,319 @@
+#include "strategies/model/expert_layer.hpp"
+
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "sim/kernel/error.hpp"
+
+#include "tests/strategies/layer_fixture.hpp"
+#include "tests/strategies/model_fixture.hpp"
+
+// Experts on one device against loops over tokens and experts, and their gradients against
+// difference quotients.
+namespace shardsim::test {
+namespace {
+
+ModelOptions model_with_experts(const MoeOptions& moe) {
+  ModelOptions options = small_model("llama");
+  options.moe = moe;
+  return options;
+}
+
+MoeOptions some_experts(RoutingKind routing, std::int64_t k) {
+  MoeOptions moe;
+  moe.num_experts = 5;
+  moe.experts_per_token = k;
+  moe.ffn_hidden_size = 6;
+  moe.routing = routing;
+  moe.skew = 16.0;  // The first k experts get all.
+  return moe;
+}
+
+// The routed experts of block 0 of a small model, alone.
+class LayerFixture {
+ public:
+  explicit LayerFixture(const MoeOptions& moe)
+      : options(model_with_experts(moe)),
+        model(make_model(options)),
+        layer(options),
+        parameters(*model, runtime, 7, DType::fp64, DType::fp64),
+        x(random_tensor("x", {2 * options.seq_len, options.hidden_size})) {
+    for (int i = 0; i < parameters.size(); ++i) {
+      const Tensor weight = parameters.weight(i);
+      for (std::int64_t j = 0; j < weight.numel(); ++j) weight.set(j, 25.0 * weight.get(j));
+    }
+    batch.first_sample = 0;
+  }
+
+  [[nodiscard]] Pass pass() {
+    return {ModelContext{runtime, parameters}, kBlock, options.seq_len, 0, {}, &batch};
+  }
+  Tensor forward() {
+    kept.assign(ExpertLayer::num_kept, Tensor());
+    ExpertLayer::Dispatched sent = layer.dispatch(pass(), kPlaces, x, kept);
+    return layer.finish(pass(), kPlaces, std::move(sent), x.shape(), kept);
+  }
+  Tensor backward(const Tensor& dy) { return layer.backward(pass(), kPlaces, dy, x, kept); }
+
+  static constexpr int kBlock = 1;  // After the embedding's one parameter.
+  static constexpr ExpertLayer::Places kPlaces{.router = 6, .experts = 7};
+  ModelOptions options;
+  LocalRuntime runtime;
+  std::unique_ptr<Model> model;
+  ExpertLayer layer;
+  WholeParameters parameters;
+  Tensor x;
+  Batch batch;
+  std::vector<Tensor> kept;
+};
+
+double silu(double g) { return g / (1.0 + std::exp(-g)); }
+
+// What expert `expert` makes of a token.
+std::vector<double> expert_of_token(LayerFixture& f, std::int64_t token, std::int64_t expert) {
+  const std::int64_t h = f.options.hidden_size;
+  const std::int64_t inner = f.options.moe.ffn_hidden_size;
+  const auto weight = [&](int k) {
+    return f.parameters.weight(LayerFixture::kBlock + LayerFixture::kPlaces.experts + k);
+  };
+  std::vector<double> y(static_cast<std::size_t>(h), 0.0);
+  for (std::int64_t i = 0; i < inner; ++i) {
+    double gate = 0.0;
+    double up = 0.0;
+    for (std::int64_t j = 0; j < h; ++j) {
+      gate += weight(0).get((expert * inner + i) * h + j) * f.x.get(token * h + j);
+      up += weight(1).get((expert * inner + i) * h + j) * f.x.get(token * h + j);
+    }
+    for (std::int64_t j = 0; j < h; ++j) {
+      y[static_cast<std::size_t>(j)] +=
+          weight(2).get((expert * h + j) * inner + i) * silu(gate) * up;
+    }
+  }
+  return y;
+}
+
+std::vector<double> logits_of_token(LayerFixture& f, std::int64_t token) {
+  const Tensor router = f.parameters.weight(LayerFixture::kBlock + LayerFixture::kPlaces.router);
+  std::vector<double> logits;
+  for (std::int64_t expert = 0; expert < f.options.moe.num_experts; ++expert) {
+    double sum = 0.0;
+    for (std::int64_t j = 0; j < f.options.hidden_size; ++j) {
+      sum += router.get(expert * f.options.hidden_size + j) *
+             f.x.get(token * f.options.hidden_size + j);
+    }
+    logits.push_back(sum);
+  }
+  return logits;
+}
+
+}  // namespace
+
+// One rounding per sum of up to 8 terms of order 10: 1e-13; a wrong expert or gate shows as 1e-1.
+TEST_CASE("routed experts are the gated sum of the chosen MLPs of each token") {
+  for (const RoutingKind routing :
+       {RoutingKind::learned, RoutingKind::uniform, RoutingKind::skewed}) {
+    for (const std::int64_t k : {1, 2, 5}) {
+      for (const double factor : {0.0, 0.5, 1.0}) {
+        MoeOptions moe = some_experts(routing, k);
+        moe.capacity_factor = factor;
+        LayerFixture f(moe);
+        const Tensor y = f.forward();
+        const std::int64_t rows = 2 * f.options.seq_len;
+        const std::int64_t room = capacity(moe, rows);
+        std::vector<std::int64_t> taken(5, 0);
+        double worst = 0.0;
+        for (std::int64_t token = 0; token < rows; ++token) {
+          const std::vector<double> logits = logits_of_token(f, token);
+          std::set<std::int64_t> chosen;
+          double sum = 0.0;
+          for (std::int64_t slot = 0; slot < k; ++slot) {
+            const auto expert =
+                static_cast<std::int64_t>(f.kept[ExpertLayer::chosen].get(token * k + slot));
+            chosen.insert(expert);
+            sum += std::exp(logits[static_cast<std::size_t>(expert)]);
+          }
+          REQUIRE(chosen.size() == static_cast<std::size_t>(k));
+          if (routing == RoutingKind::learned) {
+            for (std::int64_t other = 0; other < 5; ++other) {
+              for (const std::int64_t mine : chosen) {
+                const bool larger = logits[static_cast<std::size_t>(other)] >
+                                    logits[static_cast<std::size_t>(mine)];
+                CHECK((chosen.count(other) == 1 || !larger));
+              }
+            }
+          }
+          std::vector<double> expected(static_cast<std::size_t>(f.options.hidden_size), 0.0);
+          for (const std::int64_t expert : chosen) {
+            if (factor > 0.0 && taken[static_cast<std::size_t>(expert)]++ >= room) continue;
+            const double gate = std::exp(logits[static_cast<std::size_t>(expert)]) / sum;
+            const std::vector<double> made = expert_of_token(f, token, expert);
+            for (std::size_t j = 0; j < made.size(); ++j) expected[j] += gate * made[j];
+          }
+          for (std::size_t j = 0; j < expected.size(); ++j) {
+            const double there =
+                y.get(token * f.options.hidden_size + static_cast<std::int64_t>(j));
+            worst = std::max(worst, std::fabs(there - expected[j]));
+          }
+        }
+        CAPTURE(static_cast<int>(routing), k, factor);
+        CHECK(worst < 1e-12);
+      }
+    }
+  }
+}
+
+// The step is 1e-4: wrong by 1e-16 times the fifth derivative and 1e-11 of rounding.
+TEST_CASE("gradients of routed experts equal difference quotients") {
+  for (const RoutingKind routing : {RoutingKind::learned, RoutingKind::uniform}) {
+    for (const double factor : {0.0, 0.6}) {
+      MoeOptions moe = some_experts(routing, 2);
+      moe.capacity_factor = factor;
+      LayerFixture f(moe);
+      const Tensor dy = random_tensor("dy", f.x.shape());
+      (void)f.forward();
+      const Tensor dx = f.backward(dy);
+      const auto value = [&] { return dot(f.forward(), dy); };
+      CAPTURE(static_cast<int>(routing), factor);
+      CHECK(max_difference(dx, numeric_gradient(f.x, value, 1e-4)) < 1e-6);
+      for (int k = LayerFixture::kPlaces.router; k <= LayerFixture::kPlaces.experts + 2; ++k) {
+        const Tensor weight = f.parameters.weight(LayerFixture::kBlock + k);
+        const Tensor gradient = f.parameters.gradient(LayerFixture::kBlock + k);
+        const Tensor quotient = numeric_gradient(weight, value, 1e-4);
+        CAPTURE(k);
+        CHECK(max_difference(gradient.flat(), quotient.flat()) < 1e-6);
+        double largest = 0.0;
+        for (std::int64_t i = 0; i < gradient.numel(); ++i) {
+          largest = std::max(largest, std::fabs(gradient.get(i)));
+        }
+        CHECK(largest > 1e-3);  // Else the comparison would say nothing.
+      }
+    }
+  }
+}
+
+// L = coefficient E sum f_i P_i with the shares f held, over two groups of one sample each.
+TEST_CASE("the auxiliary loss has the gradient of its definition, group by group") {
+  MoeOptions moe = some_experts(RoutingKind::learned, 2);
+  moe.auxiliary_loss_coefficient = 0.7;
+  LayerFixture f(moe);
+  f.batch.routing = {.balanced_samples = 1, .balance_scale = 0.25, .microbatch_samples = 1};
+  (void)f.forward();
+  const std::int64_t s = f.options.seq_len;
+  std::vector<double> share(2 * 5, 0.0);
+  for (std::int64_t i = 0; i < 2 * s * 2; ++i) {
+    const auto expert = static_cast<std::int64_t>(f.kept[ExpertLayer::chosen].get(i));
+    share[static_cast<std::size_t>(i / (2 * s) * 5 + expert)] += 1.0 / static_cast<double>(2 * s);
+  }
+  const auto loss = [&] {
+    double sum = 0.0;
+    for (std::int64_t token = 0; token < 2 * s; ++token) {
+      const std::vector<double> logits = logits_of_token(f, token);
+      double total = 0.0;
+      for (const double logit : logits) total += std::exp(logit);
+      for (std::size_t i = 0; i < 5; ++i) {
+        sum += share[static_cast<std::size_t>(token / s * 5) + i] * std::exp(logits[i]) / total /
+               static_cast<double>(s);
+      }
+    }
+    return 0.25 * 0.7 * 5.0 * sum;
+  };
+  const Tensor dx = f.backward(zeros(f.x.shape()));
+  CHECK(max_difference(dx, numeric_gradient(f.x, loss, 1e-3)) < 1e-9);
+  const Tensor router = f.parameters.weight(LayerFixture::kBlock + LayerFixture::kPlaces.router);
+  const Tensor gradient =
+      f.parameters.gradient(LayerFixture::kBlock + LayerFixture::kPlaces.router);
+  CHECK(max_difference(gradient.flat(), numeric_gradient(router, loss, 1e-3).flat()) < 1e-9);
+  CHECK(dot(gradient, gradient) > 1e-6);
+}
+
+TEST_CASE("declared routing is what it declares: distinct experts, shares to the slot") {
+  for (const RoutingKind routing :
+       {RoutingKind::uniform, RoutingKind::skewed, RoutingKind::listed}) {
+    for (const std::int64_t s : {1, 2, 7, 12, 31}) {
+      for (const std::int64_t k : {1, 2, 4}) {
+        MoeOptions moe = some_experts(routing, k);
+        moe.skew = 1.25;
+        moe.popularity = {{0, 3, 0, 1, 4}};
+        const DeclaredRouting declared(moe, s);
+        for (const int layer : {0, 3, 7}) {
+          std::vector<std::int64_t> counts(5, 0);
+          for (std::int64_t position = 0; position < s; ++position) {
+            std::set<int> experts;
+            for (std::int64_t slot = 0; slot < k; ++slot) {
+              const int expert = declared.expert_of(layer, position, slot);
+              ++counts.at(static_cast<std::size_t>(expert));
+              experts.insert(expert);
+            }
+            CHECK(experts.size() == static_cast<std::size_t>(k));
+          }
+          const int moved = routing == RoutingKind::listed ? 0 : layer % 5;
+          for (std::size_t i = 0; i < 5; ++i) {
+            CHECK(counts[(i + static_cast<std::size_t>(moved)) % 5] == declared.shares(layer)[i]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("slots are shared out by largest remainder, nobody gets more than there are tokens") {
+  using Shares = std::vector<std::int64_t>;
+  CHECK(apportion(10, {1, 1, 1}, 10) == Shares{4, 3, 3});
+  CHECK(apportion(10, {3, 1, 1}, 10) == Shares{6, 2, 2});
+  CHECK(apportion(10, {100, 1, 1}, 4) == Shares{4, 3, 3});
+  CHECK(apportion(6, {1, 0, 0}, 3) == Shares{3, 2, 1});  // Nobody else wants any: shared evenly.
+  CHECK(apportion(0, {1, 2}, 3) == Shares{0, 0});
+  CHECK(apportion(7, {0, 2, 5}, 7) == Shares{0, 2, 5});
+}
+
+TEST_CASE("what members of a group send is what the others get") {
+  for (const RoutingKind routing : {RoutingKind::learned, RoutingKind::skewed}) {
+    MoeOptions moe = some_experts(routing, 2);
+    moe.num_experts = 6;
+    moe.skew = 1.0;
+    const ExpertCountsPlanner planner(moe, 16);
+    const std::int64_t rows = 8;  // One sample, two shares of it, two shards of these, of two.
+    std::vector<std::shared_ptr<const ExpertCounts>> members;
+    for (int rank = 0; rank < 3; ++rank) {
+      members.push_back(planner.counts(2, {3, rank, 3, 2, 2}, rows));
+      CHECK(std::accumulate(members.back()->sent.begin(), members.back()->sent.end(), 0) == 16);
+    }
+    for (std::size_t to = 0; to < 3; ++to) {
+      for (std::size_t from = 0; from < 3; ++from) {
+        for (std::size_t i = 0; i < 2; ++i) {
+          CHECK(members[to]->received[from * 2 + i] == members[from]->sent[to * 2 + i]);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a mixture of experts that cannot be is refused by name") {
+  const auto code_of = [](const auto& change) -> std::string {
+    ModelOptions options = model_with_experts(some_experts(RoutingKind::learned, 2));
+    change(options);
+    try {
+      (void)make_model(options);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return "none";
+  };
+  CHECK(code_of([](ModelOptions&) {}) == "none");
+  CHECK(code_of([](ModelOptions& o) { o.moe.experts_per_token = 6; }) == "E0644");
+  CHECK(code_of([](ModelOptions& o) { o.moe.first_dense_layers = 2; }) == "E0644");
+  CHECK(code_of([](ModelOptions& o) { o.moe.expert_parallel = 2; }) == "E0644");
+  CHECK(code_of([](ModelOptions& o) { o.moe.capacity_factor = NAN; }) == "E0644");
+  CHECK(code_of([](ModelOptions& o) { o.moe.routing = RoutingKind::listed; }) == "E0644");
+  CHECK(code_of([](ModelOptions& o) {
+          o.family = "gpt2";
+          o.num_query_groups = 4;
+        }) == "E0645");
+  CHECK(code_of([](ModelOptions& o) { o.tensor_parallel = 2; }) == "E0646");
+}
+
+}  // namespace shardsim::test
