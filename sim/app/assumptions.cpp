@@ -94,8 +94,8 @@ void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
   if (scenario.own_schedule != nullptr) {
     assumptions.push_back({"The order of the pipeline's work is that of " +
                                scenario.parallelism.schedule_file +
-                               "; its sends are waited for at the end of the step",
-                           "parallelism.schedule_file, as PyTorch runs such a file"});
+                               ", with as many sends in flight as that needs",
+                           "parallelism.schedule_file; docs/decisions/0027-v-placement.md"});
   }
   if (parallelism.tp > 1 && scenario.model.family != ModelFamily::mlp) {
     assumptions.push_back({"Vocabularies are filled up to equal parts for tensor-parallel ranks",

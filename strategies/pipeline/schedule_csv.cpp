@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "strategies/pipeline/fewest_sends.hpp"
 #include "strategies/pipeline/schedule_size.hpp"
 
 namespace shardsim {
@@ -228,9 +229,8 @@ class CsvShape {
       }
     }
     schedule.name = file;
-    schedule.sends_in_flight =
-        std::max(kTwoSends, schedule.shape.num_chunks * schedule.shape.num_microbatches);
     schedule.source = std::move(source);
+    schedule.sends_in_flight = fewest_sends(schedule);
   }
 
  private:

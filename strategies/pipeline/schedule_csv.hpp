@@ -30,8 +30,8 @@ struct CsvProblem {
 };
 
 struct ScheduleCsv {
-  /// Its source names the cells. No send waits for another, as in PyTorch, where all are waited for
-  /// at the end of the step. Whether it trains anything is for validate() to say.
+  /// Its source names the cells, and sends in flight are fewest_sends(). Whether it trains anything
+  /// is for validate() to say.
   PipelineSchedule schedule;
   /// UNSHARD, RESHARD and REDUCE_GRAD cells, which are left out: when parameters are gathered and
   /// gradients reduced is said elsewhere (SyncPlan).

@@ -20,7 +20,7 @@ TEST_CASE("all problems of a text are found in one pass, in the order of the fil
   std::string text = valid_text();
   text = replaced(text, "\"num_layers\": 2", "\"num_layers\": 0");
   text = replaced(text, "\"nodes\": 2", "\"nodse\": 2");
-  text = replaced(text, "\"zero_stage\": 1", "\"cp\": 4, \"zero_stage\": true");
+  text = replaced(text, "\"zero_stage\": 1", "\"cp\": 0, \"zero_stage\": true");
   text = replaced(text, "\"precision\": \"fp64\"", "\"precision\": \"fp8\", \"momentum\": 1");
   const std::vector<Problem> problems = problems_of(text);
   std::vector<std::string> seen;
@@ -29,7 +29,7 @@ TEST_CASE("all problems of a text are found in one pass, in the order of the fil
     seen.push_back(problem.code + " " + problem.pointer);
   }
   CHECK(seen == std::vector<std::string>{"E0102 /model/num_layers", "E0107 /system/nodse",
-                                         "E0203 /parallelism/cp", "E0101 /parallelism/zero_stage",
+                                         "E0102 /parallelism/cp", "E0101 /parallelism/zero_stage",
                                          "E0106 /training/precision", "E0102 /training/momentum",
                                          "E0103 /system/nodes"});
 }

@@ -88,15 +88,23 @@ TEST_CASE("P49: a transformer goes on at any layout as one device does", "[P49]"
   std::vector<Setup> all = {setup_of("ddp", 4, "gpt2"), setup_of("fsdp", 2, "gpt2"),
                             setup_of("tensor_parallel", 4, "gpt2"),
                             setup_of("pipeline_parallel", 3, "gpt2"),
-                            setup_of("hybrid_sharded", 8, "gpt2")};
-  all.back().choice = hybrid_sharded(2, 2, 2, 2);
+                            setup_of("hybrid_sharded", 8, "gpt2"),
+                            setup_of("pipeline_parallel", 2, "gpt2")};
+  all[4].choice = hybrid_sharded(2, 2, 2, 2);
+  // Stages down and up, with both ends, and so the tied weight, on the first rank.
+  all[5].choice.name = "V placement";
+  all[5].schedule = "zb_v";
+  all[5].num_chunks = 2;
   for (Setup& setup : all) {
     // A key's bias has a gradient of rounding noise only, which Adam would blow up.
     setup.optimizer_options.epsilon = 1e-4;
     setup.training.num_microbatches = 4 / mesh_of(setup.choice, setup.ranks).data_size();
     // What is dropped and left out is random, and must go on from where it was.
     setup.training.ignore_fraction = 0.2;
-    setup.change_model = [](ModelOptions& model) { model.hidden_dropout = 0.1; };
+    setup.change_model = [](ModelOptions& model) {
+      model.hidden_dropout = 0.1;
+      model.num_layers = 4;
+    };
   }
   const WholeState uninterrupted = train_alone(all.front(), 4);
   for (const Setup& from : all) {
