@@ -60,8 +60,7 @@ const DecisionLog::Answers& DecisionLog::of(int rank, std::string_view name) con
 }
 
 void DecisionLog::add_numbers(int rank, std::string_view name, std::vector<std::int64_t> numbers) {
-  of_name(numbers_, name, num_ranks_)[static_cast<std::size_t>(rank)].push_back(
-      std::move(numbers));
+  of_name(numbers_, name, num_ranks_)[static_cast<std::size_t>(rank)].push_back(std::move(numbers));
 }
 
 const DecisionLog::Numbers& DecisionLog::numbers_of(int rank, std::string_view name) const {

@@ -124,7 +124,8 @@ std::vector<Field> model_fields() {
           .foreign({{"Hugging Face", "num_local_experts"},
                     {"Hugging Face", "n_routed_experts"},
                     {"Megatron-LM", "num_moe_experts"}})
-          .doc("llama: experts in place of a block's MLP, of which each token passes some. 0: none."),
+          .doc("llama: experts in place of a block's MLP, of which each token passes some. 0: "
+               "none."),
       model_field("model.num_experts_per_token", &M::num_experts_per_token)
           .range(1, kTwoTo14)
           .or_else("2")
@@ -149,7 +150,8 @@ std::vector<Field> model_fields() {
           .foreign({{"Hugging Face", "n_shared_experts"},
                     {"Megatron-LM", "moe_shared_expert_intermediate_size"}})
           .acts_when("num_experts is more than 0", has_experts)
-          .doc("Beside the routed experts, one dense MLP of so many experts' width, which all tokens "
+          .doc("Beside the routed experts, one dense MLP of so many experts' width, which all "
+               "tokens "
                "pass."),
       model_field("model.first_dense_layers", &M::first_dense_layers)
           .range(0, kTwoTo14)
@@ -161,42 +163,44 @@ std::vector<Field> model_fields() {
       model_field("model.moe_capacity_factor", &M::moe_capacity_factor)
           .range(0, 1024)
           .or_else("0")
-          .foreign({{"Megatron-LM", "moe_expert_capacity_factor"}, {"DeepSpeed", "capacity_factor"}})
+          .foreign(
+              {{"Megatron-LM", "moe_expert_capacity_factor"}, {"DeepSpeed", "capacity_factor"}})
           .acts_when("num_experts is more than 0", has_experts)
           .doc("0: every token reaches its experts. Else each rank sends an expert ceil(tokens x "
-               "num_experts_per_token / num_experts x this) rows of a microbatch, filled up if there "
+               "num_experts_per_token / num_experts x this) rows of a microbatch, filled up if "
+               "there "
                "are fewer; what is beyond is dropped, in the order of tokens."),
       model_field("model.moe_aux_loss_coeff", &M::moe_aux_loss_coeff)
           .range(0, 1024)
           .or_else("0")
           .foreign({{"Hugging Face", "router_aux_loss_coef"}, {"torchtitan", "load_balance_coeff"}})
           .acts_when("num_experts is more than 0", has_experts)
-          .doc("Coefficient of the load-balancing loss: num_experts x the sum over experts of their "
-               "share of tokens x their mean probability, per layer and microbatch of all "
-               "data-parallel ranks. It is part of gradients, not of the loss shown."),
+          .doc(
+              "Coefficient of the load-balancing loss: num_experts x the sum over experts of their "
+              "share of tokens x their mean probability, per layer and microbatch of all "
+              "data-parallel ranks. It is part of gradients, not of the loss shown."),
       model_field("model.moe_routing", &M::moe_routing)
           .one_of({"learned", "uniform", "skewed", "file"})
           .or_else("\"learned\"")
           .acts_when("num_experts is more than 0", has_experts)
           .doc("Which experts tokens go to. learned: as the router says; plans without a record of "
                "decisions assume equal shares. The others declare it, as a function of layer and "
-               "position. uniform: equal shares. skewed: Zipf's law. file: listed shares. The router "
+               "position. uniform: equal shares. skewed: Zipf's law. file: listed shares. The "
+               "router "
                "weighs the experts in any case."),
       model_field("model.moe_skew", &M::moe_skew)
           .range(0, 16)
           .or_else("1")
-          .acts_when("moe_routing is skewed",
-                     [](const Scenario& s) {
-                       return has_experts(s) && s.model.moe_routing == "skewed";
-                     })
+          .acts_when(
+              "moe_routing is skewed",
+              [](const Scenario& s) { return has_experts(s) && s.model.moe_routing == "skewed"; })
           .doc("Exponent of Zipf's law: expert i of a layer gets a share in proportion to 1 / (i + "
                "1)^this. 0: equal shares."),
       model_field("model.moe_popularity_file", &M::moe_popularity_file)
           .or_else("\"\"")
-          .acts_when("moe_routing is file",
-                     [](const Scenario& s) {
-                       return has_experts(s) && s.model.moe_routing == "file";
-                     })
+          .acts_when(
+              "moe_routing is file",
+              [](const Scenario& s) { return has_experts(s) && s.model.moe_routing == "file"; })
           .doc("A JSON file, beside the scenario or from the current folder: a list of num_experts "
                "weights of 0 or more, or such a list for each layer with experts."),
       model_field("model.source", &M::source)

@@ -42,8 +42,9 @@ std::vector<Field> parallelism_fields() {
           .foreign({{"Megatron-LM", "expert_model_parallel_size"},
                     {"torchtitan", "expert_parallel_degree"},
                     {"DeepSpeed", "autoep_size"}})
-          .doc("Expert-parallel degree: ranks that have some of a layer's experts each. It regroups "
-               "dp_shard x cp x tp ranks and does not multiply them."),
+          .doc(
+              "Expert-parallel degree: ranks that have some of a layer's experts each. It regroups "
+              "dp_shard x cp x tp ranks and does not multiply them."),
       parallelism("parallelism.vpp", &P::vpp)
           .range(1, kTwoTo14)
           .or_else("1")

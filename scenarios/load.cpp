@@ -26,7 +26,8 @@ std::vector<NumberSource> collect_sources(const Reading& reading) {
   std::vector<NumberSource> sources;
   for (const Field& field : field_table()) {
     const auto state = reading.fields.find(field.path);
-    if (field.is_sourced && is_meaningful(field, reading.scenario) && state != reading.fields.end() && !state->second.source.empty()) {
+    if (field.is_sourced && is_meaningful(field, reading.scenario) &&
+        state != reading.fields.end() && !state->second.source.empty()) {
       sources.push_back({field.path, state->second.source});
     }
   }

@@ -20,8 +20,7 @@ std::int64_t llama_parameters(const ModelSpec& m) {
   const std::int64_t head = m.tied_embeddings ? 0 : m.vocab_size * h;
   const std::int64_t with_experts = m.num_experts > 0 ? m.num_layers - m.first_dense_layers : 0;
   const std::int64_t experts =
-      m.num_experts * h +
-      3 * (m.num_experts + m.num_shared_experts) * m.moe_ffn_hidden_size * h;
+      m.num_experts * h + 3 * (m.num_experts + m.num_shared_experts) * m.moe_ffn_hidden_size * h;
   return m.vocab_size * h + m.num_layers * layer + (m.num_layers - with_experts) * 3 * h * f +
          with_experts * experts + h + head;
 }

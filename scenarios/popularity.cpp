@@ -52,10 +52,10 @@ class PopularityReader {
   std::vector<double> weights_of(const JsonValue& list, const std::string& pointer) {
     std::vector<double> weights;
     if (!list.is_array() || static_cast<std::int64_t>(list.array().size()) != num_experts_) {
-      refuse(list, pointer,
-             (list.is_array() ? "a list of " + std::to_string(list.array().size())
-                              : describe(list)) +
-                 " stands where the weights of " + std::to_string(num_experts_) + " experts must");
+      refuse(
+          list, pointer,
+          (list.is_array() ? "a list of " + std::to_string(list.array().size()) : describe(list)) +
+              " stands where the weights of " + std::to_string(num_experts_) + " experts must");
       return weights;
     }
     double sum = 0.0;

@@ -97,8 +97,8 @@ TrafficBound traffic_bound(const Scenario& scenario) {
   const Count scalars =
       product_if_fits({kScalarBytes, scenario.system.ranks, scenario.execution.steps});
   if (bound.data_parallel && bound.tensor_parallel && bound.pipeline && bound.experts && scalars) {
-    bound.total = sum_if_fits({*bound.data_parallel, *bound.tensor_parallel, *bound.pipeline,
-                               *bound.experts, *scalars});
+    bound.total = sum_if_fits(
+        {*bound.data_parallel, *bound.tensor_parallel, *bound.pipeline, *bound.experts, *scalars});
   }
   return bound;
 }

@@ -33,8 +33,7 @@ class FiberRuntime final : public Runtime {
   [[nodiscard]] bool has_data() const override { return options_.has_data; }
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return &rank_.host_ledger(); }
-  void tally(const char* name, std::int64_t first,
-             std::span<const std::int64_t> amounts) override {
+  void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) override {
     world_.tally(name, first, amounts);
   }
 

@@ -8,9 +8,7 @@ void GroupLinks::send(int from, int to, std::int64_t bytes) {
   ++counts.messages;
 }
 
-void GroupLinks::receive(int from, int to, std::int64_t bytes) {
-  link(from, to).received += bytes;
-}
+void GroupLinks::receive(int from, int to, std::int64_t bytes) { link(from, to).received += bytes; }
 
 void GroupLinks::expect_all_pairs(int size) {
   if (paired_ > 0 || size > kMostPaired) return;

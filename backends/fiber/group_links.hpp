@@ -41,7 +41,7 @@ class GroupLinks {
   LinkTable direct_;
   int paired_ = 0;                 // Members, where pairs_ has an entry for each two.
   std::vector<LinkCounts> pairs_;  // A map costs as much as all else of a large plan's step.
-  std::vector<TreeSide> trees_;  // By member; empty until used.
+  std::vector<TreeSide> trees_;    // By member; empty until used.
 };
 
 }  // namespace shardsim

@@ -85,9 +85,10 @@ void add_model_parallel(const Scenario& scenario, Assumptions& assumptions) {
 std::string routing_words(const ModelSpec& model) {
   if (model.moe_routing == "uniform") return "every expert gets the same number of slots";
   if (model.moe_routing == "skewed") {
-    return fmt::format("shares follow Zipf's law with exponent {}, and move on by one expert from "
-                       "layer to layer",
-                       model.moe_skew);
+    return fmt::format(
+        "shares follow Zipf's law with exponent {}, and move on by one expert from "
+        "layer to layer",
+        model.moe_skew);
   }
   RollingHash hash;
   for (const std::vector<double>& weights : model.moe_popularity) {

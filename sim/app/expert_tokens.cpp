@@ -90,8 +90,9 @@ std::optional<std::string> ExpertTokens::find_mismatch(const DecisionLog& log) c
         const std::int64_t sent =
             log.numbers_of(members[from], kExpertTokens)[i / experts][to * each + i % each];
         if (got == sent) continue;
-        return fmt::format("decision {} of rank {} is to get {} tokens from rank {}, which sends {}",
-                           i / experts, members[to], got, members[from], sent);
+        return fmt::format(
+            "decision {} of rank {} is to get {} tokens from rank {}, which sends {}", i / experts,
+            members[to], got, members[from], sent);
       }
     }
   }

@@ -21,8 +21,7 @@ namespace {
 // router sends them: then it is their mean.
 MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunRecord& record) {
   if (total % scenario.execution.steps != 0) {
-    const bool learned =
-        scenario.model.num_experts > 0 && scenario.model.moe_routing == "learned";
+    const bool learned = scenario.model.num_experts > 0 && scenario.model.moe_routing == "learned";
     if (record.skipped_steps() > 0 || learned) {
       return static_cast<double>(total) / static_cast<double>(scenario.execution.steps);
     }

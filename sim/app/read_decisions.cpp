@@ -263,7 +263,8 @@ DecisionLog parse_decisions(const std::string& text, const Scenario& scenario,
 
 DecisionLog read_decisions(const std::string& path, const Scenario& scenario) {
   ProblemList problems;
-  const std::optional<std::string> text = read_regular_file(path, limits_of(scenario).max_bytes, problems);
+  const std::optional<std::string> text =
+      read_regular_file(path, limits_of(scenario).max_bytes, problems);
   if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
   return parse_decisions(*text, scenario, path);
 }

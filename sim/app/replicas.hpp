@@ -32,8 +32,8 @@ class Fingerprints {
   std::vector<Entry> entries_;
 };
 
-/// Which values a rank must share, bit by bit, with others: kind of weights, stage or -1, shard, and
-/// tensor-parallel rank or -1; of experts, the place in the expert-parallel group.
+/// Which values a rank must share, bit by bit, with others: kind of weights, stage or -1, shard,
+/// and tensor-parallel rank or -1; of experts, the place in the expert-parallel group.
 using ReplicaGroup = std::tuple<WeightKind, int, int, int>;
 
 /// Finds the first tensor of which replicas differ. What it finds does not depend on the order in

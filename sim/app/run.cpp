@@ -43,8 +43,8 @@ void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record
   if (hooks.wrap_world) wrapped = hooks.wrap_world(world);
   Mesh mesh(wrapped ? *wrapped : world, plan.options().mesh);
   const bool sharded = plan.options().zero_stage > 0;
-  RunRecord::Observer observer(record, Oracle::holder_of(world.rank(), mesh.shape(), sharded,
-                                                         plan.part(mesh.place())));
+  RunRecord::Observer observer(
+      record, Oracle::holder_of(world.rank(), mesh.shape(), sharded, plan.part(mesh.place())));
   plan.train_rank(runtime, mesh, observer);
 }
 

@@ -53,8 +53,8 @@ void GradientNorm::add(int chunk, std::int64_t begin, const Tensor& values) {
 
 double GradientNorm::over_owners(bool sharded) {
   const ReduceOp op = type_ == NormType::two ? ReduceOp::sum : ReduceOp::max;
-  const double all =
-      shardsim::over_owners(runtime_, mesh_, plan_.kind, sharded, own_, op, DType::fp64, "grad_norm");
+  const double all = shardsim::over_owners(runtime_, mesh_, plan_.kind, sharded, own_, op,
+                                           DType::fp64, "grad_norm");
   return type_ == NormType::two ? std::sqrt(all) : all;
 }
 

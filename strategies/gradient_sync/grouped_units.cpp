@@ -13,7 +13,8 @@ GroupedUnits::GroupedUnits(const Model& inner, std::int64_t minimum_numel) : Mod
       if (units_.empty() || numel >= minimum_numel || spec.tied) return false;
       const ParameterUnit& last = units_.back();
       const ParameterSpec& before = inner.parameters()[static_cast<std::size_t>(last.first)];
-      return !before.tied && before.chunk == spec.chunk && before.expert == spec.expert && last.first + last.count == unit.first;
+      return !before.tied && before.chunk == spec.chunk && before.expert == spec.expert &&
+             last.first + last.count == unit.first;
     };
     if (joins()) {
       units_.back().name += "+" + unit.name;

@@ -9,8 +9,7 @@ void for_each_whole_piece(const ModelPart& part, const StatePiece& piece,
   const auto index = static_cast<std::size_t>(piece.parameter);
   const ParameterSpec& spec = part.model->parameters()[index];
   WholePiece whole{piece, is_main_copy(spec, part.place), spec.tied,
-                   spec.is_split_over(SplitRanks::tensor),
-                   spec.is_split_over(SplitRanks::expert)};
+                   spec.is_split_over(SplitRanks::tensor), spec.is_split_over(SplitRanks::expert)};
   if (!part.whole_index.empty()) whole.piece.parameter = part.whole_index[index];
   for_each_whole_run(spec, part.index().of(spec), piece.first, piece.values.numel(),
                      [&](const WholeRun& run) {

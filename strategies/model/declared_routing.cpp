@@ -88,9 +88,9 @@ std::vector<std::int64_t> apportion(std::int64_t total, const std::vector<double
       }
     }
     total -= given;
-    open.erase(std::remove_if(open.begin(), open.end(),
-                              [&](std::size_t i) { return shares[i] >= most; }),
-               open.end());
+    open.erase(
+        std::remove_if(open.begin(), open.end(), [&](std::size_t i) { return shares[i] >= most; }),
+        open.end());
   }
   return shares;
 }

@@ -173,9 +173,8 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
   Tensor dx = permute_tokens_backward(runtime, d, kept[order], moe_.experts_per_token, x.shape());
   d = {};
   const BalanceSlope slope = balance_slope(pass, kept[loads], rows);
-  const Tensor logits =
-      router_backward(runtime, {kept[probabilities], kept[chosen], kept[gates]}, gradient.gates,
-                      slope);
+  const Tensor logits = router_backward(runtime, {kept[probabilities], kept[chosen], kept[gates]},
+                                        gradient.gates, slope);
   for (Tensor& tensor : kept) tensor = {};
   finish_linear(pass, places.router, logits, x);
   linear_backward_input_add(runtime, logits, pass.weight(places.router), dx);
@@ -254,8 +253,7 @@ Tensor ExpertLayer::order_rows(const Pass& pass, const Tensor& of) const {
   const std::int64_t rows = num_rows(of);
   const std::int64_t groups = capacity_groups(pass, rows);
   const std::int64_t room = moe_.drops_tokens() ? capacity_of(rows, groups) : 0;
-  const std::int64_t length =
-      moe_.drops_tokens() ? moe_.num_experts * groups * room : of.numel();
+  const std::int64_t length = moe_.drops_tokens() ? moe_.num_experts * groups * room : of.numel();
   Tensor order = pass.runtime.allocate(MemoryCategory::activations, Shape{length}, DType::int32);
   const std::int64_t bytes = of.num_bytes() + order.num_bytes();
   pass.runtime.compute(memory_op("order_rows", order.dtype(), bytes), [&] {
@@ -318,7 +316,7 @@ DeclaredChoice ExpertLayer::declared_choice(const Pass& pass, std::int64_t rows)
   if (!planner_.declares()) return {};
   const std::int64_t first = first_token_of(pass, rows);
   return [this, first, layer = layer_of(pass), part = pass.batch->part](std::int64_t row,
-                                                                         std::int64_t slot) {
+                                                                        std::int64_t slot) {
     return planner_.routing().expert_of(layer, position_of_row(row, first, part, seq_len_), slot);
   };
 }
@@ -335,8 +333,7 @@ void ExpertLayer::tally(const Pass& pass, const ExpertCounts& demand, std::int64
 std::int64_t ExpertLayer::capacity_groups(const Pass& pass, std::int64_t rows) const {
   const RoutingGroups& groups = pass.batch->routing;
   if (!moe_.drops_tokens() || groups.microbatch_samples == 0) return 1;
-  return rows / (groups.microbatch_samples * seq_len_) * groups.context_parts *
-         groups.token_shards;
+  return rows / (groups.microbatch_samples * seq_len_) * groups.context_parts * groups.token_shards;
 }
 
 }  // namespace shardsim

@@ -133,8 +133,7 @@ Tensor grouped_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
   require_size("experts", "size of x's rows", last_dim(x), k);
   require_size("experts", "number of sizes", sizes.numel(), weight.shape()[0]);
   Tensor y = new_rows(runtime, {num_rows(x), n}, weight.dtype());
-  const std::int64_t bytes =
-      x.num_bytes() + weight.num_bytes() + sizes.num_bytes() + y.num_bytes();
+  const std::int64_t bytes = x.num_bytes() + weight.num_bytes() + sizes.num_bytes() + y.num_bytes();
   runtime.compute(matmul_op("grouped_linear", weight.dtype(), flops_of(x, n, k), bytes), [&] {
     for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
       const Matrix result =
@@ -175,8 +174,7 @@ Tensor grouped_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& 
   runtime.compute(
       matmul_op("grouped_linear_backward_input", dy.dtype(), flops_of(dy, n, k), bytes), [&] {
         for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
-          const Matrix result =
-              rows_of(dy, first, count, n) * rows_of(weight, expert * n, n, k);
+          const Matrix result = rows_of(dy, first, count, n) * rows_of(weight, expert * n, n, k);
           store(dx.view(first * k, {count * k}), values_of(result));
         });
       });

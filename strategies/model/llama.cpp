@@ -77,8 +77,7 @@ class Llama final : public BlockFamily {
     if (!moe.in_block(block)) return add_gated_mlp(table, name + ".mlp", options_.ffn_hidden_size);
     experts_.add_router(table, name + ".router");
     if (moe.num_shared_experts > 0) {
-      add_gated_mlp(table, name + ".shared_experts",
-                    moe.num_shared_experts * moe.ffn_hidden_size);
+      add_gated_mlp(table, name + ".shared_experts", moe.num_shared_experts * moe.ffn_hidden_size);
     }
     table.begin_unit(name + ".experts");
     experts_.add_experts(table, name + ".experts");

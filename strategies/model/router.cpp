@@ -28,9 +28,8 @@ std::vector<double> softmax(const std::vector<double>& logits) {
 std::vector<int> largest(const std::vector<double>& logits, std::int64_t count) {
   std::vector<int> experts(logits.size());
   std::iota(experts.begin(), experts.end(), 0);
-  std::stable_sort(experts.begin(), experts.end(), [&](int a, int b) {
-    return logits[to_size(a)] > logits[to_size(b)];
-  });
+  std::stable_sort(experts.begin(), experts.end(),
+                   [&](int a, int b) { return logits[to_size(a)] > logits[to_size(b)]; });
   experts.resize(to_size(count));
   return experts;
 }
@@ -146,8 +145,7 @@ Tensor router_backward(Runtime& runtime, const RouterOutput& routed, const Tenso
 
 Tensor count_chosen(Runtime& runtime, const Tensor& chosen, std::int64_t groups,
                     std::int64_t num_experts, DType dtype) {
-  Tensor counts =
-      runtime.allocate(MemoryCategory::activations, Shape{groups, num_experts}, dtype);
+  Tensor counts = runtime.allocate(MemoryCategory::activations, Shape{groups, num_experts}, dtype);
   const std::int64_t bytes = chosen.num_bytes() + counts.num_bytes();
   runtime.compute(memory_op("count_chosen", chosen.dtype(), bytes), [&] {
     const std::int64_t per_group = chosen.numel() / groups;

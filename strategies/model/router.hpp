@@ -6,7 +6,8 @@
 
 // The router: which experts a token goes to, and with what weight each counts. Logits, softmax and
 // gates are kept in the dtype of statistics. Of k experts the gates are the softmax of their logits
-// alone, which add up to 1, as in Mixtral (with k = 1 the gate is 1 and teaches the router nothing).
+// alone, which add up to 1, as in Mixtral (with k = 1 the gate is 1 and teaches the router
+// nothing).
 namespace shardsim {
 
 struct RouterOutput {

@@ -42,9 +42,8 @@ Transformer::Transformer(const ModelOptions& options, std::unique_ptr<Transforme
   add_outer_parameters();
   add_blocks();
   if (!options_.tied_embeddings) add_head();
-  module_units_.push_back({options_.tied_embeddings
-                               ? 0
-                               : static_cast<int>(table_.units().size()) - 1});
+  module_units_.push_back(
+      {options_.tied_embeddings ? 0 : static_cast<int>(table_.units().size()) - 1});
   list_module_parameters();
 }
 
@@ -98,7 +97,8 @@ void Transformer::list_module_parameters() {
     }
   }
   // The final norm ends its unit, but for a head of its own.
-  const ParameterUnit& unit = table_.units()[static_cast<std::size_t>(module_units_.back().front())];
+  const ParameterUnit& unit =
+      table_.units()[static_cast<std::size_t>(module_units_.back().front())];
   module_parameters_.emplace_back();
   if (head_ == tokens_) module_parameters_.back().push_back(tokens_);
   for (int i = final_norm_; i < unit.first + unit.count; ++i) {

@@ -126,8 +126,8 @@ void for_each_responsible_run(const ParallelPlan& plan, const MeshPlace& place,
     const int number = static_cast<int>(local);
     const int whole = part.whole_index.empty() ? number : part.whole_index[local];
     const ParameterSpec& spec = part.model->parameters()[local];
-    for_each_whole_run(spec, part.index().of(spec), ranges[local].first,
-                       ranges[local].count, [&](const WholeRun& run) {
+    for_each_whole_run(spec, part.index().of(spec), ranges[local].first, ranges[local].count,
+                       [&](const WholeRun& run) {
                          visit({.local = number,
                                 .local_first = ranges[local].first + run.at,
                                 .whole = whole,

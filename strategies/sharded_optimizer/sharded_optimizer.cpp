@@ -141,7 +141,8 @@ void ShardedOptimizer::broadcast_copies(Communicator* group,
   const ModelPart part = model_.plan().part(place);
   for (const StatePiece& copy : copies) {
     const ParameterSpec& spec = part.model->parameters()[static_cast<std::size_t>(copy.parameter)];
-    const std::int64_t padding = num_filling(spec, part.index().of(spec), copy.first, copy.values.numel());
+    const std::int64_t padding =
+        num_filling(spec, part.index().of(spec), copy.first, copy.values.numel());
     OnDevice state(model_.runtime(), copy.on_host, MemoryCategory::optimizer, copy.values);
     group->broadcast(state.tensor(), 0, {.label = "optimizer state", .padding = padding}).wait();
     state.put_back();

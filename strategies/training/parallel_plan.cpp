@@ -153,7 +153,9 @@ void ParallelPlan::split_off_experts(Stage& stage, const Model& uncut) const {
 
 ModelPart ParallelPlan::part(const MeshPlace& place) const {
   const Stage& stage = of(place.pp);
-  ModelPart part{.model = stage.plan.model, .whole_index = {}, .place = place,
+  ModelPart part{.model = stage.plan.model,
+                 .whole_index = {},
+                 .place = place,
                  .ep = options_.mesh.ep_of(place)};
   if (stage.own) part.whole_index = stage.own->whole_parameters();
   return part;

@@ -26,9 +26,7 @@ void scale(const Tensor& tensor, double factor) {
   for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.set(i, factor * tensor.get(i));
 }
 
-bool is_of_experts(const std::string& group) {
-  return group.find("_experts") != std::string::npos;
-}
+bool is_of_experts(const std::string& group) { return group.find("_experts") != std::string::npos; }
 
 // Reductions of experts' gradients do something else before they happen, or do not happen.
 Faults before_expert_reductions(const std::function<void(const Tensor&)>& change) {
@@ -113,8 +111,8 @@ TEST_CASE("P56: gradients of experts summed over other ranks than those that hav
 }
 
 TEST_CASE("P56: a token that is lost, or comes back as another one, is found") {
-  for (const char* label : {"expert tokens", "expert outputs", "expert output gradients",
-                            "expert token gradients"}) {
+  for (const char* label :
+       {"expert tokens", "expert outputs", "expert output gradients", "expert token gradients"}) {
     check_found({"llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-tp2-sp"}, lost_token(label),
                 label);
     check_found(kExperts, shifted_rows(label), label);
@@ -137,8 +135,7 @@ TEST_CASE("P56: a norm without experts, or with those of one rank, is found") {
     Faults own_experts;
     own_experts.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
                                 const CallOptions& options, CallSite site) {
-      const bool dropped =
-          std::string("grad_norm") == options.label && caller.to.name() == "ep";
+      const bool dropped = std::string("grad_norm") == options.label && caller.to.name() == "ep";
       return dropped ? Work() : caller.to.all_reduce(buffer, op, options, site);
     };
     (void)found(scenario, own_experts);

@@ -12,9 +12,9 @@ void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record,
               Communicator& world) {
   const ParallelOptions& options = plan.options();
   Mesh mesh(world, options.mesh);
-  RunRecord::Observer observer(
-      record, Oracle::holder_of(world.rank(), options.mesh, options.zero_stage > 0,
-                                plan.part(mesh.place())));
+  RunRecord::Observer observer(record,
+                               Oracle::holder_of(world.rank(), options.mesh, options.zero_stage > 0,
+                                                 plan.part(mesh.place())));
   const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
   const std::unique_ptr<GradientSync> bent = wrap({*sync, plan, runtime, mesh});
   plan.train_rank(runtime, mesh, *bent, observer);

@@ -83,11 +83,16 @@ TEST_CASE("the models have their published numbers of parameters") {
     return m.tied_embeddings ? total : total + m.vocab_size * h;
   };
   const std::map<std::string, std::int64_t> published = {
-      {"gpt2", 124'439'808},          {"gpt2-medium", 354'823'168},
-      {"gpt2-large", 774'030'080},    {"gpt2-xl", 1'557'611'200},
-      {"llama2-7b", 6'738'415'616},   {"llama2-13b", 13'015'864'320},
-      {"llama2-70b", 68'976'648'192}, {"llama3-8b", 8'030'261'248},
-      {"llama3-70b", 70'553'706'496}, {"llama3-405b", 405'853'388'800},
+      {"gpt2", 124'439'808},
+      {"gpt2-medium", 354'823'168},
+      {"gpt2-large", 774'030'080},
+      {"gpt2-xl", 1'557'611'200},
+      {"llama2-7b", 6'738'415'616},
+      {"llama2-13b", 13'015'864'320},
+      {"llama2-70b", 68'976'648'192},
+      {"llama3-8b", 8'030'261'248},
+      {"llama3-70b", 70'553'706'496},
+      {"llama3-405b", 405'853'388'800},
       {"mixtral-8x7b", 46'702'792'704},
   };
   for (const auto& [name, parameters] : published) {
