@@ -22,6 +22,9 @@ class ProcessRuntime final : public Runtime {
   void record_decision(const char* name, bool answer) override {
     if (record_ != nullptr) record_->add(rank_, name, answer);
   }
+  void record_numbers(const char* name, const Numbers& numbers) override {
+    if (record_ != nullptr) record_->add_numbers(rank_, name, numbers);
+  }
 
  private:
   int rank_;

@@ -35,9 +35,8 @@ struct ModelSpec {
   std::int64_t max_position_embeddings = 0;  // rows of gpt2's learned position table; >= seq_len
   bool tied_embeddings = false;              // output projection shares the token embedding
   double norm_epsilon = 0;
-  double rope_theta = 0;  // llama: base of the rotary embedding
-  // llama: experts in place of the MLP of blocks; 0: none, and the rest has no meaning.
-  std::int64_t num_experts = 0;
+  double rope_theta = 0;         // llama: base of the rotary embedding
+  std::int64_t num_experts = 0;  // llama: in place of blocks' MLP; 0: none, nor what follows
   std::int64_t num_experts_per_token = 0;
   std::int64_t moe_ffn_hidden_size = 0;  // of one expert
   std::int64_t num_shared_experts = 0;   // one MLP of so many experts' size, always on
@@ -45,9 +44,9 @@ struct ModelSpec {
   double moe_capacity_factor = 0;        // 0: no token is dropped
   double moe_aux_loss_coeff = 0;         // of the load-balancing loss; 0: none
   std::string moe_routing = "learned";
-  double moe_skew = 0;                              // skewed: exponent of Zipf's law
-  std::string moe_popularity_file;                  // file: where the next comes from
-  std::vector<std::vector<double>> moe_popularity;  // of experts, for all layers or for each
+  double moe_skew = 0;  // skewed: exponent of Zipf's law
+  std::string moe_popularity_file;
+  std::vector<std::vector<double>> moe_popularity;  // file: of experts, for all layers or each
   std::string source;                               // where the shape comes from
 };
 

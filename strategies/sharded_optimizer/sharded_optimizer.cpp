@@ -124,8 +124,12 @@ void ShardedOptimizer::synchronize_optimizer_state() {
     return part.model->parameters()[static_cast<std::size_t>(parameter)];
   };
   const bool sharded = model_.plan().options().zero_stage > 0;
-  broadcast_copies(sharded ? mesh.replicas().replicate : mesh.replicas().all,
-                   [](int) { return true; });
+  for (const WeightKind kind : {WeightKind::dense, WeightKind::expert}) {
+    const ReplicaGroups groups = mesh.replicas(kind);
+    broadcast_copies(sharded ? groups.replicate : groups.all, [&](int parameter) {
+      return spec(parameter).is_split_over(SplitRanks::expert) == (kind == WeightKind::expert);
+    });
+  }
   broadcast_copies(mesh.tp_group(), [&](int parameter) { return !spec(parameter).is_split(); });
   broadcast_copies(mesh.embedding_group(), [&](int parameter) { return spec(parameter).tied; });
 }

@@ -49,6 +49,10 @@ constexpr const char* kVerified[] = {
     "llama-cp2-ulysses", "gpt-cp4-ulysses", "llama-cp4-two-level",
     // Dropout and recomputation.
     "gpt-dropout", "gpt-pp2-selective", "llama-tp2-pp2-recompute",
+    // Experts.
+    "llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-skewed", "llama-ep4-capacity",
+    "llama-ep2-file", "llama-ep2-zero3", "llama-ep4-tp2-sp", "llama-moe-tp2-sp",
+    "llama-ep2-pp2-dp2", "llama-ep2-hsdp-pp2",
     // Compositions.
     "gpt-tp2-dp4", "gpt-pp2-fsdp4", "llama-pp4-dp2-zero2", "llama-fsdp4-tp2",
     "gpt-tp2-pp2-dp2-zero1", "llama-tp2-pp2-dp2-sp", "llama-tp2-pp2-dp2-interleaved",

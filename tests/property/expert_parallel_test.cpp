@@ -81,6 +81,47 @@ TEST_CASE("P45, P46: experts train as one device for any routing and degree") {
   }
 }
 
+// Every factorization of up to 16 ranks that shares experts, each with a stage, routing and
+// recomputation of its own, in turn.
+TEST_CASE("P47: experts train as one device under every layout of up to 16 ranks") {
+  int number = 0;
+  for (const std::int64_t pp : {1, 2}) {
+    for (const std::int64_t tp : {1, 2, 4}) {
+      for (const std::int64_t replicas : {1, 2}) {
+        for (const std::int64_t shards : {1, 2, 3, 4}) {
+          const std::int64_t ranks = pp * tp * replicas * shards;
+          if (ranks > 16 || tp * shards == 1) continue;
+          for (const std::int64_t ep : {2, 3, 4, 6, 12}) {
+            if (tp * shards % ep != 0) continue;
+            ++number;
+            Overrides overrides = kRoutings[static_cast<std::size_t>(number) % 5];
+            overrides.push_back(set("system.nodes", 1));
+            overrides.push_back(set("system.gpus_per_node", ranks));
+            overrides.push_back(set("parallelism.pp", pp));
+            overrides.push_back(set("parallelism.tp", tp));
+            if (tp > 1) overrides.emplace_back("parallelism.sequence_parallel=true");
+            overrides.push_back(set("parallelism.dp_replicate", replicas));
+            overrides.push_back(set("parallelism.ep", ep));
+            overrides.push_back(set("parallelism.zero_stage", number % 4));
+            overrides.push_back(set("model.num_experts", 12));
+            overrides.push_back(set("model.num_query_groups", 4));
+            overrides.push_back(set("model.seq_len", 8));
+            overrides.push_back(set("model.num_shared_experts", number % 2));
+            overrides.push_back(set("training.global_batch_size", 2 * replicas * shards));
+            overrides.emplace_back(number % 3 == 0 ? "model.moe_capacity_factor=0.8"
+                                                   : "model.moe_capacity_factor=0");
+            overrides.emplace_back("execution.steps=1");
+            const Result result = result_of(overrides);
+            CAPTURE(pp, tp, replicas, shards, ep, number);
+            CHECK(result.exit_code == 0);
+          }
+        }
+      }
+    }
+  }
+  CHECK(number > 40);
+}
+
 TEST_CASE("P46: the norm of the largest gradient counts experts, too") {
   for (const std::int64_t ep : {1, 2, 4}) {
     const Result result = result_of({set("parallelism.ep", ep), "training.grad_norm_type=inf",

@@ -1,0 +1,110 @@
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "strategies/model/expert_layer.hpp"
+
+#include "scenarios/scenario_error.hpp"
+#include "sim/app/decision_file.hpp"
+#include "sim/app/run.hpp"
+
+#include "tests/app/command_fixture.hpp"
+
+// Learned routing: recorded by runs with data, replayed by plans, refused where it cannot have
+// been.
+namespace shardsim::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kLearned = "scenarios/verify-llama-ep4-learned.json";
+constexpr const char* kDropping = "scenarios/verify-llama-ep4-capacity.json";
+
+Scenario learned(std::vector<std::string> overrides = {}) {
+  overrides.emplace_back("execution.steps=2");
+  return load_scenario(kLearned, overrides);
+}
+
+// The first problem of a record in which one value is another; "none" if it is taken.
+std::string code_with(const json& record, const Scenario& scenario, const char* pointer,
+                      const json& value) {
+  json file = record;
+  file[json::json_pointer(pointer)] = value;
+  try {
+    static_cast<void>(parse_decisions(file.dump(), scenario, "routing.json"));
+  } catch (const ScenarioError& error) {
+    return error.problems().front().code;
+  }
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("a plan that replays learned routing has the trace of the run") {
+  for (const char* recompute : {"none", "full"}) {
+    const std::vector<std::string> common = {std::string("training.recompute=") + recompute};
+    const Scenario real = learned(common);
+    const RunOutcome outcome = run_scenario(real);
+    REQUIRE(outcome.result.exit_code == 0);
+    const std::string text = to_text(*outcome.decisions, real);
+    const Scenario meta = learned({common[0], "execution.tensors=meta"});
+    const DecisionLog read = parse_decisions(text, meta, "");
+    CHECK(read == *outcome.decisions);
+    const Result planned = run_scenario(meta, {.replay = &read}).result;
+    CHECK(*planned.find("trace_hash") == *outcome.result.find("trace_hash"));
+    CHECK(*planned.find("moe.load_imbalance") == *outcome.result.find("moe.load_imbalance"));
+    // Without it tokens go evenly, which is another trace.
+    CHECK_FALSE(*run_scenario(meta).result.find("trace_hash") == *planned.find("trace_hash"));
+  }
+}
+
+TEST_CASE("with a capacity the trace needs no record, but what is dropped does") {
+  const Scenario real = load_scenario(kDropping);
+  const RunOutcome outcome = run_scenario(real);
+  const Scenario meta = load_scenario(kDropping, {"execution.tensors=meta"});
+  const Result alone = run_scenario(meta).result;
+  CHECK(*alone.find("trace_hash") == *outcome.result.find("trace_hash"));
+  CHECK_FALSE(*alone.find("moe.dropped_tokens") == *outcome.result.find("moe.dropped_tokens"));
+  const Result replayed = run_scenario(meta, {.replay = &*outcome.decisions}).result;
+  CHECK(*replayed.find("moe.dropped_tokens") == *outcome.result.find("moe.dropped_tokens"));
+}
+
+TEST_CASE("a record of routing that cannot have been is refused where it is wrong") {
+  const Scenario scenario = learned();
+  const json record = json::parse(to_text(*run_scenario(scenario).decisions, scenario));
+  const auto code = [&](const char* pointer, const json& value) {
+    return code_with(record, scenario, pointer, value);
+  };
+  REQUIRE(record["version"] == 2);
+  REQUIRE(record["decisions"].size() == 4);  // Each rank routes for itself.
+  const json first = record["decisions"][0]["numbers"][0];
+  REQUIRE(first.size() == 16);  // To and from eight experts.
+  CHECK(code("/decisions/0/numbers/0", first) == "none");
+  CHECK(code("/version", 1) == "E0909");
+  CHECK(code("/decisions/0/ranks", {0, 1}) == "E0909");
+  CHECK(code("/decisions/0/ranks", {1, 1}) == "E0909");
+  CHECK(code("/decisions/0/answers", "01") == "E0909");
+  CHECK(code("/decisions/0/numbers", 3) == "E0909");
+  CHECK(code("/decisions/0/numbers", json::array()) == "E0909");
+  CHECK(code("/decisions/0/numbers/0", 3) == "E0909");
+  CHECK(code("/decisions/0/numbers/0", {1, 2}) == "E0909");
+  CHECK(code("/decisions/0/numbers/0/3", -1) == "E0909");
+  CHECK(code("/decisions/0/numbers/0/3", 1e300) == "E0909");
+  CHECK(code("/decisions/0/numbers/0/3", 1.5) == "E0909");
+  // One token more than there are; one that its sender does not send.
+  CHECK(code("/decisions/0/numbers/0/3", first[3].get<int>() + 1) == "E0909");
+  CHECK(code("/decisions/0/numbers/0/12", first[12].get<int>() + 1) == "E0909");
+  CHECK(code("/decisions/3/name", "converged") == "E0909");
+  json less = record["decisions"];
+  less.erase(3);
+  CHECK(code("/decisions", less) == "E0909");
+  // Where nothing is learned, nothing is decided.
+  const Scenario declared = learned({"model.moe_routing=uniform"});
+  json of_declared = record;
+  of_declared["training"] = training_of(declared);
+  CHECK(code_with(of_declared, declared, "/version", 1) == "E0909");
+}
+
+}  // namespace shardsim::test
