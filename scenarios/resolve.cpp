@@ -48,6 +48,7 @@ void resolve(Reading& r) {
   resolve_stages(r);
   resolve_pipeline(r);
   resolve_training(r);
+  resolve_data_parallel(r);
   resolve_trace_ranks(r);
   check_expectations(r);
   check_outputs(r);

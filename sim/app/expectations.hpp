@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/app/reference.hpp"
+#include "sim/app/reference_algorithm.hpp"
 
 namespace shardsim {
 
@@ -29,6 +29,9 @@ class Expectations {
   /// now and then while a step is computed; may be empty. The rest must outlive it.
   Expectations(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t global_batch,
                std::unique_ptr<Model> exact_model, const std::function<void()>& on_progress);
+
+  /// Held against one line of another algorithm than that; fp64 alone. The rest must outlive it.
+  Expectations(const SyncPlan& sync, std::shared_ptr<ReferenceAlgorithm> algorithm, int line);
 
   /// Sums over some samples can be larger than the sum over all, and rounding differs: where that
   /// decides whether a gradient overflows, it may or may not.
@@ -86,12 +89,16 @@ class Expectations {
   }
   [[nodiscard]] Overflow overflow_of(const ReferenceStep& rounded,
                                      const ReferenceStep* exact) const;
+  [[nodiscard]] ReferenceStep compute_gradients();
+  void finish_step(bool skip, ReferenceStep& step);
   void expect(std::int64_t step, const std::string& kind, const ReferenceTensors& tensors);
   void measure_noise(std::int64_t step, const std::string& kind, const ReferenceTensors& exact);
 
   const SyncPlan& sync_;
   bool scales_loss_;
-  ReferenceTraining reference_;
+  std::optional<ReferenceTraining> reference_;  // None where there is an algorithm.
+  std::shared_ptr<ReferenceAlgorithm> algorithm_;
+  int line_ = 0;
   std::unique_ptr<Model> exact_model_;  // May be null.
   std::optional<ReferenceTraining> exact_;
   std::vector<ReferenceStep> steps_;

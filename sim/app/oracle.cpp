@@ -30,6 +30,10 @@ Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, std::int64_t glob
       expected_(sync, plan, global_batch, std::move(exact_model), on_progress),
       num_ranks_(num_ranks) {}
 
+Oracle::Oracle(const SyncPlan& sync, std::shared_ptr<ReferenceAlgorithm> algorithm, int line,
+               int num_ranks)
+    : sync_(sync), expected_(sync, std::move(algorithm), line), num_ranks_(num_ranks) {}
+
 double& Oracle::error_of(StateKind kind) {
   switch (kind) {
     case StateKind::gradient:
@@ -37,6 +41,7 @@ double& Oracle::error_of(StateKind kind) {
     case StateKind::parameter:
       return errors_.parameters;
     case StateKind::optimizer_state:
+    case StateKind::rank_state:
       break;
   }
   return errors_.optimizer_state;
@@ -92,6 +97,7 @@ void Oracle::check_state(std::int64_t step, const Holder& holder, const Gradient
   Shown shown;
   show(step, holder, sync, StateKind::optimizer_state, shown);
   show(step, holder, sync, StateKind::parameter, shown);
+  show(step, holder, sync, StateKind::rank_state, shown);
   keep_replicas(step, holder, 1, shown);
   if (loss) compare_loss(step, holder.rank, *loss);
   if (waits && num_waiting_ == num_ranks_) settle();
@@ -140,7 +146,10 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
                   Shown& shown) {
   const bool follows = expected_.follows() && expected_.is_open(step);
   const auto visit = [&](const WholePiece& whole) {
-    (whole.is_tied ? shown.tied : whole.is_split ? shown.split : shown.whole).add(whole.piece);
+    // What no other rank has is no replica of anything.
+    if (kind != StateKind::rank_state) {
+      (whole.is_tied ? shown.tied : whole.is_split ? shown.split : shown.whole).add(whole.piece);
+    }
     if (kind != StateKind::gradient && num_waiting_ > 0) {
       waiting_.push_back({holder.rank, whole});
       waiting_.back().whole.piece.values = copy_of(whole.piece.values);

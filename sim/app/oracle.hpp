@@ -38,12 +38,18 @@ class Oracle {
          std::unique_ptr<Model> exact_model, int num_ranks,
          const std::function<void()>& on_progress = {});
 
+  /// Held against a line of another algorithm than one rank on the whole batch, in fp64: that of
+  /// `num_ranks` ranks.
+  Oracle(const SyncPlan& sync, std::shared_ptr<ReferenceAlgorithm> algorithm, int line,
+         int num_ranks);
+
   /// A rank and what it has of the model. `shard`: which of the shards; ranks with the same stage,
   /// shard and tensor-parallel place must hold the same values, bit by bit, and of parameters that
   /// tensor parallelism leaves whole, all its ranks.
   struct Holder {
     int rank = 0;
     int shard = 0;
+    int line = 0;  ///< Of Verification: which oracle judges it.
     bool is_last_stage = true;
     ModelPart part;
   };

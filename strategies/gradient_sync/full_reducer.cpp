@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "strategies/gradient_sync/gradient_groups.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 #include "strategies/gradient_sync/shard_reduction.hpp"
 
@@ -14,7 +15,6 @@ class FullReducer final : public GradientReducer {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
-        groups_(mesh.replicas(plan.kind)),
         owned_(owned),
         sharded_(sharded),
         gradients_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
@@ -31,12 +31,13 @@ class FullReducer final : public GradientReducer {
   void reduce(int index) override {
     const FlatChunk& chunk = plan_.layout->chunk(index);
     const Tensor full = gradients_.view(chunk.offset, {chunk.padded});
+    const ReplicaGroups groups = gradient_groups(plan_, mesh_);
     if (sharded_) {
-      pending_.push_back(post_shard_reduction(groups_, mesh_.tp(), chunk, full, owned(index)));
-    } else if (groups_.all != nullptr) {
+      pending_.push_back(post_shard_reduction(groups, mesh_.tp(), chunk, full, owned(index)));
+    } else if (groups.all != nullptr) {
       pending_.push_back({.scatter = {},
-                          .replicate = groups_.all->all_reduce(full, ReduceOp::sum,
-                                                               chunk.call_options(mesh_.tp()))});
+                          .replicate = groups.all->all_reduce(full, ReduceOp::sum,
+                                                              chunk.call_options(mesh_.tp()))});
     }
   }
 
@@ -53,7 +54,6 @@ class FullReducer final : public GradientReducer {
   const SyncPlan& plan_;
   Runtime& runtime_;
   Mesh& mesh_;
-  ReplicaGroups groups_;
   const OwnedState& owned_;
   bool sharded_;
   Tensor gradients_;  // All chunks, with padding.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "strategies/gradient_sync/owned_state.hpp"
 
@@ -21,6 +22,11 @@ class GradientReducer {
   virtual void finish() = 0;
   /// The summed gradient of the part of `chunk` that this rank owns.
   [[nodiscard]] virtual Tensor owned(int chunk) const = 0;
+  /// See GradientSync.
+  [[nodiscard]] virtual bool has_gradients() const { return true; }
+  virtual void drain() {}
+  /// What this rank has not sent yet of `chunk`; undefined where nothing is held back.
+  [[nodiscard]] virtual Tensor residual(int /*chunk*/) const { return {}; }
 };
 
 /// Keeps all gradients whole in one buffer: DDP (all_reduce over all data-parallel ranks), and
@@ -37,5 +43,16 @@ class GradientReducer {
 [[nodiscard]] std::unique_ptr<GradientReducer> make_shard_reducer(const SyncPlan& plan,
                                                                   Runtime& runtime, Mesh& mesh,
                                                                   const OwnedState& owned);
+
+/// Whole gradients like DDP's, of which ranks send each other a compressed form (SyncPlan's), and
+/// what was lost in it later. Its buckets are not padded.
+[[nodiscard]] std::unique_ptr<GradientReducer> make_compressed_reducer(const SyncPlan& plan,
+                                                                       Runtime& runtime,
+                                                                       Mesh& mesh);
+
+/// Reductions of a step that are waited for ring.size() - 1 steps later: the gradients that it then
+/// has are as many updates old. `ring`: equal reducers, one at least, each with buffers of its own.
+[[nodiscard]] std::unique_ptr<GradientReducer> make_stale_reducer(
+    std::vector<std::unique_ptr<GradientReducer>> ring);
 
 }  // namespace shardsim

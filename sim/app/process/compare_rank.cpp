@@ -77,9 +77,15 @@ void compare_links(const std::string& name, const std::vector<int>& members, int
 
 // Ranks of one group hold the same values; see RunRecord.
 std::string replica_group_of(const ParallelPlan& plan, const MeshPlace& place) {
-  return fmt::format("stage {}, shard {}, tp {}", place.pp,
-                     plan.options().zero_stage > 0 ? plan.options().mesh.shard_of(place) : 0,
-                     place.tp);
+  const ParallelOptions& options = plan.options();
+  // Each has what no other rank has, or steps that no other has.
+  if (options.sync.compression.acts() || !options.members.empty()) {
+    return fmt::format("rank {}", options.mesh.rank_of(place));
+  }
+  const std::string replica =
+      options.sync.local.acts() ? fmt::format(", replica {}", place.dp_replicate) : "";
+  return fmt::format("stage {}, shard {}, tp {}{}", place.pp,
+                     options.zero_stage > 0 ? options.mesh.shard_of(place) : 0, place.tp, replica);
 }
 
 }  // namespace
