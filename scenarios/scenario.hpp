@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/data_parallel_spec.hpp"
 #include "scenarios/enumerations.hpp"
 
 namespace shardsim {
@@ -82,7 +83,7 @@ struct SystemSpec {
 /// How the work is split. zero_stage says what is sharded over the dp_shard ranks: 0 nothing
 /// (plain data parallelism; all data_parallel_size() ranks are replicas), 1 optimizer state,
 /// 2 also gradients, 3 also parameters. dp_replicate > 1 with a stage above 0 is hybrid sharding.
-struct ParallelismSpec {
+struct ParallelismSpec : DataParallelSpec {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
   std::int64_t cp = 1;
@@ -108,31 +109,8 @@ struct ParallelismSpec {
   bool offload_optimizer = false;      // state and master weights live in host memory
   bool offload_gradients = false;      // stages 2 and 3: reduced gradients, too
   bool offload_parameters = false;     // stage 3: shards of weights, too
-  // What data-parallel ranks do instead of summing every gradient in every step.
-  DataParallelKind data_parallel = DataParallelKind::synchronous;
-  std::int64_t sync_period = 1;    // local_sgd, diloco: updates between averages
-  double outer_learning_rate = 0;  // diloco
-  double outer_momentum = 0;
-  std::int64_t max_staleness = 0;             // async_sgd: updates
-  std::vector<std::int64_t> elastic_members;  // elastic: ranks in each step, the last for the rest
-  std::int64_t elastic_min = 1;
-  std::int64_t elastic_max = 1024;
-  GradientCompressionKind gradient_compression = GradientCompressionKind::none;
-  double compression_ratio = 0;             // top_k
-  std::int64_t compression_block_size = 0;  // int8
-  bool error_feedback = true;
 
   std::int64_t data_parallel_size() const { return dp_replicate * dp_shard; }
-  bool trains_apart() const {
-    return data_parallel == DataParallelKind::local_sgd ||
-           data_parallel == DataParallelKind::diloco;
-  }
-  bool is_elastic() const { return data_parallel == DataParallelKind::elastic; }
-  bool compresses() const { return gradient_compression != GradientCompressionKind::none; }
-  /// Whether what is trained is, on purpose, not what one device trains on the whole batch.
-  bool changes_algorithm() const {
-    return trains_apart() || data_parallel == DataParallelKind::async_sgd || compresses();
-  }
   bool offloads() const { return offload_optimizer || offload_gradients || offload_parameters; }
   /// Whether pipeline ranks may run several chunks of the model.
   bool takes_chunks() const { return schedule == "interleaved_1f1b" || schedule == "looped_bfs"; }

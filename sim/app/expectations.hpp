@@ -43,6 +43,11 @@ class Expectations {
   [[nodiscard]] bool is_open(std::int64_t step) const {
     return step + 1 == num_steps() && !last_is_decided_;
   }
+  /// What the ranks are held against, for messages.
+  [[nodiscard]] const char* reference_words() const {
+    return algorithm_ == nullptr ? "one rank on the whole batch"
+                                 : "one rank with the same algorithm";
+  }
   [[nodiscard]] bool scales_loss() const { return scales_loss_; }
   /// Whether the references go on with what the ranks have.
   [[nodiscard]] bool follows() const { return exact_.has_value(); }
@@ -58,6 +63,10 @@ class Expectations {
     return steps_.at(index(step));
   }
   [[nodiscard]] Overflow overflow(std::int64_t step) const { return overflows_.at(index(step)); }
+  /// Whether there is anything of this kind: no gradient where none is applied.
+  [[nodiscard]] bool has(std::int64_t step, std::string_view kind) const {
+    return steps_.at(index(step)).kinds.find(kind) != steps_.at(index(step)).kinds.end();
+  }
   /// Of a gradient that may or may not overflow: as if it did not. REQUIRES: the step has the kind,
   /// which a gradient that overflows has not.
   [[nodiscard]] const std::vector<double>& values(std::int64_t step, std::string_view kind,

@@ -167,6 +167,14 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
 }
 
 void Oracle::judge(std::int64_t step, int rank, const WholePiece& whole) {
+  const StatePiece& piece = whole.piece;
+  if (!expected_.has(step, kind_name(piece))) {
+    note({{step, static_cast<int>(piece.kind), rank, piece.parameter},
+          fmt::format("step {}, rank {}: there is a {} of {}, of which {} has none", step, rank,
+                      kind_name(piece), name_of_parameter(piece.parameter),
+                      expected_.reference_words())});
+    return;
+  }
   compare(step, rank, whole.piece);
   if (whole.is_main_copy) count(step, whole.piece);
 }
@@ -205,10 +213,12 @@ void Oracle::compare(std::int64_t step, int rank, const StatePiece& piece) {
   const std::string factor =
       square > 0.0 ? fmt::format("{:.4g} times", product / square) : "not zero like";
   note({{step, static_cast<int>(piece.kind), rank, piece.parameter},
-        fmt::format("step {}, rank {}: {} of {} (elements {} to {}) is {} that of one rank on the "
-                    "whole batch; relative error {:.3g}, bound {:.3g}",
-                    step, rank, kind, name_of_parameter(piece.parameter), piece.first,
-                    piece.first + piece.values.numel() - 1, factor, error, allowed)});
+        fmt::format(
+            "step {}, rank {}: {} of {} (elements {} to {}) is {} that of {}; relative error "
+            "{:.3g}, bound {:.3g}",
+            step, rank, kind, name_of_parameter(piece.parameter), piece.first,
+            piece.first + piece.values.numel() - 1, factor, expected_.reference_words(), error,
+            allowed)});
 }
 
 void Oracle::compare_loss(std::int64_t step, int rank, double loss) {
@@ -217,9 +227,8 @@ void Oracle::compare_loss(std::int64_t step, int rank, double loss) {
   errors_.loss = worse(error, errors_.loss);
   if (error <= expected_.bound(step, "loss", 0)) return;
   note({{step, static_cast<int>(StateKind::optimizer_state) + 1, rank, 0},
-        fmt::format("step {}, rank {}: loss {:.12g}, one rank on the whole batch has {:.12g} "
-                    "(factor {:.4g})",
-                    step, rank, loss, expected, loss / expected)});
+        fmt::format("step {}, rank {}: loss {:.12g}, {} has {:.12g} (factor {:.4g})", step, rank,
+                    loss, expected_.reference_words(), expected, loss / expected)});
 }
 
 void Oracle::note(const Failure& failure) {
@@ -251,9 +260,9 @@ std::string Oracle::detail() const {
   if (first_failure_) return first_failure_->text;
   if (divergence_) return *divergence_;
   if (unproven_) return *unproven_;
-  std::string text = fmt::format(
-      "{} pieces of tensors of {} steps equal one rank on the whole batch within {:.3g}",
-      num_compared_ - num_unjudged_, expected_.num_steps(), expected_.widest_bound());
+  std::string text = fmt::format("{} pieces of tensors of {} steps equal {} within {:.3g}",
+                                 num_compared_ - num_unjudged_, expected_.num_steps(),
+                                 expected_.reference_words(), expected_.widest_bound());
   if (num_unjudged_ > 0) {
     text += fmt::format("; {} are below the rounding noise of this precision", num_unjudged_);
   }

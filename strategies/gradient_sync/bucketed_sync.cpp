@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "strategies/gradient_sync/gradient_groups.hpp"
 #include "strategies/gradient_sync/gradient_norm.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 #include "strategies/gradient_sync/offload.hpp"
@@ -140,9 +141,14 @@ class BucketedSync final : public GradientSync {
   [[nodiscard]] std::unique_ptr<GradientReducer> make_reducer(int zero_stage) {
     if (plan_.compression.acts()) return make_compressed_reducer(plan_, runtime_, mesh_);
     if (zero_stage == 2) return make_shard_reducer(plan_, runtime_, mesh_, owned_);
+    Communicator* const all = gradient_groups(plan_, mesh_).all;
+    if (plan_.max_staleness > 0 && zero_stage == 0 && all != nullptr) {
+      late_group_ = all->split(0, all->rank(), all->name());
+    }
     std::vector<std::unique_ptr<GradientReducer>> ring;
     for (int i = 0; i <= plan_.max_staleness; ++i) {
-      ring.push_back(make_full_reducer(plan_, runtime_, mesh_, owned_, zero_stage > 0));
+      ring.push_back(
+          make_full_reducer(plan_, runtime_, mesh_, owned_, zero_stage > 0, late_group_.get()));
     }
     return ring.size() == 1 ? std::move(ring.front()) : make_stale_reducer(std::move(ring));
   }
@@ -174,6 +180,9 @@ class BucketedSync final : public GradientSync {
   Mesh& mesh_;
   OwnedState owned_;
   Tensor weights_;  // All chunks, with padding.
+  // Of gradients that are applied late: losses, which are waited for in their own step, would else
+  // wait behind them.
+  std::unique_ptr<Communicator> late_group_;
   std::unique_ptr<GradientReducer> reducer_;
   ReadyTracker tracker_;
   std::vector<Buckets> buckets_;  // By model chunk.

@@ -11,12 +11,13 @@ namespace {
 class FullReducer final : public GradientReducer {
  public:
   FullReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh, const OwnedState& owned,
-              bool sharded)
+              bool sharded, Communicator* all)
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
         owned_(owned),
         sharded_(sharded),
+        all_(all),
         gradients_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
                                     plan.gradient_dtype)) {}
 
@@ -31,7 +32,8 @@ class FullReducer final : public GradientReducer {
   void reduce(int index) override {
     const FlatChunk& chunk = plan_.layout->chunk(index);
     const Tensor full = gradients_.view(chunk.offset, {chunk.padded});
-    const ReplicaGroups groups = gradient_groups(plan_, mesh_);
+    ReplicaGroups groups = gradient_groups(plan_, mesh_);
+    if (all_ != nullptr) groups.all = all_;
     if (sharded_) {
       pending_.push_back(post_shard_reduction(groups, mesh_.tp(), chunk, full, owned(index)));
     } else if (groups.all != nullptr) {
@@ -56,6 +58,7 @@ class FullReducer final : public GradientReducer {
   Mesh& mesh_;
   const OwnedState& owned_;
   bool sharded_;
+  Communicator* all_;
   Tensor gradients_;  // All chunks, with padding.
   std::vector<ShardReduction> pending_;
 };
@@ -64,8 +67,8 @@ class FullReducer final : public GradientReducer {
 
 std::unique_ptr<GradientReducer> make_full_reducer(const SyncPlan& plan, Runtime& runtime,
                                                    Mesh& mesh, const OwnedState& owned,
-                                                   bool sharded) {
-  return std::make_unique<FullReducer>(plan, runtime, mesh, owned, sharded);
+                                                   bool sharded, Communicator* all) {
+  return std::make_unique<FullReducer>(plan, runtime, mesh, owned, sharded, all);
 }
 
 }  // namespace shardsim

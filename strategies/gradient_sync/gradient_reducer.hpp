@@ -30,11 +30,13 @@ class GradientReducer {
 };
 
 /// Keeps all gradients whole in one buffer: DDP (all_reduce over all data-parallel ranks), and
-/// ZeRO-1 (reduce_scatter in place, then all_reduce of the shard over the replicas).
+/// ZeRO-1 (reduce_scatter in place, then all_reduce of the shard over the replicas). `all`: what
+/// DDP reduces over in place of the mesh's group; null: that. Must outlive it.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_full_reducer(const SyncPlan& plan,
                                                                  Runtime& runtime, Mesh& mesh,
                                                                  const OwnedState& owned,
-                                                                 bool sharded);
+                                                                 bool sharded,
+                                                                 Communicator* all = nullptr);
 
 /// Keeps this rank's shard of the summed gradients, and whole chunks only while backward fills them
 /// or their reduction is under way: ZeRO-2 and FSDP. Peak gradient bytes are at most

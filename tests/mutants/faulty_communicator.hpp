@@ -28,6 +28,8 @@ struct Faults {
   std::function<Work(const Caller&, const Tensor& output, const Tensor& input, const CallOptions&,
                      CallSite)>
       all_gather;
+  std::function<Work(const Caller&, const Tensor& buffer, int root, const CallOptions&, CallSite)>
+      broadcast;
   std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>
       send;
   std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>
