@@ -20,6 +20,9 @@ inline constexpr std::array<const char*, 2> kGradNormNames = {"l2", "inf"};
 inline constexpr std::array<const char*, 2> kTensorModeNames = {"meta", "real"};
 inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "ring"};
 inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
+inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
+                                                                  "diloco", "async_sgd", "elastic"};
+inline constexpr std::array<const char*, 3> kGradientCompressionNames = {"none", "top_k", "int8"};
 inline constexpr std::array<const char*, 6> kCompareOpNames = {"<", "<=", "==", "!=", ">=", ">"};
 
 inline std::span<const char* const> choice_names(ModelFamily) { return kModelFamilyNames; }
@@ -30,6 +33,10 @@ inline std::span<const char* const> choice_names(GradNorm) { return kGradNormNam
 inline std::span<const char* const> choice_names(TensorMode) { return kTensorModeNames; }
 inline std::span<const char* const> choice_names(ReductionOrder) { return kReductionOrderNames; }
 inline std::span<const char* const> choice_names(AllReduceAlgorithm) { return kAllReduceNames; }
+inline std::span<const char* const> choice_names(DataParallelKind) { return kDataParallelNames; }
+inline std::span<const char* const> choice_names(GradientCompressionKind) {
+  return kGradientCompressionNames;
+}
 inline std::span<const char* const> choice_names(CompareOp) { return kCompareOpNames; }
 
 }  // namespace shardsim

@@ -12,6 +12,8 @@ enum class LossScalingKind { none, constant, dynamic };
 enum class GradNorm { l2, inf };
 enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
 enum class AllReduceAlgorithm { automatic, ring, tree };
+enum class DataParallelKind { synchronous, local_sgd, diloco, async_sgd, elastic };
+enum class GradientCompressionKind { none, top_k, int8 };
 enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
 
 /// The spelling used in scenario files ("bf16", "automatic", "<=").
@@ -23,6 +25,8 @@ const char* to_string(GradNorm norm);
 const char* to_string(TensorMode mode);
 const char* to_string(ReductionOrder order);
 const char* to_string(AllReduceAlgorithm algorithm);
+const char* to_string(DataParallelKind kind);
+const char* to_string(GradientCompressionKind kind);
 const char* to_string(CompareOp op);
 
 }  // namespace shardsim

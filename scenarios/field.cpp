@@ -12,7 +12,7 @@ const std::vector<Field>& field_table() {
     std::vector<Field> all;
     for (const auto& rows :
          {document_fields(), model_fields(), system_fields(), parallelism_fields(),
-          training_fields(), execution_fields(), output_fields()}) {
+          data_parallel_fields(), training_fields(), execution_fields(), output_fields()}) {
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;

@@ -12,6 +12,7 @@ std::vector<Field> document_fields();
 std::vector<Field> model_fields();
 std::vector<Field> system_fields();
 std::vector<Field> parallelism_fields();
+std::vector<Field> data_parallel_fields();
 std::vector<Field> training_fields();
 std::vector<Field> execution_fields();
 std::vector<Field> output_fields();

@@ -54,6 +54,7 @@ void resolve(Reading& r) {
   resolve_pipeline(r);
   check_schedule_file(r);
   resolve_training(r);
+  resolve_data_parallel(r);
   resolve_trace_ranks(r);
   check_expectations(r);
   check_outputs(r);

@@ -17,6 +17,9 @@ void resolve_sharding(Reading& r);
 /// What is kept in host memory is sharded as that needs, and there is a way to it. REQUIRES:
 /// resolve_sharding().
 void resolve_offload(Reading& r);
+/// Choices of data parallelism that change the algorithm, or who takes part, fit the rest.
+/// REQUIRES: resolve_batch() and resolve_training().
+void resolve_data_parallel(Reading& r);
 /// global_batch_size = micro_batch_size x data-parallel ranks x num_microbatches.
 void resolve_batch(Reading& r);
 /// What tensor parallelism splits must divide. REQUIRES: resolve_model().

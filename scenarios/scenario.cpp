@@ -38,6 +38,8 @@ const char* to_string(GradNorm norm) { return name_of(norm); }
 const char* to_string(TensorMode mode) { return name_of(mode); }
 const char* to_string(ReductionOrder order) { return name_of(order); }
 const char* to_string(AllReduceAlgorithm algorithm) { return name_of(algorithm); }
+const char* to_string(DataParallelKind kind) { return name_of(kind); }
+const char* to_string(GradientCompressionKind kind) { return name_of(kind); }
 const char* to_string(CompareOp op) { return name_of(op); }
 
 }  // namespace shardsim

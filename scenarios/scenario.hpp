@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/data_parallel_spec.hpp"
 #include "scenarios/enumerations.hpp"
 
 namespace shardsim {
@@ -94,7 +95,7 @@ struct SystemSpec {
 /// How the work is split. zero_stage says what is sharded over the dp_shard x cp ranks: 0 nothing
 /// (plain data parallelism; all data_parallel_size() ranks are replicas), 1 optimizer state,
 /// 2 also gradients, 3 also parameters. dp_replicate > 1 with a stage above 0 is hybrid sharding.
-struct ParallelismSpec {
+struct ParallelismSpec : DataParallelSpec {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
   std::int64_t cp = 1;

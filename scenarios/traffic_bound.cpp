@@ -40,9 +40,14 @@ Count of_tokens(const Scenario& s, std::int64_t per_token) {
 Count data_parallel_bytes(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
   if (p.gradient_ranks() == 1) return 0;
+  // What is compressed goes from each rank to each: at most as many elements, with places.
+  const std::int64_t copies = p.compresses() ? 2 * p.data_parallel_size() : 3;
+  // Those who join get weights and up to two states, in 8 bytes at most.
+  const std::int64_t joins = p.is_elastic() ? 3 : 0;
   const bool each_microbatch = p.zero_stage == 3 || p.sync_every_microbatch;
-  return product_if_fits({3 * kBytesPerElement, num_parameters(s.model), s.system.ranks,
-                          each_microbatch ? s.training.num_microbatches : 1, s.execution.steps});
+  return product_if_fits({(copies + joins) * kBytesPerElement, num_parameters(s.model),
+                          s.system.ranks, each_microbatch ? s.training.num_microbatches : 1,
+                          s.execution.steps});
 }
 
 // Per layer 4 all_reduces and 2 more with full recomputation, 12 b s h for each other rank; with

@@ -180,6 +180,45 @@ void add_memory_saving(const Scenario& scenario, Assumptions& assumptions) {
   }
 }
 
+void add_data_parallel(const Scenario& scenario, Assumptions& assumptions) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  if (parallelism.trains_apart()) {
+    assumptions.push_back(
+        {fmt::format(
+             "Replicas train apart and are averaged after every {} updates; optimizer state "
+             "stays a replica's own, as do norms and clipping. Bytes are means over all "
+             "steps; the time is that of the last step, which {}",
+             parallelism.sync_period,
+             scenario.execution.steps % parallelism.sync_period == 0 ? "averages"
+                                                                     : "does not average"),
+         parallelism.data_parallel == DataParallelKind::diloco
+             ? "Douillard et al. 2023; docs/decisions/0030-other-data-parallelism.md"
+             : "Stich 2018; docs/decisions/0030-other-data-parallelism.md"});
+  }
+  if (parallelism.data_parallel == DataParallelKind::async_sgd) {
+    assumptions.push_back(
+        {fmt::format("Every gradient is applied {} updates late, on all ranks alike; those of the "
+                     "last steps are waited for and not applied",
+                     parallelism.max_staleness),
+         "modelling choice: the bounded-staleness worst case, made deterministic; "
+         "docs/decisions/0030-other-data-parallelism.md"});
+  }
+  if (parallelism.is_elastic()) {
+    assumptions.push_back(
+        {"To leave and to join costs the time in which all ranks form the new group, and a "
+         "broadcast of weights and optimizer state to all members if somebody joins; finding out "
+         "that somebody has left costs nothing",
+         "modelling choice; docs/decisions/0030-other-data-parallelism.md"});
+  }
+  if (parallelism.compresses()) {
+    assumptions.push_back(
+        {"Compressing reads the gradient twice, adding up writes it once; all ranks gather the "
+         "parcels of all, and bytes grow with their number",
+         "modelling choice; a selection on a real GPU takes more passes; "
+         "docs/decisions/0030-other-data-parallelism.md"});
+  }
+}
+
 Assumption dynamic_scale(const LossScaling& rule) {
   std::string text =
       fmt::format("The loss scale doubles, or halves down to {}", rule.minimum_scale);
@@ -251,6 +290,7 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionL
   add_context_parallel(scenario, assumptions);
   add_experts(scenario, replay, assumptions);
   add_memory_saving(scenario, assumptions);
+  add_data_parallel(scenario, assumptions);
   add_loss_scaling(scenario, replay, assumptions);
   add_replay(scenario, replay, assumptions);
   add_sources(scenario, assumptions);

@@ -47,7 +47,9 @@ Check memory_check(const FiberWorld& world) {
                       capacity)};
 }
 
-Check oracle_check(const Oracle& oracle) { return {"oracle", oracle.passed(), oracle.detail()}; }
+Check oracle_check(const Verification& oracle) {
+  return {"oracle", oracle.passed(), oracle.detail()};
+}
 
 namespace {
 

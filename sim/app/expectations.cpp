@@ -35,7 +35,7 @@ Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
                            const std::function<void()>& on_progress)
     : sync_(sync),
       scales_loss_(plan.loss_scaling.acts()),
-      reference_(sync, plan, global_batch, Batches::whole, on_progress),
+      reference_(std::in_place, sync, plan, global_batch, Batches::whole, on_progress),
       exact_model_(std::move(exact_model)),
       gradient_noise_(kNoiseFactor * unit_roundoff_of(sync, "gradient")) {
   if (exact_model_ == nullptr) return;
@@ -44,22 +44,43 @@ Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
   exact.weight_dtype = exact.master_dtype = exact.gradient_dtype = DType::fp64;
   exact_.emplace(exact, plan, global_batch, scales_loss_ ? Batches::one_by_one : Batches::whole,
                  on_progress);
-  adopted_ = reference_.state();
+  adopted_ = reference_->state();
   exact_->adopt_state(adopted_);
+}
+
+Expectations::Expectations(const SyncPlan& sync, std::shared_ptr<ReferenceAlgorithm> algorithm,
+                           int line)
+    : sync_(sync), scales_loss_(false), algorithm_(std::move(algorithm)), line_(line) {}
+
+// Of an algorithm, a step is known as a whole: first its gradients are told, then the rest.
+ReferenceStep Expectations::compute_gradients() {
+  if (reference_) return reference_->compute_gradients();
+  const ReferenceStep& whole = algorithm_->step(line_, num_steps());
+  ReferenceStep step;
+  step.loss = whole.loss;
+  const auto gradient = whole.kinds.find("gradient");
+  if (gradient != whole.kinds.end()) step.kinds.insert(*gradient);
+  return step;
+}
+
+void Expectations::finish_step(bool skip, ReferenceStep& step) {
+  if (reference_) return reference_->finish_step(skip, step);
+  step.kinds = algorithm_->step(line_, num_steps() - 1).kinds;
 }
 
 void Expectations::begin(std::int64_t step) {
   while (num_steps() <= step) {
     if (!last_is_decided_) decide(scales_loss_ && steps_.back().overflowed);
     const std::int64_t number = num_steps();
-    steps_.push_back(reference_.compute_gradients());
+    steps_.push_back(compute_gradients());
     if (exact_) exact_step_ = exact_->compute_gradients();
     last_is_decided_ = false;
     overflows_.push_back(overflow_of(steps_.back(), exact_ ? &exact_step_ : nullptr));
     if (overflows_.back() == Overflow::either) {
       fill_overflowed(steps_.back().kinds["gradient"], exact_step_.kinds["gradient"]);
     }
-    if (overflows_.back() != Overflow::yes) {
+    // Gradients that are applied late are not there in the first steps.
+    if (overflows_.back() != Overflow::yes && steps_.back().kinds.count("gradient") > 0) {
       expect(number, "gradient", steps_.back().kinds["gradient"]);
     }
     if (!exact_) continue;
@@ -71,18 +92,18 @@ void Expectations::begin(std::int64_t step) {
 }
 
 void Expectations::adopt_gradients(const ReferenceTensors& gradients) {
-  reference_.adopt_gradients(gradients);
+  reference_->adopt_gradients(gradients);
   exact_->adopt_gradients(gradients);
 }
 
 void Expectations::adopt_state(ReferenceKinds kinds) {
-  reference_.adopt_state(kinds);
+  reference_->adopt_state(kinds);
   exact_->adopt_state(kinds);
   adopted_ = std::move(kinds);
 }
 
 void Expectations::decide(bool skip) {
-  reference_.finish_step(skip, steps_.back());
+  finish_step(skip, steps_.back());
   if (exact_) {
     // Gradients are of the weights, updates of the masters; the exact reference has one for both.
     const auto masters = adopted_.find("master");

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/app/reference.hpp"
+#include "sim/app/reference_algorithm.hpp"
 
 namespace shardsim {
 
@@ -30,6 +30,9 @@ class Expectations {
   Expectations(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
                std::unique_ptr<Model> exact_model, const std::function<void()>& on_progress);
 
+  /// Held against one line of another algorithm than that; fp64 alone. The rest must outlive it.
+  Expectations(const SyncPlan& sync, std::shared_ptr<ReferenceAlgorithm> algorithm, int line);
+
   /// Sums over some samples can be larger than the sum over all, and rounding differs: where that
   /// decides whether a gradient overflows, it may or may not.
   enum class Overflow { no, yes, either };
@@ -39,6 +42,11 @@ class Expectations {
   /// Of a step that was begun, whose update is not decided yet.
   [[nodiscard]] bool is_open(std::int64_t step) const {
     return step + 1 == num_steps() && !last_is_decided_;
+  }
+  /// What the ranks are held against, for messages.
+  [[nodiscard]] const char* reference_words() const {
+    return algorithm_ == nullptr ? "one rank on the whole batch"
+                                 : "one rank with the same algorithm";
   }
   [[nodiscard]] bool scales_loss() const { return scales_loss_; }
   /// Whether the references go on with what the ranks have.
@@ -55,6 +63,10 @@ class Expectations {
     return steps_.at(index(step));
   }
   [[nodiscard]] Overflow overflow(std::int64_t step) const { return overflows_.at(index(step)); }
+  /// Whether there is anything of this kind: no gradient where none is applied.
+  [[nodiscard]] bool has(std::int64_t step, std::string_view kind) const {
+    return steps_.at(index(step)).kinds.find(kind) != steps_.at(index(step)).kinds.end();
+  }
   /// Of a gradient that may or may not overflow: as if it did not. REQUIRES: the step has the kind,
   /// which a gradient that overflows has not.
   [[nodiscard]] const std::vector<double>& values(std::int64_t step, std::string_view kind,
@@ -86,12 +98,16 @@ class Expectations {
   }
   [[nodiscard]] Overflow overflow_of(const ReferenceStep& rounded,
                                      const ReferenceStep* exact) const;
+  [[nodiscard]] ReferenceStep compute_gradients();
+  void finish_step(bool skip, ReferenceStep& step);
   void expect(std::int64_t step, const std::string& kind, const ReferenceTensors& tensors);
   void measure_noise(std::int64_t step, const std::string& kind, const ReferenceTensors& exact);
 
   const SyncPlan& sync_;
   bool scales_loss_;
-  ReferenceTraining reference_;
+  std::optional<ReferenceTraining> reference_;  // None where there is an algorithm.
+  std::shared_ptr<ReferenceAlgorithm> algorithm_;
+  int line_ = 0;
   std::unique_ptr<Model> exact_model_;  // May be null.
   std::optional<ReferenceTraining> exact_;
   std::vector<ReferenceStep> steps_;

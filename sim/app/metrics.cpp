@@ -17,12 +17,15 @@ namespace shardsim {
 
 namespace {
 
-// Setting up sends nothing, and every step the same, unless some were skipped or tokens go where a
-// router sends them: then it is their mean.
+// Setting up sends nothing, and every step the same, unless some were skipped, end a period, have
+// nothing to apply yet or are of other members, or tokens go where a router sends them: then it is
+// their mean.
 MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunRecord& record) {
   if (total % scenario.execution.steps != 0) {
+    const ParallelismSpec& parallelism = scenario.parallelism;
     const bool learned = scenario.model.num_experts > 0 && scenario.model.moe_routing == "learned";
-    if (record.skipped_steps() > 0 || learned) {
+    if (record.skipped_steps() > 0 || learned || parallelism.changes_algorithm() ||
+        parallelism.is_elastic()) {
       return static_cast<double>(total) / static_cast<double>(scenario.execution.steps);
     }
     throw Error(ExitCode::internal, "E7003",
@@ -179,14 +182,15 @@ std::string_view axis_of(const std::string& communicator) {
   for (const auto& [name, axis] : kAxes) {
     if (name == communicator) return axis;
   }
-  if (communicator == "world") return "none";  // Only makes the others.
+  // They only make the others.
+  if (communicator == "world" || communicator == "members") return "none";
   throw Error(ExitCode::internal, "E7004",
               "communicator " + communicator + " belongs to no axis of the result");
 }
 
 std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
                                const FiberWorld& world, const RunRecord& record,
-                               const Oracle* oracle) {
+                               const Verification* oracle) {
   std::vector<Metric> metrics;
   add_time(metrics, scenario, model, world, record);
   if (scenario.parallelism.pp > 1) add_pipeline_idle(metrics, world, record);
@@ -200,10 +204,11 @@ std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
   metrics.push_back({"ranks", scenario.system.ranks});
   metrics.push_back({"trace_hash", fmt::format("{:016x}", world.engine().trace_hash())});
   if (oracle != nullptr) {
-    metrics.push_back({"oracle.max_rel_error.grads", oracle->errors().gradients});
-    metrics.push_back({"oracle.max_rel_error.params", oracle->errors().parameters});
-    metrics.push_back({"oracle.max_rel_error.optimizer_state", oracle->errors().optimizer_state});
-    metrics.push_back({"oracle.max_rel_error.loss", oracle->errors().loss});
+    const Oracle::Errors errors = oracle->errors();
+    metrics.push_back({"oracle.max_rel_error.grads", errors.gradients});
+    metrics.push_back({"oracle.max_rel_error.params", errors.parameters});
+    metrics.push_back({"oracle.max_rel_error.optimizer_state", errors.optimizer_state});
+    metrics.push_back({"oracle.max_rel_error.loss", errors.loss});
     metrics.push_back({"oracle.passed", oracle->passed()});
   }
   return metrics;

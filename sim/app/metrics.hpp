@@ -11,6 +11,7 @@
 #include "reports/result.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/app/run_record.hpp"
+#include "sim/app/verification.hpp"
 
 // From counters to the result's metrics, checks and verdicts. Times are those of the last step;
 // traffic is per step; memory is over the whole run.
@@ -18,7 +19,7 @@ namespace shardsim {
 
 [[nodiscard]] std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
                                              const FiberWorld& world, const RunRecord& record,
-                                             const Oracle* oracle);
+                                             const Verification* oracle);
 
 /// The axis of the result that traffic of a communicator of this name is counted to; "none" for the
 /// world.
@@ -28,7 +29,7 @@ namespace shardsim {
 [[nodiscard]] Check conservation_check(const FiberWorld& world);
 /// The fullest rank against the device.
 [[nodiscard]] Check memory_check(const FiberWorld& world);
-[[nodiscard]] Check oracle_check(const Oracle& oracle);
+[[nodiscard]] Check oracle_check(const Verification& oracle);
 
 [[nodiscard]] std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectations,
                                                    const Result& result);

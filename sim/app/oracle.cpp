@@ -30,14 +30,9 @@ Oracle::Oracle(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch
       expected_(sync, plan, global_batch, std::move(exact_model), on_progress),
       num_ranks_(num_ranks) {}
 
-Oracle::Holder Oracle::holder_of(int rank, const MeshShape& mesh, bool sharded, bool has_last_stage,
-                                 const ModelPart& part) {
-  return {.rank = rank,
-          .shard = sharded ? mesh.shard_of(part.place) : 0,
-          .has_last_stage = has_last_stage,
-          .part = part,
-          .expert_shard = sharded ? mesh.shard_of(part.place, WeightKind::expert) : 0};
-}
+Oracle::Oracle(const SyncPlan& sync, std::shared_ptr<ReferenceAlgorithm> algorithm, int line,
+               int num_ranks)
+    : sync_(sync), expected_(sync, std::move(algorithm), line), num_ranks_(num_ranks) {}
 
 double& Oracle::error_of(StateKind kind) {
   switch (kind) {
@@ -46,6 +41,7 @@ double& Oracle::error_of(StateKind kind) {
     case StateKind::parameter:
       return errors_.parameters;
     case StateKind::optimizer_state:
+    case StateKind::rank_state:
       break;
   }
   return errors_.optimizer_state;
@@ -101,6 +97,7 @@ void Oracle::check_state(std::int64_t step, const Holder& holder, const Gradient
   Shown shown;
   show(step, holder, sync, StateKind::optimizer_state, shown);
   show(step, holder, sync, StateKind::parameter, shown);
+  show(step, holder, sync, StateKind::rank_state, shown);
   keep_replicas(step, holder, 1, shown);
   if (loss) compare_loss(step, holder.rank, *loss);
   if (waits && num_waiting_ == num_ranks_) settle();
@@ -149,9 +146,12 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
                   Shown& shown) {
   const bool follows = expected_.follows() && expected_.is_open(step);
   const auto visit = [&](const WholePiece& whole) {
-    Fingerprints& of_tensor = whole.is_split ? shown.split : shown.whole;
-    Fingerprints& of_dense = whole.is_tied ? shown.tied : of_tensor;
-    (whole.is_of_experts ? shown.experts : of_dense).add(whole.piece);
+    // What no other rank has is no replica of anything.
+    if (kind != StateKind::rank_state) {
+      Fingerprints& of_tensor = whole.is_split ? shown.split : shown.whole;
+      Fingerprints& of_dense = whole.is_tied ? shown.tied : of_tensor;
+      (whole.is_of_experts ? shown.experts : of_dense).add(whole.piece);
+    }
     if (kind != StateKind::gradient && num_waiting_ > 0) {
       waiting_.push_back({holder.rank, whole});
       waiting_.back().whole.piece.values = copy_of(whole.piece.values);
@@ -169,6 +169,14 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
 }
 
 void Oracle::judge(std::int64_t step, int rank, const WholePiece& whole) {
+  const StatePiece& piece = whole.piece;
+  if (!expected_.has(step, kind_name(piece))) {
+    note({{step, static_cast<int>(piece.kind), rank, piece.parameter},
+          fmt::format("step {}, rank {}: there is a {} of {}, of which {} has none", step, rank,
+                      kind_name(piece), name_of_parameter(piece.parameter),
+                      expected_.reference_words())});
+    return;
+  }
   compare(step, rank, whole.piece);
   if (whole.is_main_copy) count(step, whole.piece);
 }
@@ -207,10 +215,12 @@ void Oracle::compare(std::int64_t step, int rank, const StatePiece& piece) {
   const std::string factor =
       square > 0.0 ? fmt::format("{:.4g} times", product / square) : "not zero like";
   note({{step, static_cast<int>(piece.kind), rank, piece.parameter},
-        fmt::format("step {}, rank {}: {} of {} (elements {} to {}) is {} that of one rank on the "
-                    "whole batch; relative error {:.3g}, bound {:.3g}",
-                    step, rank, kind, name_of_parameter(piece.parameter), piece.first,
-                    piece.first + piece.values.numel() - 1, factor, error, allowed)});
+        fmt::format(
+            "step {}, rank {}: {} of {} (elements {} to {}) is {} that of {}; relative error "
+            "{:.3g}, bound {:.3g}",
+            step, rank, kind, name_of_parameter(piece.parameter), piece.first,
+            piece.first + piece.values.numel() - 1, factor, expected_.reference_words(), error,
+            allowed)});
 }
 
 void Oracle::compare_loss(std::int64_t step, int rank, double loss) {
@@ -219,9 +229,8 @@ void Oracle::compare_loss(std::int64_t step, int rank, double loss) {
   errors_.loss = worse(error, errors_.loss);
   if (error <= expected_.bound(step, "loss", 0)) return;
   note({{step, static_cast<int>(StateKind::optimizer_state) + 1, rank, 0},
-        fmt::format("step {}, rank {}: loss {:.12g}, one rank on the whole batch has {:.12g} "
-                    "(factor {:.4g})",
-                    step, rank, loss, expected, loss / expected)});
+        fmt::format("step {}, rank {}: loss {:.12g}, {} has {:.12g} (factor {:.4g})", step, rank,
+                    loss, expected_.reference_words(), expected, loss / expected)});
 }
 
 void Oracle::note(const Failure& failure) {
@@ -257,9 +266,9 @@ std::string Oracle::detail() const {
   if (first_failure_) return first_failure_->text;
   if (divergence_) return *divergence_;
   if (unproven_) return *unproven_;
-  std::string text = fmt::format(
-      "{} pieces of tensors of {} steps equal one rank on the whole batch within {:.3g}",
-      num_compared_ - num_unjudged_, expected_.num_steps(), expected_.widest_bound());
+  std::string text = fmt::format("{} pieces of tensors of {} steps equal {} within {:.3g}",
+                                 num_compared_ - num_unjudged_, expected_.num_steps(),
+                                 expected_.reference_words(), expected_.widest_bound());
   if (num_unjudged_ > 0) {
     text += fmt::format("; {} are below the rounding noise of this precision", num_unjudged_);
   }

@@ -38,6 +38,11 @@ class Oracle {
          std::unique_ptr<Model> exact_model, int num_ranks,
          const std::function<void()>& on_progress = {});
 
+  /// Held against a line of another algorithm than one rank on the whole batch, in fp64: that of
+  /// `num_ranks` ranks.
+  Oracle(const SyncPlan& sync, std::shared_ptr<ReferenceAlgorithm> algorithm, int line,
+         int num_ranks);
+
   /// A rank and what it has of the model. `shard`: which of the shards; ranks with the same stage,
   /// shard and tensor-parallel place must hold the same values, bit by bit, and of parameters that
   /// tensor parallelism leaves whole, all its ranks. Of experts that are cut over ranks, those with
@@ -45,13 +50,11 @@ class Oracle {
   struct Holder {
     int rank = 0;
     int shard = 0;
+    int line = 0;  ///< Of Verification: which oracle judges it.
     bool has_last_stage = true;
     ModelPart part;
     int expert_shard = 0;  ///< Which of the shards of experts' weights.
   };
-  /// `sharded`: whether state is cut into shards at all.
-  [[nodiscard]] static Holder holder_of(int rank, const MeshShape& mesh, bool sharded,
-                                        bool has_last_stage, const ModelPart& part);
   /// A rank's gradients before the optimizer, or its state after it. `loss`: where it is known.
   void check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync);
   /// What a rank makes of a step with loss scaling.

@@ -192,6 +192,18 @@ FiberOptions fiber_options_of(const Scenario& scenario) {
 
 namespace {
 
+CompressionKind compression_of(GradientCompressionKind kind) {
+  switch (kind) {
+    case GradientCompressionKind::none:
+      return CompressionKind::none;
+    case GradientCompressionKind::top_k:
+      return CompressionKind::top_k;
+    case GradientCompressionKind::int8:
+      return CompressionKind::int8;
+  }
+  return CompressionKind::none;
+}
+
 SyncPlan sync_plan_of(const Scenario& scenario) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   SyncPlan sync;
@@ -207,6 +219,19 @@ SyncPlan sync_plan_of(const Scenario& scenario) {
   sync.offload_optimizer = parallelism.offload_optimizer;
   sync.offload_gradients = parallelism.offload_gradients;
   sync.offload_parameters = parallelism.offload_parameters;
+  if (parallelism.trains_apart()) {
+    sync.local = {.sync_period = parallelism.sync_period,
+                  .outer_optimizer = parallelism.data_parallel == DataParallelKind::diloco,
+                  .outer_learning_rate = parallelism.outer_learning_rate,
+                  .outer_momentum = parallelism.outer_momentum};
+  }
+  sync.compression = {.kind = compression_of(parallelism.gradient_compression),
+                      .ratio = parallelism.compression_ratio,
+                      .block_size = parallelism.compression_block_size,
+                      .error_feedback = parallelism.error_feedback};
+  if (parallelism.data_parallel == DataParallelKind::async_sgd) {
+    sync.max_staleness = static_cast<int>(parallelism.max_staleness);
+  }
   return sync;
 }
 
@@ -243,6 +268,9 @@ ParallelOptions parallel_options_of(const Scenario& scenario) {
   options.stage_split.layers = parallelism.stage_layers;
   options.training = training_plan_of(scenario);
   options.sync = sync_plan_of(scenario);
+  if (parallelism.is_elastic()) {
+    options.members.assign(parallelism.elastic_members.begin(), parallelism.elastic_members.end());
+  }
   return options;
 }
 

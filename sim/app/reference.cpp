@@ -4,169 +4,13 @@
 #include <cmath>
 #include <utility>
 
-#include "sim/kernel/largest_finite.hpp"
 #include "sim/kernel/random.hpp"
 
-#include "backends/runtime.hpp"
-
-#include "strategies/model/layer.hpp"
+#include "sim/app/whole_parameters.hpp"
 
 namespace shardsim {
 
 namespace {
-
-// One device, as LocalRuntime, that tells of each operation: a long step would look dead.
-class TellingRuntime final : public Runtime {
- public:
-  explicit TellingRuntime(std::function<void()> on_progress)
-      : on_progress_(std::move(on_progress)) {}
-  [[nodiscard]] bool has_data() const override { return true; }
-  [[nodiscard]] MemoryLedger* ledger() override { return nullptr; }
-
- protected:
-  void charge(const ComputeOp&) override {
-    if (on_progress_) on_progress_();
-  }
-
- private:
-  std::function<void()> on_progress_;
-};
-
-class WholeParameters final : public Parameters {
- public:
-  WholeParameters(Runtime& runtime, const SyncPlan& plan) : runtime_(runtime), plan_(plan) {
-    for (const ParameterSpec& spec : plan.model->parameters()) {
-      const auto make = [&](DType dtype) {
-        return runtime.allocate(MemoryCategory::params, spec.shape, dtype);
-      };
-      weights_.push_back(make(plan.weight_dtype));
-      gradients_.push_back(make(plan.gradient_dtype));
-      masters_.push_back(plan.master_dtype == plan.weight_dtype ? weights_.back()
-                                                                : make(plan.master_dtype));
-      initialize(spec, 0, plan.seed, 0, weights_.back().flat());
-      initialize(spec, 0, plan.seed, 0, masters_.back().flat());
-      states_.emplace_back();
-      for (std::size_t i = 0; i < plan.optimizer->state_names().size(); ++i) {
-        states_.back().push_back(make(plan.master_dtype).flat());
-      }
-    }
-  }
-
-  Tensor weight(int index) override { return weights_[static_cast<std::size_t>(index)]; }
-  Tensor gradient(int index) override { return gradients_[static_cast<std::size_t>(index)]; }
-  void gradient_ready(int) override {}
-
-  void zero_gradients() {
-    for (const Tensor& gradient : gradients_) {
-      for (std::int64_t i = 0; i < gradient.numel(); ++i) gradient.set(i, 0.0);
-    }
-  }
-
-  [[nodiscard]] double norm(NormType type) const {
-    double sum = 0.0;
-    double most = 0.0;
-    for (const Tensor& gradient : gradients_) {
-      for (const double value : values_of(gradient)) {
-        sum += value * value;
-        most = std::isnan(value) ? HUGE_VAL : std::fmax(most, std::fabs(value));
-      }
-    }
-    return type == NormType::two ? std::sqrt(sum) : most;
-  }
-
-  [[nodiscard]] ReferenceTensors gradients() const { return values_of_all(gradients_); }
-  [[nodiscard]] ReferenceTensors weights() const { return values_of_all(weights_); }
-  void set_gradients(const ReferenceTensors& all) {
-    for (std::size_t i = 0; i < all.size(); ++i) store(gradients_[i], all[i]);
-  }
-
-  // Infinite ones become the largest that there are.
-  void saturate_gradients() {
-    const double largest = largest_finite(plan_.gradient_dtype);
-    ReferenceTensors all = gradients();
-    for (std::vector<double>& values : all) {
-      for (double& value : values) {
-        if (std::isinf(value)) value = std::copysign(largest, value);
-      }
-    }
-    set_gradients(all);
-  }
-
-  void optimize(double scale, std::int64_t step) {
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
-      plan_.optimizer->step(runtime_, masters_[i].flat(), gradients_[i].flat(), states_[i], scale,
-                            step);
-      if (plan_.master_dtype != plan_.weight_dtype) store(weights_[i], values_of(masters_[i]));
-    }
-  }
-
-  void set_weights(const ReferenceTensors& all) {
-    for (std::size_t i = 0; i < all.size(); ++i) store(weights_[i], all[i]);
-  }
-
-  void set_state(const ReferenceKinds& kinds) {
-    const auto set = [&](std::string_view kind, const auto& tensor_of) {
-      const auto found = kinds.find(kind);
-      if (found == kinds.end()) return;
-      for (std::size_t i = 0; i < found->second.size(); ++i) store(tensor_of(i), found->second[i]);
-    };
-    set("parameter", [&](std::size_t i) { return weights_[i]; });
-    // Else masters are the weights.
-    if (plan_.master_dtype != plan_.weight_dtype) {
-      set("master", [&](std::size_t i) { return masters_[i]; });
-    }
-    for (std::size_t k = 0; k < plan_.optimizer->state_names().size(); ++k) {
-      set(plan_.optimizer->state_names()[k], [&](std::size_t i) { return states_[i][k]; });
-    }
-  }
-
-  void record_state(ReferenceStep& step) const {
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
-      step.kinds["parameter"].push_back(values_of(weights_[i]));
-      if (plan_.master_dtype != plan_.weight_dtype) {
-        step.kinds["master"].push_back(values_of(masters_[i]));
-      }
-      for (std::size_t k = 0; k < states_[i].size(); ++k) {
-        step.kinds[std::string(plan_.optimizer->state_names()[k])].push_back(
-            values_of(states_[i][k]));
-      }
-    }
-  }
-
- private:
-  static ReferenceTensors values_of_all(const std::vector<Tensor>& tensors) {
-    ReferenceTensors all;
-    for (const Tensor& tensor : tensors) all.push_back(values_of(tensor));
-    return all;
-  }
-
-  Runtime& runtime_;
-  const SyncPlan& plan_;
-  std::vector<Tensor> weights_;
-  std::vector<Tensor> masters_;
-  std::vector<Tensor> gradients_;
-  std::vector<std::vector<Tensor>> states_;
-};
-
-// Sum of the losses of `batch`; leaves its gradients in `parameters`. A loop of its own, apart from
-// strategies/model/module_chain.hpp on purpose: what the oracle shares with the training it judges,
-// it cannot find wrong.
-double forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
-                        const Batch& batch) {
-  std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
-  Tensor activation;
-  for (int module = 0; module < model.num_modules(); ++module) {
-    activation = model.forward(module, {runtime, parameters}, activation, batch,
-                               saved[static_cast<std::size_t>(module)]);
-  }
-  const double loss = activation.get(0);
-  Tensor gradient;
-  for (int module = model.num_modules() - 1; module >= 0; --module) {
-    gradient = model.backward(module, {runtime, parameters}, gradient, batch,
-                              saved[static_cast<std::size_t>(module)]);
-  }
-  return loss;
-}
 
 // sum += values, or sum += |values|.
 void add(ReferenceTensors& sum, const ReferenceTensors& values, bool absolute) {
@@ -352,6 +196,7 @@ std::string_view kind_name(const StatePiece& piece) {
     case StateKind::parameter:
       return "parameter";
     case StateKind::optimizer_state:
+    case StateKind::rank_state:
       return piece.state;
   }
   return {};

@@ -9,6 +9,7 @@
 #include "sim/app/assumptions.hpp"
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
+#include "sim/app/verification.hpp"
 
 namespace shardsim {
 
@@ -23,18 +24,10 @@ std::vector<int> traced_ranks_of(const Scenario& scenario) {
   return {scenario.output.trace_ranks.begin(), scenario.output.trace_ranks.end()};
 }
 
-std::optional<Oracle> oracle_of(const Scenario& scenario, const ParallelPlan& plan,
-                                const std::function<void()>& on_progress) {
+std::optional<Verification> verification_of(const Scenario& scenario, const ParallelPlan& plan,
+                                            const std::function<void()>& on_progress) {
   if (scenario.execution.tensors != TensorMode::real) return std::nullopt;
-  std::unique_ptr<Model> exact;
-  if (scenario.training.precision != Precision::fp64 ||
-      scenario.training.grad_reduce_dtype != Precision::fp64) {
-    ModelOptions options = model_options_of(scenario);
-    options.dtype = DType::fp64;
-    exact = make_model(options);
-  }
-  return Oracle(plan.options().sync, plan.options().training, global_batch_of(plan.options()),
-                std::move(exact), static_cast<int>(scenario.system.ranks), on_progress);
+  return std::make_optional<Verification>(scenario, plan, on_progress);
 }
 
 void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record, Runtime& runtime,
@@ -42,10 +35,7 @@ void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record
   std::unique_ptr<Communicator> wrapped;
   if (hooks.wrap_world) wrapped = hooks.wrap_world(world);
   Mesh mesh(wrapped ? *wrapped : world, plan.options().mesh);
-  const bool sharded = plan.options().zero_stage > 0;
-  RunRecord::Observer observer(
-      record, Oracle::holder_of(world.rank(), mesh.shape(), sharded, plan.has_loss(mesh.pp()),
-                                plan.part(mesh.place())));
+  RunRecord::Observer observer(record, holder_of(plan, mesh.place()));
   plan.train_rank(runtime, mesh, observer);
 }
 
@@ -87,7 +77,7 @@ ParallelOptions edited_options(const Scenario& scenario, const RunHooks& hooks) 
 
 void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
               RunOutcome& outcome) {
-  std::optional<Oracle> oracle = oracle_of(scenario, plan, hooks.on_progress);
+  std::optional<Verification> oracle = verification_of(scenario, plan, hooks.on_progress);
   FiberOptions options = fiber_options_of(scenario);
   options.traced_ranks = traced_ranks_of(scenario);
   options.interleaving_seed = hooks.interleaving_seed;
@@ -98,7 +88,8 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   options.record = &decisions;
   options.replay = replay ? &*replay : nullptr;
   FiberWorld world(std::move(options));
-  RunRecord record(world, scenario.execution.steps, oracle ? &*oracle : nullptr);
+  RunRecord record(world, scenario.execution.steps,
+                   oracle ? oracle->oracles() : std::vector<Oracle*>());
   Result& result = outcome.result;
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {

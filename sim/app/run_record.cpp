@@ -1,11 +1,13 @@
 #include "sim/app/run_record.hpp"
 
+#include <utility>
+
 namespace shardsim {
 
-RunRecord::RunRecord(const FiberWorld& world, std::int64_t steps, Oracle* oracle)
+RunRecord::RunRecord(const FiberWorld& world, std::int64_t steps, std::vector<Oracle*> oracles)
     : world_(world),
       last_step_(steps - 1),
-      oracle_(oracle),
+      oracles_(std::move(oracles)),
       begin_(static_cast<std::size_t>(world.engine().num_ranks())),
       end_(begin_.size()),
       pipeline_(begin_.size()) {}
@@ -40,7 +42,7 @@ void RunRecord::Observer::compute_ends(std::int64_t step) {
 }
 
 void RunRecord::Observer::gradients_ready(std::int64_t step, const GradientSync& sync) {
-  if (record_.oracle_ != nullptr) record_.oracle_->check_gradients(step, holder_, sync);
+  if (oracle() != nullptr) oracle()->check_gradients(step, holder_, sync);
 }
 
 void RunRecord::Observer::step_decided(std::int64_t step, bool skipped, double next_scale) {
@@ -49,8 +51,8 @@ void RunRecord::Observer::step_decided(std::int64_t step, bool skipped, double n
     record_.last_step_skipped_ = skipped;
     record_.loss_scale_ = next_scale;
   }
-  if (record_.oracle_ != nullptr) {
-    record_.oracle_->check_decision(step, holder_.rank, skipped, next_scale);
+  if (oracle() != nullptr) {
+    oracle()->check_decision(step, holder_.rank, skipped, next_scale);
   }
 }
 
@@ -59,7 +61,7 @@ void RunRecord::Observer::step_ends(std::int64_t step, const GradientSync& sync,
   if (step == record_.last_step_) {
     record_.end_[static_cast<std::size_t>(holder_.rank)] = record_.moment(holder_.rank);
   }
-  if (record_.oracle_ != nullptr) record_.oracle_->check_state(step, holder_, sync, loss);
+  if (oracle() != nullptr) oracle()->check_state(step, holder_, sync, loss);
 }
 
 }  // namespace shardsim

@@ -30,8 +30,8 @@ struct PipelineSpan {
 /// through an observer.
 class RunRecord {
  public:
-  /// `oracle` may be null.
-  RunRecord(const FiberWorld& world, std::int64_t steps, Oracle* oracle);
+  /// `oracles`: by Holder::line; empty: none.
+  RunRecord(const FiberWorld& world, std::int64_t steps, std::vector<Oracle*> oracles);
 
   [[nodiscard]] const RankMoment& last_step_begin(int rank) const {
     return begin_[static_cast<std::size_t>(rank)];
@@ -63,6 +63,11 @@ class RunRecord {
                    std::optional<double> loss) override;
 
    private:
+    [[nodiscard]] Oracle* oracle() const {
+      if (record_.oracles_.empty()) return nullptr;
+      return record_.oracles_[static_cast<std::size_t>(holder_.line)];
+    }
+
     RunRecord& record_;
     Oracle::Holder holder_;
   };
@@ -75,7 +80,7 @@ class RunRecord {
 
   const FiberWorld& world_;
   std::int64_t last_step_;
-  Oracle* oracle_;
+  std::vector<Oracle*> oracles_;
   std::vector<RankMoment> begin_;
   std::vector<RankMoment> end_;
   std::vector<PipelineSpan> pipeline_;

@@ -1,7 +1,10 @@
 #include "strategies/gradient_sync/bucketed_sync.hpp"
 
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "strategies/gradient_sync/gradient_groups.hpp"
 #include "strategies/gradient_sync/gradient_norm.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 #include "strategies/gradient_sync/offload.hpp"
@@ -17,14 +20,13 @@ class BucketedSync final : public GradientSync {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
-        groups_(mesh.replicas(plan.kind)),
-        owned_(plan, runtime, mesh, zero_stage > 0 ? groups_.num_shards : 1),
+        owned_(plan, runtime, mesh, zero_stage > 0 ? mesh.replicas(plan.kind).num_shards : 1),
         weights_(
             runtime.allocate(MemoryCategory::params, {plan.layout->padded()}, plan.weight_dtype)),
-        reducer_(zero_stage == 2 ? make_shard_reducer(plan, runtime, mesh, owned_)
-                                 : make_full_reducer(plan, runtime, mesh, owned_, zero_stage > 0)),
+        reducer_(make_reducer(zero_stage)),
         tracker_(*plan.layout),
         buckets_(static_cast<std::size_t>(plan.model->num_chunks())),
+        residual_name_("residual of data rank " + std::to_string(mesh.data_rank())),
         owns_all_(zero_stage == 0),
         reduces_every_microbatch_(zero_stage == 2 && plan.reduce_every_microbatch),
         reduces_within_backward_(zero_stage == 2 || plan.overlap_reduce) {
@@ -72,6 +74,9 @@ class BucketedSync final : public GradientSync {
     reducer_->finish();
   }
 
+  [[nodiscard]] bool has_gradients() const override { return reducer_->has_gradients(); }
+  void drain() override { reducer_->drain(); }
+
   bool found_inf() override {
     bool found = false;
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
@@ -96,10 +101,11 @@ class BucketedSync final : public GradientSync {
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
       const Tensor part = owned_.part_of_full(weights_, chunk);
       owned_.update(chunk, part, gradient_of(chunk).tensor(), gradient_scale, step);
-      if (owns_all_ || groups_.shard == nullptr) continue;
+      Communicator* const shards = mesh_.replicas(plan_.kind).shard;
+      if (owns_all_ || shards == nullptr) continue;
       const FlatChunk& flat = plan_.layout->chunk(chunk);
       gathers.push_back(
-          groups_.shard->all_gather(whole_weights(chunk), part, flat.call_options(mesh_.tp())));
+          shards->all_gather(whole_weights(chunk), part, flat.call_options(mesh_.tp())));
       if (!plan_.overlap_gather) gathers.back().wait();
     }
     for (Work& gather : gathers) gather.wait();
@@ -107,6 +113,8 @@ class BucketedSync final : public GradientSync {
 
   void visit(StateKind kind, const StateVisitor& visitor) const override {
     if (kind == StateKind::optimizer_state) return owned_.visit(visitor);
+    if (kind == StateKind::rank_state) return visit_residuals(visitor);
+    if (kind == StateKind::gradient && !has_gradients()) return;
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
       if (kind == StateKind::parameter) {
         owned_.visit_values(kind, {}, chunk, 0, whole_weights(chunk), visitor);
@@ -129,6 +137,30 @@ class BucketedSync final : public GradientSync {
   };
   [[nodiscard]] Buckets& of_chunk(int chunk) { return buckets_[static_cast<std::size_t>(chunk)]; }
 
+  // For each step under way its own, where gradients are applied late.
+  [[nodiscard]] std::unique_ptr<GradientReducer> make_reducer(int zero_stage) {
+    if (plan_.compression.acts()) return make_compressed_reducer(plan_, runtime_, mesh_);
+    if (zero_stage == 2) return make_shard_reducer(plan_, runtime_, mesh_, owned_);
+    Communicator* const all = gradient_groups(plan_, mesh_).all;
+    if (plan_.max_staleness > 0 && zero_stage == 0 && all != nullptr) {
+      late_group_ = all->split(0, all->rank(), all->name());
+    }
+    std::vector<std::unique_ptr<GradientReducer>> ring;
+    for (int i = 0; i <= plan_.max_staleness; ++i) {
+      ring.push_back(
+          make_full_reducer(plan_, runtime_, mesh_, owned_, zero_stage > 0, late_group_.get()));
+    }
+    return ring.size() == 1 ? std::move(ring.front()) : make_stale_reducer(std::move(ring));
+  }
+
+  void visit_residuals(const StateVisitor& visitor) const {
+    for (int chunk = 0; chunk < num_chunks(); ++chunk) {
+      const Tensor residual = reducer_->residual(chunk);
+      if (!residual.defined()) return;
+      owned_.visit_values(StateKind::rank_state, residual_name_, chunk, 0, residual, visitor);
+    }
+  }
+
   [[nodiscard]] OnDevice gradient_of(int chunk) {
     return {runtime_, plan_.offload_gradients, MemoryCategory::grads, reducer_->owned(chunk)};
   }
@@ -146,12 +178,15 @@ class BucketedSync final : public GradientSync {
   const SyncPlan& plan_;
   Runtime& runtime_;
   Mesh& mesh_;
-  ReplicaGroups groups_;
   OwnedState owned_;
   Tensor weights_;  // All chunks, with padding.
+  // Of gradients that are applied late: losses, which are waited for in their own step, would else
+  // wait behind them.
+  std::unique_ptr<Communicator> late_group_;
   std::unique_ptr<GradientReducer> reducer_;
   ReadyTracker tracker_;
   std::vector<Buckets> buckets_;  // By model chunk.
+  std::string residual_name_;
   bool owns_all_;
   bool reduces_every_microbatch_;
   // Stage 2 must even without overlap, where it waits at once: its memory holds few whole buckets.

@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "strategies/gradient_sync/gradient_groups.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 #include "strategies/gradient_sync/shard_reduction.hpp"
 
@@ -10,13 +11,13 @@ namespace {
 class FullReducer final : public GradientReducer {
  public:
   FullReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh, const OwnedState& owned,
-              bool sharded)
+              bool sharded, Communicator* all)
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
-        groups_(mesh.replicas(plan.kind)),
         owned_(owned),
         sharded_(sharded),
+        all_(all),
         gradients_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
                                     plan.gradient_dtype)) {}
 
@@ -31,12 +32,14 @@ class FullReducer final : public GradientReducer {
   void reduce(int index) override {
     const FlatChunk& chunk = plan_.layout->chunk(index);
     const Tensor full = gradients_.view(chunk.offset, {chunk.padded});
+    ReplicaGroups groups = gradient_groups(plan_, mesh_);
+    if (all_ != nullptr) groups.all = all_;
     if (sharded_) {
-      pending_.push_back(post_shard_reduction(groups_, mesh_.tp(), chunk, full, owned(index)));
-    } else if (groups_.all != nullptr) {
+      pending_.push_back(post_shard_reduction(groups, mesh_.tp(), chunk, full, owned(index)));
+    } else if (groups.all != nullptr) {
       pending_.push_back({.scatter = {},
-                          .replicate = groups_.all->all_reduce(full, ReduceOp::sum,
-                                                               chunk.call_options(mesh_.tp()))});
+                          .replicate = groups.all->all_reduce(full, ReduceOp::sum,
+                                                              chunk.call_options(mesh_.tp()))});
     }
   }
 
@@ -53,9 +56,9 @@ class FullReducer final : public GradientReducer {
   const SyncPlan& plan_;
   Runtime& runtime_;
   Mesh& mesh_;
-  ReplicaGroups groups_;
   const OwnedState& owned_;
   bool sharded_;
+  Communicator* all_;
   Tensor gradients_;  // All chunks, with padding.
   std::vector<ShardReduction> pending_;
 };
@@ -64,8 +67,8 @@ class FullReducer final : public GradientReducer {
 
 std::unique_ptr<GradientReducer> make_full_reducer(const SyncPlan& plan, Runtime& runtime,
                                                    Mesh& mesh, const OwnedState& owned,
-                                                   bool sharded) {
-  return std::make_unique<FullReducer>(plan, runtime, mesh, owned, sharded);
+                                                   bool sharded, Communicator* all) {
+  return std::make_unique<FullReducer>(plan, runtime, mesh, owned, sharded, all);
 }
 
 }  // namespace shardsim

@@ -108,6 +108,7 @@ class FullyShardedSync final : public GradientSync {
 
   void visit(StateKind kind, const StateVisitor& visitor) const override {
     if (kind == StateKind::optimizer_state) return owned_.visit(visitor);
+    if (kind == StateKind::rank_state) return;
     for (int unit = 0; unit < num_units(); ++unit) {
       const Tensor values = kind == StateKind::parameter ? owned_.part_of_shards(shards_, unit)
                                                          : reducer_->owned(unit);

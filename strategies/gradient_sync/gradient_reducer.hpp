@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "strategies/gradient_sync/owned_state.hpp"
 
@@ -21,14 +22,21 @@ class GradientReducer {
   virtual void finish() = 0;
   /// The summed gradient of the part of `chunk` that this rank owns.
   [[nodiscard]] virtual Tensor owned(int chunk) const = 0;
+  /// See GradientSync.
+  [[nodiscard]] virtual bool has_gradients() const { return true; }
+  virtual void drain() {}
+  /// What this rank has not sent yet of `chunk`; undefined where nothing is held back.
+  [[nodiscard]] virtual Tensor residual(int /*chunk*/) const { return {}; }
 };
 
 /// Keeps all gradients whole in one buffer: DDP (all_reduce over all data-parallel ranks), and
-/// ZeRO-1 (reduce_scatter in place, then all_reduce of the shard over the replicas).
+/// ZeRO-1 (reduce_scatter in place, then all_reduce of the shard over the replicas). `all`: what
+/// DDP reduces over in place of the mesh's group; null: that. Must outlive it.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_full_reducer(const SyncPlan& plan,
                                                                  Runtime& runtime, Mesh& mesh,
                                                                  const OwnedState& owned,
-                                                                 bool sharded);
+                                                                 bool sharded,
+                                                                 Communicator* all = nullptr);
 
 /// Keeps this rank's shard of the summed gradients, and whole chunks only while backward fills them
 /// or their reduction is under way: ZeRO-2 and FSDP. Peak gradient bytes are at most
@@ -37,5 +45,16 @@ class GradientReducer {
 [[nodiscard]] std::unique_ptr<GradientReducer> make_shard_reducer(const SyncPlan& plan,
                                                                   Runtime& runtime, Mesh& mesh,
                                                                   const OwnedState& owned);
+
+/// Whole gradients like DDP's, of which ranks send each other a compressed form (SyncPlan's), and
+/// what was lost in it later. Its buckets are not padded.
+[[nodiscard]] std::unique_ptr<GradientReducer> make_compressed_reducer(const SyncPlan& plan,
+                                                                       Runtime& runtime,
+                                                                       Mesh& mesh);
+
+/// Reductions of a step that are waited for ring.size() - 1 steps later: the gradients that it then
+/// has are as many updates old. `ring`: equal reducers, one at least, each with buffers of its own.
+[[nodiscard]] std::unique_ptr<GradientReducer> make_stale_reducer(
+    std::vector<std::unique_ptr<GradientReducer>> ring);
 
 }  // namespace shardsim

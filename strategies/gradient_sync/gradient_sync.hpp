@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "strategies/gradient_sync/data_parallel.hpp"
 #include "strategies/gradient_sync/flat_layout.hpp"
 #include "strategies/mesh.hpp"
 #include "strategies/model/module_chain.hpp"
@@ -42,6 +43,11 @@ struct SyncPlan {
   bool offload_optimizer = false;
   bool offload_gradients = false;
   bool offload_parameters = false;
+  LocalTraining local;              ///< Replicas that train apart.
+  GradientCompression compression;  ///< DDP without other axes alone.
+  /// DDP, ZeRO-1: updates that are made while a reduction is under way. Its gradients are then as
+  /// many updates old, and the first steps have nothing to update from.
+  int max_staleness = 0;
 };
 
 /// Throws UsageError for counts below 0 and for dtypes that hold no fractions.
@@ -51,8 +57,9 @@ void validate(const SyncPlan& plan);
 /// infinite where there is a NaN.
 enum class NormType { two, infinity };
 
-/// What a visitor of a rank's state is shown.
-enum class StateKind { gradient, parameter, optimizer_state };
+/// What a visitor of a rank's state is shown. `rank_state` is what no other rank has, in place of
+/// or beside its share of the model (error feedback): no layout but its own can use it.
+enum class StateKind { gradient, parameter, optimizer_state, rank_state };
 
 /// Elements [first, first + values.numel()) of a parameter, or of its gradient or state.
 struct StatePiece {
@@ -76,8 +83,14 @@ class GradientSync : public ModuleParameters {
   virtual void begin_step() = 0;
   /// `last`: of this chunk in this step.
   virtual void begin_weight_gradients(int chunk, bool last) = 0;
-  /// All reductions have ended: the gradients this rank owns are those of the global batch.
+  /// The reductions of the gradients to update from have ended: those that this rank owns are those
+  /// of the global batch.
   virtual void finish_gradients() = 0;
+  /// Whether finish_gradients has left gradients to update from: not in the first steps of a
+  /// training that applies them late. The same on every rank.
+  [[nodiscard]] virtual bool has_gradients() const { return true; }
+  /// After the last step: waits for all that is still under way. Late gradients are not applied.
+  virtual void drain() {}
   /// Whether a gradient is infinite or NaN: the largest answer of all ranks that own different
   /// gradients, the same on each. Reads them once; communicates. False where there are no data.
   [[nodiscard]] virtual bool found_inf() = 0;

@@ -24,6 +24,8 @@ class GradientSyncWrapper : public GradientSync {
     inner_.begin_weight_gradients(chunk, last);
   }
   void finish_gradients() override { inner_.finish_gradients(); }
+  [[nodiscard]] bool has_gradients() const override { return inner_.has_gradients(); }
+  void drain() override { inner_.drain(); }
   [[nodiscard]] bool found_inf() override { return inner_.found_inf(); }
   [[nodiscard]] double gradient_norm(NormType type) override { return inner_.gradient_norm(type); }
   void apply_optimizer(double gradient_scale, std::int64_t step) override {

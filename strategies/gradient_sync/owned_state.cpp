@@ -23,7 +23,8 @@ OwnedState::OwnedState(const SyncPlan& plan, Runtime& runtime, const Mesh& mesh,
       runtime_(runtime),
       parts_of_rank_{.tensor = mesh.tp(), .expert = mesh.ep()},
       owner_(num_owners > 1 ? mesh.replicas(plan.kind).shard_rank : 0),
-      num_owners_(num_owners) {
+      num_owners_(num_owners),
+      outer_(plan, runtime, mesh, plan.layout->padded() / num_owners) {
   const Shape shape{total()};
   if (plan.master_dtype != plan.weight_dtype) {
     master_ = allocate_home(runtime, plan.offload_optimizer, MemoryCategory::optimizer, shape,
@@ -58,10 +59,26 @@ void OwnedState::initialize(int chunk, std::int64_t begin, const Tensor& values)
 }
 
 void OwnedState::initialize_master() {
-  if (!master_.defined()) return;
-  for (int chunk = 0; chunk < static_cast<int>(plan_.layout->chunks().size()); ++chunk) {
-    initialize(chunk, begin(chunk), part_of_shards(master_, chunk));
+  for (const Tensor& shards : {master_, outer_.start()}) {
+    if (!shards.defined()) continue;
+    for (int chunk = 0; chunk < static_cast<int>(plan_.layout->chunks().size()); ++chunk) {
+      initialize(chunk, begin(chunk), part_of_shards(shards, chunk));
+    }
   }
+}
+
+void OwnedState::average(int chunk, const Tensor& master) {
+  const FlatChunk& flat = plan_.layout->chunk(chunk);
+  OuterUpdate::Part part{.master = master, .start = {}, .momentum = {}};
+  if (outer_.start().defined()) {
+    part.start = part_of_shards(outer_.start(), chunk);
+    part.momentum = part_of_shards(outer_.momentum(), chunk);
+  }
+  const std::int64_t first = begin(chunk);
+  outer_.apply(part, num_owners_ == 1 ? flat.call_options(tp_rank_)
+                                      : CallOptions{.label = flat.label.c_str(),
+                                                    .padding = flat.padding(
+                                                        tp_rank_, first, first + master.numel())});
 }
 
 void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient,
@@ -79,6 +96,7 @@ void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient
   if (master_.defined()) master_home.emplace(bring(master_));
   const Tensor master = master_home ? master_home->tensor() : weights;
   plan_.optimizer->step(runtime_, master, gradient, state, gradient_scale, step);
+  if (outer_.is_due(step)) average(chunk, master);
   if (master_home) {
     convert(runtime_, weights, master);
     master_home->put_back();
@@ -101,6 +119,9 @@ void OwnedState::visit(const StateVisitor& visitor) const {
   for (std::size_t i = 0; i < state_.size(); ++i) {
     show(plan_.optimizer->state_names()[i], state_[i]);
   }
+  if (!outer_.start().defined()) return;
+  show("outer_start", outer_.start());
+  show("outer_momentum", outer_.momentum());
 }
 
 void OwnedState::visit_values(StateKind kind, std::string_view state, int chunk, std::int64_t begin,
@@ -120,6 +141,8 @@ bool OwnedState::is_on_host(StateKind kind) const {
       return plan_.offload_parameters;
     case StateKind::optimizer_state:
       return plan_.offload_optimizer;
+    case StateKind::rank_state:
+      return false;
   }
   return false;
 }

@@ -5,6 +5,7 @@
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/gradient_sync/offload.hpp"
+#include "strategies/gradient_sync/outer_update.hpp"
 
 namespace shardsim {
 
@@ -30,7 +31,7 @@ class OwnedState {
   /// Fills the master weights, once the plan's initial values are known.
   void initialize_master();
   /// One optimizer step of the owned part of a chunk; `weights` and `gradient` are that part, on
-  /// the device.
+  /// the device. Where replicas train apart, their average when a period ends.
   void update(int chunk, const Tensor& weights, const Tensor& gradient, double gradient_scale,
               std::int64_t step);
   void visit(const StateVisitor& visitor) const;
@@ -40,6 +41,7 @@ class OwnedState {
 
  private:
   [[nodiscard]] bool is_on_host(StateKind kind) const;
+  void average(int chunk, const Tensor& master);
 
   const SyncPlan& plan_;
   Runtime& runtime_;
@@ -48,6 +50,7 @@ class OwnedState {
   int num_owners_;
   Tensor master_;              // Undefined where weights are their own master.
   std::vector<Tensor> state_;  // As the optimizer names them.
+  OuterUpdate outer_;
   // For update(), which has them to itself: empty between its calls.
   std::vector<OnDevice> homes_;
   std::vector<Tensor> parts_;

@@ -3,6 +3,7 @@
 
 #include "sim/kernel/ring_queue.hpp"
 
+#include "strategies/gradient_sync/gradient_groups.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 #include "strategies/gradient_sync/offload.hpp"
 #include "strategies/gradient_sync/shard_reduction.hpp"
@@ -17,7 +18,7 @@ class ShardReducer final : public GradientReducer {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
-        groups_(mesh.replicas(plan.kind)),
+        groups_(gradient_groups(plan, mesh)),
         owned_(owned),
         shards_(allocate_home(runtime, plan.offload_gradients, MemoryCategory::grads,
                               {owned.total()}, plan.gradient_dtype)),

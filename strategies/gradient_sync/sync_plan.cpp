@@ -29,6 +29,10 @@ void validate(const SyncPlan& plan) {
   require(plan.reductions_in_flight >= 0, "reductions_in_flight",
           std::to_string(plan.reductions_in_flight),
           "let 1 reduction or more keep its buffer, or use 0 for none");
+  require(plan.max_staleness >= 0, "max_staleness", std::to_string(plan.max_staleness),
+          "apply gradients 1 update late or more, or use 0 to wait for them");
+  validate(plan.local);
+  validate(plan.compression);
 }
 
 }  // namespace shardsim

@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "strategies/gradient_sync/data_parallel.hpp"
 #include "strategies/mesh.hpp"
 
 // What the named optimizers and models of the specification stand for: one choice per axis. They
@@ -18,6 +19,10 @@ struct ParallelChoice {
   int dp_replicate = 1;  ///< Of dp; the rest shards. With ZeRO stage 0 it changes nothing.
   RankOrder order = RankOrder::tp_dp_pp;
   int cp = 1;
+  // Choices that change the algorithm, one at most; see other_data_parallelism.hpp.
+  LocalTraining local;
+  GradientCompression compression;
+  int max_staleness = 0;
 };
 
 /// A row of the table; 0 stands for "as many as there are ranks".

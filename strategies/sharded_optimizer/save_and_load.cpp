@@ -73,6 +73,7 @@ SaveStatus commit_texts(FileSystem& files, const CheckpointPlace& place,
 }  // namespace
 
 void ShardedOptimizer::save_model(FileSystem& files, const std::string& directory) {
+  model_.require_one_model("save_model");
   Runtime& runtime = model_.runtime();
   Communicator& world = model_.world();
   // A plan saves nothing, whatever it replays: of the files nothing is known, not even their sizes.
@@ -99,6 +100,7 @@ void ShardedOptimizer::save_model(FileSystem& files, const std::string& director
 
 void ShardedOptimizer::load_model(FileSystem& files, const CheckpointPlace& place,
                                   SavedOptions options) {
+  model_.require_one_model("load_model");
   Runtime& runtime = model_.runtime();
   SerializedState state;
   SaveStatus status;

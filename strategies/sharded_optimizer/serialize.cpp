@@ -126,6 +126,7 @@ std::vector<std::byte> find(std::span<const SerializedState> states, const HeldC
 }  // namespace
 
 SerializedState ShardedOptimizer::serialize() const {
+  model_.require_one_model("serialize");
   SerializedState state;
   model_.runtime().off_the_clock([&] {
     state.scalars = scalars();
@@ -142,6 +143,7 @@ SerializedState ShardedOptimizer::serialize() const {
 }
 
 void ShardedOptimizer::deserialize(std::span<const SerializedState> states, SavedOptions options) {
+  model_.require_one_model("deserialize");
   const std::vector<HeldChunk> chunks =
       held_chunks(model_.plan(), model_.place(), model_.gradient_sync());
   std::vector<std::vector<std::byte>> found;

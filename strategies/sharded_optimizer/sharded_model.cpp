@@ -21,6 +21,12 @@ ParallelOptions options_of(ParallelOptions problem, const ParallelChoice& choice
   problem.sync.offload_optimizer = configuration.cpu_offload_optimizer;
   problem.sync.offload_gradients = configuration.cpu_offload_gradients;
   problem.sync.offload_parameters = configuration.cpu_offload_parameters;
+  problem.sync.local = choice.local;
+  problem.sync.compression = choice.compression;
+  problem.sync.max_staleness = choice.max_staleness;
+  if (configuration.enable_gradient_compression && !choice.compression.acts()) {
+    problem.sync.compression.kind = CompressionKind::int8;
+  }
   if (!configuration.auto_sync_gradients) problem.sync.reduce_every_microbatch = false;
   return problem;
 }
@@ -140,6 +146,17 @@ void ShardedModel::require_no_gradients(const char* function) const {
                    std::string(function) + ": the gradients of step " + std::to_string(steps_) +
                        " were not applied yet",
                    "call apply_gradients before");
+}
+
+void ShardedModel::require_one_model(const char* function) const {
+  const SyncPlan& sync = plan_.options().sync;
+  const bool keeps_residuals = sync.compression.acts() && sync.compression.error_feedback;
+  if (!sync.local.acts() && !keeps_residuals && sync.max_staleness == 0) return;
+  throw UsageError("E0797",
+                   std::string(function) +
+                       ": replicas that train apart, residuals of compressed gradients and "
+                       "gradients under way are no part of one model, and would be lost",
+                   "train synchronously from where state is to be saved");
 }
 
 void ShardedModel::compute_gradients() {

@@ -56,6 +56,8 @@ class ShardedModel {
   /// All three. Returns the mean loss of the step's batch before the update, on every rank; 0
   /// without data.
   double train_step();
+  /// Waits for gradients that are applied late. Changes nothing; training may go on. Collective.
+  void drain() { session_->drain(); }
 
   /// Steps that are done; of them progress().updates changed the weights.
   [[nodiscard]] std::int64_t steps() const { return steps_; }
@@ -64,6 +66,9 @@ class ShardedModel {
   [[nodiscard]] std::int64_t global_batch_size() const;
   /// UsageError, naming `function`, while a step's gradients are not applied.
   void require_no_gradients(const char* function) const;
+  /// Throws UsageError where what ranks have is not the share of one model: replicas that train
+  /// apart, residuals of compression, gradients under way.
+  void require_one_model(const char* function) const;
   /// After a checkpoint was loaded.
   void set_steps(std::int64_t steps, const TrainingProgress& progress) {
     steps_ = steps;

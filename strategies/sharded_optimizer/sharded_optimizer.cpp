@@ -95,6 +95,7 @@ OptimizationResult ShardedOptimizer::optimize() {
       break;
     }
   }
+  drain();
   result.parameters = model_.gather_full_parameters();
   return result;
 }

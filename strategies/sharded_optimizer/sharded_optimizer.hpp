@@ -85,6 +85,9 @@ class ShardedOptimizer {
   /// Iterates until converged, the limit, or an early stop. Continues from where the optimizer is,
   /// with all its state. A plan, which has no values to decide on, runs to the limit.
   [[nodiscard]] OptimizationResult optimize();
+  /// Waits for gradients that are applied late, which stay to be applied. After the last step() of
+  /// such an optimizer. Collective.
+  void drain() { model_.drain(); }
 
   /// This rank's own; it may be different from rank to rank.
   void report_validation_loss(double loss);

@@ -35,9 +35,11 @@ void validate(const ShardingConfiguration& configuration, int zero_stage) {
                          std::to_string(configuration.minimum_parameter_group_size),
                      "give a number of elements, 0 or more");
   }
-  if (configuration.enable_gradient_compression) {
-    throw UsageError("E0775", "enable_gradient_compression: gradients cannot be compressed yet",
-                     "switch it off; the low-bandwidth preset sets it");
+  if (configuration.enable_gradient_compression && zero_stage != 0) {
+    throw UsageError("E0775",
+                     "enable_gradient_compression needs ZeRO stage 0, the stage is " +
+                         std::to_string(zero_stage) + ", whose ranks reduce shards",
+                     "choose DDP, or switch it off; the low-bandwidth preset sets it");
   }
   if (configuration.cpu_offload_gradients && zero_stage < 2) {
     throw UsageError("E0776",

@@ -6,6 +6,8 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/gradient_sync/expert_sync.hpp"
+#include "strategies/training/data_parallel_choice.hpp"
+#include "strategies/training/elastic.hpp"
 #include "strategies/training/lowered_schedule.hpp"
 
 namespace shardsim {
@@ -124,6 +126,8 @@ ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
   options_.mesh.v_placement = schedule_.placement == Placement::v;
   require_same_modules(part_.get(), *whole_, options_);
   require_same_dtype(options_);
+  require_fitting_choice(options_);
+  options_.training.replicas_apart = options_.sync.local.acts();
   options_.sync.model = whole_.get();
   options_.sync.optimizer = &optimizer;
   options_.sync.seed = options_.training.seed;
@@ -210,6 +214,7 @@ std::unique_ptr<GradientSync> ParallelPlan::make_sync(Runtime& runtime, Mesh& me
 }
 
 void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& observer) const {
+  if (!options_.members.empty()) return train_elastic(*this, runtime, mesh, observer);
   const std::unique_ptr<GradientSync> sync = make_sync(runtime, mesh);
   train_rank(runtime, mesh, *sync, observer);
 }
@@ -220,6 +225,12 @@ void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync,
   if (model != nullptr) stage.model = model;
   const RankParallel parallel = make_parallel(mesh);
   train(runtime, mesh, stage, sync, parallel.ends(), options_.training, observer);
+}
+
+PipelineSchedule ParallelPlan::schedule_of(std::int64_t num_microbatches) const {
+  ParallelOptions own = options_;
+  own.training.num_microbatches = num_microbatches;
+  return lowered_schedule(own);
 }
 
 RankParallel ParallelPlan::make_parallel(Mesh& mesh) const { return {options_.model, mesh}; }

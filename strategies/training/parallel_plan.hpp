@@ -33,6 +33,9 @@ struct ParallelOptions {
   std::optional<PipelineSchedule> own_schedule;
   TrainingPlan training;
   SyncPlan sync;  ///< Its pointers and seed are filled in; there, `model` is the whole one.
+  /// Elastic: the data-parallel ranks that take part in each step, the first so many; the last
+  /// number holds for all further steps. Empty: always all. See elastic.hpp.
+  std::vector<int> members;
 };
 
 /// Throws UsageError for what is out of range by itself: sizes of the mesh and of buckets, the
@@ -67,6 +70,13 @@ class ParallelPlan {
   /// Where a rank's state belongs in the whole model.
   [[nodiscard]] ModelPart part(const MeshPlace& place) const;
 
+  /// Microbatches of a step, of all data-parallel ranks.
+  [[nodiscard]] std::int64_t num_runs() const {
+    return options_.training.num_microbatches * options_.mesh.data_size();
+  }
+  /// Of a rank with so many microbatches in a step, and no stages: its schedule.
+  [[nodiscard]] PipelineSchedule schedule_of(std::int64_t num_microbatches) const;
+
   /// Trains one rank, whose mesh must be of options().mesh.
   void train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& observer) const;
   /// The parts of that, for who wants to do something between them.
@@ -77,6 +87,8 @@ class ParallelPlan {
                                                               GradientSync& sync,
                                                               const ModelParallel& parallel,
                                                               TrainingObserver& observer) const;
+  /// What the ranks of a stage share.
+  [[nodiscard]] const StagePlan& stage(int stage) const { return of(stage).plan; }
   /// `model`: what this rank computes with in place of its stage's; null: that.
   void train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync, TrainingObserver& observer,
                   const Model* model = nullptr) const;

@@ -6,20 +6,20 @@ namespace shardsim {
 
 namespace {
 
-// Sums a scalar over all data-parallel ranks while the step goes on.
+// Sums a scalar over the ranks of a group, none if null, while the step goes on.
 class ScalarSum {
  public:
-  ScalarSum(Runtime& runtime, Mesh& mesh, DType dtype, const char* label)
+  ScalarSum(Runtime& runtime, Communicator* group, DType dtype, const char* label)
       : runtime_(runtime),
-        mesh_(mesh),
+        group_(group),
         label_(label),
         value_(runtime.allocate(MemoryCategory::comm, {1}, dtype)) {}
 
   void post(double value) {
     runtime_.write_scalar(value_, value);
-    if (mesh_.data_group() == nullptr) return;
-    work_ = mesh_.data_group()->all_reduce(value_, ReduceOp::sum,
-                                           {.label = label_, .traffic = TrafficClass::scalar});
+    if (group_ == nullptr) return;
+    work_ = group_->all_reduce(value_, ReduceOp::sum,
+                               {.label = label_, .traffic = TrafficClass::scalar});
   }
   double wait() {
     work_.wait();
@@ -28,7 +28,7 @@ class ScalarSum {
 
  private:
   Runtime& runtime_;
-  Mesh& mesh_;
+  Communicator* group_;
   const char* label_;
   Tensor value_;
   Work work_;
@@ -48,9 +48,13 @@ class TrainingSession::Trainer final : public MicrobatchSource {
         observer_(observer),
         runner_(stage, runtime, mesh, sync, parallel),
         rank_with_loss_(stage.schedule->rank_of(stage.schedule->num_stages() - 1)),
-        target_count_(runtime, mesh, DType::int64, "target_count"),
-        loss_(runtime, mesh, DType::fp64, "loss") {
+        target_count_(runtime, plan.replicas_apart ? mesh.replicas().shard : mesh.data_group(),
+                      DType::int64, "target_count"),
+        loss_(runtime, mesh.data_group(), DType::fp64, "loss") {
     validate(plan);
+    if (plan.replicas_apart) {
+      all_targets_.emplace(runtime, mesh.data_group(), DType::int64, "all_targets");
+    }
     progress_.loss_scale = initial_state(plan.loss_scaling);
   }
 
@@ -79,7 +83,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     }
     progress_.loss_scale = next_state(plan_.loss_scaling, progress_.loss_scale, skipped);
     observer_.step_decided(step_, skipped, progress_.loss_scale.scale);
-    if (!skipped) {
+    if (!skipped && sync_.has_gradients()) {
       const double scale = unscale * clip(unscale);
       ++progress_.updates;
       sync_.apply_optimizer(scale, progress_.updates);
@@ -90,6 +94,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
 
   [[nodiscard]] std::optional<double> loss() const { return mean_loss_; }
   [[nodiscard]] TrainingProgress& progress() { return progress_; }
+  void drain() { sync_.drain(); }
 
   double loss_everywhere() {
     if (mesh_.pp_group() == nullptr) return *mean_loss_;
@@ -146,18 +151,28 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   void begin_loss() {
     num_losses_ = 0;
     sum_of_losses_ = 0.0;
-    num_targets_ = static_cast<double>(global_batch() * model_.positions_per_sample());
+    const std::int64_t replicas = plan_.replicas_apart ? mesh_.shape().dp_replicate : 1;
+    const std::int64_t positions = global_batch() * model_.positions_per_sample();
+    num_targets_ = static_cast<double>(positions / replicas);
+    num_all_targets_ = static_cast<double>(positions);
     waits_for_count_ = plan_.ignore_fraction > 0.0 && has_loss();
-    if (waits_for_count_) target_count_.post(count_own_targets());
+    if (!waits_for_count_) return;
+    const double own = count_own_targets();
+    target_count_.post(own);
+    if (all_targets_) all_targets_->post(own);
   }
 
   [[nodiscard]] std::optional<double> mean_loss() {
     if (!has_loss()) return std::nullopt;
     const double sum = loss_.wait();
-    return num_targets_ > 0.0 ? sum / num_targets_ : sum;
+    if (plan_.ignore_fraction > 0.0) {
+      num_all_targets_ = all_targets_ ? all_targets_->wait() : num_targets_;
+    }
+    return num_all_targets_ > 0.0 ? sum / num_all_targets_ : sum;
   }
 
   [[nodiscard]] std::int64_t global_batch() const {
+    if (plan_.global_batch > 0) return plan_.global_batch;
     return plan_.micro_batch_size * plan_.num_microbatches * mesh_.data_size();
   }
   [[nodiscard]] std::int64_t first_sample(std::int64_t microbatch) const {
@@ -189,10 +204,12 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   int rank_with_loss_;  // In the pipeline: that of the last stage.
   ScalarSum target_count_;
   ScalarSum loss_;
+  std::optional<ScalarSum> all_targets_;  // Where those of the gradients are a replica's.
   std::int64_t step_ = 0;
   std::int64_t num_losses_ = 0;
   double sum_of_losses_ = 0.0;
-  double num_targets_ = 0.0;
+  double num_targets_ = 0.0;      // That gradients are a mean over.
+  double num_all_targets_ = 0.0;  // That the loss is.
   bool waits_for_count_ = false;
   std::optional<double> mean_loss_;
   TrainingProgress progress_;
@@ -207,6 +224,7 @@ void TrainingSession::compute_gradients(std::int64_t step) { trainer_->compute_g
 void TrainingSession::reduce_gradients() { trainer_->reduce_gradients(); }
 void TrainingSession::update() { trainer_->update(); }
 std::optional<double> TrainingSession::loss() const { return trainer_->loss(); }
+void TrainingSession::drain() { trainer_->drain(); }
 double TrainingSession::loss_everywhere() { return trainer_->loss_everywhere(); }
 const TrainingProgress& TrainingSession::progress() const { return trainer_->progress(); }
 void TrainingSession::set_progress(const TrainingProgress& progress) {
@@ -221,6 +239,7 @@ void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& s
     session.reduce_gradients();
     session.update();
   }
+  session.drain();
 }
 
 double clip_coefficient(double norm, double max_norm) {

@@ -27,6 +27,12 @@ struct TrainingPlan {
   double max_grad_norm = 0.0;    ///< Clip by the global norm; 0: do not.
   NormType grad_norm_type = NormType::two;
   LossScaling loss_scaling;
+  /// Replicas (dp_replicate) train apart: the gradients of each are the mean over its own samples.
+  /// The loss that is told is that of all samples all the same.
+  bool replicas_apart = false;
+  /// Samples of a step where ranks have different numbers of microbatches: rank d of D has runs d,
+  /// d + D, ... of them, num_microbatches of its own. 0: all ranks have equally many.
+  std::int64_t global_batch = 0;
 };
 
 /// Throws UsageError for numbers that are no batch, no share and no norm: at least 1 sample and
@@ -82,6 +88,9 @@ class TrainingSession {
   [[nodiscard]] std::optional<double> loss() const;
   /// The same on every rank, which all must call: the last stage tells the others.
   [[nodiscard]] double loss_everywhere();
+
+  /// Waits for what is still under way; after the last step.
+  void drain();
 
   [[nodiscard]] const TrainingProgress& progress() const;
   /// After a checkpoint was loaded.

@@ -32,6 +32,8 @@ void validate(const TrainingPlan& plan) {
           "ignore a share of at least 0 and below 1: without targets there is nothing to train on");
   require(std::isfinite(plan.max_grad_norm) && plan.max_grad_norm >= 0.0, "max_grad_norm",
           std::to_string(plan.max_grad_norm), "give a finite norm above 0, or 0 to clip nothing");
+  require(plan.global_batch >= 0, "global_batch", std::to_string(plan.global_batch),
+          "give a number of samples, or 0 where all ranks have equally many");
   validate(plan.loss_scaling);
 }
 

@@ -47,6 +47,7 @@ class FaultyCommunicator final : public Communicator {
   }
   Work broadcast(const Tensor& buffer, int root, const CallOptions& options,
                  CallSite site) override {
+    if (faults_->broadcast) return faults_->broadcast(caller(), buffer, root, options, site);
     return inner_.broadcast(buffer, root, options, site);
   }
   Work reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options,

@@ -36,6 +36,8 @@ struct Faults {
   std::function<Work(const Caller&, std::span<const P2pOp>, const CallOptions&, CallSite)> batch;
   /// Rows that travel: `input` may be changed before it goes.
   std::function<void(const Caller&, const Tensor& input, const CallOptions&)> before_all_to_all;
+  std::function<Work(const Caller&, const Tensor& buffer, int root, const CallOptions&, CallSite)>
+      broadcast;
   std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>
       send;
   std::function<Work(const Caller&, const Tensor& buffer, int peer, const CallOptions&, CallSite)>

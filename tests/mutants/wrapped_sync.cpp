@@ -3,6 +3,7 @@
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
 #include "sim/app/run_record.hpp"
+#include "sim/app/verification.hpp"
 
 namespace shardsim::test {
 
@@ -10,11 +11,8 @@ namespace {
 
 void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record, Runtime& runtime,
               Communicator& world) {
-  const ParallelOptions& options = plan.options();
-  Mesh mesh(world, options.mesh);
-  RunRecord::Observer observer(
-      record, Oracle::holder_of(world.rank(), options.mesh, options.zero_stage > 0,
-                                plan.has_loss(mesh.pp()), plan.part(mesh.place())));
+  Mesh mesh(world, plan.options().mesh);
+  RunRecord::Observer observer(record, holder_of(plan, mesh.place()));
   const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
   const std::unique_ptr<GradientSync> bent = wrap({*sync, plan, runtime, mesh});
   plan.train_rank(runtime, mesh, *bent, observer);
@@ -25,10 +23,9 @@ void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record,
 Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
   const SharedPlan shared(scenario);
   const ParallelPlan& plan = shared.parallel;
-  Oracle oracle(plan.options().sync, plan.options().training, global_batch_of(plan.options()),
-                nullptr, static_cast<int>(scenario.system.ranks));
+  Verification oracle(scenario, plan);
   FiberWorld world(fiber_options_of(scenario));
-  RunRecord record(world, scenario.execution.steps, &oracle);
+  RunRecord record(world, scenario.execution.steps, oracle.oracles());
   Result result;
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {

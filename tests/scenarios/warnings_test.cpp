@@ -47,6 +47,16 @@ std::vector<Case> cases() {
     return std::vector<std::string>{"training.precision=fp16",
                                     std::string("training.loss_scaling=") + loss_scaling};
   };
+  const auto apart = [](const char* kind) {
+    return std::vector<std::string>{std::string("parallelism.data_parallel=") + kind,
+                                    "parallelism.dp_replicate=2"};
+  };
+  const auto compressed = [](const char* kind) {
+    return std::vector<std::string>{std::string("parallelism.gradient_compression=") + kind,
+                                    "parallelism.zero_stage=0"};
+  };
+  const std::vector<std::string> elastic = {"parallelism.data_parallel=elastic",
+                                            "parallelism.zero_stage=0"};
   return {
       {"parallelism.bucket_bytes=2000000", stage("3"), stage("2")},
       {"parallelism.first_bucket_bytes=4096", stage("3"), stage("0")},
@@ -68,6 +78,17 @@ std::vector<Case> cases() {
       {"parallelism.schedule_file=tests/scenarios/data/1f1b.csv",
        {"parallelism.pp=2"},
        {"parallelism.pp=2", "parallelism.schedule=file"}},
+      {"parallelism.sync_period=2", {}, apart("local_sgd")},
+      {"parallelism.sync_period=2", {}, apart("diloco")},
+      {"parallelism.outer_learning_rate=0.5", apart("local_sgd"), apart("diloco")},
+      {"parallelism.outer_momentum=0.5", apart("local_sgd"), apart("diloco")},
+      {"parallelism.max_staleness=2", {}, {"parallelism.data_parallel=async_sgd"}},
+      {"parallelism.elastic_members=[2]", {}, elastic},
+      {"parallelism.elastic_min=2", {}, elastic},
+      {"parallelism.elastic_max=2000", {}, elastic},
+      {"parallelism.compression_ratio=0.5", compressed("int8"), compressed("top_k")},
+      {"parallelism.compression_block_size=8", compressed("top_k"), compressed("int8")},
+      {"parallelism.error_feedback=false", {}, compressed("int8")},
       {"training.beta1=0.8", optimizer("rmsprop"), optimizer("adam")},
       {"training.beta2=0.8", optimizer("sgd"), optimizer("adamw")},
       {"training.momentum=0.8", optimizer("adam"), optimizer("momentum")},

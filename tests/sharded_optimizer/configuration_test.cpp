@@ -137,11 +137,26 @@ TEST_CASE("Configuration: groups of parameters have the minimum size, whatever t
   CHECK(code_of([&] { (void)train(bad, 0); }) == "E0774");
 }
 
-TEST_CASE("Configuration: compression is refused by name, and the presets are the specification's",
-          "[config]") {
-  Setup setup = setup_of("ddp", 2);
+TEST_CASE(
+    "Configuration: compression is refused where gradients are not whole, saving with it, too",
+    "[config]") {
+  for (const char* name : {"zero1", "zero2", "fsdp"}) {
+    Setup setup = setup_of(name, 2);
+    setup.configuration = low_bandwidth_configuration();
+    CHECK(code_of([&] { (void)train(setup, 0); }) == "E0775");
+  }
+  Setup setup = setup_of("tensor_parallel", 2, "llama");
   setup.configuration = low_bandwidth_configuration();
-  CHECK(code_of([&] { (void)train(setup, 0); }) == "E0775");
+  CHECK(code_of([&] { (void)train(setup, 0); }) == "E0796");
+  setup = setup_of("ddp", 2);
+  setup.configuration = low_bandwidth_configuration();
+  on_ranks(setup, [&](ShardedOptimizer& optimizer) {
+    (void)optimizer.step();
+    CHECK(code_of([&] { (void)optimizer.serialize(); }) == "E0797");
+  });
+}
+
+TEST_CASE("Configuration: the presets are the specification's", "[config]") {
   CHECK(low_bandwidth_configuration().minimum_parameter_group_size == 4096);
   CHECK(high_bandwidth_configuration().minimum_parameter_group_size == 512);
   CHECK(ShardingConfiguration{}.minimum_parameter_group_size == 1024);

@@ -77,10 +77,16 @@ void compare_links(const std::string& name, const std::vector<int>& members, int
 
 // Ranks of one group hold the same values; see RunRecord.
 std::string replica_group_of(const ParallelPlan& plan, const MeshPlace& place) {
-  const MeshShape& mesh = plan.options().mesh;
-  const bool sharded = plan.options().zero_stage > 0;
+  const ParallelOptions& options = plan.options();
+  const MeshShape& mesh = options.mesh;
+  // Each has what no other rank has, or steps that no other has.
+  if (options.sync.compression.acts() || !options.members.empty()) {
+    return fmt::format("rank {}", mesh.rank_of(place));
+  }
+  const bool sharded = options.zero_stage > 0;
   std::string name = fmt::format("stage {}, shard {}, tp {}", place.pp,
                                  sharded ? mesh.shard_of(place) : 0, place.tp);
+  if (options.sync.local.acts()) name += fmt::format(", replica {}", place.dp_replicate);
   if (mesh.experts_apart()) {
     name += fmt::format(", expert shard {}, ep {}",
                         sharded ? mesh.shard_of(place, WeightKind::expert) : 0, mesh.ep_of(place));

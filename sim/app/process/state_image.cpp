@@ -93,6 +93,7 @@ void StateImage::step_ends(std::int64_t step, const GradientSync& sync,
                            std::optional<double> loss_of_step) {
   keep(step, sync, StateKind::parameter, parameters);
   keep(step, sync, StateKind::optimizer_state, optimizer_state);
+  keep(step, sync, StateKind::rank_state, optimizer_state);
   if (loss_of_step) pieces_.push_back({step, loss, "", 0, 0, {*loss_of_step}});
 }
 

@@ -1,0 +1,109 @@
+#include "scenarios/field_table.hpp"
+
+namespace shardsim {
+
+namespace {
+
+bool trains_apart(const Scenario& s) { return s.parallelism.trains_apart(); }
+bool is_diloco(const Scenario& s) {
+  return s.parallelism.data_parallel == DataParallelKind::diloco;
+}
+bool is_elastic(const Scenario& s) { return s.parallelism.is_elastic(); }
+
+constexpr const char* kWhenApart = "data_parallel is local_sgd or diloco";
+constexpr const char* kWhenDiloco = "data_parallel is diloco";
+constexpr const char* kWhenElastic = "data_parallel is elastic";
+
+}  // namespace
+
+// How data-parallel ranks train one model other than by summing every gradient in every step.
+// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
+std::vector<Field> data_parallel_fields() {
+  using P = ParallelismSpec;
+  const auto parallelism = [](const char* path, auto member) {
+    return field(path, &Scenario::parallelism, member);
+  };
+  return {
+      parallelism("parallelism.data_parallel", &P::data_parallel)
+          .or_else("\"synchronous\"")
+          .foreign({{"torchtitan", "semi_sync_method"}})
+          .doc("synchronous: all gradients of a step are summed. local_sgd, diloco: replicas "
+               "(dp_replicate) train apart and are averaged now and then. async_sgd: gradients are "
+               "applied late. elastic: ranks leave and join between steps."),
+      parallelism("parallelism.sync_period", &P::sync_period)
+          .range(1, kTwoTo40)
+          .unit("updates")
+          .or_else("1")
+          .foreign({{"torchtitan", "sync_steps"}, {"PyTorch", "period"}, {"torchft", "sync_every"}})
+          .acts_when(kWhenApart, trains_apart)
+          .doc("Updates that replicas make on their own between two averages."),
+      parallelism("parallelism.outer_learning_rate", &P::outer_learning_rate)
+          .above(0, 1e6)
+          .or_else("0.7")
+          .acts_when(kWhenDiloco, is_diloco)
+          .doc("Rate of the outer optimizer, SGD with Nesterov momentum. The default is the "
+               "paper's."),
+      parallelism("parallelism.outer_momentum", &P::outer_momentum)
+          .below(0, 1)
+          .or_else("0.9")
+          .acts_when(kWhenDiloco, is_diloco)
+          .doc("Momentum of the outer optimizer. The default is the paper's."),
+      parallelism("parallelism.max_staleness", &P::max_staleness)
+          .range(0, 64)
+          .unit("updates")
+          .or_else("1")
+          .acts_when("data_parallel is async_sgd",
+                     [](const Scenario& s) {
+                       return s.parallelism.data_parallel == DataParallelKind::async_sgd;
+                     })
+          .doc("How old gradients are when they are applied. 0: as synchronous."),
+      parallelism("parallelism.elastic_members", &P::elastic_members)
+          .in_order()
+          .range(1, kTwoTo20)
+          .or_auto()
+          .derived("all data-parallel ranks, in every step")
+          .acts_when(kWhenElastic, is_elastic)
+          .doc("How many data-parallel ranks take part in each step, the first ones; the last "
+               "number holds for all further steps."),
+      parallelism("parallelism.elastic_min", &P::elastic_min)
+          .range(1, kTwoTo20)
+          .or_else("1")
+          .foreign({{"DeepSpeed", "min_gpus"}, {"PyTorch", "min_nodes"}})
+          .acts_when(kWhenElastic, is_elastic)
+          .doc("The fewest ranks that may take part in a step."),
+      parallelism("parallelism.elastic_max", &P::elastic_max)
+          .range(1, kTwoTo20)
+          .or_else("1024")
+          .foreign({{"DeepSpeed", "max_gpus"}, {"PyTorch", "max_nodes"}})
+          .acts_when(kWhenElastic, is_elastic)
+          .doc("The most ranks that may take part in a step."),
+      parallelism("parallelism.gradient_compression", &P::gradient_compression)
+          .or_else("\"none\"")
+          .doc("What ranks send of their gradients in plain data parallelism. top_k: the largest "
+               "elements of each bucket, as values and int32 places. int8: all, with one fp32 "
+               "scale per block."),
+      parallelism("parallelism.compression_ratio", &P::compression_ratio)
+          .above(0, 1)
+          .or_else("0.1")
+          .acts_when("gradient_compression is top_k",
+                     [](const Scenario& s) {
+                       return s.parallelism.gradient_compression == GradientCompressionKind::top_k;
+                     })
+          .doc("Share of a bucket's elements that is sent, rounded up."),
+      parallelism("parallelism.compression_block_size", &P::compression_block_size)
+          .range(1, kTwoTo40)
+          .or_else("256")
+          .acts_when("gradient_compression is int8",
+                     [](const Scenario& s) {
+                       return s.parallelism.gradient_compression == GradientCompressionKind::int8;
+                     })
+          .doc("Elements that share a scale."),
+      parallelism("parallelism.error_feedback", &P::error_feedback)
+          .or_else("true")
+          .acts_when("gradient_compression is top_k or int8",
+                     [](const Scenario& s) { return s.parallelism.compresses(); })
+          .doc("What compression loses of a gradient is kept and added to the next one."),
+  };
+}
+
+}  // namespace shardsim

@@ -1,0 +1,93 @@
+#include "sim/app/verification.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "sim/app/plan_of.hpp"
+#include "sim/app/rounding_noise.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// The same model in fp64, where the run is not.
+std::unique_ptr<Model> exact_model_of(const Scenario& scenario) {
+  const TrainingSpec& training = scenario.training;
+  if (training.precision == Precision::fp64 && training.grad_reduce_dtype == Precision::fp64) {
+    return nullptr;
+  }
+  ModelOptions options = model_options_of(scenario);
+  options.dtype = DType::fp64;
+  return make_model(options);
+}
+
+}  // namespace
+
+Verification::Verification(const Scenario& scenario, const ParallelPlan& plan,
+                           const std::function<void()>& on_progress) {
+  const SyncPlan& sync = plan.options().sync;
+  const auto ranks = static_cast<int>(scenario.system.ranks);
+  const std::shared_ptr<ReferenceAlgorithm> algorithm = make_reference_algorithm(plan, on_progress);
+  if (algorithm == nullptr) {
+    lines_.emplace_back(sync, plan.options().training, global_batch_of(plan.options()),
+                        exact_model_of(scenario), ranks, on_progress);
+    return;
+  }
+  for (int line = 0; line < algorithm->num_lines(); ++line) {
+    lines_.emplace_back(sync, algorithm, line, ranks / algorithm->num_lines());
+  }
+}
+
+std::vector<Oracle*> Verification::oracles() {
+  std::vector<Oracle*> all;
+  for (Oracle& line : lines_) all.push_back(&line);
+  return all;
+}
+
+void Verification::finish() {
+  for (Oracle& line : lines_) line.finish();
+}
+
+Oracle::Errors Verification::errors() const {
+  Oracle::Errors all;
+  for (const Oracle& line : lines_) {
+    const Oracle::Errors& errors = line.errors();
+    all.gradients = worse(errors.gradients, all.gradients);
+    all.parameters = worse(errors.parameters, all.parameters);
+    all.optimizer_state = worse(errors.optimizer_state, all.optimizer_state);
+    all.loss = worse(errors.loss, all.loss);
+  }
+  return all;
+}
+
+bool Verification::passed() const {
+  return std::all_of(lines_.begin(), lines_.end(),
+                     [](const Oracle& line) { return line.passed(); });
+}
+
+// Of the first line that failed; else of the first, which stands for all.
+std::string Verification::detail() const {
+  const auto failed =
+      std::find_if(lines_.begin(), lines_.end(), [](const Oracle& line) { return !line.passed(); });
+  const bool is_one = lines_.size() == 1;
+  if (failed != lines_.end()) {
+    const std::string replica = "replica " + std::to_string(failed - lines_.begin());
+    return (is_one ? "" : replica + ": ") + failed->detail();
+  }
+  const std::string text = lines_.front().detail();
+  return is_one ? text : "each of " + std::to_string(lines_.size()) + " replicas: " + text;
+}
+
+Oracle::Holder holder_of(const ParallelPlan& plan, const MeshPlace& place) {
+  const MeshShape& mesh = plan.options().mesh;
+  const bool sharded = plan.options().zero_stage > 0;
+  return {.rank = mesh.rank_of(place),
+          .shard = sharded ? mesh.shard_of(place) : 0,
+          .line = line_of(plan, place),
+          .has_last_stage = plan.has_loss(place.pp),
+          .part = plan.part(place),
+          .expert_shard = sharded ? mesh.shard_of(place, WeightKind::expert) : 0};
+}
+
+}  // namespace shardsim

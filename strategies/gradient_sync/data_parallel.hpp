@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+
+// How data-parallel ranks train one model where they do something else, on purpose, than summing
+// every gradient in every step. Each has a setting in which it does just that.
+namespace shardsim {
+
+/// Replicas (dp_replicate) train on their own, each on its own samples, and are averaged after
+/// every `sync_period` updates. Gradients, norms and clipping are those of a replica's own batch;
+/// optimizer state stays its own.
+/// Local SGD (Stich 2018, "Local SGD Converges Fast and Communicates Little"): parameters are
+/// averaged. DiLoCo (Douillard et al. 2023): what a replica has moved since the last average, start
+/// minus end, is averaged as an outer gradient, which SGD with Nesterov momentum applies at the
+/// start. Neutral: a period of 1 with plain SGD; of DiLoCo besides outer rate 1 and momentum 0.
+struct LocalTraining {
+  std::int64_t sync_period = 0;      ///< Updates between averages; 0: replicas do not train apart.
+  bool outer_optimizer = false;      ///< DiLoCo.
+  double outer_learning_rate = 0.7;  // As the paper found best.
+  double outer_momentum = 0.9;
+
+  [[nodiscard]] bool acts() const { return sync_period > 0; }
+};
+
+enum class CompressionKind : std::uint8_t {
+  none,
+  top_k,  ///< The largest elements of each bucket, as values and int32 places.
+  int8,   ///< All elements as int8, with one fp32 scale per block.
+};
+
+/// What ranks send of their gradients instead of all of it. With error feedback a rank keeps what
+/// it did not send, and adds it to its next gradient. Neutral: none; top_k with ratio 1.
+/// Sources: Lin et al. 2018, "Deep Gradient Compression" (top_k: local accumulation, without its
+/// momentum correction); Stich et al. 2018, "Sparsified SGD with Memory"; Dettmers 2016 (8 bits);
+/// Seide et al. 2014 and Karimireddy et al. 2019 (error feedback).
+struct GradientCompression {
+  CompressionKind kind = CompressionKind::none;
+  double ratio = 0.1;             ///< top_k: share of a bucket's elements, in (0, 1].
+  std::int64_t block_size = 256;  ///< int8: elements that share a scale.
+  bool error_feedback = true;
+
+  [[nodiscard]] bool acts() const { return kind != CompressionKind::none; }
+};
+
+/// Elements that top_k sends of a bucket of `numel`: its share, rounded up, and 1 at least.
+[[nodiscard]] std::int64_t num_kept(const GradientCompression& compression, std::int64_t numel);
+/// Scales that int8 sends of a bucket of `numel`.
+[[nodiscard]] std::int64_t num_blocks(const GradientCompression& compression, std::int64_t numel);
+
+/// Throws UsageError for what is out of range.
+void validate(const LocalTraining& local);
+void validate(const GradientCompression& compression);
+
+}  // namespace shardsim

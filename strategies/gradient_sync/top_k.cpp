@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "strategies/gradient_sync/compressed_reducer.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Values and the places they come from. Of equally large ones the first are sent.
+class TopK final : public Compressor {
+ public:
+  explicit TopK(const GradientCompression& options) : options_(options) {}
+
+  [[nodiscard]] std::vector<Tensor> make_parcel(Runtime& runtime, std::int64_t numel, DType dtype,
+                                                std::int64_t ranks) const override {
+    const std::int64_t kept = ranks * num_kept(options_, numel);
+    std::vector<Tensor> parcel;
+    parcel.push_back(runtime.allocate(MemoryCategory::comm, {kept}, dtype));
+    parcel.push_back(runtime.allocate(MemoryCategory::comm, {kept}, DType::int32));
+    return parcel;
+  }
+
+  void compress(Runtime& runtime, const Tensor& values,
+                const std::vector<Tensor>& parcel) const override {
+    const Tensor& kept = parcel[0];
+    const Tensor& places = parcel[1];
+    // One pass to find the threshold, one to take what is above it.
+    const ComputeOp op{"select_top_k", ComputeKind::memory_bound, values.dtype(), 0,
+                       2 * values.num_bytes() + 2 * kept.num_bytes() + places.num_bytes()};
+    runtime.compute(op, [&] {
+      const std::vector<std::int64_t> largest = largest_of(values, kept.numel());
+      for (std::int64_t i = 0; i < kept.numel(); ++i) {
+        const std::int64_t place = largest[static_cast<std::size_t>(i)];
+        kept.set(i, values.get(place));
+        places.set(i, static_cast<double>(place));
+        values.set(place, 0.0);
+      }
+    });
+  }
+
+  void add(const Tensor& sum, const std::vector<Tensor>& gathered, std::int64_t rank,
+           std::int64_t ranks) const override {
+    const std::int64_t kept = gathered[0].numel() / ranks;
+    for (std::int64_t i = rank * kept; i < (rank + 1) * kept; ++i) {
+      const auto place = static_cast<std::int64_t>(gathered[1].get(i));
+      sum.set(place, sum.get(place) + gathered[0].get(i));
+    }
+  }
+
+ private:
+  static std::vector<std::int64_t> largest_of(const Tensor& values, std::int64_t count) {
+    std::vector<double> sizes;
+    for (std::int64_t i = 0; i < values.numel(); ++i) sizes.push_back(std::fabs(values.get(i)));
+    std::vector<std::int64_t> order(sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    // A total order, also of what is not a number, which is sent first.
+    const auto size = [&](std::int64_t place) {
+      const double x = sizes[static_cast<std::size_t>(place)];
+      return std::isnan(x) ? HUGE_VAL : x;
+    };
+    std::nth_element(order.begin(), order.begin() + count, order.end(),
+                     [&](std::int64_t a, std::int64_t b) {
+                       return size(a) != size(b) ? size(a) > size(b) : a < b;
+                     });
+    order.resize(static_cast<std::size_t>(count));
+    std::sort(order.begin(), order.end());
+    return order;
+  }
+
+  GradientCompression options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Compressor> make_top_k(const GradientCompression& options) {
+  return std::make_unique<TopK>(options);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,104 @@
+#include "strategies/training/elastic.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace shardsim {
+
+namespace {
+
+// What a rank has while it is a member. Groups outlive what talks over them.
+struct Membership {
+  std::unique_ptr<Communicator> members;
+  std::unique_ptr<Mesh> mesh;
+  std::unique_ptr<GradientSync> sync;  // Null: it has no state.
+  TrainingProgress progress;
+};
+
+void broadcast_state(Communicator& members, GradientSync& sync, StateKind kind, const char* label) {
+  std::vector<StatePiece> pieces;
+  sync.visit(kind, [&](const StatePiece& piece) { pieces.push_back(piece); });
+  for (const StatePiece& piece : pieces) {
+    members.broadcast(piece.values, 0, {.label = label}).wait();
+  }
+}
+
+void hand_on(Runtime& runtime, Membership& own) {
+  Communicator& members = *own.mesh->data_group();
+  broadcast_state(members, *own.sync, StateKind::parameter, "join parameters");
+  broadcast_state(members, *own.sync, StateKind::optimizer_state, "join optimizer state");
+  const Tensor updates = runtime.allocate(MemoryCategory::comm, {1}, DType::int64);
+  runtime.write_scalar(updates, static_cast<double>(own.progress.updates));
+  members.broadcast(updates, 0, {.label = "join progress", .traffic = TrafficClass::scalar}).wait();
+  own.progress.updates = static_cast<std::int64_t>(runtime.read_scalar(updates));
+}
+
+// All ranks meet; afterwards this rank has the group of the members, or nothing.
+void form_group(Mesh& everyone, int members, Membership& own) {
+  const int rank = everyone.data_rank();
+  const bool is_member = rank < members;
+  std::unique_ptr<Communicator> group =
+      everyone.data_group()->split(is_member ? 0 : 1, rank, "members");
+  if (!is_member) {
+    own.sync.reset();
+    own.mesh.reset();
+    own.members.reset();
+    own.progress = {};
+    return;
+  }
+  auto mesh = std::make_unique<Mesh>(*group, MeshShape{.dp_shard = members});
+  // The synchronization goes on with the mesh where it is.
+  if (own.mesh == nullptr) {
+    own.mesh = std::move(mesh);
+  } else {
+    *own.mesh = std::move(*mesh);
+  }
+  own.members = std::move(group);
+}
+
+}  // namespace
+
+int members_at(const ParallelOptions& options, std::int64_t step) {
+  const auto last = static_cast<std::int64_t>(options.members.size()) - 1;
+  return options.members[static_cast<std::size_t>(std::min(step, last))];
+}
+
+void train_elastic(const ParallelPlan& plan, Runtime& runtime, Mesh& everyone,
+                   TrainingObserver& observer) {
+  const ParallelOptions& options = plan.options();
+  const int rank = everyone.data_rank();
+  Membership own;
+  int before = 0;
+  for (std::int64_t step = 0; step < options.training.steps;) {
+    const int members = members_at(options, step);
+    form_group(everyone, members, own);
+    std::int64_t end = step + 1;
+    while (end < options.training.steps && members_at(options, end) == members) ++end;
+    if (rank < members) {
+      if (own.sync == nullptr) own.sync = plan.make_sync(runtime, *own.mesh);
+      if (before > 0 && members > before) hand_on(runtime, own);
+      TrainingPlan training = options.training;
+      training.global_batch = plan.num_runs() * training.micro_batch_size;
+      training.num_microbatches =
+          plan.num_runs() / members + (rank < plan.num_runs() % members ? 1 : 0);
+      const PipelineSchedule schedule = plan.schedule_of(training.num_microbatches);
+      StagePlan stage = plan.stage(0);
+      stage.schedule = &schedule;
+      const RankParallel parallel = plan.make_parallel(*own.mesh);
+      TrainingSession session(runtime, *own.mesh, stage, *own.sync, parallel.ends(), training,
+                              observer);
+      session.set_progress(own.progress);
+      for (std::int64_t now = step; now < end; ++now) {
+        session.compute_gradients(now);
+        session.reduce_gradients();
+        session.update();
+      }
+      own.progress = session.progress();
+    }
+    before = members;
+    step = end;
+  }
+}
+
+}  // namespace shardsim
