@@ -81,6 +81,9 @@ std::vector<Case> cases() {
       {"model.max_position_embeddings=99", {}, {"name=x"}, valid_text, gpt_text},
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
       {"execution.buffered_sends=true", {}, {"parallelism.pp=2"}},
+      {"execution.buffered_sends=true",
+       {"parallelism.cp=2", "model.seq_len=8", "parallelism.cp_attention=all_gather"},
+       {"parallelism.cp=2", "model.seq_len=8"}},
   };
 }
 
