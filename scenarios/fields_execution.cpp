@@ -2,6 +2,17 @@
 
 namespace shardsim {
 
+namespace {
+
+// From stage to stage, or round a ring of context-parallel ranks.
+bool sends(const Scenario& s) {
+  const ParallelismSpec& p = s.parallelism;
+  const bool has_ring = p.cp_attention == "ring" || p.cp_attention == "two_level";
+  return p.pp > 1 || (p.cp > 1 && has_ring);
+}
+
+}  // namespace
+
 std::vector<Field> execution_fields() {
   using E = ExecutionSpec;
   const auto execution = [](const char* path, auto member) {
@@ -38,10 +49,10 @@ std::vector<Field> execution_fields() {
           .doc("How all_reduce is priced; automatic takes the cheaper one."),
       execution("execution.buffered_sends", &E::buffered_sends)
           .or_else("false")
-          .acts_when("pp is more than 1", [](const Scenario& s) { return s.parallelism.pp > 1; })
+          .acts_when("pp is more than 1, or cp with a ring", sends)
           .doc(
-              "A send between pipeline stages does not wait until its receive is posted. NCCL does "
-              "not promise that."),
+              "A send between pipeline stages, or round a ring, does not wait until its receive is "
+              "posted. NCCL does not promise that."),
   };
 }
 

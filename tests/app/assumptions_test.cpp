@@ -8,6 +8,7 @@
 
 #include "strategies/training/train.hpp"
 
+#include "scenarios/load.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/run.hpp"
 
@@ -89,6 +90,27 @@ TEST_CASE("gradients that are fp16 anywhere and not scaled are an assumption") {
       text));
   CHECK_FALSE(scenario_says({"training.precision=bf16"}, text));
   CHECK_FALSE(scenario_says({}, text));
+}
+
+TEST_CASE("a result says what context parallelism rests on, each form for itself") {
+  const auto of_form = [](const char* form) {
+    return assumptions_of(load_scenario("scenarios/verify-llama-cp2-ring.json",
+                                        {std::string("parallelism.cp_attention=") + form}),
+                          nullptr);
+  };
+  const auto about = [](const std::vector<Assumption>& assumptions, const std::string& words) {
+    return std::any_of(assumptions.begin(), assumptions.end(), [&](const Assumption& assumption) {
+      return assumption.text.find(words) != std::string::npos;
+    });
+  };
+  for (const char* form : {"ring", "all_gather", "ulysses"}) {
+    const bool is_ring = form == std::string("ring");
+    CHECK(about(of_form(form), "two runs of every sample"));
+    CHECK(about(of_form(form), "A block of keys and values") == is_ring);
+    CHECK(about(of_form(form), "Attention waits") != is_ring);
+  }
+  CHECK_FALSE(about(assumptions_of(load_scenario("scenarios/verify-llama-ddp.json"), nullptr),
+                    "two runs of every sample"));
 }
 
 }  // namespace shardsim::test

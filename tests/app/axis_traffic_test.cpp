@@ -17,7 +17,7 @@ SendingCase formulas_of(const Scenario& scenario) {
   const ParallelOptions options = parallel_options_of(scenario);
   return {.model = options.model,
           .mesh = options.mesh,
-          .stage_layers = {2, 1},
+          .stage_layers = scenario.parallelism.stage_layers,
           .zero_stage = options.zero_stage,
           .reduce_every_microbatch = options.sync.reduce_every_microbatch,
           .num_microbatches = scenario.training.num_microbatches,
@@ -62,6 +62,24 @@ TEST_CASE("P18, P31, P41: a result's bytes per axis under tp, pp and dp are the 
         }
       }
     }
+  }
+}
+
+// Every form alone and beside other axes, recomputation of norms included, which sends nothing.
+TEST_CASE("P44: a result's bytes on axis cp are the formulas'") {
+  constexpr std::int64_t kBytes = 8;  // fp64
+  for (const char* name :
+       {"llama-cp2-ring", "gpt-cp4-ring", "gpt-cp3-all-gather", "llama-cp4-all-gather",
+        "llama-cp2-ulysses", "gpt-cp4-ulysses", "llama-cp4-two-level", "gpt-cp4-two-level-dp2",
+        "llama-cp2-tp2-dp2", "gpt-cp2-tp2-dp2-sp", "llama-cp2-fsdp4", "gpt-cp2-pp2-dp2",
+        "llama-cp2-pp2-zb-h1"}) {
+    INFO(name);
+    const Scenario scenario = load_scenario(std::string("scenarios/verify-") + name + ".json",
+                                            {"execution.tensors=meta"});
+    const std::int64_t expected = context_elements_sent(formulas_of(scenario));
+    CHECK(expected > 0);
+    const Result result = run_scenario(scenario).result;
+    CHECK(*result.number("comm.bytes_sent.by_axis.cp") == static_cast<double>(kBytes * expected));
   }
 }
 

@@ -163,6 +163,14 @@ SentElements elements_sent(const SendingCase& c) {
   return sum;
 }
 
+std::int64_t context_elements_sent(const SendingCase& c) {
+  std::int64_t sum = 0;
+  for (int rank = 0; rank < c.mesh.size(); ++rank) {
+    sum += context_parallel(c, c.mesh.place_of(rank));
+  }
+  return sum;
+}
+
 SentElements vocabulary_elements_sent(const SendingCase& c, std::int64_t rows) {
   const std::int64_t table = rows * c.model.hidden_size;
   const bool tied = c.model.tied_embeddings;

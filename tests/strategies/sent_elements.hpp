@@ -7,8 +7,8 @@
 #include "strategies/model/make_model.hpp"
 
 // What each rank sends in a training step of a transformer, by the formulas of data-, tensor-,
-// sequence-, context- and pipeline-parallel training and the shapes of the published architectures; nothing
-// here asks the strategies. Sources: Rajbhandari et al., "ZeRO" (SC20); Shoeybi et al.,
+// sequence-, context- and pipeline-parallel training and the shapes of the published architectures;
+// nothing here asks the strategies. Sources: Rajbhandari et al., "ZeRO" (SC20); Shoeybi et al.,
 // "Megatron-LM" (2019); Korthikanti et al., "Reducing Activation Recomputation" (2022).
 namespace shardsim::test {
 
@@ -38,6 +38,9 @@ struct SentElements {
 [[nodiscard]] SentElements elements_sent(const SendingCase& c, const MeshPlace& at);
 /// All ranks together.
 [[nodiscard]] SentElements elements_sent(const SendingCase& c);
+
+/// Of all ranks, on axis cp alone: data-parallel shares need not be equal.
+[[nodiscard]] std::int64_t context_elements_sent(const SendingCase& c);
 
 /// What all ranks together send of `rows` rows of the vocabulary, in embedding and head: a sum over
 /// ranks, which need not have equal shares. The model's vocab_size is not read.
