@@ -28,12 +28,15 @@ class FullyShardedSync final : public GradientSync {
       owned_.initialize(unit, owned_.begin(unit), owned_.part_of_shards(shards_, unit));
     }
     owned_.initialize_master();
-    for (int module = 0; module < plan.model->num_modules(); ++module) {
-      for (const int unit : plan.model->units_of(module)) ++units_[index(unit)].num_users;
-    }
     for (int chunk = 0; chunk < plan.model->num_chunks(); ++chunk) {
       const ModuleRange modules = plan.model->modules_of_chunk(chunk);
-      chunk_of_module_.insert(chunk_of_module_.end(), index(modules.count), modules);
+      chunk_of_module_.insert(chunk_of_module_.end(), index(modules.count), {modules, chunk});
+    }
+    for (int module = 0; module < plan.model->num_modules(); ++module) {
+      for (const int unit : plan.model->units_of(module)) {
+        ++units_[index(unit)].num_users;
+        if (ends_with_chunk_of(unit, module)) ++units_[index(unit)].num_last_users;
+      }
     }
   }
 
@@ -50,15 +53,18 @@ class FullyShardedSync final : public GradientSync {
     reducing_ = last || plan_.reduce_every_microbatch;
     const ModuleRange modules = plan_.model->modules_of_chunk(chunk);
     for (int module = modules.first; module < modules.first + modules.count; ++module) {
-      for (const int unit : plan_.model->units_of(module)) units_[index(unit)].gradient_runs = 0;
+      for (const int unit : plan_.model->units_of(module)) {
+        if (ends_with_chunk_of(unit, module)) units_[index(unit)].gradient_runs = 0;
+      }
     }
   }
 
   void before_forward(int module) override { use(module, +1); }
   void after_forward(int module) override {
-    if (!plan_.reshard_after_forward) return;
-    for (const int unit : plan_.model->units_of(module)) {
-      if (units_[index(unit)].num_users == 1) units_[index(unit)].full = {};
+    for (const int number : plan_.model->units_of(module)) {
+      Unit& unit = units_[index(number)];
+      ++unit.runs_to_come_back;
+      if (plan_.reshard_after_forward && unit.num_users == 1) unit.full = {};
     }
   }
 
@@ -66,15 +72,16 @@ class FullyShardedSync final : public GradientSync {
   void after_backward(int module) override {
     for (const int number : plan_.model->units_of(module)) {
       Unit& unit = units_[index(number)];
-      if (++unit.backward_runs < unit.num_users) continue;  // Another module still needs it.
-      unit.backward_runs = 0;
+      // Another module, or in another chunk another microbatch, still needs it.
+      if (--unit.runs_to_come_back > 0 && unit.num_users > 1) continue;
       unit.full = {};
     }
   }
   void after_weight_gradients(int module) override {
     for (const int number : plan_.model->units_of(module)) {
+      if (!ends_with_chunk_of(number, module)) continue;
       Unit& unit = units_[index(number)];
-      if (++unit.gradient_runs == unit.num_users && reducing_) reducer_->reduce(number);
+      if (++unit.gradient_runs == unit.num_last_users && reducing_) reducer_->reduce(number);
     }
   }
 
@@ -121,12 +128,23 @@ class FullyShardedSync final : public GradientSync {
     Tensor full;  // Gathered weights; undefined while sharded.
     Work gather;  // Pending until first used.
     int num_users = 0;
-    int backward_runs = 0;  // Users whose backward has run, of this microbatch.
-    int gradient_runs = 0;  // Users whose weight gradients are there.
+    int num_last_users = 0;     // Those in the chunk whose backward completes its gradients.
+    int runs_to_come_back = 0;  // Forwards of its users whose backward has not run.
+    int gradient_runs = 0;      // Last users whose weight gradients are there, of a microbatch.
+  };
+  struct ModuleChunk {
+    ModuleRange modules;
+    int chunk = 0;
   };
 
   static std::size_t index(int number) { return static_cast<std::size_t>(number); }
   [[nodiscard]] int num_units() const { return static_cast<int>(units_.size()); }
+
+  // Whether the gradients of a unit are complete with the chunk of this module; with tied
+  // embeddings another chunk may read it, too, which ends before.
+  [[nodiscard]] bool ends_with_chunk_of(int unit, int module) const {
+    return plan_.layout->chunk(unit).model_chunk == chunk_of_module_[index(module)].chunk;
+  }
 
   [[nodiscard]] OnDevice gradient_of(int unit) {
     return {runtime_, plan_.offload_gradients, MemoryCategory::grads, reducer_->owned(unit)};
@@ -136,7 +154,7 @@ class FullyShardedSync final : public GradientSync {
   // pass, so that they are on their way while this module computes.
   void use(int module, int direction) {
     post_gathers(module);
-    const ModuleRange& chunk = chunk_of_module_[index(module)];
+    const ModuleRange& chunk = chunk_of_module_[index(module)].modules;
     const int ahead = plan_.overlap_gather ? plan_.prefetch_units : 0;
     for (int i = 1; i <= ahead; ++i) {
       const int next = module + i * direction;
@@ -180,7 +198,7 @@ class FullyShardedSync final : public GradientSync {
   OwnedState owned_;
   Tensor shards_;  // This rank's part of all units' weights.
   std::vector<Unit> units_;
-  std::vector<ModuleRange> chunk_of_module_;
+  std::vector<ModuleChunk> chunk_of_module_;
   std::unique_ptr<GradientReducer> reducer_;
   bool reducing_ = false;
 };

@@ -16,8 +16,10 @@ inline int draw(int first, int last) { return *rc::gen::inRange(first, last + 1)
 /// Of any name and shape, with `min_ranks` ranks at least.
 inline PipelineSchedule draw_schedule(int min_ranks = 1) {
   const auto names = schedule_names();
-  const std::string_view name =
-      names[static_cast<std::size_t>(draw(0, static_cast<int>(names.size()) - 1))];
+  // At full size, or those at the end of the list are hardly ever drawn.
+  const auto number =
+      *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::size_t>(0, names.size()));
+  const std::string_view name = names[number];
   PipelineShape shape{draw(min_ranks, 6), draw(1, 4), draw(1, 12)};
   const ScheduleNeeds needs = needs_of(name);
   shape.num_chunks = std::clamp(shape.num_chunks, needs.min_chunks, needs.max_chunks);
