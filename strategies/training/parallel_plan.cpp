@@ -53,6 +53,13 @@ void require_at_least(std::int64_t least, const char* name, std::int64_t value) 
                    "give " + std::to_string(least) + " or more");
 }
 
+// Whose parts are used from outside: those of all ranks, always.
+void require_all_ranks(const ParallelOptions& options) {
+  if (options.members.empty()) return;
+  throw UsageError("E0796", "a rank's parts of an elastic training change with its members",
+                   "call train_rank with an observer alone, or leave members empty");
+}
+
 ParallelOptions validated(ParallelOptions options) {
   validate(options);
   return options;
@@ -151,6 +158,7 @@ void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& ob
 
 void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync,
                               TrainingObserver& observer, const Model* model) const {
+  require_all_ranks(options_);
   StagePlan stage = of(mesh.pp()).plan;
   if (model != nullptr) stage.model = model;
   const RankParallel parallel = make_parallel(mesh);
@@ -169,6 +177,7 @@ std::unique_ptr<TrainingSession> ParallelPlan::make_session(Runtime& runtime, Me
                                                             GradientSync& sync,
                                                             const ModelParallel& parallel,
                                                             TrainingObserver& observer) const {
+  require_all_ranks(options_);
   return std::make_unique<TrainingSession>(runtime, mesh, of(mesh.pp()).plan, sync, parallel,
                                            options_.training, observer);
 }

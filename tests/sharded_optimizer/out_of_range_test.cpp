@@ -199,7 +199,7 @@ TEST_CASE("Range: a training loop that was given a plan of its own refuses it, t
         const auto sync = plan.make_sync(runtime, mesh);
         const StagePlan stage{.model = &plan.whole(), .schedule = &plan.schedule()};
         TrainingObserver observer;
-        const TrainingSession session(runtime, mesh, stage, *sync, nullptr, training, observer);
+        const TrainingSession session(runtime, mesh, stage, *sync, {}, training, observer);
       });
     });
   };
