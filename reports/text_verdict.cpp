@@ -110,6 +110,17 @@ Lines assumptions_section(const Result& result, const Page& page) {
   return page.row("rests on", text + "; listed under \"assumptions\" by --json");
 }
 
+// What the oracle has shown: its detail says what it compared with.
+std::string shown_by_oracle(const Result& result) {
+  const bool is_other =
+      std::any_of(result.checks.begin(), result.checks.end(), [](const Check& check) {
+        return check.name == "oracle" &&
+               check.detail.find("with the same algorithm") != std::string::npos;
+      });
+  return is_other ? "OK: trains what one device trains with the same algorithm"
+                  : "OK: trains the same model as one device";
+}
+
 Lines verdict_section(const Result& result, const Page& page) {
   const auto verdict = [&page](Style style, const std::string& text) {
     return Lines{"  " + page.paint(style, truncate_to_width(text, page.width() - 2))};
@@ -117,8 +128,8 @@ Lines verdict_section(const Result& result, const Page& page) {
   switch (static_cast<ExitCode>(result.exit_code)) {
     case ExitCode::ok:
       return verdict(Style::good, result.number("oracle.passed").value_or(0) != 0
-                                      ? "OK: trains the same model as one device"
-                                      : "OK");
+                                      ? shown_by_oracle(result)
+                                      : std::string("OK"));
     case ExitCode::check_failed:
       return verdict(Style::bad, failures(result));
     case ExitCode::does_not_fit:

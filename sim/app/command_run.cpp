@@ -42,7 +42,14 @@ std::string layout_of(const ParallelismSpec& parallelism) {
   if (parallelism.dp_replicate > 1) {
     words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
   }
-  return words + fmt::format("dp_shard {}, zero {}", parallelism.dp_shard, parallelism.zero_stage);
+  words += fmt::format("dp_shard {}, zero {}", parallelism.dp_shard, parallelism.zero_stage);
+  if (parallelism.data_parallel != DataParallelKind::synchronous) {
+    words += fmt::format(", {}", to_string(parallelism.data_parallel));
+  }
+  if (parallelism.compresses()) {
+    words += fmt::format(", {} gradients", to_string(parallelism.gradient_compression));
+  }
+  return words;
 }
 
 TextHeadline headline_of(const Scenario& scenario) {

@@ -75,10 +75,11 @@ void OwnedState::average(int chunk, const Tensor& master) {
     part.momentum = part_of_shards(outer_.momentum(), chunk);
   }
   const std::int64_t first = begin(chunk);
-  outer_.apply(part, num_owners_ == 1 ? flat.call_options(tp_rank_)
-                                      : CallOptions{.label = flat.label.c_str(),
-                                                    .padding = flat.padding(
-                                                        tp_rank_, first, first + master.numel())});
+  outer_.apply(part, num_owners_ == 1
+                         ? flat.call_options(parts_of_rank_.tensor)
+                         : CallOptions{.label = flat.label.c_str(),
+                                       .padding = flat.padding(parts_of_rank_.tensor, first,
+                                                               first + master.numel())});
 }
 
 void OwnedState::update(int chunk, const Tensor& weights, const Tensor& gradient,

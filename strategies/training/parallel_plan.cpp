@@ -92,6 +92,13 @@ void require_shared_last(const PipelineSchedule& schedule, int rank, const Model
   }
 }
 
+// Whose parts are used from outside: those of all ranks, always.
+void require_all_ranks(const ParallelOptions& options) {
+  if (options.members.empty()) return;
+  throw UsageError("E0796", "a rank's parts of an elastic training change with its members",
+                   "call train_rank with an observer alone, or leave members empty");
+}
+
 ParallelOptions validated(ParallelOptions options) {
   validate(options);
   return options;
@@ -221,6 +228,7 @@ void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& ob
 
 void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync,
                               TrainingObserver& observer, const Model* model) const {
+  require_all_ranks(options_);
   StagePlan stage = of(mesh.pp()).plan;
   if (model != nullptr) stage.model = model;
   const RankParallel parallel = make_parallel(mesh);
@@ -239,6 +247,7 @@ std::unique_ptr<TrainingSession> ParallelPlan::make_session(Runtime& runtime, Me
                                                             GradientSync& sync,
                                                             const ModelParallel& parallel,
                                                             TrainingObserver& observer) const {
+  require_all_ranks(options_);
   return std::make_unique<TrainingSession>(runtime, mesh, of(mesh.pp()).plan, sync, parallel,
                                            options_.training, observer);
 }
