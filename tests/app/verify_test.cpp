@@ -63,7 +63,9 @@ constexpr const char* kVerified[] = {
     "llama-cp2-tp2-dp2", "gpt-cp2-tp2-dp2-sp", "llama-cp2-fsdp4", "gpt-cp2-pp2-dp2",
     "llama-cp2-pp2-zb-h1", "gpt-cp4-two-level-dp2", "gpt-cp2-dropout-recompute",
     "llama-tp2-pp2-zb-h1", "llama-pp2-dp2-dualpipe-v", "gpt-tp2-pp2-dp2-zero1-zb-v",
-    "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"};
+    "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload", "llama-tp2-cp2-pp2-dp4-ep2",
+    "llama-cp2-dp2-ep4-capacity", "llama-cp2-dp2-ep2-learned-fsdp", "llama-tp2-pp2-dp2-ep2-zb-v",
+    "gpt-cp2-pp2-dp2-dualpipe-v", "llama-diloco-cp2-tp2"};
 
 // Those of synchronous training: others are verified in fp64 alone.
 std::vector<std::string> synchronous(const std::vector<std::string>& paths) {

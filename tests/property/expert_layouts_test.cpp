@@ -1,0 +1,138 @@
+#include <array>
+#include <cstdint>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+#include "scenarios/scenario_error.hpp"
+#include "sim/app/run.hpp"
+
+// P47 with experts: every layout of up to 32 ranks in which some share a layer's experts trains the
+// model of one device, or is refused by name.
+namespace shardsim::test {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+constexpr const char* kBase = "scenarios/verify-llama-ep4-uniform.json";
+constexpr int kMostRanks = 32;
+constexpr int kExperts = 24;
+constexpr int kHeads = 4;
+constexpr int kLayers = 4;
+constexpr int kPositions = 24;
+
+struct Layout {
+  int dp = 1;
+  int tp = 1;
+  int pp = 1;
+  int cp = 1;
+  int ep = 1;
+
+  [[nodiscard]] int sharing() const { return dp * tp * cp; }
+};
+
+// What the model's sizes allow; ep divides the ranks of a stage, or there is no such layout.
+bool is_legal(const Layout& l) {
+  const bool cuts_samples = l.cp == 1 || kPositions % (2 * l.cp) == 0;
+  return kHeads % l.tp == 0 && l.pp <= kLayers && cuts_samples && kPositions / l.cp % l.tp == 0 &&
+         kExperts % l.ep == 0;
+}
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> found;
+  for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+    for (int tp = 1; tp <= ranks; ++tp) {
+      for (int pp = 1; tp * pp <= ranks; ++pp) {
+        for (int cp = 1; tp * pp * cp <= ranks; ++cp) {
+          if (ranks % (tp * pp * cp) != 0) continue;
+          Layout layout{.dp = ranks / (tp * pp * cp), .tp = tp, .pp = pp, .cp = cp};
+          for (layout.ep = 2; layout.ep <= layout.sharing(); ++layout.ep) {
+            if (layout.sharing() % layout.ep == 0) found.push_back(layout);
+          }
+        }
+      }
+    }
+  }
+  return found;
+}
+
+// What else a layout is run with goes round with its number: cycles of lengths that have no common
+// factor, so that all pairs of them meet.
+template <std::size_t N>
+const char* turn(const std::array<const char*, N>& values, int number) {
+  return values.at(static_cast<std::size_t>(number) % N);
+}
+
+Overrides overrides_of(const Layout& l, int number) {
+  constexpr std::array kRouting = {"uniform", "learned", "skewed"};
+  constexpr std::array kZero = {"0", "1", "2", "3"};
+  constexpr std::array kRecompute = {"none", "selective", "full", "none", "full"};
+  constexpr std::array kCapacity = {"0", "0", "0.8", "0", "1.5", "0", "0"};
+  constexpr std::array kSchedules = {"1f1b",       "zb_v",       "gpipe", "zb_h1",
+                                     "dualpipe_v", "looped_bfs", "zb_h2", "v_half",
+                                     "v_min",      "1f1b",       "zb_v"};
+  const auto set = [](const char* field, auto value) {
+    return std::string(field) + "=" + std::to_string(value);
+  };
+  const auto choose = [](const char* field, const char* value) {
+    return std::string(field) + "=" + value;
+  };
+  Overrides overrides = {
+      set("system.nodes", 1),
+      set("system.gpus_per_node", l.sharing() * l.pp),
+      set("parallelism.dp_shard", l.dp),
+      set("parallelism.tp", l.tp),
+      set("parallelism.pp", l.pp),
+      set("parallelism.cp", l.cp),
+      set("parallelism.ep", l.ep),
+      set("model.num_layers", 2 * kLayers),  // Two chunks of a rank have a layer each.
+      set("model.num_experts", kExperts),
+      set("model.num_query_groups", kHeads),
+      set("model.seq_len", kPositions),
+      set("model.moe_ffn_hidden_size", 4),
+      set("training.global_batch_size", l.dp * (l.pp > 1 ? 8 : 1)),
+      set("training.micro_batch_size", 1),
+      set("execution.steps", 1),
+      choose("model.moe_routing", turn(kRouting, number)),
+      choose("parallelism.zero_stage", turn(kZero, number)),
+      choose("training.recompute", turn(kRecompute, number)),
+      choose("model.moe_capacity_factor", turn(kCapacity, number)),
+  };
+  if (l.tp > 1) overrides.emplace_back("parallelism.sequence_parallel=true");
+  if (l.pp > 1) overrides.push_back(choose("parallelism.schedule", turn(kSchedules, number)));
+  return overrides;
+}
+
+std::string describe(const Layout& l) {
+  return "dp " + std::to_string(l.dp) + ", tp " + std::to_string(l.tp) + ", pp " +
+         std::to_string(l.pp) + ", cp " + std::to_string(l.cp) + ", ep " + std::to_string(l.ep);
+}
+
+}  // namespace
+
+TEST_CASE("P47: experts train as one device under every layout of up to 32 ranks") {
+  int run_count = 0;
+  int refused_count = 0;
+  for (const Layout& layout : layouts()) {
+    INFO(describe(layout));
+    if (!is_legal(layout)) {
+      ++refused_count;
+      CHECK_THROWS_AS(load_scenario(kBase, overrides_of(layout, 0)), ScenarioError);
+      continue;
+    }
+    const Scenario scenario = load_scenario(kBase, overrides_of(layout, run_count++));
+    INFO("schedule " << scenario.parallelism.schedule << ", zero "
+                     << scenario.parallelism.zero_stage << ", " << scenario.model.moe_routing);
+    const Result result = run_scenario(scenario).result;
+    CHECK(result.exit_code == 0);
+    CHECK(result.number("oracle.passed") == 1.0);
+  }
+  std::cout << "P47: " << run_count << " layouts of (dp, tp, pp, cp) x ep were run, "
+            << refused_count << " refused\n";
+  CHECK(run_count > 500);
+}
+
+}  // namespace shardsim::test
