@@ -3,6 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "scenarios/limits.hpp"
+#include "scenarios/scenario_error.hpp"
+
 #include "tests/scenarios/support.hpp"
 
 // parallelism.cp and the form of attention that goes with it. The model has 4 heads and 2 key and
@@ -76,6 +79,32 @@ TEST_CASE("two levels take the largest group of a node that fits, or what is sai
   const Problem none = refusal({"parallelism.cp=2", form});
   CHECK(none.code == "E0206");
   CHECK(none.pointer == "/parallelism/cp_attention");
+}
+
+// A ring of four is four blocks for every rank and layer; of two levels, two.
+TEST_CASE("blocks of rings count among the operations of a run") {
+  const auto is_refused = [](const std::string& form, std::int64_t most) {
+    LoadLimits limits;
+    limits.max_operations = most;
+    try {
+      (void)load_scenario_text(valid_text(), "test.json",
+                               with({"parallelism.cp=4", "parallelism.cp_attention=" + form}),
+                               limits);
+    } catch (const ScenarioError& error) {
+      CHECK(error.code() == "E0354");
+      return true;
+    }
+    return false;
+  };
+  const Scenario s = loaded(valid_text(), with({"parallelism.cp=4"}));
+  const std::int64_t whole =
+      s.system.ranks * s.model.num_layers * s.training.num_microbatches * s.execution.steps;
+  CHECK_FALSE(is_refused("all_gather", whole));
+  CHECK(is_refused("all_gather", whole - 1));
+  CHECK_FALSE(is_refused("two_level", 2 * whole));
+  CHECK(is_refused("two_level", 2 * whole - 1));
+  CHECK_FALSE(is_refused("ring", 4 * whole));
+  CHECK(is_refused("ring", 4 * whole - 1));
 }
 
 TEST_CASE("a perceptron has no positions to cut") {
