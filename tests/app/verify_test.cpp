@@ -49,7 +49,8 @@ constexpr const char* kVerified[] = {
     // Compositions.
     "gpt-tp2-dp4", "gpt-pp2-fsdp4", "llama-pp4-dp2-zero2", "llama-fsdp4-tp2",
     "gpt-tp2-pp2-dp2-zero1", "llama-tp2-pp2-dp2-sp", "llama-tp2-pp2-dp2-interleaved",
-    "llama-tp2-pp2-zb-h1", "llama-pp2-dp2-dualpipe-v", "gpt-tp2-pp2-dp2-zero1-zb-v", "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"};
+    "llama-tp2-pp2-zb-h1", "llama-pp2-dp2-dualpipe-v", "gpt-tp2-pp2-dp2-zero1-zb-v",
+    "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"};
 
 // All verify scenarios but those that are about a narrower precision.
 std::vector<std::string> fp64_scenarios() {
