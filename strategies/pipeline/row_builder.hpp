@@ -14,7 +14,7 @@ namespace shardsim {
 class RowBuilder {
  public:
   explicit RowBuilder(const PipelineShape& shape) {
-    constexpr std::size_t kMostCells = 2 * 3;  // F, I and W of two chunks.
+    constexpr std::size_t kMostCells = 6;  // F, I and W of two chunks.
     row_.reserve(kMostCells * static_cast<std::size_t>(shape.num_microbatches));
   }
 

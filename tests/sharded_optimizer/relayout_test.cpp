@@ -85,7 +85,8 @@ TEST_CASE("P49: saved at any layout, loaded at any other, training goes on as if
 }
 
 TEST_CASE("P49: a transformer goes on at any layout as one device does", "[P49]") {
-  std::vector<Setup> all = {setup_of("ddp", 4, "gpt2"), setup_of("fsdp", 2, "gpt2"),
+  std::vector<Setup> all = {setup_of("ddp", 4, "gpt2"),
+                            setup_of("fsdp", 2, "gpt2"),
                             setup_of("tensor_parallel", 4, "gpt2"),
                             setup_of("pipeline_parallel", 3, "gpt2"),
                             setup_of("hybrid_sharded", 8, "gpt2"),
