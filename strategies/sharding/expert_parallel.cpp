@@ -76,6 +76,7 @@ PendingTensor ExpertParallel::combine(Runtime& runtime, Tensor rows, const Exper
 
 void ExpertParallel::sum_loads(const Tensor& loads, Routed& routed) {
   CallOptions options{.label = "expert loads", .traffic = TrafficClass::scalar};
+  routed.loads = loads;
   if (mesh_.data_group() != nullptr) {
     routed.balance = mesh_.data_group()->all_reduce(loads, ReduceOp::sum, options);
   }

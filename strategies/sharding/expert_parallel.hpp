@@ -23,9 +23,10 @@ class ExpertParallel {
  public:
   /// What backward needs to know of a layer's forward besides tensors.
   struct Routed {
-    std::shared_ptr<const ExpertCounts> counts;  ///< Null where nothing was exchanged.
-    Work balance;                                ///< The sum of loads, on its way.
-    Work balance_over_tp;                        ///< Follows it.
+    std::shared_ptr<const ExpertCounts> counts;
+    Tensor loads;          ///< Held while it is summed, also where recomputation drops the layer's.
+    Work balance;          ///< The sum, on its way.
+    Work balance_over_tp;  ///< Follows it.
   };
 
   /// `mesh` must outlive it. `token_shards`: whether tensor-parallel ranks have different tokens.

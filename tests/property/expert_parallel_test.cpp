@@ -36,7 +36,7 @@ const std::vector<Overrides> kRoutings = {
     {"model.moe_routing=skewed", "model.moe_skew=1"},
     {"model.moe_routing=skewed", "model.moe_skew=16"},
     {"model.moe_routing=skewed", "model.moe_skew=16", "model.num_experts_per_token=1"},
-    {"model.moe_routing=file", "model.moe_popularity_file=routing/eight-experts.json"}};
+    {"model.moe_routing=file", "model.moe_popularity_file=scenarios/routing/eight-experts.json"}};
 
 // Pairs of token and slot that go to another rank in one forward of all layers and samples.
 std::int64_t pairs_off_rank(const Scenario& scenario) {

@@ -66,7 +66,7 @@ TEST_CASE("foreign names collide neither with each other nor with ours") {
 }
 
 TEST_CASE("every row reaches the scenario: what is set is what the resolved text says") {
-  const Scenario s = loaded(valid_text());
+  const Scenario s = loaded(valid_text(), {"model.num_experts=2"});
   const auto document = nlohmann::json::parse(s.resolved_json);
   for (const Field& field : field_table()) {
     if (field.get != nullptr && parent_path(field.path) != "expect[]") {
