@@ -61,7 +61,11 @@ Count tensor_parallel_bytes(const Scenario& s) {
   if (t == 1) return 0;
   const Count per_token = product_if_fits({t - 1, (14 * m.num_layers + 5) * width_of(m) + 6});
   const Count activations = per_token ? of_tokens(s, *per_token) : std::nullopt;
-  const std::int64_t whole = (16 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size;
+  // Experts are whole on every rank, too, where they are not shared; their number was checked.
+  const std::int64_t experts =
+      m.num_experts * m.num_layers * m.hidden_size * (1 + 3 * m.moe_ffn_hidden_size);
+  const std::int64_t whole =
+      (16 * (m.num_layers + 1) + m.max_position_embeddings) * m.hidden_size + experts;
   const Count replicated =
       product_if_fits({2 * (t - 1), whole, s.parallelism.gradient_ranks(), s.execution.steps});
   return in_bytes(activations, replicated);
