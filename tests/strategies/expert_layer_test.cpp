@@ -50,7 +50,7 @@ class LayerFixture {
   }
 
   [[nodiscard]] Pass pass() {
-    return {ModelContext{runtime, parameters}, kBlock, options.seq_len, 0, {}, &batch};
+    return {ModelContext{runtime, parameters}, kBlock, options.seq_len, 0, {}, {}, &batch};
   }
   Tensor forward() {
     kept.assign(ExpertLayer::num_kept, Tensor());
