@@ -80,8 +80,9 @@ std::vector<Field> data_parallel_fields() {
       parallelism("parallelism.gradient_compression", &P::gradient_compression)
           .or_else("\"none\"")
           .doc("What ranks send of their gradients in plain data parallelism. top_k: the largest "
-               "elements of each bucket, as values and int32 places. int8: all, with one fp32 "
-               "scale per block."),
+               "elements of each bucket, as values and int32 places, from each rank to each. "
+               "int8: all, with one fp32 scale per block, to the ranks that add them up, and "
+               "their sums likewise."),
       parallelism("parallelism.compression_ratio", &P::compression_ratio)
           .above(0, 1)
           .or_else("0.1")
@@ -102,7 +103,8 @@ std::vector<Field> data_parallel_fields() {
           .or_else("true")
           .acts_when("gradient_compression is top_k or int8",
                      [](const Scenario& s) { return s.parallelism.compresses(); })
-          .doc("What compression loses of a gradient is kept and added to the next one."),
+          .doc("What compression loses of a gradient, or of a sum, is kept and added to the next "
+               "one."),
   };
 }
 

@@ -212,10 +212,16 @@ void add_data_parallel(const Scenario& scenario, Assumptions& assumptions) {
   }
   if (parallelism.compresses()) {
     assumptions.push_back(
-        {"Compressing reads the gradient twice, adding up writes it once; all ranks gather the "
-         "parcels of all, and bytes grow with their number",
-         "modelling choice; a selection on a real GPU takes more passes; "
-         "docs/decisions/0030-other-data-parallelism.md"});
+        parallelism.gradient_compression == GradientCompressionKind::top_k
+            ? Assumption{"Selecting reads the gradient twice, adding up writes it once; all ranks "
+                         "gather the parcels of all, and bytes grow with their number",
+                         "modelling choice; a selection on a real GPU takes more passes; "
+                         "docs/decisions/0030-other-data-parallelism.md"}
+            : Assumption{"Quantizing reads twice and writes once; gradients go to the owners of "
+                         "their parts beside backward, and the quantized sums are gathered when it "
+                         "has ended",
+                         "as 1-bit Adam's compressed all_reduce, whose parts it pads; "
+                         "docs/decisions/0030-other-data-parallelism.md"});
   }
 }
 

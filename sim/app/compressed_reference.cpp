@@ -47,7 +47,8 @@ Sent round_to_levels(const std::vector<double>& values, std::size_t block_size) 
   return sent;
 }
 
-// Every rank's gradient is computed, compressed with what it lost before, and all are added up.
+// Every rank's gradient is computed, compressed with what it lost before, and all are added up. Of
+// int8 the sum is then compressed in the same way, by whoever: what it lost is one residual more.
 class CompressedReference final : public ReferenceAlgorithm {
  public:
   CompressedReference(const ParallelPlan& plan, const std::function<void()>& on_progress)
@@ -58,6 +59,7 @@ class CompressedReference final : public ReferenceAlgorithm {
     ReferenceTensors none = model_.gradients();
     for (std::vector<double>& values : none) values.assign(values.size(), 0.0);
     residuals_.assign(static_cast<std::size_t>(parts_.num_ranks()), none);
+    residual_of_sum_ = none;
   }
 
  protected:
@@ -79,19 +81,23 @@ class CompressedReference final : public ReferenceAlgorithm {
       }
     }
     if (targets > 0.0) step.loss /= targets;
+    const bool twice = rule_.kind == CompressionKind::int8;
+    if (twice) sum = send(sum, residual_of_sum_);
     model_.set_gradients(sum);
     step.kinds["gradient"] = sum;
     parts_.update(model_, ++step_);
     model_.record_state(step);
     if (!rule_.error_feedback) return lines;
+    const std::string name = twice ? "worker_error" : "residual";
     for (std::size_t rank = 0; rank < residuals_.size(); ++rank) {
-      step.kinds["residual of data rank " + std::to_string(rank)] = residuals_[rank];
+      step.kinds[name + " of data rank " + std::to_string(rank)] = residuals_[rank];
     }
+    if (twice) step.kinds["server_error"] = residual_of_sum_;
     return lines;
   }
 
  private:
-  // What a rank sends of its gradient, bucket by bucket; `residual` is what it owes.
+  // What is sent of a gradient, bucket by bucket; `residual` is what its sender owes.
   ReferenceTensors send(const ReferenceTensors& gradient, ReferenceTensors& residual) {
     ReferenceTensors received = gradient;
     for (const FlatChunk& bucket : layout_.chunks()) {
@@ -122,6 +128,7 @@ class CompressedReference final : public ReferenceAlgorithm {
   GradientCompression rule_;
   WholeParameters model_;
   std::vector<ReferenceTensors> residuals_;  // By data rank.
+  ReferenceTensors residual_of_sum_;         // int8 only: of all its owners.
   std::int64_t step_ = 0;
 };
 

@@ -1,6 +1,5 @@
 #include "strategies/gradient_sync/bucketed_sync.hpp"
 
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,7 +25,6 @@ class BucketedSync final : public GradientSync {
         reducer_(make_reducer(zero_stage)),
         tracker_(*plan.layout),
         buckets_(static_cast<std::size_t>(plan.model->num_chunks())),
-        residual_name_("residual of data rank " + std::to_string(mesh.data_rank())),
         owns_all_(zero_stage == 0),
         reduces_every_microbatch_(zero_stage == 2 && plan.reduce_every_microbatch),
         reduces_within_backward_(zero_stage == 2 || plan.overlap_reduce) {
@@ -155,9 +153,10 @@ class BucketedSync final : public GradientSync {
 
   void visit_residuals(const StateVisitor& visitor) const {
     for (int chunk = 0; chunk < num_chunks(); ++chunk) {
-      const Tensor residual = reducer_->residual(chunk);
-      if (!residual.defined()) return;
-      owned_.visit_values(StateKind::rank_state, residual_name_, chunk, 0, residual, visitor);
+      for (const Residual& residual : reducer_->residuals(chunk)) {
+        owned_.visit_values(StateKind::rank_state, residual.name, chunk, residual.begin,
+                            residual.values, visitor);
+      }
     }
   }
 
@@ -186,7 +185,6 @@ class BucketedSync final : public GradientSync {
   std::unique_ptr<GradientReducer> reducer_;
   ReadyTracker tracker_;
   std::vector<Buckets> buckets_;  // By model chunk.
-  std::string residual_name_;
   bool owns_all_;
   bool reduces_every_microbatch_;
   // Stage 2 must even without overlap, where it waits at once: its memory holds few whole buckets.

@@ -4,16 +4,12 @@
 
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 
-// What ranks send of a bucket's gradient, and what all make of it. A new compression is one class
-// of this interface and one case in compressed_reducer.cpp.
+// What ranks send of a bucket's gradient, and what the receivers make of it. A new compression is
+// one class of this interface and one case in compressed_reducer.cpp, which says who the receivers
+// are.
 namespace shardsim {
 
-/// A bucket on its way. Sizes do not depend on values, so a plan has those of a run.
-struct CompressedBucket {
-  std::vector<Tensor> sent;      ///< This rank's.
-  std::vector<Tensor> gathered;  ///< Those of all ranks, in rank order.
-};
-
+/// Parcels are lists of tensors whose sizes do not depend on values, so a plan has those of a run.
 class Compressor {
  public:
   virtual ~Compressor() = default;
@@ -31,5 +27,13 @@ class Compressor {
 
 [[nodiscard]] std::unique_ptr<Compressor> make_top_k(const GradientCompression& options);
 [[nodiscard]] std::unique_ptr<Compressor> make_int8_blocks(const GradientCompression& options);
+
+// How parcels travel, one file each.
+/// All parcels to all ranks, which add them up in rank order.
+[[nodiscard]] std::unique_ptr<GradientReducer> make_gathered_reducer(const SyncPlan& plan,
+                                                                     Runtime& runtime, Mesh& mesh);
+/// Of int8: parts of a bucket to their owners, whose sums travel quantized, too.
+[[nodiscard]] std::unique_ptr<GradientReducer> make_quantized_reducer(const SyncPlan& plan,
+                                                                      Runtime& runtime, Mesh& mesh);
 
 }  // namespace shardsim

@@ -1,7 +1,10 @@
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
@@ -11,6 +14,7 @@
 
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/score.hpp"
+#include "tests/mutants/wrapped_sync.hpp"
 #include "tests/mutants/wrong_numbers.hpp"
 
 // Bugs of algorithms other than synchronous training: each trains something plausible, which only
@@ -59,6 +63,30 @@ void count_fault(const std::string& name, const std::string& bug, const Faults& 
   count_mutant(Detector::oracle, finder_in(result));
 }
 
+// Residuals of one name are kept, and forgotten before they are used.
+class ForgetfulSync final : public GradientSyncWrapper {
+ public:
+  ForgetfulSync(GradientSync& inner, std::string name)
+      : GradientSyncWrapper(inner), name_(std::move(name)) {}
+
+  void begin_step() override {
+    inner_.visit(StateKind::rank_state, [&](const StatePiece& piece) {
+      if (piece.state.substr(0, name_.size()) != name_) return;
+      for (std::int64_t i = 0; i < piece.values.numel(); ++i) piece.values.set(i, 0.0);
+    });
+    inner_.begin_step();
+  }
+
+ private:
+  std::string name_;
+};
+
+Result run_forgetting(const std::string& scenario, const std::string& name) {
+  return run_with_sync(scenario_of(scenario, 4), [&](const SyncOfRank& rank) {
+    return std::make_unique<ForgetfulSync>(rank.inner, name);
+  });
+}
+
 // Broadcasts of this label do not reach those who wait for them.
 Faults lost_broadcast(const std::string& label) {
   Faults faults;
@@ -97,6 +125,15 @@ TEST_CASE("mutants: what compression loses is forgotten, or too much of it is lo
   count_change("llama-int8", {"parallelism.compression_block_size=101"});
   count_change("llama-top-k", {"parallelism.gradient_compression=none"});
   count_change("llama-top-k", {"parallelism.bucket_bytes=100000"});
+}
+
+TEST_CASE("mutants: one of the errors of a compression is not fed back") {
+  CHECK(run_forgetting("llama-int8", "no such error").exit_code == 0);
+  for (const char* error : {"worker_error", "server_error"}) {
+    INFO(error);
+    count_mutant(Detector::oracle, finder_in(run_forgetting("llama-int8", error)));
+  }
+  count_mutant(Detector::oracle, finder_in(run_forgetting("llama-top-k", "residual")));
 }
 
 TEST_CASE("mutants: replicas are averaged at the wrong time, or with the wrong outer step") {

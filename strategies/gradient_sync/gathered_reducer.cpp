@@ -1,0 +1,112 @@
+#include <string>
+#include <utility>
+
+#include "strategies/gradient_sync/compressed_reducer.hpp"
+#include "strategies/gradient_sync/error_feedback.hpp"
+#include "strategies/gradient_sync/gradient_groups.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Of top-k: places differ from rank to rank, so no sum of parcels is as small as a parcel. Every
+// rank adds up all of them in rank order, so that replicas agree in every bit.
+class GatheredReducer final : public GradientReducer {
+ public:
+  GatheredReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh)
+      : plan_(plan),
+        runtime_(runtime),
+        mesh_(mesh),
+        compressor_(make_top_k(plan.compression)),
+        gradients_(
+            runtime.allocate(MemoryCategory::grads, {plan.layout->padded()}, plan.gradient_dtype)),
+        errors_(plan, runtime, plan.layout->padded()),
+        error_name_("residual of data rank " + std::to_string(mesh.data_rank())) {}
+
+  void begin_step() override { runtime_.zero("zero_gradients", gradients_); }
+
+  Tensor gradient(int parameter) override {
+    const FlatPlace& place = plan_.layout->place(parameter);
+    return gradients_.view(plan_.layout->chunk(place.chunk).offset + place.offset,
+                           plan_.layout->shape(parameter));
+  }
+
+  void reduce(int index) override {
+    Communicator* const all = gradient_groups(plan_, mesh_).all;
+    const FlatChunk& chunk = plan_.layout->chunk(index);
+    const Tensor own = owned(index);
+    errors_.add_to(own, chunk.offset);
+    InFlight bucket{
+        index, compressor_->make_parcel(runtime_, chunk.padded, own.dtype(), 1), {}, {}};
+    compressor_->compress(runtime_, own, bucket.sent);
+    errors_.keep(own, chunk.offset);
+    if (all == nullptr) {
+      bucket.gathered = bucket.sent;
+    } else {
+      bucket.gathered = compressor_->make_parcel(runtime_, chunk.padded, own.dtype(), all->size());
+      for (std::size_t i = 0; i < bucket.sent.size(); ++i) {
+        bucket.works.push_back(
+            all->all_gather(bucket.gathered[i], bucket.sent[i], {.label = chunk.label.c_str()}));
+      }
+    }
+    in_flight_.push_back(std::move(bucket));
+  }
+
+  void finish() override {
+    for (InFlight& bucket : in_flight_) {
+      for (Work& work : bucket.works) work.wait();
+      add_up(bucket);
+    }
+    in_flight_.clear();
+  }
+
+  [[nodiscard]] Tensor owned(int chunk) const override {
+    const FlatChunk& flat = plan_.layout->chunk(chunk);
+    return gradients_.view(flat.offset, {flat.padded});
+  }
+  [[nodiscard]] std::vector<Residual> residuals(int chunk) const override {
+    if (!errors_.acts()) return {};
+    const FlatChunk& flat = plan_.layout->chunk(chunk);
+    return {{error_name_, 0, errors_.part(flat.offset, flat.padded)}};
+  }
+
+ private:
+  struct InFlight {
+    int chunk;
+    std::vector<Tensor> sent;      // This rank's parcel.
+    std::vector<Tensor> gathered;  // Those of all ranks, in rank order.
+    std::vector<Work> works;
+  };
+
+  void add_up(const InFlight& bucket) {
+    const Tensor sum = owned(bucket.chunk);
+    Communicator* const all = gradient_groups(plan_, mesh_).all;
+    const std::int64_t ranks = all == nullptr ? 1 : all->size();
+    std::int64_t bytes = 2 * sum.num_bytes();
+    for (const Tensor& tensor : bucket.gathered) bytes += tensor.num_bytes();
+    runtime_.compute({"add_up_gradients", ComputeKind::memory_bound, sum.dtype(), 0, bytes}, [&] {
+      for (std::int64_t i = 0; i < sum.numel(); ++i) sum.set(i, 0.0);
+      for (std::int64_t rank = 0; rank < ranks; ++rank) {
+        compressor_->add(sum, bucket.gathered, rank, ranks);
+      }
+    });
+  }
+
+  const SyncPlan& plan_;
+  Runtime& runtime_;
+  Mesh& mesh_;
+  std::unique_ptr<Compressor> compressor_;
+  Tensor gradients_;  // All chunks.
+  ErrorFeedback errors_;
+  std::string error_name_;
+  std::vector<InFlight> in_flight_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientReducer> make_gathered_reducer(const SyncPlan& plan, Runtime& runtime,
+                                                       Mesh& mesh) {
+  return std::make_unique<GatheredReducer>(plan, runtime, mesh);
+}
+
+}  // namespace shardsim
