@@ -158,6 +158,16 @@ Lines traffic_section(const Result& result, const Page& page) {
   return page.row("traffic", text);
 }
 
+Lines expert_section(const Result& result, const Page& page) {
+  const auto imbalance = result.number("moe.load_imbalance");
+  if (!imbalance) return {};
+  std::string text = fmt::format("the busiest gets {:.2f} times the mean of its layer", *imbalance);
+  if (const auto dropped = result.number("moe.dropped_tokens")) {
+    text += ", " + format_number(*dropped) + " token slots dropped per step";
+  }
+  return page.row("experts", text);
+}
+
 Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& page) {
   const auto scale = result.number("loss_scaling.scale");
   const auto skipped = result.number("loss_scaling.skipped_steps");

@@ -42,6 +42,8 @@ class Page {
 [[nodiscard]] Lines memory_section(const Result& result, double device_memory_bytes,
                                    const Page& page);
 [[nodiscard]] Lines traffic_section(const Result& result, const Page& page);
+/// How evenly tokens were routed; nothing without experts.
+[[nodiscard]] Lines expert_section(const Result& result, const Page& page);
 /// `steps` of the run, of which some were skipped.
 [[nodiscard]] Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& page);
 [[nodiscard]] Lines oracle_section(const Result& result, const Page& page);

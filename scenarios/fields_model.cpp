@@ -147,17 +147,15 @@ std::vector<Field> model_fields() {
           .range(0, 1024)
           .or_else("0")
           .sourced()
-          .foreign({{"Hugging Face", "n_shared_experts"},
-                    {"Megatron-LM", "moe_shared_expert_intermediate_size"}})
+          .foreign({{"Hugging Face", "n_shared_experts"}})
           .acts_when("num_experts is more than 0", has_experts)
           .doc("Beside the routed experts, one dense MLP of so many experts' width, which all "
-               "tokens "
-               "pass."),
+               "tokens pass. Megatron-LM's moe_shared_expert_intermediate_size is that width."),
       model_field("model.first_dense_layers", &M::first_dense_layers)
           .range(0, kTwoTo14)
           .or_else("0")
           .sourced()
-          .foreign({{"Hugging Face", "first_k_dense_replace"}, {"Megatron-LM", "moe_layer_freq"}})
+          .foreign({{"Hugging Face", "first_k_dense_replace"}})
           .acts_when("num_experts is more than 0", has_experts)
           .doc("Blocks at the start that keep the dense MLP of ffn_hidden_size."),
       model_field("model.moe_capacity_factor", &M::moe_capacity_factor)
@@ -173,12 +171,14 @@ std::vector<Field> model_fields() {
       model_field("model.moe_aux_loss_coeff", &M::moe_aux_loss_coeff)
           .range(0, 1024)
           .or_else("0")
-          .foreign({{"Hugging Face", "router_aux_loss_coef"}, {"torchtitan", "load_balance_coeff"}})
+          .foreign({{"Megatron-LM", "moe_aux_loss_coeff"}})
           .acts_when("num_experts is more than 0", has_experts)
           .doc(
               "Coefficient of the load-balancing loss: num_experts x the sum over experts of their "
               "share of tokens x their mean probability, per layer and microbatch of all "
-              "data-parallel ranks. It is part of gradients, not of the loss shown."),
+              "data-parallel ranks; layers add up. It is part of gradients, not of the loss shown. "
+              "Hugging Face's router_aux_loss_coef is of a mean over layers, with shares that add "
+              "up to k experts per token: times k / num_layers it is this."),
       model_field("model.moe_routing", &M::moe_routing)
           .one_of({"learned", "uniform", "skewed", "file"})
           .or_else("\"learned\"")

@@ -68,6 +68,18 @@ void check_compression(Reading& r) {
   }
 }
 
+// The first max_staleness steps have nothing to apply, and wait for nothing.
+void check_staleness(Reading& r) {
+  const std::int64_t staleness = r.scenario.parallelism.max_staleness;
+  if (!r.all_good({"parallelism.max_staleness", "execution.steps"})) return;
+  if (r.scenario.execution.steps > staleness) return;
+  r.problem("E0208", "execution.steps",
+            "in " + text_of(r.scenario.execution.steps) +
+                " steps no gradient is applied: those of a step are applied " + text_of(staleness) +
+                " steps later (parallelism.max_staleness)",
+            "run " + text_of(staleness + 1) + " steps or more");
+}
+
 void check_choice(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   if (p.trains_apart() && p.dp_replicate == 1) {
@@ -80,6 +92,7 @@ void check_choice(Reading& r) {
                text_of(p.zero_stage) + " does not keep",
            "use zero_stage 0 or 1");
   }
+  if (p.data_parallel == DataParallelKind::async_sgd) check_staleness(r);
   if (p.is_elastic()) check_elastic(r);
 }
 
@@ -89,6 +102,11 @@ void check_surroundings(Reading& r) {
   const bool compresses = p.compresses();
   if (p.data_parallel == DataParallelKind::synchronous && !compresses) return;
   const char* const path = compresses ? kCompression : kChoice;
+  if (r.good("model.num_experts") && r.scenario.model.num_experts > 0) {
+    refuse(r, path,
+           "is for models without experts, which balance the tokens of one synchronous step",
+           "use data_parallel \"synchronous\" and no compression, or a model without experts");
+  }
   if (p.offloads()) {
     refuse(r, path, "works on what is on the device, and something is offloaded",
            "leave the offload_* fields out");

@@ -104,6 +104,40 @@ void warn_about_decay(Reading& r) {
       std::string(cure.data(), end.ptr));
 }
 
+// Times are those of the last step, and steps of replicas that train apart are not all alike.
+void warn_about_period(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const std::int64_t steps = r.scenario.execution.steps;
+  if (!p.trains_apart() || steps % p.sync_period == 0) return;
+  r.scenario.warnings.push_back(
+      "execution.steps (" + std::to_string(steps) +
+      ") ends no period of parallelism.sync_period (" + std::to_string(p.sync_period) +
+      "): the times reported are those of the last step, in which replicas average nothing; "
+      "use a multiple to see what averaging costs");
+}
+
+// Each rank's share goes to all others, while an all_reduce of n bytes sends less than 2 n.
+void warn_about_compression(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  if (p.gradient_compression != GradientCompressionKind::top_k || p.data_parallel_size() == 1)
+    return;
+  const auto ranks = static_cast<double>(p.data_parallel_size());
+  const Bits bits = bits_of(r.scenario.training.grad_reduce_dtype);
+  const double element = (1 + bits.exponent + bits.mantissa) / 8.0;
+  const double index = 4.0;
+  const double compressed = (ranks - 1.0) * p.compression_ratio * (element + index);
+  const double whole = 2.0 * (ranks - 1.0) / ranks * element;
+  if (compressed < whole) return;
+  std::array<char, 32> times{};
+  const auto end = std::to_chars(times.data(), times.data() + times.size(), compressed / whole,
+                                 std::chars_format::general, 3);
+  r.scenario.warnings.push_back(
+      "parallelism.gradient_compression top_k saves nothing here: its shares, which every rank "
+      "sends to all of " +
+      std::to_string(p.data_parallel_size()) + ", are " + std::string(times.data(), end.ptr) +
+      " times the bytes of whole gradients; use a smaller compression_ratio, or int8");
+}
+
 }  // namespace
 
 void warn(Reading& reading) {
@@ -111,6 +145,8 @@ void warn(Reading& reading) {
   warn_about_chunks(reading);
   warn_about_precision(reading);
   warn_about_decay(reading);
+  warn_about_period(reading);
+  warn_about_compression(reading);
 }
 
 }  // namespace shardsim

@@ -25,7 +25,9 @@ namespace shardsim {
 namespace {
 
 // "tp 2, pp 4 (1f1b), dp_shard 8, zero 1": axes of one rank are left out, but for dp_shard.
-std::string layout_of(const ParallelismSpec& parallelism) {
+std::string layout_of(const Scenario& scenario) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  const ModelSpec& model = scenario.model;
   std::string words;
   if (parallelism.tp > 1) {
     words += fmt::format("tp {}{}, ", parallelism.tp,
@@ -38,6 +40,10 @@ std::string layout_of(const ParallelismSpec& parallelism) {
   }
   if (parallelism.cp > 1) {
     words += fmt::format("cp {} ({}), ", parallelism.cp, parallelism.cp_attention);
+  }
+  if (model.num_experts > 0) {
+    words += fmt::format("ep {} ({} experts, top {}, {} routing), ", parallelism.ep,
+                         model.num_experts, model.num_experts_per_token, model.moe_routing);
   }
   if (parallelism.dp_replicate > 1) {
     words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
@@ -59,7 +65,7 @@ TextHeadline headline_of(const Scenario& scenario) {
   headline.model =
       scenario.model.preset.empty() ? to_string(scenario.model.family) : scenario.model.preset;
   headline.system = fmt::format("{} x {}", scenario.system.nodes, scenario.system.name);
-  headline.layout = layout_of(parallelism);
+  headline.layout = layout_of(scenario);
   headline.precision = to_string(scenario.training.precision);
   headline.batch =
       fmt::format("global batch {} ({} x {} x {} ranks), seq {}, reduce in {}",

@@ -16,8 +16,10 @@ struct Sent {
 };
 
 Sent keep_largest(const std::vector<double>& values, double ratio) {
+  // One by one until the share is reached; 7 of 100 are 0.07, though 0.07 x 100 is more than 7.
   const auto size = static_cast<double>(values.size());
-  const auto count = std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(ratio * size)));
+  std::size_t count = 1;
+  while (count < values.size() && static_cast<double>(count) / size < ratio) ++count;
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {

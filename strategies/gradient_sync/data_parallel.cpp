@@ -17,9 +17,13 @@ void require(bool holds, const std::string& what, const char* fix) {
 }  // namespace
 
 std::int64_t num_kept(const GradientCompression& compression, std::int64_t numel) {
-  const auto share =
-      static_cast<std::int64_t>(std::ceil(compression.ratio * static_cast<double>(numel)));
-  return std::clamp<std::int64_t>(share, std::min<std::int64_t>(numel, 1), numel);
+  // The fewest whose share is not below the ratio. The product alone may round above a whole
+  // number, as 0.07 x 100 does; the quotient is as exact as the decimal was read.
+  const auto size = static_cast<double>(numel);
+  auto kept = static_cast<std::int64_t>(compression.ratio * size);
+  while (static_cast<double>(kept) / size < compression.ratio) ++kept;
+  while (kept > 0 && static_cast<double>(kept - 1) / size >= compression.ratio) --kept;
+  return std::clamp<std::int64_t>(kept, std::min<std::int64_t>(numel, 1), numel);
 }
 
 std::int64_t num_blocks(const GradientCompression& compression, std::int64_t numel) {

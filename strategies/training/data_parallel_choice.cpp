@@ -53,7 +53,7 @@ void require_fitting_choice(const ParallelOptions& options) {
           "train in bf16 or fp32, or synchronously");
   require(options.model.moe.num_experts == 0,
           "a mixture of experts balances the tokens of one synchronous step",
-          "train experts synchronously, without compression");
+          "train experts synchronously, with whole gradients");
   require(!sync.local.acts() || options.mesh.dp_replicate > 1,
           "there is one replica (dp_replicate is 1), and nobody to average with",
           "let dp_replicate be 2 or more, or train synchronously");

@@ -74,8 +74,9 @@ std::int64_t gradient_bytes(const TrainingCase& c, std::size_t rank) {
   std::int64_t bytes = 0;
   for (const std::int64_t numel : sizes_of_buckets(c)) {
     if (rule.kind == CompressionKind::top_k) {
-      const auto kept =
-          static_cast<std::int64_t>(std::ceil(rule.ratio * static_cast<double>(numel)));
+      // Ratios here are multiples of 1 / 1000.
+      const auto thousandths = static_cast<std::int64_t>(std::lround(rule.ratio * 1000.0));
+      const std::int64_t kept = (thousandths * numel + 999) / 1000;
       bytes += (c.mesh.size() - 1) * kept * (size_of(c.sync.gradient_dtype) + 4);
       continue;
     }
