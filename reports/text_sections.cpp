@@ -161,7 +161,7 @@ Lines traffic_section(const Result& result, const Page& page) {
 Lines expert_section(const Result& result, const Page& page) {
   const auto imbalance = result.number("moe.load_imbalance");
   if (!imbalance) return {};
-  std::string text = fmt::format("the busiest gets {:.2f} times the mean of its layer", *imbalance);
+  std::string text = fmt::format("busiest {:.2f} x its layer's mean", *imbalance);
   if (const auto dropped = result.number("moe.dropped_tokens")) {
     text += ", " + format_number(*dropped) + " token slots dropped per step";
   }

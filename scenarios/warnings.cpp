@@ -104,11 +104,13 @@ void warn_about_decay(Reading& r) {
       std::string(cure.data(), end.ptr));
 }
 
-// Times are those of the last step, and steps of replicas that train apart are not all alike.
+// A plan is about times; they are those of the last step, and steps of replicas that train apart
+// are not all alike.
 void warn_about_period(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::int64_t steps = r.scenario.execution.steps;
-  if (!p.trains_apart() || steps % p.sync_period == 0) return;
+  const bool is_plan = r.scenario.execution.tensors == TensorMode::meta;
+  if (!p.trains_apart() || !is_plan || steps % p.sync_period == 0) return;
   r.scenario.warnings.push_back(
       "execution.steps (" + std::to_string(steps) +
       ") ends no period of parallelism.sync_period (" + std::to_string(p.sync_period) +

@@ -117,6 +117,19 @@ TrainingCase quantized_case(int ranks, std::int64_t block_size) {
 
 }  // namespace
 
+TEST_CASE("what is kept is the declared share, rounded up where it is no whole number") {
+  const auto kept = [](double ratio, std::int64_t numel) {
+    return num_kept({.kind = CompressionKind::top_k, .ratio = ratio}, numel);
+  };
+  // Both products round above the whole number.
+  CHECK(kept(0.07, 100) == 7);
+  CHECK(kept(0.55, 100) == 55);
+  CHECK(kept(0.1, 101) == 11);
+  CHECK(kept(0.001, 5) == 1);
+  CHECK(kept(1.0, 7) == 7);
+  CHECK(kept(0.5, 0) == 0);
+}
+
 TEST_CASE("to send the largest of all elements is synchronous training, in every bit") {
   check_property(60, [] {
     TrainingCase c = draw_exact_case();

@@ -1,4 +1,8 @@
+#include <algorithm>
+
 #include <catch2/catch.hpp>
+
+#include "scenarios/scenario_error.hpp"
 
 #include "tests/scenarios/support.hpp"
 
@@ -13,10 +17,12 @@ Changes with(Changes changes, const Changes& more) {
   return changes;
 }
 
-const Changes kLocal = {"parallelism.data_parallel=local_sgd", "parallelism.dp_replicate=2"};
-const Changes kLate = {"parallelism.data_parallel=async_sgd"};
+const Changes kLocal = {"parallelism.data_parallel=local_sgd", "parallelism.dp_replicate=2",
+                        "parallelism.sync_period=1"};
+const Changes kLate = {"parallelism.data_parallel=async_sgd", "execution.steps=2"};
 const Changes kElastic = {"parallelism.data_parallel=elastic", "parallelism.zero_stage=0"};
-const Changes kTopK = {"parallelism.gradient_compression=top_k", "parallelism.zero_stage=0"};
+const Changes kTopK = {"parallelism.gradient_compression=top_k", "parallelism.zero_stage=0",
+                       "parallelism.compression_ratio=0.01"};
 
 // All refusals name the field, why, and what to do.
 void check_refused(const Changes& changes, const std::string& pointer, const std::string& words) {
@@ -57,6 +63,48 @@ TEST_CASE("compression is that of plain data parallelism") {
 TEST_CASE("late gradients are whole ones") {
   CHECK(loaded(valid_text(), kLate).parallelism.max_staleness == 1);
   check_refused(with(kLate, {"parallelism.zero_stage=2"}), "data_parallel", "zero_stage 2");
+}
+
+TEST_CASE("late gradients are applied within the run") {
+  const Changes later = with(kLate, {"parallelism.max_staleness=4"});
+  CHECK(loaded(valid_text(), with(later, {"execution.steps=5"})).warnings.empty());
+  const Problem problem = only_problem_of(valid_text(), with(later, {"execution.steps=4"}));
+  CHECK(problem.code == "E0208");
+  CHECK(problem.pointer == "/execution/steps");
+  CHECK(problem.help == "run 5 steps or more");
+}
+
+TEST_CASE("a plan that ends no period is told that its times are without averaging") {
+  const Changes three = with(kLocal, {"parallelism.sync_period=3"});
+  const Scenario partial = loaded(valid_text(), with(three, {"execution.steps=4"}));
+  REQUIRE(partial.warnings.size() == 1);
+  CHECK(partial.warnings[0].find("ends no period of parallelism.sync_period (3)") !=
+        std::string::npos);
+  CHECK(loaded(valid_text(), with(three, {"execution.steps=6"})).warnings.empty());
+}
+
+TEST_CASE("top-k that saves nothing is told so, with what it sends instead") {
+  // 8 ranks, fp32: 7 x 0.125 x 8 bytes are the 2 x 7 / 8 x 4 of an all_reduce.
+  const Scenario even = loaded(valid_text(), with(kTopK, {"parallelism.compression_ratio=0.125"}));
+  REQUIRE(even.warnings.size() == 1);
+  CHECK(even.warnings[0].find("are 1 times the bytes of whole gradients") != std::string::npos);
+  CHECK(loaded(valid_text(), with(kTopK, {"parallelism.compression_ratio=0.12"})).warnings.empty());
+}
+
+TEST_CASE("experts are trained synchronously") {
+  const Changes experts = {"model.family=llama", "model.num_experts=4"};
+  for (const Changes& choice : {kLocal, kLate, kElastic, kTopK}) {
+    try {
+      (void)loaded(valid_text(), with(choice, experts));
+      FAIL_CHECK("not refused");
+    } catch (const ScenarioError& error) {
+      const bool is_named =
+          std::any_of(error.problems().begin(), error.problems().end(), [](const Problem& problem) {
+            return problem.code == "E0206" && problem.message.find("experts") != std::string::npos;
+          });
+      CHECK(is_named);
+    }
+  }
 }
 
 TEST_CASE("members keep to the ranks, the microbatches and the bounds") {
