@@ -24,7 +24,7 @@ std::optional<std::string> read_regular_file(const std::string& path, std::size_
   if (status.type() != fs::file_type::regular) {
     const bool folder = status.type() == fs::file_type::directory;
     problems.add_file("E0001", path, shown + (folder ? " is a folder" : " is not a regular file"),
-                      "give the name of a JSON file");
+                      "give the name of a file");
     return std::nullopt;
   }
   const auto size = fs::file_size(path, error);

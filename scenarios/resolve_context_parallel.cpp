@@ -31,7 +31,10 @@ void refuse_heads(Reading& r, const char* field, std::int64_t degree) {
                 " context-parallel ranks, which do not divide the " +
                 text_of(heads_to_exchange(s)) + " key and value heads of a tensor-parallel rank",
             s.parallelism.cp_attention == "ulysses"
-                ? "use \"ring\" or \"two_level\" for cp_attention, or a smaller cp"
+                ? std::string("use \"ring\"") +
+                      (usual_ulysses_degree(s) > 1 ? ", \"all_gather\" or \"two_level\""
+                                                   : " or \"all_gather\"") +
+                      " for cp_attention, or a smaller cp"
                 : "try " + divisors(std::gcd(s.parallelism.cp, heads_to_exchange(s)), degree));
 }
 
@@ -59,7 +62,9 @@ void resolve_ulysses(Reading& r) {
     r.problem("E0206", "parallelism.cp_attention",
               "no group of ranks on a node divides both cp (" + text_of(p.cp) + ") and the " +
                   text_of(heads_to_exchange(r.scenario)) + " key and value heads of a rank",
-              "use \"ring\" or \"all_gather\", or say cp_ulysses_degree");
+              std::string("use \"ring\" or \"all_gather\"") +
+                  (std::gcd(p.cp, heads_to_exchange(r.scenario)) > 1 ? ", or say cp_ulysses_degree"
+                                                                     : ""));
   } else if (heads_to_exchange(r.scenario) % u != 0) {
     refuse_heads(r, two_level ? kUlysses : "parallelism.cp", u);
   }

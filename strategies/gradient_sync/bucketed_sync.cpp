@@ -139,16 +139,26 @@ class BucketedSync final : public GradientSync {
   [[nodiscard]] std::unique_ptr<GradientReducer> make_reducer(int zero_stage) {
     if (plan_.compression.acts()) return make_compressed_reducer(plan_, runtime_, mesh_);
     if (zero_stage == 2) return make_shard_reducer(plan_, runtime_, mesh_, owned_);
-    Communicator* const all = gradient_groups(plan_, mesh_).all;
-    if (plan_.max_staleness > 0 && zero_stage == 0 && all != nullptr) {
-      late_group_ = all->split(0, all->rank(), all->name());
-    }
+    if (plan_.max_staleness > 0) make_late_groups(zero_stage > 0);
     std::vector<std::unique_ptr<GradientReducer>> ring;
     for (int i = 0; i <= plan_.max_staleness; ++i) {
       ring.push_back(
-          make_full_reducer(plan_, runtime_, mesh_, owned_, zero_stage > 0, late_group_.get()));
+          make_full_reducer(plan_, runtime_, mesh_, owned_, zero_stage > 0, late_groups_));
     }
     return ring.size() == 1 ? std::move(ring.front()) : make_stale_reducer(std::move(ring));
+  }
+
+  void make_late_groups(bool sharded) {
+    const ReplicaGroups groups = gradient_groups(plan_, mesh_);
+    const auto copy = [](Communicator* group) {
+      return group == nullptr ? nullptr : group->split(0, group->rank(), group->name());
+    };
+    if (sharded) {
+      late_groups_.shard = copy(groups.shard);
+      late_groups_.replicate = copy(groups.replicate);
+    } else {
+      late_groups_.all = copy(groups.all);
+    }
   }
 
   void visit_residuals(const StateVisitor& visitor) const {
@@ -179,9 +189,9 @@ class BucketedSync final : public GradientSync {
   Mesh& mesh_;
   OwnedState owned_;
   Tensor weights_;  // All chunks, with padding.
-  // Of gradients that are applied late: losses, which are waited for in their own step, would else
-  // wait behind them.
-  std::unique_ptr<Communicator> late_group_;
+  // Of gradients that are applied late: losses and gathers of weights are waited for in their own
+  // step.
+  LateGroups late_groups_;
   std::unique_ptr<GradientReducer> reducer_;
   ReadyTracker tracker_;
   std::vector<Buckets> buckets_;  // By model chunk.

@@ -11,13 +11,13 @@ namespace {
 class FullReducer final : public GradientReducer {
  public:
   FullReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh, const OwnedState& owned,
-              bool sharded, Communicator* all)
+              bool sharded, const LateGroups& late)
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
         owned_(owned),
         sharded_(sharded),
-        all_(all),
+        late_(late),
         gradients_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
                                     plan.gradient_dtype)) {}
 
@@ -33,7 +33,9 @@ class FullReducer final : public GradientReducer {
     const FlatChunk& chunk = plan_.layout->chunk(index);
     const Tensor full = gradients_.view(chunk.offset, {chunk.padded});
     ReplicaGroups groups = gradient_groups(plan_, mesh_);
-    if (all_ != nullptr) groups.all = all_;
+    if (late_.shard != nullptr) groups.shard = late_.shard.get();
+    if (late_.replicate != nullptr) groups.replicate = late_.replicate.get();
+    if (late_.all != nullptr) groups.all = late_.all.get();
     if (sharded_) {
       pending_.push_back(post_shard_reduction(groups, mesh_.tp(), chunk, full, owned(index)));
     } else if (groups.all != nullptr) {
@@ -58,7 +60,7 @@ class FullReducer final : public GradientReducer {
   Mesh& mesh_;
   const OwnedState& owned_;
   bool sharded_;
-  Communicator* all_;
+  const LateGroups& late_;
   Tensor gradients_;  // All chunks, with padding.
   std::vector<ShardReduction> pending_;
 };
@@ -67,8 +69,8 @@ class FullReducer final : public GradientReducer {
 
 std::unique_ptr<GradientReducer> make_full_reducer(const SyncPlan& plan, Runtime& runtime,
                                                    Mesh& mesh, const OwnedState& owned,
-                                                   bool sharded, Communicator* all) {
-  return std::make_unique<FullReducer>(plan, runtime, mesh, owned, sharded, all);
+                                                   bool sharded, const LateGroups& late) {
+  return std::make_unique<FullReducer>(plan, runtime, mesh, owned, sharded, late);
 }
 
 }  // namespace shardsim

@@ -39,14 +39,22 @@ class GradientReducer {
   [[nodiscard]] virtual std::vector<Residual> residuals(int /*chunk*/) const { return {}; }
 };
 
+/// Communicators for reductions that are waited for late, in place of the mesh's of the same
+/// members: else all that is waited for in its own step would queue behind them.
+struct LateGroups {
+  std::unique_ptr<Communicator> shard;
+  std::unique_ptr<Communicator> replicate;
+  std::unique_ptr<Communicator> all;
+};
+
 /// Keeps all gradients whole in one buffer: DDP (all_reduce over all data-parallel ranks), and
-/// ZeRO-1 (reduce_scatter in place, then all_reduce of the shard over the replicas). `all`: what
-/// DDP reduces over in place of the mesh's group; null: that. Must outlive it.
+/// ZeRO-1 (reduce_scatter in place, then all_reduce of the shard over the replicas). `late`: what
+/// is reduced over in place of the mesh's groups, where it is not null. Must outlive it.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_full_reducer(const SyncPlan& plan,
                                                                  Runtime& runtime, Mesh& mesh,
                                                                  const OwnedState& owned,
                                                                  bool sharded,
-                                                                 Communicator* all = nullptr);
+                                                                 const LateGroups& late);
 
 /// Keeps this rank's shard of the summed gradients, and whole chunks only while backward fills them
 /// or their reduction is under way: ZeRO-2 and FSDP. Peak gradient bytes are at most

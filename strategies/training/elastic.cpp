@@ -72,11 +72,18 @@ void train_elastic(const ParallelPlan& plan, Runtime& runtime, Mesh& everyone,
   int before = 0;
   for (std::int64_t step = 0; step < options.training.steps;) {
     const int members = members_at(options, step);
+    const bool stays = own.sync != nullptr && rank < members;
+    // To change members is part of the step, to set up is not.
+    if (stays) observer.step_begins(step);
     form_group(everyone, members, own);
     std::int64_t end = step + 1;
     while (end < options.training.steps && members_at(options, end) == members) ++end;
     if (rank < members) {
-      if (own.sync == nullptr) own.sync = plan.make_sync(runtime, *own.mesh);
+      if (!stays) {
+        own.sync = plan.make_sync(runtime, *own.mesh);
+        // Not before: it has waited for the others since it was last told of a step.
+        observer.step_begins(step);
+      }
       if (before > 0 && members > before) hand_on(runtime, own);
       TrainingPlan training = options.training;
       training.global_batch = plan.num_runs() * training.micro_batch_size;
@@ -90,6 +97,7 @@ void train_elastic(const ParallelPlan& plan, Runtime& runtime, Mesh& everyone,
                               observer);
       session.set_progress(own.progress);
       for (std::int64_t now = step; now < end; ++now) {
+        if (now > step) observer.step_begins(now);
         session.compute_gradients(now);
         session.reduce_gradients();
         session.update();

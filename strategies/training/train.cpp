@@ -60,7 +60,6 @@ class TrainingSession::Trainer final : public MicrobatchSource {
 
   void compute_gradients(std::int64_t step) {
     step_ = step;
-    observer_.step_begins(step);
     sync_.begin_step();
     begin_loss();
     runner_.run_step(*this);
@@ -235,6 +234,7 @@ void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& s
            const ModelParallel& parallel, const TrainingPlan& plan, TrainingObserver& observer) {
   TrainingSession session(runtime, mesh, stage, sync, parallel, plan, observer);
   for (std::int64_t step = 0; step < plan.steps; ++step) {
+    observer.step_begins(step);
     session.compute_gradients(step);
     session.reduce_gradients();
     session.update();

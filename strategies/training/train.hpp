@@ -79,6 +79,7 @@ class TrainingSession {
 
   /// The three phases of step `step`, counted from 0, in order. Every rank of the mesh must call
   /// each. Between the first two, gradients are what `sync` has made of them during backward.
+  /// Whoever runs the loop tells the observer that a step begins: more than these may belong to it.
   void compute_gradients(std::int64_t step);
   void reduce_gradients();
   void update();

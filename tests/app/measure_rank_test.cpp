@@ -24,8 +24,10 @@ struct Run {
 // Puts something between the strategies and the messages.
 using Wrap = std::function<std::unique_ptr<Communicator>(Communicator& world)>;
 
-Run run_processes(const std::string& name, const Wrap& wrap = {}) {
-  Run run{load_scenario("scenarios/verify-" + name + ".json", {"execution.steps=2"}), {}};
+Run run_processes(const std::string& name, const Wrap& wrap = {},
+                  std::vector<std::string> settings = {}) {
+  settings.insert(settings.begin(), "execution.steps=2");
+  Run run{load_scenario("scenarios/verify-" + name + ".json", settings), {}};
   const SharedPlan shared(run.scenario);
   const int ranks = static_cast<int>(run.scenario.system.ranks);
   std::vector<RankFigures> measured(static_cast<std::size_t>(ranks));
@@ -112,6 +114,26 @@ TEST_CASE("one wrong bit, byte, message, peak or replica fails the check that is
     r.hashes.back() += "0";
   };
   CHECK(!passed(changed(replicas), "mpi.replicas"));
+}
+
+TEST_CASE("ranks that come, go or never train are replicas in the steps that they have") {
+  Run run = run_processes("llama-elastic", {}, {"parallelism.elastic_members=[2,3]"});
+  REQUIRE(run.reports.back().hashes.empty());
+  REQUIRE(run.reports[2].hashes.size() < run.reports[0].hashes.size());
+  CHECK(passed(result_of(run, kMpi), "mpi.replicas"));
+  Run wrong = run;
+  wrong.reports[2].hashes.back() += "0";
+  CHECK(!passed(result_of(wrong, kMpi), "mpi.replicas"));
+  wrong = run;
+  wrong.reports[2].hashes.clear();  // It does train in the simulation.
+  CHECK(!passed(result_of(wrong, kMpi), "mpi.replicas"));
+}
+
+TEST_CASE("replicas that compress differ in their residuals and in nothing else") {
+  Run run = run_processes("mlp-ddp", {}, {"parallelism.gradient_compression=top_k"});
+  CHECK(passed(result_of(run, kMpi), "mpi.replicas"));
+  run.reports.back().hashes.back() += "0";
+  CHECK(!passed(result_of(run, kMpi), "mpi.replicas"));
 }
 
 TEST_CASE("the wire is held against the simulation, bytes and messages, rank by rank") {

@@ -148,6 +148,9 @@ TEST_CASE("a file that is missing, or of another shape than the scenario, is ref
   CHECK(contains(refusal(good, {"--set", "parallelism.schedule_file=none.csv"}), "cannot find"));
   CHECK(contains(refusal(good, {"--set", "parallelism.schedule_file="}),
                  "needs parallelism.schedule_file"));
+  const std::string folder = refusal(good, {"--set", "parallelism.schedule_file=."});
+  CHECK(contains(folder, "is a folder"));
+  CHECK_FALSE(contains(folder, "JSON"));
   CHECK(contains(refusal("0F0,0B0\n1F0,1B0\n", {}), "schedule_file has 2 lines"));
   CHECK(contains(refusal("0F0,0B0\n1F0,1B0\n2F0,2B0\n3F0,3B0\n", {}),
                  "schedule_file has 1 microbatches"));

@@ -116,6 +116,23 @@ TEST_CASE("communication is hidden as long as it runs beside computing") {
               {.compute = 140, .exposed = 200, .bubble = 30, .hidden = 100});
 }
 
+// Weights and two moments go to all members, where a step sends 2 (n-1)/n of the gradients from
+// each: on a link so slow that nothing else counts, more than the step itself.
+TEST_CASE("a step in which ranks join or leave takes longer by what that costs") {
+  const auto seconds = [](const std::string& members) {
+    const Result result = run_scenario(load_scenario("scenarios/verify-llama-elastic.json",
+                                                     {"execution.tensors=meta", "execution.steps=2",
+                                                      "parallelism.elastic_members=" + members,
+                                                      "system.intra_node.bandwidth_gb_per_s=0.01",
+                                                      "system.inter_node.bandwidth_gb_per_s=0.01"}))
+                              .result;
+    CHECK(result.exit_code == 0);
+    return *result.number("step_time_s");
+  };
+  CHECK(seconds("[7,8]") > 2 * seconds("[8,8]"));
+  CHECK(seconds("[8,7]") > seconds("[7,7]"));
+}
+
 TEST_CASE("mfu counts the flops that the model needs, hfu those that were computed") {
   for (const std::vector<std::string>& layout :
        {std::vector<std::string>{}, {"parallelism.tp=2"}, {"parallelism.pp=2"}}) {

@@ -54,11 +54,15 @@ TEST_CASE("heads are exchanged among ranks that divide them, or the form is refu
   const Problem many = refusal({"parallelism.cp=4", "parallelism.cp_attention=ulysses"});
   CHECK(many.code == "E0203");
   CHECK(many.pointer == "/parallelism/cp");
+  CHECK(many.help ==
+        "use \"ring\", \"all_gather\" or \"two_level\" for cp_attention, or a smaller cp");
   CHECK(many.message.find("the 2 key and value heads") != std::string::npos);
   const Problem cut =
       refusal({"parallelism.cp=2", "parallelism.tp=2", "parallelism.cp_attention=ulysses"});
   CHECK(cut.message.find("the 1 key and value heads of a tensor-parallel rank") !=
         std::string::npos);
+  // Nor is there a group for two levels.
+  CHECK(cut.help == "use \"ring\" or \"all_gather\" for cp_attention, or a smaller cp");
 }
 
 TEST_CASE("two levels take the largest group of a node that fits, or what is said") {
@@ -79,6 +83,10 @@ TEST_CASE("two levels take the largest group of a node that fits, or what is sai
   const Problem none = refusal({"parallelism.cp=2", form});
   CHECK(none.code == "E0206");
   CHECK(none.pointer == "/parallelism/cp_attention");
+  CHECK(none.help == "use \"ring\" or \"all_gather\", or say cp_ulysses_degree");
+  // A degree above 1 would be refused.
+  CHECK(refusal({"parallelism.cp=2", "parallelism.tp=2", form}).help ==
+        "use \"ring\" or \"all_gather\"");
 }
 
 // A ring of four is four blocks for every rank and layer; of two levels, two.

@@ -79,10 +79,6 @@ void compare_links(const std::string& name, const std::vector<int>& members, int
 std::string replica_group_of(const ParallelPlan& plan, const MeshPlace& place) {
   const ParallelOptions& options = plan.options();
   const MeshShape& mesh = options.mesh;
-  // Each has what no other rank has, or steps that no other has.
-  if (options.sync.compression.acts() || !options.members.empty()) {
-    return fmt::format("rank {}", mesh.rank_of(place));
-  }
   const bool sharded = options.zero_stage > 0;
   std::string name = fmt::format("stage {}, shard {}, tp {}", place.pp,
                                  sharded ? mesh.shard_of(place) : 0, place.tp);
@@ -100,6 +96,7 @@ std::vector<std::string> hashes_of(const StateImage& image) {
   std::map<std::pair<std::int64_t, int>, RollingHash> hashes;
   for (const StateImage::Piece& piece : image.pieces()) {
     if (piece.kind == StateImage::loss) continue;  // Known to the last stage only.
+    if (piece.of_rank_alone) continue;
     RollingHash& hash = hashes[{piece.step, piece.kind}];
     hash.add(static_cast<std::uint64_t>(piece.parameter));
     hash.add(static_cast<std::uint64_t>(piece.first));
@@ -133,6 +130,7 @@ MeasuredRank compare_rank(const ParallelPlan& plan, int rank, const RankFigures&
     compare_links(key.first, key.second, rank, sum, expected, report);
   }
   report.hashes = hashes_of(measured.image);
+  report.num_expected_hashes = static_cast<std::int64_t>(hashes_of(simulated.image).size());
   return report;
 }
 

@@ -12,7 +12,8 @@ namespace shardsim {
 [[nodiscard]] MeasuredRank compare_rank(const ParallelPlan& plan, int rank,
                                         const RankFigures& measured, const RankFigures& simulated);
 
-/// One hash per step and kind of all that an image holds of it.
+/// One hash per step and kind, as "step/kind/hash", of all that an image holds of it, but for what
+/// its rank alone has.
 [[nodiscard]] std::vector<std::string> hashes_of(const StateImage& image);
 
 }  // namespace shardsim

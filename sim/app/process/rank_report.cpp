@@ -73,6 +73,7 @@ std::string to_text(const MeasuredRank& report) {
   if (report.loopback_bytes) root["loopback_bytes"] = *report.loopback_bytes;
   root["replica_group"] = report.replica_group;
   root["hashes"] = report.hashes;
+  root["num_expected_hashes"] = report.num_expected_hashes;
   return root.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -108,6 +109,7 @@ MeasuredRank rank_report_of(const std::string& text) {
     }
     report.replica_group = root.at("replica_group");
     report.hashes = root.at("hashes").get<std::vector<std::string>>();
+    report.num_expected_hashes = root.at("num_expected_hashes");
   } catch (const Json::exception& error) {
     throw Error(ExitCode::backend_failed, "E1070",
                 std::string("a rank's report cannot be read: ") + error.what(),

@@ -47,9 +47,11 @@ struct MeasuredRank {
   std::optional<SentTotals> wire;
   /// Received over the loopback interface by all programs meanwhile; empty: not counted.
   std::optional<std::int64_t> loopback_bytes;
-  /// What ranks of one replica group must share bit by bit: hashes by step and kind.
+  /// What ranks of one replica group must share bit by bit: hashes by step and kind, of the steps
+  /// that each has; none if it never trains.
   std::string replica_group;
   std::vector<std::string> hashes;
+  std::int64_t num_expected_hashes = 0;  ///< In the simulation.
 };
 
 [[nodiscard]] std::string to_text(const MeasuredRank& report);

@@ -77,6 +77,7 @@ void compare_pieces(const StateImage::Piece& actual, const StateImage::Piece& ex
 void StateImage::keep(std::int64_t step, const GradientSync& sync, StateKind kind, Kind kept_as) {
   sync.visit(kind, [&](const StatePiece& shown) {
     Piece piece{step, kept_as, std::string(shown.state), shown.parameter, shown.first, {}};
+    piece.of_rank_alone = kind == StateKind::rank_state;
     piece.values.reserve(static_cast<std::size_t>(shown.values.numel()));
     for (std::int64_t i = 0; i < shown.values.numel(); ++i) {
       piece.values.push_back(shown.values.get(i));

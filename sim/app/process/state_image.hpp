@@ -23,6 +23,7 @@ class StateImage final : public TrainingObserver {
     int parameter = 0;       ///< Of what this rank runs.
     std::int64_t first = 0;  ///< Element of the parameter.
     std::vector<double> values;
+    bool of_rank_alone = false;  ///< StateKind::rank_state: replicas hold others.
   };
 
   void gradients_ready(std::int64_t step, const GradientSync& sync) override;
