@@ -4,8 +4,10 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "strategies/pipeline/fewest_sends.hpp"
 #include "strategies/pipeline/schedule_size.hpp"
@@ -287,12 +289,28 @@ class CsvShape {
     result_.problems.push_back(std::move(problem));
   }
 
+  // The rank with most cells of each stage, the lowest of equals: a few cells in a wrong row are
+  // what is wrong, not the row in which they are missed.
+  void find_owners(int stages) {
+    std::map<std::pair<int, int>, int> cells;  // Stage and rank.
+    for_each_action([&](int rank, const CsvCell&, const StageAction& action) {
+      ++cells[{static_cast<int>(action.stage), rank}];
+    });
+    rank_of_.assign(static_cast<std::size_t>(stages), kNoRank);
+    std::vector<int> most(rank_of_.size(), 0);
+    for (const auto& [place, count] : cells) {
+      const auto stage = static_cast<std::size_t>(place.first);
+      if (count <= most[stage]) continue;
+      most[stage] = count;
+      rank_of_[stage] = place.second;
+    }
+  }
+
   // Every stage is on one rank.
   void find_ranks(int stages) {
-    rank_of_.assign(static_cast<std::size_t>(stages), kNoRank);
+    find_owners(stages);
     for_each_action([&](int rank, const CsvCell& cell, const StageAction& action) {
-      int& known = rank_of_[static_cast<std::size_t>(action.stage)];
-      if (known == kNoRank) known = rank;
+      const int known = rank_of_[static_cast<std::size_t>(action.stage)];
       if (known == rank) return;
       report(rank, cell,
              "is of stage " + std::to_string(action.stage) + ", which rank " +

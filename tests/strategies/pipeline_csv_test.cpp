@@ -119,6 +119,13 @@ TEST_CASE("a cell that is no action is named by line and cell") {
   CHECK(problems_in("0UNSHARD\n") == Found{"1:0 (0UNSHARD) the file has no action"});
 }
 
+TEST_CASE("cells that changed places between rows are named, and no others") {
+  // The first cell of one row and the last of the other: what stands first decides nothing.
+  CHECK(problems_in("1B1,0F1,0B0,0B1\n1F0,1B0,1F1,0F0\n") ==
+        Found{"1:1 (1B1) is of stage 1, which rank 1 has (line 2)",
+              "2:4 (0F0) is of stage 0, which rank 0 has (line 1)"});
+}
+
 TEST_CASE("stages that fit no placement are named") {
   CHECK(problems_in("0F0,0B0\n1F0,1B0,0F0\n") ==
         Found{"2:3 (0F0) is of stage 0, which rank 0 has (line 1)"});
