@@ -260,6 +260,30 @@ TEST_CASE("declared routing is what it declares: distinct experts, shares to the
   }
 }
 
+TEST_CASE("a capacity is what the factor says in decimals, and never more than all tokens") {
+  const auto rows = [](std::int64_t tokens, std::int64_t k, std::int64_t experts, double factor) {
+    MoeOptions moe;
+    moe.num_experts = experts;
+    moe.experts_per_token = k;
+    moe.capacity_factor = factor;
+    return capacity(moe, tokens);
+  };
+  // 100 x 1.1 is more than 110 in binary, and 100 x 0.07 more than 7.
+  CHECK(rows(400, 2, 8, 1.1) == 110);
+  CHECK(rows(100, 1, 1, 0.07) == 7);
+  CHECK(rows(4096, 1, 64, 1.25) == 80);
+  CHECK(rows(400, 2, 8, 1.0) == 100);
+  CHECK(rows(401, 2, 8, 1.0) == 101);  // 100.25
+  CHECK(rows(400, 2, 8, 1.1001) == 111);
+  CHECK(rows(400, 2, 8, 1e-300) == 1);
+  // All tokens: nothing can be dropped any more.
+  CHECK(rows(400, 2, 8, 3.9975) == 400);  // 399.75
+  CHECK(rows(400, 2, 8, 4.0) == 400);
+  CHECK(rows(400, 2, 8, 4.01) == 400);
+  CHECK(rows(400, 2, 8, 1e300) == 400);
+  CHECK(rows(3, 2, 2, 1.5) == 3);
+}
+
 TEST_CASE("slots are shared out by largest remainder, nobody gets more than there are tokens") {
   using Shares = std::vector<std::int64_t>;
   CHECK(apportion(10, {1, 1, 1}, 10) == Shares{4, 3, 3});
