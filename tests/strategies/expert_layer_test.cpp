@@ -316,6 +316,44 @@ TEST_CASE("what members of a group send is what the others get") {
   }
 }
 
+// The sums below have up to 8 products of bf16 numbers, exact in fp64, and are rounded to fp32
+// once: logits and what is made of them must be the very floats. In bf16 they differ at once.
+TEST_CASE("the router keeps logits, probabilities and gates in fp32 where all else is bf16") {
+  LocalRuntime runtime;
+  const Tensor x = runtime.allocate(MemoryCategory::activations, Shape{7, 8}, DType::bf16);
+  const Tensor weight = runtime.allocate(MemoryCategory::params, Shape{5, 8}, DType::bf16);
+  for (std::int64_t i = 0; i < x.numel(); ++i) x.set(i, std::sin(1.0 + 3.7 * double(i)));
+  for (std::int64_t i = 0; i < weight.numel(); ++i) weight.set(i, std::cos(2.3 * double(i)));
+  const RouterOutput routed = router_forward(runtime, x, weight, 2, {});
+  REQUIRE(routed.probabilities.dtype() == DType::fp32);
+  REQUIRE(routed.gates.dtype() == DType::fp32);
+  for (std::int64_t row = 0; row < 7; ++row) {
+    std::vector<double> powers;
+    double all = 0.0;
+    for (std::int64_t expert = 0; expert < 5; ++expert) {
+      double sum = 0.0;
+      for (std::int64_t i = 0; i < 8; ++i) sum += x.get(row * 8 + i) * weight.get(expert * 8 + i);
+      powers.push_back(std::exp(static_cast<double>(static_cast<float>(sum))));
+      all += powers.back();
+    }
+    double of_chosen = 0.0;
+    const auto chosen = [&](std::int64_t slot) {
+      return powers.at(static_cast<std::size_t>(routed.chosen.get(row * 2 + slot)));
+    };
+    for (std::int64_t slot = 0; slot < 2; ++slot) of_chosen += chosen(slot);
+    // One rounding to fp32, 2^-24 of it, and less than that much for exp in another order.
+    constexpr double kRounding = 1.2e-7;
+    for (std::int64_t slot = 0; slot < 2; ++slot) {
+      const double gate = chosen(slot) / of_chosen;
+      CHECK(std::fabs(routed.gates.get(row * 2 + slot) - gate) <= kRounding * gate);
+    }
+    for (std::int64_t expert = 0; expert < 5; ++expert) {
+      const double share = powers[static_cast<std::size_t>(expert)] / all;
+      CHECK(std::fabs(routed.probabilities.get(row * 5 + expert) - share) <= kRounding * share);
+    }
+  }
+}
+
 TEST_CASE("a mixture of experts that cannot be is refused by name") {
   const auto code_of = [](const auto& change) -> std::string {
     ModelOptions options = model_with_experts(some_experts(RoutingKind::learned, 2));
