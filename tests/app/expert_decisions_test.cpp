@@ -100,7 +100,11 @@ TEST_CASE("with a capacity the trace needs no record, but what is dropped does")
   const Scenario meta = load_scenario(kDropping, {"execution.tensors=meta"});
   const Result alone = run_scenario(meta).result;
   CHECK(*alone.find("trace_hash") == *outcome.result.find("trace_hash"));
-  CHECK_FALSE(*alone.find("moe.dropped_tokens") == *outcome.result.find("moe.dropped_tokens"));
+  CHECK(alone.find("moe.dropped_tokens") == nullptr);  // Nobody knows: it is not measured.
+  const Result declared = run_scenario(load_scenario(kDropping, {"execution.tensors=meta",
+                                                                 "model.moe_routing=uniform"}))
+                              .result;
+  CHECK(declared.find("moe.dropped_tokens") != nullptr);
   const Result replayed = run_scenario(meta, {.replay = &*outcome.decisions}).result;
   CHECK(*replayed.find("moe.dropped_tokens") == *outcome.result.find("moe.dropped_tokens"));
 }

@@ -354,6 +354,26 @@ TEST_CASE("the router keeps logits, probabilities and gates in fp32 where all el
   }
 }
 
+// Of 10 slots on 6 experts 4 are left over: three members' go round twice, layers begin elsewhere.
+TEST_CASE("a plan of learned routing favours no expert") {
+  MoeOptions moe = some_experts(RoutingKind::learned, 2);
+  moe.num_experts = 6;
+  using Rows = std::vector<std::int64_t>;
+  const auto sent = [&](int layer, const ExpertGroup& group, std::int64_t rows = 5) {
+    return ExpertCountsPlanner(moe, rows).counts(layer, group, rows)->sent;
+  };
+  CHECK(sent(0, {3, 0}) == Rows{2, 2, 2, 2, 1, 1});
+  CHECK(sent(0, {3, 1}) == Rows{2, 2, 1, 1, 2, 2});
+  CHECK(sent(0, {3, 2}) == Rows{1, 1, 2, 2, 2, 2});
+  CHECK(sent(1, {3, 0}) == Rows{1, 2, 2, 2, 2, 1});
+  CHECK(sent(6, {3, 0}) == sent(0, {3, 0}));
+  // Groups of one, and the second of two: the number among all ranks counts.
+  CHECK(sent(0, {1, 0, 1}) == sent(0, {3, 1}));
+  CHECK(sent(0, {3, 1, 3}) == sent(0, {3, 1}));
+  CHECK(sent(0, {3, 0, 4}) == sent(0, {3, 1}));
+  CHECK(sent(3, {3, 2}, 3) == Rows(6, 1));
+}
+
 TEST_CASE("a mixture of experts that cannot be is refused by name") {
   const auto code_of = [](const auto& change) -> std::string {
     ModelOptions options = model_with_experts(some_experts(RoutingKind::learned, 2));
