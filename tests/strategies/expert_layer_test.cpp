@@ -276,7 +276,6 @@ TEST_CASE("a capacity is what the factor says in decimals, and never more than a
   CHECK(rows(401, 2, 8, 1.0) == 101);  // 100.25
   CHECK(rows(400, 2, 8, 1.1001) == 111);
   CHECK(rows(400, 2, 8, 1e-300) == 1);
-  // All tokens: nothing can be dropped any more.
   CHECK(rows(400, 2, 8, 3.9975) == 400);  // 399.75
   CHECK(rows(400, 2, 8, 4.0) == 400);
   CHECK(rows(400, 2, 8, 4.01) == 400);
