@@ -149,8 +149,10 @@ void add_experts(const Scenario& scenario, const DecisionLog* replay, Assumption
         {"Routing is declared, the same for every sequence: " + routing_words(model),
          "model.moe_routing; docs/decisions/0029-expert-parallelism.md"});
   } else if (scenario.execution.tensors == TensorMode::meta && replay == nullptr) {
-    assumptions.push_back({"Learned routing sends every expert the same number of tokens",
-                           "modelling choice: what a load-balancing loss aims at"});
+    assumptions.push_back(
+        {"Learned routing sends every expert the same number of tokens; what is "
+         "left over moves on from rank to rank and layer to layer",
+         "modelling choice: what a load-balancing loss aims at"});
   }
   if (model.moe_capacity_factor > 0.0) {
     assumptions.push_back(

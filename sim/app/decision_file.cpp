@@ -7,6 +7,8 @@
 
 #include "sim/kernel/hash.hpp"
 
+#include "strategies/pipeline/schedule_csv.hpp"
+
 #include "sim/app/expert_tokens.hpp"
 
 namespace shardsim {
@@ -23,8 +25,9 @@ std::string text_of(const DecisionLog::Answers& answers) {
 
 }  // namespace
 
-// What a value of the training depends on. Left out are the machine, and the settings of execution
-// that only decide on time or on whether there are values.
+// What a value of the training depends on: of files of the scenario what they say, whatever they
+// are called. Left out are the machine, and the settings of execution that only decide on time or
+// on whether there are values.
 std::string training_of(const Scenario& scenario) {
   const Json resolved = Json::parse(scenario.resolved_json);
   Json kept;
@@ -33,6 +36,12 @@ std::string training_of(const Scenario& scenario) {
   }
   for (const char* field : {"steps", "seed", "reduction_order"}) {
     kept["execution"][field] = resolved.at("execution").at(field);
+  }
+  if (!scenario.model.moe_popularity.empty()) {
+    kept["model"]["moe_popularity_file"] = scenario.model.moe_popularity;
+  }
+  if (scenario.own_schedule != nullptr) {
+    kept["parallelism"]["schedule_file"] = to_csv(*scenario.own_schedule);
   }
   return fmt::format("{:016x}", hash_text(kept.dump()));
 }

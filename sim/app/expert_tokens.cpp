@@ -7,10 +7,27 @@
 #include <fmt/format.h>
 
 #include "strategies/model/expert_layer.hpp"
+#include "strategies/pipeline/schedule.hpp"
 
 #include "sim/app/plan_of.hpp"
 
 namespace shardsim {
+
+namespace {
+
+// Where stages are; without actions, which at scale are many.
+PipelineSchedule placement_of(const Scenario& scenario) {
+  if (scenario.own_schedule != nullptr) {
+    return {.shape = scenario.own_schedule->shape, .placement = scenario.own_schedule->placement};
+  }
+  const ParallelismSpec& p = scenario.parallelism;
+  const auto stages = static_cast<int>(p.stage_layers.size());
+  return {
+      .shape = {.num_ranks = static_cast<int>(p.pp), .num_chunks = stages / static_cast<int>(p.pp)},
+      .placement = p.pp == 1 ? Placement::loop : needs_of(p.schedule).placement};
+}
+
+}  // namespace
 
 ExpertTokens::ExpertTokens(const Scenario& scenario) : scenario_(scenario) {}
 
@@ -34,10 +51,11 @@ std::int64_t ExpertTokens::slots() const {
 std::size_t ExpertTokens::num_decisions(int rank) const {
   const ParallelismSpec& p = scenario_.parallelism;
   const int pp = mesh_shape_of(p).place_of(rank).pp;
+  const PipelineSchedule schedule = placement_of(scenario_);
   std::int64_t block = 0;
   std::int64_t with_experts = 0;
   for (std::size_t stage = 0; stage < p.stage_layers.size(); ++stage) {
-    const bool here = static_cast<std::int64_t>(stage) % p.pp == pp;
+    const bool here = schedule.rank_of(static_cast<int>(stage)) == pp;
     for (std::int64_t layer = 0; layer < p.stage_layers[stage]; ++layer, ++block) {
       if (here && block >= scenario_.model.first_dense_layers) ++with_experts;
     }

@@ -153,6 +153,9 @@ void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const F
   metrics.push_back(
       {"moe.load_imbalance", load_imbalance(world.tallied(kExpertLoad), model.num_experts)});
   if (model.moe_capacity_factor <= 0.0) return;
+  // What a plan assumes of learned routing says nothing of what will be dropped.
+  const bool is_known = world.options().has_data || world.options().replay != nullptr;
+  if (model.moe_routing == "learned" && !is_known) return;
   const std::span<const std::int64_t> dropped = world.tallied(kDroppedTokens);
   const std::int64_t total = dropped.empty() ? 0 : dropped.front();
   metrics.push_back({"moe.dropped_tokens", per_step(total, scenario, record)});

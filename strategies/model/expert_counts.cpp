@@ -12,8 +12,11 @@ ExpertCountsPlanner::ExpertCountsPlanner(const MoeOptions& options, std::int64_t
 std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::counts(int layer, const ExpertGroup& group,
                                                                 std::int64_t rows) const {
   const std::int64_t shares = std::int64_t{group.context_parts} * group.token_shards;
-  // All layers are alike where nothing is declared.
-  const GroupKey key{routing_ ? layer : 0, group.rank, group.first % shares, rows};
+  // Where nothing is declared, layers and groups differ in where the remainder begins.
+  const GroupKey key = routing_
+                           ? GroupKey{layer, group.rank, group.first % shares, rows}
+                           : GroupKey{static_cast<int>(first_favoured(layer, group.first, rows)),
+                                      group.rank, 0, rows};
   std::shared_ptr<const ExpertCounts>& known = groups_[key];
   if (known != nullptr) return known;
   auto made = std::make_shared<ExpertCounts>();
@@ -37,14 +40,28 @@ std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::equal(std::int64_t rows
   return known;
 }
 
+// A member goes on where the one before it stopped, a layer an expert further: nobody is favoured.
+std::int64_t ExpertCountsPlanner::first_favoured(int layer, std::int64_t number,
+                                                 std::int64_t rows) const {
+  const std::int64_t remainder = rows * options_.experts_per_token % options_.num_experts;
+  if (remainder == 0) return 0;
+  return (layer + number % options_.num_experts * remainder) % options_.num_experts;
+}
+
 ExpertCountsPlanner::Slots ExpertCountsPlanner::slots_of_member(int layer, const ExpertGroup& group,
                                                                 int member,
                                                                 std::int64_t rows) const {
-  if (!routing_) {
-    const std::vector<double> alike(static_cast<std::size_t>(options_.num_experts), 1.0);
-    return apportion(rows * options_.experts_per_token, alike, rows);
-  }
   const std::int64_t number = group.first + member;
+  if (!routing_) {
+    const std::int64_t slots_in_all = rows * options_.experts_per_token;
+    Slots slots(static_cast<std::size_t>(options_.num_experts),
+                slots_in_all / options_.num_experts);
+    const std::int64_t first = first_favoured(layer, number, rows);
+    for (std::int64_t i = 0; i < slots_in_all % options_.num_experts; ++i) {
+      ++slots[static_cast<std::size_t>((first + i) % options_.num_experts)];
+    }
+    return slots;
+  }
   const int shard = static_cast<int>(number % group.token_shards);
   const int share = static_cast<int>(number / group.token_shards % group.context_parts);
   Slots slots = slots_of(layer, {share, group.context_parts}, shard, rows);

@@ -42,7 +42,8 @@ class ExpertCountsPlanner {
   [[nodiscard]] const DeclaredRouting& routing() const { return *routing_; }
 
   /// What declared routing sends, or what a plan assumes of learned routing: the same number of
-  /// tokens to every expert. `rows`: tokens of every member.
+  /// tokens to every expert, and what is left over to others by layer and member. `rows`: tokens of
+  /// every member.
   [[nodiscard]] std::shared_ptr<const ExpertCounts> counts(int layer, const ExpertGroup& group,
                                                            std::int64_t rows) const;
   /// `rows` to and from every expert, as where what is beyond a capacity is dropped.
@@ -52,12 +53,17 @@ class ExpertCountsPlanner {
   using Slots = std::vector<std::int64_t>;
   // By list of popularity, share of the sequence, token shard and rows.
   using ShareKey = std::tuple<std::size_t, int, int, std::int64_t>;
-  // By layer, member, first member's place in the order of shares, and rows.
+  // By layer, member, first member's place in the order of shares, and rows; of learned routing, by
+  // first_favoured(), member, 0 and rows.
   using GroupKey = std::tuple<int, int, std::int64_t, std::int64_t>;
 
   /// Slots of a member's tokens by expert, before a layer moves them on.
   [[nodiscard]] const Slots& slots_of(int layer, SequencePart part, int token_shard,
                                       std::int64_t rows) const;
+  /// Of learned routing: the expert that gets the first of the slots which are left over when all
+  /// have the same number, of the `number`-th rank's tokens; 0 where none are.
+  [[nodiscard]] std::int64_t first_favoured(int layer, std::int64_t number,
+                                            std::int64_t rows) const;
   [[nodiscard]] Slots slots_of_member(int layer, const ExpertGroup& group, int member,
                                       std::int64_t rows) const;
 

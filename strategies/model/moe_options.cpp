@@ -36,10 +36,20 @@ void require_popularity(const MoeOptions& options, std::int64_t num_layers) {
 
 }  // namespace
 
+// A product with the factor may come out above what it is in decimals, and be rounded up to a row
+// more. A quotient of whole numbers is rounded once, to the very number that the same fraction,
+// written in decimals, is read as: so it is quotients that are compared.
 std::int64_t capacity(const MoeOptions& options, std::int64_t tokens) {
-  const double even = static_cast<double>(tokens * options.experts_per_token) /
-                      static_cast<double>(options.num_experts);
-  return static_cast<std::int64_t>(std::ceil(even * options.capacity_factor));
+  const auto slots = static_cast<double>(tokens * options.experts_per_token);
+  const auto suffices = [&](std::int64_t rows) {
+    return static_cast<double>(rows * options.num_experts) / slots >= options.capacity_factor;
+  };
+  if (!suffices(tokens)) return tokens;
+  const double product = slots / static_cast<double>(options.num_experts) * options.capacity_factor;
+  auto rows = static_cast<std::int64_t>(std::ceil(product));
+  while (rows > 0 && suffices(rows - 1)) --rows;
+  while (!suffices(rows)) ++rows;
+  return rows;
 }
 
 void validate(const MoeOptions& options, std::int64_t num_layers) {

@@ -40,8 +40,10 @@ struct MoeOptions {
   [[nodiscard]] bool balances_load() const { return auxiliary_loss_coefficient > 0.0; }
 };
 
-/// Rows that each expert takes of a group of `tokens`: ceil(tokens k / experts x factor). What is
-/// beyond is dropped, in the order of tokens.
+/// Rows that each expert takes of a group of `tokens`: ceil(tokens k / experts x factor), the
+/// factor taken as the decimal number that it was written as, but no more than `tokens`, since a
+/// token goes to an expert once. What is beyond is dropped, in the order of tokens. REQUIRES:
+/// drops_tokens(), tokens > 0; tokens x experts below 2^53.
 [[nodiscard]] std::int64_t capacity(const MoeOptions& options, std::int64_t tokens);
 
 /// Throws UsageError for numbers that are no mixture of experts in `num_layers` blocks.

@@ -24,7 +24,8 @@ std::string text_of(const ParallelChoice& choice) {
   return std::string(choice.name) + " with pp = " + std::to_string(choice.pp) +
          ", tp = " + std::to_string(choice.tp) +
          (choice.cp > 1 ? ", cp = " + std::to_string(choice.cp) : "") +
-         ", dp = " + std::to_string(choice.dp);
+         ", dp = " + std::to_string(choice.dp) +
+         (choice.ep > 1 ? ", ep = " + std::to_string(choice.ep) : "");
 }
 
 [[noreturn]] void refuse(const ParallelChoice& choice, int world_size, const std::string& why) {
@@ -64,7 +65,8 @@ ParallelChoice hybrid_sharded(int pp, int tp, int dp, int zero_stage) {
 }
 
 MeshShape mesh_of(const ParallelChoice& choice, int world_size) {
-  if (choice.pp < 1 || choice.tp < 1 || choice.cp < 1 || choice.dp == 0 || choice.dp < -1) {
+  if (choice.pp < 1 || choice.tp < 1 || choice.cp < 1 || choice.ep < 1 || choice.dp == 0 ||
+      choice.dp < -1) {
     refuse(choice, world_size, "a size is not positive");
   }
   const std::int64_t model_parts = std::int64_t{choice.pp} * choice.tp * choice.cp;
@@ -82,11 +84,18 @@ MeshShape mesh_of(const ParallelChoice& choice, int world_size) {
            "dp_replicate = " + std::to_string(choice.dp_replicate) +
                " does not divide dp = " + std::to_string(dp));
   }
+  const std::int64_t of_stage = dp / choice.dp_replicate * choice.cp * choice.tp;
+  if (of_stage % choice.ep != 0) {
+    refuse(choice, world_size,
+           "ep = " + std::to_string(choice.ep) + " does not divide the " +
+               std::to_string(of_stage) + " ranks of a stage and replica");
+  }
   return {.dp_shard = static_cast<int>(dp) / choice.dp_replicate,
           .dp_replicate = choice.dp_replicate,
           .tp = choice.tp,
           .pp = choice.pp,
           .cp = choice.cp,
+          .ep = choice.ep,
           .order = choice.order};
 }
 

@@ -19,6 +19,7 @@ struct ParallelChoice {
   int dp_replicate = 1;  ///< Of dp; the rest shards. With ZeRO stage 0 it changes nothing.
   RankOrder order = RankOrder::tp_dp_pp;
   int cp = 1;
+  int ep = 1;  ///< Ranks that share experts; it regroups ranks of the other axes, and adds none.
   // Choices that change the algorithm, one at most; see other_data_parallelism.hpp.
   LocalTraining local;
   GradientCompression compression;
@@ -44,7 +45,7 @@ struct NamedChoice {
                                             int zero_stage = 0);
 
 /// The mesh of a choice in a world. Throws UsageError unless pp * tp * cp * dp ranks are there,
-/// each of them positive, and dp_replicate divides dp.
+/// each of them positive, dp_replicate divides dp, and ep the ranks of a stage and replica.
 [[nodiscard]] MeshShape mesh_of(const ParallelChoice& choice, int world_size);
 
 }  // namespace shardsim

@@ -1,5 +1,6 @@
 #include "sim/app/decision_file.hpp"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #include "strategies/training/train.hpp"
 
+#include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/run.hpp"
 
@@ -18,6 +20,8 @@ namespace shardsim::test {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char* kScheduled = "scenarios/verify-llama-pp2-schedule-file.json";
 
 // The first problem; its code is "none" for a file that is taken.
 Problem problem_of(const std::string& text, const Scenario& scenario) {
@@ -71,6 +75,44 @@ TEST_CASE("records are files that any plan of the same training replays, on any 
   CHECK(overridden("training.loss_scale=1024") == "E0908");
   CHECK(overridden("model.seq_len=12") == "E0908");
   CHECK(overridden("parallelism.zero_stage=2") == "E0908");
+}
+
+// What a file of the scenario says is of the training; what it is called is not.
+TEST_CASE("a record is of the popularity and the schedule that files had, not of their names") {
+  const TemporaryFolder folder;
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+  };
+  const auto with_popularity = [&](const char* name) {
+    return load_scenario("scenarios/verify-llama-ep2-file.json",
+                         {"model.moe_popularity_file=" + (folder / name)});
+  };
+  const auto with_schedule = [&](const char* name) {
+    return load_scenario(kScheduled, {"parallelism.schedule_file=" + (folder / name)});
+  };
+  const auto record_of = [](const Scenario& scenario) {
+    return to_text(DecisionLog(static_cast<int>(scenario.system.ranks)), scenario);
+  };
+  write("own.json", "[5, 1, 1, 1, 1, 1, 1, 1]");
+  write("same.json", "[5.0, 1, 1, 1, 1, 1, 1, 1]");
+  const std::string routed = record_of(with_popularity("own.json"));
+  CHECK(problem_of(routed, with_popularity("own.json")).code == "none");
+  CHECK(problem_of(routed, with_popularity("same.json")).code == "none");
+  write("own.json", "[1, 5, 1, 1, 1, 1, 1, 1]");
+  CHECK(problem_of(routed, with_popularity("own.json")).code == "E0908");
+
+  const auto csv_of = [](const char* schedule) {
+    return shardsim({"schedule", kScheduled, "--csv", "--set",
+                     std::string("parallelism.schedule=") + schedule})
+        .out;
+  };
+  write("own.csv", csv_of("1f1b"));
+  write("same.csv", csv_of("1f1b"));
+  const std::string scheduled = record_of(with_schedule("own.csv"));
+  CHECK(problem_of(scheduled, with_schedule("own.csv")).code == "none");
+  CHECK(problem_of(scheduled, with_schedule("same.csv")).code == "none");
+  write("own.csv", csv_of("gpipe"));
+  CHECK(problem_of(scheduled, with_schedule("own.csv")).code == "E0908");
 }
 
 TEST_CASE("a record has the keys and types that it must have, and no others") {

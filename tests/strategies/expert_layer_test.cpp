@@ -260,6 +260,29 @@ TEST_CASE("declared routing is what it declares: distinct experts, shares to the
   }
 }
 
+TEST_CASE("a capacity is what the factor says in decimals, and never more than all tokens") {
+  const auto rows = [](std::int64_t tokens, std::int64_t k, std::int64_t experts, double factor) {
+    MoeOptions moe;
+    moe.num_experts = experts;
+    moe.experts_per_token = k;
+    moe.capacity_factor = factor;
+    return capacity(moe, tokens);
+  };
+  // 100 x 1.1 is more than 110 in binary, and 100 x 0.07 more than 7.
+  CHECK(rows(400, 2, 8, 1.1) == 110);
+  CHECK(rows(100, 1, 1, 0.07) == 7);
+  CHECK(rows(4096, 1, 64, 1.25) == 80);
+  CHECK(rows(400, 2, 8, 1.0) == 100);
+  CHECK(rows(401, 2, 8, 1.0) == 101);  // 100.25
+  CHECK(rows(400, 2, 8, 1.1001) == 111);
+  CHECK(rows(400, 2, 8, 1e-300) == 1);
+  CHECK(rows(400, 2, 8, 3.9975) == 400);  // 399.75
+  CHECK(rows(400, 2, 8, 4.0) == 400);
+  CHECK(rows(400, 2, 8, 4.01) == 400);
+  CHECK(rows(400, 2, 8, 1e300) == 400);
+  CHECK(rows(3, 2, 2, 1.5) == 3);
+}
+
 TEST_CASE("slots are shared out by largest remainder, nobody gets more than there are tokens") {
   using Shares = std::vector<std::int64_t>;
   CHECK(apportion(10, {1, 1, 1}, 10) == Shares{4, 3, 3});
@@ -290,6 +313,64 @@ TEST_CASE("what members of a group send is what the others get") {
       }
     }
   }
+}
+
+// The sums below have up to 8 products of bf16 numbers, exact in fp64, and are rounded to fp32
+// once: logits and what is made of them must be the very floats. In bf16 they differ at once.
+TEST_CASE("the router keeps logits, probabilities and gates in fp32 where all else is bf16") {
+  LocalRuntime runtime;
+  const Tensor x = runtime.allocate(MemoryCategory::activations, Shape{7, 8}, DType::bf16);
+  const Tensor weight = runtime.allocate(MemoryCategory::params, Shape{5, 8}, DType::bf16);
+  for (std::int64_t i = 0; i < x.numel(); ++i) x.set(i, std::sin(1.0 + 3.7 * double(i)));
+  for (std::int64_t i = 0; i < weight.numel(); ++i) weight.set(i, std::cos(2.3 * double(i)));
+  const RouterOutput routed = router_forward(runtime, x, weight, 2, {});
+  REQUIRE(routed.probabilities.dtype() == DType::fp32);
+  REQUIRE(routed.gates.dtype() == DType::fp32);
+  for (std::int64_t row = 0; row < 7; ++row) {
+    std::vector<double> powers;
+    double all = 0.0;
+    for (std::int64_t expert = 0; expert < 5; ++expert) {
+      double sum = 0.0;
+      for (std::int64_t i = 0; i < 8; ++i) sum += x.get(row * 8 + i) * weight.get(expert * 8 + i);
+      powers.push_back(std::exp(static_cast<double>(static_cast<float>(sum))));
+      all += powers.back();
+    }
+    double of_chosen = 0.0;
+    const auto chosen = [&](std::int64_t slot) {
+      return powers.at(static_cast<std::size_t>(routed.chosen.get(row * 2 + slot)));
+    };
+    for (std::int64_t slot = 0; slot < 2; ++slot) of_chosen += chosen(slot);
+    // One rounding to fp32, 2^-24 of it, and less than that much for exp in another order.
+    constexpr double kRounding = 1.2e-7;
+    for (std::int64_t slot = 0; slot < 2; ++slot) {
+      const double gate = chosen(slot) / of_chosen;
+      CHECK(std::fabs(routed.gates.get(row * 2 + slot) - gate) <= kRounding * gate);
+    }
+    for (std::int64_t expert = 0; expert < 5; ++expert) {
+      const double share = powers[static_cast<std::size_t>(expert)] / all;
+      CHECK(std::fabs(routed.probabilities.get(row * 5 + expert) - share) <= kRounding * share);
+    }
+  }
+}
+
+// Of 10 slots on 6 experts 4 are left over: three members' go round twice, layers begin elsewhere.
+TEST_CASE("a plan of learned routing favours no expert") {
+  MoeOptions moe = some_experts(RoutingKind::learned, 2);
+  moe.num_experts = 6;
+  using Rows = std::vector<std::int64_t>;
+  const auto sent = [&](int layer, const ExpertGroup& group, std::int64_t rows = 5) {
+    return ExpertCountsPlanner(moe, rows).counts(layer, group, rows)->sent;
+  };
+  CHECK(sent(0, {3, 0}) == Rows{2, 2, 2, 2, 1, 1});
+  CHECK(sent(0, {3, 1}) == Rows{2, 2, 1, 1, 2, 2});
+  CHECK(sent(0, {3, 2}) == Rows{1, 1, 2, 2, 2, 2});
+  CHECK(sent(1, {3, 0}) == Rows{1, 2, 2, 2, 2, 1});
+  CHECK(sent(6, {3, 0}) == sent(0, {3, 0}));
+  // Groups of one, and the second of two: the number among all ranks counts.
+  CHECK(sent(0, {1, 0, 1}) == sent(0, {3, 1}));
+  CHECK(sent(0, {3, 1, 3}) == sent(0, {3, 1}));
+  CHECK(sent(0, {3, 0, 4}) == sent(0, {3, 1}));
+  CHECK(sent(3, {3, 2}, 3) == Rows(6, 1));
 }
 
 TEST_CASE("a mixture of experts that cannot be is refused by name") {
