@@ -171,7 +171,6 @@ std::vector<Field> model_fields() {
       model_field("model.moe_aux_loss_coeff", &M::moe_aux_loss_coeff)
           .range(0, 1024)
           .or_else("0")
-          .foreign({{"Megatron-LM", "moe_aux_loss_coeff"}})
           .acts_when("num_experts is more than 0", has_experts)
           .doc(
               "Coefficient of the load-balancing loss: num_experts x the sum over experts of their "

@@ -38,7 +38,7 @@ void check_bound(const Scenario& scenario) {
 TEST_CASE("the bound on traffic holds by axis, in every verify scenario and with every option") {
   for (const std::string& path : verify_scenarios()) {
     for (const char* option :
-         {"execution.steps=2", "training.recompute=full", "parallelism.sync_every_microbatch=false",
+         {"execution.steps=3", "training.recompute=full", "parallelism.sync_every_microbatch=false",
           "execution.all_reduce_algorithm=tree"}) {
       INFO(path << " " << option);
       if (std::string(option) == "training.recompute=full" &&

@@ -72,12 +72,14 @@ TEST_CASE("replicas hold the same weights after an average, and others before th
     const TrainingResult result = run(c);
     for (std::size_t step = 0; step < static_cast<std::size_t>(c.training.steps); ++step) {
       std::set<Values> versions;
+      std::set<Values> gradients;  // Drawn samples may be the same ones.
       for (const RankRecord& rank : result.ranks) {
         versions.insert(rank.steps[step].values.at("parameter"));
+        gradients.insert(rank.steps[step].values.at("gradient"));
       }
       const bool averaged = static_cast<std::int64_t>(step + 1) % c.sync.local.sync_period == 0;
       if (averaged) RC_ASSERT(versions.size() == 1U);
-      if (!averaged) RC_ASSERT(versions.size() > 1U);
+      if (!averaged && gradients.size() > 1U) RC_ASSERT(versions.size() > 1U);
     }
   });
 }

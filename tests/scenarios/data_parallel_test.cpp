@@ -84,11 +84,11 @@ TEST_CASE("a plan that ends no period is told that its times are without averagi
 }
 
 TEST_CASE("top-k that saves nothing is told so, with what it sends instead") {
-  // 8 ranks, fp32: 7 x 0.125 x 8 bytes are the 2 x 7 / 8 x 4 of an all_reduce.
-  const Scenario even = loaded(valid_text(), with(kTopK, {"parallelism.compression_ratio=0.125"}));
+  // 8 ranks, fp64: 7 x 0.25 x 12 bytes against the 2 x 7 / 8 x 8 of an all_reduce.
+  const Scenario even = loaded(valid_text(), with(kTopK, {"parallelism.compression_ratio=0.25"}));
   REQUIRE(even.warnings.size() == 1);
-  CHECK(even.warnings[0].find("are 1 times the bytes of whole gradients") != std::string::npos);
-  CHECK(loaded(valid_text(), with(kTopK, {"parallelism.compression_ratio=0.12"})).warnings.empty());
+  CHECK(even.warnings[0].find("are 1.5 times the bytes of whole gradients") != std::string::npos);
+  CHECK(loaded(valid_text(), with(kTopK, {"parallelism.compression_ratio=0.16"})).warnings.empty());
 }
 
 TEST_CASE("experts are trained synchronously") {

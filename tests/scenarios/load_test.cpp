@@ -241,7 +241,7 @@ TEST_CASE("every shipped scenario loads") {
     Scenario s;
     REQUIRE_NOTHROW(s = load_scenario(path));
     if (path.find("verify") != std::string::npos) {
-      CHECK(s.system.ranks <= 16);
+      CHECK(s.system.ranks <= 32);
       CHECK(s.execution.tensors == TensorMode::real);
       // But for those that are about fp16, and wait until the loss scale fits.
       const bool is_fp16 = path.find("fp16") != std::string::npos;
