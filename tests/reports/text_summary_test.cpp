@@ -65,7 +65,7 @@ TEST_CASE("experts have a row where there are some, with what was dropped where 
   CHECK(text_of(sample).find("  experts       busiest 1.25 x its layer's mean\n") !=
         std::string::npos);
   sample.result.metrics.push_back({"moe.dropped_tokens", std::int64_t{12}});
-  CHECK(text_of(sample).find("mean, 12 token slots dropped per step\n") != std::string::npos);
+  CHECK(text_of(sample).find("12 token slots dropped") != std::string::npos);
 }
 
 TEST_CASE("the summary of a plan is as approved") {
