@@ -163,7 +163,11 @@ Lines expert_section(const Result& result, const Page& page) {
   if (!imbalance) return {};
   std::string text = fmt::format("busiest {:.2f} x its layer's mean", *imbalance);
   if (const auto dropped = result.number("moe.dropped_tokens")) {
-    text += ", " + format_number(*dropped) + " token slots dropped per step";
+    const bool is_whole = *dropped == std::floor(*dropped);
+    text +=
+        ", " +
+        (is_whole ? format_count(static_cast<std::int64_t>(*dropped)) : format_number(*dropped)) +
+        " token slots dropped per step";
   }
   return page.row("experts", text);
 }
