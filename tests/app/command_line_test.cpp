@@ -52,7 +52,7 @@ TEST_CASE("every mistake on the command line is named with its way out, and ends
       {{"presets", "gpt5"}, "there is no preset \"gpt5\"", "gpt2-xl"},
       {{"schema", "trace"}, "trace", "schema --help"},
       {{"nowhere.json"}, "cannot find \"nowhere.json\"", "check the name"},
-      {{"scenarios"}, "\"scenarios\" is a folder", "JSON file"},
+      {{"scenarios"}, "\"scenarios\" is a folder", "give the name of a file"},
       {{""}, "not the name of a file", ""},
   };
   for (const Mistake& mistake : mistakes) {
