@@ -152,7 +152,8 @@ class TrainingSession::Trainer final : public MicrobatchSource {
     sum_of_losses_ = 0.0;
     const std::int64_t replicas = plan_.replicas_apart ? mesh_.shape().dp_replicate : 1;
     const std::int64_t positions = global_batch() * model_.positions_per_sample();
-    num_targets_ = static_cast<double>(positions / replicas);
+    const std::int64_t of_replica = positions / replicas;  // Each has as many samples.
+    num_targets_ = static_cast<double>(of_replica);
     num_all_targets_ = static_cast<double>(positions);
     waits_for_count_ = plan_.ignore_fraction > 0.0 && has_loss();
     if (!waits_for_count_) return;
