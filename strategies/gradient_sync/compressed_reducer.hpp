@@ -28,6 +28,11 @@ class Compressor {
 [[nodiscard]] std::unique_ptr<Compressor> make_top_k(const GradientCompression& options);
 [[nodiscard]] std::unique_ptr<Compressor> make_int8_blocks(const GradientCompression& options);
 
+/// sum = what the gathered parcels of `ranks` ranks hold, added up in rank order: one memory-bound
+/// operation.
+void add_up_parcels(Runtime& runtime, const Compressor& compressor,
+                    const std::vector<Tensor>& gathered, std::int64_t ranks, const Tensor& sum);
+
 // How parcels travel, one file each.
 /// All parcels to all ranks, which add them up in rank order.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_gathered_reducer(const SyncPlan& plan,

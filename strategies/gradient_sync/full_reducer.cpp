@@ -3,6 +3,7 @@
 #include "strategies/gradient_sync/gradient_groups.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 #include "strategies/gradient_sync/shard_reduction.hpp"
+#include "strategies/gradient_sync/whole_gradients.hpp"
 
 namespace shardsim {
 
@@ -13,25 +14,19 @@ class FullReducer final : public GradientReducer {
   FullReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh, const OwnedState& owned,
               bool sharded, const LateGroups& late)
       : plan_(plan),
-        runtime_(runtime),
         mesh_(mesh),
         owned_(owned),
         sharded_(sharded),
         late_(late),
-        gradients_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
-                                    plan.gradient_dtype)) {}
+        gradients_(plan, runtime) {}
 
-  void begin_step() override { runtime_.zero("zero_gradients", gradients_); }
+  void begin_step() override { gradients_.zero(); }
 
-  Tensor gradient(int parameter) override {
-    const FlatPlace& place = plan_.layout->place(parameter);
-    return gradients_.view(plan_.layout->chunk(place.chunk).offset + place.offset,
-                           plan_.layout->shape(parameter));
-  }
+  Tensor gradient(int parameter) override { return gradients_.of_parameter(parameter); }
 
   void reduce(int index) override {
     const FlatChunk& chunk = plan_.layout->chunk(index);
-    const Tensor full = gradients_.view(chunk.offset, {chunk.padded});
+    const Tensor full = gradients_.of_chunk(index);
     ReplicaGroups groups = gradient_groups(plan_, mesh_);
     if (late_.shard != nullptr) groups.shard = late_.shard.get();
     if (late_.replicate != nullptr) groups.replicate = late_.replicate.get();
@@ -51,17 +46,16 @@ class FullReducer final : public GradientReducer {
   }
 
   [[nodiscard]] Tensor owned(int chunk) const override {
-    return owned_.part_of_full(gradients_, chunk);
+    return owned_.part_of_full(gradients_.all(), chunk);
   }
 
  private:
   const SyncPlan& plan_;
-  Runtime& runtime_;
   Mesh& mesh_;
   const OwnedState& owned_;
   bool sharded_;
   const LateGroups& late_;
-  Tensor gradients_;  // All chunks, with padding.
+  WholeGradients gradients_;
   std::vector<ShardReduction> pending_;
 };
 

@@ -4,6 +4,7 @@
 #include "strategies/gradient_sync/compressed_reducer.hpp"
 #include "strategies/gradient_sync/error_feedback.hpp"
 #include "strategies/gradient_sync/gradient_groups.hpp"
+#include "strategies/gradient_sync/whole_gradients.hpp"
 
 namespace shardsim {
 
@@ -18,18 +19,13 @@ class GatheredReducer final : public GradientReducer {
         runtime_(runtime),
         mesh_(mesh),
         compressor_(make_top_k(plan.compression)),
-        gradients_(
-            runtime.allocate(MemoryCategory::grads, {plan.layout->padded()}, plan.gradient_dtype)),
+        gradients_(plan, runtime),
         errors_(plan, runtime, plan.layout->padded()),
         error_name_("residual of data rank " + std::to_string(mesh.data_rank())) {}
 
-  void begin_step() override { runtime_.zero("zero_gradients", gradients_); }
+  void begin_step() override { gradients_.zero(); }
 
-  Tensor gradient(int parameter) override {
-    const FlatPlace& place = plan_.layout->place(parameter);
-    return gradients_.view(plan_.layout->chunk(place.chunk).offset + place.offset,
-                           plan_.layout->shape(parameter));
-  }
+  Tensor gradient(int parameter) override { return gradients_.of_parameter(parameter); }
 
   void reduce(int index) override {
     Communicator* const all = gradient_groups(plan_, mesh_).all;
@@ -60,10 +56,7 @@ class GatheredReducer final : public GradientReducer {
     in_flight_.clear();
   }
 
-  [[nodiscard]] Tensor owned(int chunk) const override {
-    const FlatChunk& flat = plan_.layout->chunk(chunk);
-    return gradients_.view(flat.offset, {flat.padded});
-  }
+  [[nodiscard]] Tensor owned(int chunk) const override { return gradients_.of_chunk(chunk); }
   [[nodiscard]] std::vector<Residual> residuals(int chunk) const override {
     if (!errors_.acts()) return {};
     const FlatChunk& flat = plan_.layout->chunk(chunk);
@@ -82,21 +75,14 @@ class GatheredReducer final : public GradientReducer {
     const Tensor sum = owned(bucket.chunk);
     Communicator* const all = gradient_groups(plan_, mesh_).all;
     const std::int64_t ranks = all == nullptr ? 1 : all->size();
-    std::int64_t bytes = 2 * sum.num_bytes();
-    for (const Tensor& tensor : bucket.gathered) bytes += tensor.num_bytes();
-    runtime_.compute({"add_up_gradients", ComputeKind::memory_bound, sum.dtype(), 0, bytes}, [&] {
-      for (std::int64_t i = 0; i < sum.numel(); ++i) sum.set(i, 0.0);
-      for (std::int64_t rank = 0; rank < ranks; ++rank) {
-        compressor_->add(sum, bucket.gathered, rank, ranks);
-      }
-    });
+    add_up_parcels(runtime_, *compressor_, bucket.gathered, ranks, sum);
   }
 
   const SyncPlan& plan_;
   Runtime& runtime_;
   Mesh& mesh_;
   std::unique_ptr<Compressor> compressor_;
-  Tensor gradients_;  // All chunks.
+  WholeGradients gradients_;
   ErrorFeedback errors_;
   std::string error_name_;
   std::vector<InFlight> in_flight_;

@@ -5,6 +5,7 @@
 #include "strategies/gradient_sync/compressed_reducer.hpp"
 #include "strategies/gradient_sync/error_feedback.hpp"
 #include "strategies/gradient_sync/gradient_groups.hpp"
+#include "strategies/gradient_sync/whole_gradients.hpp"
 
 namespace shardsim {
 
@@ -50,19 +51,14 @@ class QuantizedReducer final : public GradientReducer {
         runtime_(runtime),
         group_(gradient_groups(plan, mesh).all),
         compressor_(make_int8_blocks(plan.compression)),
-        gradients_(
-            runtime.allocate(MemoryCategory::grads, {plan.layout->padded()}, plan.gradient_dtype)),
+        gradients_(plan, runtime),
         worker_errors_(plan, runtime, plan.layout->padded()),
         server_errors_(plan, runtime, cut_into_parts()),
         worker_name_("worker_error of data rank " + std::to_string(mesh.data_rank())) {}
 
-  void begin_step() override { runtime_.zero("zero_gradients", gradients_); }
+  void begin_step() override { gradients_.zero(); }
 
-  Tensor gradient(int parameter) override {
-    const FlatPlace& place = plan_.layout->place(parameter);
-    return gradients_.view(plan_.layout->chunk(place.chunk).offset + place.offset,
-                           plan_.layout->shape(parameter));
-  }
+  Tensor gradient(int parameter) override { return gradients_.of_parameter(parameter); }
 
   void reduce(int index) override {
     const FlatChunk& chunk = plan_.layout->chunk(index);
@@ -95,10 +91,7 @@ class QuantizedReducer final : public GradientReducer {
     in_flight_.clear();
   }
 
-  [[nodiscard]] Tensor owned(int chunk) const override {
-    const FlatChunk& flat = plan_.layout->chunk(chunk);
-    return gradients_.view(flat.offset, {flat.padded});
-  }
+  [[nodiscard]] Tensor owned(int chunk) const override { return gradients_.of_chunk(chunk); }
 
   [[nodiscard]] std::vector<Residual> residuals(int chunk) const override {
     if (!worker_errors_.acts()) return {};
@@ -164,14 +157,7 @@ class QuantizedReducer final : public GradientReducer {
     const OwnedParts& parts = parts_at(bucket.chunk);
     const Tensor sum = owned(bucket.chunk).view(parts.begin, {own_count(bucket.chunk)});
     const std::int64_t ranks = group_ == nullptr ? 1 : group_->size();
-    std::int64_t bytes = 2 * sum.num_bytes();
-    for (const Tensor& tensor : bucket.received) bytes += tensor.num_bytes();
-    runtime_.compute({"add_up_gradients", ComputeKind::memory_bound, sum.dtype(), 0, bytes}, [&] {
-      for (std::int64_t i = 0; i < sum.numel(); ++i) sum.set(i, 0.0);
-      for (std::int64_t rank = 0; rank < ranks; ++rank) {
-        compressor_->add(sum, bucket.received, rank, ranks);
-      }
-    });
+    add_up_parcels(runtime_, *compressor_, bucket.received, ranks, sum);
     bucket.sent.clear();
     bucket.received.clear();
     server_errors_.add_to(sum, parts.offset);
@@ -216,9 +202,9 @@ class QuantizedReducer final : public GradientReducer {
   Communicator* group_;  // Null: this rank is alone. Compressed trainings are not elastic.
   std::unique_ptr<Compressor> compressor_;
   std::vector<OwnedParts> parts_;  // By chunk.
-  Tensor gradients_;               // All chunks.
-  ErrorFeedback worker_errors_;    // Of all chunks.
-  ErrorFeedback server_errors_;    // Of this rank's parts of them.
+  WholeGradients gradients_;
+  ErrorFeedback worker_errors_;  // Of all chunks.
+  ErrorFeedback server_errors_;  // Of this rank's parts of them.
   std::string worker_name_;
   std::vector<InFlight> in_flight_;
 };
