@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
-# Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs all tests.
+# Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs the tests; those of the
+# suite 'heavy', which take many minutes then, only with --full. In their place all verify scenarios
+# are run once by the command (tests/app/every_scenario_test.py).
+#
+# usage: sanitize.sh [--full]
 #
 # AddressSanitizer must be told of every switch of stacks. Debian's Boost.Context does not tell it,
 # which gives false reports in correct programs, so Boost.Context and Boost.Fiber are built from the
@@ -9,6 +13,15 @@
 # That counts as a failure, unless SHARDSIM_SANITIZE_WITHOUT_FIBERS=1 says that less is enough.
 set -euo pipefail
 exec </dev/null
+
+case $* in
+  '') left_out=(--no-suite heavy) ;;
+  --full) left_out=() ;;
+  *)
+    printf 'sanitize: unknown arguments "%s"; there is --full\n' "$*" >&2
+    exit 70
+    ;;
+esac
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$root/build-asan
@@ -78,10 +91,10 @@ boost_source() {
   printf '%s\n' "$folder"
 }
 
-# sanitized_build FOLDER SANITIZERS BOOST_SOURCE: warnings belong to the ordinary builds, where the
+# sanitized_setup FOLDER SANITIZERS BOOST_SOURCE: warnings belong to the ordinary builds, where the
 # optimizer is not confused by instrumentation.
-sanitized_build() {
-  local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined -g1"
+sanitized_setup() {
+  local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined"
   if [[ ! -f $folder/build.ninja ]]; then
     meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
       -Doptimization=1 -Ddebug=false -Dwerror=false -Dwarning_level=0 "-Dboost_source=$source" \
@@ -91,17 +104,17 @@ sanitized_build() {
     }
     mv "$folder.log" "$folder/"
   fi
-  ninja -C "$folder" -j "$(nproc)" >&2 </dev/null
 }
 
-# sanitized_tests FOLDER ARGUMENT...: the tidy tests look at text, and gain nothing here.
+# sanitized_tests FOLDER ARGUMENT...: builds what the chosen tests need, and runs them. The tidy tests
+# look at text, and gain nothing here.
 sanitized_tests() {
   local folder=$1 status=0
   shift
   export ASAN_OPTIONS=detect_stack_use_after_return=0:strict_string_checks=1:check_initialization_order=1
   export UBSAN_OPTIONS=print_stacktrace=1
-  meson test -C "$folder" --no-rebuild --print-errorlogs --no-suite slow --no-suite online --no-suite tidy \
-    --timeout-multiplier 4 "$@" </dev/null || status=$?
+  meson test -C "$folder" --print-errorlogs --no-suite slow --no-suite online --no-suite tidy \
+    "${left_out[@]}" --timeout-multiplier 4 "$@" </dev/null || status=$?
   python3 "$root/tests/campaigns/count_results.py" "$folder/meson-logs/testlog.json" || status=$?
   return "$status"
 }
@@ -109,7 +122,7 @@ sanitized_tests() {
 main() {
   local source
   if source=$(boost_source); then
-    sanitized_build "$build" address,undefined "$source"
+    sanitized_setup "$build" address,undefined "$source"
     sanitized_tests "$build"
     return
   fi
@@ -120,9 +133,9 @@ main() {
     count_failure "AddressSanitizer saw no binary with fibers, because the sources of Boost could not be had;" \
       "SHARDSIM_SANITIZE_WITHOUT_FIBERS=1 accepts that"
   fi
-  sanitized_build "$root/build-ubsan" undefined ''
+  sanitized_setup "$root/build-ubsan" undefined ''
   count_step sanitized_tests "$root/build-ubsan"
-  sanitized_build "$root/build-asan-packaged" address,undefined ''
+  sanitized_setup "$root/build-asan-packaged" address,undefined ''
   count_step sanitized_tests "$root/build-asan-packaged" hardware scenarios reports
   count_close
 }

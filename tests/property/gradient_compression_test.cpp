@@ -64,7 +64,8 @@ std::vector<Part> parts_of(std::int64_t numel, std::int64_t block_size, std::int
 std::vector<std::int64_t> sizes_of_buckets(const TrainingCase& c) {
   std::vector<std::int64_t> sizes;
   const std::unique_ptr<Model> model = make_model(c.model);
-  for (const FlatChunk& bucket : layout_of(c, *model).chunks()) sizes.push_back(bucket.numel);
+  const FlatLayout layout = layout_of(c, *model);
+  for (const FlatChunk& bucket : layout.chunks()) sizes.push_back(bucket.numel);
   return sizes;
 }
 

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Every verify scenario that ships, and a plan, end well by the command. In a build with sanitizers
+that passes once through all strategies and schedules, on real numbers.
+
+usage: every_scenario_test.py SHARDSIM PLAN (in the folder of the scenarios)
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+
+def problem_of(command, scenario):
+    """None, or what went wrong. Output files are left to a folder that goes away."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([command, str(scenario), "-q"], cwd=folder, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
+    if done.returncode == 0:
+        return None
+    return f"{scenario.name} ends with exit code {done.returncode}\n{done.stdout}"
+
+
+def main():
+    command, plan = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    scenarios = [plan, *sorted(plan.parent.glob("verify-*.json"))]
+    # The tests beside this one have the other cores.
+    with concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // 2)) as pool:
+        problems = [problem for problem in
+                    pool.map(lambda scenario: problem_of(command, scenario), scenarios) if problem]
+    print("\n".join([*problems, f"{len(scenarios)} scenarios, {len(problems)} with problems"]))
+    return 1 if problems or len(scenarios) < 2 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
