@@ -2,18 +2,22 @@
 """clang-format and clang-tidy, as two checks counted "N passed, M failed".
 
 Without --full, clang-tidy reads the sources of the product; with it, those of the tests too, which
-take far longer because each drags in the test framework.
+take far longer because each drags in the test framework. Sources that were clean before, and of
+which nothing has changed since, are not read again (clean_files.py); --anew reads them all.
 
-usage: lint.py --build FOLDER [--full | --apply-format] [FILE...]
+usage: lint.py --build FOLDER [--full] [--anew] [--apply-format] [FILE...]
 """
 
 import argparse
 import concurrent.futures
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+
+from clean_files import CleanFiles
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PRODUCT = ("sim", "backends", "strategies", "scenarios", "reports")
@@ -32,16 +36,10 @@ def sources(folders, suffixes):
                   if path.suffix in suffixes)
 
 
-def in_parallel(commands):
-    """Runs all commands, one per core at a time; yields (command, exit status, output)."""
-    def run(command):
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              stdin=subprocess.DEVNULL, text=True, check=False)
-        # clang-tidy reports findings on stdout; its stderr counts suppressed warnings, and is of
-        # interest only when it fails with nothing found.
-        return command, done.returncode, done.stdout or (done.stderr if done.returncode else "")
+def in_parallel(function, items):
+    """Yields function(item) of each item in order, one per core at a time."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(run, commands)
+        yield from pool.map(function, items)
 
 
 def check_format(files, apply):
@@ -55,25 +53,57 @@ def check_format(files, apply):
     return bad == 0
 
 
-def check_tidy(files, build):
+def output_of(command):
+    """(exit status, what there is to show) of a command."""
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL, text=True, check=False)
+    # clang-tidy reports findings on stdout; its stderr counts suppressed warnings, and is of
+    # interest only when it fails with nothing found.
+    return done.returncode, done.stdout or (done.stderr if done.returncode else "")
+
+
+def entries_of(build):
+    """source -> its entry of the compilation database."""
     if not (build / "compile_commands.json").is_file():
         sys.exit(f"lint: {build} is not configured")
+    entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    return {pathlib.Path(entry["directory"], entry["file"]).resolve(): entry for entry in entries}
+
+
+def check_tidy(files, build, anew):
+    entries = entries_of(build)
     # The database may come from GCC, whose options Clang need not know.
-    command = [tool("clang-tidy"), "--quiet", "-p", str(build),
-               "--extra-arg=-Wno-unknown-warning-option"]
-    bad = 0
-    for done, status, output in in_parallel([[*command, str(path)] for path in files]):
-        if status != 0 or output.strip():
-            bad += 1
-            print(f"clang-tidy: {os.path.relpath(done[-1], ROOT)}\n{output}", flush=True)
-    print(f"clang-tidy: {len(files)} files, {bad} with findings")
-    return bad == 0
+    options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option"]
+    command = [tool("clang-tidy"), "-p", str(build), *options]
+    settings = [output_of([command[0], "--version"])[1], *options,
+                (ROOT / ".clang-tidy").read_text(encoding="utf-8")]
+    clean = CleanFiles("\n".join(settings))
+
+    def check(path):
+        """None of a file that was clean before; else (path, whether it is, what was found)."""
+        key = clean.key(entries[path]) if path in entries else None
+        if not anew and clean.has(key):
+            return None
+        status, output = output_of([*command, str(path)])
+        if status == 0 and not output.strip():
+            clean.add(key)
+            return path, True, ""
+        return path, False, output
+
+    results = [result for result in in_parallel(check, files) if result]
+    bad = [result for result in results if not result[1]]
+    for path, _, output in bad:
+        print(f"clang-tidy: {os.path.relpath(path, ROOT)}\n{output}", flush=True)
+    print(f"clang-tidy: {len(files)} files, {len(files) - len(results)} of them unchanged since they "
+          f"were clean, {len(bad)} with findings")
+    return not bad
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--full", action="store_true", help="clang-tidy reads the tests too")
+    parser.add_argument("--anew", action="store_true", help="clang-tidy reads what was clean before, too")
     parser.add_argument("--apply-format", action="store_true", help="only format, in place")
     parser.add_argument("files", nargs="*", type=pathlib.Path, help="only these (default: all)")
     options = parser.parse_args()
@@ -84,7 +114,7 @@ def main():
     tidied = options.files or sources(PRODUCT + (("tests",) if options.full else ()), (".cpp",))
     results = [check_format(options.files or everything, apply=False),
                check_tidy([path.resolve() for path in tidied if path.suffix == ".cpp"],
-                          options.build)]
+                          options.build, options.anew)]
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
     return 0 if all(results) else 1
 
