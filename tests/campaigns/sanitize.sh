@@ -94,7 +94,7 @@ boost_source() {
 # sanitized_setup FOLDER SANITIZERS BOOST_SOURCE: warnings belong to the ordinary builds, where the
 # optimizer is not confused by instrumentation.
 sanitized_setup() {
-  local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined"
+  local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined -g1"
   if [[ ! -f $folder/build.ninja ]]; then
     meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
       -Doptimization=1 -Ddebug=false -Dwerror=false -Dwarning_level=0 "-Dboost_source=$source" \
