@@ -53,6 +53,8 @@ constexpr double kNvlsFewestGpus[] = {3, 2};
 constexpr double kFp8RingFactor[] = {1024};
 constexpr double kFp8RingRanks[] = {8};
 constexpr double kNvlink[] = {20, 20.6, 40.1};
+constexpr double kNvlinkNominal[] = {25, 25, 50};
+constexpr double kPcieGeneration[] = {4, 5, 5};
 constexpr double kPcie[] = {12, 24, 48, 96};
 // Rows are filled up with zeros.
 constexpr double kSpeedsInside[] = {
@@ -242,7 +244,21 @@ constexpr NcclConstants kTables[] = {
      kTopology,
      {3, 1, 1},
      kNvlink},
+    {Table::nvlink_nominal,
+     "one NVLink by its datasheet, to count them",
+     "GB/s",
+     "Ampere, Hopper, Blackwell",
+     "NVIDIA A100, H100 and B200 datasheets: 600, 900 and 1800 GB/s of 12, 18 and 18 links",
+     {3, 1, 1},
+     kNvlinkNominal},
     {Table::pcie, "PCIe x16", "GB/s", "generation 3, 4, 5, 6", kTopology, {4, 1, 1}, kPcie},
+    {Table::pcie_generation,
+     "generation of PCIe",
+     "",
+     "Ampere, Hopper, Blackwell",
+     "NVIDIA A100, H100 and B200 datasheets",
+     {3, 1, 1},
+     kPcieGeneration},
     {Table::speeds_inside,
      "speeds of a channel tried in one node",
      "GB/s",
@@ -356,7 +372,7 @@ const char* name_of(GpuGeneration generation) {
 }
 
 const char* name_of(NcclVersion version) {
-  static constexpr const char* kNames[] = {"2.28", "2.30"};
+  static constexpr const char* kNames[] = {"2.28.9", "2.30.7"};
   return kNames[static_cast<int>(version)];
 }
 

@@ -1,8 +1,6 @@
 #include "sim/hardware/nccl/platform.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <string>
 
 #include <fmt/format.h>
@@ -31,18 +29,6 @@ double slowest_speed(const NcclPlatform& platform) {
 
 [[noreturn]] void refuse(const std::string& what, const std::string& fix) {
   throw UsageError("E0403", "NCCL's cost model cannot price this machine: " + what, fix);
-}
-
-// NICs next to one GPU: `first` and how many from there on.
-struct NicRange {
-  int first = 0;
-  int count = 1;
-};
-
-NicRange nics_of(const NcclPlatform& platform, int gpu) {
-  const int gpus = platform.gpus_per_node;
-  return {.first = gpu * platform.nics_per_node / gpus,
-          .count = std::max(1, platform.nics_per_node / gpus)};
 }
 
 }  // namespace
@@ -85,19 +71,9 @@ NcclPlacement full_nodes(const NcclPlatform& platform, int nodes) {
           .nics = platform.nics_per_node};
 }
 
-NcclPlacement placement_of(const NcclPlatform& platform, const GroupLayout& layout) {
-  std::map<int, std::set<int>> nics_on_node;
-  for (int member = 0; member < layout.size(); ++member) {
-    const auto index = static_cast<std::size_t>(member);
-    const NicRange near = nics_of(platform, layout.members[index] % platform.gpus_per_node);
-    for (int nic = near.first; nic < near.first + near.count; ++nic) {
-      nics_on_node[layout.node[index]].insert(nic);
-    }
-  }
-  int fewest = platform.nics_per_node;
-  for (const auto& [_, nics] : nics_on_node)
-    fewest = std::min(fewest, static_cast<int>(nics.size()));
-  return {.ranks = layout.size(), .nodes = layout.num_nodes, .gpus = layout.rails, .nics = fewest};
+NcclPlacement placement_of(const GroupLayout& layout) {
+  return {
+      .ranks = layout.size(), .nodes = layout.num_nodes, .gpus = layout.rails, .nics = layout.nics};
 }
 
 }  // namespace shardsim

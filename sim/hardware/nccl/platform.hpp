@@ -43,8 +43,6 @@ struct NcclPlacement {
 /// A group of all GPUs of `nodes` nodes.
 [[nodiscard]] NcclPlacement full_nodes(const NcclPlatform& platform, int nodes);
 
-/// GPU g of a node is next to NIC g x NICs / GPUs (to that many NICs from there on, where a node
-/// has more of them than GPUs).
-[[nodiscard]] NcclPlacement placement_of(const NcclPlatform& platform, const GroupLayout& layout);
+[[nodiscard]] NcclPlacement placement_of(const GroupLayout& layout);
 
 }  // namespace shardsim
