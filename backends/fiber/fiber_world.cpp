@@ -74,7 +74,7 @@ class FiberRuntime final : public Runtime {
 
 FiberWorld::FiberWorld(FiberOptions options)
     : options_(std::move(options)),
-      network_(make_alpha_beta_model(options_.cluster)),
+      network_(make_network_model(options_.cluster)),
       engine_(
           {.num_ranks = options_.cluster.num_ranks(),
            .stack_bytes = options_.has_data ? kDataStackBytes : kMetaStackBytes,

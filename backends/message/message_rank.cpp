@@ -12,7 +12,7 @@ namespace shardsim {
 MessageRank::MessageRank(std::unique_ptr<Transport> transport, MessageOptions options)
     : first_(std::move(transport)),
       options_(std::move(options)),
-      network_(make_alpha_beta_model(options_.cluster)),
+      network_(make_network_model(options_.cluster)),
       rank_(first_->rank()) {}
 
 MessageRank::~MessageRank() = default;

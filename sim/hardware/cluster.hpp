@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct Link {
   double latency_s = 0.0;
 };
 
+struct NcclPlatform;
+
 struct Cluster {
   std::string name = "cluster";
   int num_nodes = 1;
@@ -22,9 +25,21 @@ struct Cluster {
   Link intra_node;
   Link inter_node;  ///< Each GPU's own share of the node's network cards.
   Device device;
+  /// GPU g of a node is next to network card g x cards / GPUs; to that many cards from there on,
+  /// where a node has more cards than GPUs. 0: one card per GPU.
+  int nics_per_node = 0;
+  /// Consecutive nodes under one group of switches with full bandwidth; 0: all nodes are. Between
+  /// such pods a card has 1 / oversubscription of its bandwidth.
+  int nodes_per_pod = 0;
+  double oversubscription = 1.0;
+  /// What NCCL's cost model asks of the machine beside this; null: communication is priced by the
+  /// two links above.
+  std::shared_ptr<const NcclPlatform> nccl;
 
   [[nodiscard]] int num_ranks() const { return num_nodes * gpus_per_node; }
   [[nodiscard]] int node_of(int rank) const { return rank / gpus_per_node; }
+  [[nodiscard]] int nics() const { return nics_per_node == 0 ? gpus_per_node : nics_per_node; }
+  [[nodiscard]] int pod_of(int node) const { return nodes_per_pod == 0 ? 0 : node / nodes_per_pod; }
 };
 
 /// How a group of ranks lies on the nodes: computed once per group, shared by its members.
@@ -37,6 +52,8 @@ struct GroupLayout {
   int num_nodes = 1;              ///< Nodes touched.
   int rails = 1;                  ///< Fewest members on one touched node.
   int max_per_node = 1;
+  int nics = 1;             ///< Fewest network cards of one touched node that members are next to.
+  bool spans_pods = false;  ///< Whether its nodes are of several pods.
 
   [[nodiscard]] int size() const { return static_cast<int>(members.size()); }
 };

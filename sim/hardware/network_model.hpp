@@ -51,4 +51,19 @@ class NetworkModel {
 ///   barrier               ceil(log2 N) alpha
 [[nodiscard]] std::unique_ptr<NetworkModel> make_alpha_beta_model(const Cluster& cluster);
 
+/// NCCL's own cost model (sim/hardware/nccl/): the algorithm and protocol that NCCL would choose
+/// for a group that lies so on the nodes. Operations do not disturb each other. Traffic is counted
+/// as a ring's where NCCL takes Ring, NVLS or PAT, and as a tree's where it takes Tree or NVLSTree.
+///   all_to_all        launch + hop + the longer of near bytes / NVLink and far bytes / NIC share
+///   gather, scatter   the same at the root, with a NIC of its own
+///   barrier           an all_reduce of 4 bytes
+///   a message         launch + hop + bytes / NVLink, or / NIC share as if all GPUs of the node
+///   sent
+/// Between pods the bytes take `oversubscription` times as long. REQUIRES: cluster.nccl. Throws
+/// UsageError E0403 where the machine is unknown to it.
+[[nodiscard]] std::unique_ptr<NetworkModel> make_nccl_model(const Cluster& cluster);
+
+/// The one that the cluster asks for.
+[[nodiscard]] std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster);
+
 }  // namespace shardsim

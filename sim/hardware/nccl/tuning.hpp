@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "sim/hardware/nccl/cost.hpp"
+
+// The part of NCCL's cost model that does not depend on the size, worked out once per kind of group
+// and collective; as NCCL does when a communicator is made.
+namespace shardsim {
+
+class NcclTuning {
+ public:
+  /// `call`: all but its bytes. REQUIRES and throws as nccl_options().
+  NcclTuning(const NcclPlatform& platform, const NcclPlacement& placement, const NcclCall& call);
+
+  /// As nccl_options(), of so many bytes.
+  [[nodiscard]] std::vector<NcclOption> options(std::int64_t bytes) const;
+
+  /// As nccl_choice(). `allowed`: what to choose from, null for everything; a ring always is.
+  [[nodiscard]] NcclOption choice(std::int64_t bytes,
+                                  bool (*allowed)(NcclAlgorithm) = nullptr) const;
+
+ private:
+  [[nodiscard]] NcclOption at_size(NcclOption option, std::int64_t bytes) const;
+  // Whether a ring between nodes has reached the sizes at which its latency grows.
+  [[nodiscard]] bool on_plateau(std::int64_t bytes) const;
+
+  NcclPlacement placement_;
+  NcclCall call_;
+  int executed_channels_ = 0;
+  std::vector<NcclOption> options_;  // latency and bandwidth before what the size changes
+};
+
+}  // namespace shardsim
