@@ -1,0 +1,183 @@
+#include "sim/kernel/caching_allocator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsim {
+
+namespace {
+
+std::int64_t round_up(std::int64_t bytes, std::int64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// round_size, get_pool, get_allocation_size and should_split of the source named in the header.
+bool is_small(std::int64_t size) { return size <= CachingAllocator::kLargestSmall; }
+
+std::int64_t segment_size_for(std::int64_t size) {
+  if (is_small(size)) return CachingAllocator::kSmallSegment;
+  if (size < CachingAllocator::kOwnSegmentFrom) return CachingAllocator::kSharedSegment;
+  return round_up(size, CachingAllocator::kOwnSegmentRounding);
+}
+
+// Whether the rest of a block becomes one of its own; else it is given away with the block.
+bool is_worth_splitting(bool is_small_pool, std::int64_t rest) {
+  return is_small_pool ? rest >= CachingAllocator::kBlockBytes
+                       : rest > CachingAllocator::kLargestSmall;
+}
+
+}  // namespace
+
+std::optional<BlockId> CachingAllocator::allocate(std::int64_t bytes) {
+  if (bytes == 0) return BlockId{0};
+  if (bytes > kUnlimited) return std::nullopt;  // So that rounding up stays within 64 bits.
+  const std::int64_t size = round_up(bytes, kBlockBytes);
+  Block* block = take_free_block(size);
+  if (block == nullptr) block = take_segment(size);
+  if (block == nullptr) {
+    ++retries_;
+    release_free_segments(large_);
+    release_free_segments(small_);
+    block = take_segment(size);
+  }
+  if (block == nullptr) return std::nullopt;
+  if (is_worth_splitting(block->is_small, block->size - size)) split(*block, size);
+  block->in_use = true;
+  allocated_ += block->size;
+  allocated_peak_ = std::max(allocated_peak_, allocated_);
+  return block->id;
+}
+
+void CachingAllocator::free(BlockId id) {
+  if (id == 0) return;
+  Block& block = at(id);
+  block.in_use = false;
+  allocated_ -= block.size;
+  merge(block, block.previous);
+  merge(block, block.next);
+  insert_free(block);
+}
+
+CachingAllocator::Block* CachingAllocator::take_free_block(std::int64_t size) {
+  FreeBlocks& pool = is_small(size) ? small_ : large_;
+  const auto found = pool.lower_bound({.size = size});
+  if (found == pool.end()) return nullptr;
+  Block& block = at(found->id);
+  take_out(pool, found);
+  return &block;
+}
+
+CachingAllocator::Block* CachingAllocator::take_segment(std::int64_t size) {
+  const std::int64_t segment = segment_size_for(size);
+  if (segment > capacity_ - reserved_) return nullptr;
+  reserved_ += segment;
+  reserved_peak_ = std::max(reserved_peak_, reserved_);
+  Block& block = new_block();
+  block.size = segment;
+  block.segment = num_segments_++;
+  block.is_small = is_small(size);
+  return &block;
+}
+
+// The front of `block`, which is in no pool, keeps `size` bytes; the rest becomes a free block.
+void CachingAllocator::split(Block& block, std::int64_t size) {
+  Block& rest = new_block();
+  rest.size = block.size - size;
+  rest.offset = block.offset + size;
+  rest.segment = block.segment;
+  rest.is_small = block.is_small;
+  rest.previous = block.id;
+  rest.next = block.next;
+  if (rest.next != 0) at(rest.next).previous = rest.id;
+  block.next = rest.id;
+  block.size = size;
+  insert_free(rest);
+}
+
+// `block`, which is in no pool, takes a neighbour in if that is free.
+void CachingAllocator::merge(Block& block, BlockId id) {
+  if (id == 0) return;
+  Block& neighbour = at(id);
+  if (neighbour.in_use) return;
+  FreeBlocks& pool = pool_of(neighbour);
+  take_out(pool, pool.find({neighbour.size, neighbour.segment, neighbour.offset, id}));
+  if (block.previous == id) {
+    block.previous = neighbour.previous;
+    block.offset = neighbour.offset;
+    if (block.previous != 0) at(block.previous).next = block.id;
+  } else {
+    block.next = neighbour.next;
+    if (block.next != 0) at(block.next).previous = block.id;
+  }
+  block.size += neighbour.size;
+  drop(neighbour);
+}
+
+// A free block without neighbours is a whole segment.
+void CachingAllocator::release_free_segments(FreeBlocks& pool) {
+  for (auto next = pool.begin(); next != pool.end();) {
+    const auto entry = next++;
+    Block& block = at(entry->id);
+    if (block.previous != 0 || block.next != 0) continue;
+    take_out(pool, entry);
+    reserved_ -= block.size;
+    drop(block);
+  }
+}
+
+void CachingAllocator::insert_free(const Block& block) {
+  const FreeBlock entry{block.size, block.segment, block.offset, block.id};
+  FreeBlocks& pool = pool_of(block);
+  if (spare_nodes_.empty()) {
+    pool.insert(entry);
+    return;
+  }
+  spare_nodes_.back().value() = entry;
+  pool.insert(std::move(spare_nodes_.back()));
+  spare_nodes_.pop_back();
+}
+
+void CachingAllocator::take_out(FreeBlocks& pool, FreeBlocks::const_iterator block) {
+  spare_nodes_.push_back(pool.extract(block));
+}
+
+CachingAllocator::Block& CachingAllocator::new_block() {
+  if (unused_ == 0) {
+    Block& block = blocks_.emplace_back();
+    block.id = static_cast<BlockId>(blocks_.size());
+    return block;
+  }
+  Block& block = at(unused_);
+  unused_ = block.next;
+  const BlockId id = block.id;
+  block = Block();
+  block.id = id;
+  return block;
+}
+
+void CachingAllocator::drop(Block& block) {
+  block.size = 0;  // Of no block that there is.
+  block.next = unused_;
+  unused_ = block.id;
+}
+
+std::vector<CachingAllocator::SegmentView> CachingAllocator::snapshot() const {
+  std::vector<const Block*> firsts;
+  for (const Block& block : blocks_) {
+    if (block.size > 0 && block.previous == 0) firsts.push_back(&block);
+  }
+  std::sort(firsts.begin(), firsts.end(),
+            [](const Block* a, const Block* b) { return a->segment < b->segment; });
+  std::vector<SegmentView> segments;
+  for (const Block* block : firsts) {
+    SegmentView& segment = segments.emplace_back();
+    segment.push_back({block->offset, block->size, block->in_use});
+    while (block->next != 0) {
+      block = &blocks_[block->next - 1];
+      segment.push_back({block->offset, block->size, block->in_use});
+    }
+  }
+  return segments;
+}
+
+}  // namespace shardsim
