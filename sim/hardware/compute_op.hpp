@@ -11,6 +11,30 @@ namespace shardsim {
 /// device's memory or between it and the host's.
 enum class ComputeKind : std::uint8_t { matmul, memory_bound, host_transfer };
 
+/// Which kernels do it. `other`: nothing more is known than flops and bytes.
+enum class KernelFamily : std::uint8_t {
+  other,
+  matrix_product,
+  attention_forward,   ///< Fused: the scores are never stored,
+  attention_backward,  ///< and computed again here.
+  permutation,         ///< Rows gathered from, or scattered to, places that an index names.
+  cross_entropy,       ///< Reductions over the rows of logits.
+};
+
+/// Sizes that decide how well kernels fill a device. Zeros for families that have none.
+/// matrix_product: `batch` products (m, k) (k, n).
+/// attention: `batch` heads, of all samples; m queries and n keys of size k. Which pairs a mask
+/// leaves is told by the operation's flops.
+struct KernelShape {
+  KernelFamily family = KernelFamily::other;
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::int64_t batch = 1;
+
+  friend bool operator==(const KernelShape&, const KernelShape&) = default;
+};
+
 /// One kernel. `name` must outlive the run (a literal): it labels the slice in a trace.
 struct ComputeOp {
   const char* name;
@@ -18,6 +42,7 @@ struct ComputeOp {
   DType dtype;         ///< Of the operands; decides the peak rate.
   std::int64_t flops;  ///< Multiply and add count as two.
   std::int64_t bytes;  ///< Read and written in device memory; or moved over the host link.
+  KernelShape shape = {};
 };
 
 }  // namespace shardsim

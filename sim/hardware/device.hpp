@@ -8,9 +8,12 @@
 
 #include "sim/hardware/compute_op.hpp"
 
-// One accelerator as a roofline: an operation takes as long as its arithmetic or its memory
-// traffic, whichever is longer, plus the launch.
+// One accelerator. As a roofline: an operation takes as long as its arithmetic or its memory
+// traffic, whichever is longer, plus the launch. With kernel data, its shape decides which share of
+// the rates it reaches (docs/decisions/0032-kernel-cost.md).
 namespace shardsim {
+
+struct KernelConstants;
 
 struct Device {
   std::string name = "device";
@@ -27,6 +30,9 @@ struct Device {
   double host_bytes_per_s = 0.0;
   /// Time on the compute stream that no arithmetic fills, per operation.
   double launch_s = 0.0;
+  /// Where its kernels' measured constants are (find_kernel_constants), of static storage; null:
+  /// a roofline. With them, matmul_efficiency is not used.
+  const KernelConstants* kernels = nullptr;
 
   [[nodiscard]] double peak(DType dtype) const {
     return peak_flops_per_s[static_cast<std::size_t>(dtype)];
@@ -34,8 +40,8 @@ struct Device {
 
   /// max(flops / achieved rate, bytes / achieved bandwidth) + launch, rounded once. Source:
   /// Williams et al., "Roofline" (CACM 2009). Memory-bound operations have no arithmetic term; host
-  /// transfers take bytes / host link. Throws UsageError when the device has no peak for the dtype
-  /// of a matrix product, or no host link.
+  /// transfers take bytes / host link. With kernel data: kernels/kernel_time.hpp. Throws UsageError
+  /// when the device has no peak for the dtype of a matrix product, or no host link.
   [[nodiscard]] Time price(const ComputeOp& op) const;
 };
 

@@ -1,0 +1,164 @@
+#include "sim/hardware/kernels/kernel_constants.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kPcieProducts =
+    "fit_kernels.py on 156 confirmed rows of gemm_achieved_by_shape.csv, A100 PCIe 80GB "
+    "(MooreThreads/SimuMax at 4dcaae5)";
+constexpr const char* kB200Products =
+    "fit_kernels.py on 412 confirmed rows of gemm_achieved_by_shape.csv, B200 SXM "
+    "(MooreThreads/SimuMax at 4dcaae5)";
+constexpr const char* kPcieAttention =
+    "fit_kernels.py on 13 confirmed rows of attention_kernel_throughput.csv, A100 PCIe 80GB "
+    "(MooreThreads/SimuMax at 4dcaae5)";
+constexpr const char* kB200Attention =
+    "fit_kernels.py on 36 confirmed rows of attention_kernel_throughput.csv, B200 SXM "
+    "(MooreThreads/SimuMax at 4dcaae5)";
+constexpr const char* kTrend =
+    "fit_kernels.py on 65 rows of FlashAttention-2 on an A100 SXM in "
+    "attention_kernel_throughput.csv, "
+    "transcribed and not confirmed: no confirmed rows vary heads and lengths; assumed to hold for "
+    "every GPU";
+constexpr const char* kSxmBest =
+    "best shape of a search, 271.2 TFLOP/s (stas00/ml-engineering at 744d01e), less the 7.7 % by "
+    "which such a shape beats the prediction on the A100 PCIe";
+constexpr const char* kH100Best =
+    "best shape of a search, 794.5 TFLOP/s (stas00/ml-engineering at 744d01e), less the 7.7 % by "
+    "which such a shape beats the prediction on the A100 PCIe";
+constexpr const char* kSxmAttention =
+    "neighbour: that of the A100 PCIe times the ratio of their rates of matrix products";
+constexpr const char* kH100Attention =
+    "neighbour: the A100's, scaled by fit_kernels.py on 20 rows of FlashAttention-2 on an H100 in "
+    "attention_kernel_throughput.csv, transcribed and not confirmed: no confirmed rows exist";
+constexpr const char* kAsPcie = "neighbour: as fitted on the A100 PCIe 80GB by fit_kernels.py";
+constexpr const char* kH100AsPcie =
+    "neighbour: as fitted on the A100 PCIe 80GB by fit_kernels.py; no rows of an H100 by shape";
+constexpr const char* kH200Products =
+    "neighbour: the H100's; \"H200 is the same\" (stas00/ml-engineering at 744d01e)";
+constexpr const char* kAsH100 = "neighbour: the H100's; no rows of an H200";
+constexpr const char* kUnaligned =
+    "SwiGLU of 10922 against five aligned sizes on an H100: 272.7 of 395.9 TFLOP/s "
+    "(stas00/ml-engineering at 744d01e); assumed to hold for every GPU";
+constexpr const char* kPcieMemory =
+    "memory_bandwidth_achieved.csv, A100 PCIe 80GB: fitted by MooreThreads/SimuMax at 4dcaae5";
+constexpr const char* kB200Memory =
+    "memory_bandwidth_achieved.csv, B200 SXM: fitted by MooreThreads/SimuMax at 4dcaae5; of the "
+    "permutation the mean of both directions";
+constexpr const char* kMemoryAsPcie =
+    "neighbour: the A100 PCIe's in memory_bandwidth_achieved.csv, fitted by MooreThreads/SimuMax "
+    "at "
+    "4dcaae5";
+constexpr const char* kA100Sms = "NVIDIA A100 whitepaper (2020): 108 multiprocessors";
+constexpr const char* kH100Sms = "NVIDIA H100 whitepaper (2022), SXM5: 132 multiprocessors";
+constexpr const char* kB200Sms =
+    "assumed: 148 multiprocessors, as cudaGetDeviceProperties reports of a B200";
+
+constexpr std::array<KernelConstants, 5> kConstants = {{
+    {.name = "a100-pcie",
+     .multiprocessors = {108, kA100Sms},
+     .matmul_rate = {0.8423, kPcieProducts},
+     .tile_halving = {6.135, kPcieProducts},
+     .tile_overhead_s = {3.761e-6, kPcieProducts},
+     .epilogue_exposed = {0.4281, kPcieProducts},
+     .unaligned_share = {0.6888, kUnaligned},
+     .attention_forward_rate = {0.9024, kPcieAttention},
+     .attention_backward_rate = {0.7154, kPcieAttention},
+     .attention_head_halving = {27.97, kTrend},
+     .attention_keys_halving = {309.0, kTrend},
+     .attention_forward_tail = {0.8791, kPcieAttention},
+     .attention_backward_tail = {0.4689, kPcieAttention},
+     .permutation_share = {0.188, kPcieMemory},
+     .cross_entropy_share = {0.808, kPcieMemory}},
+    {.name = "a100-sxm",
+     .multiprocessors = {108, kA100Sms},
+     .matmul_rate = {0.9107, kSxmBest},
+     .tile_halving = {6.135, kAsPcie},
+     .tile_overhead_s = {3.761e-6, kAsPcie},
+     .epilogue_exposed = {0.4281, kAsPcie},
+     .unaligned_share = {0.6888, kUnaligned},
+     .attention_forward_rate = {0.9757, kSxmAttention},
+     .attention_backward_rate = {0.7735, kSxmAttention},
+     .attention_head_halving = {27.97, kTrend},
+     .attention_keys_halving = {309.0, kTrend},
+     .attention_forward_tail = {0.8791, kAsPcie},
+     .attention_backward_tail = {0.4689, kAsPcie},
+     .permutation_share = {0.188, kMemoryAsPcie},
+     .cross_entropy_share = {0.808, kMemoryAsPcie}},
+    {.name = "b200-sxm",
+     .multiprocessors = {148, kB200Sms},
+     .matmul_rate = {0.5001, kB200Products},
+     .tile_halving = {0.0, kB200Products},
+     .tile_overhead_s = {0.0, kB200Products},
+     .epilogue_exposed = {0.3248, kB200Products},
+     .unaligned_share = {0.6888, kUnaligned},
+     .attention_forward_rate = {0.7391, kB200Attention},
+     .attention_backward_rate = {0.5664, kB200Attention},
+     .attention_head_halving = {27.97, kTrend},
+     .attention_keys_halving = {309.0, kTrend},
+     .attention_forward_tail = {1.833, kB200Attention},
+     .attention_backward_tail = {0.2432, kB200Attention},
+     .permutation_share = {0.506, kB200Memory},
+     .cross_entropy_share = {0.325, kB200Memory}},
+    {.name = "h100-sxm",
+     .multiprocessors = {132, kH100Sms},
+     .matmul_rate = {0.8529, kH100Best},
+     .tile_halving = {6.135, kH100AsPcie},
+     .tile_overhead_s = {3.761e-6, kH100AsPcie},
+     .epilogue_exposed = {0.4281, kH100AsPcie},
+     .unaligned_share = {0.6888, kUnaligned},
+     .attention_forward_rate = {0.521, kH100Attention},
+     .attention_backward_rate = {0.413, kH100Attention},
+     .attention_head_halving = {27.97, kTrend},
+     .attention_keys_halving = {309.0, kTrend},
+     .attention_forward_tail = {0.8791, kH100AsPcie},
+     .attention_backward_tail = {0.4689, kH100AsPcie},
+     .permutation_share = {0.188, kMemoryAsPcie},
+     .cross_entropy_share = {0.808, kMemoryAsPcie}},
+    {.name = "h200-sxm",
+     .multiprocessors = {132, "neighbour: the H100's 132, of the same chip"},
+     .matmul_rate = {0.8529, kH200Products},
+     .tile_halving = {6.135, kAsH100},
+     .tile_overhead_s = {3.761e-6, kAsH100},
+     .epilogue_exposed = {0.4281, kAsH100},
+     .unaligned_share = {0.6888, kUnaligned},
+     .attention_forward_rate = {0.521, kAsH100},
+     .attention_backward_rate = {0.413, kAsH100},
+     .attention_head_halving = {27.97, kTrend},
+     .attention_keys_halving = {309.0, kTrend},
+     .attention_forward_tail = {0.8791, kAsH100},
+     .attention_backward_tail = {0.4689, kAsH100},
+     .permutation_share = {0.188, kMemoryAsPcie},
+     .cross_entropy_share = {0.808, kMemoryAsPcie}},
+}};
+
+}  // namespace
+
+std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of) {
+  return {{{"multiprocessors", of.multiprocessors},
+           {"matmul_rate", of.matmul_rate},
+           {"tile_halving", of.tile_halving},
+           {"tile_overhead_s", of.tile_overhead_s},
+           {"epilogue_exposed", of.epilogue_exposed},
+           {"unaligned_share", of.unaligned_share},
+           {"attention_forward_rate", of.attention_forward_rate},
+           {"attention_backward_rate", of.attention_backward_rate},
+           {"attention_head_halving", of.attention_head_halving},
+           {"attention_keys_halving", of.attention_keys_halving},
+           {"attention_forward_tail", of.attention_forward_tail},
+           {"attention_backward_tail", of.attention_backward_tail},
+           {"permutation_share", of.permutation_share},
+           {"cross_entropy_share", of.cross_entropy_share}}};
+}
+
+std::span<const KernelConstants> all_kernel_constants() { return kConstants; }
+
+const KernelConstants* find_kernel_constants(std::string_view name) {
+  for (const KernelConstants& constants : kConstants) {
+    if (constants.name == name) return &constants;
+  }
+  return nullptr;
+}
+
+}  // namespace shardsim

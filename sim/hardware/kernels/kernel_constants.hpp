@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+// What was measured of a GPU's kernels. Every constant has a source;
+// tests/validation/fit_kernels.py fits those that are fitted, once for all shapes
+// (docs/decisions/0032-kernel-cost.md).
+namespace shardsim {
+
+struct SourcedNumber {
+  double value = 0.0;
+  const char* source = "";
+};
+
+/// Seconds, bytes and plain shares; rates are shares of the peak of the device they are used with.
+struct KernelConstants {
+  const char* name;  ///< As scenarios write it.
+
+  SourcedNumber multiprocessors;
+  /// Share of the peak in the inner loop of an endless tile.
+  SourcedNumber matmul_rate;
+  /// A tile of t_m x t_n runs at 1 / (1 + this (1/t_m + 1/t_n)) of that.
+  SourcedNumber tile_halving;
+  /// Seconds that a tile takes beside its inner loop, and share of the writing of its results that
+  /// hides behind nothing.
+  SourcedNumber tile_overhead_s;
+  SourcedNumber epilogue_exposed;
+  /// Of the rate, where rows of an operand do not begin at multiples of 16 bytes.
+  SourcedNumber unaligned_share;
+
+  /// Shares of the peak for endless heads and sequences;
+  SourcedNumber attention_forward_rate;
+  SourcedNumber attention_backward_rate;
+  /// at heads of this size, or this many keys, half of that.
+  SourcedNumber attention_head_halving;
+  SourcedNumber attention_keys_halving;
+  /// Share of the time of the longest block of queries that is added: others have ended before it.
+  SourcedNumber attention_forward_tail;
+  SourcedNumber attention_backward_tail;
+
+  /// Shares of the memory's bandwidth.
+  SourcedNumber permutation_share;
+  SourcedNumber cross_entropy_share;
+};
+
+/// A constant with the name it has in reports.
+struct NamedConstant {
+  const char* name;
+  SourcedNumber number;
+};
+inline constexpr std::size_t kKernelConstants = 14;
+[[nodiscard]] std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of);
+
+/// All that there are, in the order of their names.
+[[nodiscard]] std::span<const KernelConstants> all_kernel_constants();
+/// Null if there is none of that name.
+[[nodiscard]] const KernelConstants* find_kernel_constants(std::string_view name);
+
+}  // namespace shardsim

@@ -1,0 +1,201 @@
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "sim/hardware/kernels/attention.hpp"
+#include "sim/hardware/kernels/kernel_constants.hpp"
+#include "sim/hardware/kernels/matrix_product.hpp"
+
+#include "tests/hardware/measured_table.hpp"
+
+// How far the prices are from what was measured, table by table and device by device. The bounds
+// are today's errors, rounded up: they may only get smaller. tests/validation/fit_kernels.py prints
+// the same figures from the same formulas.
+using namespace shardsim;
+using namespace shardsim::testing;
+
+namespace {
+
+double number(const MeasuredRow& row, const std::string& column) {
+  return std::stod(row.at(column));
+}
+std::int64_t integer(const MeasuredRow& row, const std::string& column) {
+  return std::stoll(row.at(column));
+}
+
+Device device_with(const char* kernels, double peak, double bandwidth, double share) {
+  Device device;
+  device.memory_bytes_per_s = bandwidth;
+  device.memory_efficiency = share;
+  device.peak_flops_per_s.at(static_cast<std::size_t>(DType::bf16)) = peak;
+  device.kernels = find_kernel_constants(kernels);
+  REQUIRE(device.kernels != nullptr);
+  return device;
+}
+
+// Datasheets; the share of the bandwidth is that of the system presets.
+Device a100_pcie() { return device_with("a100-pcie", 312e12, 1935e9, 0.91); }
+Device a100_sxm() { return device_with("a100-sxm", 312e12, 2039e9, 0.91); }
+Device h100_sxm() { return device_with("h100-sxm", 989e12, 3350e9, 0.9); }
+Device b200_sxm() { return device_with("b200-sxm", 2250e12, 8000e9, 0.666); }
+
+// Mean absolute relative errors of times, of rows that were fitted on and of every fifth, which was
+// not.
+class Errors {
+ public:
+  void add(double predicted, double measured) {
+    const std::size_t part = count_++ % 5 == 4 ? 1 : 0;
+    sum_.at(part) += std::abs(predicted / measured - 1.0);
+    rows_.at(part) += 1.0;
+  }
+  [[nodiscard]] double fitted() const { return sum_[0] / rows_[0]; }
+  [[nodiscard]] double held_out() const { return sum_[1] / rows_[1]; }
+  [[nodiscard]] int count() const { return count_; }
+
+ private:
+  int count_ = 0;
+  std::array<double, 2> sum_{};
+  std::array<double, 2> rows_{};
+};
+
+Errors product_errors(const Device& device, const std::string& gpu) {
+  Errors errors;
+  for (const MeasuredRow& row : measured_table("gemm_achieved_by_shape.csv")) {
+    if (row.at("gpu") != gpu || row.at("confirmed") != "yes") continue;
+    const KernelShape shape{KernelFamily::matrix_product, integer(row, "m"), integer(row, "n"),
+                            integer(row, "k"), integer(row, "groups")};
+    const std::int64_t stored =
+        (row.at("out_dtype") == "fp32" ? 4 : 2) * (row.at("accumulate").empty() ? 1 : 2);
+    const std::int64_t operands = 2 * (shape.m * shape.k + shape.k * shape.n);
+    const std::int64_t bytes = shape.batch * (operands + stored * shape.m * shape.n);
+    const double flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k * shape.batch);
+    errors.add(matrix_product_seconds(device, device.peak(DType::bf16), 2, shape, bytes),
+               flops / (number(row, "peak_tflops_used") * 1e12 * number(row, "achieved_fraction")));
+  }
+  return errors;
+}
+
+struct Pass {
+  KernelFamily family;
+  std::int64_t products;
+};
+
+// The directions that a row is of.
+std::vector<Pass> passes_of(const MeasuredRow& row) {
+  const Pass forward{KernelFamily::attention_forward, 2};
+  const Pass backward{KernelFamily::attention_backward, 5};
+  if (row.at("phase") == "fwd") return {forward};
+  if (row.at("phase") == "bwd") return {backward};
+  return {forward, backward};
+}
+
+// What a call computes, as tables count it, and the shape of it.
+struct Attention {
+  explicit Attention(const MeasuredRow& row)
+      : shape{KernelFamily::attention_forward, integer(row, "seq_len"), integer(row, "seq_len"),
+              integer(row, "qk_head_dim"), integer(row, "batch") * integer(row, "heads")} {
+    const std::int64_t square = 2 * shape.batch * shape.m * shape.n * shape.k;
+    const bool is_causal = row.at("kernel") == "causal kernel";
+    for (const Pass& pass : passes_of(row)) all_flops += pass.products * square;
+    flops_of_product = is_causal ? square / 2 : square;
+    const double counted = row.at("flop_convention") == "halved for causal" ? 0.5 : 1.0;
+    seconds = counted * static_cast<double>(all_flops) / (number(row, "tflops") * 1e12);
+  }
+
+  KernelShape shape;
+  std::int64_t all_flops = 0;
+  std::int64_t flops_of_product = 0;
+  double seconds = 0.0;
+};
+
+bool is_of(const MeasuredRow& row, const std::string& gpu, const std::string& implementation,
+           const std::string& confirmed) {
+  return row.at("gpu") == gpu && row.at("confirmed") == confirmed &&
+         row.at("implementation").rfind(implementation, 0) == 0 &&
+         row.at("note").find("looks too low") == std::string::npos;
+}
+
+Errors attention_errors(const Device& device, const std::string& gpu,
+                        const std::string& implementation, const std::string& confirmed) {
+  Errors errors;
+  for (const MeasuredRow& row : measured_table("attention_kernel_throughput.csv")) {
+    if (!is_of(row, gpu, implementation, confirmed)) continue;
+    Attention call(row);
+    double predicted = 0.0;
+    for (const Pass& pass : passes_of(row)) {
+      call.shape.family = pass.family;
+      predicted += fused_attention_seconds(device, device.peak(DType::bf16), call.shape,
+                                           pass.products * call.flops_of_product, 0);
+    }
+    errors.add(predicted, call.seconds);
+  }
+  return errors;
+}
+
+// As an eager framework does it: scale, mask where there is one, and softmax, each on its own.
+Errors unfused_errors(const Device& device) {
+  Errors errors;
+  for (const MeasuredRow& row : measured_table("attention_kernel_throughput.csv")) {
+    if (!is_of(row, "A100-80GB-SXM", "PyTorch unfused", "no")) continue;
+    Attention call(row);
+    const int masks = row.at("kernel") == "causal kernel" ? 2 : 0;
+    const ScorePasses passes{.forward = 4 + masks, .backward = 5 + masks};
+    double predicted = 0.0;
+    for (const Pass& pass : passes_of(row)) {
+      call.shape.family = pass.family;
+      predicted +=
+          unfused_attention_seconds(device, device.peak(DType::bf16), 2, call.shape, passes);
+    }
+    errors.add(predicted, call.seconds);
+  }
+  return errors;
+}
+
+}  // namespace
+
+TEST_CASE("matrix products on an A100 are as far from their measured times as they were") {
+  const Errors errors = product_errors(a100_pcie(), "A100-PCIe-80GB");
+  CHECK(errors.count() == 195);
+  CHECK(errors.fitted() < 0.0357);
+  CHECK(errors.held_out() < 0.0341);
+}
+
+// The rows themselves scatter: equal products differ by a third, as if some had been measured on a
+// cold device.
+TEST_CASE("matrix products on a B200 are as far from their measured times as they were") {
+  const Errors errors = product_errors(b200_sxm(), "B200-SXM");
+  CHECK(errors.count() == 514);
+  CHECK(errors.fitted() < 0.1022);
+  CHECK(errors.held_out() < 0.0922);
+}
+
+TEST_CASE("fused attention is as far from its measured times as it was") {
+  const Errors a100 = attention_errors(a100_pcie(), "A100-PCIe-80GB", "vendor fused", "yes");
+  CHECK(a100.count() == 16);
+  CHECK(a100.fitted() < 0.0194);
+  CHECK(a100.held_out() < 0.0130);
+  const Errors b200 = attention_errors(b200_sxm(), "B200-SXM", "vendor fused", "yes");
+  CHECK(b200.count() == 44);
+  CHECK(b200.fitted() < 0.0679);
+  CHECK(b200.held_out() < 0.0536);
+}
+
+// Of the A100 SXM only how heads and lengths matter is fitted on these rows, not how fast it is.
+TEST_CASE("fused attention is as far from transcribed, unconfirmed times as it was") {
+  const Errors a100 = attention_errors(a100_sxm(), "A100-80GB-SXM", "FlashAttention-2", "no");
+  CHECK(a100.count() == 65);
+  CHECK(a100.fitted() < 0.0592);
+  CHECK(a100.held_out() < 0.0567);
+  const Errors h100 = attention_errors(h100_sxm(), "H100-80GB-SXM", "FlashAttention-2", "no");
+  CHECK(h100.count() == 24);
+  CHECK(h100.fitted() < 0.0592);
+  CHECK(h100.held_out() < 0.0261);
+}
+
+// Nothing is fitted on these rows.
+TEST_CASE("unfused attention is as far from transcribed, unconfirmed times as it was") {
+  const Errors errors = unfused_errors(a100_sxm());
+  CHECK(errors.count() == 14);
+  CHECK(errors.fitted() < 0.2226);
+  CHECK(errors.held_out() < 0.2051);
+}

@@ -1,0 +1,264 @@
+"""Fits the constants of sim/hardware/kernels/constants.cpp to the measured tables beside this script, and
+prints how well they do. Run by hand, after a table or a formula has changed (a minute):
+
+    python3 tests/validation/fit_kernels.py
+
+The formulas are those of sim/hardware/kernels/*.cpp, in the same order of operations; the test
+tests/hardware/kernel_residuals_test.cpp computes the residuals again from the C++ side. Every fifth row of a
+table and device is held out of the fit. What is minimized is the mean absolute relative error of times: few
+constants per device, nothing per row or per model."""
+
+import csv
+import math
+import os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+TILES = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64))
+SPLITS = (1, 2, 4, 8)
+LEAST_SPLIT_K = 512
+ATTENTION_BLOCK = 128
+HELD_OUT = 5  # Every fifth row.
+
+# Peaks and memory are those of the data sheets; the share of the bandwidth is that of the system presets.
+DEVICES = {
+    "a100-pcie": dict(sms=108, peak=312e12, bandwidth=1935e9, memory=0.91),
+    "a100-sxm": dict(sms=108, peak=312e12, bandwidth=2039e9, memory=0.91),
+    "h100-sxm": dict(sms=132, peak=989e12, bandwidth=3350e9, memory=0.9),
+    "b200-sxm": dict(sms=148, peak=2250e12, bandwidth=8000e9, memory=0.666),
+}
+GPU_NAMES = {"A100-PCIe-80GB": "a100-pcie", "A100-80GB-SXM": "a100-sxm", "H100-80GB-SXM": "h100-sxm",
+             "B200-SXM": "b200-sxm"}
+
+
+def table(name):
+    with open(os.path.join(HERE, name), newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def ceil_div(a, b):
+    return -(-a // b)
+
+
+class Product:
+    """One measured matrix product: `time` in seconds, and what each way of cutting it into tiles needs."""
+
+    def __init__(self, device, m, n, k, batch, output_bytes, time):
+        self.size = (m, n, k, batch)
+        self.time = time
+        self.outputs = m * n * batch
+        self.output_bytes = output_bytes
+        self.bytes = 2 * batch * (m * k + k * n) + self.outputs * output_bytes
+        self.ways = []
+        sms = DEVICES[device]["sms"]
+        for tile_m, tile_n in TILES:
+            tiles = ceil_div(m, tile_m) * ceil_div(n, tile_n) * batch
+            for split in SPLITS:
+                if split > 1 and (tiles >= sms or split * LEAST_SPLIT_K > k):
+                    break
+                waves = ceil_div(tiles * split, sms)
+                area = tile_m * tile_n
+                self.ways.append((waves, 2.0 * area * ceil_div(k, split), (tile_m + tile_n) / area, area, split))
+
+    def predicted(self, device, c):
+        d = DEVICES[device]
+        bandwidth = d["bandwidth"] * d["memory"]
+        rate = d["peak"] * c["matmul_rate"] / d["sms"]
+        share = bandwidth / d["sms"]
+        best = math.inf
+        for waves, flops, slope, area, split in self.ways:
+            stored = self.output_bytes if split == 1 else 4
+            tile = flops / rate * (1.0 + c["tile_halving"] * slope)
+            tile += c["tile_overhead"] + c["epilogue_exposed"] * (area * stored / share)
+            time = waves * tile
+            if split > 1:
+                time += self.outputs * (4 * split + self.output_bytes) / bandwidth + c["tile_overhead"]
+            best = min(best, time)
+        return max(best, self.bytes / bandwidth)
+
+
+def products(device):
+    rows = []
+    for row in table("gemm_achieved_by_shape.csv"):
+        if GPU_NAMES.get(row["gpu"]) != device or row["confirmed"] != "yes":
+            continue
+        m, n, k, batch = (int(row[name]) for name in ("m", "n", "k", "groups"))
+        output_bytes = (4 if row["out_dtype"] == "fp32" else 2) * (2 if row["accumulate"] else 1)
+        time = 2.0 * m * n * k * batch / (float(row["peak_tflops_used"]) * 1e12 * float(row["achieved_fraction"]))
+        rows.append(Product(device, m, n, k, batch, output_bytes, time))
+    return rows
+
+
+class Attention:
+    """One measured pass of fused attention over whole samples; `phases` of "fwd", "bwd"."""
+
+    def __init__(self, row):
+        self.device = GPU_NAMES[row["gpu"]]
+        self.phases = row["phase"].split("+")
+        self.seq = int(row["seq_len"])
+        self.heads = int(row["batch"]) * int(row["heads"])
+        self.size = int(row["qk_head_dim"])
+        self.causal = row["kernel"] == "causal kernel"
+        half = 0.5 if row["flop_convention"] == "halved for causal" else 1.0
+        products_of_phases = {"fwd": 2, "bwd": 5, "fwd+bwd": 7}[row["phase"]]
+        flops = half * products_of_phases * 2.0 * self.heads * self.seq * self.seq * self.size
+        self.time = flops / (float(row["tflops"]) * 1e12)
+
+    def predicted(self, device, c):
+        return sum(self.phase(device, c, phase) for phase in self.phases)
+
+    def phase(self, device, c, phase):
+        d = DEVICES[device]
+        count, name = (2, "attention_forward_rate") if phase == "fwd" else (5, "attention_backward_rate")
+        row_flops = 2.0 * count * self.heads * self.size
+        flops = row_flops * self.seq * self.seq * (0.5 if self.causal else 1.0)
+        if self.causal:  # Blocks that the mask cuts are computed whole.
+            flops += row_flops * self.seq * (ATTENTION_BLOCK / 2)
+        rate = d["peak"] * c[name] / d["sms"]
+        rate *= self.size / (self.size + c["attention_head_halving"])
+        rate *= self.seq / (self.seq + c["attention_keys_halving"])
+        longest = 2.0 * count * self.size * min(ATTENTION_BLOCK, self.seq) * self.seq
+        tail = c["attention_forward_tail" if phase == "fwd" else "attention_backward_tail"]
+        return max(longest, flops / d["sms"] + tail * longest) / rate
+
+
+def attentions(device, implementation, confirmed):
+    rows = []
+    for row in table("attention_kernel_throughput.csv"):
+        if GPU_NAMES.get(row["gpu"]) != device or row["confirmed"] != confirmed:
+            continue
+        if not row["implementation"].startswith(implementation) or "looks too low" in row["note"]:
+            continue
+        rows.append(Attention(row))
+    return rows
+
+
+def mean_error(rows, device, c):
+    return sum(abs(row.predicted(device, c) / row.time - 1.0) for row in rows) / len(rows)
+
+
+def fitted(rows, device, start, free):
+    """Pattern search: each free constant up or down by a factor, smaller and smaller."""
+    best, found = mean_error(rows, device, start), dict(start)
+    steps = {name: 0.4 for name in free}
+    while max(steps.values()) > 2e-3:
+        for name in free:
+            for factor in (1.0 + steps[name], 1.0 / (1.0 + steps[name])):
+                tried = dict(found, **{name: found[name] * factor})
+                error = mean_error(rows, device, tried)
+                if error < best:
+                    best, found = error, tried
+                    break
+            else:
+                steps[name] *= 0.5
+    return {name: float(f"{value:.4g}") for name, value in found.items()}
+
+
+def split(rows):
+    return ([row for i, row in enumerate(rows) if i % HELD_OUT != HELD_OUT - 1],
+            [row for i, row in enumerate(rows) if i % HELD_OUT == HELD_OUT - 1])
+
+
+def report(what, rows, device, c):
+    kept, held = split(rows)
+    print(f"{what:58s} {device:10s} fitted {len(kept):4d} rows {mean_error(kept, device, c):6.2%}   "
+          f"held out {len(held):4d} rows {mean_error(held, device, c):6.2%}")
+
+
+def best_row(accelerator):
+    row, = [r for r in table("max_achievable_matmul_tflops.csv")
+            if r["accelerator"] == accelerator and r["dtype"] == "bf16" and r["n"]]
+    m, n, k = int(row["m"]), int(row["n"]), int(row["k"])
+    return m, n, k, 2.0 * m * n * k / (float(row["achieved_tflops"]) * 1e12)
+
+
+def rate_from_best(device, accelerator, found, c):
+    """The rate with which the best row of a search over shapes comes out `found` times faster than predicted:
+    as much faster as that of the A100 PCIe, of which many shapes were measured."""
+    m, n, k, time = best_row(accelerator)
+    row = Product(device, m, n, k, 1, 2, time)
+    low, high = 0.3, 1.2
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        if row.predicted(device, dict(c, matmul_rate=middle)) > time * found:
+            low = middle
+        else:
+            high = middle
+    return float(f"{low:.4g}")
+
+
+def unaligned_share():
+    rows = [r for r in table("max_achievable_matmul_tflops.csv") if "d_ff=" in r["m"]]
+    odd = [float(r["achieved_tflops"]) for r in rows if r["m"].endswith("10922")]
+    even = [float(r["achieved_tflops"]) for r in rows if not r["m"].endswith("10922")]
+    return odd[0] / (sum(even) / len(even))
+
+
+def main():
+    start = dict(matmul_rate=0.8, tile_halving=4.0, tile_overhead=2.5e-6, epilogue_exposed=0.4,
+                 attention_forward_rate=0.7, attention_backward_rate=0.6,
+                 attention_forward_tail=0.5, attention_backward_tail=0.5,
+                 attention_head_halving=25.0, attention_keys_halving=100.0)
+    shape_constants = ("matmul_rate", "tile_halving", "tile_overhead", "epilogue_exposed")
+    constants = {}
+
+    pcie = products("a100-pcie")
+    constants["a100-pcie"] = fitted(split(pcie)[0], "a100-pcie", start, shape_constants)
+    report("gemm_achieved_by_shape.csv", pcie, "a100-pcie", constants["a100-pcie"])
+
+    b200 = products("b200-sxm")
+    # Free, the other two go to zero: the rows scatter more than tiles could explain.
+    constants["b200-sxm"] = fitted(split(b200)[0], "b200-sxm",
+                                   dict(start, matmul_rate=0.52, tile_halving=0.0, tile_overhead=0.0),
+                                   ("matmul_rate", "epilogue_exposed"))
+    report("gemm_achieved_by_shape.csv", b200, "b200-sxm", constants["b200-sxm"])
+
+    m, n, k, time = best_row("NVIDIA A100 PCIe")
+    found = Product("a100-pcie", m, n, k, 1, 2, time).predicted("a100-pcie", constants["a100-pcie"]) / time
+    print(f"the best of a search over shapes is {found:.4f} times as fast as predicted (A100 PCIe)")
+    for device, accelerator in (("a100-sxm", "NVIDIA A100 SXM"), ("h100-sxm", "NVIDIA H100 SXM")):
+        constants[device] = dict(constants["a100-pcie"])
+        constants[device]["matmul_rate"] = rate_from_best(device, accelerator, found, constants[device])
+
+    # Head size and length: the only rows that vary them on one implementation are the transcribed ones.
+    transcribed = attentions("a100-sxm", "FlashAttention-2", "no")
+    trend = fitted(transcribed, "a100-sxm", start,
+                   ("attention_forward_rate", "attention_backward_rate", "attention_forward_tail",
+                    "attention_backward_tail", "attention_head_halving", "attention_keys_halving"))
+    for c in constants.values():
+        for name in ("attention_head_halving", "attention_keys_halving"):
+            c[name] = trend[name]
+    rates = ("attention_forward_rate", "attention_backward_rate", "attention_forward_tail",
+             "attention_backward_tail")
+    for device in ("a100-pcie", "b200-sxm"):
+        rows = attentions(device, "vendor fused", "yes")
+        constants[device] = fitted(split(rows)[0], device, constants[device], rates)
+        report("attention_kernel_throughput.csv (confirmed)", rows, device, constants[device])
+    ratio = constants["a100-sxm"]["matmul_rate"] / constants["a100-pcie"]["matmul_rate"]
+    for name in rates[:2]:
+        constants["a100-sxm"][name] = float(f"{constants['a100-pcie'][name] * ratio:.4g}")
+    for name in rates[2:]:
+        constants["a100-sxm"][name] = constants["a100-pcie"][name]
+    report("attention_kernel_throughput.csv (unconfirmed, rates not fit)", transcribed, "a100-sxm",
+           constants["a100-sxm"])
+
+    # Of the H100 there are only the transcribed rows, of both passes together: one scale for both rates.
+    rows = attentions("h100-sxm", "FlashAttention-2", "no")
+    base = dict(constants["a100-sxm"], matmul_rate=constants["h100-sxm"]["matmul_rate"])
+    scale = min((0.40 + 0.002 * i for i in range(350)),
+                key=lambda s: mean_error(split(rows)[0], "h100-sxm", scaled(base, s)))
+    constants["h100-sxm"] = scaled(base, scale)
+    report("attention_kernel_throughput.csv (unconfirmed)", rows, "h100-sxm", constants["h100-sxm"])
+
+    print(f"unaligned_share {unaligned_share():.4g}")
+    for device, c in constants.items():
+        print(device, c)
+
+
+def scaled(c, scale):
+    changed = {name: float(f"{c[name] * scale:.4g}") for name in ("attention_forward_rate", "attention_backward_rate")}
+    return dict(c, **changed)
+
+
+if __name__ == "__main__":
+    main()
