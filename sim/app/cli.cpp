@@ -19,6 +19,7 @@
 #include "sim/app/command_run.hpp"
 #include "sim/app/command_schedule.hpp"
 #include "sim/app/usage.hpp"
+#include "sim/app/validate/command_validate.hpp"
 
 namespace shardsim {
 
@@ -37,6 +38,7 @@ struct Arguments {
   RunArguments run;
   CollectiveArguments collective;
   ScheduleArguments schedule;
+  ValidateArguments validate;
   std::vector<std::string> check_files;
   std::string schema = "scenario";
   std::string preset;
@@ -152,6 +154,7 @@ int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostrea
     return command_collective(arguments.collective, out, err, hooks);
   }
   if (app.got_subcommand("schedule")) return command_schedule(arguments.schedule, out, err);
+  if (app.got_subcommand("validate")) return command_validate(arguments.validate, out, err);
   return command_run(arguments.run, out, err, hooks);
 }
 
@@ -185,6 +188,9 @@ void build(CLI::App& app, Arguments& arguments) {
   CLI::App* schema = app.add_subcommand("schema", "Print a JSON Schema");
   schema->add_option("which", arguments.schema, "scenario or result")
       ->check(CLI::IsMember({"scenario", "result"}));
+  CLI::App* validate =
+      app.add_subcommand("validate", "Hold predictions against published measurements");
+  add_validate_options(*validate, arguments.validate);
 }
 
 }  // namespace
@@ -199,7 +205,8 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
   arguments.collective.process.words.assign(argv, argv + argc);
   build(app, arguments);
   const std::vector<std::string> words = with_verb(
-      argc, argv, {"run", "check", "collective", "doctor", "presets", "schedule", "schema"});
+      argc, argv,
+      {"run", "check", "collective", "doctor", "presets", "schedule", "schema", "validate"});
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.
@@ -216,7 +223,8 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
                    "check the space left, or the program that reads"),
         false, out, err);
   } catch (const Error& error) {
-    return report(error, arguments.run.json || arguments.collective.json, out, err);
+    return report(error, arguments.run.json || arguments.collective.json || arguments.validate.json,
+                  out, err);
   } catch (const std::exception& error) {
     err << "error[E7000]: " << error.what() << "\n   = help: this is a bug of shardsim; please "
         << "report it with the scenario\n";

@@ -1,0 +1,136 @@
+#include "sim/app/validate/command_validate.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/presets.hpp"
+#include "scenarios/suggest.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/validate/ratchet.hpp"
+#include "sim/app/validate/table_mapping.hpp"
+#include "sim/app/validate/validated_table.hpp"
+#include "sim/app/validate/validation_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRatchet = "ratchet.json";
+
+// Of a checkout: beside the folder of the presets.
+fs::path folder_of(const ValidateArguments& arguments) {
+  if (!arguments.folder.empty()) return arguments.folder;
+  return (fs::path(builtin_preset_directories().front()) / "../tests/validation")
+      .lexically_normal();
+}
+
+bool is_path(const std::string& table) { return fs::path(table).extension() == ".json"; }
+
+std::vector<std::string> tables_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".json" && it->path().filename() != kRatchet) {
+      names.push_back(it->path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> mapping_paths(const ValidateArguments& arguments, const fs::path& folder) {
+  const bool only_paths = !arguments.tables.empty() &&
+                          std::all_of(arguments.tables.begin(), arguments.tables.end(), is_path);
+  const std::vector<std::string> known =
+      only_paths ? std::vector<std::string>() : tables_in(folder);
+  if (!only_paths && known.empty()) {
+    throw UsageError("E0931", fmt::format("there are no tables in {}", folder.string()),
+                     "name the folder with --folder: it holds a JSON file for each table");
+  }
+  std::vector<std::string> paths;
+  for (const std::string& table : arguments.tables.empty() ? known : arguments.tables) {
+    if (!is_path(table) && std::find(known.begin(), known.end(), table) == known.end()) {
+      const std::string near = nearest(table, known);
+      throw UsageError(
+          "E0920", fmt::format("there is no table \"{}\"", table),
+          near.empty() ? "tables are " + one_of_list(known) : "write \"" + near + "\"");
+    }
+    paths.push_back(is_path(table) ? table : (folder / (table + ".json")).string());
+  }
+  return paths;
+}
+
+void write_text(const fs::path& path, const std::string& text, std::ostream& err) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) {
+    throw UsageError("E0901", fmt::format("cannot write {}", path.string()),
+                     "check the folder, its permissions and the space left");
+  }
+  err << "wrote " << path.string() << "\n";
+}
+
+// The exit code.
+int hold_ratchet(const ValidateArguments& arguments, const fs::path& path,
+                 const std::vector<ValidatedTable>& tables, std::ostream& err) {
+  if (arguments.write_ratchet) {
+    RatchetFigures figures;
+    if (fs::exists(path)) figures = read_ratchet(path.string());
+    set_figures(figures, arguments.sample, tables);
+    write_text(path, ratchet_text(figures), err);
+  }
+  if (!arguments.ratchet) return 0;
+  const std::vector<std::string> worse =
+      became_worse(read_ratchet(path.string()), arguments.sample, tables);
+  for (const std::string& line : worse) err << "worse: " << line << "\n";
+  if (worse.empty()) return 0;
+  err << fmt::format(
+      "{} of the figures of {} do not hold; docs/guide/validation.md says what to "
+      "do\n",
+      worse.size(), path.string());
+  return static_cast<int>(ExitCode::check_failed);
+}
+
+}  // namespace
+
+void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
+  verb.add_option("table", arguments.tables,
+                  "Tables (all); a path that ends in .json is one's own");
+  verb.add_option("--folder", arguments.folder, "Where tables lie (tests/validation)");
+  verb.add_option("--html", arguments.html, "Write a page that plots predicted against measured");
+  verb.add_flag("--sample", arguments.sample, "Some rows of each table: seconds, not minutes");
+  verb.add_flag("--json", arguments.json, "Print one JSON object with every row");
+  verb.add_flag("--ratchet", arguments.ratchet, "Fail if a figure is worse than ratchet.json says");
+  verb.add_flag("--write-ratchet", arguments.write_ratchet, "Write the figures to ratchet.json");
+}
+
+int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err) {
+  const fs::path folder = folder_of(arguments);
+  // All are read before the first runs: what is wrong is told at once.
+  std::vector<TableMapping> mappings;
+  for (const std::string& path : mapping_paths(arguments, folder)) {
+    mappings.push_back(read_table_mapping(path));
+  }
+  Progress progress(err, true);
+  std::vector<ValidatedTable> tables;
+  for (const TableMapping& mapping : mappings) {
+    tables.push_back(validate_table(mapping, arguments.sample ? mapping.sample_stride : 1,
+                                    [&progress] { progress.tick(); }));
+  }
+  progress.done();
+  out << (arguments.json ? validation_json(tables) : validation_text(tables));
+  if (!arguments.html.empty()) write_text(arguments.html, validation_html(tables), err);
+  return hold_ratchet(arguments, folder / kRatchet, tables, err);
+}
+
+}  // namespace shardsim

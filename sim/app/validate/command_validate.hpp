@@ -1,0 +1,30 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
+class App;
+}  // namespace CLI
+
+namespace shardsim {
+
+struct ValidateArguments {
+  std::vector<std::string> tables;  ///< Names of mappings, or paths that end in ".json"; all.
+  std::string folder;               ///< Of mappings and ratchet.json; empty: tests/validation.
+  std::string html;                 ///< Where to write the page; empty: nowhere.
+  bool sample = false;              ///< Some rows of each table, as its mapping says.
+  bool json = false;
+  bool ratchet = false;        ///< Fail if a figure is worse than in ratchet.json.
+  bool write_ratchet = false;  ///< Write the figures to ratchet.json.
+};
+
+void add_validate_options(CLI::App& verb, ValidateArguments& arguments);
+
+/// `shardsim validate [TABLE...]`: predictions against published measurements. Returns 0, or 1 if
+/// a figure is worse than the ratchet's. Throws Error for tables, mappings and files that are
+/// wrong: E0920 (no such table), E0931 (a folder without tables), E0901 (a file cannot be written).
+int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err);
+
+}  // namespace shardsim

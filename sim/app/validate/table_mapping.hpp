@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/app/validate/measurement_table.hpp"
+#include "sim/app/validate/row_value.hpp"
+
+// How the rows of a table of measurements become scenarios: one JSON file per table, so that a
+// table is added without C++. docs/guide/validation.md describes the format.
+namespace shardsim {
+
+/// What is predicted and was measured.
+inline constexpr std::size_t kNumQuantities = 2;
+inline constexpr std::size_t kStepTime = 0;
+inline constexpr std::size_t kPeakMemory = 1;
+
+struct QuantityInfo {
+  std::string_view key;     ///< In mappings, the ratchet and JSON, with its unit.
+  std::string_view title;   ///< For people.
+  std::string_view metric;  ///< Of a result.
+};
+inline constexpr std::array<QuantityInfo, kNumQuantities> kQuantities{{
+    {"step_time_s", "step time", "step_time_s"},
+    {"peak_memory_bytes", "peak memory", "memory.peak_bytes.max"},
+}};
+
+/// An exception for some rows: those whose cells are all equal to those of `where`.
+struct RowException {
+  std::vector<std::pair<std::size_t, std::string>> where;  ///< Column and cell.
+  std::vector<std::pair<std::string, RowValue>> set;       ///< Fields, after those of all rows.
+  std::string cannot;  ///< Why such rows cannot be represented; empty if they can.
+  std::string apart;   ///< Why they are not in the headline; empty if they are.
+};
+
+struct TableMapping {
+  std::string name;                ///< Of the file, without ".json".
+  std::string title;               ///< What was measured.
+  std::string trust;               ///< Grade of the table, "A" to "D".
+  std::string assuming;            ///< What the table does not say and the scenario does, and why.
+  std::int64_t sample_stride = 1;  ///< --sample runs every so-many-th row, from the first.
+  MeasurementTable table;
+  std::size_t confirmed = 0;  ///< Columns that every table has.
+  std::size_t source = 0;
+  std::vector<std::size_t> label;  ///< Columns that tell rows apart.
+  std::array<std::optional<RowConversion>, kNumQuantities> measured;
+  std::vector<std::pair<std::string, RowConversion>> fields;
+  std::vector<RowException> exceptions;
+  /// The mapping with blanks around its "scenario", so that errors name the mapping's own lines.
+  std::string scenario_text;
+  std::string path;
+  std::shared_ptr<const SourceText> text;  ///< What places in the mapping point into.
+};
+
+/// Reads the mapping and its table, which lies beside it. Throws ScenarioError with file and line:
+/// E0926 (keys and types), E0927 (a column that is not there), E0928 (no such scenario field),
+/// those of the table, and those of JSON.
+[[nodiscard]] TableMapping read_table_mapping(const std::string& path);
+
+}  // namespace shardsim

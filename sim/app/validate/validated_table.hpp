@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/app/validate/error_statistics.hpp"
+#include "sim/app/validate/table_mapping.hpp"
+
+// Predictions for the rows of a table, beside what was measured.
+namespace shardsim {
+
+struct ValidatedRow {
+  int line = 0;         ///< Of the table's file.
+  std::string label;    ///< "gpus 8, tp 2".
+  std::string source;   ///< Where the measurement comes from.
+  std::string refused;  ///< Why it cannot be represented; empty if it can.
+  std::string apart;    ///< Why it is not in the headline; empty if it is.
+  bool fits = true;     ///< Whether the predicted peak fits the device.
+  std::array<std::optional<PredictedAndMeasured>, kNumQuantities> quantities;
+};
+
+struct ValidatedTable {
+  std::string name;
+  std::string title;
+  std::string trust;
+  std::string assuming;
+  std::string file;  ///< Of the measurements.
+  std::size_t rows_in_file = 0;
+  std::int64_t stride = 1;  ///< Every so-many-th row was run.
+  std::vector<ValidatedRow> rows;
+};
+
+/// The scenario of a row as overrides of the mapping's scenario, or why there is none.
+struct RowScenario {
+  std::vector<std::string> overrides;  ///< "a.b=value"; of two for one field the later one holds.
+  std::string refused;
+  std::string apart;
+};
+[[nodiscard]] RowScenario row_scenario_of(const TableMapping& mapping, const MeasurementRow& row);
+
+/// Runs every `stride`-th row, from the first. A row that the mapping, the loader or a limit of the
+/// simulator refuses is kept, with the reason. Throws ScenarioError for tables and mappings that
+/// are wrong (see convert; E0925: a measurement that is not above 0, or "confirmed" that is neither
+/// yes nor no). `on_progress` is called now and then.
+[[nodiscard]] ValidatedTable validate_table(const TableMapping& mapping, std::int64_t stride,
+                                            const std::function<void()>& on_progress);
+
+/// The rows with this quantity that are in the headline, or those that are apart, as indices.
+[[nodiscard]] std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quantity,
+                                                 bool headline);
+
+/// Of those rows; none if there are none. `worst` is an index of table.rows.
+[[nodiscard]] std::optional<ErrorStatistics> statistics_of(const ValidatedTable& table,
+                                                           std::size_t quantity, bool headline);
+
+/// Of the headline rows of all tables. `worst` counts through all of them in their order.
+[[nodiscard]] std::optional<ErrorStatistics> overall_statistics(
+    const std::vector<ValidatedTable>& tables, std::size_t quantity);
+
+/// Why rows were refused, each reason with its rows' lines, in the order of first appearance.
+struct RefusedRows {
+  std::string reason;
+  std::vector<int> lines;
+};
+[[nodiscard]] std::vector<RefusedRows> refused_rows(const ValidatedTable& table);
+
+}  // namespace shardsim
