@@ -53,6 +53,17 @@ std::vector<Field> execution_fields() {
           .doc(
               "A send between pipeline stages, or round a ring, does not wait until its receive is "
               "posted. NCCL does not promise that."),
+      execution("execution.fold", &E::fold)
+          .one_of({"off", "auto", "require"})
+          .or_else("\"off\"")
+          .acts_when("tensors is meta and the backend is fiber",
+                     [](const Scenario& s) {
+                       return s.execution.tensors == TensorMode::meta &&
+                              s.execution.backend == "fiber";
+                     })
+          .doc(
+              "Whether data-parallel replicas that do the same are run once, with the same metrics "
+              "but for trace_hash. auto: where that can be shown. require: or else refuse."),
   };
 }
 

@@ -142,6 +142,7 @@ struct ExecutionSpec {
   ReductionOrder reduction_order = ReductionOrder::rank;
   AllReduceAlgorithm all_reduce_algorithm = AllReduceAlgorithm::automatic;
   bool buffered_sends = false;
+  std::string fold = "off";  // off, auto, require: ranks that do the same are run once
 };
 
 /// One line of "expect": the run fails (exit code 1) unless `metric op value` holds.

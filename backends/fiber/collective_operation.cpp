@@ -25,13 +25,14 @@ void CollectiveOperation::open(FiberGroup& group, CollectiveKind kind, std::int6
   in_use_ = true;
   group_size_ = group.size();
   num_arrived_ = 0;
-  num_unwaited_ = group_size_;
+  num_callers_ = group.num_callers();
+  num_unwaited_ = num_callers_;
   algorithm_ = Algorithm::ring;
   uniform_ = false;
   counts_.clear();
   padding_at_.clear();
   disagreements_.clear();
-  expect(group_size_);
+  expect(num_callers_);
 }
 
 std::uint64_t CollectiveOperation::label_hash_of(const char* label) const {
@@ -50,7 +51,7 @@ bool CollectiveOperation::join(int member, const CallRecord& record) {
     disagreements_.emplace_back(member, record);
     return false;
   }
-  if (++num_arrived_ == group_size_) group_->note_complete(*this);
+  if (++num_arrived_ == num_callers_) group_->note_complete(*this);
   return true;
 }
 

@@ -31,7 +31,7 @@ class CollectiveOperation final : public FiberOperation {
   void set_choice(int member, int color, int key);
 
   [[nodiscard]] CollectiveKind kind() const { return kind_; }
-  [[nodiscard]] bool complete() const { return num_arrived_ == group_size_; }
+  [[nodiscard]] bool complete() const { return num_arrived_ == num_callers_; }
   /// hash_label of `label`, which mostly is the first caller's: then it is not computed again.
   [[nodiscard]] std::uint64_t label_hash(const char* label) const {
     return label == record_.label ? label_hash_ : label_hash_of(label);
@@ -79,6 +79,7 @@ class CollectiveOperation final : public FiberOperation {
 
   CollectiveKind kind_ = CollectiveKind::barrier;
   int group_size_ = 0;
+  int num_callers_ = 0;  // Members that run: mostly all.
   int num_arrived_ = 0;
   int num_unwaited_ = 0;
   Algorithm algorithm_ = Algorithm::ring;

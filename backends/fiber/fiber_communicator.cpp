@@ -30,6 +30,7 @@ constexpr unsigned kRecvCode = 0xFF;
 
 FiberCommunicator::FiberCommunicator(FiberGroup& group, int member)
     : group_(group), member_(member), rank_(group.world().engine().rank(group.world_rank(member))) {
+  for (const int other : group.stood_for(member)) others_.push_back({other, {}});
   if (rank_.trace() != nullptr) {
     track_ = static_cast<int>(rank_.trace()->tracks.size());
     rank_.trace()->tracks.push_back({.name = group.name(), .slices = {}});
@@ -49,6 +50,14 @@ void FiberCommunicator::refuse(const char* call, const std::string& what, const 
   diagnosis.sides = {{.ranks = {rank_.index()}, .action = call, .site = site}};
   diagnosis.hint = hint;
   throw CommunicationError(std::move(diagnosis));
+}
+
+// What ranks send each other by name cannot be told for those that do not run.
+void FiberCommunicator::require_unfolded(const char* call) const {
+  if (!group_.is_folded()) return;
+  throw Error(ExitCode::internal, "E7006",
+              std::string(call) + " in group " + name() + ", not all of whose ranks run",
+              "use execution.fold \"off\", and please report this scenario");
 }
 
 // --- Posting -----------------------------------------------------------------------------------
@@ -139,6 +148,7 @@ Work FiberCommunicator::all_to_all(const Tensor& output, const Tensor& input,
                                    std::span<const std::int64_t> recv_counts,
                                    const CallOptions& options, CallSite site) {
   check_splits(output, input, send_counts, recv_counts, site);
+  require_unfolded("all_to_all");
   std::vector<std::int64_t> equal;
   if (send_counts.empty()) {
     equal.assign(static_cast<std::size_t>(size()), input.numel() / size());
@@ -253,6 +263,7 @@ FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const CallOp
                           .traffic = options.traffic,
                           .site = site};
   check_peer(record.name, half.peer, site);
+  require_unfolded(record.name);
   if (options.padding != 0) check_padding(record.name, options, 0, site);
   rank_.hash().add(hash_word(group_, sends ? kSendCode : kRecvCode, record));
   rank_.hash().add(static_cast<std::uint64_t>(record.count) ^ hash_label(record.label));
@@ -301,28 +312,36 @@ void FiberCommunicator::wait(void* token) {
   operation.release();
 }
 
-void FiberCommunicator::account(FiberOperation& operation) {
-  const FiberOperation::Moved moved = operation.moved(member_);
+void FiberCommunicator::count(FiberOperation& operation, int member,
+                              const FiberOperation::Moved& moved, TrafficCounters& counters) {
   if (operation.record().traffic == TrafficClass::scalar) {
-    counters_.scalar_sent += moved.payload.sent;
-    counters_.scalar_received += moved.payload.received;
-    counters_.scalar_messages += moved.payload.messages;
-    ++counters_.scalar_calls;
+    counters.scalar_sent += moved.payload.sent;
+    counters.scalar_received += moved.payload.received;
+    counters.scalar_messages += moved.payload.messages;
+    ++counters.scalar_calls;
   } else {
-    counters_.payload_sent += moved.payload.sent;
-    counters_.payload_received += moved.payload.received;
-    counters_.padding_sent += moved.padding_sent;
+    counters.payload_sent += moved.payload.sent;
+    counters.payload_received += moved.payload.received;
+    counters.padding_sent += moved.padding_sent;
     if (moved.payload.sent > 0) {
       // What a batch moves are its sends; that is what real processes count, too.
-      const std::string_view name = operation.record_of(member_).name;
+      const std::string_view name = operation.record_of(member).name;
       group_.add_sent(name == "batch" ? "send" : name.data(), moved.payload.sent);
     }
-    counters_.to_next += moved.payload.to_next;
-    counters_.from_previous += moved.payload.from_previous;
-    ++counters_.calls;
-    operation.count_off_ring(member_);
+    counters.to_next += moved.payload.to_next;
+    counters.from_previous += moved.payload.from_previous;
+    ++counters.calls;
+    operation.count_off_ring(member);
   }
-  counters_.messages += moved.payload.messages;
+  counters.messages += moved.payload.messages;
+}
+
+void FiberCommunicator::account(FiberOperation& operation) {
+  const FiberOperation::Moved moved = operation.moved(member_);
+  count(operation, member_, moved, counters_);
+  for (StoodFor& other : others_) {
+    count(operation, other.member, operation.moved(other.member), other.counters);
+  }
   // Making groups is part of setting up, not of training.
   if (operation.record().name != name_of(CollectiveKind::split)) {
     group_.world().add_busy(rank_.index(), operation.end() - operation.start());

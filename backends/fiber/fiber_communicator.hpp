@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backends/checked_communicator.hpp"
 #include "backends/fiber/fiber_group.hpp"
@@ -21,6 +22,12 @@ class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
   [[nodiscard]] const std::string& name() const override { return group_.name(); }
   [[nodiscard]] FiberGroup& group() const { return group_; }
   [[nodiscard]] const TrafficCounters* counters() const override { return &counters_; }
+  /// Calls `visit(member, counters)` for this member and all it stands for.
+  template <class Visitor>
+  void for_each_member(const Visitor& visit) const {
+    visit(member_, counters_);
+    for (const StoodFor& other : others_) visit(other.member, other.counters);
+  }
 
   Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                   CallSite site) override;
@@ -65,7 +72,15 @@ class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
   FiberOperation& post_transfer(const P2pOp& half, const CallOptions& options, CallSite site);
   FiberOperation& post_buffered_send(TransferOperation& transfer, const CallRecord& record,
                                      const Tensor& buffer, const CallOptions& options);
+  // The members besides this one that it stands for; each may move something else.
+  struct StoodFor {
+    int member = 0;
+    TrafficCounters counters;
+  };
+  void require_unfolded(const char* call) const;
   void account(FiberOperation& operation);
+  void count(FiberOperation& operation, int member, const FiberOperation::Moved& moved,
+             TrafficCounters& counters);
 
   [[noreturn]] void refuse(const char* call, const std::string& what, const std::string& hint,
                            CallSite site) const override;
@@ -76,6 +91,7 @@ class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
   FiberOperation* last_ = nullptr;  // The stream's last operation, while it may be unresolved.
   Time stream_free_;
   TrafficCounters counters_;
+  std::vector<StoodFor> others_;
   CallSite options_site_;  // Of the call being posted, for its errors.
   int track_ = -1;         // Index in the rank's trace; -1: not traced.
 };

@@ -20,12 +20,33 @@ Operation& take(std::vector<Operation*>& free, std::deque<Operation>& all) {
 }  // namespace
 
 FiberGroup::FiberGroup(FiberWorld& world, std::uint64_t id, std::string name,
-                       std::vector<int> members)
+                       std::vector<int> members, std::vector<std::vector<int>> twins)
     : world_(world),
       id_(id),
       name_(std::move(name)),
       layout_(world.options().cluster, std::move(members)),
-      next_sequence_(layout_.members.size(), 0) {}
+      twins_(std::move(twins)),
+      next_sequence_(layout_.members.size(), 0) {
+  const Engine& engine = world.engine();
+  std::map<int, int> callers;  // By world rank.
+  for (int member = 0; member < size(); ++member) {
+    if (engine.runs(world_rank(member))) ++num_callers_;
+  }
+  if (!is_folded()) return;
+  for (int member = 0; member < size(); ++member) {
+    if (engine.runs(world_rank(member))) callers.emplace(world_rank(member), member);
+  }
+  stood_for_.resize(layout_.members.size());
+  for (int member = 0; member < size(); ++member) {
+    const int by = callers.at(engine.rank(world_rank(member)).index());
+    if (by != member) stood_for_[static_cast<std::size_t>(by)].push_back(member);
+  }
+}
+
+std::span<const int> FiberGroup::stood_for(int member) const {
+  if (!is_folded()) return {};
+  return stood_for_[static_cast<std::size_t>(member)];
+}
 
 std::vector<int> FiberGroup::world_ranks(const std::vector<int>& members) const {
   std::vector<int> ranks;
@@ -86,9 +107,11 @@ JoinOperation& FiberGroup::join(int member, const CallRecord& record) {
 std::pair<FiberGroup*, int> FiberGroup::child(const CollectiveOperation& split,
                                               const std::string& name, int member) {
   Seating& seating = seatings_[split.sequence()];
-  if (seating.seats.empty()) seat(split, name, seating);
+  if (seating.seats.empty()) {
+    is_folded() ? seat_folded(split, name, seating) : seat(split, name, seating);
+  }
   const std::pair<FiberGroup*, int> seat = seating.seats[static_cast<std::size_t>(member)];
-  if (++seating.num_taken == size()) seatings_.erase(split.sequence());
+  if (++seating.num_taken == num_callers_) seatings_.erase(split.sequence());
   return seat;
 }
 
@@ -110,19 +133,49 @@ void FiberGroup::seat(const CollectiveOperation& split, const std::string& name,
     const auto last = std::find_if(
         first, choices.end(), [&](const Choice& choice) { return choice.color != first->color; });
     std::vector<int> members;
-    for (auto choice = first; choice != last; ++choice)
+    std::vector<std::vector<int>> twins(twins_.size());
+    for (auto choice = first; choice != last; ++choice) {
       members.push_back(world_rank(choice->member));
-    RollingHash child_id;
-    child_id.add(id_);
-    child_id.add(split.sequence());
-    child_id.add(std::int64_t{first->color});
-    FiberGroup& group = world_.add_group(child_id.value(), name, std::move(members));
+      for (std::size_t i = 0; i < twins.size(); ++i) {
+        twins[i].push_back(twins_[i][static_cast<std::size_t>(choice->member)]);
+      }
+    }
+    FiberGroup& group = add_child(split, first->color, name, std::move(members), std::move(twins));
     for (auto choice = first; choice != last; ++choice) {
       seating.seats[static_cast<std::size_t>(choice->member)] = {&group,
                                                                  static_cast<int>(choice - first)};
     }
     first = last;
   }
+}
+
+// Who does not run has made his choice beforehand.
+void FiberGroup::seat_folded(const CollectiveOperation& split, const std::string& name,
+                             Seating& seating) {
+  const Fold* const fold = world_.options().fold;
+  if (id_ != 0 || num_folded_splits_ == fold->splits.size()) {
+    throw Error(ExitCode::internal, "E7006",
+                "group " + name_ + " is split to " + name + ", and not all of its ranks run",
+                "use execution.fold \"off\", and please report this scenario");
+  }
+  seating.seats.resize(layout_.members.size());
+  for (const FoldedSplit::Group& made : fold->splits[num_folded_splits_++].groups) {
+    FiberGroup& group = add_child(split, made.color, name, made.members, made.twins);
+    for (int member = 0; member < group.size(); ++member) {
+      const auto rank = static_cast<std::size_t>(group.world_rank(member));
+      seating.seats[rank] = {&group, member};
+    }
+  }
+}
+
+FiberGroup& FiberGroup::add_child(const CollectiveOperation& split, int color,
+                                  const std::string& name, std::vector<int> members,
+                                  std::vector<std::vector<int>> twins) {
+  RollingHash child_id;
+  child_id.add(id_);
+  child_id.add(split.sequence());
+  child_id.add(std::int64_t{color});
+  return world_.add_group(child_id.value(), name, std::move(members), std::move(twins));
 }
 
 const DoubleTree* FiberGroup::tree() {

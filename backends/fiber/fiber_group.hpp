@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +27,9 @@ class FiberWorld;
 /// and objects for the next ones, so that the steady state allocates nothing.
 class FiberGroup {
  public:
-  FiberGroup(FiberWorld& world, std::uint64_t id, std::string name, std::vector<int> members);
+  /// `twins`: groups of which nobody runs, which this one stands for, each in this one's order.
+  FiberGroup(FiberWorld& world, std::uint64_t id, std::string name, std::vector<int> members,
+             std::vector<std::vector<int>> twins = {});
 
   [[nodiscard]] FiberWorld& world() const { return world_; }
   /// The same whatever the order in which groups come about; part of trace hashes.
@@ -37,6 +40,12 @@ class FiberGroup {
   [[nodiscard]] int world_rank(int member) const {
     return layout_.members[static_cast<std::size_t>(member)];
   }
+  /// Members that run and so call: mostly all.
+  [[nodiscard]] int num_callers() const { return num_callers_; }
+  [[nodiscard]] bool is_folded() const { return num_callers_ < size(); }
+  /// The members besides itself that a caller stands for.
+  [[nodiscard]] std::span<const int> stood_for(int member) const;
+  [[nodiscard]] const std::vector<std::vector<int>>& twins() const { return twins_; }
   /// World ranks of these members, or of all, ascending.
   [[nodiscard]] std::vector<int> world_ranks(const std::vector<int>& members) const;
   [[nodiscard]] std::vector<int> all_world_ranks() const;
@@ -102,11 +111,18 @@ class FiberGroup {
     int num_taken = 0;
   };
   void seat(const CollectiveOperation& split, const std::string& name, Seating& seating);
+  void seat_folded(const CollectiveOperation& split, const std::string& name, Seating& seating);
+  FiberGroup& add_child(const CollectiveOperation& split, int color, const std::string& name,
+                        std::vector<int> members, std::vector<std::vector<int>> twins);
 
   FiberWorld& world_;
   std::uint64_t id_;
   std::string name_;
   GroupLayout layout_;
+  std::vector<std::vector<int>> twins_;
+  int num_callers_ = 0;
+  std::vector<std::vector<int>> stood_for_;  // By member; empty unless folded.
+  std::size_t num_folded_splits_ = 0;
   std::optional<DoubleTree> tree_;
   std::deque<CollectiveOperation> collectives_;
   std::deque<TransferOperation> transfers_;

@@ -34,6 +34,11 @@ class FiberRuntime final : public Runtime {
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
   [[nodiscard]] MemoryLedger* host_ledger() override { return &rank_.host_ledger(); }
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts) override {
+    if (options_.fold != nullptr) {
+      throw Error(ExitCode::internal, "E7006",
+                  std::string(name) + " is counted by ranks that stand for others",
+                  "use execution.fold \"off\", and please report this scenario");
+    }
     world_.tally(name, first, amounts);
   }
 
@@ -77,6 +82,8 @@ FiberWorld::FiberWorld(FiberOptions options)
       network_(make_network_model(options_.cluster)),
       engine_(
           {.num_ranks = options_.cluster.num_ranks(),
+           .representative =
+               options_.fold == nullptr ? std::vector<int>() : options_.fold->representative,
            .stack_bytes = options_.has_data ? kDataStackBytes : kMetaStackBytes,
            .interleaving_seed = options_.interleaving_seed,
            .launch_order = network_->depends_on_order() ? LaunchOrder::earliest_start
@@ -86,11 +93,23 @@ FiberWorld::FiberWorld(FiberOptions options)
       sent_by_rank_(static_cast<std::size_t>(engine_.num_ranks()), 0),
       comm_busy_(sent_by_rank_.size()),
       executed_flops_(sent_by_rank_.size(), 0.0) {
+  if (options_.fold != nullptr && options_.has_data) {
+    throw UsageError("E0799", "a world with data is to have ranks that do not run",
+                     "leave FiberOptions::fold out, or run without data");
+  }
   engine_.set_stall_explainer(this);
   for (const int rank : options_.traced_ranks) engine_.rank(rank).start_trace();
 }
 
 FiberWorld::~FiberWorld() = default;
+
+// What a rank has computed, those have that it stands for.
+void FiberWorld::tell_stood_for() {
+  for (int rank = 0; rank < engine_.num_ranks(); ++rank) {
+    executed_flops_[static_cast<std::size_t>(rank)] =
+        executed_flops_[static_cast<std::size_t>(engine_.rank(rank).index())];
+  }
+}
 
 void FiberWorld::run(const RankBody& body) {
   std::vector<int> everyone(static_cast<std::size_t>(engine_.num_ranks()));
@@ -101,10 +120,12 @@ void FiberWorld::run(const RankBody& body) {
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);
   });
+  tell_stood_for();
 }
 
-FiberGroup& FiberWorld::add_group(std::uint64_t id, std::string name, std::vector<int> members) {
-  return groups_.emplace_back(*this, id, std::move(name), std::move(members));
+FiberGroup& FiberWorld::add_group(std::uint64_t id, std::string name, std::vector<int> members,
+                                  std::vector<std::vector<int>> twins) {
+  return groups_.emplace_back(*this, id, std::move(name), std::move(members), std::move(twins));
 }
 
 void FiberWorld::tally(const char* name, std::int64_t first,
@@ -120,11 +141,20 @@ void FiberWorld::tally(const char* name, std::int64_t first,
 }
 
 void FiberWorld::retire(const FiberCommunicator& communicator) {
-  const TrafficCounters& counters = *communicator.counters();
-  traffic_[communicator.name()] += counters;
-  communicator.group().add_counters(communicator.rank(), counters);
-  const int rank = communicator.group().world_rank(communicator.rank());
-  sent_by_rank_[static_cast<std::size_t>(rank)] += counters.payload_sent;
+  FiberGroup& group = communicator.group();
+  TrafficCounters& of_name = traffic_[communicator.name()];
+  const auto add_sent = [&](int rank, std::int64_t bytes) {
+    sent_by_rank_[static_cast<std::size_t>(rank)] += bytes;
+  };
+  communicator.for_each_member([&](int member, const TrafficCounters& counters) {
+    of_name += counters;
+    group.add_counters(member, counters);
+    add_sent(group.world_rank(member), counters.payload_sent);
+    for (const std::vector<int>& twin : group.twins()) {
+      of_name += counters;
+      add_sent(twin[static_cast<std::size_t>(member)], counters.payload_sent);
+    }
+  });
 }
 
 // Streams run side by side, so their sum may leave the range that each of them keeps.
@@ -163,11 +193,16 @@ TrafficCounters FiberWorld::total_traffic() const {
 
 void FiberWorld::for_each_link(const std::function<void(const LinkTraffic&)>& visit) const {
   for (const FiberGroup& group : groups_) {
-    for (const auto& [ends, counts] : group.links()) {
+    const auto visit_link = [&](const std::vector<int>& ranks, std::pair<int, int> ends,
+                                const LinkCounts& counts) {
       visit({.group = &group,
-             .from_rank = group.world_rank(ends.first),
-             .to_rank = group.world_rank(ends.second),
+             .from_rank = ranks[static_cast<std::size_t>(ends.first)],
+             .to_rank = ranks[static_cast<std::size_t>(ends.second)],
              .counts = counts});
+    };
+    for (const auto& [ends, counts] : group.links()) {
+      visit_link(group.layout().members, ends, counts);
+      for (const std::vector<int>& twin : group.twins()) visit_link(twin, ends, counts);
     }
   }
 }

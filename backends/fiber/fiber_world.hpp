@@ -18,6 +18,7 @@
 
 #include "backends/decision_log.hpp"
 #include "backends/fiber/fiber_communicator.hpp"
+#include "backends/fiber/fold.hpp"
 #include "backends/reduce.hpp"
 #include "backends/runtime.hpp"
 
@@ -36,6 +37,8 @@ struct FiberOptions {
   /// nowhere, and what plans assume. Both outlive the world.
   DecisionLog* record = nullptr;
   DecisionReplay* replay = nullptr;
+  /// Ranks that stand for others; null: all run. Outlives the world. Only without data.
+  const Fold* fold = nullptr;
   std::uint64_t interleaving_seed = 0;
   /// Called now and then while ranks run.
   std::function<void()> on_progress;
@@ -45,8 +48,9 @@ struct FiberOptions {
 /// tree, or directly (gather and scatter, all_to_all, point-to-point). Scalars and padding are in
 /// the counts per member only.
 struct LinkTraffic {
-  const FiberGroup* group = nullptr;  ///< Lives as long as the world.
-  int from_rank = 0;                  ///< World ranks.
+  const FiberGroup* group =
+      nullptr;        ///< Or the one that stands for it. Lives as long as the world.
+  int from_rank = 0;  ///< World ranks.
   int to_rank = 0;
   LinkCounts counts;
 };
@@ -71,15 +75,15 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] TrafficCounters total_traffic() const;
   /// Payload bytes sent, per world rank.
   [[nodiscard]] const std::vector<std::int64_t>& sent_by_rank() const { return sent_by_rank_; }
-  /// Every group there was, in the order they were made: FiberGroup::counters has what each member
-  /// moved over it.
+  /// Every group there was in which somebody runs, in the order they were made:
+  /// FiberGroup::counters has what each member moved over it.
   [[nodiscard]] const std::deque<FiberGroup>& groups() const { return groups_; }
   /// Visits the links that were used, group by group in the order they were made, by sender and
   /// receiver.
   void for_each_link(const std::function<void(const LinkTraffic&)>& visit) const;
   /// Sum of the durations of a rank's communications that have been waited for; also during a run.
   [[nodiscard]] Time comm_busy(int rank) const {
-    return Time::from_picoseconds(comm_busy_[static_cast<std::size_t>(rank)]);
+    return Time::from_picoseconds(comm_busy_[static_cast<std::size_t>(engine_.rank(rank).index())]);
   }
 
   /// The rank with the highest peak of device memory, the lowest of equals.
@@ -99,7 +103,8 @@ class FiberWorld final : private StallExplainer {
 
   // For runtimes, groups and communicators.
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts);
-  FiberGroup& add_group(std::uint64_t id, std::string name, std::vector<int> members);
+  FiberGroup& add_group(std::uint64_t id, std::string name, std::vector<int> members,
+                        std::vector<std::vector<int>> twins = {});
   /// An equal text that lives as long as the world.
   const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
   void add_busy(int rank, Time duration);
@@ -108,6 +113,7 @@ class FiberWorld final : private StallExplainer {
 
  private:
   [[nodiscard]] Diagnosis explain(const Engine& engine) override;
+  void tell_stood_for();
 
   FiberOptions options_;
   std::unique_ptr<NetworkModel> network_;

@@ -7,6 +7,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/app/assumptions.hpp"
+#include "sim/app/folding.hpp"
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
 #include "sim/app/verification.hpp"
@@ -76,12 +77,13 @@ ParallelOptions edited_options(const Scenario& scenario, const RunHooks& hooks) 
 }
 
 void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
-              RunOutcome& outcome) {
+              const Fold* fold, RunOutcome& outcome) {
   std::optional<Verification> oracle = verification_of(scenario, plan, hooks.on_progress);
   FiberOptions options = fiber_options_of(scenario);
   options.traced_ranks = traced_ranks_of(scenario);
   options.interleaving_seed = hooks.interleaving_seed;
   options.on_progress = hooks.on_progress;
+  options.fold = fold;
   DecisionLog decisions(static_cast<int>(scenario.system.ranks));
   std::optional<DecisionReplay> replay;
   if (hooks.replay != nullptr) replay.emplace(*hooks.replay);
@@ -134,7 +136,13 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
   result.assumptions = assumptions_of(scenario, hooks.replay);
   try {
     const SharedPlan shared(scenario.training, edited_options(scenario, hooks));
-    run_plan(scenario, shared.parallel, hooks, outcome);
+    const std::optional<Fold> fold = choose_fold(scenario, shared.parallel, hooks, result);
+    run_plan(scenario, shared.parallel, hooks, fold ? &*fold : nullptr, outcome);
+    if (fold && result.diagnosis && scenario.system.ranks <= Engine::kMaxRanks) {
+      // A report is to name all ranks that take part.
+      result.diagnosis.reset();
+      run_plan(scenario, shared.parallel, hooks, nullptr, outcome);
+    }
   } catch (const CommunicationError& error) {
     result.diagnosis = error.diagnosis();  // A schedule that cannot run.
   }

@@ -33,15 +33,11 @@ class RunRecord {
   /// `oracles`: by Holder::line; empty: none.
   RunRecord(const FiberWorld& world, std::int64_t steps, std::vector<Oracle*> oracles);
 
-  [[nodiscard]] const RankMoment& last_step_begin(int rank) const {
-    return begin_[static_cast<std::size_t>(rank)];
-  }
-  [[nodiscard]] const RankMoment& last_step_end(int rank) const {
-    return end_[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] const RankMoment& last_step_begin(int rank) const { return begin_[place_of(rank)]; }
+  [[nodiscard]] const RankMoment& last_step_end(int rank) const { return end_[place_of(rank)]; }
   /// Of the last step.
   [[nodiscard]] const PipelineSpan& pipeline_span(int rank) const {
-    return pipeline_[static_cast<std::size_t>(rank)];
+    return pipeline_[place_of(rank)];
   }
   /// Of all ranks alike; the loss scale is that after the last step.
   [[nodiscard]] std::int64_t skipped_steps() const { return skipped_steps_; }
@@ -73,6 +69,10 @@ class RunRecord {
   };
 
  private:
+  // Where that of the rank is which runs in its place.
+  [[nodiscard]] std::size_t place_of(int rank) const {
+    return static_cast<std::size_t>(world_.engine().rank(rank).index());
+  }
   [[nodiscard]] RankMoment moment(int rank) const {
     const RankState& state = world_.engine().rank(rank);
     return {state.now(), state.split(), world_.comm_busy(rank)};

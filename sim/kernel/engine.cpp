@@ -58,17 +58,37 @@ std::exception_ptr name_failure(int rank) {
 }  // namespace
 
 Engine::Engine(EngineOptions options) : options_(std::move(options)) {
-  if (options_.num_ranks < 1 || options_.num_ranks > kMaxRanks) {
-    throw LimitError("E0306",
-                     std::to_string(options_.num_ranks) + " ranks: the engine runs 1 to " +
-                         std::to_string(kMaxRanks),
-                     "use at most " + std::to_string(kMaxRanks) + " ranks");
-  }
-  for (int index = 0; index < options_.num_ranks; ++index) ranks_.emplace_back(index);
+  add_ranks();
   if (options_.on_progress) ticks_left_ = options_.progress_interval;
 }
 
 Engine::~Engine() = default;
+
+void Engine::add_ranks() {
+  const std::vector<int>& representative = options_.representative;
+  const int num_ranks = options_.num_ranks;
+  int running = num_ranks;
+  if (!representative.empty()) {
+    running = 0;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      if (representative.at(static_cast<std::size_t>(rank)) == rank) ++running;
+    }
+  }
+  if (running < 1 || running > kMaxRanks) {
+    throw LimitError(
+        "E0306",
+        std::to_string(running) + " ranks: the engine runs 1 to " + std::to_string(kMaxRanks),
+        "use at most " + std::to_string(kMaxRanks) + " ranks");
+  }
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const int by = representative.empty() ? rank : representative[static_cast<std::size_t>(rank)];
+    if (by == rank) ranks_.emplace_back(rank);
+    if (representative.empty()) continue;
+    // A rank's representative comes before it, and so has its place already.
+    places_.push_back(by == rank ? static_cast<int>(ranks_.size()) - 1
+                                 : places_.at(static_cast<std::size_t>(by)));
+  }
+}
 
 void Engine::run(const RankBody& body) {
   RankScheduler& scheduler = RankScheduler::install();
@@ -77,10 +97,10 @@ void Engine::run(const RankBody& body) {
     StackSlab slab(ranks_.size(), options_.stack_bytes);
     std::vector<boost::fibers::fiber> fibers;
     fibers.reserve(ranks_.size());
-    num_alive_ = num_ranks();
+    num_alive_ = static_cast<int>(ranks_.size());
     for (RankState& rank : ranks_) {
       fibers.emplace_back(boost::fibers::launch::post, std::allocator_arg,
-                          SlabAllocator(slab, static_cast<std::size_t>(rank.index())),
+                          SlabAllocator(slab, fibers.size()),
                           [this, &rank, &body] { run_rank(rank, body); });
     }
     maestro();

@@ -40,6 +40,8 @@ enum class LaunchOrder : std::uint8_t {
 
 struct EngineOptions {
   int num_ranks = 1;
+  /// By rank, which one runs in its place: one that runs itself, none higher. Empty: all run.
+  std::vector<int> representative;
   /// Address space per fiber; only what is touched becomes resident.
   std::size_t stack_bytes = std::size_t{256} * 1024;
   /// 0: ready ranks run in the order they became ready. Otherwise in an order drawn from this seed;
@@ -57,18 +59,18 @@ class Engine {
   /// Ranks with fibers: two memory mappings each stay below Linux's default of 65,530.
   static constexpr int kMaxRanks = 16384;
 
-  /// Throws LimitError outside 1..kMaxRanks.
+  /// Throws LimitError if fewer than 1 or more than kMaxRanks are to run.
   explicit Engine(EngineOptions options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   using RankBody = std::function<void(RankState&)>;
-  /// Runs `body` once per rank until all have returned. Throws what the first failing rank threw
-  /// (an Error is rethrown as RankFailed naming the rank, std::bad_alloc likewise, as a limit), or
-  /// CommunicationError when stalled; all fibers have joined then. When several ranks fail before
-  /// the maestro takes over, the first is the one with the least (virtual time, rank), whatever
-  /// order they ran in. To be called once.
+  /// Runs `body` once per rank that runs until all have returned. Throws what the first failing
+  /// rank threw (an Error is rethrown as RankFailed naming the rank, std::bad_alloc likewise, as a
+  /// limit), or CommunicationError when stalled; all fibers have joined then. When several ranks
+  /// fail before the maestro takes over, the first is the one with the least (virtual time, rank),
+  /// whatever order they ran in. To be called once.
   void run(const RankBody& body);
 
   /// Suspends the calling rank until `operation` is resolved and moves its compute stream to the
@@ -88,12 +90,12 @@ class Engine {
   /// True once the run is ending early: destructors must not post or report anymore.
   [[nodiscard]] bool cancelling() const { return cancelling_; }
 
-  [[nodiscard]] int num_ranks() const { return static_cast<int>(ranks_.size()); }
-  [[nodiscard]] RankState& rank(int index) { return ranks_[static_cast<std::size_t>(index)]; }
-  [[nodiscard]] const RankState& rank(int index) const {
-    return ranks_[static_cast<std::size_t>(index)];
-  }
-  /// All ranks' hashes in rank order. It does not depend on how fibers interleaved.
+  [[nodiscard]] int num_ranks() const { return options_.num_ranks; }
+  /// The state of the rank that runs in the place of `index`: mostly its own.
+  [[nodiscard]] RankState& rank(int index) { return ranks_[place_of(index)]; }
+  [[nodiscard]] const RankState& rank(int index) const { return ranks_[place_of(index)]; }
+  [[nodiscard]] bool runs(int index) const { return rank(index).index() == index; }
+  /// The hashes of all ranks that run, in rank order. It does not depend on how fibers interleaved.
   [[nodiscard]] std::uint64_t trace_hash() const;
 
  private:
@@ -104,6 +106,11 @@ class Engine {
     Operation* operation;
   };
 
+  [[nodiscard]] std::size_t place_of(int index) const {
+    const auto rank = static_cast<std::size_t>(index);
+    return places_.empty() ? rank : static_cast<std::size_t>(places_[rank]);
+  }
+  void add_ranks();
   void enqueue(Operation& operation);
   void launch_next();
   void resolve(Operation& operation);
@@ -114,7 +121,8 @@ class Engine {
   void tell_progress();
 
   EngineOptions options_;
-  std::deque<RankState> ranks_;
+  std::deque<RankState> ranks_;   // Those that run, ascending.
+  std::vector<int> places_;       // By rank, in ranks_; empty if all run.
   std::vector<Launch> launches_;  // A heap or a stack, see LaunchOrder.
   std::uint64_t num_launched_ = 0;
   std::uint64_t ticks_left_ = 0;  // From 0 it counts down for ever: nobody wants to be told.

@@ -60,6 +60,40 @@ class LargestWorldTest(CostTest):
         self.assertLess(seconds, 60.0)
         self.assertLess(resident / RANKS, 64 * 1024)
 
+    def test_llama3_405b_on_16384_ranks_takes_seconds_and_less_than_two_gibibytes(self):
+        seconds, resident, out = self.cost_of(
+            "scenarios/llama3-405b-16384xh100.json", "--set", "execution.fold=off", "--json")
+        calls = json.loads(out)["metrics"]["comm.calls.total"]
+        print(f"{seconds:.1f} s of processor time, {calls / seconds / 1e6:.2f} M calls of ranks per "
+              f"second, {resident / RANKS:.0f} bytes per rank")
+        self.assertLess(seconds, 180.0)
+        self.assertLess(resident, 2 << 30)
+
+
+class FoldedWorldTest(CostTest):
+    """Replicas that do the same are run once: the same figures for less."""
+
+    def cost_folded(self, scenario, *arguments):
+        """Seconds of processor time with and without folding, of plans with equal metrics."""
+        costs = {}
+        metrics = {}
+        for fold in ("require", "off"):
+            costs[fold], _, out = self.cost_of(scenario, "--set", f"execution.fold={fold}", "--json",
+                                               *arguments)
+            metrics[fold] = json.loads(out)["metrics"]
+            metrics[fold].pop("trace_hash")
+        self.assertEqual(metrics["require"], metrics["off"])
+        print(f"{scenario}: {costs['require']:.2f} s instead of {costs['off']:.2f} s")
+        return costs["require"], costs["off"]
+
+    def test_gpt3_on_1024_ranks_costs_a_fourth(self):
+        folded, whole = self.cost_folded("scenarios/gpt3-175b-1024xa100.json")
+        self.assertLess(folded, whole / 4)
+
+    def test_llama3_405b_on_16384_ranks_costs_a_tenth(self):
+        folded, whole = self.cost_folded("scenarios/llama3-405b-16384xh100.json")
+        self.assertLess(folded, whole / 10)
+
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:

@@ -264,6 +264,29 @@ TEST_CASE("16,384 ranks with guarded stacks meet and part") {
   CHECK(engine.rank(Engine::kMaxRanks - 1).now() == ps(3));
 }
 
+TEST_CASE("ranks that are represented do not run, and have the state of who does") {
+  // More than have fibers, of which every third stands for the two after it.
+  constexpr int kRanks = 3 * Engine::kMaxRanks;
+  EngineOptions options{.num_ranks = kRanks};
+  for (int rank = 0; rank < kRanks; ++rank) options.representative.push_back(rank - rank % 3);
+  Engine engine(std::move(options));
+  Meeting meeting(Engine::kMaxRanks, ps(3));
+  std::vector<int> ran;
+  engine.run([&](RankState& rank) {
+    ran.push_back(rank.index());
+    rank.compute("work", ps(rank.index()));
+    meeting.settle(engine, Time());
+    engine.wait(rank, meeting);
+  });
+  CHECK(ran.size() == static_cast<std::size_t>(Engine::kMaxRanks));
+  CHECK(engine.num_ranks() == kRanks);
+  CHECK(engine.rank(kRanks - 1).index() == kRanks - 3);
+  CHECK(engine.rank(8).now() == ps(6));
+  CHECK(engine.runs(6));
+  CHECK_FALSE(engine.runs(7));
+  CHECK_THROWS_AS(Engine({.num_ranks = Engine::kMaxRanks + 1, .representative = {}}), LimitError);
+}
+
 TEST_CASE("progress is told of ranks that start, wait and compute, not of operations only") {
   constexpr int kRanks = 8;
   constexpr int kTicks = 3;

@@ -119,6 +119,7 @@ std::vector<Case> cases() {
        {"model.num_experts=8"},
        {"model.num_experts=8", "model.moe_routing=file"}},
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
+      {"execution.fold=auto", {"execution.tensors=real"}, {}},
       {"execution.buffered_sends=true", {}, {"parallelism.pp=2"}},
       {"execution.buffered_sends=true",
        {"parallelism.cp=2", "model.seq_len=8", "parallelism.cp_attention=all_gather"},

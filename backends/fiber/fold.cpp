@@ -1,0 +1,120 @@
+#include "backends/fiber/fold.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Members = std::vector<int>;
+
+[[noreturn]] void does_not_correspond(int rank) {
+  throw Error(ExitCode::internal, "E7006",
+              "rank " + std::to_string(rank) +
+                  " is in no group like that of the rank that stands "
+                  "for it",
+              "use execution.fold \"off\", and please report this scenario");
+}
+
+// The ranks of every color, by key, then by rank.
+std::vector<std::pair<int, Members>> colors_of(const std::vector<SplitChoice>& choices) {
+  struct Seat {
+    int color;
+    int key;
+    int rank;
+    auto operator<=>(const Seat&) const = default;
+  };
+  std::vector<Seat> seats;
+  seats.reserve(choices.size());
+  for (std::size_t rank = 0; rank < choices.size(); ++rank) {
+    seats.push_back({choices[rank].color, choices[rank].key, static_cast<int>(rank)});
+  }
+  std::sort(seats.begin(), seats.end());
+  std::vector<std::pair<int, Members>> colors;
+  for (const Seat& seat : seats) {
+    if (colors.empty() || colors.back().first != seat.color) colors.push_back({seat.color, {}});
+    colors.back().second.push_back(seat.rank);
+  }
+  return colors;
+}
+
+// Everybody in it runs, or somebody who stands for him does.
+void require_represented(const Fold& fold, const Members& members) {
+  Members running;
+  for (const int rank : members) {
+    if (fold.runs(rank)) running.push_back(rank);
+  }
+  std::sort(running.begin(), running.end());
+  for (const int rank : members) {
+    if (!std::binary_search(running.begin(), running.end(), fold.representative_of(rank))) {
+      does_not_correspond(rank);
+    }
+  }
+}
+
+void require_same_representatives(const Fold& fold, const Members& twin, const Members& members) {
+  if (twin.size() != members.size()) does_not_correspond(twin.front());
+  for (std::size_t i = 0; i < twin.size(); ++i) {
+    if (fold.representative_of(twin[i]) != fold.representative_of(members[i])) {
+      does_not_correspond(twin[i]);
+    }
+  }
+}
+
+// Nodes numbered in the order in which members are on them.
+std::vector<int> node_pattern(const Cluster& cluster, const Members& members) {
+  std::map<int, int> numbers;
+  std::vector<int> pattern;
+  pattern.reserve(members.size());
+  for (const int rank : members) {
+    const int next = static_cast<int>(numbers.size());
+    pattern.push_back(numbers.try_emplace(cluster.node_of(rank), next).first->second);
+  }
+  return pattern;
+}
+
+}  // namespace
+
+FoldedSplit fold_split(const Fold& fold, const std::vector<SplitChoice>& choices) {
+  std::vector<std::pair<int, Members>> colors = colors_of(choices);
+  FoldedSplit split;
+  std::vector<int> group_of(choices.size(), -1);  // Of ranks that run.
+  for (auto& [color, members] : colors) {
+    const bool runs =
+        std::any_of(members.begin(), members.end(), [&](int rank) { return fold.runs(rank); });
+    if (!runs) continue;
+    require_represented(fold, members);
+    for (const int rank : members) {
+      group_of[static_cast<std::size_t>(rank)] = static_cast<int>(split.groups.size());
+    }
+    split.groups.push_back({.color = color, .members = std::move(members), .twins = {}});
+    members.clear();
+  }
+  for (auto& [color, members] : colors) {
+    if (members.empty()) continue;
+    const int like = fold.representative_of(members.front());
+    FoldedSplit::Group& group =
+        split.groups[static_cast<std::size_t>(group_of[static_cast<std::size_t>(like)])];
+    require_same_representatives(fold, members, group.members);
+    group.twins.push_back(std::move(members));
+  }
+  return split;
+}
+
+bool twins_lie_alike(const FoldedSplit& split, const Cluster& cluster) {
+  for (const FoldedSplit::Group& group : split.groups) {
+    if (group.twins.empty()) continue;
+    const std::vector<int> pattern = node_pattern(cluster, group.members);
+    for (const Members& twin : group.twins) {
+      if (node_pattern(cluster, twin) != pattern) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace shardsim

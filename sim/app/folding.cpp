@@ -1,0 +1,148 @@
+#include "sim/app/folding.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "strategies/mesh.hpp"
+#include "strategies/training/shard_signature.hpp"
+
+#include "sim/app/plan_of.hpp"
+#include "sim/app/split_recorder.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// What a scenario asks for, or a caller adds, in which ranks may differ; "" if nothing.
+std::string obstacle_in(const Scenario& scenario, const RunHooks& hooks) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  if (scenario.execution.tensors == TensorMode::real) {
+    return "with real tensors (execution.tensors) every rank has numbers of its own";
+  }
+  if (hooks.replay != nullptr) return "replayed decisions are those of each rank";
+  if (hooks.wrap_world) return "something stands between the ranks and the network";
+  if (scenario.model.num_experts > 0) {
+    return "routing (model.num_experts) sends each rank's tokens to other experts";
+  }
+  if (parallelism.is_elastic()) {
+    return "members change from step to step (parallelism.elastic_members)";
+  }
+  if (parallelism.trains_apart()) {
+    return "replicas train apart (parallelism.data_parallel)";
+  }
+  if (parallelism.changes_algorithm()) {
+    return parallelism.compresses() ? "gradients are compressed (parallelism.gradient_compression)"
+                                    : "gradients are applied late (parallelism.max_staleness)";
+  }
+  if (parallelism.data_parallel_size() == 1) return "there is one replica";
+  return "";
+}
+
+// By dp_shard: the first one whose shards are like its own.
+std::vector<int> first_alike(const ParallelPlan& plan) {
+  const MeshShape& mesh = plan.options().mesh;
+  std::map<std::vector<std::int64_t>, int> first;
+  std::vector<int> alike;
+  for (int dp_shard = 0; dp_shard < mesh.dp_shard; ++dp_shard) {
+    std::vector<std::int64_t> signature;
+    for (int cp = 0; cp < mesh.cp; ++cp) {
+      const MeshPlace place{.cp = cp, .dp_shard = dp_shard};
+      const std::vector<std::int64_t> of_shard = shard_signature(plan, mesh.shard_of(place));
+      signature.push_back(static_cast<std::int64_t>(of_shard.size()));
+      signature.insert(signature.end(), of_shard.begin(), of_shard.end());
+    }
+    alike.push_back(first.try_emplace(std::move(signature), dp_shard).first->second);
+  }
+  return alike;
+}
+
+std::vector<int> representatives(const ParallelPlan& plan) {
+  const MeshShape& mesh = plan.options().mesh;
+  const std::vector<int> alike = first_alike(plan);
+  std::vector<int> representative;
+  representative.reserve(static_cast<std::size_t>(mesh.size()));
+  for (int rank = 0; rank < mesh.size(); ++rank) {
+    MeshPlace place = mesh.place_of(rank);
+    place.dp_shard = alike[static_cast<std::size_t>(place.dp_shard)];
+    place.dp_replicate = 0;
+    representative.push_back(mesh.rank_of(place));
+  }
+  return representative;
+}
+
+// By split of the world in program order, what every rank gives to it.
+std::vector<std::vector<SplitChoice>> choices_of_all(const MeshShape& shape) {
+  std::vector<std::vector<SplitChoice>> choices;
+  std::vector<SplitChoice> own;
+  for (int rank = 0; rank < shape.size(); ++rank) {
+    own.clear();
+    SplitRecorder world(rank, shape.size(), &own);
+    const Mesh mesh(world, shape);
+    choices.resize(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) choices[i].push_back(own[i]);
+  }
+  return choices;
+}
+
+int num_running(const Fold& fold) {
+  int running = 0;
+  for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
+    if (fold.runs(rank)) ++running;
+  }
+  return running;
+}
+
+}  // namespace
+
+Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks) {
+  Folding found{.fold = std::nullopt, .obstacle = obstacle_in(scenario, hooks)};
+  if (!found.obstacle.empty()) return found;
+  Fold fold{.representative = representatives(plan), .splits = {}};
+  if (num_running(fold) == scenario.system.ranks) {
+    found.obstacle = "no two data ranks have shards alike (parallelism.zero_stage)";
+    return found;
+  }
+  if (!scenario.output.trace.empty()) {
+    for (const std::int64_t rank : scenario.output.trace_ranks) {
+      if (fold.runs(static_cast<int>(rank))) continue;
+      found.obstacle = fmt::format("rank {} is traced (output.trace_ranks)", rank);
+      return found;
+    }
+  }
+  const Cluster cluster = cluster_of(scenario.system);
+  for (const std::vector<SplitChoice>& choices : choices_of_all(plan.options().mesh)) {
+    fold.splits.push_back(fold_split(fold, choices));
+    if (twins_lie_alike(fold.splits.back(), cluster)) continue;
+    found.obstacle = "replicas lie on nodes differently (system.gpus_per_node)";
+    return found;
+  }
+  found.fold = std::move(fold);
+  return found;
+}
+
+std::optional<Fold> choose_fold(const Scenario& scenario, const ParallelPlan& plan,
+                                const RunHooks& hooks, Result& result) {
+  const std::string& mode = scenario.execution.fold;
+  if (mode == "off") return std::nullopt;
+  Folding found = find_folding(scenario, plan, hooks);
+  if (found.fold) {
+    result.assumptions.push_back(
+        {fmt::format("{} of {} ranks were run; the others do the same as one of these, and are "
+                     "counted with it",
+                     num_running(*found.fold), scenario.system.ranks),
+         "exact, as all nodes and links are alike: docs/decisions/0035-folding.md"});
+    return std::move(found.fold);
+  }
+  if (mode == "require") {
+    throw LimitError("E0310", "execution.fold is \"require\", but " + found.obstacle,
+                     "use execution.fold \"auto\", which then runs every rank");
+  }
+  result.warnings.push_back("execution.fold is auto, but every rank was run: " + found.obstacle);
+  return std::nullopt;
+}
+
+}  // namespace shardsim
