@@ -7,6 +7,7 @@
 #include <new>
 #include <vector>
 
+#include "sim/kernel/allocation_owner.hpp"
 #include "sim/kernel/error.hpp"
 
 namespace shardsim {
@@ -110,6 +111,7 @@ Tensor Tensor::allocate(MemoryLedger* ledger, MemoryCategory category, const Sha
     if (storage->data == nullptr) throw std::bad_alloc();
   }
   if (ledger != nullptr) {
+    const AllocationOwner owner(storage.get());
     ledger->allocate(category, bytes);
     storage->ledger = ledger;
   }
@@ -117,7 +119,10 @@ Tensor Tensor::allocate(MemoryLedger* ledger, MemoryCategory category, const Sha
 }
 
 void Tensor::drop(detail::Storage* storage) noexcept {
-  if (storage->ledger != nullptr) storage->ledger->release(storage->category, storage->bytes);
+  if (storage->ledger != nullptr) {
+    const AllocationOwner owner(storage);
+    storage->ledger->release(storage->category, storage->bytes);
+  }
   std::free(storage->data);
   delete storage;
 }

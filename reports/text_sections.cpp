@@ -132,6 +132,14 @@ Lines memory_section(const Result& result, double device_memory_bytes, const Pag
   }
   // Each category is the largest of any rank, so unequal ranks make the parts exceed the peak.
   if (lines.size() > 1 && sum > *peak) lines.back() += "   (parts: largest of any rank)";
+  const auto reserved = result.number("memory.reserved_peak_bytes.max");
+  const auto device = result.number("memory.device_bytes.max");
+  if (reserved && device) {
+    const Lines row =
+        page.row("  on device", format_memory(*device) + ": the allocator's " +
+                                    format_memory(*reserved) + ", CUDA context and NCCL buffers");
+    lines.insert(lines.end(), row.begin(), row.end());
+  }
   if (const auto host = result.number("memory.host_bytes.max")) {
     const Lines row = page.row("  on the host", format_memory(*host) + " a rank");
     lines.insert(lines.end(), row.begin(), row.end());

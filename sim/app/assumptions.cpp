@@ -10,6 +10,8 @@
 
 #include "sim/kernel/hash.hpp"
 
+#include "sim/hardware/outside_memory.hpp"
+
 #include "strategies/pipeline/schedule.hpp"
 #include "strategies/training/train.hpp"
 
@@ -44,13 +46,36 @@ Assumptions general() {
       {"Data loading, token transfer and all work of the host cost nothing", "modelling choice"},
       {"Between nodes a ring uses the network cards of all its members on a node at once",
        "as NCCL's rings do; modelling choice"},
-      {"Memory is payload bytes of live tensors; allocator rounding, fragmentation, CUDA context "
-       "and kernel workspaces are not counted",
+      {"Memory by category, and the verdict on it, count payload bytes of live tensors; kernel "
+       "workspaces are not counted anywhere",
        "modelling choice"},
+      {"What the first rank of every pipeline stage allocates is handed out by a model of "
+       "PyTorch's "
+       "caching allocator, without expandable segments, in one pool for all streams",
+       "c10/cuda/CUDACachingAllocator.cpp; docs/decisions/0033-caching-allocator.md"},
+      {fmt::format("The CUDA context holds {} bytes of device memory", kCudaContextBytes.bytes),
+       kCudaContextBytes.source},
       {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
        "training keeps fp32 master weights and optimizer state",
        "Micikevicius et al. 2018"},
   };
+}
+
+// Of runs that communicate.
+void add_nccl_buffers(const Scenario& scenario, Assumptions& assumptions) {
+  if (scenario.system.ranks == 1) return;
+  assumptions.push_back(
+      {fmt::format(
+           "NCCL holds {} bytes of device memory to receive and {} to send, per channel and "
+           "connection; a ring is one connection each way, trees and NVLS are not counted",
+           kNcclReceiveBytes.bytes, kNcclSendBytes.bytes),
+       fmt::format("{}; {}", kNcclReceiveBytes.source, kNcclSendBytes.source)});
+  assumptions.push_back(
+      {fmt::format("Of NCCL's channels, a ring has {} on one node and {} across nodes, a peer {} "
+                   "and {}, whatever the machine",
+                   kNcclRingChannels.near, kNcclRingChannels.far, kNcclPeerChannels.near,
+                   kNcclPeerChannels.far),
+       fmt::format("{}; {}", kNcclRingChannels.source, kNcclPeerChannels.source)});
 }
 
 // "2 x 13, 6 x 12".
@@ -294,6 +319,7 @@ void add_sources(const Scenario& scenario, Assumptions& assumptions) {
 
 std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionLog* replay) {
   Assumptions assumptions = general();
+  add_nccl_buffers(scenario, assumptions);
   add_model_parallel(scenario, assumptions);
   add_context_parallel(scenario, assumptions);
   add_experts(scenario, replay, assumptions);

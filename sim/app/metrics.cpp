@@ -89,7 +89,8 @@ void add_pipeline_idle(std::vector<Metric>& metrics, const FiberWorld& world,
   metrics.push_back({"time.pipeline_idle_in_span_s.max", idle_in_span.seconds()});
 }
 
-void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world) {
+void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
+                const DeviceMemory& memory) {
   std::int64_t peak = 0;
   std::int64_t host_peak = 0;
   MemoryUse most{};
@@ -107,6 +108,7 @@ void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const Fi
         {fmt::format("memory.{}_bytes.max", name_of(static_cast<MemoryCategory>(i))), most.at(i)});
   }
   if (scenario.parallelism.offloads()) metrics.push_back({"memory.host_bytes.max", host_peak});
+  memory.add_metrics(metrics);
 }
 
 void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
@@ -192,12 +194,12 @@ std::string_view axis_of(const std::string& communicator) {
 }
 
 std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
-                               const FiberWorld& world, const RunRecord& record,
-                               const Verification* oracle) {
+                               const FiberWorld& world, const DeviceMemory& memory,
+                               const RunRecord& record, const Verification* oracle) {
   std::vector<Metric> metrics;
   add_time(metrics, scenario, model, world, record);
   if (scenario.parallelism.pp > 1) add_pipeline_idle(metrics, world, record);
-  add_memory(metrics, scenario, world);
+  add_memory(metrics, scenario, world, memory);
   add_traffic(metrics, scenario, world, record);
   add_experts(metrics, scenario, world, record);
   if (scenario.training.loss_scaling != LossScalingKind::none) {

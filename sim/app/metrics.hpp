@@ -10,6 +10,7 @@
 
 #include "reports/result.hpp"
 #include "scenarios/scenario.hpp"
+#include "sim/app/device_memory.hpp"
 #include "sim/app/run_record.hpp"
 #include "sim/app/verification.hpp"
 
@@ -18,8 +19,8 @@
 namespace shardsim {
 
 [[nodiscard]] std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
-                                             const FiberWorld& world, const RunRecord& record,
-                                             const Verification* oracle);
+                                             const FiberWorld& world, const DeviceMemory& memory,
+                                             const RunRecord& record, const Verification* oracle);
 
 /// The axis of the result that traffic of a communicator of this name is counted to; "none" for the
 /// world.

@@ -8,6 +8,7 @@
 
 #include "sim/app/assumptions.hpp"
 #include "sim/app/folding.hpp"
+#include "sim/app/device_memory.hpp"
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
 #include "sim/app/verification.hpp"
@@ -31,11 +32,12 @@ std::optional<Verification> verification_of(const Scenario& scenario, const Para
   return std::make_optional<Verification>(scenario, plan, on_progress);
 }
 
-void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record, Runtime& runtime,
-              Communicator& world) {
+void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record,
+              DeviceMemory& memory, Runtime& runtime, Communicator& everyone) {
   std::unique_ptr<Communicator> wrapped;
-  if (hooks.wrap_world) wrapped = hooks.wrap_world(world);
-  Mesh mesh(wrapped ? *wrapped : world, plan.options().mesh);
+  if (hooks.wrap_world) wrapped = hooks.wrap_world(everyone);
+  Mesh mesh(wrapped ? *wrapped : everyone, plan.options().mesh);
+  memory.limit_allocator(everyone.rank());
   RunRecord::Observer observer(record, holder_of(plan, mesh.place()));
   plan.train_rank(runtime, mesh, observer);
 }
@@ -90,21 +92,29 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   options.record = &decisions;
   options.replay = replay ? &*replay : nullptr;
   FiberWorld world(std::move(options));
+  DeviceMemory memory(world, plan.options().mesh);
   RunRecord record(world, scenario.execution.steps,
                    oracle ? oracle->oracles() : std::vector<Oracle*>());
   Result& result = outcome.result;
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {
-      run_rank(plan, hooks, record, runtime, everyone);
+      run_rank(plan, hooks, record, memory, runtime, everyone);
     });
     if (oracle) oracle->finish();
     if (replay) replay->finish();
-    result.metrics = metrics_of(scenario, plan.whole(), world, record, oracle ? &*oracle : nullptr);
+    result.metrics =
+        metrics_of(scenario, plan.whole(), world, memory, record, oracle ? &*oracle : nullptr);
     result.checks.push_back(conservation_check(world));
     result.checks.push_back(memory_check(world));
     if (oracle) result.checks.push_back(oracle_check(*oracle));
     result.expectations = judge(scenario.expect, result);
     if (record.last_step_skipped()) result.warnings.emplace_back(kSkippedLast);
+    // Where tensors alone do not fit, the verdict says so.
+    if (memory_check(world).passed) {
+      for (std::string& warning : memory.warnings()) {
+        result.warnings.push_back(std::move(warning));
+      }
+    }
     if (oracle) outcome.decisions = std::move(decisions);
   } catch (const CommunicationError& error) {
     result.diagnosis = error.diagnosis();

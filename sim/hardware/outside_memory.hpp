@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+
+#include "sim/hardware/cluster.hpp"
+
+// Device memory that a training process holds outside its allocator. Every constant has its source
+// beside it, in words that a result repeats among its assumptions.
+namespace shardsim {
+
+struct SourcedBytes {
+  std::int64_t bytes;
+  const char* source;
+};
+
+/// The CUDA context with the kernels that training loads.
+inline constexpr SourcedBytes kCudaContextBytes{
+    400'000'000,
+    "pytorch/pytorch issue 109888, 2023: around 400 MB since CUDA 11.7, whose modules load lazily; "
+    "issue 107667 tells of 300 MB, and of more than 1 GB before"};
+
+/// NCCL's buffers of one connection in one channel, at the end that receives and at the one that
+/// sends.
+inline constexpr SourcedBytes kNcclReceiveBytes{std::int64_t{10} << 20U,
+                                                "NCCL src/init.cc: 0.5 MiB for LL, 4.69 for LL128, "
+                                                "4 for Simple, in pages of 2 MiB; so logged in "
+                                                "NVIDIA/nccl issue 1685"};
+inline constexpr SourcedBytes kNcclSendBytes{std::int64_t{2} << 20U,
+                                             "one page; logged in NVIDIA/nccl issue 1685"};
+
+/// Channels of NCCL on machines of 8 GPUs with NVLink (A100, H100), where all members of a
+/// communicator are on one node and where they are not.
+struct NcclChannels {
+  int near;
+  int far;
+  const char* source;
+};
+inline constexpr NcclChannels kNcclRingChannels{
+    24, 16, "twice those that NCCL's search finds: NVIDIA/nccl issues 1197 and 1453, for H100"};
+inline constexpr NcclChannels kNcclPeerChannels{
+    32, 2, "NCCL 2.28, send and receive: per peer over NVLink and over a network"};
+
+/// What a member of a communicator uses it for.
+enum class NcclUse : std::uint8_t {
+  rings,       ///< Collectives: one neighbour sends to it, it sends to another. Trees not counted.
+  all_to_all,  ///< A connection to and from each other member.
+  sends,       ///< To the one other member.
+  receives,
+};
+
+/// Buffers of `member` in a communicator of these members; 0 if it is alone.
+[[nodiscard]] std::int64_t nccl_buffer_bytes(const GroupLayout& layout, int member, NcclUse use);
+
+}  // namespace shardsim
