@@ -1,3 +1,5 @@
+#include "sim/hardware/kernels/kernel_constants.hpp"
+
 #include "scenarios/field_table.hpp"
 
 namespace shardsim {
@@ -32,6 +34,13 @@ Field memory_gib() {
     return FieldValue(static_cast<double>(s.system.device.memory_bytes) / 0x1p30);
   };
   return row;
+}
+
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names = {"none"};
+  for (const KernelConstants& constants : all_kernel_constants())
+    names.emplace_back(constants.name);
+  return names;
 }
 
 std::vector<Field> device_fields() {
@@ -84,6 +93,13 @@ std::vector<Field> device_fields() {
           .foreign({{"SimuMax", "pcie_bandwidth"}})
           .doc("Between device and host memory, per GPU and direction: what offloading needs. Half "
                "of what a datasheet calls total; 0: there is no such link."),
+      device_field("system.device.kernels", &D::kernels)
+          .one_of(kernel_names())
+          .or_else("\"none\"")
+          .acts_when("kernel_model is shapes",
+                     [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
+          .doc("Which GPU's measured constants of kernels apply (docs/decisions/"
+               "0032-kernel-cost.md)."),
       source_of("system.device.source"),
   };
 }
@@ -155,6 +171,13 @@ std::vector<Field> system_fields() {
   for (const Field& row : device_fields()) {
     rows.push_back(row);
   }
+  rows.push_back(
+      system("system.kernel_model", &S::kernel_model)
+          .one_of({"roofline", "shapes"})
+          .or_else("\"roofline\"")
+          .doc(
+              "What an operation costs. roofline: its flops or bytes at one achieved share of each "
+              "rate. shapes: as kernels of its sizes do on the GPU that device.kernels names."));
   rows.push_back(source_of("system.source"));
   return rows;
 }

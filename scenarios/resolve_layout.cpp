@@ -71,6 +71,11 @@ void check_num_ranks(Reading& r) {
 void resolve_system(Reading& r) {
   SystemSpec& s = r.scenario.system;
   derive(r, "system.name", s.name, s.preset.empty() ? std::string("inline system") : s.preset);
+  if (r.all_good({"system.kernel_model", "system.device.kernels"}) && s.kernel_model == "shapes" &&
+      s.device.kernels == "none") {
+    r.problem("E0214", "system.kernel_model", "there are no constants of this device's kernels",
+              "name a GPU in system.device.kernels, or use kernel_model roofline");
+  }
   if (!r.given("system.nodes") && !r.given("system.ranks")) {
     if (r.broken.count("system") == 0 && r.sections.count("system") > 0) {
       r.problem("E0103", "system.nodes", "\"nodes\" is missing in \"system\"",

@@ -49,6 +49,7 @@ struct DeviceSpec {
   double matmul_efficiency = 0;        // (0, 1]: share of the peak of the best large matmul
   double kernel_launch_us = 0;         // fixed cost of one kernel
   double host_bandwidth_gb_per_s = 0;  // between device and host memory, per direction; 0: no link
+  std::string kernels = "none";        // whose kernels' constants: one of all_kernel_constants()
 };
 
 /// The machine. ranks == nodes * gpus_per_node, one rank per GPU, node by node.
@@ -61,6 +62,7 @@ struct SystemSpec {
   LinkSpec intra_node;
   LinkSpec inter_node;
   DeviceSpec device;
+  std::string kernel_model = "roofline";  // or "shapes": what an operation on a device costs
 };
 
 /// How the work is split. zero_stage says what is sharded over the dp_shard x cp ranks: 0 nothing

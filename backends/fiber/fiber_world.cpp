@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/hardware/kernels/price_cache.hpp"
+
 #include "backends/fiber/stall_report.hpp"
 
 namespace shardsim {
@@ -23,10 +25,11 @@ constexpr std::uint64_t kMetaProgressInterval = 1U << 12U;
 // A rank's compute stream, priced by the cluster's device.
 class FiberRuntime final : public Runtime {
  public:
-  FiberRuntime(FiberWorld& world, RankState& rank, double& flops)
+  FiberRuntime(FiberWorld& world, PriceCache& prices, RankState& rank, double& flops)
       : world_(world),
         options_(world.options()),
         engine_(world.engine()),
+        prices_(prices),
         rank_(rank),
         flops_(flops) {}
 
@@ -50,7 +53,7 @@ class FiberRuntime final : public Runtime {
     // bytes.
     const auto unit = static_cast<unsigned>(op.kind) << 8U | static_cast<unsigned>(op.dtype);
     rank_.hash().add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
-    rank_.compute(op.name, options_.cluster.device.price(op));
+    rank_.compute(op.name, prices_.price(op));
     flops_ += static_cast<double>(op.flops);
   }
   void record_decision(const char* name, bool answer) override {
@@ -71,6 +74,7 @@ class FiberRuntime final : public Runtime {
   FiberWorld& world_;
   const FiberOptions& options_;
   Engine& engine_;
+  PriceCache& prices_;
   RankState& rank_;
   double& flops_;
 };
@@ -115,8 +119,10 @@ void FiberWorld::run(const RankBody& body) {
   std::vector<int> everyone(static_cast<std::size_t>(engine_.num_ranks()));
   std::iota(everyone.begin(), everyone.end(), 0);
   FiberGroup& world = add_group(0, "world", std::move(everyone));
+  PriceCache prices(options_.cluster.device);
   engine_.run([&](RankState& rank) {
-    FiberRuntime runtime(*this, rank, executed_flops_[static_cast<std::size_t>(rank.index())]);
+    FiberRuntime runtime(*this, prices, rank,
+                         executed_flops_[static_cast<std::size_t>(rank.index())]);
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);
   });

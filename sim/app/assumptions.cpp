@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/hash.hpp"
 
+#include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/outside_memory.hpp"
 
 #include "strategies/pipeline/schedule.hpp"
@@ -26,11 +28,31 @@ namespace {
 
 using Assumptions = std::vector<Assumption>;
 
+bool prices_shapes(const Scenario& scenario) { return scenario.system.kernel_model == "shapes"; }
+
+// What an operation costs, and the constants that say so.
+Assumptions costs(const Scenario& scenario) {
+  if (!prices_shapes(scenario)) {
+    return {
+        {"An operation takes max(flops / achieved peak, bytes / achieved bandwidth) + one launch",
+         "Roofline, Williams et al. 2009; one achieved share per device, whatever the shape"}};
+  }
+  Assumptions assumptions = {
+      {"Matrix products take their waves of tiles, fused attention its blocks of queries, but no "
+       "less than their bytes; other operations take their bytes; each takes one launch",
+       "docs/decisions/0032-kernel-cost.md"}};
+  const std::string& name = scenario.system.device.kernels;
+  for (const NamedConstant& constant : constants_of(*find_kernel_constants(name))) {
+    assumptions.push_back({fmt::format("system.device.kernels {}: {} = {}", name, constant.name,
+                                       constant.number.value),
+                           constant.number.source});
+  }
+  return assumptions;
+}
+
 // What holds of every run.
 Assumptions general() {
   return {
-      {"An operation takes max(flops / achieved peak, bytes / achieved bandwidth) + one launch",
-       "Roofline, Williams et al. 2009; one achieved share per device, whatever the shape"},
       {"Matrix products and fused causal attention count half of the score matrix; other "
        "operations are one kernel each, bound by the bytes they move",
        "modelling choice"},
@@ -165,10 +187,15 @@ std::string routing_words(const ModelSpec& model) {
 void add_experts(const Scenario& scenario, const DecisionLog* replay, Assumptions& assumptions) {
   const ModelSpec& model = scenario.model;
   if (model.num_experts == 0) return;
+  const char* of_experts =
+      "Experts are not cut by tensor parallelism; their matrix products are one grouped operation ";
   assumptions.push_back(
-      {"Experts are not cut by tensor parallelism; their matrix products are one grouped operation "
-       "of all rows that arrived, at the rate of one large product",
-       "modelling choice; small groups reach less"});
+      prices_shapes(scenario)
+          ? Assumption{std::string(of_experts) + "in which each has the mean number of rows",
+                       "modelling choice: a price must not depend on data"}
+          : Assumption{std::string(of_experts) +
+                           "of all rows that arrived, at the rate of one large product",
+                       "modelling choice; small groups reach less"});
   if (model.moe_routing != "learned") {
     assumptions.push_back(
         {"Routing is declared, the same for every sequence: " + routing_words(model),
@@ -309,7 +336,9 @@ void add_replay(const Scenario& scenario, const DecisionLog* replay, Assumptions
 void add_sources(const Scenario& scenario, Assumptions& assumptions) {
   for (const NumberSource& number : scenario.sources) {
     const bool is_unused =
-        number.field == "system.device.host_bandwidth_gb_per_s" && !scenario.parallelism.offloads();
+        (number.field == "system.device.host_bandwidth_gb_per_s" &&
+         !scenario.parallelism.offloads()) ||
+        (number.field == "system.device.matmul_efficiency" && prices_shapes(scenario));
     if (is_unused) continue;
     assumptions.push_back({number.field, number.source});
   }
@@ -318,7 +347,8 @@ void add_sources(const Scenario& scenario, Assumptions& assumptions) {
 }  // namespace
 
 std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionLog* replay) {
-  Assumptions assumptions = general();
+  Assumptions assumptions = costs(scenario);
+  for (Assumption& assumption : general()) assumptions.push_back(std::move(assumption));
   add_nccl_buffers(scenario, assumptions);
   add_model_parallel(scenario, assumptions);
   add_context_parallel(scenario, assumptions);

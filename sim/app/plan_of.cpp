@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/hardware/kernels/kernel_constants.hpp"
+
 namespace shardsim {
 
 DType dtype_of(Precision precision) {
@@ -106,6 +108,8 @@ Cluster cluster_of(const SystemSpec& system) {
   device.matmul_efficiency = system.device.matmul_efficiency;
   device.launch_s = system.device.kernel_launch_us * kMicro;
   device.host_bytes_per_s = system.device.host_bandwidth_gb_per_s * kGiga;
+  if (system.kernel_model == "shapes")
+    device.kernels = find_kernel_constants(system.device.kernels);
   for (const Precision precision :
        {Precision::fp64, Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
     device.peak_flops_per_s.at(static_cast<std::size_t>(dtype_of(precision))) =

@@ -166,10 +166,13 @@ Touched touched(const AttentionShape& shape, const AttentionWork& work) {
 }
 
 // A product is 2 d flops per pair and head.
-std::int64_t flops_of(const AttentionShape& shape, const AttentionWork& work,
-                      std::int64_t products) {
-  return checked_product(
-      {products, shape.batch, shape.num_heads, shape.head_size, work.twice_pairs});
+ComputeOp attention_op(const char* name, KernelFamily family, DType dtype,
+                       const AttentionShape& shape, const AttentionWork& work,
+                       std::int64_t products, std::int64_t bytes) {
+  const std::int64_t heads = checked_product({shape.batch, shape.num_heads});
+  const std::int64_t flops = checked_product({products, heads, shape.head_size, work.twice_pairs});
+  const KernelShape sizes{family, work.query_rows, work.key_rows, shape.head_size, heads};
+  return {name, ComputeKind::matmul, dtype, flops, bytes, sizes};
 }
 
 }  // namespace
@@ -208,7 +211,9 @@ void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const
   const std::int64_t bytes = size_of(dtype) * (moved.query + 2 * moved.key) +
                              size_of(out.y.dtype()) * moved.query +
                              size_of(out.log_sum_exp.dtype()) * moved.statistics;
-  runtime.compute(matmul_op("attention", dtype, flops_of(shape, work, 2), bytes), [&] {
+  const ComputeOp op =
+      attention_op("attention", KernelFamily::attention_forward, dtype, shape, work, 2, bytes);
+  runtime.compute(op, [&] {
     const Matrix q_values = load_heads(queries, q, shape.num_heads);
     const Matrix k_values = load_heads(keys, k, shape.num_groups);
     const Matrix v_values = load_heads(keys, v, shape.num_groups);
@@ -278,7 +283,9 @@ void attention_backward(Runtime& runtime, const AttentionShape& shape, const Hea
   const std::int64_t bytes = size_of(dtype) * (3 * moved.query + 4 * moved.key) +
                              size_of(dq.tensor.dtype()) * (adds_to_dq ? 2 : 1) * moved.query +
                              size_of(forward.log_sum_exp.dtype()) * moved.statistics;
-  runtime.compute(matmul_op("attention_backward", dtype, flops_of(shape, work, 5), bytes), [&] {
+  const ComputeOp op = attention_op("attention_backward", KernelFamily::attention_backward, dtype,
+                                    shape, work, 5, bytes);
+  runtime.compute(op, [&] {
     const Matrix q_values = load_heads(queries, q, shape.num_heads);
     const Matrix k_values = load_heads(keys, k, shape.num_groups);
     const Matrix v_values = load_heads(keys, v, shape.num_groups);

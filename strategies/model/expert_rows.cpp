@@ -1,5 +1,6 @@
 #include "strategies/model/expert_rows.hpp"
 
+#include <array>
 #include <cstring>
 
 #include <Eigen/Core>
@@ -37,6 +38,25 @@ void for_each_expert(const Tensor& sizes, Visitor&& visit) {
   }
 }
 
+// Rows to or from places that an index names.
+ComputeOp moving_op(const char* name, DType dtype, std::int64_t bytes) {
+  return memory_op(name, dtype, bytes, KernelFamily::permutation);
+}
+
+// One kernel for all experts. It is charged as if each had the mean number of rows, rounded up: a
+// price must not depend on data.
+std::int64_t mean_rows(const Tensor& rows, const Tensor& sizes) {
+  const std::int64_t experts = sizes.numel();
+  return num_rows(rows) / experts + (num_rows(rows) % experts == 0 ? 0 : 1);
+}
+
+// `m`, `n` and `k` of one expert.
+ComputeOp grouped_op(const char* name, const Tensor& rows, const Tensor& sizes,
+                     std::array<std::int64_t, 3> mnk, std::int64_t flops, std::int64_t bytes) {
+  const KernelShape shape{KernelFamily::matrix_product, mnk[0], mnk[1], mnk[2], sizes.numel()};
+  return {name, ComputeKind::matmul, rows.dtype(), flops, bytes, shape};
+}
+
 std::int64_t flops_of(const Tensor& rows, std::int64_t n, std::int64_t k) {
   return checked_product({2, num_rows(rows), n, k});
 }
@@ -48,7 +68,7 @@ Tensor permute_tokens(Runtime& runtime, const Tensor& x, const Tensor& order,
   const std::int64_t h = last_dim(x);
   Tensor rows = new_rows(runtime, {order.numel(), h}, x.dtype());
   const std::int64_t bytes = order.num_bytes() + 2 * rows.num_bytes();
-  runtime.compute(memory_op("permute_tokens", x.dtype(), bytes), [&] {
+  runtime.compute(moving_op("permute_tokens", x.dtype(), bytes), [&] {
     for (std::int64_t row = 0; row < order.numel(); ++row) {
       const auto pair = static_cast<std::int64_t>(order.get(row));
       if (pair == kNoPair) continue;
@@ -64,7 +84,7 @@ Tensor permute_tokens_backward(Runtime& runtime, const Tensor& rows_gradient, co
   const std::int64_t h = last_dim(rows_gradient);
   Tensor dx = new_rows(runtime, shape, rows_gradient.dtype());
   const std::int64_t bytes = order.num_bytes() + rows_gradient.num_bytes() + dx.num_bytes();
-  runtime.compute(memory_op("permute_tokens_backward", dx.dtype(), bytes), [&] {
+  runtime.compute(moving_op("permute_tokens_backward", dx.dtype(), bytes), [&] {
     std::vector<double> sums(static_cast<std::size_t>(dx.numel()));
     for (std::int64_t row = 0; row < order.numel(); ++row) {
       const auto pair = static_cast<std::int64_t>(order.get(row));
@@ -87,7 +107,7 @@ Tensor combine_rows(Runtime& runtime, const Tensor& rows, const Tensor& order, c
   Tensor y = new_rows(runtime, shape, rows.dtype());
   const std::int64_t bytes =
       rows.num_bytes() + order.num_bytes() + gates.num_bytes() + y.num_bytes();
-  runtime.compute(memory_op("combine_rows", y.dtype(), bytes), [&] {
+  runtime.compute(moving_op("combine_rows", y.dtype(), bytes), [&] {
     std::vector<double> sums(static_cast<std::size_t>(y.numel()));
     for (std::int64_t row = 0; row < order.numel(); ++row) {
       const auto pair = static_cast<std::int64_t>(order.get(row));
@@ -109,7 +129,7 @@ CombineGradient combine_rows_backward(Runtime& runtime, const Tensor& dy, const 
   CombineGradient gradient{new_rows(runtime, rows.shape(), rows.dtype()),
                            new_rows(runtime, gates.shape(), gates.dtype())};
   const std::int64_t bytes = 3 * rows.num_bytes() + order.num_bytes() + 2 * gates.num_bytes();
-  runtime.compute(memory_op("combine_rows_backward", rows.dtype(), bytes), [&] {
+  runtime.compute(moving_op("combine_rows_backward", rows.dtype(), bytes), [&] {
     for (std::int64_t row = 0; row < order.numel(); ++row) {
       const auto pair = static_cast<std::int64_t>(order.get(row));
       if (pair == kNoPair) continue;
@@ -134,7 +154,9 @@ Tensor grouped_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
   require_size("experts", "number of sizes", sizes.numel(), weight.shape()[0]);
   Tensor y = new_rows(runtime, {num_rows(x), n}, weight.dtype());
   const std::int64_t bytes = x.num_bytes() + weight.num_bytes() + sizes.num_bytes() + y.num_bytes();
-  runtime.compute(matmul_op("grouped_linear", weight.dtype(), flops_of(x, n, k), bytes), [&] {
+  const std::array<std::int64_t, 3> mnk{mean_rows(x, sizes), n, k};
+  const ComputeOp op = grouped_op("grouped_linear", x, sizes, mnk, flops_of(x, n, k), bytes);
+  runtime.compute(op, [&] {
     for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
       const Matrix result =
           rows_of(x, first, count, k) * rows_of(weight, expert * n, n, k).transpose();
@@ -153,14 +175,15 @@ void grouped_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x
                sizes.numel() * n * k);
   const std::int64_t bytes =
       x.num_bytes() + dy.num_bytes() + sizes.num_bytes() + 2 * weight_gradient.num_bytes();
-  runtime.compute(
-      matmul_op("grouped_linear_backward_weight", dy.dtype(), flops_of(x, n, k), bytes), [&] {
-        for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
-          const Matrix result =
-              rows_of(dy, first, count, n).transpose() * rows_of(x, first, count, k);
-          add_values(weight_gradient.view(expert * n * k, {n * k}), values_of(result));
-        });
-      });
+  const std::array<std::int64_t, 3> mnk{n, k, mean_rows(x, sizes)};
+  const ComputeOp op =
+      grouped_op("grouped_linear_backward_weight", dy, sizes, mnk, flops_of(x, n, k), bytes);
+  runtime.compute(op, [&] {
+    for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+      const Matrix result = rows_of(dy, first, count, n).transpose() * rows_of(x, first, count, k);
+      add_values(weight_gradient.view(expert * n * k, {n * k}), values_of(result));
+    });
+  });
 }
 
 Tensor grouped_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& weight,
@@ -171,13 +194,15 @@ Tensor grouped_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& 
   Tensor dx = new_rows(runtime, {num_rows(dy), k}, dy.dtype());
   const std::int64_t bytes =
       dy.num_bytes() + weight.num_bytes() + sizes.num_bytes() + dx.num_bytes();
-  runtime.compute(
-      matmul_op("grouped_linear_backward_input", dy.dtype(), flops_of(dy, n, k), bytes), [&] {
-        for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
-          const Matrix result = rows_of(dy, first, count, n) * rows_of(weight, expert * n, n, k);
-          store(dx.view(first * k, {count * k}), values_of(result));
-        });
-      });
+  const std::array<std::int64_t, 3> mnk{mean_rows(dy, sizes), k, n};
+  const ComputeOp op =
+      grouped_op("grouped_linear_backward_input", dy, sizes, mnk, flops_of(dy, n, k), bytes);
+  runtime.compute(op, [&] {
+    for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
+      const Matrix result = rows_of(dy, first, count, n) * rows_of(weight, expert * n, n, k);
+      store(dx.view(first * k, {count * k}), values_of(result));
+    });
+  });
   return dx;
 }
 
@@ -185,7 +210,7 @@ Tensor regroup_rows(Runtime& runtime, const Tensor& rows, std::span<const std::i
                     std::int64_t num_sources, bool to_experts) {
   const std::int64_t h = last_dim(rows);
   Tensor moved = new_rows(runtime, rows.shape(), rows.dtype());
-  runtime.compute(memory_op("regroup_rows", rows.dtype(), 2 * rows.num_bytes()), [&] {
+  runtime.compute(moving_op("regroup_rows", rows.dtype(), 2 * rows.num_bytes()), [&] {
     const auto num_counts = static_cast<std::int64_t>(counts.size());
     const std::int64_t experts = num_counts / num_sources;
     const auto count_of = [&](std::int64_t source, std::int64_t expert) {

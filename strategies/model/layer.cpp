@@ -17,12 +17,14 @@ std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
   return product;
 }
 
-ComputeOp matmul_op(const char* name, DType dtype, std::int64_t flops, std::int64_t bytes) {
-  return {name, ComputeKind::matmul, dtype, flops, bytes};
+ComputeOp matmul_op(const char* name, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                    std::int64_t bytes) {
+  const std::int64_t flops = checked_product({2, m, n, k});
+  return {name, ComputeKind::matmul, dtype, flops, bytes, {KernelFamily::matrix_product, m, n, k}};
 }
 
-ComputeOp memory_op(const char* name, DType dtype, std::int64_t bytes) {
-  return {name, ComputeKind::memory_bound, dtype, 0, bytes};
+ComputeOp memory_op(const char* name, DType dtype, std::int64_t bytes, KernelFamily family) {
+  return {name, ComputeKind::memory_bound, dtype, 0, bytes, {family}};
 }
 
 std::int64_t last_dim(const Tensor& tensor) { return tensor.shape()[tensor.shape().rank() - 1]; }

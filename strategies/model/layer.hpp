@@ -27,9 +27,11 @@ namespace shardsim {
 /// Throws LimitError if it does not fit in 64 bits.
 [[nodiscard]] std::int64_t checked_product(std::initializer_list<std::int64_t> factors);
 
-[[nodiscard]] ComputeOp matmul_op(const char* name, DType dtype, std::int64_t flops,
-                                  std::int64_t bytes);
-[[nodiscard]] ComputeOp memory_op(const char* name, DType dtype, std::int64_t bytes);
+/// (m, k) (k, n): 2 m n k flops.
+[[nodiscard]] ComputeOp matmul_op(const char* name, DType dtype, std::int64_t m, std::int64_t n,
+                                  std::int64_t k, std::int64_t bytes);
+[[nodiscard]] ComputeOp memory_op(const char* name, DType dtype, std::int64_t bytes,
+                                  KernelFamily family = KernelFamily::other);
 
 /// Size of the last, contiguous dimension, and how many such rows there are.
 [[nodiscard]] std::int64_t last_dim(const Tensor& tensor);

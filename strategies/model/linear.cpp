@@ -32,8 +32,7 @@ Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, c
   Tensor y = runtime.allocate(MemoryCategory::activations, with_last(x.shape(), n), weight.dtype());
   std::int64_t bytes = x.num_bytes() + weight.num_bytes() + y.num_bytes();
   if (bias.defined()) bytes += bias.num_bytes();
-  const std::int64_t flops = checked_product({2, rows, n, k});
-  runtime.compute(matmul_op("linear", weight.dtype(), flops, bytes), [&] {
+  runtime.compute(matmul_op("linear", weight.dtype(), rows, n, k, bytes), [&] {
     Matrix result = matrix_of(x) * matrix_of(weight).transpose();  // (rows, k) (k, n)
     if (bias.defined()) result.rowwise() += matrix_of(bias).row(0);
     store(y, values_of(result));
@@ -57,8 +56,7 @@ void linear_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
   require_size("linear backward", "number of rows of dy", num_rows(dy), rows);
   require_size("linear backward", "size of the weight's gradient", weight_gradient.numel(), n * k);
   const std::int64_t bytes = x.num_bytes() + dy.num_bytes() + 2 * weight_gradient.num_bytes();
-  const std::int64_t flops = checked_product({2, rows, n, k});
-  runtime.compute(matmul_op("linear_backward_weight", dy.dtype(), flops, bytes), [&] {
+  runtime.compute(matmul_op("linear_backward_weight", dy.dtype(), n, k, rows, bytes), [&] {
     const Matrix result = matrix_of(dy).transpose() * matrix_of(x);  // (n, rows) (rows, k)
     add_values(weight_gradient, values_of(result));
   });
@@ -81,8 +79,7 @@ Tensor linear_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& w
   require_size("linear backward", "size of dy's rows", last_dim(dy), n);
   Tensor dx = runtime.allocate(MemoryCategory::activations, with_last(dy.shape(), k), dy.dtype());
   const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + dx.num_bytes();
-  const std::int64_t flops = checked_product({2, rows, n, k});
-  runtime.compute(matmul_op("linear_backward_input", dy.dtype(), flops, bytes), [&] {
+  runtime.compute(matmul_op("linear_backward_input", dy.dtype(), rows, k, n, bytes), [&] {
     const Matrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
     store(dx, values_of(result));
   });
@@ -97,8 +94,7 @@ void linear_backward_input_add(Runtime& runtime, const Tensor& dy, const Tensor&
   require_size("linear backward", "size of dy's rows", last_dim(dy), n);
   require_size("linear backward", "size of dx", dx.numel(), rows * k);
   const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + 2 * dx.num_bytes();
-  const std::int64_t flops = checked_product({2, rows, n, k});
-  runtime.compute(matmul_op("linear_backward_input", dy.dtype(), flops, bytes), [&] {
+  runtime.compute(matmul_op("linear_backward_input", dy.dtype(), rows, k, n, bytes), [&] {
     const Matrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
     add_values(dx, values_of(result));
   });

@@ -42,7 +42,8 @@ CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
       runtime.allocate(MemoryCategory::activations, Shape{rows}, statistics_dtype(logits.dtype()));
   const std::int64_t bytes =
       logits.num_bytes() + targets.num_bytes() + out.log_sum_exp.num_bytes() + out.loss.num_bytes();
-  runtime.compute(memory_op("cross_entropy", logits.dtype(), bytes), [&] {
+  const KernelFamily family = KernelFamily::cross_entropy;
+  runtime.compute(memory_op("cross_entropy", logits.dtype(), bytes, family), [&] {
     const std::vector<double> values = values_of(logits);
     double loss = 0.0;
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -68,7 +69,8 @@ void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor
   const std::int64_t rows = num_rows(logits);
   const std::int64_t columns = last_dim(logits);
   const std::int64_t bytes = 2 * logits.num_bytes() + targets.num_bytes() + log_sum_exp.num_bytes();
-  runtime.compute(memory_op("cross_entropy_backward", logits.dtype(), bytes), [&] {
+  const KernelFamily family = KernelFamily::cross_entropy;
+  runtime.compute(memory_op("cross_entropy_backward", logits.dtype(), bytes, family), [&] {
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::int64_t target = target_at(targets, row, part.whole);
       const double normaliser = log_sum_exp.get(row);

@@ -43,8 +43,7 @@ Tensor logits_of(Runtime& runtime, const Tensor& x, const Tensor& weight) {
   Tensor logits = runtime.allocate(MemoryCategory::activations, Shape{rows, experts},
                                    statistics_dtype(x.dtype()));
   const std::int64_t bytes = x.num_bytes() + weight.num_bytes() + logits.num_bytes();
-  const std::int64_t flops = checked_product({2, rows, experts, h});
-  runtime.compute(matmul_op("router", weight.dtype(), flops, bytes), [&] {
+  runtime.compute(matmul_op("router", weight.dtype(), rows, experts, h, bytes), [&] {
     const std::vector<double> in = values_of(x);
     const std::vector<double> w = values_of(weight);
     for (std::int64_t row = 0; row < rows; ++row) {

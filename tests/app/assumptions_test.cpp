@@ -5,6 +5,9 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "sim/hardware/kernels/kernel_constants.hpp"
 
 #include "strategies/training/train.hpp"
 
@@ -111,6 +114,35 @@ TEST_CASE("a result says what context parallelism rests on, each form for itself
   }
   CHECK_FALSE(about(assumptions_of(load_scenario("scenarios/verify-llama-ddp.json"), nullptr),
                     "two runs of every sample"));
+}
+
+// What shapes cost rests on constants; a result that used them names each with its source.
+TEST_CASE("a result lists the constants of kernels that it used, and no others") {
+  const auto planned = [](const std::string& model) {
+    return run_scenario(load_scenario("scenarios/gpt2-xl-zero2-32xa100.json",
+                                      {"system.kernel_model=" + model}))
+        .result;
+  };
+  const auto source_of = [](const Result& result, const std::string& text) {
+    for (const Assumption& assumption : result.assumptions) {
+      if (assumption.text == text) return assumption.source;
+    }
+    return std::string();
+  };
+  const Result shapes = planned("shapes");
+  const Result roofline = planned("roofline");
+  const KernelConstants& used = *find_kernel_constants("a100-sxm");
+  for (const NamedConstant& constant : constants_of(used)) {
+    const std::string text = fmt::format("system.device.kernels a100-sxm: {} = {}", constant.name,
+                                         constant.number.value);
+    INFO(text);
+    CHECK(source_of(shapes, text) == constant.number.source);
+    CHECK(source_of(roofline, text).empty());
+  }
+  CHECK(source_of(shapes, "system.device.matmul_efficiency").empty());
+  CHECK_FALSE(source_of(roofline, "system.device.matmul_efficiency").empty());
+  CHECK_FALSE(source_of(shapes, "system.device.memory_efficiency").empty());
+  CHECK(*shapes.number("step_time_s") > *roofline.number("step_time_s"));
 }
 
 }  // namespace shardsim::test

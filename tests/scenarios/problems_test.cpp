@@ -184,6 +184,17 @@ TEST_CASE("batch and ranks that do not fit name values that do") {
       "try 1, 2, 4");
 }
 
+TEST_CASE("prices by shape need the constants of some GPU's kernels") {
+  const std::string shapes = "system.kernel_model=shapes";
+  const Problem p = only_problem_of(valid_text(), {shapes});
+  CHECK(p.code == "E0214");
+  CHECK(p.pointer == "/system/kernel_model");
+  CHECK(loaded(valid_text(), {shapes, "system.device.kernels=h100-sxm"}).system.kernel_model ==
+        "shapes");
+  CHECK(only_problem_of(valid_text(), {"system.device.kernels=h100"}).pointer ==
+        "/system/device/kernels");
+}
+
 TEST_CASE("of degrees that do not divide the ranks, the one that does not fit is blamed") {
   // valid_text() has 8 ranks.
   const auto problem = [](const std::vector<std::string>& flags) {

@@ -118,6 +118,7 @@ std::vector<Case> cases() {
       {"model.moe_popularity_file=scenarios/routing/eight-experts.json",
        {"model.num_experts=8"},
        {"model.num_experts=8", "model.moe_routing=file"}},
+      {"system.device.kernels=a100-sxm", {}, {"system.kernel_model=shapes"}},
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
       {"execution.fold=auto", {"execution.tensors=real"}, {}},
       {"execution.buffered_sends=true", {}, {"parallelism.pp=2"}},

@@ -7,6 +7,7 @@
 #include "strategies/model/activation.hpp"
 #include "strategies/model/attention.hpp"
 #include "strategies/model/embedding.hpp"
+#include "strategies/model/expert_rows.hpp"
 #include "strategies/model/linear.hpp"
 #include "strategies/model/loss.hpp"
 #include "strategies/model/norm.hpp"
@@ -194,12 +195,15 @@ TEST_CASE("a product counts 2 m n k, attention half of its square, the rest only
   CHECK(last().dtype == DType::bf16);
   CHECK(last().flops == 2 * 32 * 24 * 8);
   CHECK(last().bytes == 2 * (32 * 8 + 24 * 8 + 24 + 32 * 24));
+  CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 32, 24, 8});
   linear_backward_weight(meta, y, x, weight);
   CHECK(last().flops == 2 * 32 * 24 * 8);
   CHECK(last().bytes == 2 * (32 * 8 + 32 * 24 + 2 * 24 * 8));
+  CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 24, 8, 32});
   (void)linear_backward_input(meta, y, weight);
   CHECK(last().flops == 2 * 32 * 24 * 8);
   CHECK(last().bytes == 2 * (32 * 24 + 24 * 8 + 32 * 8));
+  CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 32, 8, 24});
 
   // b 2, s 16, a 2, g 1, d 4.
   const Tensor k = tensor({2, 16, 4});
@@ -207,15 +211,39 @@ TEST_CASE("a product counts 2 m n k, attention half of its square, the rest only
   const AttentionOutput out = attention_forward(meta, shape, {x, 8, 0}, {k, 4, 0}, {k, 4, 0});
   CHECK(last().flops == 2 * (2 * 2 * 2 * 16 * 16 * 4) / 2);
   CHECK(last().bytes == 2 * (2 * 32 * 8 + 2 * 32 * 4) + 4 * 2 * 2 * 16);
+  CHECK(last().shape == KernelShape{KernelFamily::attention_forward, 16, 16, 4, 4});
   attention_backward(meta, shape, {x, 8, 0}, {k, 4, 0}, {k, 4, 0}, out, x, {x, 8, 0}, {k, 4, 0},
                      {k, 4, 0});
   CHECK(last().flops == 5 * (2 * 2 * 2 * 16 * 16 * 4) / 2);
   CHECK(last().bytes == 2 * (4 * 32 * 8 + 4 * 32 * 4) + 4 * 2 * 2 * 16);
+  CHECK(last().shape == KernelShape{KernelFamily::attention_backward, 16, 16, 4, 4});
 
   (void)gelu_forward(meta, y);
   CHECK(last().kind == ComputeKind::memory_bound);
   CHECK(last().flops == 0);
   CHECK(last().bytes == 2 * 2 * 32 * 24);
+  CHECK(last().shape == KernelShape{});
+}
+
+TEST_CASE("grouped products are of the mean number of rows, rounded up, one for each expert") {
+  RecordingRuntime meta(false);
+  const auto tensor = [&](const Shape& shape) {
+    return meta.allocate(MemoryCategory::activations, shape, DType::bf16);
+  };
+  const auto last = [&] { return meta.ops().back(); };
+  const Tensor x = tensor({10, 8});
+  const Tensor weight = tensor({4, 24, 8});
+  const Tensor sizes = meta.allocate(MemoryCategory::activations, {4}, DType::int32);
+  const Tensor y = grouped_forward(meta, x, weight, sizes);
+  CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 3, 24, 8, 4});
+  CHECK(last().flops == 2 * 10 * 24 * 8);  // Of the rows that there are.
+  grouped_backward_weight(meta, y, x, sizes, weight);
+  CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 24, 8, 3, 4});
+  (void)grouped_backward_input(meta, y, weight, sizes);
+  CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 3, 8, 24, 4});
+  const std::vector<std::int64_t> counts = {3, 2, 3, 2};
+  (void)regroup_rows(meta, x, counts, 1, true);
+  CHECK(last().shape.family == KernelFamily::permutation);
 }
 
 TEST_CASE("sizes that do not fit, and tokens outside the vocabulary, are refused") {
