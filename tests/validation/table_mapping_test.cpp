@@ -1,5 +1,6 @@
 #include "sim/app/validate/table_mapping.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,11 @@ TEST_CASE("errors of the mapping's scenario name the mapping's own lines") {
   CHECK(mapping.scenario_text.size() == mapping.text->text.size());
   const std::size_t at = mapping.scenario_text.find("num_layer");
   CHECK(at == mapping.text->text.find("num_layer"));
+  // And on its line: only what is no line end around the scenario is blank.
+  const std::string before = mapping.text->text.substr(0, at);
+  CHECK(std::count(before.begin(), before.end(), '\n') == 13);
+  const std::string blank = mapping.scenario_text.substr(0, at);
+  CHECK(std::count(blank.begin(), blank.end(), '\n') == 13);
 }
 
 }  // namespace shardsim::test

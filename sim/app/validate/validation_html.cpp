@@ -23,7 +23,9 @@ p { margin: .3rem 0; } .soft { color: var(--soft); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--rule); text-align: right; }
+td { white-space: nowrap; }
 th { font-weight: 600; color: var(--soft); } td.text, th.text { text-align: left; }
+td.text:last-child { white-space: normal; min-width: 16rem; overflow-wrap: anywhere; }
 .plots { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; }
 svg { max-width: 100%; height: auto; } svg text { font-size: 11px; fill: var(--soft); }
 .frame { fill: none; stroke: var(--near); } .grid { stroke: var(--rule); }
