@@ -8,6 +8,12 @@
 
 namespace shardsim {
 
+namespace {
+
+std::uintptr_t owner_now() { return reinterpret_cast<std::uintptr_t>(AllocationOwner::current()); }
+
+}  // namespace
+
 MemoryReplay::MemoryReplay(RankState& rank) : rank_(rank) {
   for (std::size_t i = 0; i < now_.size(); ++i) {
     now_.at(i) = rank.ledger().now(static_cast<MemoryCategory>(i));
@@ -42,7 +48,7 @@ void MemoryReplay::allocate(MemoryCategory category, std::int64_t bytes) {
   }
   if (!block) throw LimitError("E0314", "reserved device memory does not fit in 62 bits");
   if (allocator_.allocated_peak() > peak_before) peak_ = {category, bytes, rank_.now()};
-  const void* owner = AllocationOwner::current();
+  const std::uintptr_t owner = owner_now();
   if (spare_nodes_.empty()) {
     blocks_.emplace(owner, *block);
     return;
@@ -55,7 +61,7 @@ void MemoryReplay::allocate(MemoryCategory category, std::int64_t bytes) {
 }
 
 void MemoryReplay::release() {
-  const auto found = blocks_.find(AllocationOwner::current());
+  const auto found = blocks_.find(owner_now());
   if (found == blocks_.end()) return;  // Older than the replay.
   allocator_.free(found->second);
   spare_nodes_.push_back(blocks_.extract(found));

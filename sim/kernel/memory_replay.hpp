@@ -48,8 +48,8 @@ class MemoryReplay final : private MemoryListener {
   [[nodiscard]] const Peak& peak() const { return peak_; }
 
  private:
-  // By owner, and only looked up: the order of addresses means nothing.
-  using Blocks = std::map<const void*, BlockId>;
+  // By the owner's address, and only looked up: the order of addresses means nothing.
+  using Blocks = std::map<std::uintptr_t, BlockId>;
   void memory_changed(MemoryCategory category, std::int64_t bytes_now) override;
   void allocate(MemoryCategory category, std::int64_t bytes);
   void release();
