@@ -25,7 +25,7 @@ def problem_of(command, scenario):
 
 
 def main():
-    command, plan = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    command, plan = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
     scenarios = [plan, *sorted(plan.parent.glob("verify-*.json"))]
     # The tests beside this one have the other cores.
     with concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // 2)) as pool:
