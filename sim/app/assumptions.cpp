@@ -16,6 +16,7 @@
 #include "scenarios/gradient_range.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/expert_tokens.hpp"
+#include "sim/app/network_assumptions.hpp"
 #include "sim/app/plan_of.hpp"
 
 namespace shardsim {
@@ -24,33 +25,38 @@ namespace {
 
 using Assumptions = std::vector<Assumption>;
 
+void append(Assumptions& assumptions, const Assumptions& more) {
+  assumptions.insert(assumptions.end(), more.begin(), more.end());
+}
+
 // What holds of every run.
-Assumptions general() {
-  return {
+Assumptions general(const Scenario& scenario) {
+  Assumptions assumptions = {
       {"An operation takes max(flops / achieved peak, bytes / achieved bandwidth) + one launch",
        "Roofline, Williams et al. 2009; one achieved share per device, whatever the shape"},
       {"Matrix products and fused causal attention count half of the score matrix; other "
        "operations are one kernel each, bound by the bytes they move",
        "modelling choice"},
-      {"Communication costs alpha + bytes / beta per step of a ring or tree; operations on "
-       "different communicators do not slow each other or the compute stream",
-       "modelling choice"},
-      {"Computing does not slow down beside communication: neither takes multiprocessors or memory "
-       "bandwidth from the other",
-       "modelling choice; favours overlap"},
-      {"All operations of one axis run one after the other: all-gathers and reduce-scatters of the "
-       "shard axis share one communicator and its stream",
-       "as one NCCL communicator does; modelling choice"},
-      {"Data loading, token transfer and all work of the host cost nothing", "modelling choice"},
-      {"Between nodes a ring uses the network cards of all its members on a node at once",
-       "as NCCL's rings do; modelling choice"},
-      {"Memory is payload bytes of live tensors; allocator rounding, fragmentation, CUDA context "
-       "and kernel workspaces are not counted",
-       "modelling choice"},
-      {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
-       "training keeps fp32 master weights and optimizer state",
-       "Micikevicius et al. 2018"},
   };
+  append(assumptions, price_of_communication(scenario));
+  append(
+      assumptions,
+      {{"Computing does not slow down beside communication: neither takes multiprocessors or "
+        "memory bandwidth from the other",
+        "modelling choice; favours overlap"},
+       {"All operations of one axis run one after the other: all-gathers and reduce-scatters of "
+        "the shard axis share one communicator and its stream",
+        "as one NCCL communicator does; modelling choice"},
+       {"Data loading, token transfer and all work of the host cost nothing", "modelling choice"},
+       {"Between nodes a ring uses the network cards of all its members on a node at once",
+        "as NCCL's rings do; modelling choice"},
+       {"Memory is payload bytes of live tensors; allocator rounding, fragmentation, CUDA context "
+        "and kernel workspaces are not counted",
+        "modelling choice"},
+       {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
+        "training keeps fp32 master weights and optimizer state",
+        "Micikevicius et al. 2018"}});
+  return assumptions;
 }
 
 // "2 x 13, 6 x 12".
@@ -281,11 +287,20 @@ void add_replay(const Scenario& scenario, const DecisionLog* replay, Assumptions
                          "--replay-decisions: a run of the same training with real tensors"});
 }
 
+// Numbers that a preset gives and this run does not read.
+bool is_unused(const std::string& field, const Scenario& scenario) {
+  if (field == "system.device.host_bandwidth_gb_per_s") return !scenario.parallelism.offloads();
+  const bool is_for_nccl = field == "system.cpu_vendor" || field == "system.nics_per_node" ||
+                           field == "system.nodes_per_pod" || field == "system.oversubscription";
+  // NCCL's model has latencies of its own.
+  const bool is_latency =
+      field == "system.intra_node.latency_us" || field == "system.inter_node.latency_us";
+  return scenario.system.network.is_nccl() ? is_latency : is_for_nccl;
+}
+
 void add_sources(const Scenario& scenario, Assumptions& assumptions) {
   for (const NumberSource& number : scenario.sources) {
-    const bool is_unused =
-        number.field == "system.device.host_bandwidth_gb_per_s" && !scenario.parallelism.offloads();
-    if (is_unused) continue;
+    if (is_unused(number.field, scenario)) continue;
     assumptions.push_back({number.field, number.source});
   }
 }
@@ -293,7 +308,7 @@ void add_sources(const Scenario& scenario, Assumptions& assumptions) {
 }  // namespace
 
 std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionLog* replay) {
-  Assumptions assumptions = general();
+  Assumptions assumptions = general(scenario);
   add_model_parallel(scenario, assumptions);
   add_context_parallel(scenario, assumptions);
   add_experts(scenario, replay, assumptions);
@@ -301,6 +316,7 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionL
   add_data_parallel(scenario, assumptions);
   add_loss_scaling(scenario, replay, assumptions);
   add_replay(scenario, replay, assumptions);
+  append(assumptions, constants_of_communication(scenario));
   add_sources(scenario, assumptions);
   return assumptions;
 }
