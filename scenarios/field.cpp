@@ -10,9 +10,9 @@ namespace shardsim {
 const std::vector<Field>& field_table() {
   static const std::vector<Field> kTable = [] {
     std::vector<Field> all;
-    for (const auto& rows :
-         {document_fields(), model_fields(), system_fields(), parallelism_fields(),
-          data_parallel_fields(), training_fields(), execution_fields(), output_fields()}) {
+    for (const auto& rows : {document_fields(), model_fields(), system_fields(), network_fields(),
+                             parallelism_fields(), data_parallel_fields(), training_fields(),
+                             execution_fields(), output_fields()}) {
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;

@@ -11,6 +11,7 @@ namespace shardsim {
 std::vector<Field> document_fields();
 std::vector<Field> model_fields();
 std::vector<Field> system_fields();
+std::vector<Field> network_fields();
 std::vector<Field> parallelism_fields();
 std::vector<Field> data_parallel_fields();
 std::vector<Field> training_fields();

@@ -40,6 +40,7 @@ std::string divisors(std::int64_t number, std::int64_t limit) {
 void resolve(Reading& r) {
   resolve_model(r);
   resolve_system(r);
+  resolve_network(r);
   resolve_layout(r);
   resolve_sharding(r);
   resolve_offload(r);

@@ -11,6 +11,8 @@ namespace shardsim {
 
 void resolve_model(Reading& r);
 void resolve_system(Reading& r);
+/// NCCL's cost model, where it is asked for, knows the machine. REQUIRES: resolve_system().
+void resolve_network(Reading& r);
 /// World size = dp_replicate x dp_shard x tp x pp x cp. REQUIRES: resolve_system().
 void resolve_layout(Reading& r);
 void resolve_sharding(Reading& r);

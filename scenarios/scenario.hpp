@@ -19,6 +19,7 @@
 #include "scenarios/data_parallel_spec.hpp"
 #include "scenarios/enumerations.hpp"
 #include "scenarios/model_spec.hpp"
+#include "scenarios/network_spec.hpp"
 
 namespace shardsim {
 
@@ -61,6 +62,7 @@ struct SystemSpec {
   std::int64_t ranks = 0;
   LinkSpec intra_node;
   LinkSpec inter_node;
+  NetworkSpec network;
   DeviceSpec device;
   std::string kernel_model = "roofline";  // or "shapes": what an operation on a device costs
 };

@@ -20,6 +20,7 @@
 #include "scenarios/gradient_range.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/expert_tokens.hpp"
+#include "sim/app/network_assumptions.hpp"
 #include "sim/app/plan_of.hpp"
 
 namespace shardsim {
@@ -50,37 +51,41 @@ Assumptions costs(const Scenario& scenario) {
   return assumptions;
 }
 
+void append(Assumptions& assumptions, const Assumptions& more) {
+  assumptions.insert(assumptions.end(), more.begin(), more.end());
+}
+
 // What holds of every run.
-Assumptions general() {
-  return {
-      {"Matrix products and fused causal attention count half of the score matrix; other "
-       "operations are one kernel each, bound by the bytes they move",
-       "modelling choice"},
-      {"Communication costs alpha + bytes / beta per step of a ring or tree; operations on "
-       "different communicators do not slow each other or the compute stream",
-       "modelling choice"},
-      {"Computing does not slow down beside communication: neither takes multiprocessors or memory "
-       "bandwidth from the other",
-       "modelling choice; favours overlap"},
-      {"All operations of one axis run one after the other: all-gathers and reduce-scatters of the "
-       "shard axis share one communicator and its stream",
-       "as one NCCL communicator does; modelling choice"},
-      {"Data loading, token transfer and all work of the host cost nothing", "modelling choice"},
-      {"Between nodes a ring uses the network cards of all its members on a node at once",
-       "as NCCL's rings do; modelling choice"},
-      {"Memory by category, and the verdict on it, count payload bytes of live tensors; kernel "
-       "workspaces are not counted anywhere",
-       "modelling choice"},
-      {"What the first rank of every pipeline stage allocates is handed out by a model of "
-       "PyTorch's "
-       "caching allocator, without expandable segments, in one pool for all streams",
-       "c10/cuda/CUDACachingAllocator.cpp; docs/decisions/0033-caching-allocator.md"},
-      {fmt::format("The CUDA context holds {} bytes of device memory", kCudaContextBytes.bytes),
-       kCudaContextBytes.source},
-      {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
-       "training keeps fp32 master weights and optimizer state",
-       "Micikevicius et al. 2018"},
-  };
+Assumptions general(const Scenario& scenario) {
+  Assumptions assumptions = costs(scenario);
+  append(assumptions,
+         {{"Matrix products and fused causal attention count half of the score matrix; other "
+           "operations are one kernel each, bound by the bytes they move",
+           "modelling choice"}});
+  append(assumptions, price_of_communication(scenario));
+  append(
+      assumptions,
+      {{"Computing does not slow down beside communication: neither takes multiprocessors or "
+        "memory bandwidth from the other",
+        "modelling choice; favours overlap"},
+       {"All operations of one axis run one after the other: all-gathers and reduce-scatters of "
+        "the shard axis share one communicator and its stream",
+        "as one NCCL communicator does; modelling choice"},
+       {"Data loading, token transfer and all work of the host cost nothing", "modelling choice"},
+       {"Between nodes a ring uses the network cards of all its members on a node at once",
+        "as NCCL's rings do; modelling choice"},
+       {"Memory by category, and the verdict on it, count payload bytes of live tensors; kernel "
+        "workspaces are not counted anywhere",
+        "modelling choice"},
+       {"What the first rank of every pipeline stage allocates is handed out by a model of "
+        "PyTorch's caching allocator, without expandable segments, in one pool for all streams",
+        "c10/cuda/CUDACachingAllocator.cpp; docs/decisions/0033-caching-allocator.md"},
+       {fmt::format("The CUDA context holds {} bytes of device memory", kCudaContextBytes.bytes),
+        kCudaContextBytes.source},
+       {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
+        "training keeps fp32 master weights and optimizer state",
+        "Micikevicius et al. 2018"}});
+  return assumptions;
 }
 
 // Of runs that communicate.
@@ -333,13 +338,21 @@ void add_replay(const Scenario& scenario, const DecisionLog* replay, Assumptions
                          "--replay-decisions: a run of the same training with real tensors"});
 }
 
+// Numbers that a preset gives and this run does not read.
+bool is_unused(const std::string& field, const Scenario& scenario) {
+  if (field == "system.device.host_bandwidth_gb_per_s") return !scenario.parallelism.offloads();
+  if (field == "system.device.matmul_efficiency") return prices_shapes(scenario);
+  const bool is_for_nccl = field == "system.cpu_vendor" || field == "system.nics_per_node" ||
+                           field == "system.nodes_per_pod" || field == "system.oversubscription";
+  // NCCL's model has latencies of its own.
+  const bool is_latency =
+      field == "system.intra_node.latency_us" || field == "system.inter_node.latency_us";
+  return scenario.system.network.is_nccl() ? is_latency : is_for_nccl;
+}
+
 void add_sources(const Scenario& scenario, Assumptions& assumptions) {
   for (const NumberSource& number : scenario.sources) {
-    const bool is_unused =
-        (number.field == "system.device.host_bandwidth_gb_per_s" &&
-         !scenario.parallelism.offloads()) ||
-        (number.field == "system.device.matmul_efficiency" && prices_shapes(scenario));
-    if (is_unused) continue;
+    if (is_unused(number.field, scenario)) continue;
     assumptions.push_back({number.field, number.source});
   }
 }
@@ -347,8 +360,7 @@ void add_sources(const Scenario& scenario, Assumptions& assumptions) {
 }  // namespace
 
 std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionLog* replay) {
-  Assumptions assumptions = costs(scenario);
-  for (Assumption& assumption : general()) assumptions.push_back(std::move(assumption));
+  Assumptions assumptions = general(scenario);
   add_nccl_buffers(scenario, assumptions);
   add_model_parallel(scenario, assumptions);
   add_context_parallel(scenario, assumptions);
@@ -357,6 +369,7 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionL
   add_data_parallel(scenario, assumptions);
   add_loss_scaling(scenario, replay, assumptions);
   add_replay(scenario, replay, assumptions);
+  append(assumptions, constants_of_communication(scenario));
   add_sources(scenario, assumptions);
   return assumptions;
 }

@@ -1,6 +1,9 @@
 #include "sim/app/plan_of.hpp"
 
 #include <algorithm>
+#include <memory>
+
+#include "scenarios/nccl_platform.hpp"
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
 
@@ -100,6 +103,13 @@ Cluster cluster_of(const SystemSpec& system) {
   cluster.gpus_per_node = static_cast<int>(system.gpus_per_node);
   cluster.intra_node = link_of(system.intra_node);
   cluster.inter_node = link_of(system.inter_node);
+  cluster.nics_per_node = static_cast<int>(system.network.nics_per_node);
+  // One pod of all nodes is the same as none.
+  cluster.nodes_per_pod = static_cast<int>(std::min(system.network.nodes_per_pod, system.nodes));
+  cluster.oversubscription = system.network.oversubscription;
+  if (system.network.is_nccl()) {
+    cluster.nccl = std::make_shared<const NcclPlatform>(nccl_platform_of(system));
+  }
   Device& device = cluster.device;
   device.name = system.device.name;
   device.memory_bytes = system.device.memory_bytes;

@@ -55,6 +55,9 @@ std::vector<Case> cases() {
     return std::vector<std::string>{std::string("parallelism.gradient_compression=") + kind,
                                     "parallelism.zero_stage=0"};
   };
+  const std::vector<std::string> nccl = {"system.network_model=nccl",
+                                         "system.device.name=NVIDIA H100",
+                                         "system.intra_node.bandwidth_gb_per_s=450"};
   const std::vector<std::string> elastic = {"parallelism.data_parallel=elastic",
                                             "parallelism.zero_stage=0"};
   return {
@@ -119,6 +122,12 @@ std::vector<Case> cases() {
        {"model.num_experts=8"},
        {"model.num_experts=8", "model.moe_routing=file"}},
       {"system.device.kernels=a100-sxm", {}, {"system.kernel_model=shapes"}},
+      {"system.gpu_generation=hopper", {}, nccl},
+      {"system.cpu_vendor=amd", {}, nccl},
+      {"system.nccl_version=2.28.9", {}, nccl},
+      {"system.nics_per_node=4", {}, nccl},
+      {"system.nodes_per_pod=2", {}, nccl},
+      {"system.oversubscription=2", {}, nccl},
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
       {"execution.fold=auto", {"execution.tensors=real"}, {}},
       {"execution.buffered_sends=true", {}, {"parallelism.pp=2"}},

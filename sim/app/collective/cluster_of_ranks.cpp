@@ -52,6 +52,11 @@ Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes) {
                      "change --ranks or --nodes, so that every node has equally many");
   }
   cluster.num_nodes = nodes;
+  // Fewer GPUs come with their own network cards only.
+  if (cluster.nics_per_node > 0) {
+    cluster.nics_per_node =
+        std::max(1, cluster.nics_per_node * (ranks / nodes) / cluster.gpus_per_node);
+  }
   cluster.gpus_per_node = ranks / nodes;
   return cluster;
 }

@@ -1,0 +1,64 @@
+#include "scenarios/field_table.hpp"
+
+namespace shardsim {
+
+namespace {
+
+bool is_nccl(const Scenario& s) { return s.system.network.is_nccl(); }
+
+template <typename Member>
+Field network(const char* path, Member member) {
+  return field(path, &Scenario::system, &SystemSpec::network, member);
+}
+
+// A row that only NCCL's model reads.
+template <typename Member>
+Field nccl(const char* path, Member member) {
+  return network(path, member).acts_when("system.network_model is nccl", is_nccl);
+}
+
+}  // namespace
+
+std::vector<Field> network_fields() {
+  using N = NetworkSpec;
+  return {
+      network("system.network_model", &N::model)
+          .one_of({"alpha_beta", "nccl"})
+          .or_else("\"alpha_beta\"")
+          .doc("How communication is priced. alpha_beta: latency + bytes / bandwidth of the two "
+               "links. nccl: as NCCL's own cost model, with the algorithm and protocol it chooses; "
+               "it has latencies of its own."),
+      nccl("system.gpu_generation", &N::gpu_generation)
+          .one_of({"auto", "ampere", "hopper", "blackwell"})
+          .or_else("\"auto\"")
+          .doc("Which constants of NCCL hold; auto: by the device's name, as A100, H100 or B200."),
+      nccl("system.cpu_vendor", &N::cpu_vendor)
+          .one_of({"intel", "amd"})
+          .or_else("\"intel\"")
+          .sourced()
+          .doc("Between nodes NCCL has constants for either."),
+      nccl("system.nccl_version", &N::nccl_version)
+          .one_of({"2.28.9", "2.30.7"})
+          .or_else("\"2.30.7\"")
+          .doc("Release of NCCL whose constants hold."),
+      nccl("system.nics_per_node", &N::nics_per_node)
+          .range(0, 1024)
+          .or_else("0")
+          .sourced()
+          .doc("Network cards of a node; 0: one per GPU. Together they have the inter_node "
+               "bandwidth of all its GPUs."),
+      nccl("system.nodes_per_pod", &N::nodes_per_pod)
+          .range(0, kTwoTo40)
+          .or_else("0")
+          .sourced()
+          .doc("Consecutive nodes that reach each other at full bandwidth; 0: all do."),
+      nccl("system.oversubscription", &N::oversubscription)
+          .range(1, 1000)
+          .or_else("1")
+          .sourced()
+          .doc("Bandwidth of a pod's nodes / bandwidth from it to the others. Groups of several "
+               "pods take so many times as long for their bytes."),
+  };
+}
+
+}  // namespace shardsim

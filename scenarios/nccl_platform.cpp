@@ -1,0 +1,65 @@
+#include "scenarios/nccl_platform.hpp"
+
+#include <cmath>
+#include <initializer_list>
+#include <string>
+
+#include "sim/kernel/error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+struct Family {
+  GpuGeneration generation;
+  const char* setting;
+  std::initializer_list<const char*> names;
+};
+
+const Family kFamilies[] = {
+    {GpuGeneration::ampere, "ampere", {"A100", "A800"}},
+    {GpuGeneration::hopper, "hopper", {"H100", "H200", "H800", "H20"}},
+    {GpuGeneration::blackwell, "blackwell", {"B200", "B100"}},
+};
+
+bool is_of(const SystemSpec& system, const Family& family) {
+  if (system.network.gpu_generation != "auto") {
+    return system.network.gpu_generation == family.setting;
+  }
+  for (const char* name : family.names) {
+    if (system.device.name.find(name) != std::string::npos) return true;
+  }
+  return false;
+}
+
+GpuGeneration generation_of(const SystemSpec& system) {
+  for (const Family& family : kFamilies) {
+    if (is_of(system, family)) return family.generation;
+  }
+  throw UsageError("E0405", "NCCL's cost model has no constants for \"" + system.device.name + "\"",
+                   "set system.gpu_generation to the closest of ampere, hopper and blackwell, or "
+                   "system.network_model to alpha_beta");
+}
+
+}  // namespace
+
+NcclPlatform nccl_platform_of(const SystemSpec& system) {
+  const NetworkSpec& network = system.network;
+  NcclPlatform platform;
+  platform.generation = generation_of(system);
+  const int generation = at(platform.generation);
+  platform.nvlinks = static_cast<int>(std::lround(
+      system.intra_node.bandwidth_gb_per_s / nccl_constant(NcclTable::nvlink_nominal, generation)));
+  platform.gpus_per_node = static_cast<int>(system.gpus_per_node);
+  platform.nics_per_node =
+      network.nics_per_node == 0 ? platform.gpus_per_node : static_cast<int>(network.nics_per_node);
+  platform.nic_gbit_per_s =
+      8.0 * system.inter_node.bandwidth_gb_per_s * platform.gpus_per_node / platform.nics_per_node;
+  platform.pcie_generation =
+      static_cast<int>(nccl_constant(NcclTable::pcie_generation, generation));
+  platform.cpu = network.cpu_vendor == "amd" ? CpuVendor::amd : CpuVendor::intel;
+  platform.version = network.nccl_version == "2.28.9" ? NcclVersion::v2_28 : NcclVersion::v2_30;
+  return platform;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,62 @@
+#include "sim/app/network_assumptions.hpp"
+
+#include <fmt/format.h>
+
+#include "scenarios/nccl_platform.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::vector<Assumption> nccl(const SystemSpec& system) {
+  const NcclPlatform platform = nccl_platform_of(system);
+  std::vector<Assumption> assumptions = {
+      {fmt::format("Communication costs what NCCL {} expects of the algorithm and protocol that it "
+                   "chooses, on {} GPUs with {} NVLinks and {} NICs of {} Gbit/s per node, and "
+                   "CPUs of {}; operations on different communicators do not slow each other or "
+                   "the compute stream",
+                   name_of(platform.version), name_of(platform.generation), platform.nvlinks,
+                   platform.nics_per_node, platform.nic_gbit_per_s,
+                   platform.cpu == CpuVendor::amd ? "AMD" : "Intel"),
+       "NCCL's cost model; docs/decisions/0031-nccl-model.md"},
+      {"Reductions are sums of a type that NVSwitch adds; no tuner plugin and no variable of "
+       "NCCL's "
+       "changes its choice; SHARP in the network is off",
+       "NCCL's defaults"},
+      {"Bytes are counted as a ring's where NCCL takes Ring, NVLS or PAT, and as a tree's where it "
+       "takes Tree or NVLSTree",
+       "modelling choice; NVSwitch moves fewer"},
+      {"Messages between nodes share the NICs with those of all other GPUs of the node, and with "
+       "nothing else",
+       "modelling choice"},
+  };
+  if (system.network.nodes_per_pod > 0) {
+    assumptions.push_back(
+        {fmt::format("Groups of several pods of {} nodes take {} times as long for their bytes",
+                     system.network.nodes_per_pod, system.network.oversubscription),
+         "modelling choice: every pod's links to the others are full"});
+  }
+  return assumptions;
+}
+
+}  // namespace
+
+std::vector<Assumption> price_of_communication(const Scenario& scenario) {
+  if (scenario.system.network.is_nccl()) return nccl(scenario.system);
+  return {
+      {"Communication costs alpha + bytes / beta per step of a ring or tree; operations on "
+       "different communicators do not slow each other or the compute stream",
+       "modelling choice"},
+  };
+}
+
+std::vector<Assumption> constants_of_communication(const Scenario& scenario) {
+  std::vector<Assumption> assumptions;
+  if (!scenario.system.network.is_nccl()) return assumptions;
+  for (const NcclConstants& constants : nccl_tables()) {
+    assumptions.push_back({"NCCL: " + words_of(constants), constants.source});
+  }
+  return assumptions;
+}
+
+}  // namespace shardsim
