@@ -29,9 +29,10 @@ std::vector<Field> network_fields() {
                "links. nccl: as NCCL's own cost model, with the algorithm and protocol it chooses; "
                "it has latencies of its own."),
       nccl("system.gpu_generation", &N::gpu_generation)
-          .one_of({"auto", "ampere", "hopper", "blackwell"})
-          .or_else("\"auto\"")
-          .doc("Which constants of NCCL hold; auto: by the device's name, as A100, H100 or B200."),
+          .one_of({"by_device_name", "ampere", "hopper", "blackwell"})
+          .or_else("\"by_device_name\"")
+          .doc("Which constants of NCCL hold. by_device_name: those of the A100, H100 or B200 in "
+               "it."),
       nccl("system.cpu_vendor", &N::cpu_vendor)
           .one_of({"intel", "amd"})
           .or_else("\"intel\"")

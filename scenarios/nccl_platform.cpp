@@ -23,7 +23,7 @@ const Family kFamilies[] = {
 };
 
 bool is_of(const SystemSpec& system, const Family& family) {
-  if (system.network.gpu_generation != "auto") {
+  if (system.network.gpu_generation != "by_device_name") {
     return system.network.gpu_generation == family.setting;
   }
   for (const char* name : family.names) {

@@ -129,7 +129,7 @@ std::vector<Case> cases() {
       {"system.nodes_per_pod=2", {}, nccl},
       {"system.oversubscription=2", {}, nccl},
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
-      {"execution.fold=auto", {"execution.tensors=real"}, {}},
+      {"execution.fold=auto", {"execution.tensors=real"}, {"execution.tensors=meta"}},
       {"execution.buffered_sends=true", {}, {"parallelism.pp=2"}},
       {"execution.buffered_sends=true",
        {"parallelism.cp=2", "model.seq_len=8", "parallelism.cp_attention=all_gather"},
