@@ -85,9 +85,9 @@ std::string repeated(const std::string& text, std::size_t times) {
 // The promise is for the program as it is built for use. Without optimization, and with the checks
 // of sanitizers, each byte costs about eight times as much.
 #if defined(__OPTIMIZE__) && !defined(SHARDSIM_SANITIZED)
-constexpr double kBoundMilliseconds = 10;
+constexpr double kBoundMilliseconds = 20;
 #else
-constexpr double kBoundMilliseconds = 100;
+constexpr double kBoundMilliseconds = 200;
 #endif
 
 // What a text of some size may take at its peak: the text itself twice, its values, and what the
