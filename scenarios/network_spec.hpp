@@ -7,13 +7,13 @@ namespace shardsim {
 
 /// How communication is priced, and what NCCL's cost model asks of the machine beside its links.
 struct NetworkSpec {
-  std::string model = "alpha_beta";     // or "nccl"
+  std::string model = "alpha_beta";               // or "nccl"
   std::string gpu_generation = "by_device_name";  // or "ampere", "hopper", "blackwell"
-  std::string cpu_vendor = "intel";     // or "amd"
-  std::string nccl_version = "2.30.7";  // or "2.28.9"
-  std::int64_t nics_per_node = 0;       // 0: one per GPU
-  std::int64_t nodes_per_pod = 0;       // 0: all nodes
-  double oversubscription = 1.0;        // between pods
+  std::string cpu_vendor = "intel";               // or "amd"
+  std::string nccl_version = "2.30.7";            // or "2.28.9"
+  std::int64_t nics_per_node = 0;                 // 0: one per GPU
+  std::int64_t nodes_per_pod = 0;                 // 0: all nodes
+  double oversubscription = 1.0;                  // between pods
 
   bool is_nccl() const { return model == "nccl"; }
 };

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "scenarios/nccl_platform.hpp"
-
 #include "sim/hardware/kernels/kernel_constants.hpp"
+
+#include "scenarios/nccl_platform.hpp"
 
 namespace shardsim {
 

@@ -7,8 +7,8 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/app/assumptions.hpp"
-#include "sim/app/folding.hpp"
 #include "sim/app/device_memory.hpp"
+#include "sim/app/folding.hpp"
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
 #include "sim/app/verification.hpp"

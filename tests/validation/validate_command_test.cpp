@@ -172,7 +172,8 @@ TEST_CASE("every table that ships is whole: all rows of its file are accounted f
                                                    {"megatron_core_ci", 96},
                                                    {"korthikanti_end_to_end", 4},
                                                    {"zero_bubble", 57}};
-  for (const json& table : json::parse(printed.out).at("tables")) {
+  const json document = json::parse(printed.out);
+  for (const json& table : document.at("tables")) {
     INFO(table.at("name"));
     CHECK(table.at("rows").size() == rows.at(table.at("name")));
     for (const json& row : table.at("rows")) {
