@@ -23,14 +23,14 @@ using enum NcclAlgorithm;
 using enum NcclProtocol;
 
 // Why an algorithm with a protocol is not available; "" where it is.
-std::string why(const NcclPlatform& platform, int nodes, const NcclCall& call,
+std::string why(const NcclPlatform& platform, int nodes, const NcclQuery& call,
                 NcclAlgorithm algorithm, NcclProtocol protocol = simple) {
   const char* reason =
       why_unavailable(platform, full_nodes(platform, nodes), call, algorithm, protocol);
   return reason == nullptr ? "" : reason;
 }
 
-NcclCall sum_of(CollectiveKind kind, DType dtype = DType::bf16) {
+NcclQuery sum_of(CollectiveKind kind, DType dtype = DType::bf16) {
   return {.kind = kind, .bytes = 1 << 20, .dtype = dtype, .reduction = NcclReduction::sum};
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("the switch reduces what its instructions can") {
   const NcclPlatform h100 = dgx_h100();
   CHECK(why(h100, 1, sum_of(all_reduce, DType::fp8_e4m3), nvls) == "NVSwitch does not reduce fp8");
   CHECK(why(h100, 1, sum_of(all_gather, DType::fp8_e4m3), nvls) == "");
-  NcclCall call = sum_of(all_reduce);
+  NcclQuery call = sum_of(all_reduce);
   call.reduction = NcclReduction::average;
   CHECK(why(h100, 1, call, nvls) == "NVSwitch does not average");
   call.reduction = NcclReduction::product;
@@ -123,7 +123,7 @@ TEST_CASE("two GPUs of a node use NVLS from release 2.30 on") {
 }
 
 TEST_CASE("fp8 over more than eight ranks leaves the ring, but takes no longer") {
-  NcclCall call = sum_of(all_reduce, DType::fp8_e4m3);
+  NcclQuery call = sum_of(all_reduce, DType::fp8_e4m3);
   call.bytes = std::int64_t{1} << 30;
   const NcclPlacement nodes = full_nodes(dgx_a100(), 4);
   const NcclOption option = nccl_choice(dgx_a100(), nodes, call);

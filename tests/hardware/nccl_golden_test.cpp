@@ -37,8 +37,8 @@ std::string heads(const NcclPlatform& platform, int nodes) {
   return text_of(nvls_graph(platform, full_nodes(platform, nodes)), 2);
 }
 
-NcclCall call_of(CollectiveKind kind, std::int64_t bytes) {
-  NcclCall call;
+NcclQuery call_of(CollectiveKind kind, std::int64_t bytes) {
+  NcclQuery call;
   call.kind = kind;
   call.bytes = bytes;
   return call;
@@ -48,7 +48,7 @@ NcclCall call_of(CollectiveKind kind, std::int64_t bytes) {
 // what depends on the size.
 std::string values(const NcclPlatform& platform, int nodes, NcclAlgorithm algorithm) {
   const NcclPlacement placement = full_nodes(platform, nodes);
-  const NcclCall call = call_of(CollectiveKind::all_reduce, 1);
+  const NcclQuery call = call_of(CollectiveKind::all_reduce, 1);
   std::string text = name_of(algorithm);
   for (int i = 0; i < kNcclProtocols; ++i) {
     const auto protocol = static_cast<NcclProtocol>(i);
@@ -84,7 +84,7 @@ std::string choices(const NcclPlatform& platform, int nodes, CollectiveKind kind
 // Without latency.
 double large_bus_bandwidth(const NcclPlatform& platform, int nodes, NcclAlgorithm algorithm) {
   const NcclPlacement placement = full_nodes(platform, nodes);
-  const NcclCall call = call_of(CollectiveKind::all_reduce, 1);
+  const NcclQuery call = call_of(CollectiveKind::all_reduce, 1);
   const double bandwidth =
       algorithm_bandwidth(platform, placement, call, algorithm, NcclProtocol::simple);
   return bus_bandwidth(call.kind, placement.ranks, 1'000'000'000, 1'000'000 / bandwidth);
@@ -93,7 +93,7 @@ double large_bus_bandwidth(const NcclPlatform& platform, int nodes, NcclAlgorith
 // Of 8 GiB, latency and all.
 double chosen_bus_bandwidth(const NcclPlatform& platform, int nodes) {
   const NcclPlacement placement = full_nodes(platform, nodes);
-  const NcclCall call = call_of(CollectiveKind::all_reduce, 8192 * kMiB);
+  const NcclQuery call = call_of(CollectiveKind::all_reduce, 8192 * kMiB);
   return bus_bandwidth(call.kind, placement.ranks, call.bytes,
                        nccl_choice(platform, placement, call).time_us);
 }

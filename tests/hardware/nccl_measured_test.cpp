@@ -69,7 +69,7 @@ double mean(const std::vector<double>& errors) {
 
 void add(Errors& errors, const Row& row, const NcclPlatform& platform,
          const NcclPlacement& placement) {
-  NcclCall call;
+  NcclQuery call;
   call.bytes = std::stoll(row.at("message_bytes"));
   const NcclOption option = nccl_choice(platform, placement, call);
   const double measured = std::stod(row.at("time_us"));

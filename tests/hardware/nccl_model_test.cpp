@@ -57,7 +57,7 @@ TEST_CASE("a cluster that asks for NCCL's model is priced by it, others are not"
   Cluster cluster = h100_nodes(1);
   const auto all_reduce = CollectiveKind::all_reduce;
   const std::int64_t bytes = std::int64_t{1} << 30;
-  NcclCall call;
+  NcclQuery call;
   call.bytes = bytes;
   const NcclOption option = nccl_choice(dgx_h100(), full_nodes(dgx_h100(), 1), call);
   CHECK(option.algorithm == NcclAlgorithm::nvls);

@@ -17,7 +17,7 @@ bool is_gather_or_scatter(Kind kind) {
 
 // Multimem instructions of NVLink SHARP: sums of integers and floats, extrema of those up to 16
 // bit.
-const char* no_reduction_in_the_switch(const NcclCall& call) {
+const char* no_reduction_in_the_switch(const NcclQuery& call) {
   if (!reduces(call.kind)) return nullptr;
   if (call.dtype == DType::fp8_e4m3) return "NVSwitch does not reduce fp8";
   if (call.reduction == NcclReduction::product) return "NVSwitch does not multiply";
@@ -30,7 +30,7 @@ const char* no_reduction_in_the_switch(const NcclCall& call) {
 }
 
 const char* no_nvls(const NcclPlatform& platform, const NcclPlacement& placement,
-                    const NcclCall& call) {
+                    const NcclQuery& call) {
   if (nccl_constant(NcclTable::nvls_efficiency, at(platform.generation)) == 0.0) {
     return "NVLink SHARP needs Hopper or later";
   }
@@ -44,7 +44,7 @@ const char* no_nvls(const NcclPlatform& platform, const NcclPlacement& placement
 }
 
 const char* no_algorithm(const NcclPlatform& platform, const NcclPlacement& placement,
-                         const NcclCall& call, NcclAlgorithm algorithm) {
+                         const NcclQuery& call, NcclAlgorithm algorithm) {
   switch (algorithm) {
     case NcclAlgorithm::ring:
       return nullptr;
@@ -70,7 +70,7 @@ const char* no_algorithm(const NcclPlatform& platform, const NcclPlacement& plac
 }  // namespace
 
 const char* why_unavailable(const NcclPlatform& platform, const NcclPlacement& placement,
-                            const NcclCall& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
+                            const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
   const bool has_protocols = algorithm == NcclAlgorithm::ring || algorithm == NcclAlgorithm::tree;
   if (!has_protocols && protocol != NcclProtocol::simple) {
     return "the algorithm has the protocol Simple only";

@@ -53,7 +53,7 @@ double tree_bandwidth(const NcclPlatform& platform, const NcclPlacement& placeme
 
 // The switch adds up what each GPU sends; the last head's share goes out beside its own.
 double nvls_channel(const NcclPlatform& platform, const NcclPlacement& placement,
-                    const NcclCall& call, const NcclGraph& graph, NcclAlgorithm algorithm) {
+                    const NcclQuery& call, const NcclGraph& graph, NcclAlgorithm algorithm) {
   const double gpus = static_cast<double>(placement.ranks) / placement.nodes;
   double inside = graph.inside *
                   nccl_constant(NcclTable::nvls_efficiency, at(platform.generation)) *
@@ -80,7 +80,7 @@ double converted(NcclAlgorithm algorithm, Kind kind, int ranks) {
 }  // namespace
 
 double algorithm_bandwidth(const NcclPlatform& platform, const NcclPlacement& placement,
-                           const NcclCall& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
+                           const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
   const NcclGraph graph = graph_of(algorithm, platform, placement);
   double bus = graph.channels * (placement.nodes <= 2 ? graph.inside : graph.between);
   switch (algorithm) {

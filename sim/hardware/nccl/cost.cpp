@@ -6,12 +6,12 @@
 namespace shardsim {
 
 std::vector<NcclOption> nccl_options(const NcclPlatform& platform, const NcclPlacement& placement,
-                                     const NcclCall& call) {
+                                     const NcclQuery& call) {
   return NcclTuning(platform, placement, call).options(call.bytes);
 }
 
 NcclOption nccl_choice(const NcclPlatform& platform, const NcclPlacement& placement,
-                       const NcclCall& call) {
+                       const NcclQuery& call) {
   return NcclTuning(platform, placement, call).choice(call.bytes);
 }
 

@@ -17,7 +17,7 @@ namespace shardsim {
 
 enum class NcclReduction : std::uint8_t { sum, minimum, maximum, product, average };
 
-struct NcclCall {
+struct NcclQuery {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::int64_t bytes = 0;  ///< The full buffer: of all_gather and reduce_scatter that of all ranks.
   DType dtype = DType::bf16;
@@ -43,11 +43,11 @@ struct NcclOption {
 /// that is named above (UsageError E0404 otherwise).
 [[nodiscard]] std::vector<NcclOption> nccl_options(const NcclPlatform& platform,
                                                    const NcclPlacement& placement,
-                                                   const NcclCall& call);
+                                                   const NcclQuery& call);
 
 /// The available one of least cost; the first of equals. A ring with Simple always is.
 [[nodiscard]] NcclOption nccl_choice(const NcclPlatform& platform, const NcclPlacement& placement,
-                                     const NcclCall& call);
+                                     const NcclQuery& call);
 
 /// Bus bandwidth of nccl-tests in GB/s: bytes / time x 2 (n-1) / n for all_reduce, (n-1) / n for
 /// reduce_scatter, all_gather and all_to_all, 1 for the others.
@@ -61,14 +61,14 @@ struct NcclOption {
 
 /// Parts of nccl_options, for one option. Null: available.
 [[nodiscard]] const char* why_unavailable(const NcclPlatform& platform,
-                                          const NcclPlacement& placement, const NcclCall& call,
+                                          const NcclPlacement& placement, const NcclQuery& call,
                                           NcclAlgorithm algorithm, NcclProtocol protocol);
 [[nodiscard]] double latency_us(const NcclPlatform& platform, const NcclPlacement& placement,
-                                const NcclCall& call, NcclAlgorithm algorithm,
+                                const NcclQuery& call, NcclAlgorithm algorithm,
                                 NcclProtocol protocol);
 /// Algorithm bandwidth for large buffers, GB/s: before the correction by size.
 [[nodiscard]] double algorithm_bandwidth(const NcclPlatform& platform,
-                                         const NcclPlacement& placement, const NcclCall& call,
+                                         const NcclPlacement& placement, const NcclQuery& call,
                                          NcclAlgorithm algorithm, NcclProtocol protocol);
 
 }  // namespace shardsim

@@ -55,7 +55,7 @@ double ring_latency(const NcclPlatform& platform, const NcclPlacement& placement
 }  // namespace
 
 double latency_us(const NcclPlatform& platform, const NcclPlacement& placement,
-                  const NcclCall& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
+                  const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
   const double base = nccl_constant(NcclTable::base_latency, at(algorithm), at(protocol));
   const double near_hop = hop(NcclHop::nvlink, algorithm, protocol);
   const double far_hop = hop_between(placement, algorithm, protocol);

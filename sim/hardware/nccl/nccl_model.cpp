@@ -108,7 +108,7 @@ class NcclModel final : public NetworkModel {
     const std::tuple key{layout.size(), layout.num_nodes, layout.rails, layout.nics, kind};
     auto found = tunings_.find(key);
     if (found == tunings_.end()) {
-      NcclCall call;
+      NcclQuery call;
       call.kind = kind;
       found = tunings_.emplace(key, NcclTuning(platform_, placement_of(layout), call)).first;
     }

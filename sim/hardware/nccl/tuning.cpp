@@ -26,14 +26,14 @@ double tree_correction(NcclProtocol protocol, std::int64_t bytes) {
 }
 
 // A sum over many ranks in fp8 loses too much in a ring, which rounds at every hop.
-bool avoids_ring(const NcclPlacement& placement, const NcclCall& call) {
+bool avoids_ring(const NcclPlacement& placement, const NcclQuery& call) {
   return call.dtype == DType::fp8_e4m3 &&
          (call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter) &&
          placement.ranks > nccl_constant(NcclTable::fp8_ring_ranks);
 }
 
 NcclOption without_size(const NcclPlatform& platform, const NcclPlacement& placement,
-                        const NcclCall& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
+                        const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
   NcclOption option{.algorithm = algorithm, .protocol = protocol};
   option.unavailable = why_unavailable(platform, placement, call, algorithm, protocol);
   if (option.unavailable != nullptr) return option;
@@ -49,7 +49,7 @@ NcclOption without_size(const NcclPlatform& platform, const NcclPlacement& place
 }  // namespace
 
 NcclTuning::NcclTuning(const NcclPlatform& platform, const NcclPlacement& placement,
-                       const NcclCall& call)
+                       const NcclQuery& call)
     : placement_(placement),
       call_(call),
       executed_channels_(executed_channels(platform, placement)) {

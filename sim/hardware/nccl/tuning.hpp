@@ -11,7 +11,7 @@ namespace shardsim {
 class NcclTuning {
  public:
   /// `call`: all but its bytes. REQUIRES and throws as nccl_options().
-  NcclTuning(const NcclPlatform& platform, const NcclPlacement& placement, const NcclCall& call);
+  NcclTuning(const NcclPlatform& platform, const NcclPlacement& placement, const NcclQuery& call);
 
   /// As nccl_options(), of so many bytes.
   [[nodiscard]] std::vector<NcclOption> options(std::int64_t bytes) const;
@@ -26,7 +26,7 @@ class NcclTuning {
   [[nodiscard]] bool on_plateau(std::int64_t bytes) const;
 
   NcclPlacement placement_;
-  NcclCall call_;
+  NcclQuery call_;
   int executed_channels_ = 0;
   std::vector<NcclOption> options_;  // latency and bandwidth before what the size changes
 };
