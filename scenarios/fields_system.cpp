@@ -104,6 +104,15 @@ std::vector<Field> device_fields() {
   };
 }
 
+Field kernel_model_field() {
+  return field("system.kernel_model", &Scenario::system, &SystemSpec::kernel_model)
+      .one_of({"roofline", "shapes"})
+      .or_else("\"roofline\"")
+      .doc(
+          "What an operation costs. roofline: its flops or bytes at one achieved share of each "
+          "rate. shapes: as kernels of its sizes do on the GPU that device.kernels names.");
+}
+
 }  // namespace
 
 std::vector<Field> system_fields() {
@@ -171,13 +180,7 @@ std::vector<Field> system_fields() {
   for (const Field& row : device_fields()) {
     rows.push_back(row);
   }
-  rows.push_back(
-      system("system.kernel_model", &S::kernel_model)
-          .one_of({"roofline", "shapes"})
-          .or_else("\"roofline\"")
-          .doc(
-              "What an operation costs. roofline: its flops or bytes at one achieved share of each "
-              "rate. shapes: as kernels of its sizes do on the GPU that device.kernels names."));
+  rows.push_back(kernel_model_field());
   rows.push_back(source_of("system.source"));
   return rows;
 }
