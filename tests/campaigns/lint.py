@@ -90,13 +90,15 @@ def check_tidy(files, build, anew):
             return path, True, ""
         return path, False, output
 
-    results = [result for result in in_parallel(check, files) if result]
-    bad = [result for result in results if not result[1]]
-    for path, _, output in bad:
-        print(f"clang-tidy: {os.path.relpath(path, ROOT)}\n{output}", flush=True)
-    print(f"clang-tidy: {len(files)} files, {len(files) - len(results)} of them unchanged since they "
-          f"were clean, {len(bad)} with findings")
-    return not bad
+    num_read = num_bad = 0
+    for path, is_clean, output in filter(None, in_parallel(check, files)):
+        num_read += 1
+        if not is_clean:
+            num_bad += 1
+            print(f"clang-tidy: {os.path.relpath(path, ROOT)}\n{output}", flush=True)
+    print(f"clang-tidy: {len(files)} files, {len(files) - num_read} of them unchanged since they "
+          f"were clean, {num_bad} with findings")
+    return num_bad == 0
 
 
 def main():
