@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <utility>
 
 #include "scenarios/field.hpp"
 
@@ -26,6 +28,26 @@ std::string quoted(const std::string& word) { return "\"" + word + "\""; }
 std::string name_from(const std::string& section, const Field& field) {
   const bool inside = parent_path(field.path) == section;
   return quoted(inside ? last_key(field.path) : field.path);
+}
+
+// Which field has a name, the first one of the table if several do. Asked for every unknown key.
+struct KnownNames {
+  std::map<std::string, std::pair<const Field*, const std::string*>> foreign;  // With its tool.
+  std::map<std::string, const Field*> own;                                     // By last key.
+};
+
+const KnownNames& known_names() {
+  static const auto kNames = [] {
+    KnownNames names;
+    for (const Field& field : field_table()) {
+      for (const ForeignName& foreign : field.foreign_names) {
+        names.foreign.emplace(normalized(foreign.name), std::pair(&field, &foreign.tool));
+      }
+      names.own.emplace(last_key(field.path), &field);
+    }
+    return names;
+  }();
+  return kNames;
 }
 
 std::vector<std::string> keys_of(const std::string& section) {
@@ -94,23 +116,20 @@ std::string one_of_list(const std::vector<std::string>& words) {
 
 KeyHint hint_for_key(const std::string& section, const std::string& key) {
   const std::string wanted = normalized(key);
-  for (const Field& field : field_table()) {
-    for (const ForeignName& foreign : field.foreign_names) {
-      if (normalized(foreign.name) == wanted) {
-        const std::string ours = name_from(section, field);
-        return {foreign.tool + "'s name; here it is " + ours, "write " + ours + " instead"};
-      }
-    }
+  const KnownNames& known = known_names();
+  if (const auto found = known.foreign.find(wanted); found != known.foreign.end()) {
+    const auto& [field, tool] = found->second;
+    const std::string ours = name_from(section, *field);
+    return {*tool + "'s name; here it is " + ours, "write " + ours + " instead"};
   }
-  for (const Field& field : field_table()) {
-    if (last_key(field.path) == wanted && wanted != "source" && wanted != "preset") {
-      const std::string home = parent_path(field.path);
-      if (home == section) {
-        return {"", "write " + quoted(wanted)};
-      }
-      return {"belongs into " + (home.empty() ? "the document" : quoted(home)),
-              "move it: its full name is " + quoted(field.path)};
+  const auto own = known.own.find(wanted);
+  if (own != known.own.end() && wanted != "source" && wanted != "preset") {
+    const std::string home = parent_path(own->second->path);
+    if (home == section) {
+      return {"", "write " + quoted(wanted)};
     }
+    return {"belongs into " + (home.empty() ? "the document" : quoted(home)),
+            "move it: its full name is " + quoted(own->second->path)};
   }
   const std::string near = nearest(wanted, keys_of(section));
   if (!near.empty()) {

@@ -32,7 +32,7 @@ class ProcessTest(unittest.TestCase):
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
                    "stderr": subprocess.PIPE, **options}
         with self.start(*arguments, **options) as process:
-            out, err = process.communicate(timeout=300)
+            out, err = process.communicate(timeout=120)
         return process.returncode, out, SANITIZER_NOTE.sub(b"", err)
 
     def read_progress(self, process):
@@ -80,7 +80,7 @@ class ProcessTest(unittest.TestCase):
             self.assertEqual(self.run_to_end(PLAN, "--json", env=env), expected)
         with self.start(PLAN, "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                         preexec_fn=lambda: os.close(0)) as process:
-            out, err = process.communicate(timeout=300)
+            out, err = process.communicate(timeout=120)
         err = SANITIZER_NOTE.sub(b"", err)
         self.assertEqual((process.returncode, out, err), expected)
 

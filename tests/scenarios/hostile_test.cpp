@@ -59,7 +59,7 @@ Outcome outcome_of(const std::string& path) {
 // adds.
 Outcome outcome_of_repeated(const std::string& path) {
   Outcome fastest = outcome_of(path);
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 15; ++i) {
     const Outcome again = outcome_of(path);
     if (again.milliseconds < fastest.milliseconds) {
       fastest = again;
@@ -85,9 +85,9 @@ std::string repeated(const std::string& text, std::size_t times) {
 // The promise is for the program as it is built for use. Without optimization, and with the checks
 // of sanitizers, each byte costs about eight times as much.
 #if defined(__OPTIMIZE__) && !defined(SHARDSIM_SANITIZED)
-constexpr double kBoundMilliseconds = 20;
+constexpr double kBoundMilliseconds = 10;
 #else
-constexpr double kBoundMilliseconds = 200;
+constexpr double kBoundMilliseconds = 100;
 #endif
 
 // What a text of some size may take at its peak: the text itself twice, its values, and what the
