@@ -30,6 +30,7 @@ const std::vector<std::string>& metric_names() {
       "time.compute_s",
       "time.exposed_comm_s",
       "time.bubble_s",
+      "time.host_s",
       "time.hidden_comm_s",
       "time.pipeline_idle_s.max",
       "time.pipeline_idle_in_span_s.max",

@@ -24,7 +24,8 @@ std::vector<Field> network_fields() {
   return {
       network("system.network_model", &N::model)
           .one_of({"alpha_beta", "nccl"})
-          .or_else("\"alpha_beta\"")
+          .derived("nccl where kernel_model is shapes and NCCL's model has constants of the GPU, "
+                   "else alpha_beta")
           .doc("How communication is priced. alpha_beta: latency + bytes / bandwidth of the two "
                "links. nccl: as NCCL's own cost model, with the algorithm and protocol it chooses; "
                "it has latencies of its own."),

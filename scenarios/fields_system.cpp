@@ -1,4 +1,5 @@
 #include "sim/hardware/kernels/kernel_constants.hpp"
+#include "sim/hardware/software.hpp"
 
 #include "scenarios/field_table.hpp"
 
@@ -104,10 +105,34 @@ std::vector<Field> device_fields() {
   };
 }
 
+std::vector<std::string> software_names() {
+  std::vector<std::string> names = {"none"};
+  for (const Software& software : all_software()) names.emplace_back(software.name);
+  return names;
+}
+
+Field software_field() {
+  return field("system.software", &Scenario::system, &SystemSpec::software)
+      .one_of(software_names())
+      .or_else("\"none\"")
+      .doc(
+          "Whose kernels do a model's operations, and how much of the host's time they take "
+          "(docs/decisions/0036-software.md). none: each operation is one ideal kernel, and the "
+          "host costs nothing. Others need kernel_model shapes.");
+}
+
+Field host_field(const char* path, double SystemSpec::*member) {
+  return field(path, &Scenario::system, member)
+      .range(0, 1e9)
+      .unit("us")
+      .derived("that of the software")
+      .sourced();
+}
+
 Field kernel_model_field() {
   return field("system.kernel_model", &Scenario::system, &SystemSpec::kernel_model)
       .one_of({"roofline", "shapes"})
-      .or_else("\"roofline\"")
+      .derived("shapes where device.kernels names a GPU, else roofline")
       .doc(
           "What an operation costs. roofline: its flops or bytes at one achieved share of each "
           "rate. shapes: as kernels of its sizes do on the GPU that device.kernels names.");
@@ -181,6 +206,11 @@ std::vector<Field> system_fields() {
     rows.push_back(row);
   }
   rows.push_back(kernel_model_field());
+  rows.push_back(software_field());
+  rows.push_back(host_field("system.host_us_per_kernel", &S::host_us_per_kernel)
+                     .doc("What the host spends on issuing one kernel."));
+  rows.push_back(host_field("system.host_us_per_call", &S::host_us_per_call)
+                     .doc("What the host spends on posting one communication."));
   rows.push_back(source_of("system.source"));
   return rows;
 }

@@ -1,3 +1,5 @@
+#include "sim/hardware/software.hpp"
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -66,16 +68,34 @@ void check_num_ranks(Reading& r) {
   }
 }
 
-}  // namespace
-
-void resolve_system(Reading& r) {
-  SystemSpec& s = r.scenario.system;
-  derive(r, "system.name", s.name, s.preset.empty() ? std::string("inline system") : s.preset);
+void resolve_kernels(Reading& r, SystemSpec& s) {
+  if (r.good("system.device.kernels")) {
+    derive(r, "system.kernel_model", s.kernel_model,
+           std::string(s.device.kernels == "none" ? "roofline" : "shapes"));
+  }
   if (r.all_good({"system.kernel_model", "system.device.kernels"}) && s.kernel_model == "shapes" &&
       s.device.kernels == "none") {
     r.problem("E0214", "system.kernel_model", "there are no constants of this device's kernels",
               "name a GPU in system.device.kernels, or use kernel_model roofline");
   }
+  if (!r.good("system.software")) return;
+  if (r.good("system.kernel_model") && s.kernel_model != "shapes" && s.software != "none") {
+    r.problem("E0221", "system.software", "a roofline has no kernels that software could choose",
+              "name a GPU in system.device.kernels, or use software none");
+  }
+  const Software* software = find_software(s.software);
+  derive(r, "system.host_us_per_kernel", s.host_us_per_kernel,
+         software == nullptr ? 0.0 : software->host_us_per_kernel.value);
+  derive(r, "system.host_us_per_call", s.host_us_per_call,
+         software == nullptr ? 0.0 : software->host_us_per_call.value);
+}
+
+}  // namespace
+
+void resolve_system(Reading& r) {
+  SystemSpec& s = r.scenario.system;
+  derive(r, "system.name", s.name, s.preset.empty() ? std::string("inline system") : s.preset);
+  resolve_kernels(r, s);
   if (!r.given("system.nodes") && !r.given("system.ranks")) {
     if (r.broken.count("system") == 0 && r.sections.count("system") > 0) {
       r.problem("E0103", "system.nodes", "\"nodes\" is missing in \"system\"",

@@ -65,6 +65,9 @@ struct SystemSpec {
   NetworkSpec network;
   DeviceSpec device;
   std::string kernel_model = "roofline";  // or "shapes": what an operation on a device costs
+  std::string software = "none";          // or a framework's name: which kernels an operation is
+  double host_us_per_kernel = 0;          // what the host spends on each,
+  double host_us_per_call = 0;            // and on each communication
 };
 
 /// How the work is split. zero_stage says what is sharded over the dp_shard x cp ranks: 0 nothing

@@ -29,7 +29,11 @@ constexpr unsigned kRecvCode = 0xFF;
 }  // namespace
 
 FiberCommunicator::FiberCommunicator(FiberGroup& group, int member)
-    : group_(group), member_(member), rank_(group.world().engine().rank(group.world_rank(member))) {
+    : group_(group),
+      member_(member),
+      rank_(group.world().engine().rank(group.world_rank(member))),
+      waits_for_transfers_(group.world().waits_for_transfers()),
+      slowdown_(group.world().options().cluster.device.slowdown_beside_communication()) {
   for (const int other : group.stood_for(member)) others_.push_back({other, {}});
   if (rank_.trace() != nullptr) {
     track_ = static_cast<int>(rank_.trace()->tracks.size());
@@ -64,6 +68,7 @@ void FiberCommunicator::require_unfolded(const char* call) const {
 
 void FiberCommunicator::order(FiberOperation& operation, const CallOptions& options) {
   Engine& engine = group_.world().engine();
+  rank_.issue(group_.world().call_price());
   Time ready = options.after == nullptr ? rank_.now() : Time();
   // All members of a collective mostly follow the same operation of this stream: once is enough.
   if (last_ == nullptr || last_->resolved()) {
@@ -305,7 +310,9 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
 
 void FiberCommunicator::wait(void* token) {
   FiberOperation& operation = *static_cast<FiberOperation*>(token);
-  group_.world().engine().wait(rank_, operation);
+  const double slowdown = operation.is_transfer() ? 0.0 : slowdown_;
+  group_.world().engine().wait(rank_, operation, slowdown);
+  if (waits_for_transfers_ && operation.is_transfer()) rank_.synchronize();
   if (last_ == &operation) last_ = nullptr;
   stream_free_ = max(stream_free_, operation.end());
   account(operation);

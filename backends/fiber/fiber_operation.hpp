@@ -33,6 +33,8 @@ class FiberOperation : public Operation {
   /// The call of `member`, which differs from the first one's only where the two do different
   /// things: sending and receiving.
   [[nodiscard]] virtual const CallRecord& record_of(int /*member*/) const { return record_; }
+  /// Whether it is between two ranks, not of all of a group.
+  [[nodiscard]] virtual bool is_transfer() const { return false; }
   /// TraceSlice::operation: from what identifies the communication, not from when it was formed.
   [[nodiscard]] virtual std::int64_t trace_id() const = 0;
   /// One of its members has waited for it (or given it up); the last one frees it for reuse.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/hardware/kernels/price_cache.hpp"
+#include "sim/hardware/software.hpp"
 
 #include "backends/fiber/stall_report.hpp"
 
@@ -53,13 +54,17 @@ class FiberRuntime final : public Runtime {
     // bytes.
     const auto unit = static_cast<unsigned>(op.kind) << 8U | static_cast<unsigned>(op.dtype);
     rank_.hash().add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
-    rank_.compute(op.name, prices_.price(op));
+    const Price price = prices_.price(op);
+    rank_.issue(price.host);
+    rank_.compute(op.name, price.device);
     flops_ += static_cast<double>(op.flops);
   }
   void record_decision(const char* name, bool answer) override {
+    rank_.synchronize();
     if (options_.record != nullptr) options_.record->add(rank_.index(), name, answer);
   }
   [[nodiscard]] bool planned_decision(const char* name, bool planned) override {
+    rank_.synchronize();
     return options_.replay != nullptr ? options_.replay->next(rank_.index(), name) : planned;
   }
   void record_numbers(const char* name, const Numbers& numbers) override {
@@ -84,6 +89,7 @@ class FiberRuntime final : public Runtime {
 FiberWorld::FiberWorld(FiberOptions options)
     : options_(std::move(options)),
       network_(make_network_model(options_.cluster)),
+      call_price_(Time::from_seconds(options_.cluster.device.host_s_per_call)),
       engine_(
           {.num_ranks = options_.cluster.num_ranks(),
            .representative =
@@ -106,6 +112,11 @@ FiberWorld::FiberWorld(FiberOptions options)
 }
 
 FiberWorld::~FiberWorld() = default;
+
+bool FiberWorld::waits_for_transfers() const {
+  const Software* software = options_.cluster.device.software;
+  return software != nullptr && software->host_waits_for_transfers;
+}
 
 // What a rank has computed, those have that it stands for.
 void FiberWorld::tell_stood_for() {

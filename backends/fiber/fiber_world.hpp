@@ -69,6 +69,10 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] const Engine& engine() const { return engine_; }
   [[nodiscard]] NetworkModel& network() { return *network_; }
+  /// What the host spends on posting a communication.
+  [[nodiscard]] Time call_price() const { return call_price_; }
+  /// Whether it waits for transfers between two ranks before it goes on.
+  [[nodiscard]] bool waits_for_transfers() const;
 
   /// What moved, by communicator name: sums over the members of all groups of that name.
   [[nodiscard]] const std::map<std::string, TrafficCounters>& traffic() const { return traffic_; }
@@ -117,6 +121,7 @@ class FiberWorld final : private StallExplainer {
 
   FiberOptions options_;
   std::unique_ptr<NetworkModel> network_;
+  Time call_price_;
   Engine engine_;
   std::set<std::string> names_;
   std::deque<FiberGroup> groups_;

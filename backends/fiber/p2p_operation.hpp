@@ -23,6 +23,7 @@ class TransferOperation final : public FiberOperation {
   /// The sender does not wait for the receiver: the message was priced and copied when it left.
   void set_buffered() { buffered_ = true; }
 
+  [[nodiscard]] bool is_transfer() const override { return true; }
   [[nodiscard]] Moved moved(int member) const override;
   void count_off_ring(int member) const override;
   [[nodiscard]] const CallRecord& record_of(int member) const override {
@@ -66,6 +67,7 @@ class JoinOperation final : public FiberOperation {
   /// The one message it is the sender's half of.
   void set_trace_id(std::int64_t id) { trace_id_ = id; }
 
+  [[nodiscard]] bool is_transfer() const override { return true; }
   [[nodiscard]] Moved moved(int member) const override;
   void count_off_ring(int member) const override;
   [[nodiscard]] std::int64_t trace_id() const override { return trace_id_; }

@@ -66,6 +66,7 @@ void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Mode
   metrics.push_back({"time.compute_s", (end.split.compute - begin.split.compute).seconds()});
   metrics.push_back({"time.exposed_comm_s", exposed.seconds()});
   metrics.push_back({"time.bubble_s", (end.split.bubble - begin.split.bubble).seconds()});
+  metrics.push_back({"time.host_s", (end.split.host - begin.split.host).seconds()});
   metrics.push_back({"time.hidden_comm_s", max(busy - exposed, Time()).seconds()});
 }
 

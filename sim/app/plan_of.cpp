@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
+#include "sim/hardware/software.hpp"
 
 #include "scenarios/nccl_platform.hpp"
 
@@ -118,8 +119,12 @@ Cluster cluster_of(const SystemSpec& system) {
   device.matmul_efficiency = system.device.matmul_efficiency;
   device.launch_s = system.device.kernel_launch_us * kMicro;
   device.host_bytes_per_s = system.device.host_bandwidth_gb_per_s * kGiga;
-  if (system.kernel_model == "shapes")
+  if (system.kernel_model == "shapes") {
     device.kernels = find_kernel_constants(system.device.kernels);
+  }
+  device.software = find_software(system.software);
+  device.host_s_per_kernel = system.host_us_per_kernel * kMicro;
+  device.host_s_per_call = system.host_us_per_call * kMicro;
   for (const Precision precision :
        {Precision::fp64, Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
     device.peak_flops_per_s.at(static_cast<std::size_t>(dtype_of(precision))) =
@@ -187,6 +192,8 @@ TrainingPlan training_plan_of(const Scenario& scenario) {
 FiberOptions fiber_options_of(const Scenario& scenario) {
   FiberOptions options;
   options.cluster = cluster_of(scenario.system);
+  // As in Megatron-LM, whose two rates have one default.
+  options.cluster.device.attention_drops = scenario.training.hidden_dropout > 0.0;
   options.has_data = scenario.execution.tensors == TensorMode::real;
   options.reduction_order = scenario.execution.reduction_order;
   options.buffered_sends = scenario.execution.buffered_sends;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "sim/kernel/dtype.hpp"
@@ -11,18 +12,32 @@ namespace shardsim {
 /// device's memory or between it and the host's.
 enum class ComputeKind : std::uint8_t { matmul, memory_bound, host_transfer };
 
-/// Which kernels do it. `other`: nothing more is known than flops and bytes.
+/// What it is for the kernels that do it. `other`: nothing more is known than flops and bytes.
 enum class KernelFamily : std::uint8_t {
   other,
   matrix_product,
-  attention_forward,   ///< Fused: the scores are never stored,
+  weight_gradient,     ///< A matrix product that is added to what is there.
+  attention_forward,   ///< As a fused kernel does it: the scores are never stored,
   attention_backward,  ///< and computed again here.
   permutation,         ///< Rows gathered from, or scattered to, places that an index names.
   cross_entropy,       ///< Reductions over the rows of logits.
+  cross_entropy_backward,
+  bias,  ///< Added to a product that another kernel wrote.
+  bias_gradient,
+  norm,
+  norm_backward,
+  activation,  ///< GELU, SwiGLU and their like.
+  activation_backward,
+  rotary,
+  dropout,
+  dropout_backward,
+  residual,  ///< A sum of two branches, or of their gradients.
+  optimizer_step,
 };
+inline constexpr std::size_t kKernelFamilies = 19;
 
 /// Sizes that decide how well kernels fill a device. Zeros for families that have none.
-/// matrix_product: `batch` products (m, k) (k, n).
+/// matrix_product, weight_gradient: `batch` products (m, k) (k, n).
 /// attention: `batch` heads, of all samples; m queries and n keys of size k. Which pairs a mask
 /// leaves is told by the operation's flops.
 struct KernelShape {

@@ -5,6 +5,7 @@
 #include "sim/hardware/kernels/attention.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/kernels/matrix_product.hpp"
+#include "sim/hardware/software.hpp"
 
 namespace shardsim {
 
@@ -20,34 +21,80 @@ double roofline_seconds(const Device& device, double peak, const ComputeOp& op) 
   return arithmetic > seconds ? arithmetic : seconds;
 }
 
+constexpr KernelUse kOneKernel{};
+
+const KernelUse& use_of(const Device& device, const ComputeOp& op) {
+  if (device.software == nullptr || op.kind == ComputeKind::host_transfer) return kOneKernel;
+  return device.software->use(op.shape.family);
+}
+
+double memory_seconds(const Device& device, double bytes) {
+  return bytes / (device.memory_bytes_per_s * device.memory_efficiency);
+}
+
+// A product, and if that does not add to the gradients by itself, the kernel that does.
+double weight_gradient_seconds(const Device& device, double peak, const ComputeOp& op,
+                               const KernelUse& use) {
+  const std::int64_t element = size_of(op.dtype);
+  const KernelShape& shape = op.shape;
+  KernelShape product = shape;
+  product.family = KernelFamily::matrix_product;
+  if (use.kernels < 2.0) return matrix_product_seconds(device, peak, element, product, op.bytes);
+  const std::int64_t read = element * shape.batch * (shape.m * shape.k + shape.k * shape.n);
+  const std::int64_t written = element * shape.batch * shape.m * shape.n;
+  return matrix_product_seconds(device, peak, element, product, read + written) +
+         memory_seconds(device, static_cast<double>(written + op.bytes - read));
+}
+
+double attention_seconds(const Device& device, double peak, const ComputeOp& op,
+                         const KernelUse& use) {
+  const double copies = memory_seconds(device, (use.traffic - 1.0) * static_cast<double>(op.bytes));
+  const Software* software = device.software;
+  if (software == nullptr || !software->stores_scores()) {
+    const double share = software == nullptr ? 1.0 : software->attention_share.value;
+    return fused_attention_seconds(device, peak * share, op.shape, op.flops, op.bytes) + copies;
+  }
+  ScorePasses passes = software->score_passes;
+  if (device.attention_drops) {
+    passes.forward += software->dropout_passes.forward;
+    passes.backward += software->dropout_passes.backward;
+  }
+  return unfused_attention_seconds(device, peak, size_of(op.dtype), op.shape, passes) + copies;
+}
+
 // Of an operation on tensor cores.
-double arithmetic_seconds(const Device& device, double peak, const ComputeOp& op) {
+double arithmetic_seconds(const Device& device, double peak, const ComputeOp& op,
+                          const KernelUse& use) {
   if (device.kernels == nullptr) return roofline_seconds(device, peak, op);
   switch (op.shape.family) {
     case KernelFamily::matrix_product:
       return matrix_product_seconds(device, peak, size_of(op.dtype), op.shape, op.bytes);
+    case KernelFamily::weight_gradient:
+      return weight_gradient_seconds(device, peak, op, use);
     case KernelFamily::attention_forward:
     case KernelFamily::attention_backward:
-      return fused_attention_seconds(device, peak, op.shape, op.flops, op.bytes);
-    case KernelFamily::other:
-    case KernelFamily::permutation:
-    case KernelFamily::cross_entropy:
-      break;
+      return attention_seconds(device, peak, op, use);
+    default:  // Of these nothing more is known.
+      return roofline_seconds(device, peak, op);
   }
-  return roofline_seconds(device, peak, op);
 }
 
-// Of the bandwidth.
-double memory_share(const Device& device, KernelFamily family) {
+bool is_loss(KernelFamily family) {
+  return family == KernelFamily::cross_entropy || family == KernelFamily::cross_entropy_backward;
+}
+
+// Of the bandwidth. What was measured of a kernel does not hold of the many that do its work.
+double memory_share(const Device& device, KernelFamily family, const KernelUse& use) {
   if (device.kernels == nullptr) return device.memory_efficiency;
   if (family == KernelFamily::permutation) return device.kernels->permutation_share.value;
-  if (family == KernelFamily::cross_entropy) return device.kernels->cross_entropy_share.value;
+  if (is_loss(family) && use.kernels <= 1.0) return device.kernels->cross_entropy_share.value;
   return device.memory_efficiency;
 }
 
 }  // namespace
 
 Time Device::price(const ComputeOp& op) const {
+  const KernelUse& use = use_of(*this, op);
   double seconds = 0.0;
   if (op.kind == ComputeKind::matmul) {
     const double rate = peak(op.dtype);
@@ -55,7 +102,7 @@ Time Device::price(const ComputeOp& op) const {
       throw UsageError("E0401", name + " has no peak rate for " + std::string(name_of(op.dtype)),
                        "give the device's peak for this precision, or choose another precision");
     }
-    seconds = arithmetic_seconds(*this, rate, op);
+    seconds = arithmetic_seconds(*this, rate, op, use);
   } else if (op.kind == ComputeKind::host_transfer) {
     if (!(host_bytes_per_s > 0.0)) {
       throw UsageError("E0402", name + " has no host link to offload over",
@@ -63,10 +110,18 @@ Time Device::price(const ComputeOp& op) const {
     }
     seconds = static_cast<double>(op.bytes) / host_bytes_per_s;
   } else if (op.bytes > 0) {
-    seconds =
-        static_cast<double>(op.bytes) / (memory_bytes_per_s * memory_share(*this, op.shape.family));
+    seconds = static_cast<double>(op.bytes) * use.traffic /
+              (memory_bytes_per_s * memory_share(*this, op.shape.family, use));
   }
-  return Time::from_seconds(seconds + launch_s);
+  return Time::from_seconds(seconds + use.kernels * launch_s);
+}
+
+double Device::slowdown_beside_communication() const {
+  return kernels == nullptr ? 0.0 : kernels->beside_communication.value;
+}
+
+Time Device::issue_price(const ComputeOp& op) const {
+  return Time::from_seconds(use_of(*this, op).kernels * host_s_per_kernel);
 }
 
 }  // namespace shardsim

@@ -14,6 +14,7 @@
 namespace shardsim {
 
 struct KernelConstants;
+struct Software;
 
 struct Device {
   std::string name = "device";
@@ -31,8 +32,16 @@ struct Device {
   /// Time on the compute stream that no arithmetic fills, per operation.
   double launch_s = 0.0;
   /// Where its kernels' measured constants are (find_kernel_constants), of static storage; null:
-  /// a roofline. With them, matmul_efficiency is not used.
+  /// a roofline. With them, matmul_efficiency prices only products of unknown shape.
   const KernelConstants* kernels = nullptr;
+  /// What runs on it (find_software), of static storage; null: every operation is one kernel.
+  /// REQUIRES: kernels, where it stores the scores of attention.
+  const Software* software = nullptr;
+  /// What the host spends on issuing a kernel, and on posting a communication.
+  double host_s_per_kernel = 0.0;
+  double host_s_per_call = 0.0;
+  /// Whether attention has dropout. Nothing but the price of stored scores depends on it.
+  bool attention_drops = false;
 
   [[nodiscard]] double peak(DType dtype) const {
     return peak_flops_per_s[static_cast<std::size_t>(dtype)];
@@ -40,9 +49,14 @@ struct Device {
 
   /// max(flops / achieved rate, bytes / achieved bandwidth) + launch, rounded once. Source:
   /// Williams et al., "Roofline" (CACM 2009). Memory-bound operations have no arithmetic term; host
-  /// transfers take bytes / host link. With kernel data: kernels/kernel_time.hpp. Throws UsageError
-  /// when the device has no peak for the dtype of a matrix product, or no host link.
+  /// transfers take bytes / host link. With kernel data, products and attention cost what
+  /// kernels/matrix_product.hpp and kernels/attention.hpp say. Throws UsageError when the device has
+  /// no peak for the dtype of a matrix product, or no host link.
   [[nodiscard]] Time price(const ComputeOp& op) const;
+  /// The share by which computing takes longer where a collective runs beside it; a roofline has 0.
+  [[nodiscard]] double slowdown_beside_communication() const;
+  /// What the host spends until the device can begin.
+  [[nodiscard]] Time issue_price(const ComputeOp& op) const;
 };
 
 }  // namespace shardsim

@@ -154,7 +154,7 @@ void Engine::run_rank(RankState& rank, const RankBody& body) {
   --num_alive_;
 }
 
-void Engine::wait(RankState& rank, Operation& operation) {
+void Engine::wait(RankState& rank, Operation& operation, double slowdown) {
   tick();
   if (!operation.resolved_) {
     if (cancelling_) throw RankCancelled();
@@ -164,6 +164,7 @@ void Engine::wait(RankState& rank, Operation& operation) {
     rank.blocked_on_ = nullptr;
     if (cancelling_) throw RankCancelled();
   }
+  if (slowdown > 0.0) rank.slow_down(operation.start_, operation.end_, slowdown);
   rank.advance_to(operation.start_, operation.end_);
 }
 

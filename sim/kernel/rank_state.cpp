@@ -15,6 +15,16 @@ void RankState::compute(const char* name, Time price) {
   }
 }
 
+void RankState::slow_down(Time start, Time end, double share) {
+  const Time from = max(start, slowed_until_);
+  const Time until = min(end, clock_);
+  slowed_until_ = max(slowed_until_, until);
+  if (until <= from) return;
+  const Time lost = Time::from_seconds((until - from).seconds() * share);
+  clock_ += lost;
+  split_.compute += lost;
+}
+
 void RankState::advance_to(Time start, Time end) {
   // One word for both times. Rotated, a change of the start alone or of the end alone shows.
   hash_.add(static_cast<std::uint64_t>(end.picoseconds()) ^

@@ -18,9 +18,10 @@ namespace shardsim {
 
 class Operation;
 
-/// A partition of the compute stream: the three add up to the rank's clock exactly.
+/// A partition of the compute stream: the four add up to the rank's clock exactly.
 struct TimeSplit {
   Time compute;       ///< Busy.
+  Time host;          ///< Waiting for work, which the host has not issued yet.
   Time exposed_comm;  ///< Waiting inside a communication's own start and end.
   Time bubble;        ///< Waiting before the communication started: for other ranks.
 };
@@ -45,8 +46,21 @@ class RankState : private MemoryListener {
   [[nodiscard]] RollingHash& hash() { return hash_; }
   [[nodiscard]] const RollingHash& hash() const { return hash_; }
 
+  /// The host spends this on what it does next. It runs ahead of the compute stream, which waits
+  /// where the host is late.
+  void issue(Time host_time) {
+    host_clock_ += host_time;
+    if (host_clock_ <= clock_) return;
+    split_.host += host_clock_ - clock_;
+    clock_ = host_clock_;
+  }
+  /// The host waits until the compute stream has done all that it was given.
+  void synchronize() { host_clock_ = clock_; }
   /// Occupies the compute stream for `price`. `name` must outlive the run.
   void compute(const char* name, Time price);
+  /// Work that was done while a communication ran from `start` to `end` took longer by this share of
+  /// that time. Charged when the communication is waited for; no moment is charged twice.
+  void slow_down(Time start, Time end, double share);
   /// The compute stream waits for an operation that ran from `start` to `end`.
   void advance_to(Time start, Time end);
 
@@ -65,7 +79,9 @@ class RankState : private MemoryListener {
 
   int index_;
   bool finished_ = false;
-  Time clock_;
+  Time clock_;       // Never behind the host's.
+  Time host_clock_;
+  Time slowed_until_;  // All before has been charged for.
   TimeSplit split_;
   RollingHash hash_;
   MemoryLedger ledger_;

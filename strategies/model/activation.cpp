@@ -23,7 +23,7 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 }  // namespace
 
 void relu_forward(Runtime& runtime, const Tensor& x) {
-  runtime.compute(memory_op("relu", x.dtype(), 2 * x.num_bytes()), [&] {
+  runtime.compute(memory_op("relu", x.dtype(), 2 * x.num_bytes(), KernelFamily::activation), [&] {
     for (std::int64_t i = 0; i < x.numel(); ++i) {
       if (!(x.get(i) > 0.0)) x.set(i, 0.0);
     }
@@ -33,7 +33,7 @@ void relu_forward(Runtime& runtime, const Tensor& x) {
 void relu_backward(Runtime& runtime, const Tensor& y, const Tensor& dy) {
   require_size("relu backward", "number of elements of dy", dy.numel(), y.numel());
   const std::int64_t bytes = y.num_bytes() + 2 * dy.num_bytes();
-  runtime.compute(memory_op("relu_backward", y.dtype(), bytes), [&] {
+  runtime.compute(memory_op("relu_backward", y.dtype(), bytes, KernelFamily::activation_backward), [&] {
     for (std::int64_t i = 0; i < y.numel(); ++i) {
       if (!(y.get(i) > 0.0)) dy.set(i, 0.0);
     }
@@ -42,7 +42,7 @@ void relu_backward(Runtime& runtime, const Tensor& y, const Tensor& dy) {
 
 Tensor gelu_forward(Runtime& runtime, const Tensor& x) {
   Tensor y = runtime.allocate(MemoryCategory::activations, x.shape(), x.dtype());
-  runtime.compute(memory_op("gelu", x.dtype(), x.num_bytes() + y.num_bytes()), [&] {
+  runtime.compute(memory_op("gelu", x.dtype(), x.num_bytes() + y.num_bytes(), KernelFamily::activation), [&] {
     for (std::int64_t i = 0; i < x.numel(); ++i) {
       const double value = x.get(i);
       y.set(i, 0.5 * value * (1.0 + gelu_tanh(value)));
@@ -54,7 +54,7 @@ Tensor gelu_forward(Runtime& runtime, const Tensor& x) {
 void gelu_backward(Runtime& runtime, const Tensor& x, const Tensor& dy) {
   require_size("gelu backward", "number of elements of dy", dy.numel(), x.numel());
   const std::int64_t bytes = x.num_bytes() + 2 * dy.num_bytes();
-  runtime.compute(memory_op("gelu_backward", x.dtype(), bytes), [&] {
+  runtime.compute(memory_op("gelu_backward", x.dtype(), bytes, KernelFamily::activation_backward), [&] {
     for (std::int64_t i = 0; i < x.numel(); ++i) dy.set(i, dy.get(i) * gelu_slope(x.get(i)));
   });
 }
@@ -63,7 +63,7 @@ Tensor swiglu_forward(Runtime& runtime, const Tensor& gate, const Tensor& up) {
   require_size("swiglu", "number of elements of up", up.numel(), gate.numel());
   Tensor y = runtime.allocate(MemoryCategory::activations, gate.shape(), gate.dtype());
   const std::int64_t bytes = gate.num_bytes() + up.num_bytes() + y.num_bytes();
-  runtime.compute(memory_op("swiglu", gate.dtype(), bytes), [&] {
+  runtime.compute(memory_op("swiglu", gate.dtype(), bytes, KernelFamily::activation), [&] {
     for (std::int64_t i = 0; i < gate.numel(); ++i) {
       const double g = gate.get(i);
       y.set(i, g * sigmoid(g) * up.get(i));
@@ -77,7 +77,7 @@ Tensor swiglu_backward(Runtime& runtime, const Tensor& gate, const Tensor& up, c
   Tensor dgate = runtime.allocate(MemoryCategory::activations, gate.shape(), gate.dtype());
   const std::int64_t bytes =
       gate.num_bytes() + up.num_bytes() + 2 * dy.num_bytes() + dgate.num_bytes();
-  runtime.compute(memory_op("swiglu_backward", gate.dtype(), bytes), [&] {
+  runtime.compute(memory_op("swiglu_backward", gate.dtype(), bytes, KernelFamily::activation_backward), [&] {
     for (std::int64_t i = 0; i < gate.numel(); ++i) {
       const double g = gate.get(i);
       const double s = sigmoid(g);

@@ -33,7 +33,7 @@ void mask(const Dropout& dropout, const DropoutSite& site, std::int64_t first_ro
 void dropout_forward(Runtime& runtime, const Dropout& dropout, const DropoutSite& site,
                      std::int64_t first_row, const Tensor& y) {
   if (dropout.rate <= 0.0) return;
-  runtime.compute(memory_op("dropout", y.dtype(), 2 * y.num_bytes()),
+  runtime.compute(memory_op("dropout", y.dtype(), 2 * y.num_bytes(), KernelFamily::dropout),
                   [&] { mask(dropout, site, first_row, y, y); });
 }
 
@@ -41,7 +41,9 @@ Tensor dropout_backward(Runtime& runtime, const Dropout& dropout, const DropoutS
                         std::int64_t first_row, const Tensor& dy) {
   if (dropout.rate <= 0.0) return dy;
   Tensor dx = runtime.allocate(MemoryCategory::activations, dy.shape(), dy.dtype());
-  runtime.compute(memory_op("dropout_backward", dy.dtype(), dy.num_bytes() + dx.num_bytes()),
+  const std::int64_t bytes = dy.num_bytes() + dx.num_bytes();
+  const KernelFamily family = KernelFamily::dropout_backward;
+  runtime.compute(memory_op("dropout_backward", dy.dtype(), bytes, family),
                   [&] { mask(dropout, site, first_row, dy, dx); });
   return dx;
 }

@@ -18,9 +18,9 @@ std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
 }
 
 ComputeOp matmul_op(const char* name, DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
-                    std::int64_t bytes) {
+                    std::int64_t bytes, KernelFamily family) {
   const std::int64_t flops = checked_product({2, m, n, k});
-  return {name, ComputeKind::matmul, dtype, flops, bytes, {KernelFamily::matrix_product, m, n, k}};
+  return {name, ComputeKind::matmul, dtype, flops, bytes, {family, m, n, k}};
 }
 
 ComputeOp memory_op(const char* name, DType dtype, std::int64_t bytes, KernelFamily family) {
@@ -72,7 +72,8 @@ void add_values(const Tensor& tensor, std::span<const double> values) {
 void add_in_place(Runtime& runtime, const Tensor& x, const Tensor& y) {
   require_size("add", "number of elements", x.numel(), y.numel());
   const std::int64_t bytes = x.num_bytes() + 2 * y.num_bytes();
-  runtime.compute(memory_op("add", y.dtype(), bytes), [&] { add_values(y, values_of(x)); });
+  const ComputeOp op = memory_op("add", y.dtype(), bytes, KernelFamily::residual);
+  runtime.compute(op, [&] { add_values(y, values_of(x)); });
 }
 
 }  // namespace shardsim

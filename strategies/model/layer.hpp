@@ -29,7 +29,8 @@ namespace shardsim {
 
 /// (m, k) (k, n): 2 m n k flops.
 [[nodiscard]] ComputeOp matmul_op(const char* name, DType dtype, std::int64_t m, std::int64_t n,
-                                  std::int64_t k, std::int64_t bytes);
+                                  std::int64_t k, std::int64_t bytes,
+                                  KernelFamily family = KernelFamily::matrix_product);
 [[nodiscard]] ComputeOp memory_op(const char* name, DType dtype, std::int64_t bytes,
                                   KernelFamily family = KernelFamily::other);
 

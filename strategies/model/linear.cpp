@@ -43,7 +43,8 @@ Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, c
 void add_bias(Runtime& runtime, const Tensor& bias, const Tensor& y) {
   const std::int64_t n = last_dim(y);
   require_size("linear", "size of the bias", bias.numel(), n);
-  runtime.compute(memory_op("add_bias", y.dtype(), bias.num_bytes() + 2 * y.num_bytes()), [&] {
+  const std::int64_t bytes = bias.num_bytes() + 2 * y.num_bytes();
+  runtime.compute(memory_op("add_bias", y.dtype(), bytes, KernelFamily::bias), [&] {
     for (std::int64_t i = 0; i < y.numel(); ++i) y.set(i, y.get(i) + bias.get(i % n));
   });
 }
@@ -56,7 +57,9 @@ void linear_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
   require_size("linear backward", "number of rows of dy", num_rows(dy), rows);
   require_size("linear backward", "size of the weight's gradient", weight_gradient.numel(), n * k);
   const std::int64_t bytes = x.num_bytes() + dy.num_bytes() + 2 * weight_gradient.num_bytes();
-  runtime.compute(matmul_op("linear_backward_weight", dy.dtype(), n, k, rows, bytes), [&] {
+  const ComputeOp op = matmul_op("linear_backward_weight", dy.dtype(), n, k, rows, bytes,
+                                 KernelFamily::weight_gradient);
+  runtime.compute(op, [&] {
     const Matrix result = matrix_of(dy).transpose() * matrix_of(x);  // (n, rows) (rows, k)
     add_values(weight_gradient, values_of(result));
   });
@@ -66,7 +69,8 @@ void linear_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& bias
   require_size("linear backward", "size of the bias's gradient", bias_gradient.numel(),
                last_dim(dy));
   const std::int64_t bytes = dy.num_bytes() + 2 * bias_gradient.num_bytes();
-  runtime.compute(memory_op("linear_backward_bias", dy.dtype(), bytes), [&] {
+  const KernelFamily family = KernelFamily::bias_gradient;
+  runtime.compute(memory_op("linear_backward_bias", dy.dtype(), bytes, family), [&] {
     const Matrix result = matrix_of(dy).colwise().sum();  // (1, n)
     add_values(bias_gradient, values_of(result));
   });

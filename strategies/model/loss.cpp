@@ -69,7 +69,7 @@ void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor
   const std::int64_t rows = num_rows(logits);
   const std::int64_t columns = last_dim(logits);
   const std::int64_t bytes = 2 * logits.num_bytes() + targets.num_bytes() + log_sum_exp.num_bytes();
-  const KernelFamily family = KernelFamily::cross_entropy;
+  const KernelFamily family = KernelFamily::cross_entropy_backward;
   runtime.compute(memory_op("cross_entropy_backward", logits.dtype(), bytes, family), [&] {
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::int64_t target = target_at(targets, row, part.whole);

@@ -62,7 +62,7 @@ NormOutput layer_norm_forward(Runtime& runtime, const Tensor& x, const Tensor& w
       runtime.allocate(MemoryCategory::activations, Shape{rows, 2}, statistics_dtype(x.dtype()));
   const std::int64_t bytes = x.num_bytes() + weight.num_bytes() + bias.num_bytes() +
                              out.y.num_bytes() + out.statistics.num_bytes();
-  runtime.compute(memory_op("layer_norm", x.dtype(), bytes), [&] {
+  runtime.compute(memory_op("layer_norm", x.dtype(), bytes, KernelFamily::norm), [&] {
     Values values = values_of(x);
     const Values scale = values_of(weight);
     const Values shift = values_of(bias);
@@ -96,7 +96,7 @@ Tensor layer_norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x,
   const std::int64_t bytes = dy.num_bytes() + x.num_bytes() + weight.num_bytes() +
                              statistics.num_bytes() + dx.num_bytes() +
                              2 * (weight_gradient.num_bytes() + bias_gradient.num_bytes());
-  runtime.compute(memory_op("layer_norm_backward", x.dtype(), bytes), [&] {
+  runtime.compute(memory_op("layer_norm_backward", x.dtype(), bytes, KernelFamily::norm_backward), [&] {
     const Values dy_values = values_of(dy);
     const Values x_values = values_of(x);
     const Values scale = values_of(weight);
@@ -127,7 +127,7 @@ NormOutput rms_norm_forward(Runtime& runtime, const Tensor& x, const Tensor& wei
       runtime.allocate(MemoryCategory::activations, Shape{rows}, statistics_dtype(x.dtype()));
   const std::int64_t bytes =
       x.num_bytes() + weight.num_bytes() + out.y.num_bytes() + out.statistics.num_bytes();
-  runtime.compute(memory_op("rms_norm", x.dtype(), bytes), [&] {
+  runtime.compute(memory_op("rms_norm", x.dtype(), bytes, KernelFamily::norm), [&] {
     Values values = values_of(x);
     const Values scale = values_of(weight);
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -154,7 +154,7 @@ Tensor rms_norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x, co
   const std::int64_t bytes = dy.num_bytes() + x.num_bytes() + weight.num_bytes() +
                              statistics.num_bytes() + dx.num_bytes() +
                              2 * weight_gradient.num_bytes();
-  runtime.compute(memory_op("rms_norm_backward", x.dtype(), bytes), [&] {
+  runtime.compute(memory_op("rms_norm_backward", x.dtype(), bytes, KernelFamily::norm_backward), [&] {
     const Values dy_values = values_of(dy);
     const Values x_values = values_of(x);
     const Values scale = values_of(weight);

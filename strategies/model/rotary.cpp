@@ -31,13 +31,13 @@ void rotate(const Tensor& x, std::int64_t head_size, double theta, const Sequenc
 void rotary_forward(Runtime& runtime, const Tensor& x, std::int64_t head_size, double theta,
                     const SequencePart& part) {
   require_size("rotary", "remainder of the width by the head size", last_dim(x) % head_size, 0);
-  runtime.compute(memory_op("rotary", x.dtype(), 2 * x.num_bytes()),
+  runtime.compute(memory_op("rotary", x.dtype(), 2 * x.num_bytes(), KernelFamily::rotary),
                   [&] { rotate(x, head_size, theta, part, 1.0); });
 }
 
 void rotary_backward(Runtime& runtime, const Tensor& dy, std::int64_t head_size, double theta,
                      const SequencePart& part) {
-  runtime.compute(memory_op("rotary_backward", dy.dtype(), 2 * dy.num_bytes()),
+  runtime.compute(memory_op("rotary_backward", dy.dtype(), 2 * dy.num_bytes(), KernelFamily::rotary),
                   [&] { rotate(dy, head_size, theta, part, -1.0); });
 }
 

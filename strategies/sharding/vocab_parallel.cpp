@@ -14,7 +14,9 @@ void largest_and_target(Runtime& runtime, const Tensor& logits, const Tensor& ta
   const std::int64_t columns = last_dim(logits);
   const std::int64_t bytes =
       logits.num_bytes() + targets.num_bytes() + largest.num_bytes() + target_logit.num_bytes();
-  runtime.compute(memory_op("vocab_largest", logits.dtype(), bytes), [&] {
+  // With all that a framework does besides the sum of exponentials.
+  const KernelFamily family = KernelFamily::cross_entropy;
+  runtime.compute(memory_op("vocab_largest", logits.dtype(), bytes, family), [&] {
     for (std::int64_t row = 0; row < largest.numel(); ++row) {
       double most = -std::numeric_limits<double>::infinity();
       for (std::int64_t i = 0; i < part.count; ++i) {

@@ -34,9 +34,9 @@ Device device_with(const char* kernels, double peak, double bandwidth, double sh
 }
 
 // Datasheets; the share of the bandwidth is that of the system presets.
-Device a100_pcie() { return device_with("a100-pcie", 312e12, 1935e9, 0.91); }
-Device a100_sxm() { return device_with("a100-sxm", 312e12, 2039e9, 0.91); }
-Device h100_sxm() { return device_with("h100-sxm", 989e12, 3350e9, 0.9); }
+Device a100_pcie() { return device_with("a100-pcie", 312e12, 1935e9, 0.752); }
+Device a100_sxm() { return device_with("a100-sxm", 312e12, 2039e9, 0.752); }
+Device h100_sxm() { return device_with("h100-sxm", 989e12, 3350e9, 0.752); }
 Device b200_sxm() { return device_with("b200-sxm", 2250e12, 8000e9, 0.666); }
 
 // Mean absolute relative errors of times, of rows that were fitted on and of every fifth, which was

@@ -22,9 +22,9 @@ HELD_OUT = 5  # Every fifth row.
 
 # Peaks and memory are those of the data sheets; the share of the bandwidth is that of the system presets.
 DEVICES = {
-    "a100-pcie": dict(sms=108, peak=312e12, bandwidth=1935e9, memory=0.91),
-    "a100-sxm": dict(sms=108, peak=312e12, bandwidth=2039e9, memory=0.91),
-    "h100-sxm": dict(sms=132, peak=989e12, bandwidth=3350e9, memory=0.9),
+    "a100-pcie": dict(sms=108, peak=312e12, bandwidth=1935e9, memory=0.752),
+    "a100-sxm": dict(sms=108, peak=312e12, bandwidth=2039e9, memory=0.752),
+    "h100-sxm": dict(sms=132, peak=989e12, bandwidth=3350e9, memory=0.752),
     "b200-sxm": dict(sms=148, peak=2250e12, bandwidth=8000e9, memory=0.666),
 }
 GPU_NAMES = {"A100-PCIe-80GB": "a100-pcie", "A100-80GB-SXM": "a100-sxm", "H100-80GB-SXM": "h100-sxm",

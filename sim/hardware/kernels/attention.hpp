@@ -4,6 +4,7 @@
 
 #include "sim/hardware/compute_op.hpp"
 #include "sim/hardware/device.hpp"
+#include "sim/hardware/software.hpp"
 
 // What attention costs, fused and unfused. Source: Dao, "FlashAttention-2" (2023), for how a fused
 // kernel divides the work: a multiprocessor takes a block of queries with all keys that it sees.
@@ -15,13 +16,6 @@ namespace shardsim {
 [[nodiscard]] double fused_attention_seconds(const Device& device, double peak_flops_per_s,
                                              const KernelShape& shape, std::int64_t flops,
                                              std::int64_t bytes);
-
-/// How often kernels between the two products read or write the scores. Softmax alone is 2 in
-/// forward and 3 in backward; each of scale, mask and dropout, as a kernel of its own, adds 2.
-struct ScorePasses {
-  int forward = 2;
-  int backward = 3;
-};
 
 /// Seconds of attention that stores its scores, without launches: products of the whole square,
 /// whatever the mask, and passes over it. `family` says which direction.

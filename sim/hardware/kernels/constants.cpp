@@ -42,14 +42,18 @@ constexpr const char* kUnaligned =
     "SwiGLU of 10922 against five aligned sizes on an H100: 272.7 of 395.9 TFLOP/s "
     "(stas00/ml-engineering at 744d01e); assumed to hold for every GPU";
 constexpr const char* kPcieMemory =
-    "memory_bandwidth_achieved.csv, A100 PCIe 80GB: fitted by MooreThreads/SimuMax at 4dcaae5";
+    "memory_bandwidth_achieved.csv, A100 PCIe 80GB: fitted by MooreThreads/SimuMax at 4dcaae5, as a "
+    "share of 1600 GB/s; here of the datasheet's 1935";
 constexpr const char* kB200Memory =
     "memory_bandwidth_achieved.csv, B200 SXM: fitted by MooreThreads/SimuMax at 4dcaae5; of the "
     "permutation the mean of both directions";
 constexpr const char* kMemoryAsPcie =
     "neighbour: the A100 PCIe's in memory_bandwidth_achieved.csv, fitted by MooreThreads/SimuMax "
-    "at "
-    "4dcaae5";
+    "at 4dcaae5 as a share of 1600 GB/s; here of the datasheet's 1935";
+constexpr const char* kOverlap =
+    "mean slowdown of computing under overlap, on A100, H100 and two AMD GPUs (\"Characterizing "
+    "Compute-Communication Overlap in GPU-Accelerated Distributed Deep Learning\", "
+    "arXiv:2507.03114, 2025); assumed to hold for every GPU";
 constexpr const char* kA100Sms = "NVIDIA A100 whitepaper (2020): 108 multiprocessors";
 constexpr const char* kH100Sms = "NVIDIA H100 whitepaper (2022), SXM5: 132 multiprocessors";
 constexpr const char* kB200Sms =
@@ -58,10 +62,10 @@ constexpr const char* kB200Sms =
 constexpr std::array<KernelConstants, 5> kConstants = {{
     {.name = "a100-pcie",
      .multiprocessors = {108, kA100Sms},
-     .matmul_rate = {0.8423, kPcieProducts},
-     .tile_halving = {6.135, kPcieProducts},
-     .tile_overhead_s = {3.761e-6, kPcieProducts},
-     .epilogue_exposed = {0.4281, kPcieProducts},
+     .matmul_rate = {0.8461, kPcieProducts},
+     .tile_halving = {6.593, kPcieProducts},
+     .tile_overhead_s = {3.558e-6, kPcieProducts},
+     .epilogue_exposed = {0.3708, kPcieProducts},
      .unaligned_share = {0.6888, kUnaligned},
      .attention_forward_rate = {0.9024, kPcieAttention},
      .attention_backward_rate = {0.7154, kPcieAttention},
@@ -69,23 +73,25 @@ constexpr std::array<KernelConstants, 5> kConstants = {{
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {0.8791, kPcieAttention},
      .attention_backward_tail = {0.4689, kPcieAttention},
-     .permutation_share = {0.188, kPcieMemory},
-     .cross_entropy_share = {0.808, kPcieMemory}},
+     .permutation_share = {0.1555, kPcieMemory},
+     .cross_entropy_share = {0.6681, kPcieMemory},
+     .beside_communication = {0.189, kOverlap}},
     {.name = "a100-sxm",
      .multiprocessors = {108, kA100Sms},
-     .matmul_rate = {0.9107, kSxmBest},
-     .tile_halving = {6.135, kAsPcie},
-     .tile_overhead_s = {3.761e-6, kAsPcie},
-     .epilogue_exposed = {0.4281, kAsPcie},
+     .matmul_rate = {0.9146, kSxmBest},
+     .tile_halving = {6.593, kAsPcie},
+     .tile_overhead_s = {3.558e-6, kAsPcie},
+     .epilogue_exposed = {0.3708, kAsPcie},
      .unaligned_share = {0.6888, kUnaligned},
-     .attention_forward_rate = {0.9757, kSxmAttention},
-     .attention_backward_rate = {0.7735, kSxmAttention},
+     .attention_forward_rate = {0.9755, kSxmAttention},
+     .attention_backward_rate = {0.7733, kSxmAttention},
      .attention_head_halving = {27.97, kTrend},
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {0.8791, kAsPcie},
      .attention_backward_tail = {0.4689, kAsPcie},
-     .permutation_share = {0.188, kMemoryAsPcie},
-     .cross_entropy_share = {0.808, kMemoryAsPcie}},
+     .permutation_share = {0.1555, kMemoryAsPcie},
+     .cross_entropy_share = {0.6681, kMemoryAsPcie},
+     .beside_communication = {0.189, kOverlap}},
     {.name = "b200-sxm",
      .multiprocessors = {148, kB200Sms},
      .matmul_rate = {0.5001, kB200Products},
@@ -100,37 +106,40 @@ constexpr std::array<KernelConstants, 5> kConstants = {{
      .attention_forward_tail = {1.833, kB200Attention},
      .attention_backward_tail = {0.2432, kB200Attention},
      .permutation_share = {0.506, kB200Memory},
-     .cross_entropy_share = {0.325, kB200Memory}},
+     .cross_entropy_share = {0.325, kB200Memory},
+     .beside_communication = {0.189, kOverlap}},
     {.name = "h100-sxm",
      .multiprocessors = {132, kH100Sms},
-     .matmul_rate = {0.8529, kH100Best},
-     .tile_halving = {6.135, kH100AsPcie},
-     .tile_overhead_s = {3.761e-6, kH100AsPcie},
-     .epilogue_exposed = {0.4281, kH100AsPcie},
+     .matmul_rate = {0.8564, kH100Best},
+     .tile_halving = {6.593, kH100AsPcie},
+     .tile_overhead_s = {3.558e-6, kH100AsPcie},
+     .epilogue_exposed = {0.3708, kH100AsPcie},
      .unaligned_share = {0.6888, kUnaligned},
-     .attention_forward_rate = {0.521, kH100Attention},
-     .attention_backward_rate = {0.413, kH100Attention},
+     .attention_forward_rate = {0.5209, kH100Attention},
+     .attention_backward_rate = {0.4129, kH100Attention},
      .attention_head_halving = {27.97, kTrend},
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {0.8791, kH100AsPcie},
      .attention_backward_tail = {0.4689, kH100AsPcie},
-     .permutation_share = {0.188, kMemoryAsPcie},
-     .cross_entropy_share = {0.808, kMemoryAsPcie}},
+     .permutation_share = {0.1555, kMemoryAsPcie},
+     .cross_entropy_share = {0.6681, kMemoryAsPcie},
+     .beside_communication = {0.189, kOverlap}},
     {.name = "h200-sxm",
      .multiprocessors = {132, "neighbour: the H100's 132, of the same chip"},
      .matmul_rate = {0.8529, kH200Products},
-     .tile_halving = {6.135, kAsH100},
-     .tile_overhead_s = {3.761e-6, kAsH100},
-     .epilogue_exposed = {0.4281, kAsH100},
+     .tile_halving = {6.593, kAsH100},
+     .tile_overhead_s = {3.558e-6, kAsH100},
+     .epilogue_exposed = {0.3708, kAsH100},
      .unaligned_share = {0.6888, kUnaligned},
-     .attention_forward_rate = {0.521, kAsH100},
-     .attention_backward_rate = {0.413, kAsH100},
+     .attention_forward_rate = {0.5209, kAsH100},
+     .attention_backward_rate = {0.4129, kAsH100},
      .attention_head_halving = {27.97, kTrend},
      .attention_keys_halving = {309.0, kTrend},
      .attention_forward_tail = {0.8791, kAsH100},
      .attention_backward_tail = {0.4689, kAsH100},
-     .permutation_share = {0.188, kMemoryAsPcie},
-     .cross_entropy_share = {0.808, kMemoryAsPcie}},
+     .permutation_share = {0.1555, kMemoryAsPcie},
+     .cross_entropy_share = {0.6681, kMemoryAsPcie},
+     .beside_communication = {0.189, kOverlap}},
 }};
 
 }  // namespace
@@ -149,7 +158,8 @@ std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& 
            {"attention_forward_tail", of.attention_forward_tail},
            {"attention_backward_tail", of.attention_backward_tail},
            {"permutation_share", of.permutation_share},
-           {"cross_entropy_share", of.cross_entropy_share}}};
+           {"cross_entropy_share", of.cross_entropy_share},
+           {"beside_communication", of.beside_communication}}};
 }
 
 std::span<const KernelConstants> all_kernel_constants() { return kConstants; }

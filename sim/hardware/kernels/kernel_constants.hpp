@@ -4,15 +4,12 @@
 #include <span>
 #include <string_view>
 
+#include "sim/hardware/sourced_number.hpp"
+
 // What was measured of a GPU's kernels. Every constant has a source;
 // tests/validation/fit_kernels.py fits those that are fitted, once for all shapes
 // (docs/decisions/0032-kernel-cost.md).
 namespace shardsim {
-
-struct SourcedNumber {
-  double value = 0.0;
-  const char* source = "";
-};
 
 /// Seconds, bytes and plain shares; rates are shares of the peak of the device they are used with.
 struct KernelConstants {
@@ -43,6 +40,9 @@ struct KernelConstants {
   /// Shares of the memory's bandwidth.
   SourcedNumber permutation_share;
   SourcedNumber cross_entropy_share;
+
+  /// What computing takes longer, of the time in which a communication runs beside it.
+  SourcedNumber beside_communication;
 };
 
 /// A constant with the name it has in reports.
@@ -50,7 +50,7 @@ struct NamedConstant {
   const char* name;
   SourcedNumber number;
 };
-inline constexpr std::size_t kKernelConstants = 14;
+inline constexpr std::size_t kKernelConstants = 15;
 [[nodiscard]] std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of);
 
 /// All that there are, in the order of their names.

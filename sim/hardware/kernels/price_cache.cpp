@@ -29,11 +29,12 @@ PriceCache::PriceCache(const Device& device) : device_(device) {
   if (device.kernels != nullptr) entries_.resize(kEntries);
 }
 
-Time PriceCache::price(const ComputeOp& op) {
-  if (entries_.empty()) return device_.price(op);  // A roofline is as fast.
+Price PriceCache::price(const ComputeOp& op) {
+  const auto ask = [&]() -> Price { return {device_.price(op), device_.issue_price(op)}; };
+  if (entries_.empty()) return ask();  // A roofline is as fast.
   Entry& entry = entries_[place_of(op)];
-  if (!entry.is_used || !same_work(entry.op, op)) entry = {op, device_.price(op), true};
-  return entry.time;
+  if (!entry.is_used || !same_work(entry.op, op)) entry = {op, ask(), true};
+  return entry.price;
 }
 
 }  // namespace shardsim

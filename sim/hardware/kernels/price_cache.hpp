@@ -8,18 +8,23 @@
 // Prices of operations that come again and again: pipelines ask for millions of a few hundred.
 namespace shardsim {
 
-/// Of one device, in one thread. Answers as Device::price does, always.
+struct Price {
+  Time device;  ///< Device::price,
+  Time host;    ///< Device::issue_price.
+};
+
+/// Of one device, in one thread. Answers as the device does, always.
 class PriceCache {
  public:
   /// `device` outlives the cache and does not change.
   explicit PriceCache(const Device& device);
 
-  [[nodiscard]] Time price(const ComputeOp& op);
+  [[nodiscard]] Price price(const ComputeOp& op);
 
  private:
   struct Entry {
     ComputeOp op{};
-    Time time;
+    Price price;
     bool is_used = false;
   };
 

@@ -1,0 +1,163 @@
+#include "sim/hardware/software.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace shardsim {
+
+namespace {
+
+using Uses = std::array<KernelUse, kKernelFamilies>;
+using F = KernelFamily;
+
+struct FamilyUse {
+  KernelFamily family;
+  KernelUse use;
+};
+
+constexpr Uses with(Uses uses, std::initializer_list<FamilyUse> changes) {
+  for (const FamilyUse& change : changes) {
+    uses[static_cast<std::size_t>(change.family)] = change.use;
+  }
+  return uses;
+}
+
+// Traffic is counted per element of 16 bits: bytes that kernels read and write, over those that our
+// operation does. Ours are 4 for a norm and 6 for its backward, 6 for SwiGLU and 10 for its
+// backward, 2 for the forward of cross entropy and 4 for its backward.
+
+// Optimizers update very many tensors in one kernel.
+constexpr Uses kPlain = with({}, {{F::optimizer_step, {0.0, 1.0}}});
+
+// mpu/cross_entropy.py: to fp32 (6 bytes), maximum (4), less the maximum (8), exp (8), sum (4),
+// divided (8); in backward times the gradient (8), to 16 bits (6).
+constexpr KernelUse kMegatronLoss{12.0, 38.0 / 2.0};
+constexpr KernelUse kMegatronLossBackward{5.0, 14.0 / 4.0};
+
+// torch.nn.functional.cross_entropy in fp32: to fp32 (6), log_softmax reads twice and writes (12);
+// in backward zeros (4), log_softmax reads two tensors twice, of which the cache keeps half, and
+// writes (16), to 16 bits (6).
+constexpr KernelUse kTorchLoss{4.0, 18.0 / 2.0};
+constexpr KernelUse kTorchLossBackward{4.0, 26.0 / 4.0};
+
+// A second pass over dy and x for the gradients of the weights; two sums to those.
+constexpr KernelUse kTwoPassNormBackward{4.0, 10.0 / 6.0};
+
+// silu, then a product, each with a kernel; in backward two products and silu's.
+constexpr KernelUse kEagerSwiglu{2.0, 10.0 / 6.0};
+constexpr KernelUse kEagerSwigluBackward{3.0, 18.0 / 10.0};
+
+constexpr Uses kMegatron2021 = with(
+    kPlain,
+    {
+        // Scores, softmax, dropout, values, and a copy of the result to (s, b, h).
+        {F::attention_forward, {5.0, 1.5}},
+        // Four products, softmax, dropout, the copy's gradient, and q, k and v joined again.
+        {F::attention_backward, {10.0, 2.0}},
+        {F::weight_gradient, {2.0, 1.0}},
+        {F::cross_entropy, kMegatronLoss},
+        {F::cross_entropy_backward, kMegatronLossBackward},
+        {F::bias, {0.0, 0.0}},  // With the product, with GELU, or with dropout.
+        {F::bias_gradient, {2.0, 1.0}},
+        {F::norm_backward, kTwoPassNormBackward},
+        {F::dropout, {0.0, 0.25}},  // With the sum that follows; the mask is written,
+        {F::dropout_backward, {1.0, 1.25}},  // and read.
+    });
+
+constexpr Uses kMegatronCore = with(kPlain, {
+                                                {F::cross_entropy, kMegatronLoss},
+                                                {F::cross_entropy_backward, kMegatronLossBackward},
+                                                {F::bias, {0.0, 0.0}},
+                                                {F::dropout, {0.0, 0.25}},
+                                                {F::dropout_backward, {1.0, 1.25}},
+                                            });
+
+constexpr Uses kComposer = with(kPlain, {
+                                            {F::weight_gradient, {2.0, 1.0}},
+                                            {F::cross_entropy, kTorchLoss},
+                                            {F::cross_entropy_backward, kTorchLossBackward},
+                                            {F::bias, {0.0, 0.0}},  // MPT has none.
+                                            {F::bias_gradient, {0.0, 0.0}},
+                                            {F::norm_backward, kTwoPassNormBackward},
+                                        });
+
+constexpr Uses kInternEvo = with(kPlain, {
+                                             {F::weight_gradient, {2.0, 1.0}},
+                                             {F::activation, kEagerSwiglu},
+                                             {F::activation_backward, kEagerSwigluBackward},
+                                         });
+
+constexpr Uses kTorchtitan = with(kPlain, {
+                                              {F::weight_gradient, {2.0, 1.0}},
+                                              {F::cross_entropy, kTorchLoss},
+                                              {F::cross_entropy_backward, kTorchLossBackward},
+                                              // To fp32 (6), square and mean (4), times the root
+                                              // (8), to 16 bits (6), times the weight (2 more).
+                                              {F::norm, {6.0, 26.0 / 4.0}},
+                                              {F::norm_backward, {12.0, 52.0 / 6.0}},
+                                              // To fp32 (6), complex product (8), back (6).
+                                              {F::rotary, {4.0, 20.0 / 4.0}},
+                                              {F::activation, kEagerSwiglu},
+                                              {F::activation_backward, kEagerSwigluBackward},
+                                          });
+
+constexpr const char* kFlashAttention1 =
+    "FlashAttention against FlashAttention-2, forward and backward: mean of 18 pairs of rows in "
+    "attention_kernel_throughput.csv, transcribed and not confirmed";
+constexpr const char* kHostFit =
+    "fit_software.py on every second of the 720 rows of vtrain_single_node_iteration_time.csv "
+    "(VIA-Research/vTrain at f8dda84)";
+constexpr SourcedNumber kHostAssumed = {
+    10.0, "assumed: a few microseconds in PyTorch and as many in the driver; nothing was fitted"};
+
+constexpr std::array<Software, 5> kSoftware = {{
+    {.name = "composer-2023",
+     .source = "mosaicml/llm-foundry at 8c8dd48 with Composer and PyTorch 2.0: FlashAttention in "
+               "Triton, layer norm in 16 bits, elementwise kernels one by one, no dropout and no "
+               "biases, cross entropy in fp32",
+     .uses = kComposer,
+     .attention_share = {0.546, kFlashAttention1},
+     .host_us_per_kernel = kHostAssumed,
+     .host_us_per_call = kHostAssumed},
+    {.name = "internevo-2023",
+     .source = "InternLM/InternEvo of 2023: FlashAttention 1 with its rotary and cross-entropy "
+               "kernels, fused RMS norm of Apex, SwiGLU of PyTorch",
+     .uses = kInternEvo,
+     .attention_share = {0.546, kFlashAttention1},
+     .host_us_per_kernel = kHostAssumed,
+     .host_us_per_call = kHostAssumed},
+    {.name = "megatron-core-2023",
+     .source = "NVIDIA/Megatron-LM, core of 2023 with TransformerEngine: fused attention, products "
+               "add to the gradients; megatron/core/tensor_parallel/cross_entropy.py",
+     .uses = kMegatronCore,
+     .host_us_per_kernel = kHostAssumed,
+     .host_us_per_call = kHostAssumed},
+    {.name = "megatron-lm-2021",
+     .source = "NVIDIA/Megatron-LM v2, megatron/model/transformer.py, mpu/cross_entropy.py and "
+               "p2p_communication.py: softmax with scale and mask, GELU with bias, dropout with "
+               "bias and sum, layer norm of Apex; scores are stored",
+     .uses = kMegatron2021,
+     .score_passes = {.forward = 2.0, .backward = 3.0},
+     .dropout_passes = {.forward = 2.5, .backward = 2.5},
+     .host_waits_for_transfers = true,
+     .host_us_per_kernel = {46.0, kHostFit},
+     .host_us_per_call = {40.0, kHostFit}},
+    {.name = "torchtitan-2024",
+     .source = "pytorch/torchtitan at 3faaa1a, not compiled: FlashAttention-2 of PyTorch, RMS norm, "
+               "rotary embedding and SwiGLU kernel by kernel, norm and rotary embedding in fp32",
+     .uses = kTorchtitan,
+     .host_us_per_kernel = kHostAssumed,
+     .host_us_per_call = kHostAssumed},
+}};
+
+}  // namespace
+
+std::span<const Software> all_software() { return kSoftware; }
+
+const Software* find_software(std::string_view name) {
+  const auto* found = std::find_if(kSoftware.begin(), kSoftware.end(),
+                                   [name](const Software& one) { return one.name == name; });
+  return found == kSoftware.end() ? nullptr : found;
+}
+
+}  // namespace shardsim

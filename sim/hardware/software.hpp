@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "sim/hardware/compute_op.hpp"
+#include "sim/hardware/sourced_number.hpp"
+
+// How a training framework of some year does the operations of a model: how many kernels each
+// becomes, what these move, and what the host spends on each of them. Without one, every operation
+// is one ideal kernel and the host costs nothing (docs/decisions/0036-software.md).
+namespace shardsim {
+
+/// What an operation becomes. Counted in the framework's code, not fitted.
+struct KernelUse {
+  double kernels = 1.0;  ///< 0: it is part of a neighbour, or one of very many in one kernel.
+  double traffic = 1.0;  ///< Bytes that they move, over those of the operation done at once.
+};
+
+/// How often kernels read or write the scores of attention that are stored: between the two
+/// products in forward, among the four in backward. 0: a fused kernel never stores them.
+struct ScorePasses {
+  double forward = 0.0;
+  double backward = 0.0;
+};
+
+struct Software {
+  const char* name;    ///< As scenarios write it.
+  const char* source;  ///< Of all that is counted: `uses` and the passes.
+
+  std::array<KernelUse, kKernelFamilies> uses{};
+  ScorePasses score_passes;
+  /// These come on top where attention has dropout.
+  ScorePasses dropout_passes;
+  /// Of the rate at which the GPU's best kernel computes attention that stores no scores.
+  SourcedNumber attention_share{1.0, "the kernel that was measured"};
+  /// Whether the host waits for every transfer between pipeline stages before it goes on.
+  bool host_waits_for_transfers = false;
+
+  /// Microseconds of the host for each kernel, and for each communication.
+  SourcedNumber host_us_per_kernel;
+  SourcedNumber host_us_per_call;
+
+  [[nodiscard]] const KernelUse& use(KernelFamily family) const {
+    return uses[static_cast<std::size_t>(family)];
+  }
+  [[nodiscard]] bool stores_scores() const { return score_passes.forward > 0.0; }
+};
+
+/// All that there are, in the order of their names.
+[[nodiscard]] std::span<const Software> all_software();
+/// Null if there is none of that name.
+[[nodiscard]] const Software* find_software(std::string_view name);
+
+}  // namespace shardsim
