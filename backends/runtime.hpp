@@ -44,6 +44,14 @@ class Runtime {
     return Tensor::allocate(ledger(), category, shape, dtype, !has_data());
   }
 
+  /// Bytes that nobody reads, in the ledger as long as the tensor lives: what a framework's kernels
+  /// keep and ours do not. Undefined if there are none.
+  [[nodiscard]] Tensor occupy(MemoryCategory category, double bytes) {
+    const auto whole = static_cast<std::int64_t>(bytes);
+    if (whole == 0) return {};
+    return Tensor::allocate(ledger(), category, Shape{whole}, DType::int8, /*meta=*/true);
+  }
+
   /// Charges `op` to the compute stream and runs `arithmetic` if there is data to work on.
   /// `arithmetic` must do nothing but read and write tensor elements.
   template <class Arithmetic>

@@ -42,6 +42,7 @@ const std::vector<std::string>& metric_names() {
       "memory.comm_bytes.max",
       "memory.host_bytes.max",
       "memory.allocated_peak_bytes.max",
+      "memory.allocated_peak_bytes.last_stage",
       "memory.reserved_peak_bytes.max",
       "memory.device_bytes.max",
       "memory.allocator_retries.max",

@@ -1,8 +1,8 @@
-#include "sim/hardware/software.hpp"
-
 #include <algorithm>
 #include <array>
 #include <optional>
+
+#include "sim/hardware/software.hpp"
 
 #include "scenarios/checked_product.hpp"
 #include "scenarios/resolve.hpp"

@@ -22,10 +22,10 @@ std::optional<UsageError> misfit(const SystemSpec& system) {
 }  // namespace
 
 void resolve_network(Reading& r) {
-  const bool knows_machine = r.all_good(
-      {"system.gpus_per_node", "system.gpu_generation", "system.cpu_vendor", "system.nccl_version",
-       "system.nics_per_node", "system.device.name", "system.intra_node.bandwidth_gb_per_s",
-       "system.inter_node.bandwidth_gb_per_s"});
+  const bool knows_machine =
+      r.all_good({"system.gpus_per_node", "system.gpu_generation", "system.cpu_vendor",
+                  "system.nccl_version", "system.nics_per_node", "system.device.name",
+                  "system.intra_node.bandwidth_gb_per_s", "system.inter_node.bandwidth_gb_per_s"});
   NetworkSpec& network = r.scenario.system.network;
   if (!r.given("system.network_model") && r.good("system.kernel_model")) {
     const bool fits = knows_machine && r.scenario.system.kernel_model == "shapes" &&

@@ -72,6 +72,8 @@ void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
     retries = std::max(retries, allocator.retries());
   }
   metrics.push_back({"memory.allocated_peak_bytes.max", allocated});
+  metrics.push_back({"memory.allocated_peak_bytes.last_stage",
+                     replays_.rbegin()->second.allocator().allocated_peak()});
   metrics.push_back({"memory.reserved_peak_bytes.max", reserved});
   metrics.push_back({"memory.device_bytes.max", device});
   metrics.push_back({"memory.allocator_retries.max", retries});

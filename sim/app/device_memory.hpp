@@ -33,7 +33,8 @@ class DeviceMemory {
   /// capacity of its allocator, if it is replayed.
   void limit_allocator(int rank);
 
-  /// The largest of the replayed ranks each, and what made the largest peak of blocks.
+  /// The largest of the replayed ranks each, what made the largest peak of blocks, and that peak of
+  /// the last stage, whose rank is the one that frameworks log.
   void add_metrics(std::vector<Metric>& metrics) const;
 
   /// What a user should know of a run that the allocator has trouble with.

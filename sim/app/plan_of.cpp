@@ -90,6 +90,17 @@ MoeOptions moe_options_of(const ModelSpec& model) {
   return moe;
 }
 
+// Attention drops where hidden layers do, as in Megatron-LM, whose two rates have one default.
+bool attention_drops(const Scenario& scenario) { return scenario.training.hidden_dropout > 0.0; }
+
+FrameworkMemory memory_of(const Scenario& scenario) {
+  const Software* software = find_software(scenario.system.software);
+  if (software == nullptr) return {};
+  FrameworkMemory memory = software->memory;
+  if (attention_drops(scenario)) memory.score_bytes += software->dropped_score_bytes;
+  return memory;
+}
+
 Recompute recompute_of(const std::string& name) {
   if (name == "full") return Recompute::full;
   return name == "selective" ? Recompute::selective : Recompute::none;
@@ -152,6 +163,7 @@ ModelOptions model_options_of(const Scenario& scenario) {
   options.hidden_dropout = scenario.training.hidden_dropout;
   options.recompute = recompute_of(scenario.training.recompute);
   options.dtype = dtype_of(scenario.training.precision);
+  options.memory = memory_of(scenario);
   return options;
 }
 
@@ -192,8 +204,7 @@ TrainingPlan training_plan_of(const Scenario& scenario) {
 FiberOptions fiber_options_of(const Scenario& scenario) {
   FiberOptions options;
   options.cluster = cluster_of(scenario.system);
-  // As in Megatron-LM, whose two rates have one default.
-  options.cluster.device.attention_drops = scenario.training.hidden_dropout > 0.0;
+  options.cluster.device.attention_drops = attention_drops(scenario);
   options.has_data = scenario.execution.tensors == TensorMode::real;
   options.reduction_order = scenario.execution.reduction_order;
   options.buffered_sends = scenario.execution.buffered_sends;

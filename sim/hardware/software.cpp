@@ -47,22 +47,24 @@ constexpr KernelUse kTwoPassNormBackward{4.0, 10.0 / 6.0};
 constexpr KernelUse kEagerSwiglu{2.0, 10.0 / 6.0};
 constexpr KernelUse kEagerSwigluBackward{3.0, 18.0 / 10.0};
 
-constexpr Uses kMegatron2021 = with(
-    kPlain,
-    {
-        // Scores, softmax, dropout, values, and a copy of the result to (s, b, h).
-        {F::attention_forward, {5.0, 1.5}},
-        // Four products, softmax, dropout, the copy's gradient, and q, k and v joined again.
-        {F::attention_backward, {10.0, 2.0}},
-        {F::weight_gradient, {2.0, 1.0}},
-        {F::cross_entropy, kMegatronLoss},
-        {F::cross_entropy_backward, kMegatronLossBackward},
-        {F::bias, {0.0, 0.0}},  // With the product, with GELU, or with dropout.
-        {F::bias_gradient, {2.0, 1.0}},
-        {F::norm_backward, kTwoPassNormBackward},
-        {F::dropout, {0.0, 0.25}},  // With the sum that follows; the mask is written,
-        {F::dropout_backward, {1.0, 1.25}},  // and read.
-    });
+// Scores, softmax, dropout, values, and a copy of the result to (s, b, h).
+constexpr KernelUse kStoredScores{5.0, 1.5};
+// Four products, softmax, dropout, the copy's gradient, and q, k and v joined again.
+constexpr KernelUse kStoredScoresBackward{10.0, 2.0};
+
+constexpr Uses kMegatron2021 =
+    with(kPlain, {
+                     {F::attention_forward, kStoredScores},
+                     {F::attention_backward, kStoredScoresBackward},
+                     {F::weight_gradient, {2.0, 1.0}},
+                     {F::cross_entropy, kMegatronLoss},
+                     {F::cross_entropy_backward, kMegatronLossBackward},
+                     {F::bias, {0.0, 0.0}},  // With the product, with GELU, or with dropout.
+                     {F::bias_gradient, {2.0, 1.0}},
+                     {F::norm_backward, kTwoPassNormBackward},
+                     {F::dropout, {0.0, 0.25}},  // With the sum that follows; the mask is written,
+                     {F::dropout_backward, {1.0, 1.25}},  // and read.
+                 });
 
 constexpr Uses kMegatronCore = with(kPlain, {
                                                 {F::cross_entropy, kMegatronLoss},
@@ -101,6 +103,28 @@ constexpr Uses kTorchtitan = with(kPlain, {
                                               {F::activation_backward, kEagerSwigluBackward},
                                           });
 
+// The fp32 softmax takes the place of 16-bit logits; beside it stand the logits in 16 bits and, in
+// 2021, those in fp32 less their maximum; in backward the gradient in 16 bits.
+constexpr FrameworkMemory kMegatron2021Memory{.score_bytes = 2.0,
+                                              .mask_bytes = 1.0,
+                                              .loss_kept_bytes = 2.0,
+                                              .loss_forward_bytes = 6.0,
+                                              .loss_backward_bytes = 2.0};
+constexpr FrameworkMemory kMegatronCoreMemory{.mask_bytes = 1.0,
+                                              .loss_kept_bytes = 2.0,
+                                              .loss_forward_bytes = 2.0,
+                                              .loss_backward_bytes = 2.0};
+constexpr FrameworkMemory with_scores(FrameworkMemory memory) {
+  memory.score_bytes = 2.0;
+  return memory;
+}
+// log_softmax keeps its result in fp32 beside the logits; its operand is in fp32, too, and in
+// backward there are two gradients.
+constexpr FrameworkMemory kTorchMemory{.mask_bytes = 1.0,
+                                       .loss_kept_bytes = 4.0,
+                                       .loss_forward_bytes = 4.0,
+                                       .loss_backward_bytes = 8.0};
+
 constexpr const char* kFlashAttention1 =
     "FlashAttention against FlashAttention-2, forward and backward: mean of 18 pairs of rows in "
     "attention_kernel_throughput.csv, transcribed and not confirmed";
@@ -110,12 +134,13 @@ constexpr const char* kHostFit =
 constexpr SourcedNumber kHostAssumed = {
     10.0, "assumed: a few microseconds in PyTorch and as many in the driver; nothing was fitted"};
 
-constexpr std::array<Software, 5> kSoftware = {{
+constexpr std::array<Software, 6> kSoftware = {{
     {.name = "composer-2023",
      .source = "mosaicml/llm-foundry at 8c8dd48 with Composer and PyTorch 2.0: FlashAttention in "
                "Triton, layer norm in 16 bits, elementwise kernels one by one, no dropout and no "
                "biases, cross entropy in fp32",
      .uses = kComposer,
+     .memory = kTorchMemory,
      .attention_share = {0.546, kFlashAttention1},
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
@@ -130,6 +155,18 @@ constexpr std::array<Software, 5> kSoftware = {{
      .source = "NVIDIA/Megatron-LM, core of 2023 with TransformerEngine: fused attention, products "
                "add to the gradients; megatron/core/tensor_parallel/cross_entropy.py",
      .uses = kMegatronCore,
+     .memory = kMegatronCoreMemory,
+     .host_us_per_kernel = kHostAssumed,
+     .host_us_per_call = kHostAssumed},
+    {.name = "megatron-core-unfused-2023",
+     .source = "NVIDIA/Megatron-LM, core of 2023 with --attention-backend unfused or "
+               "--transformer-impl local: megatron/core/transformer/dot_product_attention.py",
+     .uses = with(kMegatronCore, {{F::attention_forward, kStoredScores},
+                                  {F::attention_backward, kStoredScoresBackward}}),
+     .score_passes = {.forward = 2.0, .backward = 3.0},
+     .dropout_passes = {.forward = 2.5, .backward = 2.5},
+     .memory = with_scores(kMegatronCoreMemory),
+     .dropped_score_bytes = 3.0,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
     {.name = "megatron-lm-2021",
@@ -139,18 +176,46 @@ constexpr std::array<Software, 5> kSoftware = {{
      .uses = kMegatron2021,
      .score_passes = {.forward = 2.0, .backward = 3.0},
      .dropout_passes = {.forward = 2.5, .backward = 2.5},
+     .memory = kMegatron2021Memory,
+     .dropped_score_bytes = 3.0,
      .host_waits_for_transfers = true,
      .host_us_per_kernel = {46.0, kHostFit},
      .host_us_per_call = {40.0, kHostFit}},
     {.name = "torchtitan-2024",
-     .source = "pytorch/torchtitan at 3faaa1a, not compiled: FlashAttention-2 of PyTorch, RMS norm, "
-               "rotary embedding and SwiGLU kernel by kernel, norm and rotary embedding in fp32",
+     .source =
+         "pytorch/torchtitan at 3faaa1a, not compiled: FlashAttention-2 of PyTorch, RMS norm, "
+         "rotary embedding and SwiGLU kernel by kernel, norm and rotary embedding in fp32",
      .uses = kTorchtitan,
+     .memory = kTorchMemory,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
 }};
 
+constexpr std::array<const char*, kKernelFamilies> kFamilyNames = {"other",
+                                                                   "matrix_product",
+                                                                   "weight_gradient",
+                                                                   "attention_forward",
+                                                                   "attention_backward",
+                                                                   "permutation",
+                                                                   "cross_entropy",
+                                                                   "cross_entropy_backward",
+                                                                   "bias",
+                                                                   "bias_gradient",
+                                                                   "norm",
+                                                                   "norm_backward",
+                                                                   "activation",
+                                                                   "activation_backward",
+                                                                   "rotary",
+                                                                   "dropout",
+                                                                   "dropout_backward",
+                                                                   "residual",
+                                                                   "optimizer_step"};
+
 }  // namespace
+
+std::string_view name_of(KernelFamily family) {
+  return kFamilyNames.at(static_cast<std::size_t>(family));
+}
 
 std::span<const Software> all_software() { return kSoftware; }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sim/hardware/compute_op.hpp"
+#include "sim/hardware/framework_memory.hpp"
 #include "sim/hardware/sourced_number.hpp"
 
 // How a training framework of some year does the operations of a model: how many kernels each
@@ -16,6 +17,8 @@ namespace shardsim {
 struct KernelUse {
   double kernels = 1.0;  ///< 0: it is part of a neighbour, or one of very many in one kernel.
   double traffic = 1.0;  ///< Bytes that they move, over those of the operation done at once.
+
+  friend bool operator==(const KernelUse&, const KernelUse&) = default;
 };
 
 /// How often kernels read or write the scores of attention that are stored: between the two
@@ -33,6 +36,10 @@ struct Software {
   ScorePasses score_passes;
   /// These come on top where attention has dropout.
   ScorePasses dropout_passes;
+  /// Without dropout of attention, which keeps so much more of each score.
+  FrameworkMemory memory;
+  double dropped_score_bytes = 0.0;
+
   /// Of the rate at which the GPU's best kernel computes attention that stores no scores.
   SourcedNumber attention_share{1.0, "the kernel that was measured"};
   /// Whether the host waits for every transfer between pipeline stages before it goes on.
@@ -47,6 +54,9 @@ struct Software {
   }
   [[nodiscard]] bool stores_scores() const { return score_passes.forward > 0.0; }
 };
+
+/// "cross_entropy_backward".
+[[nodiscard]] std::string_view name_of(KernelFamily family);
 
 /// All that there are, in the order of their names.
 [[nodiscard]] std::span<const Software> all_software();

@@ -58,8 +58,8 @@ class RankState : private MemoryListener {
   void synchronize() { host_clock_ = clock_; }
   /// Occupies the compute stream for `price`. `name` must outlive the run.
   void compute(const char* name, Time price);
-  /// Work that was done while a communication ran from `start` to `end` took longer by this share of
-  /// that time. Charged when the communication is waited for; no moment is charged twice.
+  /// Work that was done while a communication ran from `start` to `end` took longer by this share
+  /// of that time. Charged when the communication is waited for; no moment is charged twice.
   void slow_down(Time start, Time end, double share);
   /// The compute stream waits for an operation that ran from `start` to `end`.
   void advance_to(Time start, Time end);
@@ -79,7 +79,7 @@ class RankState : private MemoryListener {
 
   int index_;
   bool finished_ = false;
-  Time clock_;       // Never behind the host's.
+  Time clock_;  // Never behind the host's.
   Time host_clock_;
   Time slowed_until_;  // All before has been charged for.
   TimeSplit split_;

@@ -33,30 +33,34 @@ void relu_forward(Runtime& runtime, const Tensor& x) {
 void relu_backward(Runtime& runtime, const Tensor& y, const Tensor& dy) {
   require_size("relu backward", "number of elements of dy", dy.numel(), y.numel());
   const std::int64_t bytes = y.num_bytes() + 2 * dy.num_bytes();
-  runtime.compute(memory_op("relu_backward", y.dtype(), bytes, KernelFamily::activation_backward), [&] {
-    for (std::int64_t i = 0; i < y.numel(); ++i) {
-      if (!(y.get(i) > 0.0)) dy.set(i, 0.0);
-    }
-  });
+  runtime.compute(memory_op("relu_backward", y.dtype(), bytes, KernelFamily::activation_backward),
+                  [&] {
+                    for (std::int64_t i = 0; i < y.numel(); ++i) {
+                      if (!(y.get(i) > 0.0)) dy.set(i, 0.0);
+                    }
+                  });
 }
 
 Tensor gelu_forward(Runtime& runtime, const Tensor& x) {
   Tensor y = runtime.allocate(MemoryCategory::activations, x.shape(), x.dtype());
-  runtime.compute(memory_op("gelu", x.dtype(), x.num_bytes() + y.num_bytes(), KernelFamily::activation), [&] {
-    for (std::int64_t i = 0; i < x.numel(); ++i) {
-      const double value = x.get(i);
-      y.set(i, 0.5 * value * (1.0 + gelu_tanh(value)));
-    }
-  });
+  runtime.compute(
+      memory_op("gelu", x.dtype(), x.num_bytes() + y.num_bytes(), KernelFamily::activation), [&] {
+        for (std::int64_t i = 0; i < x.numel(); ++i) {
+          const double value = x.get(i);
+          y.set(i, 0.5 * value * (1.0 + gelu_tanh(value)));
+        }
+      });
   return y;
 }
 
 void gelu_backward(Runtime& runtime, const Tensor& x, const Tensor& dy) {
   require_size("gelu backward", "number of elements of dy", dy.numel(), x.numel());
   const std::int64_t bytes = x.num_bytes() + 2 * dy.num_bytes();
-  runtime.compute(memory_op("gelu_backward", x.dtype(), bytes, KernelFamily::activation_backward), [&] {
-    for (std::int64_t i = 0; i < x.numel(); ++i) dy.set(i, dy.get(i) * gelu_slope(x.get(i)));
-  });
+  runtime.compute(memory_op("gelu_backward", x.dtype(), bytes, KernelFamily::activation_backward),
+                  [&] {
+                    for (std::int64_t i = 0; i < x.numel(); ++i)
+                      dy.set(i, dy.get(i) * gelu_slope(x.get(i)));
+                  });
 }
 
 Tensor swiglu_forward(Runtime& runtime, const Tensor& gate, const Tensor& up) {
@@ -77,15 +81,16 @@ Tensor swiglu_backward(Runtime& runtime, const Tensor& gate, const Tensor& up, c
   Tensor dgate = runtime.allocate(MemoryCategory::activations, gate.shape(), gate.dtype());
   const std::int64_t bytes =
       gate.num_bytes() + up.num_bytes() + 2 * dy.num_bytes() + dgate.num_bytes();
-  runtime.compute(memory_op("swiglu_backward", gate.dtype(), bytes, KernelFamily::activation_backward), [&] {
-    for (std::int64_t i = 0; i < gate.numel(); ++i) {
-      const double g = gate.get(i);
-      const double s = sigmoid(g);
-      const double d = dy.get(i);
-      dgate.set(i, d * up.get(i) * s * (1.0 + g * (1.0 - s)));
-      dy.set(i, d * g * s);
-    }
-  });
+  runtime.compute(
+      memory_op("swiglu_backward", gate.dtype(), bytes, KernelFamily::activation_backward), [&] {
+        for (std::int64_t i = 0; i < gate.numel(); ++i) {
+          const double g = gate.get(i);
+          const double s = sigmoid(g);
+          const double d = dy.get(i);
+          dgate.set(i, d * up.get(i) * s * (1.0 + g * (1.0 - s)));
+          dy.set(i, d * g * s);
+        }
+      });
   return dgate;
 }
 

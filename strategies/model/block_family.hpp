@@ -46,6 +46,21 @@ class BlockFamily : public TransformerFamily {
             .head_size = head_size_};
   }
 
+  /// What a framework keeps of the scores of all this rank's queries, and of the masks of both
+  /// branches' dropout, which leave results like `y`.
+  [[nodiscard]] Tensor keep_scores(const Pass& pass, const AttentionShape& shape) const {
+    const double queries = static_cast<double>(shape.seq_len) / pass.part.parts;
+    const double scores =
+        queries *
+        static_cast<double>(checked_product({shape.batch, shape.num_heads, shape.seq_len}));
+    return pass.runtime.occupy(MemoryCategory::activations, scores * options_.memory.score_bytes);
+  }
+  [[nodiscard]] Tensor keep_masks(const Pass& pass, const Tensor& y) const {
+    if (options_.hidden_dropout <= 0.0) return {};
+    const double elements = 2.0 * static_cast<double>(y.numel());
+    return pass.runtime.occupy(MemoryCategory::activations, elements * options_.memory.mask_bytes);
+  }
+
   [[nodiscard]] bool recomputes_some() const { return options_.recompute == Recompute::selective; }
   /// A norm's output and statistics, once they have been used.
   void drop_recomputed(Tensor& y, Tensor& statistics) const {

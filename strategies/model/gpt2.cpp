@@ -49,6 +49,8 @@ enum BlockSaved : std::size_t {
   norm2_statistics,
   up,
   activated,
+  scores,  // See FrameworkMemory, as of masks.
+  masks,
   num_saved,
 };
 
@@ -105,9 +107,11 @@ class Gpt2 final : public BlockFamily {
     saved[log_sum_exp] = std::move(attention.own.log_sum_exp);
     saved[exchanged_qkv] = std::move(attention.exchanged_qkv);
     saved[exchanged_y] = std::move(attention.exchanged_y);
+    saved[scores] = keep_scores(pass, attention_shape(pass, saved[qkv]));
     if (saved[exchanged_qkv].defined()) saved[qkv] = {};
     saved[middle] = apply_row_linear(pass, out_weight, true, saved[attended], kOut);
     apply_dropout(pass, kAttention, saved[middle]);
+    saved[masks] = keep_masks(pass, saved[middle]);
     add_in_place(runtime, x, saved[middle]);
     normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
     saved[up] = apply_linear_with_bias(pass, up_weight,
@@ -175,6 +179,7 @@ class Gpt2 final : public BlockFamily {
                                           Saved& saved) const override {
     Runtime& runtime = pass.runtime;
     Tensor d_branch = backward_dropout(pass, kAttention, dy);
+    saved[masks] = {};
     Tensor d = backward_row_linear(pass, out_weight, true, d_branch, saved[attended],
                                    kOut);  // (b, s, a d)
     d_branch = {};
@@ -185,7 +190,7 @@ class Gpt2 final : public BlockFamily {
         {{saved[attended], saved[log_sum_exp]}, saved[exchanged_qkv], saved[exchanged_y]}, d,
         q_of(d_qkv), k_of(d_qkv), v_of(d_qkv));
     d = {};
-    for (const BlockSaved used : {qkv, attended, log_sum_exp, exchanged_qkv, exchanged_y}) {
+    for (const BlockSaved used : {qkv, attended, log_sum_exp, exchanged_qkv, exchanged_y, scores}) {
       saved[used] = {};
     }
     if (recomputes_some()) {

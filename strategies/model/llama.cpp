@@ -43,6 +43,8 @@ enum BlockSaved : std::size_t {
   gate,
   up,
   activated,
+  scores,  // See FrameworkMemory, as of masks.
+  masks,
   num_saved,
 };
 
@@ -114,9 +116,11 @@ class Llama final : public BlockFamily {
     saved[log_sum_exp] = std::move(attention.own.log_sum_exp);
     saved[exchanged_qkv] = std::move(attention.exchanged_qkv);
     saved[exchanged_y] = std::move(attention.exchanged_y);
+    saved[scores] = keep_scores(pass, attention_shape(pass, saved[q]));
     if (saved[exchanged_qkv].defined()) saved[q] = saved[k] = saved[v] = {};
     saved[middle] = apply_row_linear(pass, wo, false, saved[attended], kOut);
     apply_dropout(pass, kAttention, saved[middle]);
+    saved[masks] = keep_masks(pass, saved[middle]);
     add_in_place(runtime, x, saved[middle]);
     normalise(pass, norm2_weight, saved[middle], saved[norm2], saved[norm2_statistics]);
     Tensor y = options_.moe.in_block(pass.block) ? forward_experts(pass, saved)
@@ -232,6 +236,7 @@ class Llama final : public BlockFamily {
                                           Saved& saved) const override {
     Runtime& runtime = pass.runtime;
     Tensor d_branch = backward_dropout(pass, kAttention, dy);
+    saved[masks] = {};
     Tensor d =
         backward_row_linear(pass, wo, false, d_branch, saved[attended], kOut);  // (b, s, a d)
     d_branch = {};
@@ -248,7 +253,8 @@ class Llama final : public BlockFamily {
         {{saved[attended], saved[log_sum_exp]}, saved[exchanged_qkv], saved[exchanged_y]}, d,
         heads_in(dq, heads_), heads_in(dk, groups_), heads_in(dv, groups_));
     d = {};
-    for (const BlockSaved used : {q, k, v, attended, log_sum_exp, exchanged_qkv, exchanged_y}) {
+    for (const BlockSaved used :
+         {q, k, v, attended, log_sum_exp, exchanged_qkv, exchanged_y, scores}) {
       saved[used] = {};
     }
     rotary_backward(runtime, dq, head_size_, options_.rope_theta, pass.part);

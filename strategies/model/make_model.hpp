@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/hardware/framework_memory.hpp"
+
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/moe_options.hpp"
@@ -51,6 +53,7 @@ struct ModelOptions {
   ContextAttention context_attention = ContextAttention::ring;
   int ulysses_degree = 1;  ///< Of ContextAttention::two_level: neighbours that exchange heads.
   MoeOptions moe;          ///< llama.
+  FrameworkMemory memory;  ///< What is kept beside what the layers keep.
 };
 
 /// Throws UsageError, with the values, on an unknown family or sizes that do not fit together.

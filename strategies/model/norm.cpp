@@ -96,23 +96,24 @@ Tensor layer_norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x,
   const std::int64_t bytes = dy.num_bytes() + x.num_bytes() + weight.num_bytes() +
                              statistics.num_bytes() + dx.num_bytes() +
                              2 * (weight_gradient.num_bytes() + bias_gradient.num_bytes());
-  runtime.compute(memory_op("layer_norm_backward", x.dtype(), bytes, KernelFamily::norm_backward), [&] {
-    const Values dy_values = values_of(dy);
-    const Values x_values = values_of(x);
-    const Values scale = values_of(weight);
-    Values dx_values(x_values.size());
-    Values dweight(scale.size());
-    Values dbias(scale.size());
-    for (std::int64_t row = 0; row < rows; ++row) {
-      layer_norm_backward_row({dy_values.data() + row * h, to_size(h)},
-                              {x_values.data() + row * h, to_size(h)}, scale,
-                              statistics.get(2 * row), statistics.get(2 * row + 1),
-                              {dx_values.data() + row * h, to_size(h)}, dweight, dbias);
-    }
-    store(dx, dx_values);
-    add_values(weight_gradient, dweight);
-    add_values(bias_gradient, dbias);
-  });
+  runtime.compute(
+      memory_op("layer_norm_backward", x.dtype(), bytes, KernelFamily::norm_backward), [&] {
+        const Values dy_values = values_of(dy);
+        const Values x_values = values_of(x);
+        const Values scale = values_of(weight);
+        Values dx_values(x_values.size());
+        Values dweight(scale.size());
+        Values dbias(scale.size());
+        for (std::int64_t row = 0; row < rows; ++row) {
+          layer_norm_backward_row({dy_values.data() + row * h, to_size(h)},
+                                  {x_values.data() + row * h, to_size(h)}, scale,
+                                  statistics.get(2 * row), statistics.get(2 * row + 1),
+                                  {dx_values.data() + row * h, to_size(h)}, dweight, dbias);
+        }
+        store(dx, dx_values);
+        add_values(weight_gradient, dweight);
+        add_values(bias_gradient, dbias);
+      });
   return dx;
 }
 
@@ -154,20 +155,21 @@ Tensor rms_norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x, co
   const std::int64_t bytes = dy.num_bytes() + x.num_bytes() + weight.num_bytes() +
                              statistics.num_bytes() + dx.num_bytes() +
                              2 * weight_gradient.num_bytes();
-  runtime.compute(memory_op("rms_norm_backward", x.dtype(), bytes, KernelFamily::norm_backward), [&] {
-    const Values dy_values = values_of(dy);
-    const Values x_values = values_of(x);
-    const Values scale = values_of(weight);
-    Values dx_values(x_values.size());
-    Values dweight(scale.size());
-    for (std::int64_t row = 0; row < rows; ++row) {
-      rms_norm_backward_row({dy_values.data() + row * h, to_size(h)},
-                            {x_values.data() + row * h, to_size(h)}, scale, statistics.get(row),
-                            {dx_values.data() + row * h, to_size(h)}, dweight);
-    }
-    store(dx, dx_values);
-    add_values(weight_gradient, dweight);
-  });
+  runtime.compute(
+      memory_op("rms_norm_backward", x.dtype(), bytes, KernelFamily::norm_backward), [&] {
+        const Values dy_values = values_of(dy);
+        const Values x_values = values_of(x);
+        const Values scale = values_of(weight);
+        Values dx_values(x_values.size());
+        Values dweight(scale.size());
+        for (std::int64_t row = 0; row < rows; ++row) {
+          rms_norm_backward_row({dy_values.data() + row * h, to_size(h)},
+                                {x_values.data() + row * h, to_size(h)}, scale, statistics.get(row),
+                                {dx_values.data() + row * h, to_size(h)}, dweight);
+        }
+        store(dx, dx_values);
+        add_values(weight_gradient, dweight);
+      });
   return dx;
 }
 

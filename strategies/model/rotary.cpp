@@ -37,8 +37,9 @@ void rotary_forward(Runtime& runtime, const Tensor& x, std::int64_t head_size, d
 
 void rotary_backward(Runtime& runtime, const Tensor& dy, std::int64_t head_size, double theta,
                      const SequencePart& part) {
-  runtime.compute(memory_op("rotary_backward", dy.dtype(), 2 * dy.num_bytes(), KernelFamily::rotary),
-                  [&] { rotate(dy, head_size, theta, part, -1.0); });
+  runtime.compute(
+      memory_op("rotary_backward", dy.dtype(), 2 * dy.num_bytes(), KernelFamily::rotary),
+      [&] { rotate(dy, head_size, theta, part, -1.0); });
 }
 
 }  // namespace shardsim

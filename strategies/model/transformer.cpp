@@ -30,6 +30,7 @@ enum HeadSaved : std::size_t {
   head_statistics,
   head_logits,
   head_lse,
+  head_kept,  // See FrameworkMemory.
   head_saved
 };
 
@@ -225,6 +226,11 @@ Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, c
   saved[head_statistics] = std::move(norm.statistics);
   saved[head_logits] = linear_forward(context.runtime, enter_region(pass, saved[head_norm], kHead),
                                       context.parameters.weight(head_), {});
+  const auto logits = static_cast<double>(saved[head_logits].numel());
+  saved[head_kept] =
+      context.runtime.occupy(MemoryCategory::activations, logits * options_.memory.loss_kept_bytes);
+  const Tensor beside = context.runtime.occupy(MemoryCategory::activations,
+                                               logits * options_.memory.loss_forward_bytes);
   CrossEntropyOutput out;
   if (context.parallel.tensor == nullptr) {
     out = cross_entropy_forward(context.runtime, saved[head_logits], batch.targets);
@@ -241,9 +247,12 @@ Tensor Transformer::forward_head(const ModelContext& context, const Tensor& x, c
 Tensor Transformer::backward_head(const ModelContext& context, const Batch& batch,
                                   Saved& saved) const {
   const Pass pass = pass_of(num_modules() - 1, context, batch);
+  Tensor beside = context.runtime.occupy(
+      MemoryCategory::activations,
+      static_cast<double>(saved[head_logits].numel()) * options_.memory.loss_backward_bytes);
   cross_entropy_backward(context.runtime, saved[head_logits], batch.targets, saved[head_lse],
                          batch.loss_scale, vocab_part_of(context));  // Logits are their gradient
-  saved[head_lse] = {};                                              // from here on.
+  beside = saved[head_lse] = saved[head_kept] = {};                  // from here on.
   if (context.parallel.tensor != nullptr) context.parallel.tensor->begin_region(kHead);
   // The embedding's backward still adds to a tied weight and reports it.
   ColumnLinear reader{

@@ -36,7 +36,11 @@ class ElementwiseOptimizer final : public Optimizer {
     // Everything is read once; all but the gradient is written back.
     std::int64_t bytes = 2 * parameter.num_bytes() + gradient.num_bytes();
     for (const Tensor& tensor : state) bytes += 2 * tensor.num_bytes();
-    const ComputeOp op{"optimizer_step", ComputeKind::memory_bound, parameter.dtype(), 0, bytes,
+    const ComputeOp op{"optimizer_step",
+                       ComputeKind::memory_bound,
+                       parameter.dtype(),
+                       0,
+                       bytes,
                        {KernelFamily::optimizer_step}};
     runtime.compute(op, [&] {
       const StepConstants constants = step_constants(options_, step);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
+#include "sim/hardware/software.hpp"
 
 #include "strategies/training/train.hpp"
 
@@ -114,6 +115,35 @@ TEST_CASE("a result says what context parallelism rests on, each form for itself
   }
   CHECK_FALSE(about(assumptions_of(load_scenario("scenarios/verify-llama-ddp.json"), nullptr),
                     "two runs of every sample"));
+}
+
+TEST_CASE("a result lists what its software makes of operations, and no other's") {
+  const auto planned = [](const std::string& software) {
+    return assumptions_of(
+        load_scenario("scenarios/gpt3-175b-1024xa100.json", {"system.software=" + software}),
+        nullptr);
+  };
+  const auto lines_with = [](const std::vector<Assumption>& assumptions, const std::string& start) {
+    return std::count_if(assumptions.begin(), assumptions.end(), [&](const Assumption& assumption) {
+      CHECK_FALSE(assumption.source.empty());
+      return assumption.text.rfind(start, 0) == 0;
+    });
+  };
+  for (const Software& software : all_software()) {
+    INFO(software.name);
+    const std::vector<Assumption> assumptions = planned(software.name);
+    const auto changed = std::count_if(software.uses.begin(), software.uses.end(),
+                                       [](const KernelUse& use) { return use != KernelUse(); });
+    CHECK(changed > 0);
+    // And two lines: of attention, and of what is kept.
+    CHECK(lines_with(assumptions, std::string("system.software ") + software.name) == changed + 2);
+    CHECK(says(assumptions,
+               fmt::format("system.host_us_per_kernel = {}", software.host_us_per_kernel.value)));
+    CHECK(says(assumptions,
+               fmt::format("system.host_us_per_call = {}", software.host_us_per_call.value)));
+  }
+  CHECK(lines_with(planned("none"), "system.software ") == 0);
+  CHECK(lines_with(planned("none"), "system.host_us") == 0);
 }
 
 // What shapes cost rests on constants; a result that used them names each with its source.

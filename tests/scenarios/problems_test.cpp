@@ -195,6 +195,34 @@ TEST_CASE("prices by shape need the constants of some GPU's kernels") {
         "/system/device/kernels");
 }
 
+TEST_CASE("software chooses among kernels, and a roofline has none") {
+  const std::string software = "system.software=megatron-lm-2021";
+  const Problem p = only_problem_of(valid_text(), {software});
+  CHECK(p.code == "E0221");
+  CHECK(p.pointer == "/system/software");
+  const std::string kernels = "system.device.kernels=a100-sxm";
+  CHECK(only_problem_of(valid_text(), {software, kernels, "system.kernel_model=roofline"}).code ==
+        "E0221");
+  CHECK(loaded(valid_text(), {software, kernels}).system.host_us_per_kernel == 46.0);
+  CHECK(loaded(valid_text(), {software, kernels, "system.host_us_per_kernel=5"})
+            .system.host_us_per_kernel == 5.0);
+  CHECK(loaded(valid_text(), {kernels}).system.host_us_per_kernel == 0.0);
+  CHECK(only_problem_of(valid_text(), {"system.software=megatron"}).pointer == "/system/software");
+}
+
+TEST_CASE("a GPU whose kernels are known is priced by them, and by NCCL's model if that knows it") {
+  const std::string kernels = "system.device.kernels=a100-sxm";
+  CHECK(loaded(valid_text()).system.kernel_model == "roofline");
+  CHECK(loaded(valid_text()).system.network.model == "alpha_beta");
+  CHECK(loaded(valid_text(), {kernels}).system.kernel_model == "shapes");
+  CHECK(loaded(valid_text(), {kernels, "system.device.name=A100"}).system.network.model == "nccl");
+  CHECK(loaded(valid_text(), {kernels, "system.device.name=unheard of"}).system.network.model ==
+        "alpha_beta");
+  const std::string roofline = "system.kernel_model=roofline";
+  CHECK(loaded(valid_text(), {kernels, "system.device.name=A100", roofline}).system.network.model ==
+        "alpha_beta");
+}
+
 TEST_CASE("of degrees that do not divide the ranks, the one that does not fit is blamed") {
   // valid_text() has 8 ranks.
   const auto problem = [](const std::vector<std::string>& flags) {

@@ -121,7 +121,7 @@ std::vector<Case> cases() {
       {"model.moe_popularity_file=scenarios/routing/eight-experts.json",
        {"model.num_experts=8"},
        {"model.num_experts=8", "model.moe_routing=file"}},
-      {"system.device.kernels=a100-sxm", {}, {"system.kernel_model=shapes"}},
+      {"system.device.kernels=a100-sxm", {"system.kernel_model=roofline"}, {"system.kernel_model=shapes"}},
       {"system.gpu_generation=hopper", {}, nccl},
       {"system.cpu_vendor=amd", {}, nccl},
       {"system.nccl_version=2.28.9", {}, nccl},

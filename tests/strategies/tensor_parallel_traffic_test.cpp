@@ -225,29 +225,33 @@ TEST_CASE("the sum of the input's gradient travels while weight gradients are co
   }
 }
 
+// What forward leaves for backward on a rank.
+std::int64_t held_bytes(const ModelCase& c) {
+  const auto model = make_model(c.of_part());
+  std::int64_t bytes = 0;
+  FiberOptions options;
+  options.has_data = false;
+  options.cluster = test_cluster(c.size);
+  FiberWorld world(options);
+  world.run([&](Runtime& runtime, Communicator& everyone) {
+    PartRun part(c, *model, runtime, everyone, nullptr);
+    const std::int64_t before = runtime.ledger()->now(MemoryCategory::activations);
+    part.forward([](int, const Tensor&) {});
+    bytes = runtime.ledger()->now(MemoryCategory::activations) - before;
+    CHECK(runtime.ledger()->now(MemoryCategory::comm) == 0);
+    part.backward([](int, const Tensor&) {});
+    CHECK(runtime.ledger()->now(MemoryCategory::activations) == before);
+    CHECK(runtime.ledger()->now(MemoryCategory::comm) == 0);
+  });
+  return bytes;
+}
+
 TEST_CASE(
     "a rank holds 1/t of activations inside regions, and with token shards of those outside") {
-  // What forward leaves for backward, of a rank with bf16 activations.
   const auto held = [](int size, bool sequence_parallel) {
     ModelCase c = traffic_case("llama", 2, sequence_parallel);
     c.size = size;
-    const auto model = make_model(c.of_part());
-    std::int64_t bytes = 0;
-    FiberOptions options;
-    options.has_data = false;
-    options.cluster = test_cluster(size);
-    FiberWorld world(options);
-    world.run([&](Runtime& runtime, Communicator& everyone) {
-      PartRun part(c, *model, runtime, everyone, nullptr);
-      const std::int64_t before = runtime.ledger()->now(MemoryCategory::activations);
-      part.forward([](int, const Tensor&) {});
-      bytes = runtime.ledger()->now(MemoryCategory::activations) - before;
-      CHECK(runtime.ledger()->now(MemoryCategory::comm) == 0);
-      part.backward([](int, const Tensor&) {});
-      CHECK(runtime.ledger()->now(MemoryCategory::activations) == before);
-      CHECK(runtime.ledger()->now(MemoryCategory::comm) == 0);
-    });
-    return bytes;
+    return held_bytes(c);
   };
   const std::int64_t n = kSamples * 4 * 2;  // Tokens, bf16.
   const std::int64_t tokens = kSamples * 4;
@@ -265,6 +269,37 @@ TEST_CASE(
     if (size == 1) continue;
     CHECK(held(size, true) ==
           (2 * (outside + inside) + head_outside + head_inside) / size + log_sum_exp);
+  }
+}
+
+// Korthikanti et al. 2022, section 4: a layer of a framework that stores scores keeps 5 a s^2 b of
+// them (softmax 2, dropout's result 2 and mask 1), and 2 s b h of masks of hidden dropout.
+TEST_CASE("what a framework keeps is held from forward to backward, cut as its layers are") {
+  for (const char* name : {"gpt2", "llama"}) {
+    for (const bool sequence_parallel : {false, true}) {
+      for (const int size : {1, 2, 4}) {
+        if (size == 1 && sequence_parallel) continue;
+        INFO(name << ", " << size << " ranks, " << sequence_parallel);
+        ModelCase c = traffic_case(name, 2, sequence_parallel);
+        c.size = size;
+        c.options.hidden_dropout = 0.1;
+        const std::int64_t ideal = held_bytes(c);
+        c.options.memory = {.score_bytes = 5,
+                            .mask_bytes = 1,
+                            .loss_kept_bytes = 2,
+                            .loss_forward_bytes = 6,
+                            .loss_backward_bytes = 8};
+        const std::int64_t scores = 5 * c.options.num_attention_heads / size * 4 * 4 * kSamples;
+        const std::int64_t masks = 2 * 16 * 4 * kSamples / (sequence_parallel ? size : 1);
+        const std::int64_t logits = 12 * 4 * kSamples / size;
+        CHECK(held_bytes(c) - ideal == 2 * (scores + masks) + 2 * logits);
+        // Full recomputation keeps nothing of layers.
+        c.options.recompute = Recompute::full;
+        const std::int64_t kept = held_bytes(c);
+        c.options.memory = {};
+        CHECK(kept - held_bytes(c) == 2 * logits);
+      }
+    }
   }
 }
 

@@ -54,6 +54,22 @@ class TableMappingReader {
   TableMappingReader(TableMapping& mapping, MappingReader& reader)
       : mapping_(&mapping), reader_(&reader) {}
 
+  void read_memory_kind(const JsonValue& root) {
+    for (std::size_t i = 0; i < kNumQuantities; ++i) {
+      mapping_->metrics.at(i) = kQuantities.at(i).metric;
+    }
+    const JsonValue* kind = root.find("memory_is");
+    if (kind == nullptr) return;
+    const std::string name = reader_->text(*kind);
+    for (const MemoryKind& known : kMemoryKinds) {
+      if (known.name != name) continue;
+      mapping_->metrics.at(kPeakMemory) = known.metric;
+      return;
+    }
+    reader_->problem(
+        "E0926", kind->span,
+        R"("memory_is" is "tensors", "allocated", "allocated_last_stage", "reserved" or "device")");
+  }
   void read_head(const JsonValue& root) {
     mapping_->title = reader_->text(root, "title");
     mapping_->assuming = reader_->text(root, "assuming");
@@ -65,6 +81,7 @@ class TableMappingReader {
         reader_->problem("E0926", trust->span, R"("trust" is "A", "B", "C" or "D")");
       }
     }
+    read_memory_kind(root);
     if (const JsonValue* stride = root.find("sample_stride")) {
       const auto* whole = std::get_if<std::int64_t>(&stride->data);
       if (whole == nullptr || *whole < 1) {
@@ -187,7 +204,7 @@ TableMapping read_table_mapping(const std::string& path) {
   throw_if_any(problems);
   MappingReader reader(problems);
   reader.has_keys(*root, {"title", "table", "trust", "assuming", "sample_stride", "label",
-                          "measured", "scenario", "fields", "rows"});
+                          "memory_is", "measured", "scenario", "fields", "rows"});
   throw_if_any(problems);
   const std::string table = reader.text(*root, "table");
   throw_if_any(problems);

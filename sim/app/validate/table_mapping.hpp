@@ -31,6 +31,19 @@ inline constexpr std::array<QuantityInfo, kNumQuantities> kQuantities{{
     {"peak_memory_bytes", "peak memory", "memory.peak_bytes.max"},
 }};
 
+/// What a table calls peak memory ("memory_is"), and the metric for it.
+struct MemoryKind {
+  std::string_view name;
+  std::string_view metric;
+};
+inline constexpr std::array<MemoryKind, 5> kMemoryKinds{{
+    {"tensors", "memory.peak_bytes.max"},
+    {"allocated", "memory.allocated_peak_bytes.max"},
+    {"allocated_last_stage", "memory.allocated_peak_bytes.last_stage"},
+    {"reserved", "memory.reserved_peak_bytes.max"},
+    {"device", "memory.device_bytes.max"},
+}};
+
 /// An exception for some rows: those whose cells are all equal to those of `where`.
 struct RowException {
   std::vector<std::pair<std::size_t, std::string>> where;  ///< Column and cell.
@@ -50,6 +63,8 @@ struct TableMapping {
   std::size_t source = 0;
   std::vector<std::size_t> label;  ///< Columns that tell rows apart.
   std::array<std::optional<RowConversion>, kNumQuantities> measured;
+  /// What is predicted for each; of peak memory one of kMemoryKinds.
+  std::array<std::string, kNumQuantities> metrics;
   std::vector<std::pair<std::string, RowConversion>> fields;
   std::vector<RowException> exceptions;
   /// The mapping with blanks around its "scenario", so that errors name the mapping's own lines.

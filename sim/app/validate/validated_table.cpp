@@ -100,7 +100,7 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
       return;
     }
     for (std::size_t i = 0; i < kNumQuantities; ++i) {
-      const std::optional<double> predicted = result.number(std::string(kQuantities.at(i).metric));
+      const std::optional<double> predicted = result.number(mapping.metrics.at(i));
       if (measured.at(i) && predicted) {
         row.quantities.at(i) = PredictedAndMeasured{*predicted, *measured.at(i)};
       }

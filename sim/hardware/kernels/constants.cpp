@@ -42,7 +42,8 @@ constexpr const char* kUnaligned =
     "SwiGLU of 10922 against five aligned sizes on an H100: 272.7 of 395.9 TFLOP/s "
     "(stas00/ml-engineering at 744d01e); assumed to hold for every GPU";
 constexpr const char* kPcieMemory =
-    "memory_bandwidth_achieved.csv, A100 PCIe 80GB: fitted by MooreThreads/SimuMax at 4dcaae5, as a "
+    "memory_bandwidth_achieved.csv, A100 PCIe 80GB: fitted by MooreThreads/SimuMax at 4dcaae5, as "
+    "a "
     "share of 1600 GB/s; here of the datasheet's 1935";
 constexpr const char* kB200Memory =
     "memory_bandwidth_achieved.csv, B200 SXM: fitted by MooreThreads/SimuMax at 4dcaae5; of the "

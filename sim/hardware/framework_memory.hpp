@@ -1,0 +1,18 @@
+#pragma once
+
+// What the kernels of a framework keep from forward to backward, or need while they run, that ideal
+// ones would not.
+namespace shardsim {
+
+/// Bytes per element. All zero: every operation is one ideal kernel that stores nothing beside its
+/// result.
+struct FrameworkMemory {
+  double score_bytes = 0.0;  ///< Kept of each score of attention, masked or not.
+  double mask_bytes = 0.0;   ///< Kept of each element that has dropout.
+  /// Of each logit, beside the logits themselves, which become their own gradient:
+  double loss_kept_bytes = 0.0;      ///< from the loss's forward to the end of its backward,
+  double loss_forward_bytes = 0.0;   ///< on top while its forward runs,
+  double loss_backward_bytes = 0.0;  ///< and its backward.
+};
+
+}  // namespace shardsim

@@ -1,0 +1,84 @@
+#include "sim/kernel/rank_state.hpp"
+
+#include <catch2/catch.hpp>
+
+// The two clocks of a rank: its compute stream and the host that feeds it.
+namespace shardsim {
+namespace {
+
+Time us(double microseconds) { return Time::from_seconds(microseconds * 1e-6); }
+
+Time sum_of(const TimeSplit& split) {
+  return split.compute + split.exposed_comm + split.bubble + split.host;
+}
+
+}  // namespace
+
+TEST_CASE("the host runs ahead of long work and holds up short work") {
+  RankState rank(0);
+  rank.issue(us(10));
+  rank.compute("long", us(100));  // 10 .. 110
+  CHECK(rank.now() == us(110));
+  for (int i = 0; i < 4; ++i) {  // Issued at 20, 30, 40, 50.
+    rank.issue(us(10));
+    rank.compute("short", us(1));
+  }
+  CHECK(rank.now() == us(114));   // It was 60 us ahead.
+  for (int i = 0; i < 10; ++i) {  // Issued at 60 .. 150: the stream is empty from 114 + 6 on.
+    rank.issue(us(10));
+    rank.compute("short", us(1));
+  }
+  CHECK(rank.now() == us(151));
+  CHECK(rank.split().host == us(10 + 151 - 114 - 10));
+  CHECK(rank.split().compute == us(114));
+  CHECK(sum_of(rank.split()) == rank.now());
+}
+
+TEST_CASE("a host that waits for the stream has nothing in store") {
+  RankState rank(0);
+  rank.compute("long", us(100));
+  rank.synchronize();
+  rank.issue(us(10));
+  rank.compute("short", us(1));
+  CHECK(rank.now() == us(111));
+  CHECK(rank.split().host == us(10));
+}
+
+TEST_CASE("without host time nothing waits for the host") {
+  RankState rank(0);
+  rank.compute("a", us(3));
+  rank.issue(Time());
+  rank.synchronize();
+  rank.issue(Time());
+  rank.compute("b", us(4));
+  CHECK(rank.now() == us(7));
+  CHECK(rank.split().host == Time());
+}
+
+TEST_CASE("work beside a communication took longer, by the time they shared, once") {
+  RankState rank(0);
+  rank.compute("work", us(100));
+  rank.slow_down(us(20), us(60), 0.25);  // 40 us of it.
+  CHECK(rank.now() == us(110));
+  rank.slow_down(us(40), us(70), 0.25);  // 10 us more.
+  CHECK(rank.now() == us(112.5));
+  rank.slow_down(us(10), us(70), 0.25);
+  CHECK(rank.now() == us(112.5));
+  CHECK(rank.split().compute == us(112.5));
+  // One that is still under way has shared only what has been done.
+  rank.slow_down(us(100), us(500), 0.2);
+  CHECK(rank.now() == us(115));
+  rank.advance_to(us(100), us(500));
+  CHECK(rank.split().exposed_comm == us(385));
+  CHECK(sum_of(rank.split()) == rank.now());
+}
+
+TEST_CASE("a communication that starts later than the work has shared nothing") {
+  RankState rank(0);
+  rank.compute("work", us(100));
+  rank.slow_down(us(100), us(200), 0.5);
+  rank.slow_down(us(150), us(200), 0.5);
+  CHECK(rank.now() == us(100));
+}
+
+}  // namespace shardsim
