@@ -84,21 +84,26 @@ Lines time_section(const Result& result, const Page& page) {
   constexpr std::array<Part, 3> kParts = {{{"compute", "time.compute_s", Style::good},
                                            {"exposed comm", "time.exposed_comm_s", Style::bad},
                                            {"bubble", "time.bubble_s", Style::dim}}};
+  constexpr Part kHost = {"host", "time.host_s", Style::bad};  // Shown if anything waited for it.
   std::vector<double> seconds;
   for (const Part& part : kParts) {
     const auto value = result.number(part.metric);
     if (!value || !std::isfinite(*value) || *value < 0) return {};
     seconds.push_back(*value);
   }
+  const double host = result.number(kHost.metric).value_or(0.0);
+  const bool has_host = std::isfinite(host) && host > 0.0;
+  if (has_host) seconds.push_back(host);
   const std::vector<int> permille = apportion(seconds, 1000);
   const std::vector<int> eighths = apportion(seconds, static_cast<int>(8 * page.bar_columns()));
   const auto hidden = result.number("time.hidden_comm_s");
   Lines lines;
-  for (std::size_t i = 0; i < kParts.size(); ++i) {
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const Part& part = i < kParts.size() ? kParts[i] : kHost;
     std::string figures = format_seconds(seconds[i]);
     if (i == 1 && hidden && *hidden > 0) figures += ", hidden comm " + format_seconds(*hidden);
-    lines.push_back(bar_row(page, kParts[i].label, kParts[i].style,
-                            static_cast<std::size_t>(eighths[i]), permille[i] / 10.0, figures));
+    lines.push_back(bar_row(page, part.label, part.style, static_cast<std::size_t>(eighths[i]),
+                            permille[i] / 10.0, figures));
   }
   const auto idle = result.number("time.pipeline_idle_s.max");
   const auto in_span = result.number("time.pipeline_idle_in_span_s.max");

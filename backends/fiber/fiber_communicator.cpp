@@ -29,11 +29,7 @@ constexpr unsigned kRecvCode = 0xFF;
 }  // namespace
 
 FiberCommunicator::FiberCommunicator(FiberGroup& group, int member)
-    : group_(group),
-      member_(member),
-      rank_(group.world().engine().rank(group.world_rank(member))),
-      waits_for_transfers_(group.world().waits_for_transfers()),
-      slowdown_(group.world().options().cluster.device.slowdown_beside_communication()) {
+    : group_(group), member_(member), rank_(group.world().engine().rank(group.world_rank(member))) {
   for (const int other : group.stood_for(member)) others_.push_back({other, {}});
   if (rank_.trace() != nullptr) {
     track_ = static_cast<int>(rank_.trace()->tracks.size());
@@ -310,9 +306,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
 
 void FiberCommunicator::wait(void* token) {
   FiberOperation& operation = *static_cast<FiberOperation*>(token);
-  const double slowdown = operation.is_transfer() ? 0.0 : slowdown_;
-  group_.world().engine().wait(rank_, operation, slowdown);
-  if (waits_for_transfers_ && operation.is_transfer()) rank_.synchronize();
+  group_.world().wait(rank_, operation);
   if (last_ == &operation) last_ = nullptr;
   stream_free_ = max(stream_free_, operation.end());
   account(operation);

@@ -88,8 +88,6 @@ class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
   FiberGroup& group_;
   int member_;
   RankState& rank_;
-  bool waits_for_transfers_;        // The host, that is.
-  double slowdown_;                 // Of computing beside a collective; see RankState::slow_down.
   FiberOperation* last_ = nullptr;  // The stream's last operation, while it may be unresolved.
   Time stream_free_;
   TrafficCounters counters_;

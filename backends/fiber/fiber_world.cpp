@@ -23,6 +23,10 @@ constexpr std::size_t kMetaStackBytes = std::size_t{64} * 1024;
 constexpr std::uint64_t kDataProgressInterval = 16;
 constexpr std::uint64_t kMetaProgressInterval = 1U << 12U;
 
+bool host_waits_for_transfers(const Device& device) {
+  return device.software != nullptr && device.software->host_waits_for_transfers;
+}
+
 // A rank's compute stream, priced by the cluster's device.
 class FiberRuntime final : public Runtime {
  public:
@@ -90,6 +94,8 @@ FiberWorld::FiberWorld(FiberOptions options)
     : options_(std::move(options)),
       network_(make_network_model(options_.cluster)),
       call_price_(Time::from_seconds(options_.cluster.device.host_s_per_call)),
+      waits_for_transfers_(host_waits_for_transfers(options_.cluster.device)),
+      slowdown_(options_.cluster.device.slowdown_beside_communication()),
       engine_(
           {.num_ranks = options_.cluster.num_ranks(),
            .representative =
@@ -113,9 +119,10 @@ FiberWorld::FiberWorld(FiberOptions options)
 
 FiberWorld::~FiberWorld() = default;
 
-bool FiberWorld::waits_for_transfers() const {
-  const Software* software = options_.cluster.device.software;
-  return software != nullptr && software->host_waits_for_transfers;
+void FiberWorld::wait(RankState& rank, FiberOperation& operation) {
+  const bool is_transfer = operation.is_transfer();
+  engine_.wait(rank, operation, is_transfer ? 0.0 : slowdown_);
+  if (is_transfer && waits_for_transfers_) rank.synchronize();
 }
 
 // What a rank has computed, those have that it stands for.

@@ -71,8 +71,9 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] NetworkModel& network() { return *network_; }
   /// What the host spends on posting a communication.
   [[nodiscard]] Time call_price() const { return call_price_; }
-  /// Whether it waits for transfers between two ranks before it goes on.
-  [[nodiscard]] bool waits_for_transfers() const;
+  /// Engine::wait, with what the device and its software make of computing beside `operation` and
+  /// of the host's waiting for it.
+  void wait(RankState& rank, FiberOperation& operation);
 
   /// What moved, by communicator name: sums over the members of all groups of that name.
   [[nodiscard]] const std::map<std::string, TrafficCounters>& traffic() const { return traffic_; }
@@ -122,6 +123,8 @@ class FiberWorld final : private StallExplainer {
   FiberOptions options_;
   std::unique_ptr<NetworkModel> network_;
   Time call_price_;
+  bool waits_for_transfers_;  // The host, before it goes on.
+  double slowdown_;           // See RankState::slow_down.
   Engine engine_;
   std::set<std::string> names_;
   std::deque<FiberGroup> groups_;

@@ -114,6 +114,20 @@ TEST_CASE("the shares of the step add up to 100.0 % for awkward thirds") {
   REQUIRE(text.find("33.3 %") != std::string::npos);
 }
 
+TEST_CASE("what waited for the host is shown if anything did") {
+  samples::Sample sample = samples::plan();
+  REQUIRE(text_of(sample).find("  host ") == std::string::npos);
+  sample.result.metrics.push_back({"time.host_s", 0.0});
+  REQUIRE(text_of(sample).find("  host ") == std::string::npos);
+  sample.result.metrics.back().value = 2.5;  // As much as all the rest.
+  const std::vector<std::string> lines = lines_of(text_of(sample));
+  const auto host = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.rfind("  host ", 0) == 0;
+  });
+  REQUIRE(host != lines.end());
+  REQUIRE(host->find("50.0 %") != std::string::npos);
+}
+
 TEST_CASE("a flood of failures still is one screen and says what was cut") {
   samples::Sample sample = samples::failed_verify();
   sample.result.diagnosis = samples::deadlock().result.diagnosis;
