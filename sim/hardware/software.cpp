@@ -76,8 +76,6 @@ constexpr Uses kMegatronCore = with(kPlain, {
 
 constexpr Uses kComposer = with(kPlain, {
                                             {F::weight_gradient, {2.0, 1.0}},
-                                            {F::cross_entropy, kTorchLoss},
-                                            {F::cross_entropy_backward, kTorchLossBackward},
                                             {F::bias, {0.0, 0.0}},  // MPT has none.
                                             {F::bias_gradient, {0.0, 0.0}},
                                             {F::norm_backward, kTwoPassNormBackward},
@@ -125,6 +123,9 @@ constexpr FrameworkMemory kTorchMemory{.mask_bytes = 1.0,
                                        .loss_forward_bytes = 4.0,
                                        .loss_backward_bytes = 8.0};
 
+// The gradient is not written over the logits.
+constexpr FrameworkMemory kFusedLossMemory{.mask_bytes = 1.0, .loss_backward_bytes = 2.0};
+
 constexpr const char* kFlashAttention1 =
     "FlashAttention against FlashAttention-2, forward and backward: mean of 18 pairs of rows in "
     "attention_kernel_throughput.csv, transcribed and not confirmed";
@@ -138,9 +139,9 @@ constexpr std::array<Software, 6> kSoftware = {{
     {.name = "composer-2023",
      .source = "mosaicml/llm-foundry at 8c8dd48 with Composer and PyTorch 2.0: FlashAttention in "
                "Triton, layer norm in 16 bits, elementwise kernels one by one, no dropout and no "
-               "biases, cross entropy in fp32",
+               "biases, FlashAttention's kernel of cross entropy (loss_fn fused_crossentropy)",
      .uses = kComposer,
-     .memory = kTorchMemory,
+     .memory = kFusedLossMemory,
      .attention_share = {0.546, kFlashAttention1},
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
@@ -148,6 +149,7 @@ constexpr std::array<Software, 6> kSoftware = {{
      .source = "InternLM/InternEvo of 2023: FlashAttention 1 with its rotary and cross-entropy "
                "kernels, fused RMS norm of Apex, SwiGLU of PyTorch",
      .uses = kInternEvo,
+     .memory = kFusedLossMemory,
      .attention_share = {0.546, kFlashAttention1},
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
