@@ -211,6 +211,12 @@ std::vector<Field> system_fields() {
                      .doc("What the host spends on issuing one kernel."));
   rows.push_back(host_field("system.host_us_per_call", &S::host_us_per_call)
                      .doc("What the host spends on posting one communication."));
+  rows.push_back(system("system.overlap_slows_computing", &S::overlap_slows_computing)
+                     .or_else("true")
+                     .acts_when("kernel_model is shapes",
+                                [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
+                     .doc("Computing takes longer while a collective runs beside it, by the "
+                          "beside_communication of the GPU's constants."));
   rows.push_back(source_of("system.source"));
   return rows;
 }

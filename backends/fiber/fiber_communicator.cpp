@@ -65,7 +65,7 @@ void FiberCommunicator::require_unfolded(const char* call) const {
 void FiberCommunicator::order(FiberOperation& operation, const CallOptions& options) {
   Engine& engine = group_.world().engine();
   rank_.issue(group_.world().call_price());
-  Time ready = options.after == nullptr ? rank_.now() : Time();
+  Time ready = options.after == nullptr ? rank_.now() : rank_.issued();
   // All members of a collective mostly follow the same operation of this stream: once is enough.
   if (last_ == nullptr || last_->resolved()) {
     ready = max(ready, last_ == nullptr ? stream_free_ : last_->end());
@@ -107,6 +107,7 @@ Work FiberCommunicator::post(CollectiveOperation& operation, const CallOptions& 
     order(operation, options);
   }
   last_ = &operation;
+  group_.world().begin(rank_);
   return {*this, static_cast<FiberOperation*>(&operation)};
 }
 

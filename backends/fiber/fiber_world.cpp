@@ -72,9 +72,11 @@ class FiberRuntime final : public Runtime {
     return options_.replay != nullptr ? options_.replay->next(rank_.index(), name) : planned;
   }
   void record_numbers(const char* name, const Numbers& numbers) override {
+    rank_.synchronize();
     if (options_.record != nullptr) options_.record->add_numbers(rank_.index(), name, numbers);
   }
   [[nodiscard]] std::optional<Numbers> replayed_numbers(const char* name) override {
+    rank_.synchronize();
     if (options_.replay == nullptr) return std::nullopt;
     return options_.replay->next_numbers(rank_.index(), name);
   }
@@ -95,7 +97,7 @@ FiberWorld::FiberWorld(FiberOptions options)
       network_(make_network_model(options_.cluster)),
       call_price_(Time::from_seconds(options_.cluster.device.host_s_per_call)),
       waits_for_transfers_(host_waits_for_transfers(options_.cluster.device)),
-      slowdown_(options_.cluster.device.slowdown_beside_communication()),
+      slowdown_(options_.cluster.device.slowdown_beside_collectives),
       engine_(
           {.num_ranks = options_.cluster.num_ranks(),
            .representative =

@@ -71,6 +71,10 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] NetworkModel& network() { return *network_; }
   /// What the host spends on posting a communication.
   [[nodiscard]] Time call_price() const { return call_price_; }
+  /// A collective is posted by `rank`.
+  void begin(RankState& rank) const {
+    if (slowdown_ > 0.0) rank.begin_beside();
+  }
   /// Engine::wait, with what the device and its software make of computing beside `operation` and
   /// of the host's waiting for it.
   void wait(RankState& rank, FiberOperation& operation);
@@ -124,7 +128,7 @@ class FiberWorld final : private StallExplainer {
   std::unique_ptr<NetworkModel> network_;
   Time call_price_;
   bool waits_for_transfers_;  // The host, before it goes on.
-  double slowdown_;           // See RankState::slow_down.
+  double slowdown_;           // See RankState::end_beside.
   Engine engine_;
   std::set<std::string> names_;
   std::deque<FiberGroup> groups_;

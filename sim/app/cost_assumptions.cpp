@@ -61,11 +61,11 @@ Assumptions kernels_of(const Software& software) {
         software.attention_share.source);
   }
   const FrameworkMemory& memory = software.memory;
-  add(fmt::format("bytes kept per score {} (with dropout {}), per element with dropout {}, per "
-                  "logit {}, and {} and {} more while the loss runs forward and backward",
-                  memory.score_bytes, memory.score_bytes + software.dropped_score_bytes,
-                  memory.mask_bytes, memory.loss_kept_bytes, memory.loss_forward_bytes,
-                  memory.loss_backward_bytes),
+  add(fmt::format(
+          "bytes kept per score {} (with dropout {}), per element with dropout in a block {}, per "
+          "logit {}, and {} and {} more while the loss runs forward and backward",
+          memory.score_bytes, memory.score_bytes + software.dropped_score_bytes, memory.mask_bytes,
+          memory.loss_kept_bytes, memory.loss_forward_bytes, memory.loss_backward_bytes),
       software.source);
   return assumptions;
 }
@@ -83,7 +83,7 @@ void add_software(const Scenario& scenario, Assumptions& assumptions) {
     append(assumptions, kernels_of(*software));
     if (software->host_waits_for_transfers) {
       assumptions.push_back(
-          {"The host waits for every transfer between pipeline stages", software->source});
+          {"The host waits for every transfer between two ranks", software->source});
     }
   }
   const auto add_host = [&](const char* field, double used, const SourcedNumber& known) {
@@ -106,7 +106,7 @@ std::vector<Assumption> price_of_computing(const Scenario& scenario) {
 }
 
 Assumption beside_communication(const Scenario& scenario) {
-  if (!prices_shapes(scenario)) {
+  if (!prices_shapes(scenario) || !scenario.system.overlap_slows_computing) {
     return {
         "Computing does not slow down beside communication: neither takes multiprocessors or "
         "memory bandwidth from the other",

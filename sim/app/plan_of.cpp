@@ -132,6 +132,9 @@ Cluster cluster_of(const SystemSpec& system) {
   device.host_bytes_per_s = system.device.host_bandwidth_gb_per_s * kGiga;
   if (system.kernel_model == "shapes") {
     device.kernels = find_kernel_constants(system.device.kernels);
+    if (system.overlap_slows_computing) {
+      device.slowdown_beside_collectives = device.kernels->beside_communication.value;
+    }
   }
   device.software = find_software(system.software);
   device.host_s_per_kernel = system.host_us_per_kernel * kMicro;

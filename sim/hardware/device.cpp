@@ -116,10 +116,6 @@ Time Device::price(const ComputeOp& op) const {
   return Time::from_seconds(seconds + use.kernels * launch_s);
 }
 
-double Device::slowdown_beside_communication() const {
-  return kernels == nullptr ? 0.0 : kernels->beside_communication.value;
-}
-
 Time Device::issue_price(const ComputeOp& op) const {
   return Time::from_seconds(use_of(*this, op).kernels * host_s_per_kernel);
 }

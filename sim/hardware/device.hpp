@@ -40,6 +40,8 @@ struct Device {
   /// What the host spends on issuing a kernel, and on posting a communication.
   double host_s_per_kernel = 0.0;
   double host_s_per_call = 0.0;
+  /// The share by which computing takes longer where a collective runs beside it.
+  double slowdown_beside_collectives = 0.0;
   /// Whether attention has dropout. Nothing but the price of stored scores depends on it.
   bool attention_drops = false;
 
@@ -53,8 +55,6 @@ struct Device {
   /// kernels/matrix_product.hpp and kernels/attention.hpp say. Throws UsageError when the device
   /// has no peak for the dtype of a matrix product, or no host link.
   [[nodiscard]] Time price(const ComputeOp& op) const;
-  /// The share by which computing takes longer where a collective runs beside it; a roofline has 0.
-  [[nodiscard]] double slowdown_beside_communication() const;
   /// What the host spends until the device can begin.
   [[nodiscard]] Time issue_price(const ComputeOp& op) const;
 };

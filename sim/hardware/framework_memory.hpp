@@ -8,7 +8,7 @@ namespace shardsim {
 /// result.
 struct FrameworkMemory {
   double score_bytes = 0.0;  ///< Kept of each score of attention, masked or not.
-  double mask_bytes = 0.0;   ///< Kept of each element that has dropout.
+  double mask_bytes = 0.0;   ///< Kept of each element that has dropout in a block.
   /// Of each logit, beside the logits themselves, which become their own gradient:
   double loss_kept_bytes = 0.0;      ///< from the loss's forward to the end of its backward,
   double loss_forward_bytes = 0.0;   ///< on top while its forward runs,

@@ -49,7 +49,7 @@ constexpr KernelUse kEagerSwigluBackward{3.0, 18.0 / 10.0};
 
 // Scores, softmax, dropout, values, and a copy of the result to (s, b, h).
 constexpr KernelUse kStoredScores{5.0, 1.5};
-// Four products, softmax, dropout, the copy's gradient, and q, k and v joined again.
+// Four products, softmax, dropout, the copy's gradient, and q, k and v joined again, by three.
 constexpr KernelUse kStoredScoresBackward{10.0, 2.0};
 
 constexpr Uses kMegatron2021 =
@@ -87,16 +87,23 @@ constexpr Uses kInternEvo = with(kPlain, {
                                              {F::activation_backward, kEagerSwigluBackward},
                                          });
 
+// To fp32 (6 bytes), square (8), mean (4), times its root (8), to 16 bits (6), times the weight
+// (4); epsilon and root are kernels of one number per row.
+constexpr KernelUse kEagerNorm{8.0, 36.0 / 4.0};
+// Times the weight (4), the weight's own product and its sum (8), to fp32 (6), times the root (8),
+// the root's own product and its sum (16), back through mean and square (24), their sum (12), to
+// 16 bits (6).
+constexpr KernelUse kEagerNormBackward{14.0, 84.0 / 6.0};
+// To fp32 (6), complex product (8), to 16 bits (6).
+constexpr KernelUse kEagerRotary{3.0, 20.0 / 4.0};
+
 constexpr Uses kTorchtitan = with(kPlain, {
                                               {F::weight_gradient, {2.0, 1.0}},
                                               {F::cross_entropy, kTorchLoss},
                                               {F::cross_entropy_backward, kTorchLossBackward},
-                                              // To fp32 (6), square and mean (4), times the root
-                                              // (8), to 16 bits (6), times the weight (2 more).
-                                              {F::norm, {6.0, 26.0 / 4.0}},
-                                              {F::norm_backward, {12.0, 52.0 / 6.0}},
-                                              // To fp32 (6), complex product (8), back (6).
-                                              {F::rotary, {4.0, 20.0 / 4.0}},
+                                              {F::norm, kEagerNorm},
+                                              {F::norm_backward, kEagerNormBackward},
+                                              {F::rotary, kEagerRotary},
                                               {F::activation, kEagerSwiglu},
                                               {F::activation_backward, kEagerSwigluBackward},
                                           });

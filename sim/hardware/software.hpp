@@ -42,7 +42,8 @@ struct Software {
 
   /// Of the rate at which the GPU's best kernel computes attention that stores no scores.
   SourcedNumber attention_share{1.0, "the kernel that was measured"};
-  /// Whether the host waits for every transfer between pipeline stages before it goes on.
+  /// Whether the host, when a transfer between two ranks is waited for, waits until the device has
+  /// done all before.
   bool host_waits_for_transfers = false;
 
   /// Microseconds of the host for each kernel, and for each communication.

@@ -164,7 +164,7 @@ void Engine::wait(RankState& rank, Operation& operation, double slowdown) {
     rank.blocked_on_ = nullptr;
     if (cancelling_) throw RankCancelled();
   }
-  if (slowdown > 0.0) rank.slow_down(operation.start_, operation.end_, slowdown);
+  if (slowdown > 0.0) rank.end_beside(operation.start_, operation.end_, slowdown);
   rank.advance_to(operation.start_, operation.end_);
 }
 

@@ -74,8 +74,8 @@ class Engine {
   void run(const RankBody& body);
 
   /// Suspends the calling rank until `operation` is resolved and moves its compute stream to the
-  /// end. What it computed meanwhile took longer by the share `slowdown`. REQUIRES: called from
-  /// `rank`'s fiber.
+  /// end. `slowdown` is above 0 if RankState::begin_beside was called for it, and is the share for
+  /// end_beside. REQUIRES: called from `rank`'s fiber.
   void wait(RankState& rank, Operation& operation, double slowdown = 0.0);
 
   /// A rank does something. Ranks that start and that wait tick by themselves; what they do in

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <string>
+#include <utility>
 
 namespace shardsim {
 
@@ -10,17 +11,35 @@ void RankState::compute(const char* name, Time price) {
   clock_ += price;
   split_.compute += price;
   hash_.add(price.picoseconds());
+  if (num_beside_ > 0) {
+    if (!computed_.empty() && computed_.back().end == begin) {
+      computed_.back().end = clock_;
+    } else {
+      computed_.push_back({begin, clock_});
+    }
+  }
   if (trace_ != nullptr) {
     trace_->tracks.front().slices.push_back({.name = name, .begin = begin, .end = clock_});
   }
 }
 
-void RankState::slow_down(Time start, Time end, double share) {
-  const Time from = max(start, slowed_until_);
-  const Time until = min(end, clock_);
-  slowed_until_ = max(slowed_until_, until);
-  if (until <= from) return;
-  const Time lost = Time::from_seconds((until - from).seconds() * share);
+void RankState::end_beside(Time start, Time end, double share) {
+  Time beside;
+  std::vector<Interval> left;
+  for (const Interval& computed : computed_) {
+    const Time from = max(start, computed.begin);
+    const Time until = min(end, computed.end);
+    if (until <= from) {
+      left.push_back(computed);
+      continue;
+    }
+    beside += until - from;
+    if (computed.begin < from) left.push_back({computed.begin, from});
+    if (until < computed.end) left.push_back({until, computed.end});
+  }
+  computed_ = std::move(left);
+  if (--num_beside_ == 0) computed_.clear();  // Later ones start later.
+  const Time lost = Time::from_seconds(beside.seconds() * share);
   clock_ += lost;
   split_.compute += lost;
 }

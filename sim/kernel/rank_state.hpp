@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "sim/kernel/hash.hpp"
 #include "sim/kernel/memory_ledger.hpp"
@@ -54,13 +55,17 @@ class RankState : private MemoryListener {
     split_.host += host_clock_ - clock_;
     clock_ = host_clock_;
   }
+  /// Where the host stands: nothing that it posts starts before.
+  [[nodiscard]] Time issued() const { return host_clock_; }
   /// The host waits until the compute stream has done all that it was given.
   void synchronize() { host_clock_ = clock_; }
   /// Occupies the compute stream for `price`. `name` must outlive the run.
   void compute(const char* name, Time price);
-  /// Work that was done while a communication ran from `start` to `end` took longer by this share
-  /// of that time. Charged when the communication is waited for; no moment is charged twice.
-  void slow_down(Time start, Time end, double share);
+  /// From here until the communication is waited for, what is computed may have to be charged for.
+  void begin_beside() { ++num_beside_; }
+  /// The communication that ran from `start` to `end` is waited for: what was computed while it ran
+  /// took longer by `share`. No moment of computing is charged twice.
+  void end_beside(Time start, Time end, double share);
   /// The compute stream waits for an operation that ran from `start` to `end`.
   void advance_to(Time start, Time end);
 
@@ -75,13 +80,18 @@ class RankState : private MemoryListener {
 
  private:
   friend class Engine;
+  struct Interval {
+    Time begin;
+    Time end;
+  };
   void memory_changed(MemoryCategory category, std::int64_t bytes_now) override;
 
   int index_;
   bool finished_ = false;
   Time clock_;  // Never behind the host's.
   Time host_clock_;
-  Time slowed_until_;  // All before has been charged for.
+  int num_beside_ = 0;              // Communications posted and not waited for.
+  std::vector<Interval> computed_;  // Beside them, in order, and not charged for.
   TimeSplit split_;
   RollingHash hash_;
   MemoryLedger ledger_;

@@ -52,8 +52,9 @@ std::int64_t mean_rows(const Tensor& rows, const Tensor& sizes) {
 
 // `m`, `n` and `k` of one expert.
 ComputeOp grouped_op(const char* name, const Tensor& rows, const Tensor& sizes,
-                     std::array<std::int64_t, 3> mnk, std::int64_t flops, std::int64_t bytes) {
-  const KernelShape shape{KernelFamily::matrix_product, mnk[0], mnk[1], mnk[2], sizes.numel()};
+                     std::array<std::int64_t, 3> mnk, std::int64_t flops, std::int64_t bytes,
+                     KernelFamily family = KernelFamily::matrix_product) {
+  const KernelShape shape{family, mnk[0], mnk[1], mnk[2], sizes.numel()};
   return {name, ComputeKind::matmul, rows.dtype(), flops, bytes, shape};
 }
 
@@ -176,8 +177,8 @@ void grouped_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x
   const std::int64_t bytes =
       x.num_bytes() + dy.num_bytes() + sizes.num_bytes() + 2 * weight_gradient.num_bytes();
   const std::array<std::int64_t, 3> mnk{n, k, mean_rows(x, sizes)};
-  const ComputeOp op =
-      grouped_op("grouped_linear_backward_weight", dy, sizes, mnk, flops_of(x, n, k), bytes);
+  const ComputeOp op = grouped_op("grouped_linear_backward_weight", dy, sizes, mnk,
+                                  flops_of(x, n, k), bytes, KernelFamily::weight_gradient);
   runtime.compute(op, [&] {
     for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
       const Matrix result = rows_of(dy, first, count, n).transpose() * rows_of(x, first, count, k);

@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/software.hpp"
 
 #include "tests/backends/fiber_fixture.hpp"
@@ -75,10 +74,8 @@ TEST_CASE("decisions on values are the host's, which waits for them") {
 }
 
 TEST_CASE("computing takes longer while a collective runs beside it, not while one is waited for") {
-  KernelConstants constants{.name = "test"};
-  constants.beside_communication.value = 0.5;
   Cluster cluster = test_cluster(2);
-  cluster.device.kernels = &constants;
+  cluster.device.slowdown_beside_collectives = 0.5;
   CHECK(end_of(cluster, [](Runtime& runtime, Communicator& world) {
           const Tensor buffer = buffer_of(runtime);
           Work work = world.all_reduce(buffer, ReduceOp::sum);  // 0 .. 4
@@ -86,6 +83,18 @@ TEST_CASE("computing takes longer while a collective runs beside it, not while o
           work.wait();
           world.all_reduce(buffer, ReduceOp::sum).wait();  // 4 us, beside nothing.
         }) == us(12 + 4));
+}
+
+TEST_CASE("nothing starts before the host has posted it") {
+  Cluster cluster = test_cluster(2);
+  cluster.device.host_s_per_call = 7e-6;
+  CHECK(end_of(cluster, [](Runtime& runtime, Communicator& world) {
+          const Tensor buffer = buffer_of(runtime);
+          Work first = world.all_reduce(buffer, ReduceOp::sum);                      // 7 .. 11
+          Work second = world.all_reduce(buffer, ReduceOp::sum, {.after = &first});  // 14 .. 18
+          first.wait();
+          second.wait();
+        }) == us(18));
 }
 
 }  // namespace shardsim

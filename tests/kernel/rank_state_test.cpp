@@ -57,27 +57,51 @@ TEST_CASE("without host time nothing waits for the host") {
 
 TEST_CASE("work beside a communication took longer, by the time they shared, once") {
   RankState rank(0);
-  rank.compute("work", us(100));
-  rank.slow_down(us(20), us(60), 0.25);  // 40 us of it.
+  for (int i = 0; i < 4; ++i) rank.begin_beside();
+  rank.compute("work", us(60));
+  rank.compute("more", us(40));
+  rank.end_beside(us(20), us(60), 0.25);  // 40 us of it.
   CHECK(rank.now() == us(110));
-  rank.slow_down(us(40), us(70), 0.25);  // 10 us more.
+  rank.end_beside(us(40), us(70), 0.25);  // 10 us more.
   CHECK(rank.now() == us(112.5));
-  rank.slow_down(us(10), us(70), 0.25);
-  CHECK(rank.now() == us(112.5));
-  CHECK(rank.split().compute == us(112.5));
-  // One that is still under way has shared only what has been done.
-  rank.slow_down(us(100), us(500), 0.2);
+  rank.end_beside(us(10), us(70), 0.25);  // And 10 us before.
   CHECK(rank.now() == us(115));
-  rank.advance_to(us(100), us(500));
-  CHECK(rank.split().exposed_comm == us(385));
+  CHECK(rank.split().compute == us(115));
+  // One that is still under way has shared only what has been done and not charged for: 40 us.
+  rank.end_beside(us(0), us(500), 0.5);
+  CHECK(rank.now() == us(115 + 20));
+  rank.advance_to(us(0), us(500));
+  CHECK(rank.split().exposed_comm == us(365));
   CHECK(sum_of(rank.split()) == rank.now());
 }
 
-TEST_CASE("a communication that starts later than the work has shared nothing") {
+TEST_CASE("a communication that is waited for at once hides nothing from one posted before") {
   RankState rank(0);
+  rank.begin_beside();
   rank.compute("work", us(100));
-  rank.slow_down(us(100), us(200), 0.5);
-  rank.slow_down(us(150), us(200), 0.5);
+  rank.begin_beside();
+  rank.end_beside(us(100), us(120), 0.5);  // Beside nothing.
+  rank.advance_to(us(100), us(120));
+  CHECK(rank.now() == us(120));
+  rank.end_beside(us(0), us(100), 0.5);
+  CHECK(rank.now() == us(170));
+}
+
+TEST_CASE("idle time beside a communication is not computing") {
+  RankState rank(0);
+  rank.begin_beside();
+  rank.advance_to(us(0), us(8));  // Another one is waited for.
+  rank.issue(us(9));
+  rank.compute("work", us(2));  // 9 .. 11
+  rank.end_beside(us(0), us(10), 0.5);
+  CHECK(rank.now() == us(11.5));
+}
+
+TEST_CASE("what was computed with nothing beside it is not charged for later") {
+  RankState rank(0);
+  rank.compute("alone", us(100));
+  rank.begin_beside();
+  rank.end_beside(us(0), us(100), 0.5);  // Cannot be, but for the times.
   CHECK(rank.now() == us(100));
 }
 
