@@ -138,6 +138,22 @@ Field kernel_model_field() {
           "rate. shapes: as kernels of its sizes do on the GPU that device.kernels names.");
 }
 
+// What operations cost, beside the rates of the device.
+std::vector<Field> price_fields() {
+  using S = SystemSpec;
+  return {kernel_model_field(), software_field(),
+          host_field("system.host_us_per_kernel", &S::host_us_per_kernel)
+              .doc("What the host spends on issuing one kernel."),
+          host_field("system.host_us_per_call", &S::host_us_per_call)
+              .doc("What the host spends on posting one communication."),
+          field("system.overlap_slows_computing", &Scenario::system, &S::overlap_slows_computing)
+              .or_else("true")
+              .acts_when("kernel_model is shapes",
+                         [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
+              .doc("Computing takes longer while a collective runs beside it, by the "
+                   "beside_communication of the GPU's constants.")};
+}
+
 }  // namespace
 
 std::vector<Field> system_fields() {
@@ -205,18 +221,9 @@ std::vector<Field> system_fields() {
   for (const Field& row : device_fields()) {
     rows.push_back(row);
   }
-  rows.push_back(kernel_model_field());
-  rows.push_back(software_field());
-  rows.push_back(host_field("system.host_us_per_kernel", &S::host_us_per_kernel)
-                     .doc("What the host spends on issuing one kernel."));
-  rows.push_back(host_field("system.host_us_per_call", &S::host_us_per_call)
-                     .doc("What the host spends on posting one communication."));
-  rows.push_back(system("system.overlap_slows_computing", &S::overlap_slows_computing)
-                     .or_else("true")
-                     .acts_when("kernel_model is shapes",
-                                [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
-                     .doc("Computing takes longer while a collective runs beside it, by the "
-                          "beside_communication of the GPU's constants."));
+  for (const Field& row : price_fields()) {
+    rows.push_back(row);
+  }
   rows.push_back(source_of("system.source"));
   return rows;
 }

@@ -238,7 +238,7 @@ TEST_CASE("grouped products are of the mean number of rows, rounded up, one for 
   CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 3, 24, 8, 4});
   CHECK(last().flops == 2 * 10 * 24 * 8);  // Of the rows that there are.
   grouped_backward_weight(meta, y, x, sizes, weight);
-  CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 24, 8, 3, 4});
+  CHECK(last().shape == KernelShape{KernelFamily::weight_gradient, 24, 8, 3, 4});
   (void)grouped_backward_input(meta, y, weight, sizes);
   CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 3, 8, 24, 4});
   const std::vector<std::int64_t> counts = {3, 2, 3, 2};
