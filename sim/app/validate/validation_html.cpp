@@ -17,12 +17,12 @@ constexpr const char* kHead = R"(<!doctype html>
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa5b4; --rule: #343c48;
   --page: #14181e; --point: #6ea8fe; --near: #7c8798; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
-  max-width: 1000px; margin: 2rem auto; padding: 0 1rem; }
+  max-width: 1240px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .2rem; }
 p { margin: .3rem 0; } .soft { color: var(--soft); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--rule); text-align: right; }
+th, td { padding: .25rem .5rem; border-bottom: 1px solid var(--rule); text-align: right; }
 td { white-space: nowrap; }
 th { font-weight: 600; color: var(--soft); } td.text, th.text { text-align: left; }
 td.text:last-child { white-space: normal; min-width: 16rem; overflow-wrap: anywhere; }
