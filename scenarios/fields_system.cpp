@@ -37,10 +37,11 @@ Field memory_gib() {
   return row;
 }
 
-std::vector<std::string> kernel_names() {
+// "none", and those of all there are.
+template <typename Named>
+std::vector<std::string> none_or(std::span<const Named> all) {
   std::vector<std::string> names = {"none"};
-  for (const KernelConstants& constants : all_kernel_constants())
-    names.emplace_back(constants.name);
+  for (const Named& one : all) names.emplace_back(one.name);
   return names;
 }
 
@@ -95,7 +96,7 @@ std::vector<Field> device_fields() {
           .doc("Between device and host memory, per GPU and direction: what offloading needs. Half "
                "of what a datasheet calls total; 0: there is no such link."),
       device_field("system.device.kernels", &D::kernels)
-          .one_of(kernel_names())
+          .one_of(none_or(all_kernel_constants()))
           .or_else("\"none\"")
           .acts_when("kernel_model is shapes",
                      [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
@@ -105,15 +106,9 @@ std::vector<Field> device_fields() {
   };
 }
 
-std::vector<std::string> software_names() {
-  std::vector<std::string> names = {"none"};
-  for (const Software& software : all_software()) names.emplace_back(software.name);
-  return names;
-}
-
 Field software_field() {
   return field("system.software", &Scenario::system, &SystemSpec::software)
-      .one_of(software_names())
+      .one_of(none_or(all_software()))
       .or_else("\"none\"")
       .doc(
           "Whose kernels do a model's operations, and how much of the host's time they take "

@@ -27,10 +27,12 @@ void resolve_network(Reading& r) {
                   "system.nccl_version", "system.nics_per_node", "system.device.name",
                   "system.intra_node.bandwidth_gb_per_s", "system.inter_node.bandwidth_gb_per_s"});
   NetworkSpec& network = r.scenario.system.network;
-  if (!r.given("system.network_model") && r.good("system.kernel_model")) {
+  if (!r.given("system.network_model")) {
+    if (!r.good("system.kernel_model")) return;
     const bool fits = knows_machine && r.scenario.system.kernel_model == "shapes" &&
                       !misfit(r.scenario.system).has_value();
     derive(r, "system.network_model", network.model, std::string(fits ? "nccl" : "alpha_beta"));
+    return;
   }
   if (!r.good("system.network_model") || !network.is_nccl() || !knows_machine) return;
   if (const auto error = misfit(r.scenario.system)) {

@@ -11,12 +11,12 @@ namespace shardsim {
 
 namespace {
 
+double memory_seconds(const Device& device, double bytes) {
+  return bytes / (device.memory_bytes_per_s * device.memory_efficiency);
+}
+
 double roofline_seconds(const Device& device, double peak, const ComputeOp& op) {
-  double seconds = 0.0;
-  if (op.bytes > 0) {
-    seconds =
-        static_cast<double>(op.bytes) / (device.memory_bytes_per_s * device.memory_efficiency);
-  }
+  const double seconds = op.bytes > 0 ? memory_seconds(device, static_cast<double>(op.bytes)) : 0.0;
   const double arithmetic = static_cast<double>(op.flops) / (peak * device.matmul_efficiency);
   return arithmetic > seconds ? arithmetic : seconds;
 }
@@ -26,10 +26,6 @@ constexpr KernelUse kOneKernel{};
 const KernelUse& use_of(const Device& device, const ComputeOp& op) {
   if (device.software == nullptr || op.kind == ComputeKind::host_transfer) return kOneKernel;
   return device.software->use(op.shape.family);
-}
-
-double memory_seconds(const Device& device, double bytes) {
-  return bytes / (device.memory_bytes_per_s * device.memory_efficiency);
 }
 
 // A product, and if that does not add to the gradients by itself, the kernel that does.

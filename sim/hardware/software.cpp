@@ -200,25 +200,27 @@ constexpr std::array<Software, 6> kSoftware = {{
      .host_us_per_call = kHostAssumed},
 }};
 
-constexpr std::array<const char*, kKernelFamilies> kFamilyNames = {"other",
-                                                                   "matrix_product",
-                                                                   "weight_gradient",
-                                                                   "attention_forward",
-                                                                   "attention_backward",
-                                                                   "permutation",
-                                                                   "cross_entropy",
-                                                                   "cross_entropy_backward",
-                                                                   "bias",
-                                                                   "bias_gradient",
-                                                                   "norm",
-                                                                   "norm_backward",
-                                                                   "activation",
-                                                                   "activation_backward",
-                                                                   "rotary",
-                                                                   "dropout",
-                                                                   "dropout_backward",
-                                                                   "residual",
-                                                                   "optimizer_step"};
+constexpr std::array<const char*, kKernelFamilies> kFamilyNames = {
+    "other",
+    "matrix_product",
+    "weight_gradient",
+    "attention_forward",
+    "attention_backward",
+    "permutation",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "bias",
+    "bias_gradient",
+    "norm",
+    "norm_backward",
+    "activation",
+    "activation_backward",
+    "rotary",
+    "dropout",
+    "dropout_backward",
+    "residual",
+    "optimizer_step",
+};
 
 }  // namespace
 

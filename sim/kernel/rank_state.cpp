@@ -24,6 +24,11 @@ void RankState::compute(const char* name, Time price) {
 }
 
 void RankState::end_beside(Time start, Time end, double share) {
+  // Mostly it is waited for at once, and has started after all that was computed.
+  if (num_beside_ > 1 && (computed_.empty() || computed_.back().end <= start)) {
+    --num_beside_;
+    return;
+  }
   Time beside;
   std::vector<Interval> left;
   for (const Interval& computed : computed_) {
