@@ -14,36 +14,37 @@ namespace shardsim {
 
 namespace {
 
-// Slots of one size, carved from slabs that are kept for the life of the thread.
+// Slots of one size, carved from slabs that are kept for the life of the thread. Which ones are
+// free stands beside them, not in them: among thousands of ranks a slot is no longer in the cache
+// when its turn comes, and reading it to find the next one would wait for memory with every tensor.
 class StorageSlots {
  public:
   void* take() {
-    if (free_ == nullptr) add_slab();
-    Slot* slot = free_;
-    free_ = slot->next;
+    if (free_.empty()) add_slab();
+    void* slot = free_.back();
+    free_.pop_back();
+    if (free_.size() >= kAhead) __builtin_prefetch(free_[free_.size() - kAhead], 1);
     return slot;
   }
-  void give_back(void* storage) {
-    auto* slot = static_cast<Slot*>(storage);
-    slot->next = free_;
-    free_ = slot;
-  }
+  void give_back(void* storage) { free_.push_back(storage); }
 
  private:
-  union Slot {
-    Slot* next;
+  struct alignas(detail::Storage) Slot {
     std::array<std::byte, sizeof(detail::Storage)> bytes;
   };
-  static_assert(alignof(Slot) >= alignof(detail::Storage));
   static constexpr std::size_t kSlotsPerSlab = 256;
+  static constexpr std::size_t kAhead = 4;  // Tensors made until a slot asked for now has come.
 
   void add_slab() {
     slabs_.push_back(std::make_unique<std::array<Slot, kSlotsPerSlab>>());
+    // So that giving back, which may not throw, never allocates.
+    const std::size_t slots = slabs_.size() * kSlotsPerSlab;
+    if (free_.capacity() < slots) free_.reserve(2 * slots);
     for (Slot& slot : *slabs_.back()) give_back(&slot);
   }
 
   std::vector<std::unique_ptr<std::array<Slot, kSlotsPerSlab>>> slabs_;
-  Slot* free_ = nullptr;
+  std::vector<void*> free_;
 };
 
 // Never destroyed: a tensor with static lifetime may be dropped after the thread's own objects.

@@ -72,11 +72,12 @@ std::int64_t blocks_of_ring(const ParallelismSpec& p) {
 void check_operations(Reading& r) {
   const Scenario& s = r.scenario;
   const std::int64_t blocks = blocks_of_ring(s.parallelism);
+  const std::int64_t most_run = std::min(s.system.ranks, r.limits.max_ranks);
   const auto operations = product_if_fits(
-      {s.system.ranks, s.model.num_layers, s.training.num_microbatches, s.execution.steps, blocks});
+      {most_run, s.model.num_layers, s.training.num_microbatches, s.execution.steps, blocks});
   if (!operations || *operations > r.limits.max_operations) {
     r.problem("E0354", "training.global_batch_size",
-              "ranks (" + std::to_string(s.system.ranks) + ") x layers (" +
+              "ranks (" + std::to_string(most_run) + ") x layers (" +
                   std::to_string(s.model.num_layers) + ") x microbatches (" +
                   std::to_string(s.training.num_microbatches) + ") x steps (" +
                   std::to_string(s.execution.steps) + ")" +
@@ -181,6 +182,13 @@ void check_host_memory(Reading& r) {
 }
 
 }  // namespace
+
+std::int64_t max_ranks_of(const Reading& r) {
+  const ExecutionSpec& execution = r.scenario.execution;
+  const bool may_fold = r.good("execution.fold") && execution.fold != "off" &&
+                        execution.tensors == TensorMode::meta && execution.backend == "fiber";
+  return may_fold ? std::max(r.limits.max_folded_ranks, r.limits.max_ranks) : r.limits.max_ranks;
+}
 
 void check_limits(Reading& r) {
   if (!r.problems.empty()) {

@@ -9,10 +9,15 @@ struct Reading;
 /// What a run may take on. Exceeding one is a problem E03xx: legal, but refused (exit code 3). What
 /// a caller cannot raise stands elsewhere: kMaxForwards of a pipeline schedule, and 64 bits.
 struct LoadLimits {
-  std::int64_t max_ranks = 16384;                              // each rank is a fiber with a stack
+  std::int64_t max_ranks = 16384;                         // that run: each is a fiber with a stack
+  std::int64_t max_folded_ranks = std::int64_t{1} << 20;  // where execution.fold may fold
   std::int64_t max_host_memory_bytes = std::int64_t{8} << 30;  // of real tensors, estimated
   std::int64_t max_operations = 1'000'000'000;  // ranks x layers x microbatches x steps x blocks
 };
+
+/// How many ranks a scenario may have. Where replicas may be folded it is not known before a plan
+/// is made how many of them run; choose_fold (sim/app/folding) holds those against max_ranks.
+[[nodiscard]] std::int64_t max_ranks_of(const Reading& reading);
 
 /// Holds a resolved scenario against the limits; does nothing while there are other problems. Takes
 /// no memory in proportion to anything in the scenario.

@@ -59,11 +59,15 @@ std::optional<std::int64_t> ranks_left(Reading& r) {
 // Checked before anything is derived from the number of ranks: what follows would only repeat it.
 void check_num_ranks(Reading& r) {
   const std::int64_t ranks = r.scenario.system.ranks;
-  if (r.good("system.ranks") && ranks > r.limits.max_ranks) {
-    r.problem(
-        "E0351", r.given("system.ranks") ? "system.ranks" : "system.nodes",
-        text_of(ranks) + " ranks; at most " + text_of(r.limits.max_ranks) + " can be simulated",
-        "use fewer nodes");
+  const std::int64_t most = max_ranks_of(r);
+  if (r.good("system.ranks") && ranks > most) {
+    const bool could_fold = ranks <= r.limits.max_folded_ranks;
+    r.problem("E0351", r.given("system.ranks") ? "system.ranks" : "system.nodes",
+              text_of(ranks) + " ranks; at most " + text_of(most) + " can be simulated" +
+                  (could_fold ? ", each by itself" : ""),
+              could_fold ? "use fewer nodes, or a plan (execution.tensors meta) with "
+                           "execution.fold auto, which runs replicas that do the same once"
+                         : "use fewer nodes");
     r.fields["system.ranks"].good = false;
   }
 }

@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/engine.hpp"
+#include "sim/kernel/error.hpp"
+
 #include "strategies/mesh.hpp"
 #include "strategies/training/shard_signature.hpp"
 
@@ -124,12 +127,25 @@ Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const R
   return found;
 }
 
+namespace {
+
+void require_few_enough(int running, const Scenario& scenario, const std::string& why) {
+  if (running <= Engine::kMaxRanks) return;
+  throw LimitError("E0311",
+                   fmt::format("{} of {} ranks would have to run, as {}; at most {} can", running,
+                               scenario.system.ranks, why, Engine::kMaxRanks),
+                   "use fewer nodes, or remove what makes ranks differ");
+}
+
+}  // namespace
+
 std::optional<Fold> choose_fold(const Scenario& scenario, const ParallelPlan& plan,
                                 const RunHooks& hooks, Result& result) {
   const std::string& mode = scenario.execution.fold;
   if (mode == "off") return std::nullopt;
   Folding found = find_folding(scenario, plan, hooks);
   if (found.fold) {
+    require_few_enough(num_running(*found.fold), scenario, "replicas own different shards");
     result.assumptions.push_back(
         {fmt::format("{} of {} ranks were run; the others do the same as one of these, and are "
                      "counted with it",
@@ -141,6 +157,7 @@ std::optional<Fold> choose_fold(const Scenario& scenario, const ParallelPlan& pl
     throw LimitError("E0310", "execution.fold is \"require\", but " + found.obstacle,
                      "use execution.fold \"auto\", which then runs every rank");
   }
+  require_few_enough(static_cast<int>(scenario.system.ranks), scenario, found.obstacle);
   result.warnings.push_back("execution.fold is auto, but every rank was run: " + found.obstacle);
   return std::nullopt;
 }

@@ -167,6 +167,23 @@ TEST_CASE("what only a caller can add is an obstacle, too") {
                  "replayed decisions are those of each rank"));
 }
 
+TEST_CASE("folded, a plan may have more ranks than can run") {
+  const Result result =
+      planned(small_plan("llama"), on(4096, {"parallelism.zero_stage=1"}), "auto");
+  CHECK(*result.number("ranks") == 32768);
+  CHECK(num_run(result) < 100);
+  try {
+    static_cast<void>(
+        planned(small_plan("llama"), on(4096, {"parallelism.gradient_compression=int8"}), "auto"));
+    FAIL("it must be refused");
+  } catch (const LimitError& error) {
+    CHECK(error.code() == "E0311");
+    CHECK(std::string(error.what()) ==
+          "32768 of 32768 ranks would have to run, as gradients are compressed "
+          "(parallelism.gradient_compression); at most 16384 can");
+  }
+}
+
 TEST_CASE("who requires folding is told why it cannot be") {
   try {
     static_cast<void>(

@@ -339,6 +339,29 @@ TEST_CASE("a schedule has as many forwards as fit into memory, stages and chunks
   CHECK(with(4 * (most / 4 + 2), {"parallelism.pp=2", "parallelism.vpp=2"}) == "E0355");
 }
 
+TEST_CASE("where replicas may be folded, a plan may have 2^20 ranks") {
+  // Four GPUs per node.
+  const auto with = [](int nodes, std::vector<std::string> overrides) {
+    overrides.push_back("system.nodes=" + std::to_string(nodes));
+    overrides.push_back("training.global_batch_size=" + std::to_string(4 * nodes));
+    try {
+      load_scenario_text(valid_text(), "test.json", overrides);
+    } catch (const ScenarioError& error) {
+      return error.code() + " " + error.problems().front().help;
+    }
+    return std::string("none");
+  };
+  const std::string off =
+      "E0351 use fewer nodes, or a plan (execution.tensors meta) with execution.fold auto, which "
+      "runs replicas that do the same once";
+  CHECK(with(1 << 18, {"execution.fold=auto"}) == "none");
+  CHECK(with((1 << 18) + 1, {"execution.fold=auto"}) == "E0351 use fewer nodes");
+  CHECK(with(4096, {"execution.fold=off"}) == "none");
+  CHECK(with(4097, {"execution.fold=off"}) == off);
+  CHECK(with(4097, {"execution.fold=auto", "execution.tensors=real"}) == off);
+  CHECK(with((1 << 18) + 1, {"execution.fold=off"}) == "E0351 use fewer nodes");
+}
+
 TEST_CASE("limits can be raised by the caller") {
   LoadLimits limits;
   limits.max_ranks = 20000;
