@@ -69,6 +69,7 @@ struct SystemSpec {
   double host_us_per_kernel = 0;          // what the host spends on each,
   double host_us_per_call = 0;            // and on each communication
   bool overlap_slows_computing = true;    // by beside_communication of the device's kernels
+  bool cuda_launch_blocking = false;      // the host waits for every kernel
 };
 
 /// How the work is split. zero_stage says what is sharded over the dp_shard x cp ranks: 0 nothing

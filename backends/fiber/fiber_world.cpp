@@ -61,6 +61,7 @@ class FiberRuntime final : public Runtime {
     const Price price = prices_.price(op);
     rank_.issue(price.host);
     rank_.compute(op.name, price.device);
+    if (options_.cluster.device.host_waits_for_kernels) rank_.synchronize();
     flops_ += static_cast<double>(op.flops);
   }
   void record_decision(const char* name, bool answer) override {
@@ -96,6 +97,7 @@ FiberWorld::FiberWorld(FiberOptions options)
     : options_(std::move(options)),
       network_(make_network_model(options_.cluster)),
       call_price_(Time::from_seconds(options_.cluster.device.host_s_per_call)),
+      waits_for_kernels_(options_.cluster.device.host_waits_for_kernels),
       waits_for_transfers_(host_waits_for_transfers(options_.cluster.device)),
       slowdown_(options_.cluster.device.slowdown_beside_collectives),
       engine_(
@@ -124,7 +126,7 @@ FiberWorld::~FiberWorld() = default;
 void FiberWorld::wait(RankState& rank, FiberOperation& operation) {
   const bool is_transfer = operation.is_transfer();
   engine_.wait(rank, operation, is_transfer ? 0.0 : slowdown_);
-  if (is_transfer && waits_for_transfers_) rank.synchronize();
+  if (waits_for_kernels_ || (is_transfer && waits_for_transfers_)) rank.synchronize();
 }
 
 // What a rank has computed, those have that it stands for.

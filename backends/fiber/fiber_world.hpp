@@ -127,6 +127,7 @@ class FiberWorld final : private StallExplainer {
   FiberOptions options_;
   std::unique_ptr<NetworkModel> network_;
   Time call_price_;
+  bool waits_for_kernels_;
   bool waits_for_transfers_;  // The host, before it goes on.
   double slowdown_;           // See RankState::end_beside.
   Engine engine_;

@@ -12,6 +12,7 @@
 #include "sim/kernel/hash.hpp"
 
 #include "sim/hardware/outside_memory.hpp"
+#include "sim/hardware/software.hpp"
 
 #include "strategies/pipeline/schedule.hpp"
 #include "strategies/training/train.hpp"
@@ -36,6 +37,7 @@ void append(Assumptions& assumptions, const Assumptions& more) {
 // What holds of every run.
 Assumptions general(const Scenario& scenario) {
   Assumptions assumptions = price_of_computing(scenario);
+  const SourcedBytes& context = cuda_context_of(find_software(scenario.system.software));
   append(assumptions,
          {{"Flops of causal attention count half of the score matrix; what is no matrix product is "
            "bound by the bytes it moves",
@@ -56,8 +58,8 @@ Assumptions general(const Scenario& scenario) {
           {"What the first rank of every pipeline stage allocates is handed out by a model of "
            "PyTorch's caching allocator, without expandable segments, in one pool for all streams",
            "c10/cuda/CUDACachingAllocator.cpp; docs/decisions/0033-caching-allocator.md"},
-          {fmt::format("The CUDA context holds {} bytes of device memory", kCudaContextBytes.bytes),
-           kCudaContextBytes.source},
+          {fmt::format("The CUDA context holds {} bytes of device memory", context.bytes),
+           context.source},
           {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
            "training keeps fp32 master weights and optimizer state",
            "Micikevicius et al. 2018"}});

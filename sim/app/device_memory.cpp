@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/hardware/outside_memory.hpp"
+#include "sim/hardware/software.hpp"
 
 #include "sim/app/metrics.hpp"
 
@@ -29,7 +30,7 @@ std::vector<int> replayed_ranks_of(const MeshShape& mesh) {
 }
 
 std::int64_t outside_bytes(const FiberWorld& world, int rank) {
-  std::int64_t bytes = kCudaContextBytes.bytes;
+  std::int64_t bytes = cuda_context_of(world.options().cluster.device.software).bytes;
   for (const FiberGroup& group : world.groups()) {
     if (axis_of(group.name()) == "none") continue;
     const std::vector<int>& members = group.layout().members;

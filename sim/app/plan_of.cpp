@@ -139,6 +139,7 @@ Cluster cluster_of(const SystemSpec& system) {
   device.software = find_software(system.software);
   device.host_s_per_kernel = system.host_us_per_kernel * kMicro;
   device.host_s_per_call = system.host_us_per_call * kMicro;
+  device.host_waits_for_kernels = system.cuda_launch_blocking;
   for (const Precision precision :
        {Precision::fp64, Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
     device.peak_flops_per_s.at(static_cast<std::size_t>(dtype_of(precision))) =

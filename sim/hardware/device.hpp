@@ -40,6 +40,9 @@ struct Device {
   /// What the host spends on issuing a kernel, and on posting a communication.
   double host_s_per_kernel = 0.0;
   double host_s_per_call = 0.0;
+  /// Whether the host waits for every kernel before it issues the next, as CUDA_LAUNCH_BLOCKING=1
+  /// makes it.
+  bool host_waits_for_kernels = false;
   /// The share by which computing takes longer where a collective runs beside it.
   double slowdown_beside_collectives = 0.0;
   /// Whether attention has dropout. Nothing but the price of stored scores depends on it.

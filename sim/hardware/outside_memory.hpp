@@ -3,21 +3,11 @@
 #include <cstdint>
 
 #include "sim/hardware/cluster.hpp"
+#include "sim/hardware/sourced_number.hpp"
 
 // Device memory that a training process holds outside its allocator. Every constant has its source
 // beside it, in words that a result repeats among its assumptions.
 namespace shardsim {
-
-struct SourcedBytes {
-  std::int64_t bytes;
-  const char* source;
-};
-
-/// The CUDA context with the kernels that training loads.
-inline constexpr SourcedBytes kCudaContextBytes{
-    400'000'000,
-    "pytorch/pytorch issue 109888, 2023: around 400 MB since CUDA 11.7, whose modules load lazily; "
-    "issue 107667 tells of 300 MB, and of more than 1 GB before"};
 
 /// NCCL's buffers of one connection in one channel, at the end that receives and at the one that
 /// sends.

@@ -28,6 +28,18 @@ struct ScorePasses {
   double backward = 0.0;
 };
 
+/// The CUDA context with the kernels that training loads: all of them at once, until CUDA 11.7
+/// loaded each when it was first used.
+inline constexpr SourcedBytes kCudaContextBytes{
+    400'000'000,
+    "pytorch/pytorch issue 109888, 2023: around 400 MB since CUDA 11.7, whose modules load lazily; "
+    "issue 107667 tells of 300 MB, and of more than 1 GB before"};
+inline constexpr SourcedBytes kEagerCudaContextBytes{
+    std::int64_t{1573} << 20U,
+    "bigscience-workshop/bigscience at 9e64ede, train/tr11-176B-ml/chronicles-prequel.md, 2022: "
+    "1573 "
+    "MiB on an A100 40 GB"};
+
 struct Software {
   const char* name;    ///< As scenarios write it.
   const char* source;  ///< Of all that is counted: `uses` and the passes.
@@ -39,6 +51,7 @@ struct Software {
   /// Without dropout of attention, which keeps so much more of each score.
   FrameworkMemory memory;
   double dropped_score_bytes = 0.0;
+  SourcedBytes cuda_context = kCudaContextBytes;
 
   /// Of the rate at which the GPU's best kernel computes attention that stores no scores.
   SourcedNumber attention_share{1.0, "the kernel that was measured"};
@@ -58,6 +71,9 @@ struct Software {
 
 /// "cross_entropy_backward".
 [[nodiscard]] std::string_view name_of(KernelFamily family);
+
+/// Of a process that runs `software`, which may be null.
+[[nodiscard]] const SourcedBytes& cuda_context_of(const Software* software);
 
 /// All that there are, in the order of their names.
 [[nodiscard]] std::span<const Software> all_software();

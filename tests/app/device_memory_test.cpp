@@ -55,6 +55,14 @@ TEST_CASE("payload is within blocks, blocks are within segments, and segments wi
   CHECK(result.warnings.empty());
 }
 
+TEST_CASE("before CUDA loaded kernels lazily its context was larger") {
+  const auto outside = [](const char* software) {
+    const Result result = run_with(kPlan, {std::string("system.software=") + software});
+    return bytes(result, "device_bytes.max") - bytes(result, "reserved_peak_bytes.max");
+  };
+  CHECK(outside("megatron-lm-2021") - outside("megatron-core-2023") == 1573 * kMiB - 400'000'000);
+}
+
 TEST_CASE("what the allocator holds does not grow from step to step") {
   std::vector<std::int64_t> reserved;
   for (const char* steps : {"2", "3", "5"}) {

@@ -63,6 +63,21 @@ TEST_CASE("a host that waits for transfers cannot run ahead over them") {
   CHECK(end_of(cluster, body) == us(3 + 20 + 2 + 3 + 1));
 }
 
+TEST_CASE("a host that waits for kernels never runs ahead") {
+  Cluster cluster = test_cluster(2);
+  cluster.device.host_s_per_kernel = 3e-6;
+  const auto body = [](Runtime& runtime, Communicator& world) {
+    kernel(runtime, 20);
+    kernel(runtime, 20);
+    const Tensor buffer = buffer_of(runtime);
+    world.all_reduce(buffer, ReduceOp::sum).wait();  // 4 us.
+    kernel(runtime, 1);
+  };
+  CHECK(end_of(cluster, body) == us(3 + 20 + 20 + 4 + 1));
+  cluster.device.host_waits_for_kernels = true;
+  CHECK(end_of(cluster, body) == us(3 + 20 + 3 + 20 + 4 + 3 + 1));
+}
+
 TEST_CASE("decisions on values are the host's, which waits for them") {
   Cluster cluster = test_cluster(2);
   cluster.device.host_s_per_kernel = 3e-6;

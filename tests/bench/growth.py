@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a plan costs as its number of ranks grows: a table, and a plot if asked for one.
 
-usage: growth.py SHARDSIM [--fold off|auto] [--largest RANKS] [--svg FILE]
+usage: growth.py SHARDSIM [--largest RANKS] [--largest-folded RANKS] [--svg FILE]
 
 Llama 3 70B at tp 8 and pp 8 with 16 microbatches: each rank does the same whatever the number of
 replicas, so a cost that grows linearly is the same per rank and operation on every line. Times are
@@ -10,6 +10,7 @@ the processor's, not the clock's; other work on the machine still shows in them,
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -46,48 +47,79 @@ def cost_of(shardsim, ranks, fold):
     return usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss, calls
 
 
-def plot(rows):
-    """Seconds over ranks, both in powers of two, and the line of linear growth through the last."""
-    import math
-    last = rows[-1]
-    step = 90
+def decades(smallest, largest):
+    """Powers of ten from the last one below to the first one above."""
+    first, last = math.floor(math.log10(smallest)), math.ceil(math.log10(largest))
+    return [10.0 ** power for power in range(first, last + 1)]
 
-    def point(ranks, seconds):
-        x = 80 + step * math.log2(ranks / FEWEST)
-        y = 60 + step / 2 * math.log2(last[1] / seconds)
-        return f"{x:.1f},{y:.1f}"
 
-    width = 160 + step * math.log2(last[0] / FEWEST)
-    height = 160 + step / 2 * math.log2(last[0] / FEWEST)
-    linear = " ".join(point(ranks, last[1] * ranks / last[0]) for ranks, *_ in rows)
-    marks = "".join(f'<circle cx="{p[0]}" cy="{p[1]}" r="4"/><text x="{p[0]}" y="{float(p[1]) - 10}" '
-                    f'text-anchor="middle">{ranks}: {seconds:.2f} s</text>'
-                    for ranks, seconds, *_ in rows
-                    for p in [point(ranks, seconds).split(",")])
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-            f'font-family="sans-serif" font-size="12"><polyline points="{linear}" fill="none" '
-            f'stroke="gray"/>{marks}<text x="80" y="20">ranks: seconds of processor time; the line is '
-            f'linear growth</text></svg>\n')
+def plot(series):
+    """Seconds over ranks, both axes logarithmic; a grey line through the first series' last point is
+    linear growth."""
+    points = [row for _, rows in series for row in rows]
+    ranks = sorted({row[0] for row in points})
+    ticks = decades(min(row[1] for row in points), max(row[1] for row in points))
+    width, height, left, top, bottom = 760, 420, 70, 30, 370
+
+    def x_of(number):
+        span = math.log(ranks[-1] / ranks[0])
+        return left + (width - left - 45) * math.log(number / ranks[0]) / span
+
+    def y_of(seconds):
+        span = math.log(ticks[-1] / ticks[0])
+        return bottom - (bottom - top) * math.log(seconds / ticks[0]) / span
+
+    def text(x, y, anchor, content, fill="#333"):
+        return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}">{content}</text>'
+
+    parts = [f'<rect width="{width}" height="{height}" fill="white"/>']
+    for number in ranks:
+        parts += [f'<path d="M{x_of(number):.1f} {top}V{bottom}" stroke="#eee"/>',
+                  text(x_of(number), bottom + 18, "middle", f"{number:,}")]
+    for seconds in ticks:
+        parts += [f'<path d="M{left} {y_of(seconds):.1f}H{width - 45}" stroke="#eee"/>',
+                  text(left - 8, y_of(seconds) + 4, "end", f"{seconds:g} s")]
+    parts.append(text(width / 2, height - 12, "middle", "ranks"))
+    end = series[0][1][-1]
+    begin = next(number for number in ranks if end[1] * number / end[0] >= ticks[0])
+    parts.append(f'<path d="M{x_of(begin):.1f} {y_of(end[1] * begin / end[0]):.1f}'
+                 f'L{x_of(end[0]):.1f} {y_of(end[1]):.1f}" stroke="#999" stroke-dasharray="5 4"/>')
+    for (name, rows), color in zip(series, ("#1f5fa8", "#b8530f")):
+        parts += [f'<circle cx="{x_of(row[0]):.1f}" cy="{y_of(row[1]):.1f}" r="4" fill="{color}"/>'
+                  for row in rows]
+        parts.append(text(x_of(rows[-1][0]) - 10, y_of(rows[-1][1]) - 10, "end", name, color))
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            f'width="{width}" height="{height}" font-family="sans-serif" font-size="13" fill="none">'
+            + "\n".join(parts) + "</svg>\n")
+
+
+def measure(shardsim, fold, largest):
+    print(f"\nexecution.fold {fold}\n\n"
+          "| ranks | calls of ranks | seconds | ns per call | MB | KB per rank |\n"
+          "|---:|---:|---:|---:|---:|---:|")
+    rows = []
+    ranks = FEWEST
+    while ranks <= largest:
+        seconds, resident, calls = cost_of(shardsim, ranks, fold)
+        rows.append((ranks, seconds))
+        print(f"| {ranks:,} | {calls:,} | {seconds:.2f} | {1e9 * seconds / calls:.0f} | "
+              f"{resident / 1e6:.0f} | {resident / 1e3 / ranks:.0f} |", flush=True)
+        ranks *= 4
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("shardsim")
-    parser.add_argument("--fold", default="off", choices=["off", "auto"])
-    parser.add_argument("--largest", type=int, default=16384)
+    parser.add_argument("shardsim", type=pathlib.Path)
+    parser.add_argument("--largest", type=int, default=16384, help="with every rank run")
+    parser.add_argument("--largest-folded", type=int, default=1 << 20)
     parser.add_argument("--svg", type=pathlib.Path)
     arguments = parser.parse_args()
-    rows = []
-    print("| ranks | calls of ranks | seconds | ns per call | MB | KB per rank |\n|---|---|---|---|---|---|")
-    ranks = FEWEST
-    while ranks <= arguments.largest:
-        seconds, resident, calls = cost_of(os.path.abspath(arguments.shardsim), ranks, arguments.fold)
-        rows.append((ranks, seconds, resident, calls))
-        print(f"| {ranks:,} | {calls:,} | {seconds:.2f} | {1e9 * seconds / calls:.0f} | "
-              f"{resident / 1e6:.0f} | {resident / 1e3 / ranks:.0f} |", flush=True)
-        ranks *= 4
+    shardsim = arguments.shardsim.resolve()
+    series = [("every rank runs", measure(shardsim, "off", arguments.largest)),
+              ("folded", measure(shardsim, "auto", arguments.largest_folded))]
     if arguments.svg:
-        arguments.svg.write_text(plot(rows))
+        arguments.svg.write_text(plot(series))
 
 
 if __name__ == "__main__":

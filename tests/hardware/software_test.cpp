@@ -71,6 +71,8 @@ TEST_CASE("every software has a source for each constant, and counts that can be
       CHECK(std::strlen(number.source) > 20);
       CHECK(number.value > 0.0);
     }
+    CHECK(std::strlen(software.cuda_context.source) > 20);
+    CHECK(software.cuda_context.bytes > 0);
     CHECK(software.attention_share.value <= 1.0);
     // Who stores scores keeps them, and the other way round.
     CHECK(software.stores_scores() == (software.memory.score_bytes > 0.0));

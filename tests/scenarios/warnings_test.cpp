@@ -125,6 +125,7 @@ std::vector<Case> cases() {
        {"system.kernel_model=roofline"},
        {"system.kernel_model=shapes"}},
       {"system.overlap_slows_computing=false", {}, {"system.device.kernels=a100-sxm"}},
+      {"system.cuda_launch_blocking=true", {}, {"system.host_us_per_kernel=5"}},
       {"system.gpu_generation=hopper", {}, nccl},
       {"system.cpu_vendor=amd", {}, nccl},
       {"system.nccl_version=2.28.9", {}, nccl},
