@@ -76,7 +76,7 @@ std::string why_no_band(const Scenario& scenario) {
     return "no measured run is predicted with system.kernel_model " + system.kernel_model;
   }
   if (!system.network.is_nccl()) {
-    return "no measured run is predicted with system.network.model " + system.network.model;
+    return "no measured run is predicted with system.network_model " + system.network.model;
   }
   if (scenario.model.family == ModelFamily::mlp) return "no measured run has model.family mlp";
   if (scenario.model.num_experts > 0) return "no measured run has experts";
