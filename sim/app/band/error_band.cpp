@@ -90,18 +90,6 @@ std::vector<double> factors_outside(const MeasuredRows& rows, const std::string&
 
 }  // namespace
 
-const char* to_string(Likeness likeness) {
-  switch (likeness) {
-    case Likeness::device_and_software:
-      return "device_and_software";
-    case Likeness::device_or_software:
-      return "device_or_software";
-    case Likeness::any:
-      return "any";
-  }
-  return "";
-}
-
 MeasuredRows comparable_rows(const std::vector<MeasuredError>& all, const std::string& quantity,
                              const std::string& software) {
   const auto has_framework = [](const std::string& name) { return name != "none"; };
@@ -119,9 +107,7 @@ std::optional<ErrorBand> nearest_band(const MeasuredRows& rows, const RunSetting
   if (rows.empty()) return std::nullopt;
   for (const Likeness likeness : {Likeness::device_and_software, Likeness::device_or_software}) {
     const MeasuredRows like = rows_like(rows, setting, likeness);
-    const bool is_enough = like.size() >= kEnoughRows && tables_of(like).size() >= kEnoughTables;
-    // All rows are called by their proper name below.
-    if (is_enough && (like.size() < rows.size() || likeness == Likeness::device_and_software)) {
+    if (like.size() >= kEnoughRows && tables_of(like).size() >= kEnoughTables) {
       return band_of(like, setting, likeness);
     }
   }

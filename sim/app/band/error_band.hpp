@@ -13,9 +13,6 @@ namespace shardsim {
 /// Rows of the first of these kinds that has enough of them are taken.
 enum class Likeness { device_and_software, device_or_software, any };
 
-/// "device_and_software".
-[[nodiscard]] const char* to_string(Likeness likeness);
-
 /// A kind is enough from so many rows, and so many tables, on. Of each table the rows nearest in
 /// ranks are taken, so many, and all that are as near as the last of them.
 inline constexpr std::size_t kEnoughRows = 20;
@@ -54,16 +51,16 @@ using MeasuredRows = std::vector<const MeasuredError*>;
 /// than two tables.
 [[nodiscard]] double widening_of(const MeasuredRows& rows);
 
-/// `band` with both ends farther from 1, or nearer to the other side of it, by `factor`.
+/// `band` with its low end divided, and its high end multiplied, by `factor`.
 [[nodiscard]] ErrorBand widened(ErrorBand band, double factor);
 
-/// The value below which `share` of the weight lies. A row stands in the middle of its own weight;
-/// between two it is interpolated, and outside of them it is the first or the last.
-/// REQUIRES: !values.empty(), weights above 0.
 struct WeightedValue {
   double value = 0.0;
   double weight = 0.0;
 };
+/// The value below which `share` of the weight lies. A row stands in the middle of its own weight;
+/// between two it is interpolated, and outside of them it is the first or the last.
+/// REQUIRES: !values.empty(), weights above 0.
 [[nodiscard]] double weighted_quantile(std::vector<WeightedValue> values, double share);
 
 /// The rows of all tables but one.
