@@ -51,6 +51,20 @@ Json array_of(const Items& items, Convert convert) {
   return array;
 }
 
+Json band_object(const MetricBand& band) {
+  return Json{{"metric", band.metric},
+              {"low", band.low},
+              {"high", band.high},
+              {"runs", band.runs},
+              {"tables", band.tables},
+              {"device", band.device},
+              {"runs_on_device", band.runs_on_device},
+              {"software", band.software},
+              {"runs_with_software", band.runs_with_software},
+              {"least_ranks", band.least_ranks},
+              {"most_ranks", band.most_ranks}};
+}
+
 Json check_object(const Check& check) {
   return Json{{"name", check.name}, {"passed", check.passed}, {"detail", check.detail}};
 }
@@ -96,6 +110,10 @@ std::string to_json(const Result& result) {
   root["scenario"] = scenario_object(result.scenario_json);
   root["metrics"] = metrics_object(result);
   if (!result.measured.empty()) root["measured"] = measured_object(result);
+  if (!result.error_bands.empty()) {
+    root["error_bands"] = array_of(result.error_bands, band_object);
+  }
+  if (!result.no_error_band.empty()) root["no_error_band"] = result.no_error_band;
   root["checks"] = array_of(result.checks, check_object);
   root["expectations"] = array_of(result.expectations, expectation_object);
   root["assumptions"] = array_of(result.assumptions, assumption_object);

@@ -42,6 +42,21 @@ struct Assumption {
   std::string source;  ///< "NVIDIA H100 datasheet", "assumed", ...
 };
 
+/// Where 8 of 10 measured runs that were predicted like this one lie about a metric.
+struct MetricBand {
+  std::string metric;  ///< "step_time_s"
+  double low = 0.0;    ///< In the metric's unit.
+  double high = 0.0;
+  std::int64_t runs = 0;    ///< That the band is made from,
+  std::int64_t tables = 0;  ///< and how many published tables they are of.
+  std::string device;       ///< This run's, as system.device.kernels has it;
+  std::int64_t runs_on_device = 0;
+  std::string software;  ///< this run's framework, or "none",
+  std::int64_t runs_with_software = 0;
+  std::int64_t least_ranks = 0;
+  std::int64_t most_ranks = 0;
+};
+
 struct Result {
   static constexpr int kSchemaVersion = 1;
   std::string scenario_json;  ///< The fully resolved scenario.
@@ -49,6 +64,9 @@ struct Result {
   /// Of a run on real processes, beside what was simulated; names as of metrics where both have
   /// it, and `difference.NAME`: measured less simulated.
   std::vector<Metric> measured;
+  /// Of what was predicted and can be held against measurements.
+  std::vector<MetricBand> error_bands;
+  std::string no_error_band;  ///< Why there are none; empty if there are, or nothing was predicted.
   std::vector<Check> checks;
   std::vector<ExpectationResult> expectations;
   std::vector<Assumption> assumptions;

@@ -47,6 +47,9 @@ class Page {
 /// `steps` of the run, of which some were skipped.
 [[nodiscard]] Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& page);
 [[nodiscard]] Lines oracle_section(const Result& result, const Page& page);
+/// Of a plan: where measured runs lie about its figures, or why that is not known. Nothing of a
+/// verify run, whose times nobody asks for.
+[[nodiscard]] Lines error_band_section(const Result& result, const Page& page);
 /// Of a run on real processes.
 [[nodiscard]] Lines measured_section(const Result& result, const Page& page);
 /// The passed ones, in one row.

@@ -57,6 +57,7 @@ std::string to_text(const Result& result, const TextHeadline& headline,
   std::vector<Block> blocks = {
       {headline_section(headline, page)},
       {figures_section(result, page), 7, 1},
+      {error_band_section(result, page), 10, 1},
       {time_section(result, page)},
       {memory_section(result, headline.device_memory_bytes, page), 2, 2},
       {traffic_section(result, page), 4, 1},

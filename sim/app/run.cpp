@@ -7,6 +7,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/app/assumptions.hpp"
+#include "sim/app/band/band_of_run.hpp"
 #include "sim/app/device_memory.hpp"
 #include "sim/app/folding.hpp"
 #include "sim/app/metrics.hpp"
@@ -156,6 +157,7 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
   } catch (const CommunicationError& error) {
     result.diagnosis = error.diagnosis();  // A schedule that cannot run.
   }
+  add_error_bands(scenario, result);
   settle_exit_code(result);
   return outcome;
 }

@@ -35,8 +35,8 @@ TEST_CASE("the JSON of a plan reads back field by field") {
   const Result result = samples::plan().result;
   const Json json = Json::parse(to_json(result));
   REQUIRE(keys_of(json) == std::vector<std::string>{"schema_version", "scenario", "metrics",
-                                                    "checks", "expectations", "assumptions",
-                                                    "warnings"});
+                                                    "error_bands", "checks", "expectations",
+                                                    "assumptions", "warnings"});
   REQUIRE(json["schema_version"] == 1);
   REQUIRE(json["scenario"] == Json::parse(result.scenario_json));
   REQUIRE(json["metrics"].size() == result.metrics.size());
@@ -44,6 +44,18 @@ TEST_CASE("the JSON of a plan reads back field by field") {
   REQUIRE(json["metrics"]["memory.peak_bytes.max"].get<std::int64_t>() == 48318382080);
   REQUIRE(json["metrics"]["memory.peak_bytes.max"].is_number_integer());
   REQUIRE(json["metrics"]["trace_hash"] == "0f1e2d3c4b5a6978");
+  const Json& band = json["error_bands"][0];
+  REQUIRE(band == Json{{"metric", "step_time_s"},
+                       {"low", 2.25},
+                       {"high", 3.75},
+                       {"runs", 54},
+                       {"tables", 3},
+                       {"device", "h100-sxm"},
+                       {"runs_on_device", 51},
+                       {"software", "torchtitan-2024"},
+                       {"runs_with_software", 3},
+                       {"least_ranks", 8},
+                       {"most_ranks", 2048}});
   REQUIRE(json["checks"][0]["name"] == "conservation");
   REQUIRE(json["checks"][0]["passed"] == true);
   REQUIRE(json["checks"][0]["detail"] == "bytes sent equal bytes received on every rank");
@@ -56,6 +68,12 @@ TEST_CASE("the JSON of a plan reads back field by field") {
   REQUIRE(json["assumptions"][0]["source"] == "NVIDIA H100 datasheet");
   REQUIRE(json["warnings"].is_array());
   REQUIRE(json["warnings"].empty());
+}
+
+TEST_CASE("why there is no error band is written in the place of bands") {
+  const Json json = Json::parse(to_json(samples::infeasible().result));
+  REQUIRE(json["no_error_band"] == "no measured run has experts");
+  REQUIRE_FALSE(json.contains("error_bands"));
 }
 
 TEST_CASE("a diagnosis is written with every field, and only on failure") {

@@ -67,6 +67,9 @@ Sample plan() {
       {"trace_hash", std::string("0f1e2d3c4b5a6978")},
   };
   add_memory(result, kGiB, 2 * kGiB, 3 * kGiB / 2, 40 * kGiB, kGiB / 2);
+  result.error_bands = {
+      {"step_time_s", 2.25, 3.75, 54, 3, "h100-sxm", 51, "torchtitan-2024", 3, 8, 2048},
+      {"memory.device_bytes.max", 50e9, 90e9, 127, 3, "h100-sxm", 0, "torchtitan-2024", 0, 8, 48}};
   result.checks = {{"conservation", true, "bytes sent equal bytes received on every rank"}};
   result.expectations = {{"memory.peak_bytes.max", "<=", 80e9, 48318382080.0, true},
                          {"mfu", ">=", 0.38, 0.3865, true}};
@@ -154,6 +157,8 @@ Sample infeasible() {
   sample.next_command = "shardsim scenarios/quickstart.json --set parallelism.zero_stage=3";
   Result& result = sample.result;
   result.exit_code = 3;
+  result.error_bands.clear();
+  result.no_error_band = "no measured run has experts";
   std::erase_if(result.metrics, [](const Metric& m) { return m.name.starts_with("memory."); });
   add_memory(result, 15 * kGiB, 15 * kGiB, 90 * kGiB, 40 * kGiB, 2 * kGiB);
   result.checks.push_back({"memory", false,

@@ -68,6 +68,43 @@ TEST_CASE("experts have a row where there are some, with what was dropped where 
   CHECK(text_of(sample).find("12 token slots dropped") != std::string::npos);
 }
 
+TEST_CASE("an error band says what of its runs is like the plan, and where the scale is not") {
+  samples::Sample sample = samples::plan();
+  const auto line = [&](const std::string& start) {
+    for (const std::string& one : lines_of(text_of(sample))) {
+      if (one.rfind("  " + start, 0) == 0) return one;
+    }
+    return std::string();
+  };
+  MetricBand& time = sample.result.error_bands.front();
+  CHECK(
+      line("8 of 10 runs") ==
+      "  8 of 10 runs  step 2.25 to 3.75 s (54 measured, 51 on h100-sxm, 3 with torchtitan-2024)");
+  time.runs_on_device = time.runs_with_software = 54;
+  time.low = 0.98;
+  CHECK(line("8 of 10 runs") ==
+        "  8 of 10 runs  step 980 ms to 3.75 s (54 measured on h100-sxm with torchtitan-2024)");
+  time.software = "none";
+  time.most_ranks = 63;
+  CHECK(line("8 of 10 runs") ==
+        "  8 of 10 runs  step 980 ms to 3.75 s (54 measured on h100-sxm, any framework, up to 63 "
+        "GPUs)");
+  time.most_ranks = 1024;
+  time.least_ranks = 128;
+  CHECK(line("8 of 10 runs").ends_with("any framework, from 128 GPUs)"));
+  sample.result.no_error_band = "no measured run has experts";
+  CHECK(line("error band") == "  error band    none: no measured run has experts");
+  CHECK(line("8 of 10 runs").empty());
+}
+
+TEST_CASE("a verify run, whose times nobody asks for, shows no error band") {
+  samples::Sample sample = samples::verified();
+  sample.result.no_error_band = "a run with numbers is no plan";
+  CHECK(text_of(sample).find("error band") == std::string::npos);
+  sample.result.error_bands = samples::plan().result.error_bands;
+  CHECK(text_of(sample).find("8 of 10") == std::string::npos);
+}
+
 TEST_CASE("the summary of a plan is as approved") {
   require_golden("plan.txt", text_of(samples::plan()));
 }

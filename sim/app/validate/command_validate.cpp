@@ -10,9 +10,14 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "scenarios/json_value.hpp"
 #include "scenarios/presets.hpp"
+#include "scenarios/read_file.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
+#include "sim/app/band/measured_errors.hpp"
 #include "sim/app/progress.hpp"
+#include "sim/app/validate/band_file.hpp"
 #include "sim/app/validate/ratchet.hpp"
 #include "sim/app/validate/table_mapping.hpp"
 #include "sim/app/validate/validated_table.hpp"
@@ -101,6 +106,34 @@ int hold_ratchet(const ValidateArguments& arguments, const fs::path& path,
   return static_cast<int>(ExitCode::check_failed);
 }
 
+bool is_about_bands(const ValidateArguments& arguments) {
+  return !arguments.write_band.empty() || !arguments.check_band.empty();
+}
+
+void require_all_rows(const ValidateArguments& arguments) {
+  if (!is_about_bands(arguments) || (arguments.tables.empty() && !arguments.sample)) return;
+  throw UsageError("E0933", "error bands are made from all rows of all tables",
+                   "leave out the names of tables and --sample");
+}
+
+// The exit code.
+int hold_band(const ValidateArguments& arguments, const std::vector<ValidatedTable>& tables,
+              std::ostream& err) {
+  if (!is_about_bands(arguments)) return 0;
+  const std::string text = measured_errors_text(measured_errors_of(tables));
+  if (!arguments.write_band.empty()) write_text(arguments.write_band, text, err);
+  if (arguments.check_band.empty()) return 0;
+  ProblemList problems;
+  const std::optional<std::string> in_file =
+      read_regular_file(arguments.check_band, JsonLimits{}.max_bytes, problems);
+  if (!in_file) throw ScenarioError(problems.problems(), problems.num_dropped());
+  const std::string difference = first_difference(*in_file, text);
+  if (difference.empty()) return 0;
+  err << fmt::format("{} is not what `shardsim validate --write-band` gives today: {}\n",
+                     arguments.check_band, difference);
+  return static_cast<int>(ExitCode::check_failed);
+}
+
 }  // namespace
 
 void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
@@ -112,9 +145,14 @@ void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
   verb.add_flag("--json", arguments.json, "Print one JSON object with every row");
   verb.add_flag("--ratchet", arguments.ratchet, "Fail if a figure is worse than ratchet.json says");
   verb.add_flag("--write-ratchet", arguments.write_ratchet, "Write the figures to ratchet.json");
+  verb.add_option("--write-band", arguments.write_band,
+                  "Write the errors of all rows, of which plans' error bands are made");
+  verb.add_option("--check-band", arguments.check_band,
+                  "Fail if a file of such errors is not today's");
 }
 
 int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err) {
+  require_all_rows(arguments);
   const fs::path folder = folder_of(arguments);
   // All are read before the first runs: what is wrong is told at once.
   std::vector<TableMapping> mappings;
@@ -124,13 +162,15 @@ int command_validate(const ValidateArguments& arguments, std::ostream& out, std:
   Progress progress(err, true);
   std::vector<ValidatedTable> tables;
   for (const TableMapping& mapping : mappings) {
-    tables.push_back(validate_table(mapping, arguments.sample ? mapping.sample_stride : 1,
-                                    [&progress] { progress.tick(); }));
+    tables.push_back(validate_table(
+        mapping, arguments.sample ? mapping.sample_stride : 1, [&progress] { progress.tick(); },
+        is_about_bands(arguments)));
   }
   progress.done();
   out << (arguments.json ? validation_json(tables) : validation_text(tables));
   if (!arguments.html.empty()) write_text(arguments.html, validation_html(tables), err);
-  return hold_ratchet(arguments, folder / kRatchet, tables, err);
+  const int band = hold_band(arguments, tables, err);
+  return std::max(band, hold_ratchet(arguments, folder / kRatchet, tables, err));
 }
 
 }  // namespace shardsim

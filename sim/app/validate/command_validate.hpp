@@ -18,13 +18,16 @@ struct ValidateArguments {
   bool json = false;
   bool ratchet = false;        ///< Fail if a figure is worse than in ratchet.json.
   bool write_ratchet = false;  ///< Write the figures to ratchet.json.
+  std::string write_band;      ///< Where to write the errors that bands are made from; nowhere.
+  std::string check_band;      ///< A file that must hold today's errors; none.
 };
 
 void add_validate_options(CLI::App& verb, ValidateArguments& arguments);
 
 /// `shardsim validate [TABLE...]`: predictions against published measurements. Returns 0, or 1 if
-/// a figure is worse than the ratchet's. Throws Error for tables, mappings and files that are
-/// wrong: E0920 (no such table), E0931 (a folder without tables), E0901 (a file cannot be written).
+/// a figure is worse than the ratchet's, or the file of errors is another. Throws Error for tables,
+/// mappings and files that are wrong: E0920 (no such table), E0931 (a folder without tables), E0933
+/// (errors of some rows only), E0901 (a file cannot be written).
 int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace shardsim

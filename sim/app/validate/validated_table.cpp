@@ -10,6 +10,7 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "sim/app/band/band_of_run.hpp"
 #include "sim/app/run.hpp"
 
 namespace shardsim {
@@ -85,12 +86,15 @@ std::string reason_of(const Error& error) {
   return reason;
 }
 
+using Measured = std::array<std::optional<double>, kNumQuantities>;
+
 void predict(const TableMapping& mapping, const std::vector<std::string>& overrides,
-             const std::array<std::optional<double>, kNumQuantities>& measured,
-             const std::function<void()>& on_progress, ValidatedRow& row) {
+             const Measured& measured, const std::function<void()>& on_progress,
+             ValidatedRow& row) {
   try {
     Scenario scenario = load_scenario_text(mapping.scenario_text, mapping.path, overrides);
     scenario.execution.fold = "auto";  // The same metrics, sooner.
+    row.setting = run_setting_of(scenario);
     RunHooks hooks;
     hooks.on_progress = on_progress;
     const Result result = run_scenario(scenario, hooks).result;
@@ -110,8 +114,18 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
   }
 }
 
+// As if the scenario named no framework.
+void predict_without_framework(const TableMapping& mapping, std::vector<std::string> overrides,
+                               const Measured& measured, const std::function<void()>& on_progress,
+                               ValidatedRow& row) {
+  overrides.emplace_back("system.software=none");
+  ValidatedRow other;
+  predict(mapping, overrides, measured, on_progress, other);
+  row.without_framework = other.quantities;
+}
+
 ValidatedRow validate_row(const TableMapping& mapping, const MeasurementRow& cells,
-                          const std::function<void()>& on_progress) {
+                          const std::function<void()>& on_progress, bool twice) {
   ValidatedRow row;
   row.line = cells.line;
   row.label = label_of(mapping, cells);
@@ -119,7 +133,7 @@ ValidatedRow validate_row(const TableMapping& mapping, const MeasurementRow& cel
   const RowScenario scenario = row_scenario_of(mapping, cells);
   row.apart = scenario.apart;
   row.refused = scenario.refused;
-  std::array<std::optional<double>, kNumQuantities> measured;
+  Measured measured;
   bool any = false;
   for (std::size_t i = 0; i < kNumQuantities; ++i) {
     measured.at(i) = measurement_of(mapping, cells, i);
@@ -127,6 +141,9 @@ ValidatedRow validate_row(const TableMapping& mapping, const MeasurementRow& cel
   }
   if (!any && row.refused.empty()) row.refused = "nothing of it was measured";
   if (row.refused.empty()) predict(mapping, scenario.overrides, measured, on_progress, row);
+  if (row.refused.empty() && twice) {
+    predict_without_framework(mapping, scenario.overrides, measured, on_progress, row);
+  }
   return row;
 }
 
@@ -152,7 +169,7 @@ RowScenario row_scenario_of(const TableMapping& mapping, const MeasurementRow& r
 }
 
 ValidatedTable validate_table(const TableMapping& mapping, std::int64_t stride,
-                              const std::function<void()>& on_progress) {
+                              const std::function<void()>& on_progress, bool twice) {
   ValidatedTable table;
   table.name = mapping.name;
   table.title = mapping.title;
@@ -162,7 +179,7 @@ ValidatedTable validate_table(const TableMapping& mapping, std::int64_t stride,
   table.rows_in_file = mapping.table.rows.size();
   table.stride = stride;
   for (std::size_t i = 0; i < mapping.table.rows.size(); i += static_cast<std::size_t>(stride)) {
-    table.rows.push_back(validate_row(mapping, mapping.table.rows[i], on_progress));
+    table.rows.push_back(validate_row(mapping, mapping.table.rows[i], on_progress, twice));
   }
   return table;
 }

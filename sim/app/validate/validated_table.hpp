@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/app/band/measured_error.hpp"
 #include "sim/app/validate/error_statistics.hpp"
 #include "sim/app/validate/table_mapping.hpp"
 
@@ -20,7 +21,10 @@ struct ValidatedRow {
   std::string refused;  ///< Why it cannot be represented; empty if it can.
   std::string apart;    ///< Why it is not in the headline; empty if it is.
   bool fits = true;     ///< Whether the predicted peak fits the device.
+  RunSetting setting;   ///< Of its scenario; empty if it was refused.
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> quantities;
+  /// The same, predicted with system.software "none"; only where that was asked for.
+  std::array<std::optional<PredictedAndMeasured>, kNumQuantities> without_framework;
 };
 
 struct ValidatedTable {
@@ -45,9 +49,11 @@ struct RowScenario {
 /// Runs every `stride`-th row, from the first. A row that the mapping, the loader or a limit of the
 /// simulator refuses is kept, with the reason. Throws ScenarioError for tables and mappings that
 /// are wrong (see convert; E0925: a measurement that is not above 0, or "confirmed" that is neither
-/// yes nor no). `on_progress` is called now and then.
+/// yes nor no). `on_progress` is called now and then. `twice`: each row is also predicted without
+/// a framework.
 [[nodiscard]] ValidatedTable validate_table(const TableMapping& mapping, std::int64_t stride,
-                                            const std::function<void()>& on_progress);
+                                            const std::function<void()>& on_progress,
+                                            bool twice = false);
 
 /// The rows with this quantity that are in the headline, or those that are apart, as indices.
 [[nodiscard]] std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quantity,

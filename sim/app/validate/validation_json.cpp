@@ -2,6 +2,8 @@
 
 #include "sim/kernel/version.hpp"
 
+#include "sim/app/band/band_coverage.hpp"
+#include "sim/app/validate/band_file.hpp"
 #include "sim/app/validate/validation_text.hpp"
 
 namespace shardsim {
@@ -41,11 +43,39 @@ Json row_of(const ValidatedRow& row) {
     return object;
   }
   object["fits"] = row.fits;
+  object["device"] = row.setting.device;
+  object["software"] = row.setting.software;
+  object["ranks"] = row.setting.ranks;
   for (std::size_t i = 0; i < kNumQuantities; ++i) {
     const std::optional<PredictedAndMeasured>& pair = row.quantities.at(i);
     if (!pair) continue;
     object[std::string(kQuantities.at(i).key)] = {
         {"predicted", pair->predicted}, {"measured", pair->measured}, {"error", pair->error()}};
+  }
+  return object;
+}
+
+Json coverage_of(const BandCoverage& coverage) {
+  Json tables = Json::object();
+  for (const BandCoverage::Table& table : coverage.tables) {
+    tables[table.name] = {{"rows", table.rows},
+                          {"inside", table.inside},
+                          {"inside_without_own_table", table.inside_without}};
+  }
+  return {{"rows", coverage.rows()},
+          {"inside", coverage.inside()},
+          {"inside_without_own_table", coverage.inside_without()},
+          {"mean_share_without_own_table", coverage.mean_share_without()},
+          {"widened_by", coverage.widening - 1.0},
+          {"tables", tables}};
+}
+
+// How many rows lie inside the bands about them; bands need two tables.
+Json coverages_of(const std::vector<MeasuredError>& errors, const char* software) {
+  Json object = Json::object();
+  for (const QuantityInfo& quantity : kQuantities) {
+    const BandCoverage coverage = band_coverage(errors, std::string(quantity.key), software);
+    if (!coverage.tables.empty()) object[std::string(quantity.key)] = coverage_of(coverage);
   }
   return object;
 }
@@ -76,9 +106,12 @@ std::string validation_json(const std::vector<ValidatedTable>& tables) {
   }
   Json list = Json::array();
   for (const ValidatedTable& table : tables) list.push_back(table_of(table));
+  const std::vector<MeasuredError> errors = measured_errors_of(tables);
   const Json root{{"schema_version", 1},
                   {"shardsim_version", std::string(version())},
                   {"overall", overall},
+                  {"error_bands", coverages_of(errors, "any framework")},
+                  {"error_bands_without_framework", coverages_of(errors, "none")},
                   {"tables", list}};
   return root.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "sim/app/band/band_coverage.hpp"
+#include "sim/app/validate/band_file.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -70,6 +73,34 @@ std::string table_text(const ValidatedTable& table) {
   return text + "\n";
 }
 
+// "error bands (8 of 10), step time: ..."; nothing for fewer than two tables.
+std::string coverage_text(const std::vector<MeasuredError>& errors, std::size_t quantity,
+                          const char* software) {
+  const QuantityInfo& info = kQuantities.at(quantity);
+  const BandCoverage coverage = band_coverage(errors, std::string(info.key), software);
+  if (coverage.tables.empty()) return {};
+  return fmt::format(
+      "  {:<20}{:>5} of {} rows inside; without the row's own table: {}, in the mean of {} tables "
+      "{:.0f} % (widened by {:.1f} %)\n",
+      info.title, coverage.inside(), coverage.rows(), coverage.inside_without(),
+      coverage.tables.size(), kPercent * coverage.mean_share_without(),
+      kPercent * (coverage.widening - 1.0));
+}
+
+std::string coverages_text(const std::vector<ValidatedTable>& tables) {
+  const std::vector<MeasuredError> errors = measured_errors_of(tables);
+  std::string text;
+  for (const char* software : {"any framework", "none"}) {
+    std::string lines;
+    for (std::size_t i = 0; i < kNumQuantities; ++i) lines += coverage_text(errors, i, software);
+    if (lines.empty()) continue;
+    const bool is_without = std::string_view(software) == "none";
+    text += fmt::format("error bands (8 of 10){}\n{}",
+                        is_without ? ", predicted without a framework" : "", lines);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string runs_text(const std::vector<int>& numbers) {
@@ -121,6 +152,7 @@ std::string validation_text(const std::vector<ValidatedTable>& tables) {
                          overall_worst_text(tables, figures->worst, i));
   }
   text += fmt::format("  {} of {} rows are not represented; each is listed above\n", refused, all);
+  text += coverages_text(tables);
   text +=
       "errors are predicted / measured - 1; bias is their mean, above 0 where too slow or too "
       "large\n";

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/app/band/measured_error.hpp"
+
+namespace shardsim {
+
+/// How many measurements lie inside the bands about their predictions.
+struct BandCoverage {
+  struct Table {
+    std::string name;
+    std::size_t rows = 0;
+    std::size_t inside = 0;
+    /// With bands, and their widening, made from all other tables only.
+    std::size_t inside_without = 0;
+  };
+  std::vector<Table> tables;
+  double widening = 1.0;  ///< Of bands from all tables.
+
+  [[nodiscard]] std::size_t rows() const;
+  [[nodiscard]] std::size_t inside() const;
+  [[nodiscard]] std::size_t inside_without() const;
+  /// The mean over tables of the share of their rows inside bands made without them.
+  [[nodiscard]] double mean_share_without() const;
+};
+
+/// Of the rows of one quantity, under frameworks or without. No tables if there are fewer than
+/// two.
+[[nodiscard]] BandCoverage band_coverage(const std::vector<MeasuredError>& all,
+                                         const std::string& quantity, const std::string& software);
+
+}  // namespace shardsim

@@ -1,0 +1,95 @@
+#include "sim/app/band/measured_errors.hpp"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/scenario_error.hpp"
+
+#include "tests/app/command_fixture.hpp"
+
+namespace shardsim::test {
+namespace {
+
+const RunSetting kEight{"a100", "megatron", 8};
+const RunSetting kSixteen{"a100", "megatron", 16};
+
+std::string code_of(const std::string& text) {
+  try {
+    (void)parse_measured_errors(text, "errors.json");
+  } catch (const ScenarioError& error) {
+    return error.code();
+  }
+  return {};
+}
+
+constexpr const char* kGroup =
+    R"([{"quantity": "step_time_s", "table": "t", "device": "d", "software": "s", "errors": )";
+
+}  // namespace
+
+TEST_CASE("errors are grouped, sorted and rounded, and the order they come in does not matter") {
+  std::vector<MeasuredError> errors = {{"step_time_s", "one", kSixteen, 0.25},
+                                       {"step_time_s", "one", kEight, 0.12344},
+                                       {"step_time_s", "one", kEight, -0.5},
+                                       {"step_time_s", "one", kEight, -0.00001}};
+  const std::string text = measured_errors_text(errors);
+  CHECK(contains(text, R"([
+  {"quantity": "step_time_s", "table": "one", "device": "a100",
+   "software": "megatron", "errors": {
+    "8": [-0.5000, 0.0000, 0.1234],
+    "16": [0.2500]
+  }}
+]
+)"));
+  std::reverse(errors.begin(), errors.end());
+  CHECK(measured_errors_text(errors) == text);
+  const std::vector<MeasuredError> read = parse_measured_errors(text, "errors.json");
+  REQUIRE(read.size() == 4);
+  CHECK(read[2].error == 0.1234);
+  CHECK(read[2].setting.ranks == 8);
+  CHECK(read[3].setting.ranks == 16);
+  CHECK(read[3].setting.device == "a100");
+  CHECK(read[3].setting.software == "megatron");
+  CHECK(read[3].table == "one");
+  CHECK(read[3].quantity == "step_time_s");
+  CHECK(measured_errors_text(read) == text);
+}
+
+TEST_CASE("long lists are broken into lines") {
+  const std::vector<MeasuredError> many(100, {"step_time_s", "one", kEight, 0.25});
+  const std::string text = measured_errors_text(many);
+  CHECK(parse_measured_errors(text, "errors.json").size() == 100);
+  CHECK(std::count(text.begin(), text.end(), '\n') > 10);
+}
+
+TEST_CASE("a file that holds something else is told with its line") {
+  CHECK(code_of(std::string(kGroup) + R"({"8": [0.5]}}])").empty());
+  CHECK(code_of("{}") == "E0932");
+  CHECK(code_of("[1]") == "E0932");
+  CHECK(code_of(R"([{"quantity": "step_time_s"}])") == "E0932");
+  CHECK(code_of(std::string(kGroup) + "[]}]") == "E0932");
+  CHECK(code_of(std::string(kGroup) + R"({"8": [0.5]}, "more": 1}])") == "E0932");
+  CHECK(code_of(std::string(kGroup) + R"({"many": [0.5]}}])") == "E0932");
+  CHECK(code_of(std::string(kGroup) + R"({"0": [0.5]}}])") == "E0932");
+  CHECK(code_of(std::string(kGroup) + R"({"8": 0.5}}])") == "E0932");
+  CHECK(code_of(std::string(kGroup) + R"({"8": ["0.5"]}}])") == "E0932");
+  CHECK(code_of(std::string(kGroup) + R"({"8": [-1.0]}}])") == "E0932");  // Nothing was predicted.
+}
+
+TEST_CASE(
+    "the errors that are built in are those of the file, whole, under and without frameworks") {
+  const std::string file = content_of("sim/app/band/measured_errors.json");
+  CHECK(measured_errors_text(built_in_errors()) == file);
+  const auto count = [](const char* quantity, bool has_framework) {
+    return std::count_if(
+        built_in_errors().begin(), built_in_errors().end(), [&](const MeasuredError& error) {
+          return error.quantity == quantity && (error.setting.software != "none") == has_framework;
+        });
+  };
+  CHECK(count("step_time_s", true) > 1000);
+  CHECK(count("step_time_s", false) == count("step_time_s", true));
+  CHECK(count("peak_memory_bytes", true) > 100);
+}
+
+}  // namespace shardsim::test
