@@ -48,8 +48,6 @@ bool is_meaningful(const Field& field, const Scenario& scenario) {
   const bool attention =
       field.path == "model.num_attention_heads" || field.path == "model.num_query_groups";
   if (attention && scenario.model.family == ModelFamily::mlp) return false;
-  const bool of_nccl = field.path.rfind("system.nccl.", 0) == 0;
-  if (of_nccl && !scenario.system.network.is_nccl()) return false;
   return scenario.model.num_experts > 0 || !is_about_experts(field.path);
 }
 

@@ -63,7 +63,7 @@ void add_notes(std::string& text, const PricedTable& priced, const Cluster& clus
 std::string tables_text(const CalibrationReport& report) {
   std::string text = "Tables\n";
   for (const PricedTable& priced : report.tables) {
-    text += fmt::format("  {:<14}  {:<22}  {:>3} sizes, {} to {}  ({})\n",
+    text += fmt::format("  {:<14}  {:<22}  {:>3} sizes, {} to {}\n    of {}\n",
                         name_of(priced.layout.operation), layout_text(priced.layout),
                         priced.points.size(), size_text(priced.table.rows.front().size),
                         size_text(priced.table.rows.back().size), place_text(priced.table));
@@ -85,6 +85,7 @@ std::string tier_text(const CalibrationReport& report, const TierCalibration& ti
   text += fmt::format("  {:<44}  {}\n", "calibrated, all tables together",
                       correction_text(tier.correction));
   for (std::size_t i = 0; i < tier.tables.size(); ++i) {
+    if (tier.tables.size() == 1) break;  // It says the same.
     const PricedTable& priced = report.tables[tier.tables[i]];
     const std::string name =
         fmt::format("{}, {}", name_of(priced.layout.operation), layout_text(priced.layout));
@@ -160,9 +161,9 @@ std::string use_text(const CalibrationReport& report) {
   text += "or run with";
   for (const TierCalibration& tier : report.tiers) {
     const std::string section = std::string("system.nccl.") + section_of(tier.tier);
-    text +=
-        fmt::format(" \\\n    --set {0}.bandwidth_factor={1} --set {0}.added_latency_us={2}",
-                    section, tier.correction.bandwidth_factor, tier.correction.added_latency_us);
+    text += fmt::format(
+        " \\\n    --set {0}.bandwidth_factor={1} \\\n    --set {0}.added_latency_us={2}", section,
+        tier.correction.bandwidth_factor, tier.correction.added_latency_us);
   }
   return text + "\n";
 }

@@ -36,11 +36,24 @@ Cluster cluster_of_table(const CalibrateArguments& arguments, const TestedLayout
   return cluster;
 }
 
+// nccl-tests prints the mean over ranks, of which only the last of each node sends to another.
+void require_one_tier(const NcclTestsTable& table, const TestedLayout& layout) {
+  const bool mixed = layout.nodes > 1 && layout.nodes < layout.ranks;
+  if (layout.operation != TestedOperation::sendrecv || !mixed) return;
+  refuse_table(
+      "E0944", table.place,
+      fmt::format("the times of this sendrecv are means over {} ranks, of which {} send to "
+                  "another node: they are of neither tier",
+                  layout.ranks, layout.nodes),
+      "run sendrecv_perf within one node, or with one GPU per node");
+}
+
 PricedTable priced(const CalibrateArguments& arguments, NcclTestsTable table) {
   PricedTable result;
   result.layout = tested_layout_of(table, arguments.layout);
   const Cluster cluster = cluster_of_table(arguments, result.layout);
   result.layout.nodes = cluster.num_nodes;
+  require_one_tier(table, result.layout);
   result.tier = cluster.num_nodes > 1 ? NetworkTier::between : NetworkTier::inside;
   std::stable_sort(table.rows.begin(), table.rows.end(),
                    [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.size < b.size; });
@@ -72,7 +85,7 @@ void write_overlay(const std::string& path, const std::string& text, std::ostrea
 }  // namespace
 
 void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
-  verb.add_option("file", arguments.files, "Outputs of nccl-tests; -: standard input")->required();
+  verb.add_option("file", arguments.files, "Outputs of nccl-tests; -: standard input");
   verb.add_option("--system", arguments.system,
                   "The machine they were run on: a preset (dgx-h100) or a scenario's file");
   verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")
@@ -90,6 +103,12 @@ void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
 
 int command_calibrate(const CalibrateArguments& arguments, std::istream& input, std::ostream& out,
                       std::ostream& err) {
+  if (arguments.files.empty()) {
+    throw UsageError(
+        "E0940", "no output of nccl-tests is given",
+        "name the files, or - for standard input, as in: all_reduce_perf -b 8 -e 8G -f "
+        "2 -g 8 | shardsim calibrate -");
+  }
   std::vector<PricedTable> tables;
   for (const std::string& path : arguments.files) {
     for (NcclTestsTable& table : read_nccl_tests(path, input)) {

@@ -78,8 +78,9 @@ FittedCorrection fit_correction(const std::vector<CalibrationPoint>& points,
 }
 
 FittedCorrection rounded(const FittedCorrection& correction) {
+  // Plus 0, so that nothing is -0.
   return {.bandwidth_factor = std::round(correction.bandwidth_factor * 1e4) / 1e4,
-          .added_latency_us = std::round(correction.added_latency_us * 1e2) / 1e2};
+          .added_latency_us = std::round(correction.added_latency_us * 1e2) / 1e2 + 0.0};
 }
 
 double mean_error(const std::vector<CalibrationPoint>& points, const FittedCorrection& correction) {

@@ -66,6 +66,7 @@ std::optional<NcclTestsColumns::Timing> NcclTestsColumns::timing(const LogLine& 
   if (line.word(columns.time) == "N/A") return std::nullopt;
   const Timing found{number_at(line, columns.time, place), number_at(line, columns.time + 1, place),
                      number_at(line, columns.time + 2, place)};
+  if (!(found.time_us > 0.0)) cut_off(place, "a time is not above 0");
   const std::string_view wrong = line.word(columns.time + 3);
   if (columns.counts_wrong && wrong != "N/A" && number_at(line, columns.time + 3, place) != 0) {
     refuse_table(
@@ -105,7 +106,9 @@ ParsedRow NcclTestsColumns::parse(const LogLine& line, const Span& place) const 
   }
   parsed.row.size = *whole_number(line.word(size_));
   parsed.row.place = place;
-  if (parsed.row.size <= 0) return parsed;
+  if (parsed.row.size == 0) return parsed;
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;
+  if (parsed.row.size < 0 || parsed.row.size > kMostBytes) cut_off(place, "no buffer is so large");
   int num_timed = 0;
   for (const Place& columns : places_) {
     const std::optional<Timing> found = timing(line, place, columns);

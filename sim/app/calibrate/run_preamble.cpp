@@ -1,5 +1,7 @@
 #include "sim/app/calibrate/run_preamble.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace shardsim {
@@ -23,6 +25,12 @@ constexpr TestName kTests[] = {
     {"scatter_perf", TestedOperation::scatter},
 };
 
+// 0 for what is none.
+int count_of(std::string_view word) {
+  constexpr long long kMost = 1 << 20;
+  return static_cast<int>(std::clamp(whole_number(word).value_or(0), 0LL, kMost));
+}
+
 }  // namespace
 
 // "/opt/nccl-tests/build/all_reduce_perf_mpi" names a test as well.
@@ -40,9 +48,10 @@ void RunPreamble::take_name(std::string_view name) {
 
 // "#  Rank  0 Group  0 Pid   1887 on   worker-1 device  0 [0x8d] NVIDIA H100 80GB HBM3"
 void RunPreamble::take_rank(const LogLine& line) {
+  constexpr long long kMostRanks = 1 << 20;
   const std::optional<long long> rank = whole_number(line.word(2));
   const std::size_t on = line.find("on");
-  if (!rank || on == line.words.size()) return;
+  if (!rank || *rank < 0 || *rank > kMostRanks || on == line.words.size()) return;
   if (line.word(3) == "Group" && line.word(4) != "0") {
     refuse_table("E0945", {source_, line.offset, line.text.size()},
                  "the ranks work in several groups at once, which disturb each other",
@@ -63,7 +72,7 @@ void RunPreamble::take_rank(const LogLine& line) {
 void RunPreamble::take_own(const LogLine& line) {
   if (line.word(1) == "shardsim" && line.word(2) == "collective") {
     operation_ = tested_operation_of(std::string(line.word(3)));
-    own_ranks_ = static_cast<int>(whole_number(line.word(6)).value_or(0));
+    own_ranks_ = count_of(line.word(6));
     if (line.word(5) == "fiber:") return;
     refuse_table(
         "E0950", {source_, line.offset, line.text.size()},
@@ -72,7 +81,7 @@ void RunPreamble::take_own(const LogLine& line) {
   }
   const std::size_t nodes = line.find("nodes");
   if (own_ranks_ > 0 && nodes >= 1 && line.word(nodes + 1) == "of") {
-    own_nodes_ = static_cast<int>(whole_number(line.word(nodes - 1)).value_or(0));
+    own_nodes_ = count_of(line.word(nodes - 1));
   }
 }
 
@@ -88,6 +97,9 @@ void RunPreamble::take_command(const LogLine& line) {
 void RunPreamble::take(const LogLine& line) {
   if (!line.is_comment()) {
     take_command(line);
+  } else if (line.word(1) == "nThread") {  // The first words of a run, whatever became of the last.
+    ranks_.clear();
+    hosts_.clear();
   } else if (line.word(1) == "Rank") {
     take_rank(line);
   } else if (line.word(1) == "Collective" && line.word(3) == "starting:") {

@@ -39,6 +39,28 @@ std::vector<std::string> operations_like(const NcclTestsTable& table, int ranks)
   return names;
 }
 
+// What the options say of a table whose own lines do not say it all.
+void set_ranks_by_options(const NcclTestsTable& table, const TestedLayoutOptions& options,
+                          TestedLayout& layout) {
+  if (options.ranks == 0) {
+    refuse_table(
+        "E0945", table.place,
+        table.ranks == 0
+            ? std::string("no line before this table names its ranks (\"#  Rank  0 ... on HOST\")")
+            : fmt::format("the lines before this table name {} ranks, the highest is rank {}",
+                          table.ranks, table.highest_rank),
+        "add --ranks and --nodes: how many GPUs took part, on how many nodes");
+  }
+  if (options.ranks <= table.highest_rank) {
+    refuse_table("E0945", table.place,
+                 fmt::format("a line before this table names rank {}, and there are {} by --ranks",
+                             table.highest_rank, options.ranks),
+                 "count all GPUs that took part, on all nodes");
+  }
+  layout.ranks = options.ranks;
+  layout.nodes = options.nodes;
+}
+
 void set_ranks(const NcclTestsTable& table, const TestedLayoutOptions& options,
                TestedLayout& layout) {
   const bool whole = table.ranks > 0 && table.highest_rank + 1 == table.ranks;
@@ -56,23 +78,16 @@ void set_ranks(const NcclTestsTable& table, const TestedLayoutOptions& options,
                     table.ranks, table.nodes, options.ranks, options.nodes),
         "leave --ranks and --nodes out, or give those of this table alone");
   }
-  if (!whole) {
-    if (options.ranks == 0) {
-      refuse_table(
-          "E0945", table.place,
-          table.ranks == 0
-              ? std::string(
-                    "no line before this table names its ranks (\"#  Rank  0 ... on HOST\")")
-              : fmt::format("the lines before this table name {} ranks, the highest is rank {}",
-                            table.ranks, table.highest_rank),
-          "add --ranks and --nodes: how many GPUs took part, on how many nodes");
-    }
-    layout.ranks = options.ranks;
-    layout.nodes = options.nodes;
-  }
+  if (!whole) set_ranks_by_options(table, options, layout);
   if (layout.ranks < 2) {
     refuse_table("E0945", table.place, "one rank communicates with nobody",
                  "run the test on two GPUs or more (-g 8, or with MPI)");
+  }
+  constexpr int kMostRanks = 16384;
+  if (layout.ranks > kMostRanks) {
+    refuse_table("E0945", table.place,
+                 fmt::format("{} ranks are more than {}", layout.ranks, kMostRanks),
+                 "correct the line that says so");
   }
 }
 
