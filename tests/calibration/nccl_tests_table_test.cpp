@@ -122,6 +122,17 @@ TEST_CASE("several runs in one file are several tables") {
   CHECK_FALSE(tables[1].complete);
 }
 
+TEST_CASE("ranks of a run that died do not count for the next") {
+  const std::string rank = "Group  0 Pid 1 on a device 0 [0x01] H\n";
+  const std::vector<NcclTestsTable> tables = parse(
+      "# nThread 1 nGpus 1\n#  Rank  0 " + rank + "#  Rank  1 " + rank + kHeader + kRow +
+      "# nThread 1 nGpus 1\n#  Rank  0 Group  0 Pid 1 on b device 0 [0x01] H\n" + kHeader + kRow);
+  REQUIRE(tables.size() == 2);
+  CHECK(tables[0].ranks == 2);
+  CHECK(tables[1].ranks == 1);
+  CHECK(tables[1].nodes == 1);
+}
+
 TEST_CASE("tables of old releases have no root, and an error instead of what was wrong") {
   const NcclTestsTable table = only(
       "#       size         count    type   redop     time   algbw   busbw  error     time   algbw "

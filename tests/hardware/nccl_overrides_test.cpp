@@ -113,6 +113,8 @@ TEST_CASE("what is no selection is refused with the word that is wrong") {
         "E0406: system.nccl.algorithms: CollNetDirect is SHARP in the network, which this model "
         "does not have");
   CHECK(refusal("^collnetdirect,collnetchain").empty());
+  CHECK(refusal("\x1b[31m") == "E0406: system.nccl.algorithms: there is no algorithm \"?[31m\"");
+  CHECK(refusal(std::string(5000, 'x')).size() < 200);
 }
 
 TEST_CASE("NCCL chooses the cheapest of what is left") {

@@ -87,7 +87,7 @@ void NcclTestsColumns::check_type(const std::string& type, const std::string& re
   }
   if (type.find("8e") != std::string::npos || type.find("fp8") != std::string::npos) {
     refuse_table("E0944", place,
-                 fmt::format("the type is {}, which NVSwitch does not reduce", type),
+                 fmt::format("the type is {}, which NVSwitch does not reduce", printable(type, 20)),
                  "run the test with -d bfloat16 or -d float");
   }
 }

@@ -80,6 +80,16 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   }
 }
 
+// A word of a file that may hold anything, for a terminal.
+std::string shown(std::string_view word) {
+  constexpr std::size_t kMost = 40;
+  std::string text(word.substr(0, kMost));
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return word.size() > kMost ? text + "..." : text;
+}
+
 [[noreturn]] void refuse(const List& list, const std::string& cause, const std::string& fix) {
   throw UsageError("E0406", fmt::format("{}: {}", list.field, cause), fix);
 }
@@ -93,7 +103,7 @@ std::uint32_t names_of(const List& list, std::string_view text) {
     const int place = place_of(name, list.names);
     const auto known = list.names.first(static_cast<std::size_t>(list.num_modelled));
     if (name.empty() || place == static_cast<int>(list.names.size())) {
-      refuse(list, fmt::format("there is no {} \"{}\"", list.what, name),
+      refuse(list, fmt::format("there is no {} \"{}\"", list.what, shown(name)),
              fmt::format("write NCCL's names with commas between them and no spaces: {}; ^ before "
                          "the first leaves them out",
                          joined(known)));
@@ -116,15 +126,15 @@ NcclSelection::Allowed allowed_by(const List& list, std::string_view text) {
     const std::size_t colon = part.find(':');
     if (colon == std::string_view::npos) {
       if (!first) {
-        refuse(list, fmt::format("\"{}\" names no function", part),
-               "only the first list may be without one; write for example allreduce:" +
-                   std::string(part));
+        refuse(
+            list, fmt::format("\"{}\" names no function", shown(part)),
+            "only the first list may be without one; write for example allreduce:" + shown(part));
       }
       allowed.fill(names_of(list, part));
     } else {
       const int function = place_of(part.substr(0, colon), kFunctionNames);
       if (function == NcclSelection::kFunctions) {
-        refuse(list, fmt::format("there is no function \"{}\"", part.substr(0, colon)),
+        refuse(list, fmt::format("there is no function \"{}\"", shown(part.substr(0, colon))),
                "NCCL's functions are " + joined(kFunctionNames));
       }
       allowed[static_cast<std::size_t>(function)] = names_of(list, part.substr(colon + 1));
