@@ -33,6 +33,12 @@ const std::vector<Section>& section_table() {
        "Peak dense matrix rate per precision, without sparsity. The precision of the training must "
        "be there; leave out what the device cannot do.",
        false, ""},
+      {"system.nccl",
+       "What stands in for NCCL's own choices and constants: its variables, a tuner plugin, or "
+       "measurements of the machine (`shardsim calibrate`).",
+       false, ""},
+      {"system.nccl.intra_node", "Corrections within a node.", false, ""},
+      {"system.nccl.inter_node", "Corrections between nodes.", false, ""},
       {"parallelism", "How the work is split over the ranks.", false, ""},
       {"training", "Batch, precision and optimizer.", false, ""},
       {"execution", "How the scenario is run here.", false, ""},

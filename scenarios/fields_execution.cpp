@@ -45,7 +45,6 @@ std::vector<Field> execution_fields() {
               "at each hop."),
       execution("execution.all_reduce_algorithm", &E::all_reduce_algorithm)
           .or_else("\"automatic\"")
-          .foreign({{"NCCL", "NCCL_ALGO"}})
           .doc("How all_reduce is priced; automatic takes the cheaper one."),
       execution("execution.buffered_sends", &E::buffered_sends)
           .or_else("false")

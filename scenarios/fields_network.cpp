@@ -1,3 +1,5 @@
+#include "sim/hardware/nccl/overrides.hpp"
+
 #include "scenarios/field_table.hpp"
 
 namespace shardsim {
@@ -17,11 +19,62 @@ Field nccl(const char* path, Member member) {
   return network(path, member).acts_when("system.network_model is nccl", is_nccl);
 }
 
+// What stands in for NCCL's own choices and constants. Rows of TierCorrection and texts: unlike the
+// rest they are refused, not only without effect, where another model prices communication.
+template <typename Member>
+Field correction(const char* path, TierCorrection NetworkSpec::*tier, Member member) {
+  return field(path, &Scenario::system, &SystemSpec::network, tier, member).sourced();
+}
+
+Field bandwidth_factor(const char* path, TierCorrection NetworkSpec::*tier) {
+  return correction(path, tier, &TierCorrection::bandwidth_factor).above(0, 100).or_else("1");
+}
+
+Field added_latency(const char* path, TierCorrection NetworkSpec::*tier) {
+  return correction(path, tier, &TierCorrection::added_latency_us)
+      .range(kLeastAddedLatency, 1e6)
+      .unit("us")
+      .or_else("0");
+}
+
+Field source_of(const char* path) {
+  return loader_field(path).or_else("\"\"").doc(
+      "Where the numbers of this section come from, unless one tells its own.");
+}
+
+std::vector<Field> override_fields() {
+  using N = NetworkSpec;
+  return {
+      network("system.nccl.algorithms", &N::nccl_algorithms)
+          .or_else("\"\"")
+          .foreign({{"NCCL", "NCCL_ALGO"}})
+          .doc("What NCCL may choose from, written as its variable NCCL_ALGO: \"ring,tree\", "
+               "\"^nvls\", or with lists of single functions, \"ring;allreduce:tree,nvls\". "
+               "Empty: everything. Needs network_model nccl, as all of this section."),
+      network("system.nccl.protocols", &N::nccl_protocols)
+          .or_else("\"\"")
+          .foreign({{"NCCL", "NCCL_PROTO"}})
+          .doc("The same of its protocols LL, LL128 and Simple, as NCCL_PROTO."),
+      bandwidth_factor("system.nccl.intra_node.bandwidth_factor", &N::intra_node)
+          .doc("Measured / NCCL's own bandwidth, of groups of one node and messages within it."),
+      added_latency("system.nccl.intra_node.added_latency_us", &N::intra_node)
+          .doc("What each of their operations takes beside NCCL's own latency."),
+      source_of("system.nccl.intra_node.source"),
+      bandwidth_factor("system.nccl.inter_node.bandwidth_factor", &N::inter_node)
+          .doc("Measured / NCCL's own bandwidth, of groups of several nodes and messages between "
+               "them."),
+      added_latency("system.nccl.inter_node.added_latency_us", &N::inter_node)
+          .doc("What each of their operations takes beside NCCL's own latency."),
+      source_of("system.nccl.inter_node.source"),
+      source_of("system.nccl.source"),
+  };
+}
+
 }  // namespace
 
 std::vector<Field> network_fields() {
   using N = NetworkSpec;
-  return {
+  std::vector<Field> rows = {
       network("system.network_model", &N::model)
           .one_of({"alpha_beta", "nccl"})
           .derived("nccl where kernel_model is shapes and NCCL's model has constants of the GPU, "
@@ -61,6 +114,10 @@ std::vector<Field> network_fields() {
           .doc("Bandwidth of a pod's nodes / bandwidth from it to the others. Groups of several "
                "pods take so many times as long for their bytes."),
   };
+  for (const Field& row : override_fields()) {
+    rows.push_back(row);
+  }
+  return rows;
 }
 
 }  // namespace shardsim

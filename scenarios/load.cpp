@@ -21,13 +21,19 @@ void throw_if_any(const ProblemList& problems) {
   }
 }
 
+// That nothing is corrected is no number that a result rests on.
+bool corrects_nothing(const std::string& path, const FieldState& state) {
+  return path.rfind("system.nccl.", 0) == 0 && !state.given;
+}
+
 // Where the numbers of model and system come from, in the order of the table.
 std::vector<NumberSource> collect_sources(const Reading& reading) {
   std::vector<NumberSource> sources;
   for (const Field& field : field_table()) {
     const auto state = reading.fields.find(field.path);
     if (field.is_sourced && is_meaningful(field, reading.scenario) &&
-        state != reading.fields.end() && !state->second.source.empty()) {
+        state != reading.fields.end() && !state->second.source.empty() &&
+        !corrects_nothing(field.path, state->second)) {
       sources.push_back({field.path, state->second.source});
     }
   }

@@ -41,6 +41,16 @@ GpuGeneration generation_of(const SystemSpec& system) {
                    "system.network_model to alpha_beta");
 }
 
+NcclCorrection correction_of(const TierCorrection& tier) {
+  return {.bandwidth_factor = tier.bandwidth_factor, .added_latency_us = tier.added_latency_us};
+}
+
+NcclOverrides overrides_of(const NetworkSpec& network) {
+  return {.selection = NcclSelection(network.nccl_algorithms, network.nccl_protocols),
+          .inside = correction_of(network.intra_node),
+          .between = correction_of(network.inter_node)};
+}
+
 }  // namespace
 
 NcclPlatform nccl_platform_of(const SystemSpec& system) {
@@ -59,6 +69,7 @@ NcclPlatform nccl_platform_of(const SystemSpec& system) {
       static_cast<int>(nccl_constant(NcclTable::pcie_generation, generation));
   platform.cpu = network.cpu_vendor == "amd" ? CpuVendor::amd : CpuVendor::intel;
   platform.version = network.nccl_version == "2.28.9" ? NcclVersion::v2_28 : NcclVersion::v2_30;
+  platform.overrides = overrides_of(network);
   return platform;
 }
 

@@ -5,6 +5,12 @@
 
 namespace shardsim {
 
+/// What is measured on one tier, against NCCL's own constants of it.
+struct TierCorrection {
+  double bandwidth_factor = 1.0;
+  double added_latency_us = 0.0;
+};
+
 /// How communication is priced, and what NCCL's cost model asks of the machine beside its links.
 struct NetworkSpec {
   std::string model = "alpha_beta";               // or "nccl"
@@ -14,6 +20,10 @@ struct NetworkSpec {
   std::int64_t nics_per_node = 0;                 // 0: one per GPU
   std::int64_t nodes_per_pod = 0;                 // 0: all nodes
   double oversubscription = 1.0;                  // between pods
+  std::string nccl_algorithms;                    // as NCCL_ALGO; empty: all
+  std::string nccl_protocols;                     // as NCCL_PROTO; empty: all
+  TierCorrection intra_node;                      // of NCCL's prices
+  TierCorrection inter_node;
 
   bool is_nccl() const { return model == "nccl"; }
 };

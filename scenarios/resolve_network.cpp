@@ -19,10 +19,47 @@ std::optional<UsageError> misfit(const SystemSpec& system) {
   }
 }
 
-}  // namespace
+bool written_by_user(const FieldState& state) {
+  return state.given && state.span.source != nullptr && !state.span.source->preset;
+}
 
-void resolve_network(Reading& r) {
+// Whether both lists can be read. What cannot is told at its field.
+bool check_selection(Reading& r) {
+  bool good = true;
+  const NetworkSpec& network = r.scenario.system.network;
+  const auto check_list = [&](const char* path, const std::string& algorithms,
+                              const std::string& protocols) {
+    try {
+      if (r.good(path)) NcclSelection(algorithms, protocols);
+    } catch (const UsageError& error) {
+      r.problem(error.code(), path, error.what(), error.fix());
+      good = false;
+    }
+  };
+  check_list("system.nccl.algorithms", network.nccl_algorithms, "");
+  check_list("system.nccl.protocols", "", network.nccl_protocols);
+  return good;
+}
+
+// A calibration that does nothing would be believed: it is refused, not warned about. A preset may
+// bring one to a scenario that then asks for another model.
+void refuse_without_nccl(Reading& r) {
+  if (!r.good("system.network_model") || r.scenario.system.network.is_nccl()) return;
+  const Scenario untouched;
+  for (const Field& field : field_table()) {
+    const bool ours = field.path.rfind("system.nccl.", 0) == 0 && field.get != nullptr;
+    if (!ours || !written_by_user(r.fields[field.path])) continue;
+    if (field.get(r.scenario) == field.get(untouched)) continue;
+    r.problem("E0408", field.path,
+              field.path + " acts on NCCL's prices, and system.network_model is " +
+                  r.scenario.system.network.model,
+              "set system.network_model to nccl, or leave it out");
+  }
+}
+
+void resolve_network_model(Reading& r, bool selects) {
   const bool knows_machine =
+      selects &&
       r.all_good({"system.gpus_per_node", "system.gpu_generation", "system.cpu_vendor",
                   "system.nccl_version", "system.nics_per_node", "system.device.name",
                   "system.intra_node.bandwidth_gb_per_s", "system.inter_node.bandwidth_gb_per_s"});
@@ -38,6 +75,14 @@ void resolve_network(Reading& r) {
   if (const auto error = misfit(r.scenario.system)) {
     r.problem(error->code(), "system.network_model", error->what(), error->fix());
   }
+}
+
+}  // namespace
+
+void resolve_network(Reading& r) {
+  const bool selects = check_selection(r);
+  resolve_network_model(r, selects);
+  if (selects) refuse_without_nccl(r);
 }
 
 }  // namespace shardsim

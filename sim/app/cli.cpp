@@ -1,6 +1,7 @@
 #include "sim/app/cli.hpp"
 
 #include <algorithm>
+#include <iostream>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "reports/result_schema.hpp"
 #include "scenarios/describe.hpp"
 #include "scenarios/presets.hpp"
+#include "sim/app/calibrate/command_calibrate.hpp"
 #include "sim/app/collective/command_collective.hpp"
 #include "sim/app/command_doctor.hpp"
 #include "sim/app/command_run.hpp"
@@ -36,6 +38,7 @@ Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 do
 
 struct Arguments {
   RunArguments run;
+  CalibrateArguments calibrate;
   CollectiveArguments collective;
   ScheduleArguments schedule;
   ValidateArguments validate;
@@ -150,6 +153,9 @@ int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostrea
     out << (arguments.schema == "result" ? result_schema() : scenario_schema());
     return 0;
   }
+  if (app.got_subcommand("calibrate")) {
+    return command_calibrate(arguments.calibrate, std::cin, out, err);
+  }
   if (app.got_subcommand("collective")) {
     return command_collective(arguments.collective, out, err, hooks);
   }
@@ -173,6 +179,9 @@ void build(CLI::App& app, Arguments& arguments) {
       app.add_subcommand("collective", "Time and check one collective, as nccl-tests does");
   add_collective_options(*collective, arguments.collective);
   add_process_options(*collective, arguments.collective.process);
+  CLI::App* calibrate =
+      app.add_subcommand("calibrate", "Fit NCCL's prices to what nccl-tests measured");
+  add_calibrate_options(*calibrate, arguments.calibrate);
   CLI::App* schedule = app.add_subcommand(
       "schedule", "Show the pipeline schedule of a scenario, or write it as CSV");
   schedule->add_option("file", arguments.schedule.file, "The scenario")->required();
@@ -204,9 +213,10 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
   arguments.run.process.words.assign(argv, argv + argc);
   arguments.collective.process.words.assign(argv, argv + argc);
   build(app, arguments);
-  const std::vector<std::string> words = with_verb(
-      argc, argv,
-      {"run", "check", "collective", "doctor", "presets", "schedule", "schema", "validate"});
+  const std::vector<std::string> words =
+      with_verb(argc, argv,
+                {"run", "calibrate", "check", "collective", "doctor", "presets", "schedule",
+                 "schema", "validate"});
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.

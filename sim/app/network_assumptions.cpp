@@ -8,6 +8,28 @@ namespace shardsim {
 
 namespace {
 
+std::string choice_text(const NcclSelection& selection) {
+  if (selection.algorithms().empty() && selection.protocols().empty()) {
+    return "no tuner plugin and no variable of NCCL's changes its choice";
+  }
+  const auto words = [](const std::string& list) {
+    return list.empty() ? std::string("all") : "\"" + list + "\"";
+  };
+  return fmt::format("NCCL chooses from the algorithms {} and the protocols {}",
+                     words(selection.algorithms()), words(selection.protocols()));
+}
+
+// Where the numbers come from stands with the other sources of the scenario.
+void add_correction(std::vector<Assumption>& assumptions, const char* where,
+                    const NcclCorrection& correction) {
+  if (correction.bandwidth_factor == 1.0 && correction.added_latency_us == 0.0) return;
+  assumptions.push_back(
+      {fmt::format("Calibrated {}: NCCL's bandwidth times {}, its latency {:+} us; its choices are "
+                   "as without",
+                   where, correction.bandwidth_factor, correction.added_latency_us),
+       "system.nccl of the scenario; docs/decisions/0037-calibration.md"});
+}
+
 std::vector<Assumption> nccl(const SystemSpec& system) {
   const NcclPlatform platform = nccl_platform_of(system);
   std::vector<Assumption> assumptions = {
@@ -19,10 +41,12 @@ std::vector<Assumption> nccl(const SystemSpec& system) {
                    platform.nics_per_node, platform.nic_gbit_per_s,
                    platform.cpu == CpuVendor::amd ? "AMD" : "Intel"),
        "NCCL's cost model; docs/decisions/0031-nccl-model.md"},
-      {"Reductions are sums of a type that NVSwitch adds; no tuner plugin and no variable of "
-       "NCCL's "
-       "changes its choice; SHARP in the network is off",
-       "NCCL's defaults"},
+      {"Reductions are sums of a type that NVSwitch adds; " +
+           choice_text(platform.overrides.selection) + "; SHARP in the network is off",
+       platform.overrides.selection.algorithms().empty() &&
+               platform.overrides.selection.protocols().empty()
+           ? "NCCL's defaults"
+           : "system.nccl of the scenario"},
       {"Bytes are counted as a ring's where NCCL takes Ring, NVLS or PAT, and as a tree's where it "
        "takes Tree or NVLSTree",
        "modelling choice; NVSwitch moves fewer"},
@@ -30,6 +54,8 @@ std::vector<Assumption> nccl(const SystemSpec& system) {
        "nothing else",
        "modelling choice"},
   };
+  add_correction(assumptions, "within a node", platform.overrides.inside);
+  add_correction(assumptions, "between nodes", platform.overrides.between);
   if (system.network.nodes_per_pod > 0) {
     assumptions.push_back(
         {fmt::format("Groups of several pods of {} nodes take {} times as long for their bytes",

@@ -19,7 +19,7 @@ bool names_a_file(const std::string& system) {
 }
 
 // A scenario around the preset: what resolves and checks one does so for all.
-SystemSpec preset_system(const std::string& name) {
+SystemSpec preset_system(const std::string& name, const std::vector<std::string>& overrides) {
   std::vector<std::string> names;
   for (const PresetInfo& preset : list_builtin_presets()) {
     if (preset.folder == "systems") names.push_back(preset.name);
@@ -36,14 +36,15 @@ SystemSpec preset_system(const std::string& name) {
     "system": {"nodes": 1, "preset": ")" +
                            name + R"("},
     "training": {"global_batch_size": 1024, "micro_batch_size": 1}})";
-  return load_scenario_text(text, "collective").system;
+  return load_scenario_text(text, "collective", overrides).system;
 }
 
 }  // namespace
 
-Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes) {
-  Cluster cluster =
-      cluster_of(names_a_file(system) ? load_scenario(system).system : preset_system(system));
+Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes,
+                         const std::vector<std::string>& overrides) {
+  Cluster cluster = cluster_of(names_a_file(system) ? load_scenario(system, overrides).system
+                                                    : preset_system(system, overrides));
   if (nodes == 0) nodes = (ranks + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
   if (ranks % nodes != 0 || ranks / nodes > cluster.gpus_per_node) {
     throw UsageError("E1087",

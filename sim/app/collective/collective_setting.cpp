@@ -108,8 +108,8 @@ CollectiveSetting collective_setting_of(const CollectiveArguments& arguments, in
   setting.warmup = arguments.warmup;
   setting.checks = arguments.checks;
   setting.system = arguments.system;
-  setting.cluster =
-      cluster_of_ranks(arguments.system, ranks_of(arguments, launched_ranks), arguments.nodes);
+  setting.cluster = cluster_of_ranks(arguments.system, ranks_of(arguments, launched_ranks),
+                                     arguments.nodes, arguments.overrides);
   require(arguments.root < setting.ranks(), "E1088",
           fmt::format("rank {} of {} cannot be the root", arguments.root, setting.ranks()),
           fmt::format("use -r with 0 to {}", setting.ranks() - 1));

@@ -29,6 +29,7 @@ struct CollectiveArguments {
   int ranks = 0;  ///< 0: see collective_setting_of.
   int nodes = 0;  ///< 0: as many as the ranks fill.
   std::string system = "dgx-h100";
+  std::vector<std::string> overrides;  ///< Of the system's scenario, as --set.
   bool json = false;
   bool quiet = false;
   ProcessOptions process;
@@ -62,7 +63,9 @@ struct CollectiveSetting {
                                                       int launched_ranks);
 
 /// The machine of `ranks` ranks: `nodes` nodes (0: as many as it takes) of `system`, a preset or a
-/// scenario's file, each with as few GPUs as the ranks need. Throws UsageError (E1087).
-[[nodiscard]] Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes);
+/// scenario's file, each with as few GPUs as the ranks need. `overrides`: as --set. Throws
+/// UsageError (E1087), and ScenarioError.
+[[nodiscard]] Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes,
+                                       const std::vector<std::string>& overrides = {});
 
 }  // namespace shardsim

@@ -60,6 +60,8 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
       ->check(CLI::Range(1, 16384));
   verb.add_option("--system", arguments.system,
                   "The machine that is simulated: a preset (dgx-h100) or a scenario's file");
+  verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")
+      ->allow_extra_args(false);
   verb.add_flag("--json", arguments.json, "Print one JSON object instead of the table");
   verb.add_flag("-q,--quiet", arguments.quiet, "Do not tell that a long run is alive");
 }

@@ -67,10 +67,8 @@ const char* no_algorithm(const NcclPlatform& platform, const NcclPlacement& plac
   return placement.one_gpu_per_node() ? nullptr : "PAT serves one GPU per node only";
 }
 
-}  // namespace
-
-const char* why_unavailable(const NcclPlatform& platform, const NcclPlacement& placement,
-                            const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
+const char* unserved(const NcclPlatform& platform, const NcclPlacement& placement,
+                     const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
   const bool has_protocols = algorithm == NcclAlgorithm::ring || algorithm == NcclAlgorithm::tree;
   if (!has_protocols && protocol != NcclProtocol::simple) {
     return "the algorithm has the protocol Simple only";
@@ -79,6 +77,15 @@ const char* why_unavailable(const NcclPlatform& platform, const NcclPlacement& p
     return "LL128 needs a NIC beside the GPU";
   }
   return no_algorithm(platform, placement, call, algorithm);
+}
+
+}  // namespace
+
+const char* why_unavailable(const NcclPlatform& platform, const NcclPlacement& placement,
+                            const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
+  const char* why = unserved(platform, placement, call, algorithm, protocol);
+  if (why != nullptr) return why;
+  return platform.overrides.selection.why_left_out(call.kind, algorithm, protocol);
 }
 
 }  // namespace shardsim

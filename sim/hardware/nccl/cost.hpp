@@ -45,7 +45,8 @@ struct NcclOption {
                                                    const NcclPlacement& placement,
                                                    const NcclQuery& call);
 
-/// The available one of least cost; the first of equals. A ring with Simple always is.
+/// The available one of least cost; the first of equals. A ring with Simple always is, unless the
+/// platform's overrides leave it out: UsageError E0407 if they leave nothing.
 [[nodiscard]] NcclOption nccl_choice(const NcclPlatform& platform, const NcclPlacement& placement,
                                      const NcclQuery& call);
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "sim/hardware/cluster.hpp"
-#include "sim/hardware/nccl/constants.hpp"
+#include "sim/hardware/nccl/overrides.hpp"
 
 // What NCCL's model asks of a machine, and how a group of ranks lies on it. Nodes are alike; the
 // GPUs of a node are joined by NVLink through NVSwitch, or there is one.
@@ -18,6 +18,7 @@ struct NcclPlatform {
   bool nic_beside_gpu = true;  ///< Under one PCIe switch: what LL128 asks for.
   CpuVendor cpu = CpuVendor::intel;
   NcclVersion version = NcclVersion::v2_30;
+  NcclOverrides overrides;
 };
 
 /// Refuses what the model has no constants for (E0403): more than one GPU in a node without

@@ -10,9 +10,13 @@ constexpr double kBytesPerUs = 1000.0;  // Of one GB/s.
 
 }  // namespace
 
-double exchange_us(const NcclPlatform& platform, const NcclExchange& exchange,
-                   double peers_per_nic) {
+double exchange_latency_us(const NcclExchange& exchange) {
   const NcclHop where = exchange.far ? NcclHop::net : NcclHop::nvlink;
+  return nccl_constant(NcclTable::launch) + nccl_constant(NcclTable::point_to_point_hop, at(where));
+}
+
+double exchange_transfer_us(const NcclPlatform& platform, const NcclExchange& exchange,
+                            double peers_per_nic) {
   double transfer_us = 0.0;
   if (exchange.near_bytes > 0.0) {
     transfer_us = exchange.near_bytes / (kBytesPerUs * nvlink_bandwidth(platform));
@@ -21,8 +25,12 @@ double exchange_us(const NcclPlatform& platform, const NcclExchange& exchange,
     const double share = nic_bandwidth(platform) / std::max(1.0, peers_per_nic);
     transfer_us = std::max(transfer_us, exchange.far_bytes / (kBytesPerUs * share));
   }
-  return nccl_constant(NcclTable::launch) +
-         nccl_constant(NcclTable::point_to_point_hop, at(where)) + transfer_us;
+  return transfer_us;
+}
+
+double exchange_us(const NcclPlatform& platform, const NcclExchange& exchange,
+                   double peers_per_nic) {
+  return exchange_latency_us(exchange) + exchange_transfer_us(platform, exchange, peers_per_nic);
 }
 
 double message_us(const NcclPlatform& platform, std::int64_t bytes, bool far) {

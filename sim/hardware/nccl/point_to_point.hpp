@@ -16,6 +16,12 @@ struct NcclExchange {
   bool far = false;         ///< Whether any peer is on another node.
 };
 
+/// launch + hop.
+[[nodiscard]] double exchange_latency_us(const NcclExchange& exchange);
+/// The longer of the two links, as below.
+[[nodiscard]] double exchange_transfer_us(const NcclPlatform& platform,
+                                          const NcclExchange& exchange, double peers_per_nic);
+
 /// launch + hop + the longer of near bytes / NVLink and far bytes / NIC share, in microseconds. The
 /// two links work at the same time. `peers_per_nic`: ranks of a node that send through one NIC.
 [[nodiscard]] double exchange_us(const NcclPlatform& platform, const NcclExchange& exchange,

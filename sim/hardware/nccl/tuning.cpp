@@ -1,6 +1,8 @@
 #include "sim/hardware/nccl/tuning.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -32,6 +34,10 @@ bool avoids_ring(const NcclPlacement& placement, const NcclQuery& call) {
          placement.ranks > nccl_constant(NcclTable::fp8_ring_ranks);
 }
 
+bool is_open(const NcclOption& option, NcclAllowed allowed) {
+  return option.unavailable == nullptr && (allowed == nullptr || allowed(option.algorithm));
+}
+
 NcclOption without_size(const NcclPlatform& platform, const NcclPlacement& placement,
                         const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
   NcclOption option{.algorithm = algorithm, .protocol = protocol};
@@ -50,7 +56,8 @@ NcclOption without_size(const NcclPlatform& platform, const NcclPlacement& place
 
 NcclTuning::NcclTuning(const NcclPlatform& platform, const NcclPlacement& placement,
                        const NcclQuery& call)
-    : placement_(placement),
+    : selection_(platform.overrides.selection),
+      placement_(placement),
       call_(call),
       executed_channels_(executed_channels(platform, placement)) {
   if (call.kind > Kind::all_gather && call.kind != Kind::broadcast && call.kind != Kind::reduce) {
@@ -99,16 +106,40 @@ std::vector<NcclOption> NcclTuning::options(std::int64_t bytes) const {
   return options;
 }
 
-NcclOption NcclTuning::choice(std::int64_t bytes, bool (*allowed)(NcclAlgorithm)) const {
+bool NcclTuning::offers(NcclAllowed allowed) const {
+  return std::any_of(options_.begin(), options_.end(),
+                     [allowed](const NcclOption& option) { return is_open(option, allowed); });
+}
+
+// Why not is told of each algorithm with Simple, the protocol that all have.
+void NcclTuning::refuse() const {
+  std::string reasons;
+  for (const NcclOption& option : options_) {
+    if (option.protocol != NcclProtocol::simple) continue;
+    const char* why = option.unavailable;
+    if (why == nullptr) why = "what the scenario asks for leaves it out";
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name_of(option.algorithm), why);
+  }
+  throw UsageError(
+      "E0407",
+      fmt::format("NCCL is left no algorithm and protocol for {} of {} ranks on {} nodes, with "
+                  "system.nccl.algorithms \"{}\" and protocols \"{}\" ({})",
+                  name_of(call_.kind), placement_.ranks, placement_.nodes, selection_.algorithms(),
+                  selection_.protocols(), reasons),
+      "add ring with Simple, which serve everything, or allow more to single functions, as in "
+      "\"ring;allreduce:tree\"");
+}
+
+NcclOption NcclTuning::choice(std::int64_t bytes, NcclAllowed allowed) const {
   NcclOption best;
   bool found = false;
   for (const NcclOption& option : options_) {
-    if (option.unavailable != nullptr) continue;
-    if (allowed != nullptr && !allowed(option.algorithm)) continue;
+    if (!is_open(option, allowed)) continue;
     const NcclOption priced = at_size(option, bytes);
     if (!found || priced.cost_us < best.cost_us) best = priced;
     found = true;
   }
+  if (!found) refuse();
   return best;
 }
 

@@ -8,6 +8,9 @@
 // and collective; as NCCL does when a communicator is made.
 namespace shardsim {
 
+/// What may be chosen from; null: everything.
+using NcclAllowed = bool (*)(NcclAlgorithm);
+
 class NcclTuning {
  public:
   /// `call`: all but its bytes. REQUIRES and throws as nccl_options().
@@ -16,15 +19,20 @@ class NcclTuning {
   /// As nccl_options(), of so many bytes.
   [[nodiscard]] std::vector<NcclOption> options(std::int64_t bytes) const;
 
-  /// As nccl_choice(). `allowed`: what to choose from, null for everything; a ring always is.
-  [[nodiscard]] NcclOption choice(std::int64_t bytes,
-                                  bool (*allowed)(NcclAlgorithm) = nullptr) const;
+  /// As nccl_choice(), of what is `allowed`.
+  [[nodiscard]] NcclOption choice(std::int64_t bytes, NcclAllowed allowed = nullptr) const;
+
+  /// Whether choice() has anything to choose from.
+  [[nodiscard]] bool offers(NcclAllowed allowed) const;
 
  private:
   [[nodiscard]] NcclOption at_size(NcclOption option, std::int64_t bytes) const;
   // Whether a ring between nodes has reached the sizes at which its latency grows.
   [[nodiscard]] bool on_plateau(std::int64_t bytes) const;
 
+  [[noreturn]] void refuse() const;
+
+  NcclSelection selection_;
   NcclPlacement placement_;
   NcclQuery call_;
   int executed_channels_ = 0;

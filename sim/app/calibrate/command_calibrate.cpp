@@ -1,0 +1,127 @@
+#include "sim/app/calibrate/command_calibrate.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "sim/hardware/nccl/platform.hpp"
+
+#include "scenarios/suggest.hpp"
+#include "sim/app/calibrate/calibration.hpp"
+#include "sim/app/calibrate/calibration_text.hpp"
+#include "sim/app/calibrate/price_table.hpp"
+#include "sim/app/collective/collective_setting.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// The machine of a table. Its own corrections are of no effect here: what is fitted replaces them.
+Cluster cluster_of_table(const CalibrateArguments& arguments, const TestedLayout& layout) {
+  Cluster cluster =
+      cluster_of_ranks(arguments.system, layout.ranks, layout.nodes, arguments.overrides);
+  if (cluster.nccl == nullptr) {
+    throw UsageError("E0949",
+                     fmt::format("communication of {} is priced by latency and bandwidth of its "
+                                 "links, and calibration is of NCCL's model",
+                                 cluster.name),
+                     "add --set system.network_model=nccl");
+  }
+  return cluster;
+}
+
+// nccl-tests prints the mean over ranks, of which only the last of each node sends to another.
+void require_one_tier(const NcclTestsTable& table, const TestedLayout& layout) {
+  const bool mixed = layout.nodes > 1 && layout.nodes < layout.ranks;
+  if (layout.operation != TestedOperation::sendrecv || !mixed) return;
+  refuse_table(
+      "E0944", table.place,
+      fmt::format("the times of this sendrecv are means over {} ranks, of which {} send to "
+                  "another node: they are of neither tier",
+                  layout.ranks, layout.nodes),
+      "run sendrecv_perf within one node, or with one GPU per node");
+}
+
+PricedTable priced(const CalibrateArguments& arguments, NcclTestsTable table) {
+  PricedTable result;
+  result.layout = tested_layout_of(table, arguments.layout);
+  const Cluster cluster = cluster_of_table(arguments, result.layout);
+  result.layout.nodes = cluster.num_nodes;
+  require_one_tier(table, result.layout);
+  result.tier = cluster.num_nodes > 1 ? NetworkTier::between : NetworkTier::inside;
+  std::stable_sort(table.rows.begin(), table.rows.end(),
+                   [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.size < b.size; });
+  std::vector<std::int64_t> sizes;
+  for (const NcclTestsRow& row : table.rows) sizes.push_back(row.size);
+  result.points = price_sizes(cluster, result.layout.operation, sizes);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    result.points[i].measured_us = table.rows[i].time_us;
+  }
+  result.table = std::move(table);
+  return result;
+}
+
+FittedParts parts_of(const std::string& fit) {
+  return {.bandwidth = fit != "latency", .latency = fit != "bandwidth"};
+}
+
+void write_overlay(const std::string& path, const std::string& text, std::ostream& err) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) {
+    throw UsageError("E0901", fmt::format("cannot write {}", path),
+                     "check the folder, its permissions and the space left");
+  }
+  err << "wrote " << path << "\n";
+}
+
+}  // namespace
+
+void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
+  verb.add_option("file", arguments.files, "Outputs of nccl-tests; -: standard input");
+  verb.add_option("--system", arguments.system,
+                  "The machine they were run on: a preset (dgx-h100) or a scenario's file");
+  verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--ranks", arguments.layout.ranks, "GPUs, where the output does not name them")
+      ->check(CLI::Range(2, 16384));
+  verb.add_option("--nodes", arguments.layout.nodes, "Nodes they are on, likewise")
+      ->check(CLI::Range(1, 16384));
+  verb.add_option("--op", arguments.layout.operation,
+                  "The operation, likewise: " + one_of_list(tested_operation_names()));
+  verb.add_option("--fit", arguments.fit, "both, or only bandwidth or latency")
+      ->check(CLI::IsMember({"both", "bandwidth", "latency"}));
+  verb.add_option("--out", arguments.out, "Write the overrides, a JSON object with comments");
+}
+
+int command_calibrate(const CalibrateArguments& arguments, std::istream& input, std::ostream& out,
+                      std::ostream& err) {
+  if (arguments.files.empty()) {
+    throw UsageError(
+        "E0940", "no output of nccl-tests is given",
+        "name the files, or - for standard input, as in: all_reduce_perf -b 8 -e 8G -f "
+        "2 -g 8 | shardsim calibrate -");
+  }
+  std::vector<PricedTable> tables;
+  for (const std::string& path : arguments.files) {
+    for (NcclTestsTable& table : read_nccl_tests(path, input)) {
+      tables.push_back(priced(arguments, std::move(table)));
+    }
+  }
+  const std::vector<TierCalibration> tiers = calibrate(tables, parts_of(arguments.fit));
+  const Cluster cluster = cluster_of_table(arguments, tables.front().layout);
+  const CalibrationReport report{
+      .cluster = cluster, .tables = tables, .tiers = tiers, .out = arguments.out};
+  out << calibration_text(report);
+  if (!arguments.out.empty()) write_overlay(arguments.out, overlay_text(report), err);
+  return 0;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "sim/app/calibrate/tested_layout.hpp"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
+class App;
+}  // namespace CLI
+
+namespace shardsim {
+
+struct CalibrateArguments {
+  std::vector<std::string> files;  ///< "-": standard input.
+  std::string system = "dgx-h100";
+  std::vector<std::string> overrides;  ///< Of the system's scenario, as --set.
+  TestedLayoutOptions layout;
+  std::string fit = "both";  ///< Or "bandwidth", "latency".
+  std::string out;           ///< Where to write the overrides; empty: nowhere.
+};
+
+void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments);
+
+/// `shardsim calibrate FILE...`: fits system.nccl to what nccl-tests measured, prints how far off
+/// NCCL's model is with and without it, and writes it. Returns 0. Throws Error: E0940 to E0951, and
+/// E0901 for a file that cannot be written.
+int command_calibrate(const CalibrateArguments& arguments, std::istream& input, std::ostream& out,
+                      std::ostream& err);
+
+}  // namespace shardsim

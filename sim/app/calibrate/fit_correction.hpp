@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+// The fit of two numbers, a bandwidth factor f and an added latency a, to
+//   measured = latency + a + transfer / f,
+// by medians that a few bad sizes do not move: 1 / f is the median of (measured - latency - a) /
+// transfer over the large sizes, a that of measured - latency - transfer / f over the small ones,
+// in turn until neither changes. Sizes between are not fitted to: there NCCL's own model is a table
+// of fudges.
+namespace shardsim {
+
+/// One size, in microseconds: what NCCL's model says in its two parts, and what was measured.
+struct CalibrationPoint {
+  double latency_us = 0.0;
+  double transfer_us = 0.0;
+  double measured_us = 0.0;
+};
+
+/// At least this many times as long as the other part is.
+inline constexpr double kDominates = 2.0;
+[[nodiscard]] bool is_large(const CalibrationPoint& point);
+[[nodiscard]] bool is_small(const CalibrationPoint& point);
+
+/// What is fitted; what is not stays as if nothing was measured.
+struct FittedParts {
+  bool bandwidth = true;
+  bool latency = true;
+};
+
+/// How many points there are for each part.
+struct PointCounts {
+  std::size_t large = 0;
+  std::size_t small = 0;
+
+  /// Whether each part that is fitted has `least` of its own.
+  [[nodiscard]] bool suffice(const FittedParts& parts, std::size_t least) const;
+};
+[[nodiscard]] PointCounts count_points(const std::vector<CalibrationPoint>& points);
+
+struct FittedCorrection {
+  double bandwidth_factor = 1.0;
+  double added_latency_us = 0.0;
+
+  [[nodiscard]] double predict(const CalibrationPoint& point) const {
+    return point.latency_us + added_latency_us + point.transfer_us / bandwidth_factor;
+  }
+};
+
+/// The added latency is kLeastAddedLatency or more. REQUIRES: suffice() with 1. The factor may be
+/// anything, also below 0, where measurements and model have nothing in common.
+[[nodiscard]] FittedCorrection fit_correction(const std::vector<CalibrationPoint>& points,
+                                              const FittedParts& parts);
+
+/// As it is written and shown: four digits behind the point, and two.
+[[nodiscard]] FittedCorrection rounded(const FittedCorrection& correction);
+
+/// Mean of |predicted / measured - 1|. 0 of none.
+[[nodiscard]] double mean_error(const std::vector<CalibrationPoint>& points,
+                                const FittedCorrection& correction);
+
+}  // namespace shardsim

@@ -1,0 +1,123 @@
+#include "sim/hardware/nccl/prices.hpp"
+
+#include <algorithm>
+
+#include "sim/hardware/nccl/point_to_point.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Kind = CollectiveKind;
+
+bool is_tree(NcclAlgorithm algorithm) {
+  return algorithm == NcclAlgorithm::tree || algorithm == NcclAlgorithm::nvls_tree;
+}
+bool is_not_tree(NcclAlgorithm algorithm) { return !is_tree(algorithm); }
+bool is_plain_ring(NcclAlgorithm algorithm) { return algorithm == NcclAlgorithm::ring; }
+bool is_plain_tree(NcclAlgorithm algorithm) { return algorithm == NcclAlgorithm::tree; }
+
+// Ranks of the fullest node that send through one NIC.
+double peers_per_nic(const GroupLayout& layout) {
+  return static_cast<double>(layout.max_per_node) / layout.nics;
+}
+
+bool is_empty(Kind kind) { return kind == Kind::barrier || kind == Kind::split; }
+
+// What a request may be served by; null: anything. A barrier has no tree to be counted along; nor
+// has a group to which none is offered.
+NcclAllowed allowed(const CollectiveRequest& request, const NcclTuning& tuning) {
+  // Where a barrier is left only trees to choose from, it is one, and counted as before.
+  if (is_empty(request.kind)) return tuning.offers(is_not_tree) ? is_not_tree : nullptr;
+  if (request.kind != Kind::all_reduce || request.tree == nullptr) return is_not_tree;
+  if (request.algorithm == Algorithm::ring) return is_plain_ring;
+  return request.algorithm == Algorithm::tree ? is_plain_tree : nullptr;
+}
+
+}  // namespace
+
+double corrected_us(const NcclOverrides& overrides, const NcclPrice& price) {
+  const NcclCorrection& correction = price.far ? overrides.between : overrides.inside;
+  return price.latency_us + correction.added_latency_us +
+         price.transfer_us / correction.bandwidth_factor;
+}
+
+NcclPrices::NcclPrices(const Cluster& cluster) : cluster_(cluster), platform_(*cluster.nccl) {
+  check(platform_);
+}
+
+NcclPrice NcclPrices::collective(const CollectiveRequest& request) {
+  switch (request.kind) {
+    case Kind::all_to_all:
+      return exchanged(request, peers_per_nic(*request.layout));
+    case Kind::gather:
+    case Kind::scatter:
+      return exchanged(request, 1.0);
+    default:
+      return chosen(request);
+  }
+}
+
+NcclPrice NcclPrices::message(int source, int destination, std::int64_t bytes) const {
+  const int from = cluster_.node_of(source);
+  const int to = cluster_.node_of(destination);
+  const bool far = from != to;
+  auto size = static_cast<double>(bytes);
+  if (cluster_.pod_of(from) != cluster_.pod_of(to)) size *= cluster_.oversubscription;
+  const NcclExchange exchange{
+      .near_bytes = far ? 0.0 : size, .far_bytes = far ? size : 0.0, .far = far};
+  const double peers = static_cast<double>(cluster_.gpus_per_node) / cluster_.nics();
+  return {.latency_us = exchange_latency_us(exchange),
+          .transfer_us = exchange_transfer_us(platform_, exchange, peers),
+          .far = far};
+}
+
+double NcclPrices::oversubscription(const GroupLayout& layout) const {
+  return layout.spans_pods ? cluster_.oversubscription : 1.0;
+}
+
+// largest_chunk is of a pair, or of a member and the root.
+NcclPrice NcclPrices::exchanged(const CollectiveRequest& request, double peers) const {
+  const GroupLayout& layout = *request.layout;
+  const auto chunk = static_cast<double>(request.largest_chunk);
+  const double far_peers = layout.num_nodes > 1 ? layout.size() - layout.rails : 0;
+  const NcclExchange exchange{.near_bytes = chunk * (layout.max_per_node - 1),
+                              .far_bytes = chunk * far_peers * oversubscription(layout),
+                              .far = layout.num_nodes > 1};
+  return {.latency_us = exchange_latency_us(exchange),
+          .transfer_us = exchange_transfer_us(platform_, exchange, peers),
+          .far = exchange.far};
+}
+
+NcclPrice NcclPrices::chosen(const CollectiveRequest& request) {
+  const GroupLayout& layout = *request.layout;
+  Kind kind = request.kind;
+  std::int64_t bytes = request.bytes;
+  if (is_empty(kind)) {
+    kind = Kind::all_reduce;
+    bytes = 4;
+  } else if (kind == Kind::reduce_scatter || kind == Kind::all_gather) {
+    // NCCL's members all have the same; uneven ones are filled up.
+    bytes = std::max(bytes, request.largest_chunk * layout.size());
+  }
+  const NcclTuning& tuning = tuning_of(layout, kind);
+  const NcclOption option = tuning.choice(bytes, allowed(request, tuning));
+  const bool tree = is_tree(option.algorithm) && !is_empty(request.kind);
+  return {.latency_us = option.latency_us,
+          .transfer_us = (option.time_us - option.latency_us) * oversubscription(layout),
+          .algorithm = tree ? Algorithm::tree : Algorithm::ring,
+          .far = layout.num_nodes > 1};
+}
+
+const NcclTuning& NcclPrices::tuning_of(const GroupLayout& layout, Kind kind) {
+  const std::tuple key{layout.size(), layout.num_nodes, layout.rails, layout.nics, kind};
+  auto found = tunings_.find(key);
+  if (found == tunings_.end()) {
+    NcclQuery call;
+    call.kind = kind;
+    found = tunings_.emplace(key, NcclTuning(platform_, placement_of(layout), call)).first;
+  }
+  return found->second;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "sim/hardware/collective.hpp"
+#include "sim/hardware/nccl/constants.hpp"
+
+// What NCCL may choose from, said as its own variables say it: NCCL_ALGO and NCCL_PROTO. A list
+// separated by commas names what is left, or, after ^, what is left out. Lists of single functions
+// follow after a semicolon, each with the function and a colon before it; only the first may be
+// without, and is for all functions. Case does not matter.
+//
+//   ring,tree                         ^nvls,nvlstree                ring;allreduce:tree,nvls
+//
+// Source: NCCL's user guide, environment variables NCCL_ALGO and NCCL_PROTO (functions since 2.24).
+namespace shardsim {
+
+class NcclSelection {
+ public:
+  /// Everything.
+  NcclSelection() : NcclSelection("", "") {}
+
+  /// Empty texts: everything. Throws UsageError E0406 for a text that is no such list, or names
+  /// what NCCL or this model does not have: CollNet, SHARP in the network, may only be left out.
+  NcclSelection(const std::string& algorithms, const std::string& protocols);
+
+  /// Null, or in words which of the two lists leaves the option out. REQUIRES: a kind that NCCL has
+  /// algorithms for (all_reduce, reduce_scatter, all_gather, broadcast, reduce).
+  [[nodiscard]] const char* why_left_out(CollectiveKind kind, NcclAlgorithm algorithm,
+                                         NcclProtocol protocol) const;
+
+  /// As given.
+  [[nodiscard]] const std::string& algorithms() const { return algorithms_; }
+  [[nodiscard]] const std::string& protocols() const { return protocols_; }
+
+  static constexpr int kFunctions = 5;
+  /// One bit for each name, for each function.
+  using Allowed = std::array<std::uint32_t, kFunctions>;
+
+ private:
+  std::string algorithms_;
+  std::string protocols_;
+  Allowed allowed_algorithms_;
+  Allowed allowed_protocols_;
+};
+
+}  // namespace shardsim
