@@ -62,7 +62,9 @@ std::vector<Field> execution_fields() {
                      })
           .doc(
               "Whether data-parallel replicas that do the same are run once, with the same metrics "
-              "but for trace_hash. auto: where that can be shown. require: or else refuse."),
+              "but for trace_hash. auto: where that can be shown. require: or else refuse. Plans "
+              "of "
+              "more than 16,384 ranks need it."),
   };
 }
 
