@@ -103,12 +103,12 @@ TEST_CASE("a preset may bring corrections to a scenario that asks for another mo
     "training": {"global_batch_size": 1024, "micro_batch_size": 1, "precision": "bf16"}})";
   const Scenario calibrated = load_scenario_text(text, folder / "scenario.json");
   CHECK(nccl_platform_of(calibrated.system).overrides.between.bandwidth_factor == 0.9);
-  const auto source = std::find_if(
-      calibrated.sources.begin(), calibrated.sources.end(), [](const NumberSource& each) {
-        return each.field == "system.nccl.inter_node.bandwidth_factor";
-      });
+  const auto source = std::find_if(calibrated.sources.begin(), calibrated.sources.end(),
+                                   [](const NumberSource& each) {
+                                     return each.field == "system.nccl.inter_node.bandwidth_factor";
+                                   });
   REQUIRE(source != calibrated.sources.end());
   CHECK(source->source == "a table");
-  CHECK_NOTHROW(load_scenario_text(text, folder / "scenario.json",
-                                   {"system.network_model=alpha_beta"}));
+  CHECK_NOTHROW(
+      load_scenario_text(text, folder / "scenario.json", {"system.network_model=alpha_beta"}));
 }
