@@ -136,24 +136,27 @@ Field kernel_model_field() {
 // What operations cost, beside the rates of the device.
 std::vector<Field> price_fields() {
   using S = SystemSpec;
-  return {kernel_model_field(),
-          software_field(),
-          host_field("system.host_us_per_kernel", &S::host_us_per_kernel)
-              .doc("What the host spends on issuing one kernel."),
-          host_field("system.host_us_per_call", &S::host_us_per_call)
-              .doc("What the host spends on posting one communication."),
-          field("system.overlap_slows_computing", &Scenario::system, &S::overlap_slows_computing)
-              .or_else("true")
-              .acts_when("kernel_model is shapes",
-                         [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
-              .doc("Computing takes longer while a collective runs beside it, by the "
-                   "beside_communication of the GPU's constants."),
-          field("system.cuda_launch_blocking", &Scenario::system, &S::cuda_launch_blocking)
-              .or_else("false")
-              .acts_when("the host spends time on kernels (system.software, host_us_per_kernel)",
-                         [](const Scenario& s) { return s.system.host_us_per_kernel > 0; })
-              .doc("The host waits for every kernel before it issues the next, as with "
-                   "CUDA_LAUNCH_BLOCKING=1: it never runs ahead.")};
+  return {
+      kernel_model_field(),
+      software_field(),
+      host_field("system.host_us_per_kernel", &S::host_us_per_kernel)
+          .doc("What the host spends on issuing one kernel."),
+      host_field("system.host_us_per_call", &S::host_us_per_call)
+          .doc("What the host spends on posting one communication."),
+      field("system.overlap_slows_computing", &Scenario::system, &S::overlap_slows_computing)
+          .or_else("true")
+          .acts_when("kernel_model is shapes",
+                     [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
+          .doc("Computing takes longer while a collective runs beside it, by the "
+               "beside_communication of the GPU's constants."),
+      field("system.cuda_launch_blocking", &Scenario::system, &S::cuda_launch_blocking)
+          .or_else("false")
+          .acts_when("the host takes time (system.software, host_us_per_kernel, host_us_per_call)",
+                     [](const Scenario& s) {
+                       return s.system.host_us_per_kernel > 0 || s.system.host_us_per_call > 0;
+                     })
+          .doc("The host waits for every kernel before it issues the next, as with "
+               "CUDA_LAUNCH_BLOCKING=1: it never runs ahead.")};
 }
 
 }  // namespace

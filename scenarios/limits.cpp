@@ -104,6 +104,22 @@ void check_schedule_size(Reading& r) {
             "use a larger micro_batch_size or a smaller batch");
 }
 
+// What keeps every rank running and can be told without a plan; choose_fold finds the rest.
+void check_folding(Reading& r) {
+  const Scenario& s = r.scenario;
+  if (s.system.ranks <= r.limits.max_ranks) return;
+  const ParallelismSpec& p = s.parallelism;
+  std::string field;
+  if (s.model.num_experts > 0) field = "model.num_experts";
+  if (p.is_elastic() || p.changes_algorithm()) field = "parallelism.data_parallel";
+  if (p.compresses()) field = "parallelism.gradient_compression";
+  if (field.empty()) return;
+  r.problem("E0351", field,
+            "ranks are not folded with this, and of " + std::to_string(s.system.ranks) +
+                " at most " + std::to_string(r.limits.max_ranks) + " can run",
+            "use fewer nodes, or leave it out");
+}
+
 // Sizes and work are counted in 64 bits; the largest of each must fit.
 void check_products(Reading& r) {
   const Scenario& s = r.scenario;
@@ -194,6 +210,7 @@ void check_limits(Reading& r) {
   if (!r.problems.empty()) {
     return;
   }
+  check_folding(r);
   check_operations(r);
   check_schedule_size(r);
   check_products(r);

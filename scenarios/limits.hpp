@@ -15,8 +15,9 @@ struct LoadLimits {
   std::int64_t max_operations = 1'000'000'000;  // ranks x layers x microbatches x steps x blocks
 };
 
-/// How many ranks a scenario may have. Where replicas may be folded it is not known before a plan
-/// is made how many of them run; choose_fold (sim/app/folding) holds those against max_ranks.
+/// How many ranks a scenario may have: max_folded_ranks where replicas may be folded, as it is not
+/// known before a plan is made how many of them run. choose_fold (sim/app/folding) then holds those
+/// against what the engine runs.
 [[nodiscard]] std::int64_t max_ranks_of(const Reading& reading);
 
 /// Holds a resolved scenario against the limits; does nothing while there are other problems. Takes

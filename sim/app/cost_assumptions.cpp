@@ -86,6 +86,12 @@ void add_software(const Scenario& scenario, Assumptions& assumptions) {
           {"The host waits for every transfer between two ranks", software->source});
     }
   }
+  if (system.cuda_launch_blocking) {
+    assumptions.push_back(
+        {"The host waits for every kernel and for what it has posted when that is waited for; "
+         "posting itself does not wait",
+         "system.cuda_launch_blocking; docs/decisions/0036-software.md"});
+  }
   const auto add_host = [&](const char* field, double used, const SourcedNumber& known) {
     if (used != known.value) return;  // Given: its source is the scenario's.
     assumptions.push_back({fmt::format("{} = {}", field, used), known.source});
@@ -93,12 +99,6 @@ void add_software(const Scenario& scenario, Assumptions& assumptions) {
   if (software == nullptr) return;
   add_host("system.host_us_per_kernel", system.host_us_per_kernel, software->host_us_per_kernel);
   add_host("system.host_us_per_call", system.host_us_per_call, software->host_us_per_call);
-  if (system.cuda_launch_blocking) {
-    assumptions.push_back(
-        {"The host waits for every kernel and for what it has posted when that is waited for; "
-         "posting itself does not wait",
-         "system.cuda_launch_blocking; docs/decisions/0036-software.md"});
-  }
 }
 
 }  // namespace

@@ -146,6 +146,24 @@ TEST_CASE("a result lists what its software makes of operations, and no other's"
   CHECK(lines_with(planned("none"), "system.host_us") == 0);
 }
 
+TEST_CASE("a host that waits for kernels takes longer, and says so") {
+  const auto planned = [](const std::string& waits) {
+    return run_scenario(
+               load_scenario("scenarios/quickstart.json", {"system.host_us_per_kernel=20",
+                                                           "system.cuda_launch_blocking=" + waits}),
+               {})
+        .result;
+  };
+  const Result runs_ahead = planned("false");
+  const Result waiting = planned("true");
+  CHECK(*waiting.number("time.host_s") > 2 * *runs_ahead.number("time.host_s"));
+  const std::string line =
+      "The host waits for every kernel and for what it has posted when that is waited for; posting "
+      "itself does not wait";
+  CHECK(says(waiting.assumptions, line));
+  CHECK_FALSE(says(runs_ahead.assumptions, line));
+}
+
 // What shapes cost rests on constants; a result that used them names each with its source.
 TEST_CASE("a result lists the constants of kernels that it used, and no others") {
   const auto planned = [](const std::string& model) {

@@ -173,14 +173,16 @@ TEST_CASE("folded, a plan may have more ranks than can run") {
   CHECK(*result.number("ranks") == 32768);
   CHECK(num_run(result) < 100);
   try {
-    static_cast<void>(
-        planned(small_plan("llama"), on(4096, {"parallelism.gradient_compression=int8"}), "auto"));
+    static_cast<void>(planned(small_plan("llama"),
+                              on(4096, {"output.trace=x.pftrace", "output.trace_ranks=[0, 9]"}),
+                              "auto"));
     FAIL("it must be refused");
   } catch (const LimitError& error) {
     CHECK(error.code() == "E0311");
-    CHECK(std::string(error.what()) ==
-          "32768 of 32768 ranks would have to run, as gradients are compressed "
-          "(parallelism.gradient_compression); at most 16384 can");
+    CHECK(
+        std::string(error.what()) ==
+        "32768 of 32768 ranks would have to run, as rank 9 is traced (output.trace_ranks); at most "
+        "16384 can");
   }
 }
 
