@@ -1,7 +1,5 @@
 #include <cmath>
-#include <fstream>
 #include <string>
-#include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -10,54 +8,27 @@
 
 #include "sim/app/calibrate/calibration.hpp"
 
-#include "tests/app/command_fixture.hpp"
+#include "tests/calibration/calibrate_fixture.hpp"
 
 // `shardsim calibrate` as a user meets it.
 namespace shardsim::test {
 namespace {
 
 using nlohmann::json;
-using Words = std::vector<std::string>;
 
 constexpr const char* kA100 = "tests/calibration/data/a100-2x8-all-reduce.txt";
 constexpr const char* kB200 = "tests/calibration/data/b200-2x8-all-reduce.txt";
 
-Words operator+(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-void write(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-// What `shardsim collective` prints of sizes from 8 bytes to 8 GiB on H100 nodes of 8.
-std::string simulated(const std::string& operation, int ranks, const Words& more = {},
-                      const std::string& first = "8", const std::string& last = "8G") {
-  const Printed printed =
-      shardsim(Words{"collective", operation, "--ranks", std::to_string(ranks), "-b", first, "-e",
-                     last, "-f", "2", "-c", "0", "-n", "1", "-q"} +
-               more);
-  INFO(printed.err);
-  REQUIRE(printed.exit_code == 0);
-  return printed.out;
-}
-
-// The object that is written for these outputs.
 json overlay_of(const TemporaryFolder& folder, const Words& words) {
-  const Printed printed =
-      shardsim(Words{"calibrate"} + words + Words{"--out", folder / "overlay.json"});
-  INFO(printed.err);
-  REQUIRE(printed.exit_code == 0);
   constexpr bool kComments = true;
-  return json::parse(content_of(folder / "overlay.json"), nullptr, true, kComments);
+  return json::parse(overlay_text_of(folder, words), nullptr, true, kComments);
 }
 
 // Both are printed with four and two digits behind the point. Times are printed to 1 in 20,000
 // where bytes dominate, and to 0.005 us where latency does.
 void check_correction(const json& found, double factor, double latency_us) {
-  CHECK(std::abs(found.at("bandwidth_factor").get<double>() / factor - 1) <= 1e-4 + 5e-5);
-  CHECK(std::abs(found.at("added_latency_us").get<double>() - latency_us) <= 0.011);
+  CHECK(std::abs(found.value("bandwidth_factor", 1.0) / factor - 1) <= 1e-4 + 5e-5);
+  CHECK(std::abs(found.value("added_latency_us", 0.0) - latency_us) <= 0.011);
 }
 
 std::string refusal(const Words& words) {

@@ -80,6 +80,14 @@ TEST_CASE("a part that is not fitted stays") {
   const FittedCorrection bandwidth = fit_correction(points, {.latency = false});
   CHECK(bandwidth.added_latency_us == 0);
   CHECK(bandwidth.bandwidth_factor == Approx(0.5).margin(0.05));  // Large ones have little latency.
+  // As given, in every bit, and the other part is fitted beside it.
+  const FittedCorrection beside = fit_correction(points, {.bandwidth = false}, {0.3, 5});
+  CHECK(beside.bandwidth_factor == 0.3);
+  CHECK(fit_correction(points, {.bandwidth = false}, {0.5, 5}).added_latency_us == Approx(30));
+  const FittedParts alone = {.latency = false};
+  CHECK(fit_correction(points, alone, {0.3, 30}).bandwidth_factor == Approx(0.5));
+  CHECK(rounded({1.0 / 3, 1.0 / 3}, alone).added_latency_us == 1.0 / 3);
+  CHECK(rounded({1.0 / 3, 1.0 / 3}, {.bandwidth = false}).bandwidth_factor == 1.0 / 3);
 }
 
 TEST_CASE("no latency is added below the least") {

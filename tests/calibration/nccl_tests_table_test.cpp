@@ -133,6 +133,27 @@ TEST_CASE("ranks of a run that died do not count for the next") {
   CHECK(tables[1].nodes == 1);
 }
 
+TEST_CASE("the name of a run that died does not count for the next") {
+  const std::string begin =
+      "# nThread 1 nGpus 1\n#  Rank  0 Group  0 Pid 1 on a device 0 [0x01] H\n";
+  const std::string died =
+      "+ NCCL_ALGO=Ring ./all_gather_perf\n# Collective test starting: all_gather_perf\n" + begin +
+      "a: Test NCCL failure all_gather.cu:44 'unhandled system error'\n";
+  const NcclTestsTable unnamed = only(died + begin + kHeader + kRow);
+  CHECK_FALSE(unnamed.operation.has_value());
+  CHECK(unnamed.variables.empty());
+  const NcclTestsTable named =
+      only(died + "+ NCCL_PROTO=LL ./alltoall_perf\n" + begin + kHeader + kRow);
+  CHECK(named.operation == TestedOperation::all_to_all);
+  CHECK(named.variables == "NCCL_PROTO=LL");
+  // Also where rows were there already.
+  const std::vector<NcclTestsTable> tables = parse(died + kHeader + kRow + begin + kHeader + kRow);
+  REQUIRE(tables.size() == 2);
+  CHECK(tables[0].operation == TestedOperation::all_gather);
+  CHECK(tables[0].variables == "NCCL_ALGO=Ring");
+  CHECK_FALSE(tables[1].operation.has_value());
+}
+
 TEST_CASE("tables of old releases have no root, and an error instead of what was wrong") {
   const NcclTestsTable table = only(
       "#       size         count    type   redop     time   algbw   busbw  error     time   algbw "

@@ -49,7 +49,7 @@ TEST_CASE("an operation that the columns do not tell is asked for") {
   CHECK(refusal(two) == "E0946");
   CHECK(tested_layout_of(two, {.operation = "all_to_all"}).operation ==
         TestedOperation::all_to_all);
-  CHECK(refusal(two, {.operation = "all_reduce"}) == "E0947");
+  CHECK(refusal(two, {.operation = "sendrecv"}) == "E0947");
   CHECK(refusal(two, {.operation = "allgather"}) == "E1084");
   CHECK(refusal(table_of(8, "sum", -1, 0)) == "E0946");  // Too small to tell.
   CHECK(refusal(table_of(8, "sum", -1, 0.5)) == "E0946");
@@ -57,6 +57,43 @@ TEST_CASE("an operation that the columns do not tell is asked for") {
   named.operation = TestedOperation::all_gather;
   CHECK(tested_layout_of(named, {}).operation == TestedOperation::all_gather);
   CHECK(refusal(named, {.operation = "all_to_all"}) == "E0946");
+}
+
+TEST_CASE("an operation that is named has the columns of the table") {
+  const auto named = [](NcclTestsTable table, TestedOperation operation) {
+    table.operation = operation;
+    return table;
+  };
+  const NcclTestsTable reduce_scatter = table_of(8, "sum", -1, 0.875);
+  CHECK(refusal(reduce_scatter, {.operation = "all_gather"}) == "E0946");
+  CHECK(refusal(reduce_scatter, {.operation = "reduce_scatter"}).empty());
+  CHECK(refusal(named(reduce_scatter, TestedOperation::all_to_all)) == "E0946");
+  CHECK(refusal(named(table_of(8, "none", -1, 0.875), TestedOperation::reduce_scatter)) == "E0946");
+  // A root where there is none, and none where there is one.
+  CHECK(refusal(table_of(8, "none", 0, 0.875), {.operation = "all_gather"}) == "E0946");
+  CHECK(refusal(table_of(8, "none", -1, 0.875), {.operation = "scatter"}) == "E0946");
+  CHECK(refusal(named(table_of(8, "sum", -1, 1), TestedOperation::reduce)) == "E0946");
+  NcclTestsTable old = table_of(8, "none", -1, 0.875);
+  old.root.reset();  // Its release does not print one.
+  CHECK(refusal(old, {.operation = "scatter"}).empty());
+  try {
+    (void)tested_layout_of(reduce_scatter, {.operation = "all_gather"});
+    FAIL("it is accepted");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what())
+              .find("redop is sum in this table, and all_gather does not "
+                    "reduce") != std::string::npos);
+    CHECK(error.fix() == "name the operation of this table by --op");
+  }
+}
+
+TEST_CASE("sendrecv, which reduces nothing, is known with the redop that it was run with") {
+  for (const char* reduction : {"sum", "none"}) {
+    const NcclTestsTable table = table_of(8, reduction, -1, 1);
+    CHECK(tested_layout_of(table, {}).operation == TestedOperation::sendrecv);
+    CHECK(refusal(table, {.operation = "sendrecv"}).empty());
+  }
+  CHECK(refusal(table_of(2, "sum", -1, 1)) == "E0946");  // As all_reduce on two ranks.
 }
 
 TEST_CASE("ranks are those of the lines that name them, or else of the options") {

@@ -35,24 +35,26 @@ void require_sizes(const Points& points, const FittedParts& parts, const PricedT
                   lacks_large ? "latency" : "bandwidth"));
 }
 
-FittedCorrection fitted(const Points& points, const FittedParts& parts, NetworkTier tier) {
+FittedCorrection fitted(const Points& points, const FittedParts& parts,
+                        const TierCalibration& tier) {
   constexpr double kMost = 100.0;  // That the field takes, and its inverse.
-  const FittedCorrection fit = fit_correction(points, parts);
-  const FittedCorrection correction = rounded(fit);
+  const FittedCorrection fit = fit_correction(points, parts, tier.given);
+  const FittedCorrection correction = rounded(fit, parts);
+  if (!parts.bandwidth) return correction;
   if (!(correction.bandwidth_factor * kMost > 1.0 && correction.bandwidth_factor < kMost)) {
     throw UsageError(
         "E0951",
         fmt::format("{} the measured bandwidth would be {:.3g} times NCCL's: these are "
                     "not times of this system",
-                    words_of(tier), correction.bandwidth_factor),
+                    words_of(tier.tier), correction.bandwidth_factor),
         "check --system, --ranks and --nodes");
   }
   return correction;
 }
 
 TierCalibration calibrate_tier(const std::vector<PricedTable>& tables, NetworkTier tier,
-                               const FittedParts& parts) {
-  TierCalibration result{.tier = tier};
+                               const FittedParts& parts, const FittedCorrection& given) {
+  TierCalibration result{.tier = tier, .given = given};
   Points all;
   std::array<Points, 2> halves;
   for (std::size_t i = 0; i < tables.size(); ++i) {
@@ -65,12 +67,12 @@ TierCalibration calibrate_tier(const std::vector<PricedTable>& tables, NetworkTi
   }
   if (result.tables.empty()) return result;
   for (const Points& half : halves) require_sizes(half, parts, tables[result.tables.front()]);
-  result.correction = fitted(all, parts, tier);
-  const std::array<FittedCorrection, 2> by_half = {fitted(halves[0], parts, tier),
-                                                   fitted(halves[1], parts, tier)};
+  result.correction = fitted(all, parts, result);
+  const std::array<FittedCorrection, 2> by_half = {fitted(halves[0], parts, result),
+                                                   fitted(halves[1], parts, result)};
   for (const std::size_t i : result.tables) {
     const Points& points = tables[i].points;
-    CalibratedTable errors{.before = mean_error(points, {}),
+    CalibratedTable errors{.before = mean_error(points, given),
                            .after = mean_error(points, result.correction)};
     for (std::size_t half = 0; half < halves.size(); ++half) {
       Points unseen;
@@ -79,7 +81,7 @@ TierCalibration calibrate_tier(const std::vector<PricedTable>& tables, NetworkTi
     }
     errors.held_out /= static_cast<double>(points.size());
     if (count_points(points).suffice(parts, kLeastSizes)) {
-      errors.alone = rounded(fit_correction(points, parts));
+      errors.alone = rounded(fit_correction(points, parts, given), parts);
     }
     result.errors.push_back(errors);
   }
@@ -93,10 +95,10 @@ const char* words_of(NetworkTier tier) {
 }
 
 std::vector<TierCalibration> calibrate(const std::vector<PricedTable>& tables,
-                                       const FittedParts& parts) {
+                                       const FittedParts& parts, const GivenCorrections& given) {
   std::vector<TierCalibration> tiers;
   for (const NetworkTier tier : kNetworkTiers) {
-    TierCalibration result = calibrate_tier(tables, tier, parts);
+    TierCalibration result = calibrate_tier(tables, tier, parts, given.of(tier));
     if (!result.tables.empty()) tiers.push_back(std::move(result));
   }
   return tiers;

@@ -29,7 +29,7 @@ struct PricedTable {
 
 /// Errors are means of |predicted / measured - 1|.
 struct CalibratedTable {
-  double before = 0.0;
+  double before = 0.0;  ///< Of the system as given.
   double after = 0.0;
   double held_out = 0.0;  ///< Of fits to every other size of all tables, at the sizes between.
   std::optional<FittedCorrection> alone;  ///< What this table would give by itself, if it can.
@@ -37,9 +37,20 @@ struct CalibratedTable {
 
 struct TierCalibration {
   NetworkTier tier = NetworkTier::inside;
+  FittedCorrection given;  ///< What the system has already.
   FittedCorrection correction;
   std::vector<std::size_t> tables;      ///< Places in the list given.
   std::vector<CalibratedTable> errors;  ///< Of these.
+};
+
+/// Of both tiers, before any fit.
+struct GivenCorrections {
+  FittedCorrection inside;
+  FittedCorrection between;
+
+  [[nodiscard]] const FittedCorrection& of(NetworkTier tier) const {
+    return tier == NetworkTier::inside ? inside : between;
+  }
 };
 
 /// Each part of a fit needs twice this many sizes: half of them are held out in turn.
@@ -48,6 +59,7 @@ inline constexpr std::size_t kLeastSizes = 2;
 /// Throws UsageError E0948 where a tier has too few sizes, with what to run, and E0951 where no
 /// factor fits.
 [[nodiscard]] std::vector<TierCalibration> calibrate(const std::vector<PricedTable>& tables,
-                                                     const FittedParts& parts);
+                                                     const FittedParts& parts,
+                                                     const GivenCorrections& given = {});
 
 }  // namespace shardsim

@@ -1,11 +1,12 @@
 #include "sim/app/calibrate/calibration_text.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "sim/hardware/nccl/platform.hpp"
+
+#include "sim/app/calibrate/calibrated_section.hpp"
 
 namespace shardsim {
 
@@ -24,11 +25,6 @@ std::string size_text(std::int64_t bytes) {
 // "a.txt:24"
 std::string place_text(const NcclTestsTable& table) {
   return fmt::format("{}:{}", printable(table.source->name), position_of(table.place).line);
-}
-
-std::string layout_text(const TestedLayout& layout) {
-  return fmt::format("{} ranks on {} node{}", layout.ranks, layout.nodes,
-                     layout.nodes == 1 ? "" : "s");
 }
 
 // The GPU's name in the words of both, "H100" of "NVIDIA H100 80GB HBM3".
@@ -64,7 +60,7 @@ std::string tables_text(const CalibrationReport& report) {
   std::string text = "Tables\n";
   for (const PricedTable& priced : report.tables) {
     text += fmt::format("  {:<14}  {:<22}  {:>3} sizes, {} to {}\n    of {}\n",
-                        name_of(priced.layout.operation), layout_text(priced.layout),
+                        name_of(priced.layout.operation), words_of(priced.layout),
                         priced.points.size(), size_text(priced.table.rows.front().size),
                         size_text(priced.table.rows.back().size), place_text(priced.table));
     add_notes(text, priced, report.cluster);
@@ -77,18 +73,25 @@ std::string correction_text(const FittedCorrection& correction) {
                      correction.added_latency_us);
 }
 
+bool corrects(const FittedCorrection& correction) {
+  return correction.bandwidth_factor != 1.0 || correction.added_latency_us != 0.0;
+}
+
 std::string tier_text(const CalibrationReport& report, const TierCalibration& tier) {
   std::string text = fmt::format(
       "\n{:<46}  {:>9}  {:>9}\n",
       tier.tier == NetworkTier::inside ? "Within a node" : "Between nodes", "bandwidth", "latency");
   text += fmt::format("  {:<44}  {:>9}  {:>9}\n", "", "x NCCL's", "+ us");
+  if (corrects(tier.given)) {
+    text += fmt::format("  {:<44}  {}\n", "as the system has it", correction_text(tier.given));
+  }
   text += fmt::format("  {:<44}  {}\n", "calibrated, all tables together",
                       correction_text(tier.correction));
   for (std::size_t i = 0; i < tier.tables.size(); ++i) {
     if (tier.tables.size() == 1) break;  // It says the same.
     const PricedTable& priced = report.tables[tier.tables[i]];
     const std::string name =
-        fmt::format("{}, {}", name_of(priced.layout.operation), layout_text(priced.layout));
+        fmt::format("{}, {}", name_of(priced.layout.operation), words_of(priced.layout));
     text += fmt::format(
         "  {:<44}  {}\n", "alone: " + name,
         tier.errors[i].alone ? correction_text(*tier.errors[i].alone) : "  too few sizes");
@@ -100,76 +103,24 @@ std::string tier_text(const CalibrationReport& report, const TierCalibration& ti
     const CalibratedTable& errors = tier.errors[i];
     text += fmt::format(
         "  {:<44}  {:>9.1f}  {:>9.1f}  {:>9.1f}\n",
-        fmt::format("  {}, {}", name_of(priced.layout.operation), layout_text(priced.layout)),
+        fmt::format("  {}, {}", name_of(priced.layout.operation), words_of(priced.layout)),
         100 * errors.before, 100 * errors.after, 100 * errors.held_out);
   }
   return text;
 }
 
-// A JSON string. What is not plain text is shown as printable() shows it.
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : printable(text, 2000)) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + "\"";
-}
-
-std::string source_text(const CalibrationReport& report, const TierCalibration& tier) {
-  std::string text = "shardsim calibrate:";
-  for (const std::size_t i : tier.tables) {
-    const PricedTable& priced = report.tables[i];
-    const std::string file = std::filesystem::path(priced.table.source->name).filename().string();
-    text += fmt::format("{} {} of {} ({})", i == tier.tables.front() ? "" : ",",
-                        name_of(priced.layout.operation), layout_text(priced.layout), file);
-  }
-  return text;
-}
-
-const char* section_of(NetworkTier tier) {
-  return tier == NetworkTier::inside ? "intra_node" : "inter_node";
-}
-
-// The object itself, each line behind `indent`.
-std::string object_text(const CalibrationReport& report, const std::string& indent) {
-  std::string text = indent + "{\n";
-  const NcclSelection& selection = report.cluster.nccl->overrides.selection;
-  if (!selection.algorithms().empty()) {
-    text += fmt::format("{}  \"algorithms\": {},\n", indent, quoted(selection.algorithms()));
-  }
-  if (!selection.protocols().empty()) {
-    text += fmt::format("{}  \"protocols\": {},\n", indent, quoted(selection.protocols()));
-  }
-  for (const TierCalibration& tier : report.tiers) {
-    text += fmt::format(
-        "{0}  \"{1}\": {{\n{0}    \"bandwidth_factor\": {2},\n{0}    \"added_latency_us\": {3},\n"
-        "{0}    \"source\": {4}\n{0}  }}{5}\n",
-        indent, section_of(tier.tier), tier.correction.bandwidth_factor,
-        tier.correction.added_latency_us, quoted(source_text(report, tier)),
-        tier.tier == report.tiers.back().tier ? "" : ",");
-  }
-  return text + indent + "}\n";
-}
-
 std::string use_text(const CalibrationReport& report) {
+  const CalibratedSection section = calibrated_section_of(report);
   std::string text = "\nUse: write this into the scenario, as \"nccl\" of its \"system\":\n";
-  text += object_text(report, "  ");
+  text += object_text(section, "  ");
   if (!report.out.empty()) {
     return text + fmt::format("or run with --set \"system.nccl=$(cat {})\"\n", report.out);
   }
-  text += "or run with";
-  for (const TierCalibration& tier : report.tiers) {
-    const std::string section = std::string("system.nccl.") + section_of(tier.tier);
-    text += fmt::format(
-        " \\\n    --set {0}.bandwidth_factor={1} \\\n    --set {0}.added_latency_us={2}", section,
-        tier.correction.bandwidth_factor, tier.correction.added_latency_us);
-  }
-  return text + "\n";
+  return text + "or run with" + flags_text(section) + "\n";
 }
 
-bool at_floor(const TierCalibration& tier) {
-  return tier.correction.added_latency_us == kLeastAddedLatency;
+bool at_floor(const CalibrationReport& report, const TierCalibration& tier) {
+  return report.parts.latency && tier.correction.added_latency_us == kLeastAddedLatency;
 }
 
 }  // namespace
@@ -181,7 +132,7 @@ std::string calibration_text(const CalibrationReport& report) {
   text += tables_text(report);
   for (const TierCalibration& tier : report.tiers) {
     text += tier_text(report, tier);
-    if (at_floor(tier)) {
+    if (at_floor(report, tier)) {
       text += fmt::format(
           "  note: measured latencies are lower still; {} us is the least there "
           "is\n",
@@ -204,11 +155,11 @@ std::string overlay_text(const CalibrationReport& report) {
       const PricedTable& priced = report.tables[tier.tables[i]];
       const CalibratedTable& errors = tier.errors[i];
       text += fmt::format("//   {} of {}: {:.1f} %, {:.1f} %, {:.1f} %\n",
-                          name_of(priced.layout.operation), layout_text(priced.layout),
+                          name_of(priced.layout.operation), words_of(priced.layout),
                           100 * errors.before, 100 * errors.after, 100 * errors.held_out);
     }
   }
-  return text + object_text(report, "");
+  return text + object_text(calibrated_section_of(report), "");
 }
 
 }  // namespace shardsim

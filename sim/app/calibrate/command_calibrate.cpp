@@ -22,7 +22,7 @@ namespace shardsim {
 
 namespace {
 
-// The machine of a table. Its own corrections are of no effect here: what is fitted replaces them.
+// The machine of a table.
 Cluster cluster_of_table(const CalibrateArguments& arguments, const TestedLayout& layout) {
   Cluster cluster =
       cluster_of_ranks(arguments.system, layout.ranks, layout.nodes, arguments.overrides);
@@ -65,6 +65,11 @@ PricedTable priced(const CalibrateArguments& arguments, NcclTestsTable table) {
   }
   result.table = std::move(table);
   return result;
+}
+
+FittedCorrection given_of(const NcclCorrection& correction) {
+  return {.bandwidth_factor = correction.bandwidth_factor,
+          .added_latency_us = correction.added_latency_us};
 }
 
 FittedParts parts_of(const std::string& fit) {
@@ -115,10 +120,19 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
       tables.push_back(priced(arguments, std::move(table)));
     }
   }
-  const std::vector<TierCalibration> tiers = calibrate(tables, parts_of(arguments.fit));
   const Cluster cluster = cluster_of_table(arguments, tables.front().layout);
-  const CalibrationReport report{
-      .cluster = cluster, .tables = tables, .tiers = tiers, .out = arguments.out};
+  const NcclOverrides& overrides = cluster.nccl->overrides;
+  const FittedParts parts = parts_of(arguments.fit);
+  const std::vector<TierCalibration> tiers =
+      calibrate(tables, parts,
+                {.inside = given_of(overrides.inside), .between = given_of(overrides.between)});
+  const Scenario given = scenario_of_system(arguments.system, arguments.overrides);
+  const CalibrationReport report{.cluster = cluster,
+                                 .given = given,
+                                 .tables = tables,
+                                 .tiers = tiers,
+                                 .parts = parts,
+                                 .out = arguments.out};
   out << calibration_text(report);
   if (!arguments.out.empty()) write_overlay(arguments.out, overlay_text(report), err);
   return 0;

@@ -24,8 +24,8 @@ struct CalibrateArguments {
 void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments);
 
 /// `shardsim calibrate FILE...`: fits system.nccl to what nccl-tests measured, prints how far off
-/// NCCL's model is with and without it, and writes it. Returns 0. Throws Error: E0940 to E0951, and
-/// E0901 for a file that cannot be written.
+/// the system as given is and how far with it, and writes it with all else that system.nccl has.
+/// Returns 0. Throws Error: E0940 to E0951, and E0901 for a file that cannot be written.
 int command_calibrate(const CalibrateArguments& arguments, std::istream& input, std::ostream& out,
                       std::ostream& err);
 

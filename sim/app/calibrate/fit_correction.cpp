@@ -63,24 +63,29 @@ PointCounts count_points(const std::vector<CalibrationPoint>& points) {
 // A change of a moves 1 / f by less than a / transfer of a large size, and that moves a by the
 // transfer of a small one: far less, so that some rounds are enough.
 FittedCorrection fit_correction(const std::vector<CalibrationPoint>& points,
-                                const FittedParts& parts) {
+                                const FittedParts& parts, const FittedCorrection& given) {
   constexpr int kMostRounds = 200;
   constexpr double kSettledUs = 1e-9;
-  double inverse = 1.0;
-  double added_us = 0.0;
+  double inverse = parts.bandwidth ? 1.0 : 1.0 / given.bandwidth_factor;
+  double added_us = parts.latency ? 0.0 : given.added_latency_us;
   for (int round = 0; round < kMostRounds; ++round) {
     const double before = added_us;
     if (parts.bandwidth) inverse = slowness(points, added_us);
     if (parts.latency) added_us = added_latency(points, inverse);
     if (std::abs(added_us - before) < kSettledUs) break;
   }
-  return {.bandwidth_factor = 1.0 / inverse, .added_latency_us = added_us};
+  return {.bandwidth_factor = parts.bandwidth ? 1.0 / inverse : given.bandwidth_factor,
+          .added_latency_us = added_us};
 }
 
-FittedCorrection rounded(const FittedCorrection& correction) {
+FittedCorrection rounded(const FittedCorrection& correction, const FittedParts& parts) {
+  FittedCorrection result = correction;
+  if (parts.bandwidth) result.bandwidth_factor = std::round(result.bandwidth_factor * 1e4) / 1e4;
   // Plus 0, so that nothing is -0.
-  return {.bandwidth_factor = std::round(correction.bandwidth_factor * 1e4) / 1e4,
-          .added_latency_us = std::round(correction.added_latency_us * 1e2) / 1e2 + 0.0};
+  if (parts.latency) {
+    result.added_latency_us = std::round(result.added_latency_us * 1e2) / 1e2 + 0.0;
+  }
+  return result;
 }
 
 double mean_error(const std::vector<CalibrationPoint>& points, const FittedCorrection& correction) {

@@ -23,7 +23,7 @@ inline constexpr double kDominates = 2.0;
 [[nodiscard]] bool is_large(const CalibrationPoint& point);
 [[nodiscard]] bool is_small(const CalibrationPoint& point);
 
-/// What is fitted; what is not stays as if nothing was measured.
+/// What is fitted; what is not stays as the system has it.
 struct FittedParts {
   bool bandwidth = true;
   bool latency = true;
@@ -48,13 +48,16 @@ struct FittedCorrection {
   }
 };
 
-/// The added latency is kLeastAddedLatency or more. REQUIRES: suffice() with 1. The factor may be
+/// The part that is not fitted is that of `given`, in every bit; of the other `given` says nothing.
+/// A fitted latency is kLeastAddedLatency or more. REQUIRES: suffice() with 1. The factor may be
 /// anything, also below 0, where measurements and model have nothing in common.
 [[nodiscard]] FittedCorrection fit_correction(const std::vector<CalibrationPoint>& points,
-                                              const FittedParts& parts);
+                                              const FittedParts& parts,
+                                              const FittedCorrection& given = {});
 
-/// As it is written and shown: four digits behind the point, and two.
-[[nodiscard]] FittedCorrection rounded(const FittedCorrection& correction);
+/// As it is written and shown: four digits behind the point, and two. What is not fitted stays.
+[[nodiscard]] FittedCorrection rounded(const FittedCorrection& correction,
+                                       const FittedParts& parts = {});
 
 /// Mean of |predicted / measured - 1|. 0 of none.
 [[nodiscard]] double mean_error(const std::vector<CalibrationPoint>& points,

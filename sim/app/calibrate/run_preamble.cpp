@@ -1,6 +1,7 @@
 #include "sim/app/calibrate/run_preamble.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -42,7 +43,7 @@ void RunPreamble::take_name(std::string_view name) {
     name.remove_suffix(kMpi.size());
   }
   for (const TestName& test : kTests) {
-    if (test.name == name) operation_ = test.operation;
+    if (test.name == name) since_.operation = test.operation;
   }
 }
 
@@ -71,7 +72,7 @@ void RunPreamble::take_rank(const LogLine& line) {
 // GPUs".
 void RunPreamble::take_own(const LogLine& line) {
   if (line.word(1) == "shardsim" && line.word(2) == "collective") {
-    operation_ = tested_operation_of(std::string(line.word(3)));
+    since_.operation = tested_operation_of(std::string(line.word(3)));
     own_ranks_ = count_of(line.word(6));
     if (line.word(5) == "fiber:") return;
     refuse_table(
@@ -90,16 +91,26 @@ void RunPreamble::take_command(const LogLine& line) {
   for (const std::string_view word : line.words) {
     take_name(word);
     const bool selects = word.substr(0, 10) == "NCCL_ALGO=" || word.substr(0, 11) == "NCCL_PROTO=";
-    if (selects) variables_ += (variables_.empty() ? "" : " ") + std::string(word);
+    if (selects) since_.variables += (since_.variables.empty() ? "" : " ") + std::string(word);
   }
+}
+
+// A run that died leaves its ranks and its name behind. Commands come before the run that they
+// start.
+void RunPreamble::begin_run() {
+  before_run_ = std::exchange(since_, {});
+  ranks_.clear();
+  hosts_.clear();
+  own_ranks_ = 0;
+  own_nodes_ = 0;
+  gpu_.clear();
 }
 
 void RunPreamble::take(const LogLine& line) {
   if (!line.is_comment()) {
     take_command(line);
   } else if (line.word(1) == "nThread") {  // The first words of a run, whatever became of the last.
-    ranks_.clear();
-    hosts_.clear();
+    begin_run();
   } else if (line.word(1) == "Rank") {
     take_rank(line);
   } else if (line.word(1) == "Collective" && line.word(3) == "starting:") {
@@ -110,12 +121,15 @@ void RunPreamble::take(const LogLine& line) {
 }
 
 void RunPreamble::describe(NcclTestsTable& table) const {
-  table.operation = operation_;
+  table.operation = since_.operation ? since_.operation : before_run_.operation;
   table.ranks = own_ranks_ > 0 ? own_ranks_ : static_cast<int>(ranks_.size());
   table.nodes = own_ranks_ > 0 ? own_nodes_ : static_cast<int>(hosts_.size());
   table.highest_rank = own_ranks_ > 0 ? own_ranks_ - 1 : ranks_.empty() ? -1 : *ranks_.rbegin();
   table.gpu = gpu_;
-  table.variables = variables_;
+  table.variables = before_run_.variables;
+  if (!since_.variables.empty()) {
+    table.variables += (table.variables.empty() ? "" : " ") + since_.variables;
+  }
 }
 
 }  // namespace shardsim

@@ -24,14 +24,22 @@ class RunPreamble {
   void take_command(const LogLine& line);
   void take_name(std::string_view name);
 
+  // What command lines and "Collective test starting:" say.
+  struct Command {
+    std::optional<TestedOperation> operation;
+    std::string variables;
+  };
+
+  void begin_run();
+
   const SourceText* source_;
-  std::optional<TestedOperation> operation_;
+  Command before_run_;  // Between the run before and the first words of this one.
+  Command since_;       // Since those.
   std::set<int> ranks_;
   std::set<std::string> hosts_;
   int own_ranks_ = 0;  // Of `shardsim collective`.
   int own_nodes_ = 0;
   std::string gpu_;
-  std::string variables_;
 };
 
 }  // namespace shardsim

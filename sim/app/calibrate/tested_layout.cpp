@@ -26,14 +26,23 @@ double bus_share_of(const NcclTestsTable& table) {
 // Two decimals of 10 GB/s and more.
 bool agree(double share, double factor) { return std::abs(share / factor - 1.0) < 2e-3; }
 
+// sendrecv_perf names the reduction that -o asks for, its default sum, though it reduces nothing.
+bool reduction_fits(const NcclTestsTable& table, TestedOperation operation) {
+  return operation == TestedOperation::sendrecv ||
+         reduces(operation) == (table.reduction != "none");
+}
+
+bool root_fits(const NcclTestsTable& table, TestedOperation operation) {
+  return !table.root || has_root(operation) == (*table.root >= 0);
+}
+
 // All that the columns allow.
 std::vector<std::string> operations_like(const NcclTestsTable& table, int ranks) {
   const double share = bus_share_of(table);
   std::vector<std::string> names;
   for (const std::string& name : tested_operation_names()) {
     const TestedOperation operation = tested_operation_of(name);
-    const bool same_root = !table.root || has_root(operation) == (*table.root >= 0);
-    if (reduces(operation) != (table.reduction != "none") || !same_root) continue;
+    if (!reduction_fits(table, operation) || !root_fits(table, operation)) continue;
     if (share == 0.0 || agree(share, bus_factor(operation, ranks))) names.push_back(name);
   }
   return names;
@@ -91,6 +100,23 @@ void set_ranks(const NcclTestsTable& table, const TestedLayoutOptions& options,
   }
 }
 
+// busbw alone is the same for several.
+void require_columns_of(const NcclTestsTable& table, TestedOperation operation, bool by_option) {
+  std::string cause;
+  if (!reduction_fits(table, operation)) {
+    cause = fmt::format("redop is {} in this table, and {} {}", table.reduction, name_of(operation),
+                        reduces(operation) ? "reduces" : "does not reduce");
+  } else if (!root_fits(table, operation)) {
+    cause = fmt::format("root is {} in this table, and {} has {}", *table.root, name_of(operation),
+                        has_root(operation) ? "one" : "none");
+  }
+  if (cause.empty()) return;
+  refuse_table("E0946", table.place, cause,
+               by_option ? "name the operation of this table by --op"
+                         : "correct the line before it that names the test, or remove that line "
+                           "and add --op");
+}
+
 void set_operation(const NcclTestsTable& table, const TestedLayoutOptions& options,
                    TestedLayout& layout) {
   const std::optional<TestedOperation> asked =
@@ -104,6 +130,7 @@ void set_operation(const NcclTestsTable& table, const TestedLayoutOptions& optio
   }
   if (asked || table.operation) {
     layout.operation = asked ? *asked : *table.operation;
+    require_columns_of(table, layout.operation, !table.operation);
     return;
   }
   const std::vector<std::string> possible = operations_like(table, layout.ranks);
@@ -119,6 +146,11 @@ void set_operation(const NcclTestsTable& table, const TestedLayoutOptions& optio
 }
 
 }  // namespace
+
+std::string words_of(const TestedLayout& layout) {
+  return fmt::format("{} ranks on {} node{}", layout.ranks, layout.nodes,
+                     layout.nodes == 1 ? "" : "s");
+}
 
 TestedLayout tested_layout_of(const NcclTestsTable& table, const TestedLayoutOptions& options) {
   TestedLayout layout;

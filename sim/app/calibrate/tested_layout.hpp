@@ -24,9 +24,13 @@ struct TestedLayout {
   int nodes = 0;  ///< 0: as many as the ranks fill.
 };
 
+/// "16 ranks on 2 nodes". REQUIRES: nodes are known.
+[[nodiscard]] std::string words_of(const TestedLayout& layout);
+
 /// Throws ScenarioError E0945 (ranks unknown, one rank, or told twice and differently), E0946 (the
-/// operation unknown or told twice and differently), E0947 (busbw / algbw is not that of the
-/// operation on so many ranks); UsageError E1084 for an operation there is none of.
+/// operation unknown, told twice and differently, or not one with such a redop and root), E0947
+/// (busbw / algbw is not that of the operation on so many ranks); UsageError E1084 for an operation
+/// there is none of.
 [[nodiscard]] TestedLayout tested_layout_of(const NcclTestsTable& table,
                                             const TestedLayoutOptions& options);
 

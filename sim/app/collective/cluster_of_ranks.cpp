@@ -19,7 +19,7 @@ bool names_a_file(const std::string& system) {
 }
 
 // A scenario around the preset: what resolves and checks one does so for all.
-SystemSpec preset_system(const std::string& name, const std::vector<std::string>& overrides) {
+Scenario scenario_of_preset(const std::string& name, const std::vector<std::string>& overrides) {
   std::vector<std::string> names;
   for (const PresetInfo& preset : list_builtin_presets()) {
     if (preset.folder == "systems") names.push_back(preset.name);
@@ -36,15 +36,19 @@ SystemSpec preset_system(const std::string& name, const std::vector<std::string>
     "system": {"nodes": 1, "preset": ")" +
                            name + R"("},
     "training": {"global_batch_size": 1024, "micro_batch_size": 1}})";
-  return load_scenario_text(text, "collective", overrides).system;
+  return load_scenario_text(text, "collective", overrides);
 }
 
 }  // namespace
 
+Scenario scenario_of_system(const std::string& system, const std::vector<std::string>& overrides) {
+  return names_a_file(system) ? load_scenario(system, overrides)
+                              : scenario_of_preset(system, overrides);
+}
+
 Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes,
                          const std::vector<std::string>& overrides) {
-  Cluster cluster = cluster_of(names_a_file(system) ? load_scenario(system, overrides).system
-                                                    : preset_system(system, overrides));
+  Cluster cluster = cluster_of(scenario_of_system(system, overrides).system);
   if (nodes == 0) nodes = (ranks + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
   if (ranks % nodes != 0 || ranks / nodes > cluster.gpus_per_node) {
     throw UsageError("E1087",

@@ -13,6 +13,8 @@
 
 namespace shardsim {
 
+struct Scenario;
+
 /// The words of `shardsim collective`, as given; defaults are those of nccl-tests.
 struct CollectiveArguments {
   std::string operation;
@@ -62,9 +64,13 @@ struct CollectiveSetting {
 [[nodiscard]] CollectiveSetting collective_setting_of(const CollectiveArguments& arguments,
                                                       int launched_ranks);
 
-/// The machine of `ranks` ranks: `nodes` nodes (0: as many as it takes) of `system`, a preset or a
-/// scenario's file, each with as few GPUs as the ranks need. `overrides`: as --set. Throws
+/// A scenario with this system, a preset or a scenario's file. `overrides`: as --set. Throws
 /// UsageError (E1087), and ScenarioError.
+[[nodiscard]] Scenario scenario_of_system(const std::string& system,
+                                          const std::vector<std::string>& overrides);
+
+/// The machine of `ranks` ranks: `nodes` nodes (0: as many as it takes) of `system` as above,
+/// each with as few GPUs as the ranks need. Throws UsageError (E1087), and ScenarioError.
 [[nodiscard]] Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes,
                                        const std::vector<std::string>& overrides = {});
 
