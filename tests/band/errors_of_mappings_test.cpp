@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <utility>
+#include <string>
 
 #include <catch2/catch.hpp>
 
@@ -21,8 +21,13 @@
 namespace shardsim::test {
 namespace {
 
-// Device and software, of each table.
-using Settings = std::map<std::string, std::set<std::pair<std::string, std::string>>>;
+// "a100-sxm under megatron-lm-2021" and the like, of each table.
+using Settings = std::map<std::string, std::set<std::string>>;
+
+void add(Settings& settings, const std::string& table, const std::string& device,
+         const std::string& software) {
+  settings[table].insert(device + " under " + software);
+}
 
 bool was_measured(const TableMapping& mapping, const MeasurementRow& row) {
   return std::any_of(mapping.measured.begin(), mapping.measured.end(), [&](const auto& how) {
@@ -40,8 +45,8 @@ void add_mapping(const std::string& path, Settings& settings) {
     try {
       const RunSetting setting = run_setting_of(
           load_scenario_text(mapping.scenario_text, mapping.path, scenario.overrides));
-      settings[mapping.name].insert({setting.device, setting.software});
-      settings[mapping.name].insert({setting.device, "none"});
+      add(settings, mapping.name, setting.device, setting.software);
+      add(settings, mapping.name, setting.device, "none");
     } catch (const Error&) {
       continue;  // `shardsim validate` lists such rows as refused.
     }
@@ -65,7 +70,7 @@ TEST_CASE(
   Settings in_file;
   const std::string path = "sim/app/band/measured_errors.json";
   for (const MeasuredError& error : parse_measured_errors(content_of(path), path).errors) {
-    in_file[error.table].insert({error.setting.device, error.setting.software});
+    add(in_file, error.table, error.setting.device, error.setting.software);
   }
   const Settings today = settings_of_mappings();
   std::set<std::string> tables;

@@ -75,7 +75,7 @@ std::string parallelism_reason(const ParallelismSpec& parallelism) {
   if (!was_measured(parallelism.schedule)) {
     return kNotMeasured + ("parallelism.schedule " + parallelism.schedule);
   }
-  // Rings of 2 and 4 ranks were measured.
+  // Rings were measured, of step times those of 2 ranks.
   if (parallelism.cp > 1 && parallelism.cp_attention != "ring") {
     return kNotMeasured + ("parallelism.cp_attention " + parallelism.cp_attention);
   }
