@@ -62,7 +62,8 @@ Json band_object(const MetricBand& band) {
               {"software", band.software},
               {"runs_with_software", band.runs_with_software},
               {"least_ranks", band.least_ranks},
-              {"most_ranks", band.most_ranks}};
+              {"most_ranks", band.most_ranks},
+              {"held_out_share", band.held_out_share}};
 }
 
 Json check_object(const Check& check) {

@@ -42,7 +42,7 @@ struct Assumption {
   std::string source;  ///< "NVIDIA H100 datasheet", "assumed", ...
 };
 
-/// Where 8 of 10 measured runs that were predicted like this one lie about a metric.
+/// Where most measured runs that were predicted like this one lie about a metric.
 struct MetricBand {
   std::string metric;  ///< "step_time_s"
   double low = 0.0;    ///< In the metric's unit.
@@ -55,6 +55,8 @@ struct MetricBand {
   std::int64_t runs_with_software = 0;
   std::int64_t least_ranks = 0;
   std::int64_t most_ranks = 0;
+  /// Of measurements that such bands did not know, the share that they held: the mean of tables.
+  double held_out_share = 0.0;
 };
 
 struct Result {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -43,6 +44,11 @@ std::string range_text(std::string low, const std::string& high) {
   return low + " to " + high;
 }
 
+// How many runs of a table that bands do not know they held, not how many they are made to hold.
+std::string label_text(const MetricBand& band) {
+  return fmt::format("{} of 10 runs", std::lround(10.0 * band.held_out_share));
+}
+
 std::string band_text(const MetricBand& band) {
   if (band.metric == "step_time_s") {
     return "step " + range_text(format_seconds(band.low), format_seconds(band.high));
@@ -60,9 +66,8 @@ Lines error_band_section(const Result& result, const Page& page) {
   Lines lines;
   for (const MetricBand& band : result.error_bands) {
     const double ranks = result.number("ranks").value_or(static_cast<double>(band.most_ranks));
-    Lines row = page.row(
-        lines.empty() ? "8 of 10 runs" : "",
-        fmt::format("{} ({}{})", band_text(band), runs_text(band), scale_text(band, ranks)));
+    Lines row = page.row(label_text(band), fmt::format("{} ({}{})", band_text(band),
+                                                       runs_text(band), scale_text(band, ranks)));
     std::move(row.begin(), row.end(), std::back_inserter(lines));
   }
   return lines;

@@ -57,7 +57,7 @@ TEST_CASE("a file that was written holds, and fails when predictions or tables a
                    "\"system\": {\"preset\": \"dgx-a100\", \"software\": \"megatron-lm-2021\"}");
   const std::string file = own.path("errors.txt");
   CHECK(shardsim(own.words({"--write-band", file, "--check-band", file})).exit_code == 0);
-  const std::vector<MeasuredError> errors = parse_measured_errors(content_of(file), file);
+  const std::vector<MeasuredError> errors = parse_measured_errors(content_of(file), file).errors;
   REQUIRE(errors.size() == 10);  // Two times and three peaks, twice.
   std::vector<double> with;
   std::vector<double> without;

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/band/error_band.hpp"
 #include "sim/app/band/measured_errors.hpp"
+#include "sim/app/band/why_no_band.hpp"
 #include "sim/app/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
@@ -21,42 +21,88 @@ std::string reason(const std::vector<std::string>& overrides) {
   return why_no_band(plan_with(overrides));
 }
 
+// 20 measurements of one table, so many times what was predicted.
+void add_rows(MeasuredErrors& known, const char* quantity, const char* table, const char* software,
+              double ratio) {
+  for (int i = 0; i < 20; ++i) {
+    known.errors.push_back({quantity, table, {"h100-sxm", software, 8 << (i % 2)}, 1 / ratio - 1});
+  }
+}
+
+// Two tables that say 1 and 4 of times: a band of 1 to 4, which must be widened by 4 to hold either
+// without itself. Of memory both say 2, and without a framework both say 8.
+MeasuredErrors few_errors() {
+  MeasuredErrors known;
+  add_rows(known, "step_time_s", "a", "megatron-core-2023", 1.0);
+  add_rows(known, "step_time_s", "b", "megatron-core-2023", 4.0);
+  for (const char* table : {"a", "b"}) {
+    add_rows(known, "peak_memory_bytes", table, "megatron-core-2023", 2.0);
+    add_rows(known, "step_time_s", table, "none", 8.0);
+    add_rows(known, "peak_memory_bytes", table, "none", 16.0);
+  }
+  known.held_out = {
+      {"step_time_s", true, 0.75}, {"peak_memory_bytes", true, 0.625}, {"step_time_s", false, 0.5}};
+  return known;
+}
+
+Result with_bands(const MeasuredErrors& known, const std::vector<std::string>& overrides) {
+  Result result;
+  result.metrics = {{"step_time_s", 2.0}, {"memory.device_bytes.max", std::int64_t{1000}}};
+  add_error_bands(plan_with(overrides), band_bases_of(known), result);
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("a plan has the widened band of the nearest rows about its time and device memory") {
-  const Scenario scenario = plan_with({"system.software=megatron-core-2023"});
-  const Result result = run_scenario(scenario).result;
+  const Result result = with_bands(few_errors(), {"system.software=megatron-core-2023"});
   CHECK(result.no_error_band.empty());
   REQUIRE(result.error_bands.size() == 2);
-  const auto check = [&](const MetricBand& band, const char* metric, const char* quantity) {
-    CHECK(band.metric == metric);
-    const MeasuredRows rows = comparable_rows(built_in_errors(), quantity, "megatron-core-2023");
-    const ErrorBand wanted =
-        widened(*nearest_band(rows, {"h100-sxm", "megatron-core-2023", 64}), widening_of(rows));
-    CHECK(band.low == *result.number(metric) * wanted.low);
-    CHECK(band.high == *result.number(metric) * wanted.high);
-    CHECK(band.low < band.high);
-    CHECK(band.runs == static_cast<std::int64_t>(wanted.rows));
-    CHECK(band.tables == static_cast<std::int64_t>(wanted.tables));
-    CHECK(band.runs_on_device == static_cast<std::int64_t>(wanted.rows_on_device));
-    CHECK(band.runs_with_software == static_cast<std::int64_t>(wanted.rows_with_software));
-    CHECK(band.least_ranks == wanted.least_ranks);
-    CHECK(band.most_ranks == wanted.most_ranks);
-    CHECK(band.device == "h100-sxm");
-    CHECK(band.software == "megatron-core-2023");
-  };
-  check(result.error_bands[0], "step_time_s", "step_time_s");
-  check(result.error_bands[1], "memory.device_bytes.max", "peak_memory_bytes");
+  const MetricBand& time = result.error_bands[0];
+  CHECK(time.metric == "step_time_s");
+  CHECK(time.low == 0.5);    // 2 s x 1 / 4
+  CHECK(time.high == 32.0);  // 2 s x 4 x 4
+  CHECK(time.runs == 40);
+  CHECK(time.tables == 2);
+  CHECK(time.device == "h100-sxm");
+  CHECK(time.runs_on_device == 40);
+  CHECK(time.software == "megatron-core-2023");
+  CHECK(time.runs_with_software == 40);
+  CHECK(time.least_ranks == 8);
+  CHECK(time.most_ranks == 16);
+  CHECK(time.held_out_share == 0.75);
+  const MetricBand& memory = result.error_bands[1];
+  CHECK(memory.metric == "memory.device_bytes.max");
+  CHECK(memory.low == 2000.0);
+  CHECK(memory.high == 2000.0);
+  CHECK(memory.held_out_share == 0.625);
 }
 
 TEST_CASE("without a framework the band is of errors that were made without one") {
-  const Result result = run_scenario(plan_with({})).result;
-  REQUIRE(result.error_bands.size() == 2);
-  const MeasuredRows rows = comparable_rows(built_in_errors(), "step_time_s", "none");
-  const ErrorBand wanted =
-      widened(*nearest_band(rows, {"h100-sxm", "none", 64}), widening_of(rows));
-  CHECK(result.error_bands[0].high == *result.number("step_time_s") * wanted.high);
+  const Result result = with_bands(few_errors(), {});
+  // Of memory nobody said how much such bands hold, so none is told.
+  REQUIRE(result.error_bands.size() == 1);
+  CHECK(result.error_bands[0].metric == "step_time_s");
+  CHECK(result.error_bands[0].low == 16.0);
+  CHECK(result.error_bands[0].high == 16.0);
   CHECK(result.error_bands[0].software == "none");
+  CHECK(result.error_bands[0].held_out_share == 0.5);
+  CHECK(with_bands({}, {}).no_error_band == "the program was built without errors");
+}
+
+TEST_CASE("a run's bands are from the built-in errors, and say what such bands held") {
+  const Result result = run_scenario(plan_with({"system.software=megatron-core-2023"})).result;
+  REQUIRE(result.error_bands.size() == 2);
+  for (const MetricBand& band : result.error_bands) {
+    INFO(band.metric);
+    CHECK(band.low < band.high);
+    CHECK(band.runs >= 20);
+    CHECK(band.tables >= 2);
+    const char* quantity = band.metric == "step_time_s" ? "step_time_s" : "peak_memory_bytes";
+    CHECK(band.held_out_share ==
+          held_out_share(built_in_measured_errors(), quantity, "megatron-core-2023"));
+    CHECK(band.held_out_share > 0.5);
+  }
 }
 
 TEST_CASE("what no measured run does has no band, and the result says why") {
@@ -65,6 +111,10 @@ TEST_CASE("what no measured run does has no band, and the result says why") {
   CHECK(contains(reason({"system.kernel_model=roofline"}), "system.kernel_model roofline"));
   CHECK(contains(reason({"system.network_model=alpha_beta"}), "system.network_model alpha_beta"));
   CHECK(contains(reason({"model.preset=mixtral-8x7b"}), "experts"));
+  CHECK(reason({"parallelism.cp=2", "training.num_microbatches=4"}).empty());
+  CHECK(contains(reason({"parallelism.cp=2", "training.num_microbatches=4",
+                         "parallelism.cp_attention=ulysses"}),
+                 "parallelism.cp_attention ulysses"));
   CHECK(contains(reason({"parallelism.offload_optimizer=true"}), "offloads"));
   CHECK(contains(
       reason({"parallelism.zero_stage=0", "parallelism.dp_replicate=64", "parallelism.dp_shard=1",
@@ -82,10 +132,38 @@ TEST_CASE("what no measured run does has no band, and the result says why") {
   CHECK(result.no_error_band == reason({"system.kernel_model=roofline"}));
 }
 
+TEST_CASE("what no measured run sets has no band, and its default has one") {
+  const std::string software = "system.software=megatron-lm-2021";  // 46 us and 40 us.
+  CHECK(reason({software}).empty());
+  const auto none_for = [&](const std::string& field, const std::string& value,
+                            const std::string& by_default) {
+    INFO(field);
+    CHECK(contains(reason({software, field + "=" + value}), field));
+    CHECK(reason({software, field + "=" + by_default}).empty());
+  };
+  none_for("system.nccl.algorithms", "ring", "");
+  none_for("system.nccl.protocols", "simple", "");
+  for (const char* tier : {"intra_node", "inter_node"}) {
+    const std::string section = std::string("system.nccl.") + tier;
+    none_for(section + ".bandwidth_factor", "0.9", "1");
+    none_for(section + ".added_latency_us", "2", "0");
+  }
+  none_for("system.oversubscription", "2", "1");
+  none_for("system.host_us_per_kernel", "5", "46");
+  none_for("system.host_us_per_call", "5", "40");
+  none_for("system.cuda_launch_blocking", "true", "false");
+  none_for("system.overlap_slows_computing", "false", "true");
+  // Without a framework nothing is spent on the host.
+  CHECK(contains(reason({"system.host_us_per_kernel=46"}), "system.host_us_per_kernel"));
+  CHECK(contains(reason({"system.host_us_per_call=40"}), "system.host_us_per_call"));
+  CHECK(reason({"system.host_us_per_kernel=0", "system.host_us_per_call=0"}).empty());
+}
+
 TEST_CASE("the object and the screen have the band, or the reason") {
   const nlohmann::json object =
       nlohmann::json::parse(shardsim({"scenarios/quickstart.json", "--json"}).out);
   CHECK(object.at("error_bands").at(0).at("metric") == "step_time_s");
+  CHECK(object.at("error_bands").at(0).at("held_out_share") > 0.5);
   CHECK_FALSE(object.contains("no_error_band"));
   const std::string roofline = "system.kernel_model=roofline";
   CHECK(contains(shardsim({"scenarios/quickstart.json", "--set", roofline}).out,

@@ -44,7 +44,7 @@ TEST_CASE("errors are grouped, sorted and rounded, and the order they come in do
 )"));
   std::reverse(errors.begin(), errors.end());
   CHECK(measured_errors_text(errors) == text);
-  const std::vector<MeasuredError> read = parse_measured_errors(text, "errors.json");
+  const std::vector<MeasuredError> read = parse_measured_errors(text, "errors.json").errors;
   REQUIRE(read.size() == 4);
   CHECK(read[2].error == 0.1234);
   CHECK(read[2].setting.ranks == 8);
@@ -59,8 +59,32 @@ TEST_CASE("errors are grouped, sorted and rounded, and the order they come in do
 TEST_CASE("long lists are broken into lines") {
   const std::vector<MeasuredError> many(100, {"step_time_s", "one", kEight, 0.25});
   const std::string text = measured_errors_text(many);
-  CHECK(parse_measured_errors(text, "errors.json").size() == 100);
+  CHECK(parse_measured_errors(text, "errors.json").errors.size() == 100);
   CHECK(std::count(text.begin(), text.end(), '\n') > 10);
+}
+
+TEST_CASE(
+    "the share that bands hold of tables they do not know is computed as errors are written") {
+  // What each table's rows say is a factor of 4 from the other's: neither holds any. Of the peaks
+  // both hold all.
+  std::vector<MeasuredError> errors;
+  for (int i = 0; i < 20; ++i) {
+    errors.push_back({"step_time_s", "a", kEight, 0.0});
+    errors.push_back({"step_time_s", "b", kEight, 3.0});
+    errors.push_back({"peak_memory_bytes", "a", {"a100", "none", 8}, 0.25});
+    errors.push_back({"peak_memory_bytes", "b", {"a100", "none", 8}, 0.25});
+  }
+  const std::string text = measured_errors_text(errors);
+  CHECK(contains(text, R"([
+  {"quantity": "peak_memory_bytes", "software": "none", "held_out_share": 1.0000},
+  {"quantity": "step_time_s", "software": "any", "held_out_share": 0.0000},
+  {"quantity": "peak_memory_bytes", "table": "a")"));
+  const MeasuredErrors known = parse_measured_errors(text, "errors.json");
+  CHECK(known.errors.size() == 80);
+  CHECK(held_out_share(known, "peak_memory_bytes", "none") == 1.0);
+  CHECK(held_out_share(known, "step_time_s", "megatron") == 0.0);
+  CHECK_FALSE(held_out_share(known, "step_time_s", "none"));
+  CHECK_FALSE(held_out_share(known, "peak_memory_bytes", "megatron"));
 }
 
 TEST_CASE("a file that holds something else is told with its line") {
@@ -69,6 +93,11 @@ TEST_CASE("a file that holds something else is told with its line") {
   CHECK(code_of("[1]") == "E0932");
   CHECK(code_of(R"([{"quantity": "step_time_s"}])") == "E0932");
   CHECK(code_of(std::string(kGroup) + "[]}]") == "E0932");
+  const std::string share = R"([{"quantity": "q", "software": "any", "held_out_share": )";
+  CHECK(code_of(share + "0.5}]").empty());
+  CHECK(code_of(share + "1.5}]") == "E0932");
+  CHECK(code_of(share + "true}]") == "E0932");
+  CHECK(code_of(share + R"(0.5, "table": "t"}])") == "E0932");
   CHECK(code_of(std::string(kGroup) + R"({"8": [0.5]}, "more": 1}])") == "E0932");
   CHECK(code_of(std::string(kGroup) + R"({"many": [0.5]}}])") == "E0932");
   CHECK(code_of(std::string(kGroup) + R"({"0": [0.5]}}])") == "E0932");
@@ -80,12 +109,12 @@ TEST_CASE("a file that holds something else is told with its line") {
 TEST_CASE(
     "the errors that are built in are those of the file, whole, under and without frameworks") {
   const std::string file = content_of("sim/app/band/measured_errors.json");
-  CHECK(measured_errors_text(built_in_errors()) == file);
-  const auto count = [](const char* quantity, bool has_framework) {
-    return std::count_if(
-        built_in_errors().begin(), built_in_errors().end(), [&](const MeasuredError& error) {
-          return error.quantity == quantity && (error.setting.software != "none") == has_framework;
-        });
+  const std::vector<MeasuredError>& errors = built_in_measured_errors().errors;
+  CHECK(measured_errors_text(errors) == file);
+  const auto count = [&](const char* quantity, bool has_framework) {
+    return std::count_if(errors.begin(), errors.end(), [&](const MeasuredError& error) {
+      return error.quantity == quantity && (error.setting.software != "none") == has_framework;
+    });
   };
   CHECK(count("step_time_s", true) > 1000);
   CHECK(count("step_time_s", false) == count("step_time_s", true));

@@ -55,7 +55,8 @@ TEST_CASE("the JSON of a plan reads back field by field") {
                        {"software", "torchtitan-2024"},
                        {"runs_with_software", 3},
                        {"least_ranks", 8},
-                       {"most_ranks", 2048}});
+                       {"most_ranks", 2048},
+                       {"held_out_share", 0.8125}});
   REQUIRE(json["checks"][0]["name"] == "conservation");
   REQUIRE(json["checks"][0]["passed"] == true);
   REQUIRE(json["checks"][0]["detail"] == "bytes sent equal bytes received on every rank");

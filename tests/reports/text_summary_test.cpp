@@ -92,9 +92,16 @@ TEST_CASE("an error band says what of its runs is like the plan, and where the s
   time.most_ranks = 1024;
   time.least_ranks = 128;
   CHECK(line("8 of 10 runs").ends_with("any framework, from 128 GPUs)"));
+  // Each band says what it held of tables that it did not know.
+  CHECK(line("7 of 10 runs").starts_with("  7 of 10 runs  on device "));
+  time.held_out_share = 0.5499;
+  CHECK(line("5 of 10 runs").starts_with("  5 of 10 runs  step "));
+  time.held_out_share = 1.0;
+  CHECK(line("10 of 10 runs").starts_with("  10 of 10 runs step "));
   sample.result.no_error_band = "no measured run has experts";
   CHECK(line("error band") == "  error band    none: no measured run has experts");
-  CHECK(line("8 of 10 runs").empty());
+  CHECK(line("10 of 10 runs").empty());
+  CHECK(line("7 of 10 runs").empty());
 }
 
 TEST_CASE("a verify run, whose times nobody asks for, shows no error band") {
@@ -102,7 +109,7 @@ TEST_CASE("a verify run, whose times nobody asks for, shows no error band") {
   sample.result.no_error_band = "a run with numbers is no plan";
   CHECK(text_of(sample).find("error band") == std::string::npos);
   sample.result.error_bands = samples::plan().result.error_bands;
-  CHECK(text_of(sample).find("8 of 10") == std::string::npos);
+  CHECK(text_of(sample).find("of 10 runs") == std::string::npos);
 }
 
 TEST_CASE("the summary of a plan is as approved") {

@@ -1,11 +1,8 @@
 #include "sim/app/band/band_of_run.hpp"
 
-#include <array>
-#include <optional>
 #include <utility>
 
-#include "sim/app/band/error_band.hpp"
-#include "sim/app/band/measured_errors.hpp"
+#include "sim/app/band/why_no_band.hpp"
 
 namespace shardsim {
 
@@ -17,37 +14,18 @@ struct BandedMetric {
   const char* quantity;
   const char* metric;
 };
-constexpr std::array<BandedMetric, 2> kBanded{
+constexpr std::array<BandedMetric, kNumBanded> kBanded{
     {{"step_time_s", "step_time_s"}, {"peak_memory_bytes", "memory.device_bytes.max"}}};
 
-struct Basis {
-  MeasuredRows rows;
-  double widening = 1.0;
-};
-
-Basis basis_of(const char* quantity, const char* software) {
-  Basis basis{comparable_rows(built_in_errors(), quantity, software)};
+BandBasis basis_of(const MeasuredErrors& known, const char* quantity, const char* software) {
+  BandBasis basis{comparable_rows(known.errors, quantity, software)};
   basis.widening = widening_of(basis.rows);
+  basis.held_out_share = held_out_share(known, quantity, software);
   return basis;
 }
 
-// Made once: many runs of one process ask.
-const Basis& built_in_basis(std::size_t banded, bool has_framework) {
-  using Bases = std::array<Basis, kBanded.size()>;
-  const auto all = [](const char* software) {
-    return Bases{basis_of(kBanded[0].quantity, software), basis_of(kBanded[1].quantity, software)};
-  };
-  static const Bases kWithout = all("none");
-  static const Bases kWith = all("any framework");
-  return (has_framework ? kWith : kWithout).at(banded);
-}
-
-bool was_measured(const std::string& schedule) {
-  return schedule == "none" || schedule == "1f1b" || schedule == "interleaved_1f1b";
-}
-
 MetricBand metric_band(const char* metric, double predicted, const ErrorBand& band,
-                       const RunSetting& setting) {
+                       const RunSetting& setting, double held_out_share) {
   return {.metric = metric,
           .low = predicted * band.low,
           .high = predicted * band.high,
@@ -58,7 +36,8 @@ MetricBand metric_band(const char* metric, double predicted, const ErrorBand& ba
           .software = setting.software,
           .runs_with_software = static_cast<std::int64_t>(band.rows_with_software),
           .least_ranks = band.least_ranks,
-          .most_ranks = band.most_ranks};
+          .most_ranks = band.most_ranks,
+          .held_out_share = held_out_share};
 }
 
 }  // namespace
@@ -67,46 +46,38 @@ RunSetting run_setting_of(const Scenario& scenario) {
   return {scenario.system.device.kernels, scenario.system.software, scenario.system.ranks};
 }
 
-std::string why_no_band(const Scenario& scenario) {
-  const SystemSpec& system = scenario.system;
-  const ParallelismSpec& parallelism = scenario.parallelism;
-  const Precision precision = scenario.training.precision;
-  if (scenario.execution.tensors == TensorMode::real) return "a run with numbers is no plan";
-  if (system.kernel_model != "shapes") {
-    return "no measured run is predicted with system.kernel_model " + system.kernel_model;
+BandBases band_bases_of(const MeasuredErrors& known) {
+  BandBases bases;
+  for (std::size_t i = 0; i < kNumBanded; ++i) {
+    const char* quantity = kBanded.at(i).quantity;
+    bases.with_framework.at(i) = basis_of(known, quantity, "any framework");
+    bases.without.at(i) = basis_of(known, quantity, "none");
   }
-  if (!system.network.is_nccl()) {
-    return "no measured run is predicted with system.network_model " + system.network.model;
-  }
-  if (scenario.model.family == ModelFamily::mlp) return "no measured run has model.family mlp";
-  if (scenario.model.num_experts > 0) return "no measured run has experts";
-  if (parallelism.offloads()) return "no measured run offloads to the host";
-  if (parallelism.changes_algorithm() || parallelism.is_elastic()) {
-    return "no measured run trains with another data parallelism than synchronous";
-  }
-  if (!was_measured(parallelism.schedule)) {
-    return "no measured run has parallelism.schedule " + parallelism.schedule;
-  }
-  if (precision != Precision::bf16 && precision != Precision::fp16) {
-    return std::string("no measured run has training.precision ") + to_string(precision);
-  }
-  return {};
+  return bases;
 }
 
-void add_error_bands(const Scenario& scenario, Result& result) {
+void add_error_bands(const Scenario& scenario, const BandBases& bases, Result& result) {
   if (result.find("step_time_s") == nullptr) return;
   result.no_error_band = why_no_band(scenario);
   if (!result.no_error_band.empty()) return;
   const RunSetting setting = run_setting_of(scenario);
-  for (std::size_t i = 0; i < kBanded.size(); ++i) {
-    const Basis& basis = built_in_basis(i, setting.software != "none");
+  for (std::size_t i = 0; i < kNumBanded; ++i) {
+    const BandBasis& basis =
+        (setting.software == "none" ? bases.without : bases.with_framework).at(i);
     const std::optional<double> predicted = result.number(kBanded.at(i).metric);
     const std::optional<ErrorBand> band = nearest_band(basis.rows, setting);
-    if (!predicted || !band) continue;
-    result.error_bands.push_back(
-        metric_band(kBanded.at(i).metric, *predicted, widened(*band, basis.widening), setting));
+    if (!predicted || !band || !basis.held_out_share) continue;
+    result.error_bands.push_back(metric_band(kBanded.at(i).metric, *predicted,
+                                             widened(*band, basis.widening), setting,
+                                             *basis.held_out_share));
   }
   if (result.error_bands.empty()) result.no_error_band = "the program was built without errors";
+}
+
+void add_error_bands(const Scenario& scenario, Result& result) {
+  // Made once: many runs of one process ask.
+  static const BandBases kBuiltIn = band_bases_of(built_in_measured_errors());
+  add_error_bands(scenario, kBuiltIn, result);
 }
 
 }  // namespace shardsim

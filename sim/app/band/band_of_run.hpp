@@ -1,21 +1,43 @@
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
 
 #include "reports/result.hpp"
 #include "scenarios/scenario.hpp"
+#include "sim/app/band/error_band.hpp"
 #include "sim/app/band/measured_error.hpp"
+#include "sim/app/band/measured_errors.hpp"
 
 namespace shardsim {
 
 [[nodiscard]] RunSetting run_setting_of(const Scenario& scenario);
 
-/// Why predictions of this scenario cannot be held against measurements, in one sentence without a
-/// full stop: nothing that was measured is predicted in the same way. Empty if they can.
-[[nodiscard]] std::string why_no_band(const Scenario& scenario);
+/// What bands about one metric are made from: rows that were predicted as the run is, how much
+/// bands of them are widened, and how many rows of tables that they do not know they then hold.
+struct BandBasis {
+  MeasuredRows rows;
+  double widening = 1.0;
+  std::optional<double> held_out_share;  ///< None of fewer than two tables.
+};
 
-/// Bands about the step time and the memory on the device, from errors that the program was built
-/// with, or why there are none. Nothing if the result has no step time.
+/// Of step time and of memory on the device.
+inline constexpr std::size_t kNumBanded = 2;
+struct BandBases {
+  std::array<BandBasis, kNumBanded> with_framework;
+  std::array<BandBasis, kNumBanded> without;
+};
+
+/// They point into `known`.
+[[nodiscard]] BandBases band_bases_of(const MeasuredErrors& known);
+
+/// Bands about the step time and the memory on the device, or why there are none (why_no_band.hpp).
+/// None where no held-out share says how far a band can be believed. Nothing if the result has no
+/// step time.
+void add_error_bands(const Scenario& scenario, const BandBases& bases, Result& result);
+
+/// From the errors that the program was built with.
 void add_error_bands(const Scenario& scenario, Result& result);
 
 }  // namespace shardsim

@@ -4,12 +4,14 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "scenarios/json_value.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "sim/app/band/band_coverage.hpp"
 
 namespace shardsim {
 
@@ -21,6 +23,8 @@ constexpr const char* kHead =
     "// Predicted / measured - 1 of every published measurement in the headline of `shardsim\n"
     "// validate`, by ranks; \"software\": \"none\" are the same runs predicted without a "
     "framework.\n"
+    "// \"held_out_share\": of a table that bands do not know, what they hold, in the mean of "
+    "tables.\n"
     "// Written by `shardsim validate --write-band FILE`, never by hand.\n";
 
 [[noreturn]] void fail(const Span& span, const std::string& message) {
@@ -73,6 +77,14 @@ void read_group(const JsonValue& group, std::vector<MeasuredError>& errors) {
   }
 }
 
+void read_share(const JsonValue& group, std::vector<HeldOutShare>& shares) {
+  const auto* share = std::get_if<double>(&group.find("held_out_share")->data);
+  if (share == nullptr || !(*share >= 0.0 && *share <= 1.0) || group.object().size() != 3) {
+    fail(group.span, "a share has quantity, software and a number from 0.0 to 1.0");
+  }
+  shares.push_back({text_of(group, "quantity"), text_of(group, "software") != "none", *share});
+}
+
 // "      "8": [0.1, 0.2]", broken where lines are full.
 std::string list_text(std::int64_t ranks, std::vector<double> errors) {
   std::sort(errors.begin(), errors.end());
@@ -105,17 +117,45 @@ std::string group_text(const Group& group,
   return text + "  }}";
 }
 
+std::string shares_text(const std::vector<MeasuredError>& errors) {
+  std::set<std::string> quantities;
+  for (const MeasuredError& error : errors) quantities.insert(error.quantity);
+  std::string text;
+  for (const std::string& quantity : quantities) {
+    for (const char* software : {"any", "none"}) {
+      const BandCoverage coverage = band_coverage(errors, quantity, software);
+      if (coverage.tables.empty()) continue;
+      text += fmt::format(
+          "  {{\"quantity\": \"{}\", \"software\": \"{}\", \"held_out_share\": {:.4f}}},\n",
+          quantity, software, coverage.mean_share_without());
+    }
+  }
+  return text;
+}
+
 }  // namespace
+
+std::optional<double> held_out_share(const MeasuredErrors& known, const std::string& quantity,
+                                     const std::string& software) {
+  for (const HeldOutShare& share : known.held_out) {
+    if (share.quantity == quantity && share.has_framework == (software != "none")) {
+      return share.share;
+    }
+  }
+  return std::nullopt;
+}
 
 std::string measured_errors_text(const std::vector<MeasuredError>& errors) {
   std::map<Group, std::map<std::int64_t, std::vector<double>>> groups;
-  for (const MeasuredError& error : errors) {
+  std::vector<MeasuredError> rounded = errors;
+  for (MeasuredError& error : rounded) {
     const RunSetting& setting = error.setting;
-    const double rounded = std::round(error.error * 1e4) / 1e4;
+    error.error = std::round(error.error * 1e4) / 1e4;
+    if (error.error == 0.0) error.error = 0.0;  // Without a minus.
     groups[{error.quantity, error.table, setting.device, setting.software}][setting.ranks]
-        .push_back(rounded == 0.0 ? 0.0 : rounded);  // Without a minus.
+        .push_back(error.error);
   }
-  std::string text = std::string(kHead) + "[\n";
+  std::string text = std::string(kHead) + "[\n" + shares_text(rounded);
   for (auto group = groups.begin(); group != groups.end(); ++group) {
     text += group_text(group->first, group->second);
     text += std::next(group) == groups.end() ? "\n" : ",\n";
@@ -123,16 +163,21 @@ std::string measured_errors_text(const std::vector<MeasuredError>& errors) {
   return text + "]\n";
 }
 
-std::vector<MeasuredError> parse_measured_errors(const std::string& text,
-                                                 const std::string& file_name) {
+MeasuredErrors parse_measured_errors(const std::string& text, const std::string& file_name) {
   ProblemList problems;
   const SourceText source{file_name, text};
   const std::optional<JsonValue> root = parse_json(source, problems);
   if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
   if (!root->is_array()) fail(root->span, "a list of groups is needed here");
-  std::vector<MeasuredError> errors;
-  for (const JsonValue& group : root->array()) read_group(group, errors);
-  return errors;
+  MeasuredErrors known;
+  for (const JsonValue& group : root->array()) {
+    if (group.is_object() && group.find("held_out_share") != nullptr) {
+      read_share(group, known.held_out);
+    } else {
+      read_group(group, known.errors);
+    }
+  }
+  return known;
 }
 
 }  // namespace shardsim
