@@ -142,6 +142,35 @@ constexpr const char* kHostFit =
 constexpr SourcedNumber kHostAssumed = {
     10.0, "assumed: a few microseconds in PyTorch and as many in the driver; nothing was fitted"};
 
+constexpr Software kMegatronLm = {
+    .name = "megatron-lm-2021",
+    .source =
+        "NVIDIA/Megatron-LM v2, megatron/model/transformer.py, mpu/cross_entropy.py and "
+        "p2p_communication.py: softmax with scale and mask, GELU with bias, dropout with "
+        "bias and sum, layer norm of Apex; scores are stored",
+    .uses = kMegatron2021,
+    .score_passes = {.forward = 2.0, .backward = 3.0},
+    .dropout_passes = {.forward = 2.5, .backward = 2.5},
+    .memory = kMegatron2021Memory,
+    .dropped_score_bytes = 3.0,
+    .cuda_context = kEagerCudaContextBytes,
+    .host_waits_for_transfers = true,
+    .host_us_per_kernel = {46.0, kHostFit},
+    .host_us_per_call = {40.0, kHostFit}};
+
+// Another pipeline under the same kernels.
+constexpr Software megatron_deepspeed() {
+  Software software = kMegatronLm;
+  software.name = "megatron-deepspeed-2022";
+  software.source =
+      "bigscience-workshop/Megatron-DeepSpeed at 06dc2d7, megatron/model/transformer.py: kernels "
+      "of "
+      "Megatron-LM v2, ALiBi in the product that makes the scores; microsoft/DeepSpeed at 077e674, "
+      "deepspeed/runtime/pipe/p2p.py: transfers that the stream waits for, not the host";
+  software.host_waits_for_transfers = false;
+  return software;
+}
+
 constexpr std::array<Software, 7> kSoftware = {{
     {.name = "composer-2023",
      .source = "mosaicml/llm-foundry at 8c8dd48 with Composer and PyTorch 2.0: FlashAttention in "
@@ -178,33 +207,8 @@ constexpr std::array<Software, 7> kSoftware = {{
      .dropped_score_bytes = 3.0,
      .host_us_per_kernel = kHostAssumed,
      .host_us_per_call = kHostAssumed},
-    {.name = "megatron-deepspeed-2022",
-     .source =
-         "bigscience-workshop/Megatron-DeepSpeed at 06dc2d7, megatron/model/transformer.py: the "
-         "kernels of Megatron-LM v2, ALiBi in the product that makes the scores; "
-         "microsoft/DeepSpeed at 077e674, deepspeed/runtime/pipe/p2p.py: transfers that the "
-         "stream waits for, not the host",
-     .uses = kMegatron2021,
-     .score_passes = {.forward = 2.0, .backward = 3.0},
-     .dropout_passes = {.forward = 2.5, .backward = 2.5},
-     .memory = kMegatron2021Memory,
-     .dropped_score_bytes = 3.0,
-     .cuda_context = kEagerCudaContextBytes,
-     .host_us_per_kernel = {46.0, kHostFit},
-     .host_us_per_call = {40.0, kHostFit}},
-    {.name = "megatron-lm-2021",
-     .source = "NVIDIA/Megatron-LM v2, megatron/model/transformer.py, mpu/cross_entropy.py and "
-               "p2p_communication.py: softmax with scale and mask, GELU with bias, dropout with "
-               "bias and sum, layer norm of Apex; scores are stored",
-     .uses = kMegatron2021,
-     .score_passes = {.forward = 2.0, .backward = 3.0},
-     .dropout_passes = {.forward = 2.5, .backward = 2.5},
-     .memory = kMegatron2021Memory,
-     .dropped_score_bytes = 3.0,
-     .cuda_context = kEagerCudaContextBytes,
-     .host_waits_for_transfers = true,
-     .host_us_per_kernel = {46.0, kHostFit},
-     .host_us_per_call = {40.0, kHostFit}},
+    megatron_deepspeed(),
+    kMegatronLm,
     {.name = "torchtitan-2024",
      .source =
          "pytorch/torchtitan at 3faaa1a, not compiled: FlashAttention-2 of PyTorch, RMS norm, "

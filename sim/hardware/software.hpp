@@ -37,8 +37,7 @@ inline constexpr SourcedBytes kCudaContextBytes{
 inline constexpr SourcedBytes kEagerCudaContextBytes{
     std::int64_t{1573} << 20U,
     "bigscience-workshop/bigscience at 9e64ede, train/tr11-176B-ml/chronicles-prequel.md, 2022: "
-    "1573 "
-    "MiB on an A100 40 GB"};
+    "1573 MiB on an A100 40 GB"};
 
 struct Software {
   const char* name;    ///< As scenarios write it.
