@@ -99,6 +99,14 @@ int num_running(const Fold& fold) {
   return running;
 }
 
+void require_few_enough(int running, const Scenario& scenario, const std::string& why) {
+  if (running <= Engine::kMaxRanks) return;
+  throw LimitError("E0311",
+                   fmt::format("{} of {} ranks would have to run, as {}; at most {} can", running,
+                               scenario.system.ranks, why, Engine::kMaxRanks),
+                   "use fewer nodes, or remove what makes ranks differ");
+}
+
 }  // namespace
 
 Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks) {
@@ -126,18 +134,6 @@ Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const R
   found.fold = std::move(fold);
   return found;
 }
-
-namespace {
-
-void require_few_enough(int running, const Scenario& scenario, const std::string& why) {
-  if (running <= Engine::kMaxRanks) return;
-  throw LimitError("E0311",
-                   fmt::format("{} of {} ranks would have to run, as {}; at most {} can", running,
-                               scenario.system.ranks, why, Engine::kMaxRanks),
-                   "use fewer nodes, or remove what makes ranks differ");
-}
-
-}  // namespace
 
 std::optional<Fold> choose_fold(const Scenario& scenario, const ParallelPlan& plan,
                                 const RunHooks& hooks, Result& result) {

@@ -1,8 +1,6 @@
 #include "sim/app/calibrate/command_calibrate.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +15,7 @@
 #include "sim/app/calibrate/calibration_text.hpp"
 #include "sim/app/calibrate/price_table.hpp"
 #include "sim/app/collective/collective_setting.hpp"
+#include "sim/app/write_text.hpp"
 
 namespace shardsim {
 
@@ -76,17 +75,6 @@ FittedParts parts_of(const std::string& fit) {
   return {.bandwidth = fit != "latency", .latency = fit != "bandwidth"};
 }
 
-void write_overlay(const std::string& path, const std::string& text, std::ostream& err) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    throw UsageError("E0901", fmt::format("cannot write {}", path),
-                     "check the folder, its permissions and the space left");
-  }
-  err << "wrote " << path << "\n";
-}
-
 }  // namespace
 
 void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
@@ -134,7 +122,7 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
                                  .parts = parts,
                                  .out = arguments.out};
   out << calibration_text(report);
-  if (!arguments.out.empty()) write_overlay(arguments.out, overlay_text(report), err);
+  if (!arguments.out.empty()) write_text(arguments.out, overlay_text(report), err);
   return 0;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -22,6 +21,7 @@
 #include "sim/app/validate/table_mapping.hpp"
 #include "sim/app/validate/validated_table.hpp"
 #include "sim/app/validate/validation_text.hpp"
+#include "sim/app/write_text.hpp"
 
 namespace shardsim {
 
@@ -72,17 +72,6 @@ std::vector<std::string> mapping_paths(const ValidateArguments& arguments, const
     paths.push_back(is_path(table) ? table : (folder / (table + ".json")).string());
   }
   return paths;
-}
-
-void write_text(const fs::path& path, const std::string& text, std::ostream& err) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    throw UsageError("E0901", fmt::format("cannot write {}", path.string()),
-                     "check the folder, its permissions and the space left");
-  }
-  err << "wrote " << path.string() << "\n";
 }
 
 // The exit code.
