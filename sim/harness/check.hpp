@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+
+#include "sim/harness/rank_context.hpp"
+#include "sim/harness/schedule.hpp"
+
+// One call proves a strategy right, for the layouts and schedules it was asked for, or says
+// precisely how it is wrong.
+namespace shardsim {
+
+/// Which schedules are tried.
+enum class ExploreMode : std::uint8_t {
+  none,  ///< One, with either kind of sends.
+  /// Random priorities of ranks with few changes: a bug that needs d events in one order is found
+  /// by one schedule with a probability of at least 1 / (n k^(d - 1)), for n ranks and k choices.
+  /// Source: Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding
+  /// bugs" (ASPLOS 2010).
+  pct,
+  /// All that differ in anything a rank can see; for tiny programs. Source: Flanagan and Godefroid,
+  /// "Dynamic partial-order reduction" (POPL 2005).
+  dpor,
+};
+
+struct Exploration {
+  ExploreMode mode = ExploreMode::pct;
+  /// Most schedules for each number of ranks, seed and kind of sends. A program whose receives all
+  /// name their senders has one schedule as far as anyone can see, and gets few.
+  int schedules = 100;
+  int depth = 2;           ///< pct: events whose order matters.
+  std::uint64_t seed = 1;  ///< pct.
+};
+
+struct CheckOptions {
+  /// Names the check in reports and replay tokens.
+  std::string name = "program";
+  std::vector<int> ranks = {1, 2, 3, 4};
+  int steps = 2;
+  std::vector<std::uint64_t> seeds = {1};  ///< Of the data.
+  /// In fp64 results differ by the order of sums only, which `tolerance` bounds: relative to the
+  /// largest element of the tensor or 1e-6 of the largest of its kind. Below fp64, noise is
+  /// measured: the reference's own distance from fp64, times ten.
+  DType precision = DType::fp64;
+  double tolerance = 1e-9;
+  /// What the program is held against, on one rank. Empty: itself.
+  Program reference;
+  Exploration explore;
+  /// Payload bytes a rank sends in the whole run; empty: not checked (BYTES_DIFF).
+  std::function<std::int64_t(int rank, int size)> bytes_sent;
+  /// Most bytes that a rank may have in use at once; empty: not checked (MEMORY_OVER).
+  std::function<std::int64_t(int rank, int size)> peak_bytes;
+  /// Writes and reads of buffers that a communication still uses.
+  bool watch_buffers = true;
+  /// Run what this token says and nothing else. Empty: also asks the environment variable
+  /// SHARDSIM_REPLAY, whose tokens of other names are ignored.
+  std::string replay;
+  bool replay_force = false;  ///< Take a token of another build.
+};
+
+struct CheckReport {
+  /// The one root report, if something is wrong; `replay` in it reproduces it.
+  std::optional<Diagnosis> failure;
+  /// What is legal here and may hang or differ elsewhere (NCCL_UNSAFE).
+  std::vector<Diagnosis> warnings;
+  /// What the failure was found with.
+  std::optional<ReplayToken> token;
+  std::int64_t schedules = 0;  ///< Runs of the program.
+  bool exhausted = false;      ///< dpor: all there are.
+  /// pct: probability of a bug of this depth to be found by the schedules run, by the bound; for
+  /// the check's largest program.
+  double bound = 0.0;
+  std::int64_t most_choices = 0;  ///< Of one run.
+
+  [[nodiscard]] bool passed() const { return !failure; }
+  /// The failure, at most 40 lines, or one line of what was proven.
+  [[nodiscard]] std::string to_text() const;
+};
+
+/// Runs `program` on every number of ranks, with every seed and under every schedule asked for, and
+/// compares what it shows with the reference. Stops at the first failure. Throws UsageError for
+/// options that mean nothing.
+[[nodiscard]] CheckReport check(const Program& program, const CheckOptions& options = {});
+
+/// A smaller run that ends with the same code: fewer ranks, then steps, then decisions.
+struct Shrunk {
+  ReplayToken token;
+  Diagnosis failure;
+  int runs = 0;
+};
+/// REQUIRES: a report of `check` with these arguments that failed.
+[[nodiscard]] Shrunk shrink(const Program& program, const CheckOptions& options,
+                            const CheckReport& report);
+
+}  // namespace shardsim

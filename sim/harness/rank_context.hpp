@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "sim/kernel/call_site.hpp"
+
+#include "backends/communicator.hpp"
+#include "backends/runtime.hpp"
+#include "backends/tagged_messages.hpp"
+
+// What one rank of a program under test sees: its place, the network, the device, and a way to show
+// what it holds, so that it can be held against the same program on one rank.
+namespace shardsim {
+
+class ShownState;
+
+/// What a shown tensor is. It decides what a difference is called (sim/harness/codes.hpp).
+enum class Shown : std::uint8_t {
+  gradient,             ///< Of a parameter, before the optimizer: GRAD_SCALE, GRAD_DIFF.
+  parameter,            ///< After a step: PARAM_STALE, STATE_DIFF.
+  optimizer_state,      ///< STATE_DIFF.
+  activation_gradient,  ///< At a layer's input or output: GRAD_DIFF.
+  output,               ///< Activations, logits, losses: OUT_DIFF.
+  norm,                 ///< Of all gradients: NORM_DIFF.
+  tokens,               ///< Rows that were routed and have come back: TOKEN_LOST.
+  random,               ///< Masks and noise: RNG_STREAM.
+};
+
+struct ShowOptions {
+  /// The tensor is elements [first, first + numel) of the whole ...
+  std::int64_t first = 0;
+  /// ... which has so many; -1: the tensor is the whole. Every element must be shown by some rank,
+  /// and each by equally many (SHARD_COVER); those that are shown twice must be equal
+  /// (REPLICA_DIVERGED).
+  std::int64_t whole = -1;
+  int step = 0;
+  int microbatch = -1;  ///< -1: not of one.
+};
+
+class RankContext {
+ public:
+  /// What all ranks of one run share.
+  struct Setting {
+    int steps = 2;
+    std::uint64_t seed = 1;
+    DType precision = DType::fp64;
+  };
+  /// All must outlive the context.
+  RankContext(Runtime& runtime, Communicator& world, TaggedMessages& messages,
+              const Setting& setting, ShownState& shown);
+
+  [[nodiscard]] int rank() const { return world_.rank(); }
+  [[nodiscard]] int size() const { return world_.size(); }
+  /// How many steps to train; a program without steps may ignore it.
+  [[nodiscard]] int steps() const { return setting_.steps; }
+  [[nodiscard]] std::uint64_t seed() const { return setting_.seed; }
+  [[nodiscard]] DType precision() const { return setting_.precision; }
+
+  [[nodiscard]] Communicator& world() { return world_; }
+  [[nodiscard]] TaggedMessages& messages() { return messages_; }
+  [[nodiscard]] Runtime& runtime() { return runtime_; }
+
+  /// A flat tensor of `count` zeros, or of value(i), in this check's precision.
+  [[nodiscard]] Tensor tensor(std::int64_t count, MemoryCategory category = MemoryCategory::comm);
+  [[nodiscard]] Tensor tensor(std::int64_t count,
+                              const std::function<double(std::int64_t)>& value,
+                              MemoryCategory category = MemoryCategory::comm);
+  /// The same number in every run, on every rank and at every layout: uniform in [-1, 1), drawn
+  /// from the seed, the name and the index.
+  [[nodiscard]] double draw(const std::string& name, std::int64_t index) const;
+
+  /// Shows what this rank holds, to be compared with what the reference shows under this name and
+  /// step. Outside of time, trace and ledger.
+  void show(Shown what, const std::string& name, const Tensor& tensor,
+            const ShowOptions& options = {}, CallSite site = CallSite::here());
+  /// One number, the same on every rank that shows it.
+  void show(Shown what, const std::string& name, double value, const ShowOptions& options = {},
+            CallSite site = CallSite::here());
+  /// This rank's part of the batch, in samples or tokens. Only for hints: where parts differ, means
+  /// of means are no means.
+  void share_of_batch(std::int64_t samples);
+
+  /// Ends the run with CHECK_FAILED unless `holds`.
+  void require(bool holds, const std::string& what, CallSite site = CallSite::here());
+
+ private:
+  Runtime& runtime_;
+  Communicator& world_;
+  TaggedMessages& messages_;
+  const Setting& setting_;
+  ShownState& shown_;
+};
+
+/// An SPMD program: every rank runs it. It may be run many times, and must not keep anything from
+/// one run to the next.
+using Program = std::function<void(RankContext&)>;
+
+}  // namespace shardsim

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+// Which of all the ways a run may go it goes: everything that a cluster leaves open. A schedule and
+// a program make a run, the same every time.
+namespace shardsim {
+
+/// Whether a point-to-point send waits for its receiver.
+enum class SendMode : std::uint8_t {
+  rendezvous,  ///< Always: as large messages do, and all on NCCL.
+  buffered,    ///< Never: as small messages may.
+  drawn,       ///< Each as drawn from the schedule's seed.
+};
+[[nodiscard]] const char* name_of(SendMode mode);
+
+struct Schedule {
+  SendMode sends = SendMode::rendezvous;
+  /// Draws in which order ready ranks run and operations that can start do; 0: neither is drawn.
+  std::uint64_t seed = 0;
+  /// Which of the messages that are there each receive from any source takes, in the order in which
+  /// that is decided: an index into the candidates. Beyond the end: the first in virtual time.
+  std::vector<std::uint16_t> decisions;
+
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+};
+
+/// What to run, and how: all a failure needs to be seen again.
+struct ReplayToken {
+  std::string name;  ///< CheckOptions::name.
+  int ranks = 1;
+  int steps = 1;
+  std::uint64_t seed = 1;  ///< Of the data.
+  Schedule schedule;
+
+  friend bool operator==(const ReplayToken&, const ReplayToken&) = default;
+};
+
+/// One word without spaces: format version, build, name, numbers, decisions run-length coded, and a
+/// checksum.
+[[nodiscard]] std::string to_text(const ReplayToken& token);
+/// Throws UsageError (E0921) for a text that is no token, or one of another build unless `force`: a
+/// schedule means something else there.
+[[nodiscard]] ReplayToken parse_token(const std::string& text, bool force = false);
+/// Names the running program's build: the linker's build id, or the version if there is none.
+[[nodiscard]] std::string build_id();
+
+}  // namespace shardsim
