@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include <xxhash.h>
+
 #include "backends/fiber/fiber_group.hpp"
 
 namespace shardsim {
@@ -13,15 +15,7 @@ namespace {
 constexpr const char* kWait = "wait() for the work before the buffer is used again";
 
 std::uint64_t hash_of(const Tensor& tensor) {
-  RollingHash hash;
-  const std::byte* data = tensor.wire_data();
-  const auto bytes = static_cast<std::size_t>(tensor.num_bytes());
-  for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, data + at, std::min(sizeof word, bytes - at));
-    hash.add(word);
-  }
-  return hash.value();
+  return XXH3_64bits(tensor.wire_data(), static_cast<std::size_t>(tensor.num_bytes()));
 }
 
 // All ones: a NaN in every type of floating point, -1 in integers. Whoever reads it knows.
@@ -71,7 +65,7 @@ void BufferWatch::posted(const Post& post, const Tensor& output, const Tensor& i
     const Tensor& chunk = gathers ? input : output;
     const std::int64_t begin = full.offset_bytes() + own_chunk * size_of(full.dtype());
     if (own_chunk == kNowhere || chunk.offset_bytes() != begin) {
-      Use use{.record = post.record, .group = post.group, .tensor = chunk};
+      Use use{.record = post.record, .group = &post.group, .tensor = chunk};
       report("BUF_OVERLAP", post.rank, use,
              "gives " + elements(input) + " as input and " + elements(output) + " as output of",
              post.record.site,
@@ -97,7 +91,7 @@ void BufferWatch::add(int rank, const Post& post, const Tensor& tensor, bool rea
           .stream = post.stream,
           .after = post.after,
           .record = post.record,
-          .group = post.group,
+          .group = &post.group,
           .tensor = tensor,
           .reads = reads,
           .writes = writes};
@@ -215,7 +209,7 @@ void BufferWatch::report(const char* code, int rank, const Use& use, const std::
   Diagnosis diagnosis;
   diagnosis.code = code;
   diagnosis.summary = "rank " + std::to_string(rank) + " " + what + " " + use.record.describe();
-  diagnosis.group = use.group;
+  diagnosis.group = *use.group;
   diagnosis.members = {rank};
   diagnosis.time = engine_.rank(rank).now();
   diagnosis.sides = {{.ranks = {rank}, .action = what + " " + use.record.describe(), .site = site},

@@ -54,7 +54,7 @@ class BufferWatch final : public AccessListener {
     const FiberStream* stream = nullptr;
     const FiberOperation* after = nullptr;
     CallRecord record;
-    std::string group;
+    const std::string* group = nullptr;
     Tensor tensor;
     bool reads = false;
     bool writes = false;
