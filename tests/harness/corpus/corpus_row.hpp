@@ -91,12 +91,31 @@ scale_rows();  // Gradients that are a multiple of what they are to be.
 reduction_rows();  // Sums that lack a part, or ranks that lack the sum.
 [[nodiscard]] std::vector<Row> shard_rows();
 [[nodiscard]] std::vector<Row> pipeline_rows();
-[[nodiscard]] std::vector<Row> token_rows();  // Experts, dropout, sequences.
+[[nodiscard]] std::vector<Row> stream_rows();  // Dropout, positions.
+[[nodiscard]] std::vector<Row> expert_rows();
 [[nodiscard]] std::vector<Row> precision_rows();
 /// All of them.
 [[nodiscard]] std::vector<Row> failing_rows();
 
 /// Programs that are right, though unusual.
 [[nodiscard]] std::vector<Row> legal_rows();
+
+/// A report, held against its row.
+struct Finding {
+  std::string code;
+  std::string ranks;  ///< Of the first side.
+  std::string place;  ///< Of the first side that has one.
+  bool right_code = false;
+  bool right_ranks = false;
+  /// The call of the first side that made one (those who miss a call are missed at that of the
+  /// others); where nobody can say who is wrong, the calls of all.
+  bool right_place = false;
+  bool right_text = false;
+  [[nodiscard]] bool all_right() const {
+    return right_code && right_ranks && right_place && right_text;
+  }
+};
+/// `lines`: what the program has told of itself.
+[[nodiscard]] Finding judge(const Row& row, const Diagnosis& found, const Plant::Lines& lines);
 
 }  // namespace shardsim::corpus

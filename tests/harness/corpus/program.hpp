@@ -59,17 +59,25 @@ inline double whole_number(const RankContext& context, const std::string& name,
 
 /// Divisible by every number of ranks up to 8.
 inline constexpr std::int64_t kSamples = 840;
-inline constexpr std::int64_t kWeights = 6;
+inline constexpr std::int64_t kWeights = 8;
 
-/// Sum over samples [part.first, part.last) of the gradient of a linear model, times `scale`.
-inline Tensor gradient_of(RankContext& context, const Part& part, double scale) {
+/// Sum over samples [part.first, part.last) of a step's batch of a linear model's gradient, times
+/// `scale`.
+inline Tensor gradient_of(RankContext& context, int step, const Part& part, double scale) {
   return context.tensor(kWeights, [&](std::int64_t weight) {
     double sum = 0.0;
-    for (std::int64_t sample = part.first; sample < part.last; ++sample) {
-      sum += whole_number(context, "sample", sample * kWeights + weight);
+    for (std::int64_t i = part.first; i < part.last; ++i) {
+      sum += whole_number(context, "sample", (step * kSamples + i) * kWeights + weight);
     }
     return sum * scale;
   });
+}
+
+/// weights -= gradient, from element `first` of the gradient.
+inline void descend(const Tensor& weights, const Tensor& gradient, std::int64_t first = 0) {
+  for (std::int64_t i = 0; i < weights.numel(); ++i) {
+    weights.set(i, weights.get(i) - gradient.get(first + i));
+  }
 }
 
 }  // namespace shardsim::corpus
