@@ -141,6 +141,7 @@ void outside_of_batch(RankContext& context, const Plant& plant) {
   if (plant.in(context)) {
     plant.next_line();
     Work send = context.world().send(out, peer);
+    plant.next_line();
     Work recv = context.world().recv(in, peer);
     send.wait();
     recv.wait();

@@ -135,7 +135,7 @@ void expert_scale(RankContext& context, const Plant& plant) {
 }  // namespace
 
 std::vector<Row> expert_rows() {
-  constexpr int kThree = 3;
+  constexpr int kFour = 4;
   std::vector<Row> rows = {
       {"S14", "tokens over capacity are lost", over_capacity, "TOKEN_LOST", ranks_over_capacity(),
        Who::first, "combined"},
@@ -144,7 +144,7 @@ std::vector<Row> expert_rows() {
       {"S14", "expert gradients averaged over DP", expert_scale, "GRAD_SCALE", all(), Who::every,
        "0.125"},
   };
-  rows.front().fewest_ranks = kThree;
+  rows.front().fewest_ranks = kFour;
   return in_file(std::move(rows));
 }
 
