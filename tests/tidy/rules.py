@@ -13,11 +13,9 @@ LAYERS = {
     "backends": ("sim/kernel", "sim/hardware"),
     "strategies": ("sim/kernel", "sim/hardware", "backends"),
     "scenarios": ("sim/kernel", "sim/hardware", "backends", "strategies"),
-    "sim/harness": ("sim/kernel", "sim/hardware", "backends"),
     "reports": ("sim/kernel",),
     "sim/app": ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports"),
-    "tests": ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports", "sim/app",
-              "sim/harness"),
+    "tests": ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports", "sim/app"),
 }
 
 # Reports are written from the plain result and the plain trace; of the kernel they may know only

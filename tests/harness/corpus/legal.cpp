@@ -10,11 +10,9 @@ constexpr std::int64_t kCount = 4;
 
 void different_lines(RankContext& context, const Plant&) {
   const Tensor buffer = context.tensor(kCount);
-  if (context.rank() == 0) {
-    context.world().all_reduce(buffer, ReduceOp::sum).wait();
-  } else {
-    context.world().all_reduce(buffer, ReduceOp::sum).wait();
-  }
+  const auto here = [&] { context.world().all_reduce(buffer, ReduceOp::sum).wait(); };
+  const auto there = [&] { context.world().all_reduce(buffer, ReduceOp::sum).wait(); };
+  context.rank() == 0 ? here() : there();
 }
 
 void disjoint_groups(RankContext& context, const Plant&) {

@@ -16,7 +16,7 @@ inline bool is_middle(const RankContext& context) { return context.rank() == con
 inline Culprits only(int rank) {
   return [=](int) { return std::vector<int>{rank}; };
 }
-inline Culprits these(std::vector<int> ranks) {
+inline Culprits these(const std::vector<int>& ranks) {
   return [=](int) { return ranks; };
 }
 inline Culprits last() {
