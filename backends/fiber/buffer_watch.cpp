@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+// Inlined: most buffers of checked programs are small, and a call would cost more than their hash.
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "backends/fiber/fiber_group.hpp"
@@ -131,18 +133,16 @@ bool BufferWatch::behind(const Uses& uses, const Use& later, const Use& earlier)
 
 // --- Moving ------------------------------------------------------------------------------------
 
-void BufferWatch::moving(const FiberOperation& operation) {
-  for (const int member : operation.arrived()) {
-    const int rank = operation.group()->world_rank(member);
+void BufferWatch::moving(const FiberOperation& operation, std::span<const int> ranks) {
+  for (const int rank : ranks) {
     for (const Use& use : uses_[static_cast<std::size_t>(rank)]) {
       if (use.operation == &operation) verify(rank, use);
     }
   }
 }
 
-void BufferWatch::moved(const FiberOperation& operation) {
-  for (const int member : operation.arrived()) {
-    const int rank = operation.group()->world_rank(member);
+void BufferWatch::moved(const FiberOperation& operation, std::span<const int> ranks) {
+  for (const int rank : ranks) {
     Uses& uses = uses_[static_cast<std::size_t>(rank)];
     for (Use& use : uses) {
       if (use.operation != &operation) continue;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,9 @@ class BufferWatch final : public AccessListener {
   /// `output` and `input`: undefined if the call has none; the same tensor for calls in place.
   void posted(const Post& post, const Tensor& output, const Tensor& input,
               std::int64_t own_chunk = kNowhere);
-  /// Before and after the data of `operation` move, on all of its ranks.
-  void moving(const FiberOperation& operation);
-  void moved(const FiberOperation& operation);
+  /// Before and after the data of `operation` move, on its ranks in the world.
+  void moving(const FiberOperation& operation, std::span<const int> ranks);
+  void moved(const FiberOperation& operation, std::span<const int> ranks);
   /// `rank` has waited for `handle`.
   void waited(int rank, const FiberOperation& handle);
 
