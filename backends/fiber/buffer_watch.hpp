@@ -49,6 +49,8 @@ class BufferWatch final : public AccessListener {
   void touched(const Tensor& part, Access access, CallSite site) override;
 
  private:
+  // What a buffer must hold until the next event.
+  enum class Holds : std::uint8_t { anything, pattern, hash };
   struct Use {
     std::int64_t order = 0;
     const FiberOperation* operation = nullptr;
@@ -60,7 +62,7 @@ class BufferWatch final : public AccessListener {
     Tensor tensor;
     bool reads = false;
     bool writes = false;
-    bool hashed = false;  // What `hash` says must hold.
+    Holds holds = Holds::anything;
     std::uint64_t hash = 0;
     // Where it was touched first, if it was not told how: what it holds then tells.
     std::optional<CallSite> touched;
