@@ -146,7 +146,6 @@ void BufferWatch::moved(const FiberOperation& operation) {
     Uses& uses = uses_[static_cast<std::size_t>(rank)];
     for (Use& use : uses) {
       if (use.operation != &operation) continue;
-      use.moved = true;
       use.hashed = true;
       use.hash = hash_of(use.tensor);
       if (!use.writes) continue;
@@ -165,6 +164,10 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
   for (const Use& use : uses) {
     if (!is_of(use)) continue;
     verify(rank, use);
+    if (use.writes && use.touched) {
+      report("BUF_READ_EARLY", rank, use,
+             "reads " + elements(use.tensor) + " of a buffer in flight of", *use.touched, kWait);
+    }
     const auto holders = std::count_if(uses.begin(), uses.end(), [&](const Use& other) {
       return other.tensor.shares_storage(use.tensor);
     });
@@ -184,17 +187,20 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
 void BufferWatch::verify(int rank, const Use& use) {
   if (!use.hashed || hash_of(use.tensor) == use.hash) return;
   report("BUF_WRITE", rank, use,
-         "has written to " + elements(use.tensor) + " of a buffer in flight of", use.record.site,
-         kWait);
+         "has written to " + elements(use.tensor) + " of a buffer in flight of",
+         use.touched.value_or(use.record.site), kWait);
 }
 
 void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
   for (std::size_t rank = 0; rank < uses_.size(); ++rank) {
-    for (const Use& use : uses_[rank]) {
+    for (Use& use : uses_[rank]) {
       if (!overlap(use.tensor, part)) continue;
-      // That an input is looked at does no harm; whether it is written to, its value tells.
-      if (!use.writes && access != Access::write) continue;
+      if (access == Access::any) {
+        if (!use.touched) use.touched = site;
+        continue;
+      }
       const bool writes = access == Access::write;
+      if (!use.writes && !writes) continue;  // That an input is looked at does no harm.
       report(writes ? "BUF_WRITE" : "BUF_READ_EARLY", static_cast<int>(rank), use,
              (writes ? "writes to " : "reads ") + elements(part) + " of a buffer in flight of",
              site, kWait);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,8 @@ class BufferWatch final : public AccessListener {
     bool writes = false;
     bool hashed = false;  // What `hash` says must hold.
     std::uint64_t hash = 0;
-    bool moved = false;
+    // Where it was touched first, if it was not told how: what it holds then tells.
+    std::optional<CallSite> touched;
   };
   using Uses = std::vector<Use>;
 
