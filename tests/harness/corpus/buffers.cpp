@@ -17,8 +17,8 @@ void write_input(RankContext& context, const Plant& plant) {
   const int to = context.size() - 1;
   const Tensor buffer = context.tensor(kCount);
   if (context.rank() == 0) {
-    plant.next_line();
     Work work = context.world().send(buffer, to);
+    plant.next_line();
     if (plant.in(context)) buffer.set(1, 1.0);
     work.wait();
     buffer.set(1, 1.0);
@@ -26,13 +26,31 @@ void write_input(RankContext& context, const Plant& plant) {
   if (context.rank() == to) context.world().recv(buffer, 0).wait();
 }
 
-// A kernel zeroes what an all-gather is filling.
+// The same by a pointer from before: only the bytes tell, and so the call is the place.
+void write_by_pointer(RankContext& context, const Plant& plant) {
+  if (context.size() < 2) return;
+  const int to = context.size() - 1;
+  const Tensor buffer = context.tensor(kCount);
+  if (context.rank() == 0) {
+    std::byte* const data = buffer.data();
+    plant.next_line();
+    Work work = context.world().send(buffer, to);
+    if (plant.in(context)) std::memset(data, 1, static_cast<std::size_t>(buffer.num_bytes()));
+    work.wait();
+  }
+  if (context.rank() == to) context.world().recv(buffer, 0).wait();
+}
+
+// Clears what an all-gather is filling.
 void write_output(RankContext& context, const Plant& plant) {
   const Tensor part = context.tensor(kCount);
   const Tensor full = context.tensor(kCount * context.size());
+  std::byte* const data = full.data();
   if (context.rank() == 0) plant.next_line();
   Work work = context.world().all_gather(full, part);
-  if (plant.in(context) && context.rank() == 0) context.runtime().zero("clear", full);
+  if (plant.in(context) && context.rank() == 0) {
+    std::memset(data, 0, static_cast<std::size_t>(full.num_bytes()));
+  }
   work.wait();
 }
 
@@ -41,9 +59,9 @@ void read_early(RankContext& context, const Plant& plant) {
   const Tensor buffer = context.tensor(kCount);
   if (context.rank() == 0) context.world().send(buffer, context.size() - 1).wait();
   if (!is_last(context)) return;
-  plant.next_line();
   Work work = context.world().recv(buffer, 0);
   if (!plant.in(context)) work.wait();
+  plant.next_line();
   context.require(buffer.get(0) == 0.0, "zeros were sent");
   work.wait();
 }
@@ -95,6 +113,7 @@ void two_at_once(RankContext& context, const Plant& plant) {
 std::vector<Row> buffer_rows() {
   return in_file({
       {"C22", "write to a buffer being sent", write_input, "BUF_WRITE", only(0)},
+      {"C22", "the same by a pointer from before", write_by_pointer, "BUF_WRITE", only(0)},
       {"C22", "write to a buffer being filled", write_output, "BUF_WRITE", only(0)},
       {"C23", "read before wait", read_early, "BUF_READ_EARLY", last()},
       {"C24", "forgotten wait", forgotten_wait, "REQ_LEAK", last()},

@@ -35,7 +35,7 @@ class Plant {
 
 /// Which sides of the report must be the culprits.
 enum class Who : std::uint8_t {
-  first,  ///< The first.
+  first,  ///< The first. Of a gap between shards: the one whose shard ends there.
   /// All together: circles, messages whose ends disagree, values that are wrong everywhere. Nobody
   /// can say which of them is wrong.
   every,

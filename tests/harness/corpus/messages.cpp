@@ -170,7 +170,7 @@ std::vector<Row> message_rows() {
       {"C18", "receive smaller than the message", truncated, "P2P_TRUNC", ends, Who::every, "31"},
       {"C19", "tags differ", tags_differ, "P2P_TAG", ends, Who::every, "tag 2"},
       {"C27", "neighbours exchange outside a batch", outside_of_batch, "BUFFER_HAZARD", last_two,
-       Who::every, "NCCL"},
+       Who::every, "ncclGroupStart"},
   });
 }
 

@@ -139,8 +139,8 @@ std::vector<Row> expert_rows() {
   std::vector<Row> rows = {
       {"S14", "tokens over capacity are lost", over_capacity, "TOKEN_LOST", ranks_over_capacity(),
        Who::first, "combined"},
-      {"S14", "tokens left over belong to nobody", left_over, "TOKEN_LOST", all(), Who::every,
-       "batch"},
+      {"S14", "tokens left over belong to nobody", left_over, "TOKEN_LOST", last(), Who::first,
+       "element 32"},
       {"S14", "expert gradients averaged over DP", expert_scale, "GRAD_SCALE", all(), Who::every,
        "0.125"},
   };

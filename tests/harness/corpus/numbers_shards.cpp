@@ -123,8 +123,8 @@ std::vector<Row> shard_rows() {
   std::vector<Row> rows = {
       {"S08", "stale weights: gathered before the step", stale_weights, "PARAM_STALE", all(),
        Who::every, "weights"},
-      {"S09", "shards leave a gap", shard_gap, "SHARD_COVER", all(), Who::every, "4"},
-      {"S09", "shards overlap", shard_overlap, "SHARD_COVER", last_two, Who::every, "5"},
+      {"S09", "shards leave a gap", shard_gap, "SHARD_COVER", last(), Who::first, "element 4"},
+      {"S09", "shards overlap", shard_overlap, "SHARD_COVER", last_two, Who::every, "element 5"},
       {"S16", "reshard permutes QKV", qkv_permuted, "STATE_DIFF", all(), Who::every,
        "attention.qkv"},
       {"S16", "reshard drops optimizer state", state_dropped, "STATE_DIFF", all(), Who::every,

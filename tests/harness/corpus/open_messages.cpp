@@ -95,11 +95,13 @@ void overlap(RankContext& context, const Plant& plant) {
     context.messages().recv(taken, kAnySource, kAnyTag, &status).wait();
     if (status.tag == kUpdateTag) {
       updated = true;
-      for (std::int64_t i = 0; i < kCount; ++i) shard.set(i, taken.get(i));
+      for (std::int64_t i = 0; i < kCount; ++i) {
+        plant.next_line();
+        shard.set(i, taken.get(i));
+      }
     }
     gone |= status.tag == kGoTag;
     if (!gone || gather.pending() || (!updated && !plant.in(context))) continue;
-    plant.next_line();
     gather = context.world().all_gather(full, shard);
   }
   gather.wait();
