@@ -21,7 +21,7 @@ TEST_CASE("a check without a failure passes, and one with a failure fails with i
   CHECK_FALSE(holds(FailsWith(""), CheckReport{}));
 }
 
-TEST_CASE("ranks and place are those of the side that is named first, and of no other") {
+TEST_CASE("ranks and place are those of the side that is named first, and of no other alone") {
   CHECK(holds(FailsWith("DEADLOCK").on({2})));
   CHECK_FALSE(holds(FailsWith("DEADLOCK").on({0, 1, 3})));
   CHECK_FALSE(holds(FailsWith("DEADLOCK").on({1, 2})));
@@ -32,6 +32,19 @@ TEST_CASE("ranks and place are those of the side that is named first, and of no 
   CHECK_FALSE(holds(FailsWith("DEADLOCK").at("other/src/ring.hpp")));
   CHECK(holds(FailsWith("DEADLOCK").on({2}).in("exchange")));
   CHECK_FALSE(holds(FailsWith("DEADLOCK").in("train")));
+}
+
+TEST_CASE("where all are wrong together, ranks are those of all sides") {
+  CHECK(holds(FailsWith("DEADLOCK").on({0, 1, 2, 3}).in("exchange")));
+  CHECK_FALSE(holds(FailsWith("DEADLOCK").on({0, 1, 2, 3, 4})));
+  CHECK_FALSE(holds(FailsWith("DEADLOCK").on({0, 1, 2, 3}).in("train")));
+}
+
+TEST_CASE("a call that some ranks miss has the place where the others made it") {
+  CheckReport report = test::sample_failure();
+  report.failure->sides[0].site = {};
+  CHECK(holds(FailsWith("DEADLOCK").on({2}).at("ring.hpp", 52), report));
+  CHECK_FALSE(holds(FailsWith("DEADLOCK").on({2}).at("ring.hpp", 41), report));
 }
 
 TEST_CASE("ranks may be told in any order") {
