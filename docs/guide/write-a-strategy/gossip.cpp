@@ -31,13 +31,13 @@ void exchange(Communicator& ring, const Tensor& mine, const Tensor& theirs, Bug 
 /// to += factor * from, as one kernel: priced in a plan, computed where there are data.
 void add(Runtime& runtime, const char* name, const Tensor& to, double keep, double factor,
          const Tensor& from) {
-  runtime.compute({name, shardsim::ComputeKind::memory_bound, to.dtype(), 3 * to.numel(),
-                   3 * to.num_bytes()},
-                  [&] {
-                    for (std::int64_t i = 0; i < to.numel(); ++i) {
-                      to.set(i, keep * to.get(i) + factor * from.get(i));
-                    }
-                  });
+  runtime.compute(
+      {name, shardsim::ComputeKind::memory_bound, to.dtype(), 3 * to.numel(), 3 * to.num_bytes()},
+      [&] {
+        for (std::int64_t i = 0; i < to.numel(); ++i) {
+          to.set(i, keep * to.get(i) + factor * from.get(i));
+        }
+      });
 }
 
 void train(RankContext& ctx, const Gossip& gossip) {

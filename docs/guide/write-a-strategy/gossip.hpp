@@ -4,9 +4,9 @@
 
 #include <shardsim/check.hpp>
 
-// Gossip data parallelism: instead of an all_reduce of gradients, each rank trains on samples of its
-// own and then averages its weights with those of its left neighbour on a ring. Ranks never agree
-// exactly, and never wait for more than one other rank. Source of the idea: Lian et al., "Can
+// Gossip data parallelism: instead of an all_reduce of gradients, each rank trains on samples of
+// its own and then averages its weights with those of its left neighbour on a ring. Ranks never
+// agree exactly, and never wait for more than one other rank. Source of the idea: Lian et al., "Can
 // Decentralized Algorithms Outperform Centralized Algorithms?" (NeurIPS 2017).
 
 /// Mistakes to make on purpose.

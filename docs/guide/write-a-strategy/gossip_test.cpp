@@ -1,8 +1,8 @@
 #define CATCH_CONFIG_MAIN
+#include "gossip.hpp"
+
 #include <shardsim/catch2.hpp>
 #include <shardsim/rapidcheck.hpp>
-
-#include "gossip.hpp"
 
 using shardsim::CheckOptions;
 using shardsim::FailsWith;

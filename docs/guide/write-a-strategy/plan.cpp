@@ -34,12 +34,12 @@ void print_cost(const char* name, int nodes,
   options.has_data = false;
   shardsim::FiberWorld world(options);
   world.run([&](shardsim::Runtime& runtime, shardsim::Communicator& all) {
-    const shardsim::Tensor weights = runtime.allocate(shardsim::MemoryCategory::params, {kWeights},
-                                                      shardsim::DType::bf16);
+    const shardsim::Tensor weights =
+        runtime.allocate(shardsim::MemoryCategory::params, {kWeights}, shardsim::DType::bf16);
     synchronize(runtime, all, weights);
   });
-  std::printf("%-12s %5d ranks  %9.3f ms  %.2f GB sent by each rank\n", name,
-              nodes * kGpusPerNode, 1e3 * world.engine().rank(0).now().seconds(),
+  std::printf("%-12s %5d ranks  %9.3f ms  %.2f GB sent by each rank\n", name, nodes * kGpusPerNode,
+              1e3 * world.engine().rank(0).now().seconds(),
               1e-9 * static_cast<double>(world.sent_by_rank().front()));
 }
 
