@@ -19,6 +19,10 @@ struct CallDifference {
 
 // What two calls of one operation differ in, the most telling first.
 CallDifference difference_of(const CallRecord& a, const CallRecord& b) {
+  if (same_text(a.name, "split") || same_text(b.name, "split")) {
+    return {"GROUP_CREATE", "members make groups in different orders",
+            "split on all members at the same points of the program, in the same order"};
+  }
   if (!same_text(a.name, b.name)) {
     return {"COLL_ORDER", "members call different operations",
             "make every member issue its calls in the same order"};
@@ -90,17 +94,23 @@ Diagnosis explain_mismatched_calls(const std::string& group, std::int64_t sequen
 
 Diagnosis explain_mismatched_message(std::int64_t sequence, const MadeCall& sender,
                                      const MadeCall& receiver) {
+  CallRecord fitting = receiver.record;
+  fitting.count = sender.record.count;
+  const bool too_small = receiver.record.count < sender.record.count;
+  const bool truncates = too_small && same_message(sender.record, fitting);
   Diagnosis diagnosis;
-  diagnosis.code = "P2P_MISMATCH";
+  diagnosis.code = truncates ? "P2P_TRUNC" : "P2P_MISMATCH";
   diagnosis.summary = "message #" + std::to_string(sequence) + " from rank " +
                       std::to_string(sender.rank) + " to rank " + std::to_string(receiver.rank) +
-                      " is sent as one thing and received as another";
+                      (truncates ? " does not fit the buffer it is received into"
+                                 : " is sent as one thing and received as another");
   diagnosis.sides = {
       {.ranks = {sender.rank}, .action = sender.record.describe(), .site = sender.record.site},
       {.ranks = {receiver.rank},
        .action = receiver.record.describe(),
        .site = receiver.record.site}};
-  diagnosis.hint = "messages between two ranks match in the order they are posted";
+  diagnosis.hint = truncates ? "receive into a buffer of the size that is sent"
+                             : "messages between two ranks match in the order they are posted";
   return diagnosis;
 }
 

@@ -14,6 +14,10 @@ std::string CallRecord::describe() const {
     text += call == "send" ? " to " : call == "recv" ? " from " : " root ";
     text += std::to_string(root);
   }
+  if (tag != kNoTag) {
+    if (root < 0) text += " from any";
+    text += tag < 0 ? " with any tag" : " with tag " + std::to_string(tag);
+  }
   if (*label != '\0') text += std::string(" \"") + label + "\"";
   if (padding != 0) text += " with " + std::to_string(padding) + " of padding";
   // Making groups counts as scalars throughout; saying so each time would tell nothing.

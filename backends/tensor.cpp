@@ -194,26 +194,39 @@ void write_element(std::byte* to, DType dtype, double value) {
 
 }  // namespace
 
-double Tensor::get(std::int64_t index) const {
-  return read_element(data() + index * size_of(dtype_), dtype_);
+AccessListener*& access_listener() {
+  thread_local AccessListener* listener = nullptr;
+  return listener;
 }
 
-void Tensor::set(std::int64_t index, double value) const {
-  write_element(data() + index * size_of(dtype_), dtype_, value);
+void Tensor::tell(Access access, CallSite site) const {
+  if (AccessListener* const listener = access_listener()) listener->touched(*this, access, site);
 }
 
-void load(const Tensor& tensor, std::span<double> out) {
+double Tensor::get(std::int64_t index, CallSite site) const {
+  if (storage_->marked) view(index, {1}).tell(Access::read, site);
+  return read_element(wire_data() + index * size_of(dtype_), dtype_);
+}
+
+void Tensor::set(std::int64_t index, double value, CallSite site) const {
+  if (storage_->marked) view(index, {1}).tell(Access::write, site);
+  write_element(wire_data() + index * size_of(dtype_), dtype_, value);
+}
+
+void load(const Tensor& tensor, std::span<double> out, CallSite site) {
   const std::int64_t width = size_of(tensor.dtype());
-  const std::byte* from = tensor.data();
+  tensor.touch(Access::read, site);
+  const std::byte* from = tensor.wire_data();
   for (double& value : out) {
     value = read_element(from, tensor.dtype());
     from += width;
   }
 }
 
-void store(const Tensor& tensor, std::span<const double> values) {
+void store(const Tensor& tensor, std::span<const double> values, CallSite site) {
   const std::int64_t width = size_of(tensor.dtype());
-  std::byte* to = tensor.data();
+  tensor.touch(Access::write, site);
+  std::byte* to = tensor.wire_data();
   for (const double value : values) {
     write_element(to, tensor.dtype(), value);
     to += width;

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "sim/kernel/call_site.hpp"
 #include "sim/kernel/dtype.hpp"
 #include "sim/kernel/memory_ledger.hpp"
 
@@ -60,11 +61,27 @@ class Shape {
   int rank_ = 0;
 };
 
+class Tensor;
+
+/// How data are touched; `any` where that cannot be told.
+enum class Access : std::uint8_t { read, write, any };
+
+/// Told of every access to the data of marked tensors, but for those through wire_data(): so that
+/// touching a buffer that a communication still uses is seen, and where.
+class AccessListener {
+ public:
+  virtual ~AccessListener() = default;
+  virtual void touched(const Tensor& part, Access access, CallSite site) = 0;
+};
+/// Of this thread's run; null: nobody listens.
+[[nodiscard]] AccessListener*& access_listener();
+
 namespace detail {
 // One allocation, shared by the views of it. Counted without atomics: a run lives on one thread.
 struct Storage {
   int references = 0;
   MemoryCategory category = MemoryCategory::activations;
+  bool marked = false;             // Accesses are to be told.
   MemoryLedger* ledger = nullptr;  // Null: not accounted (oracle, tests).
   std::int64_t bytes = 0;
   std::byte* data = nullptr;  // Null: meta.
@@ -119,11 +136,32 @@ class Tensor {
   [[nodiscard]] Tensor flat() const { return view(0, Shape{numel()}); }
 
   /// First byte of the data. REQUIRES: has_data().
-  [[nodiscard]] std::byte* data() const { return storage_->data + offset_bytes_; }
+  [[nodiscard]] std::byte* data(CallSite site = CallSite::here()) const {
+    touch(Access::any, site);
+    return wire_data();
+  }
+  /// The same for backends: it is them who move what nobody else may touch.
+  [[nodiscard]] std::byte* wire_data() const { return storage_->data + offset_bytes_; }
   /// Element access through double, rounding once when storing (tests, initialisation, losses).
   /// REQUIRES: has_data(), index in range. 64-bit integers beyond 2^53 need data().
-  [[nodiscard]] double get(std::int64_t index) const;
-  void set(std::int64_t index, double value) const;
+  [[nodiscard]] double get(std::int64_t index, CallSite site = CallSite::here()) const;
+  void set(std::int64_t index, double value, CallSite site = CallSite::here()) const;
+
+  // For who watches buffers.
+  /// Whether both have the same allocation.
+  [[nodiscard]] bool shares_storage(const Tensor& other) const {
+    return storage_ != nullptr && storage_ == other.storage_;
+  }
+  /// Of the first byte, within the allocation.
+  [[nodiscard]] std::int64_t offset_bytes() const { return offset_bytes_; }
+  /// Tensors that hold the allocation, this one included.
+  [[nodiscard]] int num_holders() const { return storage_ == nullptr ? 0 : storage_->references; }
+  /// For the whole allocation. REQUIRES: defined().
+  void mark(bool on) const { storage_->marked = on; }
+  /// Tells the listener, if the allocation is marked. REQUIRES: defined().
+  void touch(Access access, CallSite site) const {
+    if (storage_->marked) tell(access, site);
+  }
 
  private:
   Tensor(detail::Storage* storage, std::int64_t offset_bytes, const Shape& shape,
@@ -132,6 +170,7 @@ class Tensor {
     if (storage_ != nullptr) ++storage_->references;
   }
   static void drop(detail::Storage* storage) noexcept;
+  void tell(Access access, CallSite site) const;
   [[noreturn]] void refuse_view(std::int64_t first, const Shape& shape) const;
 
   detail::Storage* storage_ = nullptr;
@@ -141,9 +180,9 @@ class Tensor {
 };
 
 /// Reads elements [0, out.size()) as double. REQUIRES: has_data(), out.size() == numel().
-void load(const Tensor& tensor, std::span<double> out);
+void load(const Tensor& tensor, std::span<double> out, CallSite site = CallSite::here());
 /// Writes all elements, each rounded once to the tensor's dtype (nearest, ties to even; integers
 /// truncate). REQUIRES: has_data(), values.size() == numel().
-void store(const Tensor& tensor, std::span<const double> values);
+void store(const Tensor& tensor, std::span<const double> values, CallSite site = CallSite::here());
 
 }  // namespace shardsim

@@ -91,7 +91,7 @@ Json side_object(const DiagnosisSide& side) {
 }
 
 Json diagnosis_object(const Diagnosis& diagnosis) {
-  return Json{{"code", diagnosis.code},
+  Json object{{"code", diagnosis.code},
               {"summary", diagnosis.summary},
               {"group", diagnosis.group},
               {"members", diagnosis.members},
@@ -101,6 +101,9 @@ Json diagnosis_object(const Diagnosis& diagnosis) {
               {"cycle", diagnosis.cycle},
               {"last_matched", diagnosis.last_matched},
               {"hint", diagnosis.hint}};
+  if (!diagnosis.schedule.empty()) object["schedule"] = diagnosis.schedule;
+  if (!diagnosis.replay.empty()) object["replay"] = diagnosis.replay;
+  return object;
 }
 
 }  // namespace

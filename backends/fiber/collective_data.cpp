@@ -45,7 +45,7 @@ void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
     const std::int64_t begin = offsets[static_cast<std::size_t>(part)];
     const std::int64_t end = offsets[static_cast<std::size_t>(part) + 1];
     for (std::size_t member = 0; member < inputs.size(); ++member) {
-      inputs[member] = buffers_[member].input.data() + begin;
+      inputs[member] = buffers_[member].input.wire_data() + begin;
     }
     // A chain to the root adds all chunks in the same order: the root's.
     const int last = kind_ == CollectiveKind::reduce ? record_.root : part;
@@ -65,13 +65,13 @@ void CollectiveOperation::combine() {
   } else if (kind_ == CollectiveKind::all_gather || kind_ == CollectiveKind::gather) {
     full.resize(static_cast<std::size_t>(offsets.back()));
     for (std::size_t member = 0; member < buffers_.size(); ++member) {
-      copy_bytes(full.data() + offsets[member], buffers_[member].input.data(),
+      copy_bytes(full.data() + offsets[member], buffers_[member].input.wire_data(),
                  offsets[member + 1] - offsets[member]);
     }
   } else if (kind_ == CollectiveKind::all_to_all) {
     return combine_all_to_all();
   } else {  // broadcast, scatter: everything comes from the root.
-    const std::byte* from = buffers_[root].input.data();
+    const std::byte* from = buffers_[root].input.wire_data();
     full.assign(from, from + record_.count * size_of(record_.dtype));
   }
   const bool chunked = kind_ == CollectiveKind::reduce_scatter || kind_ == CollectiveKind::scatter;
@@ -80,7 +80,7 @@ void CollectiveOperation::combine() {
     if (root_only && member != root) continue;
     const std::int64_t begin = chunked ? offsets[member] : 0;
     const std::int64_t end = chunked ? offsets[member + 1] : static_cast<std::int64_t>(full.size());
-    copy_bytes(buffers_[member].output.data(), full.data() + begin, end - begin);
+    copy_bytes(buffers_[member].output.wire_data(), full.data() + begin, end - begin);
   }
 }
 
@@ -91,14 +91,14 @@ void CollectiveOperation::combine_all_to_all() {
   for (std::size_t from = 0; from < buffers_.size(); ++from) {
     std::int64_t offset = 0;
     for (std::size_t to = 0; to < buffers_.size(); ++to) {
-      const std::byte* begin = buffers_[from].input.data() + offset;
+      const std::byte* begin = buffers_[from].input.wire_data() + offset;
       const std::int64_t bytes = splits_[from].send[to] * width;
       arrivals[to].insert(arrivals[to].end(), begin, begin + bytes);
       offset += bytes;
     }
   }
   for (std::size_t to = 0; to < buffers_.size(); ++to) {
-    copy_bytes(buffers_[to].output.data(), arrivals[to].data(),
+    copy_bytes(buffers_[to].output.wire_data(), arrivals[to].data(),
                static_cast<std::int64_t>(arrivals[to].size()));
   }
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/call_mismatch.hpp"
+#include "backends/fiber/buffer_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
@@ -130,7 +131,10 @@ Time CollectiveOperation::launch(Time start) {
   }
   if (group_->world().options().has_data && kind_ != CollectiveKind::barrier &&
       kind_ != CollectiveKind::split) {
+    BufferWatch* const watch = group_->world().buffer_watch();
+    if (watch != nullptr) watch->moving(*this);
     combine();
+    if (watch != nullptr) watch->moved(*this);
     // Members free their buffers once they have waited, whether others have or not.
     buffers_.clear();
   }

@@ -1,10 +1,9 @@
 #include "backends/fiber/fiber_communicator.hpp"
 
 #include <algorithm>
-#include <exception>
-#include <string_view>
 #include <utility>
 
+#include "backends/fiber/buffer_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
@@ -28,16 +27,18 @@ constexpr unsigned kRecvCode = 0xFF;
 
 }  // namespace
 
-FiberCommunicator::FiberCommunicator(FiberGroup& group, int member)
-    : group_(group), member_(member), rank_(group.world().engine().rank(group.world_rank(member))) {
-  for (const int other : group.stood_for(member)) others_.push_back({other, {}});
-  if (rank_.trace() != nullptr) {
-    track_ = static_cast<int>(rank_.trace()->tracks.size());
-    rank_.trace()->tracks.push_back({.name = group.name(), .slices = {}});
-  }
+FiberCommunicator::FiberCommunicator(FiberGroup& group, int member, CallSite made_at)
+    : group_(group),
+      member_(member),
+      rank_(group.world().engine().rank(group.world_rank(member))),
+      stream_(std::make_unique<FiberStream>(group, member, made_at)) {
+  group_.world().note_open(*stream_);
 }
 
-FiberCommunicator::~FiberCommunicator() { group_.world().retire(*this); }
+FiberCommunicator::~FiberCommunicator() {
+  group_.world().note_closed(*stream_);
+  group_.world().retire(std::move(stream_));
+}
 
 void FiberCommunicator::refuse(const char* call, const std::string& what, const std::string& hint,
                                CallSite site) const {
@@ -63,25 +64,61 @@ void FiberCommunicator::require_unfolded(const char* call) const {
 // --- Posting -----------------------------------------------------------------------------------
 
 void FiberCommunicator::order(FiberOperation& operation, const CallOptions& options) {
-  Engine& engine = group_.world().engine();
-  rank_.issue(group_.world().call_price());
-  Time ready = options.after == nullptr ? rank_.now() : rank_.issued();
-  // All members of a collective mostly follow the same operation of this stream: once is enough.
-  if (last_ == nullptr || last_->resolved()) {
-    ready = max(ready, last_ == nullptr ? stream_free_ : last_->end());
-  } else if (!last_->is_followed_by(operation)) {
-    operation.expect(1);
-    operation.follow(engine, *last_);
+  if (options.after != nullptr && !options.after->pending()) {
+    refuse(operation.record().name, "`after` is a Work that was waited for already",
+           "leave `after` out: waiting has moved the compute stream there", options_site_);
   }
-  if (options.after != nullptr) {
-    if (!options.after->pending()) {
-      refuse(operation.record().name, "`after` is a Work that was waited for already",
-             "leave `after` out: waiting has moved the compute stream there", options_site_);
-    }
-    operation.expect(1);
-    operation.follow(engine, *static_cast<FiberOperation*>(options.after->operation()));
+  stream_->order(operation, options.after);
+}
+
+// --- Watching ----------------------------------------------------------------------------------
+
+void FiberCommunicator::watch(const FiberOperation& operation, const FiberOperation& handle,
+                              const CallRecord& record, const CallOptions& options,
+                              const Tensor& output, const Tensor& input,
+                              std::int64_t own_chunk) const {
+  const auto* after = options.after == nullptr
+                          ? nullptr
+                          : static_cast<const FiberOperation*>(options.after->operation());
+  group_.world().watch_post({.rank = rank_.index(),
+                             .operation = &operation,
+                             .handle = &handle,
+                             .stream = stream_.get(),
+                             .after = after,
+                             .record = record,
+                             .group = group_.name()},
+                            output, input, own_chunk);
+}
+
+void FiberCommunicator::watch_collective(const CollectiveOperation& operation,
+                                         const CallRecord& record, const CallOptions& options,
+                                         const Tensor& output, const Tensor& input) const {
+  const bool at_root = record.root == member_;
+  std::int64_t own = BufferWatch::kNowhere;
+  switch (operation.kind()) {
+    case CollectiveKind::barrier:
+    case CollectiveKind::split:
+      return;
+    case CollectiveKind::broadcast:  // One buffer, which has one direction.
+      return watch(operation, operation, record, options, at_root ? Tensor() : output,
+                   at_root ? input : Tensor(), own);
+    case CollectiveKind::reduce:
+      return watch(operation, operation, record, options, at_root ? output : Tensor(), input, own);
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather:
+      own = chunk_offsets(record.count, options,
+                          /*any_count=*/false)[static_cast<std::size_t>(member_)];
+      break;
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::all_to_all:
+      break;
   }
-  operation.settle(engine, ready);
+  const bool reads = operation.kind() != CollectiveKind::scatter || at_root;
+  const bool writes = operation.kind() != CollectiveKind::gather || at_root;
+  watch(operation, operation, record, options, writes ? output : Tensor(), reads ? input : Tensor(),
+        own);
 }
 
 CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, CallRecord& record,
@@ -105,10 +142,14 @@ Work FiberCommunicator::post(CollectiveOperation& operation, const CallOptions& 
     if (!options.counts.empty()) operation.set_counts(options.counts);
     if (!options.padding_at.empty()) operation.set_padding_at(options.padding_at);
     order(operation, options);
+    if (group_.world().is_watched()) {
+      watch_collective(operation, record, options, output, input);
+      group_.world().watch_order(rank_, operation, record.site, options.after);
+    }
   }
-  last_ = &operation;
+  stream_->set_last(operation);
   group_.world().begin(rank_);
-  return {*this, static_cast<FiberOperation*>(&operation)};
+  return stream_->hand_out(operation);
 }
 
 Work FiberCommunicator::collective(CollectiveKind kind, CallRecord&& record,
@@ -222,8 +263,8 @@ Work FiberCommunicator::recv(const Tensor& buffer, int peer, const CallOptions& 
 
 Work FiberCommunicator::single(const P2pOp& half, const CallOptions& options, CallSite site) {
   FiberOperation& operation = post_transfer(half, options, site);
-  last_ = &operation;
-  return {*this, &operation};
+  stream_->set_last(operation);
+  return stream_->hand_out(operation);
 }
 
 Work FiberCommunicator::batch(std::span<const P2pOp> operations, const CallOptions& options,
@@ -238,23 +279,23 @@ Work FiberCommunicator::batch(std::span<const P2pOp> operations, const CallOptio
   if (operations.empty()) {
     join.expect(1);
     order(join, options);
-    last_ = &join;
-    return {*this, static_cast<FiberOperation*>(&join)};
+    stream_->set_last(join);
+    return stream_->hand_out(join);
   }
   join.expect(1);  // Held open until all parts are in.
   for (const P2pOp& half : operations) {
-    FiberOperation& part = post_transfer(half, options, site);
+    FiberOperation& part = post_transfer(half, options, site, &join);
     join.add_part(part);
     join.expect(1);
     join.follow(group_.world().engine(), part);
   }
-  last_ = &join;
+  stream_->set_last(join);
   join.settle(group_.world().engine(), Time());
-  return {*this, static_cast<FiberOperation*>(&join)};
+  return stream_->hand_out(join);
 }
 
 FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const CallOptions& options,
-                                                 CallSite site) {
+                                                 CallSite site, const FiberOperation* handle) {
   options_site_ = site;
   const bool sends = half.kind == P2pOp::Kind::send;
   const CallRecord record{.name = sends ? "send" : "recv",
@@ -271,11 +312,15 @@ FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const CallOp
   rank_.hash().add(static_cast<std::uint64_t>(record.count) ^ hash_label(record.label));
   TransferOperation& transfer = sends ? group_.transfer(member_, half.peer, true)
                                       : group_.transfer(half.peer, member_, false);
-  if (sends && group_.world().options().buffered_sends) {
-    return post_buffered_send(transfer, record, half.buffer, options);
+  const bool buffered = sends && group_.world().sends_ahead(rank_.index(), num_sends_++);
+  FiberOperation& operation =
+      buffered ? post_buffered_send(transfer, record, half.buffer, options) : transfer;
+  if (!buffered && transfer.join(sends, record, half.buffer)) order(transfer, options);
+  if (group_.world().is_watched()) {
+    watch(operation, handle == nullptr ? operation : *handle, record, options,
+          sends ? Tensor() : half.buffer, sends ? half.buffer : Tensor(), BufferWatch::kNowhere);
   }
-  if (transfer.join(sends, record, half.buffer)) order(transfer, options);
-  return transfer;
+  return operation;
 }
 
 // The sender's part ends on its own; the message waits for its receiver with a copy of the data.
@@ -287,7 +332,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
   Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, buffer.shape(), buffer.dtype(),
                                  !group_.world().options().has_data);
   if (copy.has_data()) {
-    std::copy_n(buffer.data(), static_cast<std::size_t>(buffer.num_bytes()), copy.data());
+    std::copy_n(buffer.wire_data(), static_cast<std::size_t>(buffer.num_bytes()), copy.data());
   }
   transfer.set_buffered();
   JoinOperation& departure = group_.join(member_, record);
@@ -303,81 +348,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
   return departure;
 }
 
-// --- Waiting -----------------------------------------------------------------------------------
-
-void FiberCommunicator::wait(void* token) {
-  FiberOperation& operation = *static_cast<FiberOperation*>(token);
-  group_.world().wait(rank_, operation);
-  if (last_ == &operation) last_ = nullptr;
-  stream_free_ = max(stream_free_, operation.end());
-  account(operation);
-  operation.release();
-}
-
-void FiberCommunicator::count(FiberOperation& operation, int member,
-                              const FiberOperation::Moved& moved, TrafficCounters& counters) {
-  if (operation.record().traffic == TrafficClass::scalar) {
-    counters.scalar_sent += moved.payload.sent;
-    counters.scalar_received += moved.payload.received;
-    counters.scalar_messages += moved.payload.messages;
-    ++counters.scalar_calls;
-  } else {
-    counters.payload_sent += moved.payload.sent;
-    counters.payload_received += moved.payload.received;
-    counters.padding_sent += moved.padding_sent;
-    if (moved.payload.sent > 0) {
-      // What a batch moves are its sends; that is what real processes count, too.
-      const std::string_view name = operation.record_of(member).name;
-      group_.add_sent(name == "batch" ? "send" : name.data(), moved.payload.sent);
-    }
-    counters.to_next += moved.payload.to_next;
-    counters.from_previous += moved.payload.from_previous;
-    ++counters.calls;
-    operation.count_off_ring(member);
-  }
-  counters.messages += moved.payload.messages;
-}
-
-void FiberCommunicator::account(FiberOperation& operation) {
-  const FiberOperation::Moved moved = operation.moved(member_);
-  count(operation, member_, moved, counters_);
-  for (StoodFor& other : others_) {
-    count(operation, other.member, operation.moved(other.member), other.counters);
-  }
-  // Making groups is part of setting up, not of training.
-  if (operation.record().name != name_of(CollectiveKind::split)) {
-    group_.world().add_busy(rank_.index(), operation.end() - operation.start());
-  }
-  if (track_ >= 0) {
-    rank_.trace()->tracks[static_cast<std::size_t>(track_)].slices.push_back(
-        {.name = operation.record_of(member_).name,
-         .begin = operation.start(),
-         .end = operation.end(),
-         .bytes = moved.payload.sent + moved.padding_sent,
-         .label = operation.record().label,
-         .operation = operation.trace_id()});
-  }
-}
-
-void FiberCommunicator::abandon(void* token) noexcept {
-  FiberOperation& operation = *static_cast<FiberOperation*>(token);
-  Engine& engine = group_.world().engine();
-  // While a stack unwinds, handles are dropped for another reason, which is reported instead.
-  if (engine.cancelling() || std::uncaught_exceptions() > 0) return;
-  Diagnosis diagnosis;
-  diagnosis.code = "REQ_LEAK";
-  diagnosis.summary = "rank " + std::to_string(rank_.index()) + " dropped the handle of " +
-                      operation.record().describe() + " without waiting for it";
-  diagnosis.group = group_.name();
-  diagnosis.members = group_.all_world_ranks();
-  diagnosis.sequence = operation.sequence();
-  diagnosis.time = rank_.now();
-  diagnosis.sides = {{.ranks = {rank_.index()},
-                      .action = operation.record().describe(),
-                      .site = operation.record().site}};
-  diagnosis.hint = "keep the Work that the call returns and wait() for it";
-  engine.fail(std::move(diagnosis), rank_.index());
-}
+// --- Groups ------------------------------------------------------------------------------------
 
 std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const std::string& name,
                                                        CallSite site) {
@@ -394,7 +365,7 @@ std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const
   group_.world().engine().wait(rank_, operation);
   const auto [child, member] = group_.child(operation, name, member_);
   work.wait();
-  return std::make_unique<FiberCommunicator>(*child, member);
+  return std::make_unique<FiberCommunicator>(*child, member, site);
 }
 
 }  // namespace shardsim

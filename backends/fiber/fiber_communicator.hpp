@@ -8,26 +8,21 @@
 
 #include "backends/checked_communicator.hpp"
 #include "backends/fiber/fiber_group.hpp"
+#include "backends/fiber/fiber_stream.hpp"
 
 namespace shardsim {
 
-/// One member's end of a group: posts operations on its stream and waits for them.
-class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
+/// One member's end of a group: posts operations on its stream.
+class FiberCommunicator final : public CheckedCommunicator {
  public:
-  FiberCommunicator(FiberGroup& group, int member);
+  FiberCommunicator(FiberGroup& group, int member, CallSite made_at = {});
   ~FiberCommunicator() override;
 
   [[nodiscard]] int rank() const override { return member_; }
   [[nodiscard]] int size() const override { return group_.size(); }
   [[nodiscard]] const std::string& name() const override { return group_.name(); }
   [[nodiscard]] FiberGroup& group() const { return group_; }
-  [[nodiscard]] const TrafficCounters* counters() const override { return &counters_; }
-  /// Calls `visit(member, counters)` for this member and all it stands for.
-  template <class Visitor>
-  void for_each_member(const Visitor& visit) const {
-    visit(member_, counters_);
-    for (const StoodFor& other : others_) visit(other.member, other.counters);
-  }
+  [[nodiscard]] const TrafficCounters* counters() const override { return &stream_->counters(); }
 
   Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                   CallSite site) override;
@@ -55,11 +50,6 @@ class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
                                       CallSite site) override;
 
  private:
-  void wait(void* operation) override;
-  void abandon(void* operation) noexcept override;
-
-  // Meets the prerequisites that come from this member: the compute stream (or `after`) and the
-  // stream's previous operation.
   void order(FiberOperation& operation, const CallOptions& options);
   CollectiveOperation& open(CollectiveKind kind, CallRecord& record, const CallOptions& options);
   Work post(CollectiveOperation& operation, const CallOptions& options, const CallRecord& record,
@@ -69,18 +59,18 @@ class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
   Work collective(CollectiveKind kind, CallRecord&& record, const CallOptions& options,
                   const Tensor& output, const Tensor& input);
   Work single(const P2pOp& half, const CallOptions& options, CallSite site);
-  FiberOperation& post_transfer(const P2pOp& half, const CallOptions& options, CallSite site);
+  // `handle`: what is waited for, if not the transfer itself.
+  FiberOperation& post_transfer(const P2pOp& half, const CallOptions& options, CallSite site,
+                                const FiberOperation* handle = nullptr);
+  void watch(const FiberOperation& operation, const FiberOperation& handle,
+             const CallRecord& record, const CallOptions& options, const Tensor& output,
+             const Tensor& input, std::int64_t own_chunk) const;
+  void watch_collective(const CollectiveOperation& operation, const CallRecord& record,
+                        const CallOptions& options, const Tensor& output,
+                        const Tensor& input) const;
   FiberOperation& post_buffered_send(TransferOperation& transfer, const CallRecord& record,
                                      const Tensor& buffer, const CallOptions& options);
-  // The members besides this one that it stands for; each may move something else.
-  struct StoodFor {
-    int member = 0;
-    TrafficCounters counters;
-  };
   void require_unfolded(const char* call) const;
-  void account(FiberOperation& operation);
-  void count(FiberOperation& operation, int member, const FiberOperation::Moved& moved,
-             TrafficCounters& counters);
 
   [[noreturn]] void refuse(const char* call, const std::string& what, const std::string& hint,
                            CallSite site) const override;
@@ -88,12 +78,9 @@ class FiberCommunicator final : public CheckedCommunicator, private WorkOwner {
   FiberGroup& group_;
   int member_;
   RankState& rank_;
-  FiberOperation* last_ = nullptr;  // The stream's last operation, while it may be unresolved.
-  Time stream_free_;
-  TrafficCounters counters_;
-  std::vector<StoodFor> others_;
+  std::unique_ptr<FiberStream> stream_;
   CallSite options_site_;  // Of the call being posted, for its errors.
-  int track_ = -1;         // Index in the rank's trace; -1: not traced.
+  std::int64_t num_sends_ = 0;
 };
 
 }  // namespace shardsim

@@ -33,6 +33,9 @@ class FiberOperation : public Operation {
   /// The call of `member`, which differs from the first one's only where the two do different
   /// things: sending and receiving.
   [[nodiscard]] virtual const CallRecord& record_of(int /*member*/) const { return record_; }
+  [[nodiscard]] CallSite site_of(int member) const { return record_of(member).site; }
+  /// A member has waited for it.
+  virtual void note_wait() {}
   /// Whether it is between two ranks, not of all of a group.
   [[nodiscard]] virtual bool is_transfer() const { return false; }
   /// TraceSlice::operation: from what identifies the communication, not from when it was formed.

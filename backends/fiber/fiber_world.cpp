@@ -23,6 +23,11 @@ constexpr std::size_t kMetaStackBytes = std::size_t{64} * 1024;
 constexpr std::uint64_t kDataProgressInterval = 16;
 constexpr std::uint64_t kMetaProgressInterval = 1U << 12U;
 
+LaunchOrder launch_order_of(const FiberOptions& options, const NetworkModel& network) {
+  if (options.draw_launches && options.interleaving_seed != 0) return LaunchOrder::drawn;
+  return network.depends_on_order() ? LaunchOrder::earliest_start : LaunchOrder::newest_first;
+}
+
 bool host_waits_for_transfers(const Device& device) {
   return device.software != nullptr && device.software->host_waits_for_transfers;
 }
@@ -106,18 +111,24 @@ FiberWorld::FiberWorld(FiberOptions options)
                options_.fold == nullptr ? std::vector<int>() : options_.fold->representative,
            .stack_bytes = options_.has_data ? kDataStackBytes : kMetaStackBytes,
            .interleaving_seed = options_.interleaving_seed,
-           .launch_order = network_->depends_on_order() ? LaunchOrder::earliest_start
-                                                        : LaunchOrder::newest_first,
+           .launch_order = launch_order_of(options_, *network_),
            .on_progress = options_.on_progress,
            .progress_interval = options_.has_data ? kDataProgressInterval : kMetaProgressInterval}),
       sent_by_rank_(static_cast<std::size_t>(engine_.num_ranks()), 0),
       comm_busy_(sent_by_rank_.size()),
-      executed_flops_(sent_by_rank_.size(), 0.0) {
+      executed_flops_(sent_by_rank_.size(), 0.0),
+      open_streams_(sent_by_rank_.size(), nullptr),
+      mailbox_(*this) {
   if (options_.fold != nullptr && options_.has_data) {
     throw UsageError("E0799", "a world with data is to have ranks that do not run",
                      "leave FiberOptions::fold out, or run without data");
   }
   engine_.set_stall_explainer(this);
+  engine_.set_arbiter(&mailbox_);
+  if (options_.watch) {
+    if (options_.has_data) buffer_watch_.emplace(engine_);
+    order_watch_.emplace(engine_.num_ranks());
+  }
   for (const int rank : options_.traced_ranks) engine_.rank(rank).start_trace();
 }
 
@@ -147,7 +158,9 @@ void FiberWorld::run(const RankBody& body) {
                          executed_flops_[static_cast<std::size_t>(rank.index())]);
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);
+    require_closed(rank);
   });
+  require_delivered();
   tell_stood_for();
 }
 
@@ -168,13 +181,13 @@ void FiberWorld::tally(const char* name, std::int64_t first,
   }
 }
 
-void FiberWorld::retire(const FiberCommunicator& communicator) {
-  FiberGroup& group = communicator.group();
-  TrafficCounters& of_name = traffic_[communicator.name()];
+void FiberWorld::retire(std::unique_ptr<FiberStream> stream) {
+  FiberGroup& group = stream->group();
+  TrafficCounters& of_name = traffic_[group.name()];
   const auto add_sent = [&](int rank, std::int64_t bytes) {
     sent_by_rank_[static_cast<std::size_t>(rank)] += bytes;
   };
-  communicator.for_each_member([&](int member, const TrafficCounters& counters) {
+  stream->for_each_member([&](int member, const TrafficCounters& counters) {
     of_name += counters;
     group.add_counters(member, counters);
     add_sent(group.world_rank(member), counters.payload_sent);
@@ -183,6 +196,9 @@ void FiberWorld::retire(const FiberCommunicator& communicator) {
       add_sent(twin[static_cast<std::size_t>(member)], counters.payload_sent);
     }
   });
+  if (!stream->has_handles()) return;
+  stream->close();
+  orphans_.push_back(std::move(stream));
 }
 
 // Streams run side by side, so their sum may leave the range that each of them keeps.
@@ -235,6 +251,97 @@ void FiberWorld::for_each_link(const std::function<void(const LinkTraffic&)>& vi
   }
 }
 
-Diagnosis FiberWorld::explain(const Engine& engine) { return explain_stall(engine, groups_); }
+// --- What is watched ---------------------------------------------------------------------------
+
+bool FiberWorld::sends_ahead(int rank, std::int64_t number) const {
+  if (options_.drawn_sends == 0) return options_.buffered_sends;
+  // By rank and number, not by time: the order in which ranks run must not change it.
+  RollingHash hash;
+  hash.add(options_.drawn_sends);
+  hash.add(std::int64_t{rank});
+  hash.add(number);
+  return (hash.value() & 1U) != 0;
+}
+
+void FiberWorld::watch_order(const RankState& rank, const FiberOperation& operation, CallSite site,
+                             const Work* after) {
+  const auto* prior =
+      after == nullptr ? nullptr : static_cast<const FiberOperation*>(after->operation());
+  order_watch_->posted(rank.index(), operation, site, prior, rank.now());
+}
+
+std::vector<Diagnosis> FiberWorld::warnings() const {
+  return order_watch_ ? order_watch_->warnings() : std::vector<Diagnosis>();
+}
+
+std::unique_ptr<TaggedMessages> FiberWorld::tagged_messages(int rank) {
+  return std::make_unique<FiberTaggedMessages>(groups_.front(), rank);
+}
+
+void FiberWorld::note_open(FiberStream& stream) {
+  FiberStream*& first = open_streams_[static_cast<std::size_t>(stream.rank().index())];
+  stream.next_open = std::exchange(first, &stream);
+}
+
+void FiberWorld::note_closed(FiberStream& stream) {
+  FiberStream** place = &open_streams_[static_cast<std::size_t>(stream.rank().index())];
+  while (*place != nullptr && *place != &stream) place = &(*place)->next_open;
+  if (*place != nullptr) *place = stream.next_open;
+}
+
+// At the end of a rank's body only the communicator of all ranks is left.
+void FiberWorld::require_closed(const RankState& rank) {
+  const FiberStream* const last = open_streams_[static_cast<std::size_t>(rank.index())];
+  if (last->next_open == nullptr) return;
+  Diagnosis diagnosis;
+  diagnosis.code = "GROUP_LEAK";
+  diagnosis.summary = "rank " + std::to_string(rank.index()) +
+                      " ends and has not destroyed its "
+                      "communicator of group " +
+                      last->group().name();
+  diagnosis.group = last->group().name();
+  diagnosis.members = last->group().all_world_ranks();
+  diagnosis.time = rank.now();
+  diagnosis.sides = {
+      {.ranks = {rank.index()}, .action = "made it and keeps it", .site = last->made_at()}};
+  diagnosis.hint = "let the object that split() returns go before the rank ends";
+  throw CommunicationError(std::move(diagnosis));
+}
+
+// Buffered messages that nobody has received; others hold up their senders.
+void FiberWorld::require_delivered() const {
+  const FiberOperation* left = mailbox_.left_over();
+  int from = left == nullptr ? 0 : mailbox_.left_over()->call().member;
+  for (const FiberGroup& group : groups_) {
+    if (left != nullptr) break;
+    for (const FiberOperation* operation : group.open_operations()) {
+      const auto* transfer = dynamic_cast<const TransferOperation*>(operation);
+      if (transfer == nullptr || transfer->posted(false)) continue;
+      left = transfer;
+      from = group.world_rank(transfer->source());
+    }
+  }
+  if (left == nullptr) return;
+  const CallRecord& call = left->record();
+  const int to = left->group()->world_rank(call.root);
+  Diagnosis diagnosis;
+  diagnosis.code = "P2P_UNMATCHED";
+  diagnosis.summary = "rank " + std::to_string(to) + " has never received a message of " +
+                      std::to_string(call.count * size_of(call.dtype)) + " bytes from rank " +
+                      std::to_string(from);
+  diagnosis.group = left->group()->name();
+  diagnosis.members = left->group()->all_world_ranks();
+  diagnosis.sequence = left->sequence();
+  diagnosis.sides = {{.ranks = {to}, .action = "missing: has finished", .site = {}},
+                     {.ranks = {from}, .action = "called " + call.describe(), .site = call.site}};
+  diagnosis.hint = "every send needs a recv on its peer, in the same order";
+  throw CommunicationError(std::move(diagnosis));
+}
+
+Diagnosis FiberWorld::explain(const Engine& engine) {
+  return explain_stall(engine, groups_, mailbox_);
+}
+
+void FiberWorld::note_waiting(const Engine& engine) { waiting_ = waiting_sides(engine); }
 
 }  // namespace shardsim

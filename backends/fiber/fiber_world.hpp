@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -17,8 +18,12 @@
 #include "sim/hardware/network_model.hpp"
 
 #include "backends/decision_log.hpp"
+#include "backends/fiber/buffer_watch.hpp"
 #include "backends/fiber/fiber_communicator.hpp"
 #include "backends/fiber/fold.hpp"
+#include "backends/fiber/mailbox.hpp"
+#include "backends/fiber/message_chooser.hpp"
+#include "backends/fiber/order_watch.hpp"
 #include "backends/reduce.hpp"
 #include "backends/runtime.hpp"
 
@@ -32,6 +37,13 @@ struct FiberOptions {
   Algorithm all_reduce_algorithm = Algorithm::automatic;
   /// Sends complete without their receiver (as small messages do on many networks).
   bool buffered_sends = false;
+  /// Not 0: each send does so or does not, as drawn from this seed.
+  std::uint64_t drawn_sends = 0;
+  /// Watches what is legal to post and wrong to do: buffers touched while they are in use, and the
+  /// order of calls of different groups. For checks; it costs time.
+  bool watch = false;
+  /// Who decides what open receives take; null: the first in virtual time. Outlives the world.
+  MessageChooser* chooser = nullptr;
   std::vector<int> traced_ranks;
   /// Where decisions of a run with data are kept, and where those of a run without come from; null:
   /// nowhere, and what plans assume. Both outlive the world.
@@ -40,6 +52,8 @@ struct FiberOptions {
   /// Ranks that stand for others; null: all run. Outlives the world. Only without data.
   const Fold* fold = nullptr;
   std::uint64_t interleaving_seed = 0;
+  /// Draws the order in which operations end from that seed, too.
+  bool draw_launches = false;
   /// Called now and then while ranks run.
   std::function<void()> on_progress;
 };
@@ -110,18 +124,45 @@ class FiberWorld final : private StallExplainer {
     return found == tallies_.end() ? std::span<const std::int64_t>() : found->second;
   }
 
+  /// What is legal here and may hang elsewhere, where the world is watched.
+  [[nodiscard]] std::vector<Diagnosis> warnings() const;
+  /// Who waited for what when a rank failed; empty if none has.
+  [[nodiscard]] const std::vector<DiagnosisSide>& waiting() const { return waiting_; }
+  /// A rank's end of tagged messages among all ranks, for use within its body.
+  [[nodiscard]] std::unique_ptr<TaggedMessages> tagged_messages(int rank);
+
   // For runtimes, groups and communicators.
+  [[nodiscard]] Mailbox& mailbox() { return mailbox_; }
+  [[nodiscard]] BufferWatch* buffer_watch() { return buffer_watch_ ? &*buffer_watch_ : nullptr; }
+  [[nodiscard]] bool is_watched() const { return options_.watch; }
+  void watch_post(const BufferWatch::Post& post, const Tensor& output, const Tensor& input,
+                  std::int64_t own_chunk = BufferWatch::kNowhere) {
+    if (buffer_watch_) buffer_watch_->posted(post, output, input, own_chunk);
+  }
+  void watch_order(const RankState& rank, const FiberOperation& operation, CallSite site,
+                   const Work* after);
+  void watch_wait(const RankState& rank, const FiberOperation& operation) {
+    if (buffer_watch_) buffer_watch_->waited(rank.index(), operation);
+    if (order_watch_) order_watch_->waited(rank.index(), operation);
+  }
+  /// Whether a rank's send goes without its receiver.
+  [[nodiscard]] bool sends_ahead(int rank, std::int64_t number) const;
+  void note_open(FiberStream& stream);
+  void note_closed(FiberStream& stream);
   void tally(const char* name, std::int64_t first, std::span<const std::int64_t> amounts);
   FiberGroup& add_group(std::uint64_t id, std::string name, std::vector<int> members,
                         std::vector<std::vector<int>> twins = {});
   /// An equal text that lives as long as the world.
   const char* keep_name(const std::string& name) { return names_.insert(name).first->c_str(); }
   void add_busy(int rank, Time duration);
-  /// Adds up a communicator's counters when it goes.
-  void retire(const FiberCommunicator& communicator);
+  /// Adds up a stream's counters when its communicator goes.
+  void retire(std::unique_ptr<FiberStream> stream);
 
  private:
   [[nodiscard]] Diagnosis explain(const Engine& engine) override;
+  void note_waiting(const Engine& engine) override;
+  void require_closed(const RankState& rank);
+  void require_delivered() const;
   void tell_stood_for();
 
   FiberOptions options_;
@@ -131,13 +172,19 @@ class FiberWorld final : private StallExplainer {
   bool waits_for_transfers_;  // The host, before it goes on.
   double slowdown_;           // See RankState::end_beside.
   Engine engine_;
+  std::optional<BufferWatch> buffer_watch_;
+  std::optional<OrderWatch> order_watch_;
+  std::vector<DiagnosisSide> waiting_;
   std::set<std::string> names_;
   std::deque<FiberGroup> groups_;
+  std::vector<std::unique_ptr<FiberStream>> orphans_;  // Streams of which a Work is left.
   std::map<std::string, TrafficCounters> traffic_;
   std::vector<std::int64_t> sent_by_rank_;
   std::vector<std::int64_t> comm_busy_;  // Picoseconds, saturating.
   std::vector<double> executed_flops_;
+  std::vector<FiberStream*> open_streams_;  // By rank, linked; of communicators.
   std::map<std::string, std::vector<std::int64_t>, std::less<>> tallies_;
+  Mailbox mailbox_;
 };
 
 }  // namespace shardsim

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/call_mismatch.hpp"
+#include "backends/fiber/buffer_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
@@ -40,9 +41,12 @@ Time TransferOperation::launch(Time start) {
   const Side& from = sides_[0];
   const Side& to = sides_[1];
   const std::int64_t bytes = from.record.count * size_of(from.record.dtype);
+  BufferWatch* const watch = group_->world().buffer_watch();
+  if (watch != nullptr) watch->moving(*this);
   if (group_->world().options().has_data && bytes > 0) {
-    std::memmove(to.buffer.data(), from.buffer.data(), static_cast<std::size_t>(bytes));
+    std::memmove(to.buffer.wire_data(), from.buffer.wire_data(), static_cast<std::size_t>(bytes));
   }
+  if (watch != nullptr) watch->moved(*this);
   // Each side frees its buffer once it has waited, whether the other has or not.
   sides_[0].buffer = {};
   sides_[1].buffer = {};

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "backends/call_mismatch.hpp"
@@ -82,6 +84,36 @@ std::optional<Diagnosis> find_mismatch(const std::deque<FiberGroup>& groups, Tim
 
 // --- Who waits for whom ------------------------------------------------------------------------
 
+std::string activity(const Engine& engine, int rank, CallSite& site) {
+  const RankState& state = engine.rank(rank);
+  if (state.finished()) return "has finished";
+  const auto* operation = static_cast<const FiberOperation*>(state.blocked_on());
+  if (operation == nullptr) return "runs";
+  site = operation->record().site;
+  return "waits in " + operation->record().describe() + " of group " + operation->group()->name();
+}
+
+// A member of a group that has made every call of it but the last, over and over: it had fewer
+// steps.
+std::string fewer_steps(const CollectiveOperation& operation, const std::vector<int>& finished) {
+  const FiberGroup& group = *operation.group();
+  if (finished.empty() || operation.sequence() == 0) return {};
+  const CallRecord& last = group.last_matched_record();
+  const bool repeats = same_call(last, operation.record()) &&
+                       last.site.line == operation.record().site.line &&
+                       std::string_view(last.site.file) == operation.record().site.file;
+  if (!repeats) return {};
+  return "; step counts differ: it has made " + std::to_string(operation.sequence()) +
+         " calls of this group, the others " + std::to_string(operation.sequence() + 1);
+}
+
+bool contains(const FiberGroup& outer, const FiberGroup& inner) {
+  const std::vector<int> all = outer.all_world_ranks();
+  const std::vector<int> some = inner.all_world_ranks();
+  return all.size() > some.size() &&
+         std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
 class WaitGraph {
  public:
   WaitGraph(const Engine& engine, const std::deque<FiberGroup>& groups) : engine_(engine) {
@@ -157,21 +189,12 @@ class WaitGraph {
     return diagnosis;
   }
 
-  std::string activity(int rank, CallSite& site) const {
-    const RankState& state = engine_.rank(rank);
-    if (state.finished()) return "has finished";
-    const auto* operation = static_cast<const FiberOperation*>(state.blocked_on());
-    if (operation == nullptr) return "runs";
-    site = operation->record().site;
-    return "waits in " + operation->record().describe() + " of group " + operation->group()->name();
-  }
-
   void add_sides(Diagnosis& diagnosis, const FiberOperation& operation,
                  const std::vector<int>& missing) const {
     std::map<std::string, DiagnosisSide> by_activity;
     for (const int rank : missing) {
       CallSite site;
-      const std::string action = activity(rank, site);
+      const std::string action = activity(engine_, rank, site);
       DiagnosisSide& side = by_activity[action];
       side.action = "missing: " + action;
       side.site = site;
@@ -187,25 +210,76 @@ class WaitGraph {
   Diagnosis explain_absence(const FiberOperation& operation, const std::vector<int>& missing,
                             Time time) const {
     const bool collective = dynamic_cast<const CollectiveOperation*>(&operation) != nullptr;
-    Diagnosis diagnosis =
-        begin_report(operation, collective ? "COLL_MISSING" : "P2P_UNMATCHED", time);
+    const bool makes_groups = std::string_view(operation.record().name) == "split";
+    Diagnosis diagnosis = begin_report(operation,
+                                       makes_groups ? "GROUP_CREATE"
+                                       : collective ? "COLL_MISSING"
+                                                    : "P2P_UNMATCHED",
+                                       time);
     diagnosis.summary = operation.record().describe() + " waits for " +
                         (missing.size() == 1 ? "rank " : "ranks ") + format_ranks(missing) +
                         ", which will never call it";
+    if (collective && !makes_groups) {
+      std::vector<int> finished;
+      for (const int rank : missing) {
+        if (engine_.rank(rank).finished()) finished.push_back(rank);
+      }
+      diagnosis.summary +=
+          fewer_steps(static_cast<const CollectiveOperation&>(operation), finished);
+    }
     add_sides(diagnosis, operation, missing);
-    diagnosis.hint = collective
-                         ? "every member must make every call of the group, also with empty data"
-                         : "every send needs a recv on its peer, in the same order";
+    diagnosis.hint =
+        makes_groups ? "every member of a group takes part in splitting it, whether it is to be "
+                       "in one of the parts or not"
+        : collective ? "every member must make every call of the group, also with empty data"
+                     : "every send needs a recv on its peer, in the same order";
+    return diagnosis;
+  }
+
+  // The same call in two groups, of which one holds the other: somebody has taken the wrong one.
+  std::optional<Diagnosis> explain_wrong_group(const std::vector<const FiberOperation*>& waits,
+                                               Time time) const {
+    const FiberOperation* wide = waits.front();
+    const FiberOperation* narrow = waits.front();
+    for (const FiberOperation* operation : waits) {
+      if (dynamic_cast<const CollectiveOperation*>(operation) == nullptr ||
+          !same_call(operation->record(), waits.front()->record())) {
+        return std::nullopt;
+      }
+      if (operation->group()->size() > wide->group()->size()) wide = operation;
+      if (operation->group()->size() < narrow->group()->size()) narrow = operation;
+    }
+    if (!contains(*wide->group(), *narrow->group())) return std::nullopt;
+    Diagnosis diagnosis = begin_report(*wide, "COLL_GROUP", time);
+    diagnosis.summary = "ranks make the same call in different groups, " + wide->group()->name() +
+                        " and " + narrow->group()->name();
+    std::map<std::string, DiagnosisSide> by_group;
+    for (int rank = 0; rank < engine_.num_ranks(); ++rank) {
+      const auto* mine = static_cast<const FiberOperation*>(engine_.rank(rank).blocked_on());
+      if (mine == nullptr || !same_call(mine->record(), wide->record())) continue;
+      DiagnosisSide& side = by_group[mine->group()->name()];
+      if (side.ranks.empty()) {
+        side.action = mine->record().describe() + " in group " + mine->group()->name() +
+                      " (ranks " + format_ranks(mine->group()->all_world_ranks()) + ")";
+        side.site = mine->record().site;
+      }
+      side.ranks.push_back(rank);
+    }
+    for (auto& [_, side] : by_group) diagnosis.sides.push_back(std::move(side));
+    sort_sides(diagnosis);
+    diagnosis.hint = "use the same communicator on all ranks that take part";
     return diagnosis;
   }
 
   Diagnosis explain_circle(const std::vector<int>& ranks,
                            const std::vector<const FiberOperation*>& waits, Time time) const {
+    if (std::optional<Diagnosis> wrong = explain_wrong_group(waits, time)) return *std::move(wrong);
     Diagnosis diagnosis = begin_report(*waits.front(), "DEADLOCK", time);
     diagnosis.summary = std::to_string(ranks.size()) +
                         (ranks.size() == 1 ? " rank waits" : " ranks wait") +
                         " for each other in a circle";
     bool transfers = false;
+    std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const CallRecord& call =
           static_cast<const FiberOperation*>(engine_.rank(ranks[i]).blocked_on())->record();
@@ -216,14 +290,18 @@ class WaitGraph {
       line += " for rank " + std::to_string(next) + " to call its part of " +
               operation.record().describe() + " (#" + std::to_string(operation.sequence()) + ")";
       diagnosis.cycle.push_back(line);
-      transfers |= operation.record().root >= 0;
+      if (operation.is_transfer()) {
+        transfers = true;
+        bytes = std::min(bytes, operation.record().count * size_of(operation.record().dtype));
+      }
       diagnosis.sides.push_back(
           {.ranks = {ranks[i]}, .action = call.describe(), .site = call.site});
     }
-    diagnosis.hint = transfers
-                         ? "put sends and receives that face each other into one batch, or let one "
-                           "side receive first"
-                         : "make all ranks use their groups in the same order";
+    diagnosis.hint =
+        transfers ? "put sends and receives that face each other into one batch "
+                    "(ncclGroupStart/End), or let one side receive first; messages of " +
+                        std::to_string(bytes) + " bytes pass only where the network buffers as many"
+                  : "make all ranks use their groups in the same order";
     return diagnosis;
   }
 
@@ -233,10 +311,33 @@ class WaitGraph {
 
 }  // namespace
 
-Diagnosis explain_stall(const Engine& engine, const std::deque<FiberGroup>& groups) {
+std::vector<DiagnosisSide> waiting_sides(const Engine& engine) {
+  std::map<std::string, DiagnosisSide> by_activity;
+  for (int rank = 0; rank < engine.num_ranks(); ++rank) {
+    if (engine.rank(rank).blocked_on() == nullptr) continue;
+    CallSite site;
+    const std::string action = activity(engine, rank, site);
+    DiagnosisSide& side = by_activity[action];
+    if (side.ranks.empty()) {
+      side.action = action;
+      side.site = site;
+    }
+    side.ranks.push_back(rank);
+  }
+  std::vector<DiagnosisSide> sides;
+  for (auto& [_, side] : by_activity) sides.push_back(std::move(side));
+  return sides;
+}
+
+Diagnosis explain_stall(const Engine& engine, const std::deque<FiberGroup>& groups,
+                        const Mailbox& mailbox) {
   Time time;
   for (int rank = 0; rank < engine.num_ranks(); ++rank) time = max(time, engine.rank(rank).now());
   if (std::optional<Diagnosis> mismatch = find_mismatch(groups, time)) return *std::move(mismatch);
+  if (std::optional<Diagnosis> tags = mailbox.tag_mismatch()) {
+    tags->time = time;
+    return *std::move(tags);
+  }
   return WaitGraph(engine, groups).explain(time);
 }
 

@@ -50,7 +50,7 @@ void CollectiveOperation::reduce_by_tree(std::vector<std::byte>& result) const {
     const auto begin = static_cast<std::int64_t>(result.size());
     std::vector<std::vector<std::byte>> sums;
     for (const Buffers& member : buffers_) {
-      const std::byte* const from = member.input.data() + begin;
+      const std::byte* const from = member.input.wire_data() + begin;
       sums.emplace_back(from, from + count * width);
     }
     const int root = root_of(tree, which);

@@ -76,6 +76,7 @@ struct CheckReport {
   /// the check's largest program.
   double bound = 0.0;
   std::int64_t most_choices = 0;  ///< Of one run.
+  std::string summary;            ///< What was proven; empty if something is wrong.
 
   [[nodiscard]] bool passed() const { return !failure; }
   /// The failure, at most 40 lines, or one line of what was proven.

@@ -64,8 +64,7 @@ class RankContext {
 
   /// A flat tensor of `count` zeros, or of value(i), in this check's precision.
   [[nodiscard]] Tensor tensor(std::int64_t count, MemoryCategory category = MemoryCategory::comm);
-  [[nodiscard]] Tensor tensor(std::int64_t count,
-                              const std::function<double(std::int64_t)>& value,
+  [[nodiscard]] Tensor tensor(std::int64_t count, const std::function<double(std::int64_t)>& value,
                               MemoryCategory category = MemoryCategory::comm);
   /// The same number in every run, on every rank and at every layout: uniform in [-1, 1), drawn
   /// from the seed, the name and the index.

@@ -42,7 +42,7 @@ struct ReplayToken {
 /// One word without spaces: format version, build, name, numbers, decisions run-length coded, and a
 /// checksum.
 [[nodiscard]] std::string to_text(const ReplayToken& token);
-/// Throws UsageError (E0921) for a text that is no token, or one of another build unless `force`: a
+/// Throws UsageError (E1201) for a text that is no token, or one of another build unless `force`: a
 /// schedule means something else there.
 [[nodiscard]] ReplayToken parse_token(const std::string& text, bool force = false);
 /// Names the running program's build: the linker's build id, or the version if there is none.

@@ -29,6 +29,8 @@ struct Diagnosis {
   std::vector<std::string> cycle;  ///< Who waits for whom, one link per line.
   std::string last_matched;        ///< The last operation all members agreed on, may be empty.
   std::string hint;                ///< What to do about it.
+  std::string schedule;            ///< Under which it was found, where several were tried.
+  std::string replay;              ///< The token that makes the run again, may be empty.
 
   /// At most 40 lines.
   [[nodiscard]] std::string to_text() const;

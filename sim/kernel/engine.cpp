@@ -116,7 +116,10 @@ void Engine::maestro() {
     RankScheduler::run_ready_ranks();
     if (num_alive_ == 0) return;
     if (failure_) {
+      if (explainer_ != nullptr && !cancelling_) explainer_->note_waiting(*this);
       cancel_all();
+    } else if (arbiter_ != nullptr && arbiter_->decide(next_start())) {
+      continue;
     } else if (launches_.empty()) {
       fail(explainer_ != nullptr
                ? explainer_->explain(*this)
@@ -190,10 +193,19 @@ void Engine::enqueue(Operation& operation) {
   }
 }
 
+std::optional<Time> Engine::next_start() const {
+  if (launches_.empty()) return std::nullopt;
+  return options_.launch_order == LaunchOrder::earliest_start ? launches_.front().start
+                                                              : launches_.back().start;
+}
+
 void Engine::launch_next() {
   // One at a time: its members run on while they are still in the caches.
   if (options_.launch_order == LaunchOrder::earliest_start) {
     std::pop_heap(launches_.begin(), launches_.end(), kLater);
+  } else if (options_.launch_order == LaunchOrder::drawn) {
+    drawn_.add(options_.interleaving_seed);
+    std::swap(launches_[drawn_.value() % launches_.size()], launches_.back());
   }
   const Launch launch = launches_.back();
   launches_.pop_back();

@@ -27,6 +27,17 @@ class StallExplainer {
  public:
   virtual ~StallExplainer() = default;
   [[nodiscard]] virtual Diagnosis explain(const Engine& engine) = 0;
+  /// A rank has failed, and those that wait are about to be cancelled.
+  virtual void note_waiting(const Engine& /*engine*/) {}
+};
+
+/// Decides what operations leave open: which of several messages a receive takes.
+class Arbiter {
+ public:
+  virtual ~Arbiter() = default;
+  /// Called when no rank is ready. `next`: start of the operation that would be launched now, if
+  /// there is one. Decides one thing and returns true, or leaves it at that.
+  virtual bool decide(std::optional<Time> next) = 0;
 };
 
 /// Which of the operations that can start is launched next.
@@ -36,6 +47,8 @@ enum class LaunchOrder : std::uint8_t {
   /// The one queued last, whose ranks are still in the caches. Where prices do not depend on the
   /// order, neither does anything a run reports.
   newest_first,
+  /// Drawn from interleaving_seed: the order of ends of operations is shaken, too.
+  drawn,
 };
 
 struct EngineOptions {
@@ -85,6 +98,7 @@ class Engine {
   }
 
   void set_stall_explainer(StallExplainer* explainer) { explainer_ = explainer; }
+  void set_arbiter(Arbiter* arbiter) { arbiter_ = arbiter; }
   /// Records a failure of `rank` (-1: of none) that it cannot throw; the run ends at the next
   /// occasion.
   void fail(Diagnosis diagnosis, int rank = -1);
@@ -113,6 +127,7 @@ class Engine {
   }
   void add_ranks();
   void enqueue(Operation& operation);
+  [[nodiscard]] std::optional<Time> next_start() const;
   void launch_next();
   void resolve(Operation& operation);
   void run_rank(RankState& rank, const RankBody& body);
@@ -133,6 +148,8 @@ class Engine {
   Time failure_time_;  // Of failure_, with the rank: what "first" means.
   int failure_rank_ = -1;
   StallExplainer* explainer_ = nullptr;
+  Arbiter* arbiter_ = nullptr;
+  RollingHash drawn_;  // See LaunchOrder::drawn.
 };
 
 /// A rank's body threw an Error: the same code, exit code and fix, with the rank named.

@@ -202,7 +202,7 @@ TEST_CASE("P7: groups that one rank makes in another order are reported, with bo
       (void)column();
     }
   });
-  CHECK(diagnosis.code == "COLL_LABEL");
+  CHECK(diagnosis.code == "GROUP_CREATE");
   CHECK(diagnosis.group == "world");
   CHECK(diagnosis.sequence == 0);
   REQUIRE(diagnosis.sides.size() == 2);
@@ -225,7 +225,7 @@ TEST_CASE("P9, P10: a receive that nobody sends to, and sizes that differ betwee
     if (world.rank() == 0) world.send(tensor_of(runtime, 4), 1).wait();
     if (world.rank() == 1) world.recv(tensor_of(runtime, 3), 0).wait();
   });
-  CHECK(truncated.code == "P2P_MISMATCH");
+  CHECK(truncated.code == "P2P_TRUNC");
   CHECK(truncated.sides.at(0).action == "send fp32 x 4 to 1");
   CHECK(truncated.sides.at(1).action == "recv fp32 x 3 from 0");
 }

@@ -61,7 +61,8 @@ Detector finder_in(const Diagnosis& diagnosis) {
   const std::string_view code = diagnosis.code;
   if (code == "DEADLOCK") return Detector::deadlock;
   if (code == "COLL_MISSING" || code == "P2P_UNMATCHED") return Detector::absence;
-  const bool is_mismatch = code == "P2P_MISMATCH" || code.starts_with("COLL_");
+  const bool is_mismatch =
+      code == "P2P_MISMATCH" || code == "P2P_TRUNC" || code.starts_with("COLL_");
   return is_mismatch ? Detector::mismatch : Detector::nobody;
 }
 

@@ -12,10 +12,11 @@ LAYERS = {
     "sim/hardware": ("sim/kernel",),
     "backends": ("sim/kernel", "sim/hardware"),
     "strategies": ("sim/kernel", "sim/hardware", "backends"),
+    "sim/harness": ("sim/kernel", "sim/hardware", "backends", "strategies"),
     "scenarios": ("sim/kernel", "sim/hardware", "backends", "strategies"),
     "reports": ("sim/kernel",),
-    "sim/app": ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports"),
-    "tests": ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports", "sim/app"),
+    "sim/app": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports"),
+    "tests": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports", "sim/app"),
 }
 
 # Reports are written from the plain result and the plain trace; of the kernel they may know only

@@ -1,0 +1,229 @@
+#include "backends/fiber/buffer_watch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "backends/fiber/fiber_group.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kWait = "wait() for the work before the buffer is used again";
+
+std::uint64_t hash_of(const Tensor& tensor) {
+  RollingHash hash;
+  const std::byte* data = tensor.wire_data();
+  const auto bytes = static_cast<std::size_t>(tensor.num_bytes());
+  for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, data + at, std::min(sizeof word, bytes - at));
+    hash.add(word);
+  }
+  return hash.value();
+}
+
+// All ones: a NaN in every type of floating point, -1 in integers. Whoever reads it knows.
+void fill_with_pattern(const Tensor& tensor) {
+  constexpr int kPattern = 0xFF;
+  std::memset(tensor.wire_data(), kPattern, static_cast<std::size_t>(tensor.num_bytes()));
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  return a.shares_storage(b) && a.offset_bytes() < b.offset_bytes() + b.num_bytes() &&
+         b.offset_bytes() < a.offset_bytes() + a.num_bytes();
+}
+
+// "elements 4 to 7", of the allocation.
+std::string elements(const Tensor& tensor) {
+  const std::int64_t width = size_of(tensor.dtype());
+  const std::int64_t first = tensor.offset_bytes() / width;
+  return "elements " + std::to_string(first) + " to " +
+         std::to_string(first + std::max<std::int64_t>(tensor.numel(), 1) - 1);
+}
+
+}  // namespace
+
+BufferWatch::BufferWatch(Engine& engine)
+    : engine_(engine),
+      outer_(std::exchange(access_listener(), this)),
+      uses_(static_cast<std::size_t>(engine.num_ranks())) {}
+
+BufferWatch::~BufferWatch() {
+  for (const Uses& uses : uses_) {
+    for (const Use& use : uses) use.tensor.mark(false);
+  }
+  access_listener() = outer_;
+}
+
+// --- Posting -----------------------------------------------------------------------------------
+
+void BufferWatch::posted(const Post& post, const Tensor& output, const Tensor& input,
+                         std::int64_t own_chunk) {
+  const bool in_place = output.defined() && input.defined() && output.shares_storage(input) &&
+                        output.offset_bytes() == input.offset_bytes() &&
+                        output.num_bytes() == input.num_bytes();
+  if (in_place) return add(post.rank, post, output, /*reads=*/true, /*writes=*/true);
+  if (output.defined() && input.defined() && overlap(output, input)) {
+    const bool gathers = output.num_bytes() > input.num_bytes();
+    const Tensor& full = gathers ? output : input;
+    const Tensor& chunk = gathers ? input : output;
+    const std::int64_t begin = full.offset_bytes() + own_chunk * size_of(full.dtype());
+    if (own_chunk == kNowhere || chunk.offset_bytes() != begin) {
+      Use use{.record = post.record, .group = post.group, .tensor = chunk};
+      report("BUF_OVERLAP", post.rank, use,
+             "gives " + elements(input) + " as input and " + elements(output) + " as output of",
+             post.record.site,
+             own_chunk == kNowhere
+                 ? "input and output of this call must not overlap"
+                 : "in place, a member's chunk lies at its rank times the chunk's "
+                   "size in the full buffer");
+      return;
+    }
+    // One covers the other: who looks at the larger sees both.
+    return add(post.rank, post, full, /*reads=*/true, /*writes=*/true);
+  }
+  if (input.defined()) add(post.rank, post, input, /*reads=*/true, /*writes=*/false);
+  if (output.defined()) add(post.rank, post, output, /*reads=*/false, /*writes=*/true);
+}
+
+void BufferWatch::add(int rank, const Post& post, const Tensor& tensor, bool reads, bool writes) {
+  if (tensor.num_bytes() == 0) return;
+  Uses& uses = uses_[static_cast<std::size_t>(rank)];
+  Use use{.order = num_uses_++,
+          .operation = post.operation,
+          .handle = post.handle,
+          .stream = post.stream,
+          .after = post.after,
+          .record = post.record,
+          .group = post.group,
+          .tensor = tensor,
+          .reads = reads,
+          .writes = writes};
+  bool alone = true;
+  for (const Use& other : uses) {
+    if (!overlap(other.tensor, tensor) || other.handle == post.handle) continue;
+    if (!other.writes && !writes) continue;
+    alone = false;
+    if (behind(uses, use, other)) continue;
+    report("BUF_OVERLAP", rank, other,
+           "gives " + elements(tensor) + " to " + post.record.describe() + " while they belong to",
+           post.record.site, "wait() for the first work, or start the second one `after` it");
+    return;
+  }
+  if (alone) {
+    if (!reads) fill_with_pattern(tensor);
+    use.hashed = true;
+    use.hash = hash_of(tensor);
+  }
+  tensor.mark(true);
+  uses.push_back(std::move(use));
+}
+
+// Whether `later` starts when `earlier` has ended: on the same stream, or by `after`, or behind
+// another that does.
+bool BufferWatch::behind(const Uses& uses, const Use& later, const Use& earlier) const {
+  if (earlier.order >= later.order) return false;
+  if (later.stream != nullptr && later.stream == earlier.stream) return true;
+  if (later.after != nullptr && later.after == earlier.handle) return true;
+  return std::any_of(uses.begin(), uses.end(), [&](const Use& between) {
+    if (between.order >= later.order || between.order <= earlier.order) return false;
+    const bool follows = (later.stream != nullptr && later.stream == between.stream) ||
+                         (later.after != nullptr && later.after == between.handle);
+    return follows && behind(uses, between, earlier);
+  });
+}
+
+// --- Moving ------------------------------------------------------------------------------------
+
+void BufferWatch::moving(const FiberOperation& operation) {
+  for (const int member : operation.arrived()) {
+    const int rank = operation.group()->world_rank(member);
+    for (const Use& use : uses_[static_cast<std::size_t>(rank)]) {
+      if (use.operation == &operation) verify(rank, use);
+    }
+  }
+}
+
+void BufferWatch::moved(const FiberOperation& operation) {
+  for (const int member : operation.arrived()) {
+    const int rank = operation.group()->world_rank(member);
+    Uses& uses = uses_[static_cast<std::size_t>(rank)];
+    for (Use& use : uses) {
+      if (use.operation != &operation) continue;
+      use.moved = true;
+      use.hashed = true;
+      use.hash = hash_of(use.tensor);
+      if (!use.writes) continue;
+      // What stood before has been written over by right: those behind it came later.
+      for (Use& other : uses) {
+        if (other.operation != &operation && overlap(other.tensor, use.tensor))
+          other.hashed = false;
+      }
+    }
+  }
+}
+
+void BufferWatch::waited(int rank, const FiberOperation& handle) {
+  Uses& uses = uses_[static_cast<std::size_t>(rank)];
+  const auto is_of = [&](const Use& use) { return use.handle == &handle; };
+  for (const Use& use : uses) {
+    if (!is_of(use)) continue;
+    verify(rank, use);
+    const auto holders = std::count_if(uses.begin(), uses.end(), [&](const Use& other) {
+      return other.tensor.shares_storage(use.tensor);
+    });
+    if (use.tensor.num_holders() > holders) continue;
+    report("BUF_FREED", rank, use, "has freed " + elements(use.tensor) + " of a buffer of",
+           use.record.site, "keep the tensor until the work has been waited for");
+  }
+  for (const Use& use : uses) {
+    if (is_of(use)) use.tensor.mark(false);
+  }
+  uses.erase(std::remove_if(uses.begin(), uses.end(), is_of), uses.end());
+  for (const Use& use : uses) use.tensor.mark(true);  // Others may use the same allocation.
+}
+
+// --- Finding -----------------------------------------------------------------------------------
+
+void BufferWatch::verify(int rank, const Use& use) {
+  if (!use.hashed || hash_of(use.tensor) == use.hash) return;
+  report("BUF_WRITE", rank, use,
+         "has written to " + elements(use.tensor) + " of a buffer in flight of", use.record.site,
+         kWait);
+}
+
+void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
+  for (std::size_t rank = 0; rank < uses_.size(); ++rank) {
+    for (const Use& use : uses_[rank]) {
+      if (!overlap(use.tensor, part)) continue;
+      // That an input is looked at does no harm; whether it is written to, its value tells.
+      if (!use.writes && access != Access::write) continue;
+      const bool writes = access == Access::write;
+      report(writes ? "BUF_WRITE" : "BUF_READ_EARLY", static_cast<int>(rank), use,
+             (writes ? "writes to " : "reads ") + elements(part) + " of a buffer in flight of",
+             site, kWait);
+      return;
+    }
+  }
+}
+
+void BufferWatch::report(const char* code, int rank, const Use& use, const std::string& what,
+                         CallSite site, const char* hint) {
+  if (engine_.cancelling()) return;
+  Diagnosis diagnosis;
+  diagnosis.code = code;
+  diagnosis.summary = "rank " + std::to_string(rank) + " " + what + " " + use.record.describe();
+  diagnosis.group = use.group;
+  diagnosis.members = {rank};
+  diagnosis.time = engine_.rank(rank).now();
+  diagnosis.sides = {{.ranks = {rank}, .action = what + " " + use.record.describe(), .site = site},
+                     {.ranks = {rank},
+                      .action = "called " + use.record.describe() + ", not waited for",
+                      .site = use.record.site}};
+  diagnosis.hint = hint;
+  engine_.fail(std::move(diagnosis), rank);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/call_record.hpp"
+#include "backends/fiber/fiber_operation.hpp"
+#include "backends/tensor.hpp"
+
+// Finds buffers that are touched while a communication uses them. Between post and wait an input
+// must keep its value and an output must not be looked at; which schedule a run takes decides
+// whether that goes wrong on a cluster, but not whether it is found here.
+namespace shardsim {
+
+class FiberStream;
+
+class BufferWatch final : public AccessListener {
+ public:
+  explicit BufferWatch(Engine& engine);
+  ~BufferWatch() override;
+  BufferWatch(const BufferWatch&) = delete;
+  BufferWatch& operator=(const BufferWatch&) = delete;
+
+  /// A call that takes buffers.
+  struct Post {
+    int rank = 0;                               ///< In the world.
+    const FiberOperation* operation = nullptr;  ///< Moves the data.
+    const FiberOperation* handle = nullptr;     ///< Is waited for.
+    const FiberStream* stream = nullptr;        ///< Null: of none, as tagged messages.
+    const FiberOperation* after = nullptr;
+    const CallRecord& record;
+    const std::string& group;
+  };
+  /// Where an input may lie within the output, or an output within the input, in elements from its
+  /// beginning; -1: nowhere.
+  static constexpr std::int64_t kNowhere = -1;
+  /// `output` and `input`: undefined if the call has none; the same tensor for calls in place.
+  void posted(const Post& post, const Tensor& output, const Tensor& input,
+              std::int64_t own_chunk = kNowhere);
+  /// Before and after the data of `operation` move, on all of its ranks.
+  void moving(const FiberOperation& operation);
+  void moved(const FiberOperation& operation);
+  /// `rank` has waited for `handle`.
+  void waited(int rank, const FiberOperation& handle);
+
+  void touched(const Tensor& part, Access access, CallSite site) override;
+
+ private:
+  struct Use {
+    std::int64_t order = 0;
+    const FiberOperation* operation = nullptr;
+    const FiberOperation* handle = nullptr;
+    const FiberStream* stream = nullptr;
+    const FiberOperation* after = nullptr;
+    CallRecord record;
+    std::string group;
+    Tensor tensor;
+    bool reads = false;
+    bool writes = false;
+    bool hashed = false;  // What `hash` says must hold.
+    std::uint64_t hash = 0;
+    bool moved = false;
+  };
+  using Uses = std::vector<Use>;
+
+  void add(int rank, const Post& post, const Tensor& tensor, bool reads, bool writes);
+  [[nodiscard]] bool behind(const Uses& uses, const Use& later, const Use& earlier) const;
+  void verify(int rank, const Use& use);
+  void report(const char* code, int rank, const Use& use, const std::string& what, CallSite site,
+              const char* hint);
+
+  Engine& engine_;
+  AccessListener* outer_;   // Listened before; again when this one goes.
+  std::vector<Uses> uses_;  // By rank, in the order of posts.
+  std::int64_t num_uses_ = 0;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,135 @@
+#include "backends/fiber/fiber_stream.hpp"
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "backends/fiber/fiber_world.hpp"
+
+namespace shardsim {
+
+FiberStream::FiberStream(FiberGroup& group, int member, CallSite made_at)
+    : group_(group),
+      member_(member),
+      rank_(group.world().engine().rank(group.world_rank(member))),
+      made_at_(made_at) {
+  for (const int other : group.stood_for(member)) others_.push_back({other, {}});
+  if (rank_.trace() != nullptr) {
+    track_ = static_cast<int>(rank_.trace()->tracks.size());
+    rank_.trace()->tracks.push_back({.name = group.name(), .slices = {}});
+  }
+}
+
+FiberStream::~FiberStream() = default;
+
+void FiberStream::order(FiberOperation& operation, const Work* after) {
+  Engine& engine = group_.world().engine();
+  rank_.issue(group_.world().call_price());
+  Time ready = after == nullptr ? rank_.now() : rank_.issued();
+  // All members of a collective mostly follow the same operation of this stream: once is enough.
+  if (last_ == nullptr || last_->resolved()) {
+    ready = max(ready, last_ == nullptr ? free_ : last_->end());
+  } else if (!last_->is_followed_by(operation)) {
+    operation.expect(1);
+    operation.follow(engine, *last_);
+  }
+  if (after != nullptr) {
+    operation.expect(1);
+    operation.follow(engine, *static_cast<FiberOperation*>(after->operation()));
+  }
+  operation.settle(engine, ready);
+}
+
+void FiberStream::wait(void* token) {
+  FiberOperation& operation = *static_cast<FiberOperation*>(token);
+  --num_handles_;
+  if (closed_) {
+    Diagnosis diagnosis = report(operation, "GROUP_DEAD");
+    diagnosis.summary = "rank " + std::to_string(rank_.index()) + " waits for " +
+                        operation.record_of(member_).describe() + " of group " + group_.name() +
+                        ", whose communicator it has destroyed";
+    diagnosis.hint = "destroy a communicator when all of its works have been waited for";
+    throw CommunicationError(std::move(diagnosis));
+  }
+  group_.world().wait(rank_, operation);
+  if (last_ == &operation) last_ = nullptr;
+  free_ = max(free_, operation.end());
+  account(operation);
+  operation.note_wait();
+  group_.world().watch_wait(rank_, operation);
+  operation.release();
+}
+
+void FiberStream::abandon(void* token) noexcept {
+  FiberOperation& operation = *static_cast<FiberOperation*>(token);
+  --num_handles_;
+  Engine& engine = group_.world().engine();
+  // While a stack unwinds, handles are dropped for another reason, which is reported instead.
+  if (engine.cancelling() || std::uncaught_exceptions() > 0) return;
+  Diagnosis diagnosis = report(operation, "REQ_LEAK");
+  diagnosis.summary = "rank " + std::to_string(rank_.index()) + " dropped the handle of " +
+                      operation.record_of(member_).describe() + " without waiting for it";
+  diagnosis.hint = "keep the Work that the call returns and wait() for it";
+  engine.fail(std::move(diagnosis), rank_.index());
+}
+
+Diagnosis FiberStream::report(const FiberOperation& operation, const char* code) const {
+  const CallRecord& call = operation.record_of(member_);
+  Diagnosis diagnosis;
+  diagnosis.code = code;
+  diagnosis.group = group_.name();
+  diagnosis.members = group_.all_world_ranks();
+  diagnosis.sequence = operation.sequence();
+  diagnosis.time = rank_.now();
+  diagnosis.sides = {
+      {.ranks = {rank_.index()}, .action = call.describe(), .site = operation.site_of(member_)}};
+  return diagnosis;
+}
+
+void FiberStream::count(FiberOperation& operation, int member, const FiberOperation::Moved& moved,
+                        TrafficCounters& counters) {
+  if (operation.record().traffic == TrafficClass::scalar) {
+    counters.scalar_sent += moved.payload.sent;
+    counters.scalar_received += moved.payload.received;
+    counters.scalar_messages += moved.payload.messages;
+    ++counters.scalar_calls;
+  } else {
+    counters.payload_sent += moved.payload.sent;
+    counters.payload_received += moved.payload.received;
+    counters.padding_sent += moved.padding_sent;
+    if (moved.payload.sent > 0) {
+      // What a batch moves are its sends; that is what real processes count, too.
+      const std::string_view name = operation.record_of(member).name;
+      group_.add_sent(name == "batch" ? "send" : name.data(), moved.payload.sent);
+    }
+    counters.to_next += moved.payload.to_next;
+    counters.from_previous += moved.payload.from_previous;
+    ++counters.calls;
+    operation.count_off_ring(member);
+  }
+  counters.messages += moved.payload.messages;
+}
+
+void FiberStream::account(FiberOperation& operation) {
+  const FiberOperation::Moved moved = operation.moved(member_);
+  count(operation, member_, moved, counters_);
+  for (StoodFor& other : others_) {
+    count(operation, other.member, operation.moved(other.member), other.counters);
+  }
+  // Making groups is part of setting up, not of training.
+  if (operation.record().name != name_of(CollectiveKind::split)) {
+    group_.world().add_busy(rank_.index(), operation.end() - operation.start());
+  }
+  if (track_ >= 0) {
+    rank_.trace()->tracks[static_cast<std::size_t>(track_)].slices.push_back(
+        {.name = operation.record_of(member_).name,
+         .begin = operation.start(),
+         .end = operation.end(),
+         .bytes = moved.payload.sent + moved.padding_sent,
+         .label = operation.record().label,
+         .operation = operation.trace_id()});
+  }
+}
+
+}  // namespace shardsim

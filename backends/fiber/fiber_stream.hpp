@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/kernel/call_site.hpp"
+
+#include "backends/communicator.hpp"
+#include "backends/fiber/fiber_operation.hpp"
+#include "backends/traffic_counters.hpp"
+#include "backends/work.hpp"
+
+namespace shardsim {
+
+class RankState;
+
+/// One member's stream of a group: what it has posted last, who holds a Work of it, and what it has
+/// moved. Belongs to a communicator; where a Work outlives that, the world keeps the stream, so
+/// that waiting for it is an error with a name.
+class FiberStream final : private WorkOwner {
+ public:
+  /// `made_at`: the call that made the communicator.
+  FiberStream(FiberGroup& group, int member, CallSite made_at);
+  ~FiberStream() override;
+
+  [[nodiscard]] FiberGroup& group() const { return group_; }
+  [[nodiscard]] int member() const { return member_; }
+  [[nodiscard]] RankState& rank() const { return rank_; }
+  [[nodiscard]] CallSite made_at() const { return made_at_; }
+  [[nodiscard]] const TrafficCounters& counters() const { return counters_; }
+  /// Calls `visit(member, counters)` for this member and all it stands for.
+  template <class Visitor>
+  void for_each_member(const Visitor& visit) const {
+    visit(member_, counters_);
+    for (const StoodFor& other : others_) visit(other.member, other.counters);
+  }
+
+  /// Meets the prerequisites that come from this member: the compute stream (or `after`) and the
+  /// stream's previous operation. REQUIRES: `after` is null or pending.
+  void order(FiberOperation& operation, const Work* after);
+  /// The next operation comes behind this one.
+  void set_last(FiberOperation& operation) { last_ = &operation; }
+  [[nodiscard]] Work hand_out(FiberOperation& operation) {
+    ++num_handles_;
+    return {*this, &operation};
+  }
+  /// The next of its rank's open communicators.
+  FiberStream* next_open = nullptr;
+  /// Its communicator goes.
+  void close() { closed_ = true; }
+  [[nodiscard]] bool has_handles() const { return num_handles_ > 0; }
+
+ private:
+  // The members besides this one that it stands for; each may move something else.
+  struct StoodFor {
+    int member = 0;
+    TrafficCounters counters;
+  };
+  void wait(void* operation) override;
+  void abandon(void* operation) noexcept override;
+  void account(FiberOperation& operation);
+  void count(FiberOperation& operation, int member, const FiberOperation::Moved& moved,
+             TrafficCounters& counters);
+  [[nodiscard]] Diagnosis report(const FiberOperation& operation, const char* code) const;
+
+  FiberGroup& group_;
+  int member_;
+  RankState& rank_;
+  CallSite made_at_;
+  bool closed_ = false;
+  int num_handles_ = 0;
+  FiberOperation* last_ = nullptr;  // The last operation, while it may be unresolved.
+  Time free_;
+  TrafficCounters counters_;
+  std::vector<StoodFor> others_;
+  int track_ = -1;  // Index in the rank's trace; -1: not traced.
+};
+
+}  // namespace shardsim

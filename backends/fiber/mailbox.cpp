@@ -1,0 +1,366 @@
+#include "backends/fiber/mailbox.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "backends/fiber/fiber_world.hpp"
+
+namespace shardsim {
+
+namespace {
+
+void forget(std::vector<MessageHalf*>& halves, const MessageHalf& half) {
+  halves.erase(std::find(halves.begin(), halves.end(), &half));
+}
+
+void learn(std::vector<std::int32_t>& known, const std::vector<std::int32_t>& other) {
+  for (std::size_t i = 0; i < other.size(); ++i) known[i] = std::max(known[i], other[i]);
+}
+
+}  // namespace
+
+Mailbox::Mailbox(FiberWorld& world) : world_(world) {
+  const auto ranks = static_cast<std::size_t>(world.engine().num_ranks());
+  sends_.resize(ranks);
+  receives_.resize(ranks);
+  num_sends_.resize(ranks, 0);
+  num_receives_.resize(ranks, 0);
+  num_matches_.resize(ranks, 0);
+  if (world.options().chooser != nullptr) {
+    known_.assign(ranks, std::vector<std::int32_t>(ranks, 0));
+  }
+}
+
+// --- Posting -----------------------------------------------------------------------------------
+
+MessageHalf& Mailbox::post(FiberGroup& group, MessageHalf::Call call) {
+  const auto rank = static_cast<std::size_t>(call.member);
+  call.number = call.sends ? num_sends_[rank]++ : num_receives_[rank]++;
+  const auto receiver = static_cast<std::size_t>(call.sends ? call.peer : call.member);
+  MessageHalf* half = nullptr;
+  if (free_.empty()) {
+    half = &halves_.emplace_back();
+  } else {
+    half = free_.back();
+    free_.pop_back();
+  }
+  half->open(group, *this, std::move(call));
+  if (!known_.empty()) half->known = known_[rank];
+  if (half->call().sends) {
+    if (MessageChooser* const chooser = world_.options().chooser) {
+      chooser->sent({.name = {half->call().member, half->call().number},
+                     .destination = half->call().peer,
+                     .tag = half->call().tag,
+                     .known = half->known});
+    }
+    if (draws_buffered(half->call().member, half->call().number)) send_ahead(*half);
+    sends_[receiver].push_back(half);
+  } else {
+    if (half->is_open()) ++num_open_;
+    receives_[receiver].push_back(half);
+  }
+  match_named(static_cast<int>(receiver));
+  return *half;
+}
+
+bool Mailbox::draws_buffered(int rank, std::int64_t number) const {
+  return world_.sends_ahead(rank, number);
+}
+
+void Mailbox::send_ahead(MessageHalf& half) {
+  const MessageHalf::Call& call = half.call();
+  Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, call.buffer.shape(),
+                                 call.buffer.dtype(), !call.buffer.has_data());
+  if (copy.has_data()) {
+    std::memcpy(copy.wire_data(), call.buffer.wire_data(),
+                static_cast<std::size_t>(copy.num_bytes()));
+  }
+  const Time price =
+      world_.network().transfer(call.member, call.peer, call.buffer.num_bytes(), call.ready);
+  half.set_buffered(std::move(copy), price);
+  half.settle(world_.engine(), call.ready);
+}
+
+// --- Matching ----------------------------------------------------------------------------------
+
+// Each receive with the oldest message of each sender that it may take; a message that an earlier
+// receive may take, too, is not for the later one while that is open.
+std::vector<Mailbox::Slot> Mailbox::candidates_of(int receiver) const {
+  const auto& receives = receives_[static_cast<std::size_t>(receiver)];
+  const auto& sends = sends_[static_cast<std::size_t>(receiver)];
+  std::vector<Slot> candidates;
+  for (std::size_t r = 0; r < receives.size(); ++r) {
+    for (std::size_t s = 0; s < sends.size(); ++s) {
+      if (!receives[r]->fits(*sends[s])) continue;
+      const auto earlier_fits = [&](const MessageHalf* other) { return other->fits(*sends[s]); };
+      const auto overtaken = [&](const MessageHalf* other) {
+        return other->call().member == sends[s]->call().member && receives[r]->fits(*other);
+      };
+      const auto before = [](const auto& all, std::size_t end) {
+        return std::pair(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(end));
+      };
+      const auto [first, last] = before(receives, r);
+      if (std::any_of(first, last, earlier_fits)) continue;
+      const auto [oldest, mine] = before(sends, s);
+      if (std::any_of(oldest, mine, overtaken)) continue;
+      candidates.push_back({receives[r], sends[s]});
+    }
+  }
+  return candidates;
+}
+
+void Mailbox::match_named(int receiver) {
+  while (true) {
+    const std::vector<Slot> candidates = candidates_of(receiver);
+    const auto named = std::find_if(candidates.begin(), candidates.end(),
+                                    [](const Slot& slot) { return !slot.receive->is_open(); });
+    if (named == candidates.end()) return;
+    match(*named->receive, *named->send);
+  }
+}
+
+bool Mailbox::decide(std::optional<Time> next) {
+  if (num_open_ == 0) return false;
+  MessageChooser* const chooser = world_.options().chooser;
+  // All that can end without a decision ends first: then every message is there.
+  if (chooser != nullptr && next) return false;
+  std::vector<Slot> slots;
+  std::vector<MessageChoice> choices;
+  for (std::size_t rank = 0; rank < receives_.size(); ++rank) {
+    for (const Slot& slot : candidates_of(static_cast<int>(rank))) {
+      const MessageHalf::Call& send = slot.send->call();
+      const MessageHalf::Call& receive = slot.receive->call();
+      slots.push_back(slot);
+      choices.push_back({.message = {send.member, send.number},
+                         .receiver = receive.member,
+                         .receive = receive.number,
+                         .source = receive.peer,
+                         .tag = receive.tag,
+                         .time = max(send.ready, receive.ready),
+                         .site = receive.record.site});
+    }
+  }
+  if (choices.empty()) return false;
+  std::size_t chosen = 0;
+  if (chooser != nullptr) {
+    chosen = chooser->choose(choices);
+  } else {
+    for (std::size_t i = 1; i < choices.size(); ++i) {
+      if (choices[i].time < choices[chosen].time) chosen = i;
+    }
+    if (next && *next < choices[chosen].time) return false;
+  }
+  const int receiver = slots[chosen].receive->call().member;
+  match(*slots[chosen].receive, *slots[chosen].send);
+  match_named(receiver);
+  return true;
+}
+
+void Mailbox::match(MessageHalf& receive, MessageHalf& send) {
+  const auto receiver = static_cast<std::size_t>(receive.call().member);
+  forget(receives_[receiver], receive);
+  forget(sends_[receiver], send);
+  if (receive.is_open()) {
+    --num_open_;
+    receive.match_number = num_matches_[receiver]++;
+  }
+  if (!agree(receive, send)) return;
+  const Time arrival = send.call().ready + (send.is_buffered() ? send.price() : Time());
+  const Time start = max(receive.call().ready, arrival);
+  const Time price = send.is_buffered()
+                         ? Time()
+                         : world_.network().transfer(send.call().member, receive.call().member,
+                                                     send.call().buffer.num_bytes(), start);
+  receive.match(world_.engine(), send, start, price);
+}
+
+bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
+  const CallRecord& sent = send.call().record;
+  const CallRecord& asked = receive.call().record;
+  const bool labels = *asked.label == '\0' || std::strcmp(asked.label, sent.label) == 0;
+  const bool same = sent.dtype == asked.dtype && sent.traffic == asked.traffic;
+  if (labels && same && sent.count <= asked.count) return true;
+  Diagnosis diagnosis;
+  const std::string ways = " from rank " + std::to_string(send.call().member) + " to rank " +
+                           std::to_string(receive.call().member);
+  if (!labels) {
+    diagnosis.code = "P2P_AMBIGUOUS";
+    diagnosis.summary = "a message \"" + std::string(sent.label) + "\"" + ways +
+                        " is taken for \"" + asked.label + "\": their tags are the same";
+    diagnosis.hint = "give each message that may be under way with another a tag of its own";
+  } else if (same) {
+    diagnosis.code = "P2P_TRUNC";
+    diagnosis.summary = "a message of " + std::to_string(sent.count) + " elements" + ways +
+                        " does not fit the buffer of " + std::to_string(asked.count);
+    diagnosis.hint = "receive into a buffer of at least the size that is sent";
+  } else {
+    diagnosis.code = "P2P_MISMATCH";
+    diagnosis.summary = "a message" + ways + " is sent as one thing and received as another";
+    diagnosis.hint = "send and receive with the same dtype and traffic";
+  }
+  diagnosis.group = receive.group()->name();
+  diagnosis.members = {std::min(send.call().member, receive.call().member),
+                       std::max(send.call().member, receive.call().member)};
+  diagnosis.sequence = receive.sequence();
+  diagnosis.time = max(send.call().ready, receive.call().ready);
+  diagnosis.sides = {
+      {.ranks = {receive.call().member}, .action = asked.describe(), .site = asked.site},
+      {.ranks = {send.call().member}, .action = sent.describe(), .site = sent.site}};
+  world_.engine().fail(std::move(diagnosis), receive.call().member);
+  return false;
+}
+
+// A rank knows of a match when it has waited for its half of it.
+void Mailbox::waited(const MessageHalf& half, const MessageHalf* other) {
+  if (known_.empty() || other == nullptr) return;
+  std::vector<std::int32_t>& known = known_[static_cast<std::size_t>(half.call().member)];
+  const MessageHalf& receive = half.call().sends ? *other : half;
+  // A buffered send ends whether it was taken or not: that tells nothing.
+  if (half.call().sends && half.is_buffered()) return;
+  learn(known, other->known);
+  if (receive.match_number < 0) return;
+  std::int32_t& matches = known[static_cast<std::size_t>(receive.call().member)];
+  matches = std::max(matches, receive.match_number + 1);
+}
+
+// --- What is left ------------------------------------------------------------------------------
+
+std::vector<int> Mailbox::possible_senders(int member) const {
+  std::vector<int> running;
+  std::vector<int> others;
+  for (int rank = 0; rank < static_cast<int>(sends_.size()); ++rank) {
+    if (rank == member) continue;
+    others.push_back(rank);
+    if (!world_.engine().rank(rank).finished()) running.push_back(rank);
+  }
+  return running.empty() ? others : running;
+}
+
+std::optional<Diagnosis> Mailbox::tag_mismatch() const {
+  for (const std::vector<MessageHalf*>& receives : receives_) {
+    for (const MessageHalf* receive : receives) {
+      const MessageHalf::Call& asked = receive->call();
+      if (asked.peer == kAnySource || asked.tag == kAnyTag) continue;
+      const auto& sends = sends_[static_cast<std::size_t>(asked.member)];
+      const auto near = std::find_if(sends.begin(), sends.end(), [&](const MessageHalf* send) {
+        return send->call().member == asked.peer;
+      });
+      if (near == sends.end()) continue;
+      const MessageHalf::Call& sent = (*near)->call();
+      Diagnosis diagnosis;
+      diagnosis.code = "P2P_TAG";
+      diagnosis.summary = "rank " + std::to_string(asked.member) +
+                          " waits for a message with tag " + std::to_string(asked.tag) +
+                          " from rank " + std::to_string(asked.peer) + "; what is there has tag " +
+                          std::to_string(sent.tag);
+      diagnosis.group = receive->group()->name();
+      diagnosis.members = {std::min(asked.member, sent.member),
+                           std::max(asked.member, sent.member)};
+      diagnosis.sequence = receive->sequence();
+      diagnosis.sides = {
+          {.ranks = {asked.member}, .action = asked.record.describe(), .site = asked.record.site},
+          {.ranks = {sent.member}, .action = sent.record.describe(), .site = sent.record.site}};
+      diagnosis.hint = "send and receive with the same tag";
+      return diagnosis;
+    }
+  }
+  return std::nullopt;
+}
+
+const MessageHalf* Mailbox::left_over() const {
+  for (const std::vector<MessageHalf*>& sends : sends_) {
+    if (!sends.empty()) return sends.front();
+  }
+  return nullptr;
+}
+
+// --- A rank's end ------------------------------------------------------------------------------
+
+FiberTaggedMessages::FiberTaggedMessages(FiberGroup& everyone, int member)
+    : stream_(std::make_unique<FiberStream>(everyone, member, CallSite{})) {}
+
+FiberTaggedMessages::~FiberTaggedMessages() { stream_->group().world().retire(std::move(stream_)); }
+
+int FiberTaggedMessages::size() const { return stream_->group().size(); }
+
+Work FiberTaggedMessages::send(const Tensor& buffer, int peer, int tag, const CallOptions& options,
+                               CallSite site) {
+  return post({.sends = true,
+               .member = rank(),
+               .peer = peer,
+               .tag = tag,
+               .buffer = buffer,
+               .record = {.name = "send",
+                          .dtype = buffer.dtype(),
+                          .root = peer,
+                          .tag = tag,
+                          .count = buffer.numel(),
+                          .label = options.label,
+                          .traffic = options.traffic,
+                          .site = site}});
+}
+
+Work FiberTaggedMessages::recv(const Tensor& buffer, int source, int tag, MessageStatus* status,
+                               const CallOptions& options, CallSite site) {
+  return post({.sends = false,
+               .member = rank(),
+               .peer = source,
+               .tag = tag,
+               .buffer = buffer,
+               .status = status,
+               .record = {.name = "recv",
+                          .dtype = buffer.dtype(),
+                          .root = source,
+                          .tag = tag,
+                          .count = buffer.numel(),
+                          .label = options.label,
+                          .traffic = options.traffic,
+                          .site = site}});
+}
+
+void FiberTaggedMessages::check(const MessageHalf::Call& call) const {
+  const bool peer = call.peer >= 0 && call.peer < size();
+  const bool tag = call.tag >= 0;
+  if ((peer || (!call.sends && call.peer == kAnySource)) &&
+      (tag || (!call.sends && call.tag == kAnyTag))) {
+    return;
+  }
+  const std::string name = call.record.name;
+  Diagnosis diagnosis;
+  diagnosis.code = "ARG_RANGE";
+  diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": peer is " +
+                      std::to_string(call.peer) + ", tag is " + std::to_string(call.tag);
+  diagnosis.group = stream_->group().name();
+  diagnosis.members = stream_->group().all_world_ranks();
+  diagnosis.time = stream_->rank().now();
+  diagnosis.sides = {{.ranks = {rank()}, .action = name, .site = call.record.site}};
+  diagnosis.hint = "ranks are 0 to " + std::to_string(size() - 1) +
+                   ", tags 0 or more; receives may ask for kAnySource and kAnyTag";
+  throw CommunicationError(std::move(diagnosis));
+}
+
+Work FiberTaggedMessages::post(MessageHalf::Call call) {
+  check(call);
+  FiberWorld& world = stream_->group().world();
+  RankState& state = stream_->rank();
+  state.issue(world.call_price());
+  call.ready = state.now();
+  RollingHash& hash = state.hash();
+  hash.add(static_cast<std::uint64_t>(call.sends) << 63U |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.peer)) << 24U |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.tag)));
+  hash.add(static_cast<std::uint64_t>(call.record.count) ^ hash_label(call.record.label));
+  const Tensor buffer = call.buffer;
+  const bool sends = call.sends;
+  MessageHalf& half = world.mailbox().post(stream_->group(), std::move(call));
+  world.watch_post({.rank = state.index(),
+                    .operation = &half,
+                    .handle = &half,
+                    .record = half.record(),
+                    .group = stream_->group().name()},
+                   sends ? Tensor() : buffer, sends ? buffer : Tensor());
+  return stream_->hand_out(half);
+}
+
+}  // namespace shardsim

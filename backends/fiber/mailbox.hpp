@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/engine.hpp"
+
+#include "backends/fiber/fiber_stream.hpp"
+#include "backends/fiber/message_half.hpp"
+
+// Tagged messages in memory. A receive that names its sender and its tag has one message it can
+// take, and gets it when both are posted. What an open receive takes is decided late, when no rank
+// can go on: then all messages are there that can be without it.
+namespace shardsim {
+
+class FiberWorld;
+
+class Mailbox final : public Arbiter {
+ public:
+  explicit Mailbox(FiberWorld& world);
+
+  /// Posts a half; it starts when its match is found.
+  MessageHalf& post(FiberGroup& group, MessageHalf::Call call);
+  bool decide(std::optional<Time> next) override;
+
+  /// Why a receive and a send that are left wait for each other, if their tags differ.
+  [[nodiscard]] std::optional<Diagnosis> tag_mismatch() const;
+  /// A message that nobody has taken; null if there is none.
+  [[nodiscard]] const MessageHalf* left_over() const;
+
+  // For halves.
+  void waited(const MessageHalf& half, const MessageHalf* other);
+  void free(MessageHalf& half) { free_.push_back(&half); }
+  /// Ranks that may still send.
+  [[nodiscard]] std::vector<int> possible_senders(int member) const;
+
+ private:
+  struct Slot {
+    MessageHalf* receive;
+    MessageHalf* send;
+  };
+  [[nodiscard]] bool draws_buffered(int rank, std::int64_t number) const;
+  void send_ahead(MessageHalf& half);
+  void match_named(int receiver);
+  [[nodiscard]] std::vector<Slot> candidates_of(int receiver) const;
+  void match(MessageHalf& receive, MessageHalf& send);
+  [[nodiscard]] bool agree(const MessageHalf& receive, const MessageHalf& send);
+
+  FiberWorld& world_;
+  std::deque<MessageHalf> halves_;
+  std::vector<MessageHalf*> free_;
+  std::vector<std::vector<MessageHalf*>> sends_;     // By destination, not matched, as posted.
+  std::vector<std::vector<MessageHalf*>> receives_;  // By receiver, not matched, as posted.
+  std::vector<std::int64_t> num_sends_;              // By rank.
+  std::vector<std::int64_t> num_receives_;
+  std::vector<std::int32_t> num_matches_;         // Of open receives, by receiver.
+  std::vector<std::vector<std::int32_t>> known_;  // By rank: SentMessage::known. Empty: unasked.
+  int num_open_ = 0;                              // Open receives without a message.
+};
+
+/// A rank's end.
+class FiberTaggedMessages final : public TaggedMessages {
+ public:
+  FiberTaggedMessages(FiberGroup& everyone, int member);
+  ~FiberTaggedMessages() override;
+
+  [[nodiscard]] int rank() const override { return stream_->member(); }
+  [[nodiscard]] int size() const override;
+  Work send(const Tensor& buffer, int peer, int tag, const CallOptions& options,
+            CallSite site) override;
+  Work recv(const Tensor& buffer, int source, int tag, MessageStatus* status,
+            const CallOptions& options, CallSite site) override;
+
+ private:
+  Work post(MessageHalf::Call call);
+  void check(const MessageHalf::Call& call) const;
+
+  std::unique_ptr<FiberStream> stream_;
+};
+
+}  // namespace shardsim

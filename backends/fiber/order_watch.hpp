@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+
+#include "backends/fiber/fiber_operation.hpp"
+
+namespace shardsim {
+
+/// Finds operations of two groups that two ranks post in different orders while both are under way.
+/// That is legal here, where a stream waits for nobody; where a device runs few kernels at once, as
+/// NCCL's do, each rank may hold the place that the other waits for. Source: NCCL user guide,
+/// "Using multiple NCCL communicators concurrently".
+class OrderWatch {
+ public:
+  explicit OrderWatch(int num_ranks) : under_way_(static_cast<std::size_t>(num_ranks)) {}
+
+  /// `after`: may be null.
+  void posted(int rank, const FiberOperation& operation, CallSite site, const FiberOperation* after,
+              Time now);
+  void waited(int rank, const FiberOperation& operation);
+  /// One for each pair of groups.
+  [[nodiscard]] const std::vector<Diagnosis>& warnings() const { return warnings_; }
+
+ private:
+  // An operation, told apart from others that use the same object later.
+  using Name = std::pair<std::uint64_t, std::int64_t>;  // Of its group, and sequence.
+  struct UnderWay {
+    const FiberOperation* operation;
+    Name name;
+    CallSite site;
+  };
+  struct Seen {
+    bool in_order;  // Of the names.
+    int rank;
+    CallSite second;  // Where the later one was posted.
+  };
+  void compare(int rank, const UnderWay& first, const UnderWay& second, Time now);
+
+  std::vector<std::vector<UnderWay>> under_way_;  // By rank.
+  std::map<std::pair<Name, Name>, Seen> seen_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, bool> warned_;
+  std::vector<Diagnosis> warnings_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,118 @@
+#include "sim/harness/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "sim/harness/checker.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kReplayVariable = "SHARDSIM_REPLAY";
+
+// The token to run instead of all, if there is one for this check.
+std::optional<ReplayToken> asked_for(const CheckOptions& options) {
+  ReplayToken named{.name = options.name};
+  const std::string name = parse_token(to_text(named)).name;
+  if (!options.replay.empty()) {
+    ReplayToken token = parse_token(options.replay, options.replay_force);
+    if (token.name == name) return token;
+    throw UsageError(
+        "E1201",
+        "the replay token is of the check \"" + token.name + "\", this is \"" + name + "\"",
+        "give it to the check that has printed it");
+  }
+  const char* const variable = std::getenv(kReplayVariable);
+  if (variable == nullptr || *variable == '\0') return std::nullopt;
+  ReplayToken token = parse_token(variable, options.replay_force);
+  if (token.name != name) return std::nullopt;
+  return token;
+}
+
+void replay(Checker& checker, const ReplayToken& token, CheckReport& report) {
+  report.failure = checker.verdict(token);
+  if (!report.failure) return;
+  report.token = token;
+  report.failure->schedule = "replayed";
+  report.failure->replay = to_text(token);
+}
+
+// By the bound of ExploreMode::pct; where no decision is open there is one schedule, and it was
+// run.
+double bound_of(const Exploration& exploration, int ranks, std::int64_t choices,
+                std::int64_t schedules) {
+  if (choices == 0) return 1.0;
+  if (exploration.mode != ExploreMode::pct) return 0.0;
+  const double each = 1.0 / (ranks * std::pow(static_cast<double>(choices), exploration.depth - 1));
+  return 1.0 - std::pow(1.0 - each, static_cast<double>(schedules));
+}
+
+void explore(Checker& checker, const CheckOptions& options, CheckReport& report) {
+  report.exhausted = options.explore.mode == ExploreMode::dpor;
+  int largest = 0;
+  for (const int ranks : options.ranks) {
+    for (const std::uint64_t seed : options.seeds) {
+      Explorer explorer(
+          checker, {.name = options.name, .ranks = ranks, .steps = options.steps, .seed = seed});
+      std::optional<Explorer::Found> found = explorer.explore(options.explore);
+      report.exhausted = report.exhausted && explorer.exhausted();
+      report.most_choices = std::max(report.most_choices, explorer.most_choices());
+      if (found) {
+        report.token = std::move(found->token);
+        report.failure = std::move(found->failure);
+        return;
+      }
+      if (ranks < largest) continue;
+      largest = ranks;
+      report.bound =
+          bound_of(options.explore, ranks, explorer.most_choices(), explorer.num_drawn());
+    }
+  }
+}
+
+std::string list_of(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return text;
+}
+
+}  // namespace
+
+CheckReport check(const Program& program, const CheckOptions& options) {
+  Checker checker(program, options);
+  CheckReport report;
+  try {
+    if (const std::optional<ReplayToken> token = asked_for(options)) {
+      replay(checker, *token, report);
+    } else {
+      explore(checker, options, report);
+    }
+  } catch (const CommunicationError& error) {
+    report.failure = error.diagnosis();  // Of the reference.
+  }
+  report.warnings = checker.warnings();
+  report.schedules = checker.num_runs();
+  if (!report.failure) {
+    report.summary = fmt::format("{}: right on {} ranks, in {} runs", options.name,
+                                 list_of(options.ranks), report.schedules);
+    if (report.exhausted) report.summary += "; there are no other schedules";
+  }
+  return report;
+}
+
+std::string CheckReport::to_text() const {
+  std::string text = failure ? failure->to_text() : summary + "\n";
+  // One line each: there is one root report.
+  for (const Diagnosis& warning : warnings) {
+    text += "warning: " + warning.code + ": " + warning.summary + "\n";
+  }
+  return text;
+}
+
+}  // namespace shardsim

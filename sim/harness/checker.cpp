@@ -1,0 +1,234 @@
+#include "sim/harness/checker.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/engine.hpp"
+#include "sim/kernel/error.hpp"
+
+#include "sim/harness/judge.hpp"
+
+namespace shardsim {
+
+namespace {
+
+UsageError bad_options(const std::string& what, const std::string& fix) {
+  return {"E1200", what, fix};
+}
+
+// What stops a run because ranks wait.
+bool is_stall(const Diagnosis& diagnosis) {
+  return diagnosis.code == "DEADLOCK" || diagnosis.code == "P2P_UNMATCHED" ||
+         diagnosis.code == "COLL_MISSING" || diagnosis.code == "P2P_TAG";
+}
+
+std::string describe(const MessageChoice& choice) {
+  return fmt::format("rank {} receives message {} of rank {}", choice.receiver,
+                     choice.message.number, choice.message.source);
+}
+
+// So many other schedules are tried to tell a race from a hang.
+constexpr int kRaceTries = 500;
+
+Diagnosis explain_race(const Diagnosis& failure, const MessageChoice& bad,
+                       const MessageChoice& good) {
+  Diagnosis race = failure;
+  race.code = "MSG_RACE";
+  race.summary =
+      fmt::format("two messages race: where {}, the run ends well; where {}, it ends with {}: {}",
+                  describe(good), describe(bad), failure.code, failure.summary);
+  const auto side = [](const MessageChoice& choice, const std::string& end) {
+    return DiagnosisSide{.ranks = {choice.receiver},
+                         .action = fmt::format("takes message {} of rank {}: {}",
+                                               choice.message.number, choice.message.source, end),
+                         .site = choice.site};
+  };
+  race.sides = {side(bad, failure.code), side(good, "ends well")};
+  race.hint =
+      "name the sender or give the messages different tags, or make the program right for either "
+      "order";
+  return race;
+}
+
+// A number of each rank, held against a formula.
+template <class Differs>
+std::optional<Diagnosis> hold_against(const std::vector<std::int64_t>& measured,
+                                      const std::function<std::int64_t(int, int)>& formula,
+                                      const char* code, const char* what, const char* hint,
+                                      Differs differs) {
+  if (!formula) return std::nullopt;
+  Diagnosis diagnosis{.code = code, .hint = hint};
+  const int size = static_cast<int>(measured.size());
+  for (int rank = 0; rank < size; ++rank) {
+    const std::int64_t mine = measured[static_cast<std::size_t>(rank)];
+    const std::int64_t wanted = formula(rank, size);
+    if (!differs(mine, wanted)) continue;
+    if (diagnosis.sides.empty()) {
+      diagnosis.summary =
+          fmt::format("rank {} {} {} bytes, by the formula {}", rank, what, mine, wanted);
+      diagnosis.sides.push_back({.action = fmt::format("{} {} bytes", what, mine)});
+    }
+    diagnosis.sides.front().ranks.push_back(rank);
+    diagnosis.members.push_back(rank);
+  }
+  if (diagnosis.sides.empty()) return std::nullopt;
+  return diagnosis;
+}
+
+}  // namespace
+
+Checker::Checker(const Program& program, const CheckOptions& options)
+    : program_(program), options_(options) {
+  if (!program) throw bad_options("there is no program to check", "give a function");
+  if (options.ranks.empty() || options.seeds.empty()) {
+    throw bad_options("there are no numbers of ranks, or no seeds", "give one of each at least");
+  }
+  for (const int ranks : options.ranks) {
+    if (ranks < 1 || ranks > Engine::kMaxRanks) {
+      throw bad_options(fmt::format("{} ranks", ranks),
+                        fmt::format("give 1 to {}", Engine::kMaxRanks));
+    }
+  }
+  if (options.steps < 0 || !(options.tolerance >= 0.0)) {
+    throw bad_options("steps or tolerance are below 0", "give 0 or more");
+  }
+  if (options.explore.schedules < 1 || options.explore.depth < 1) {
+    throw bad_options("an exploration has at least one schedule and one event",
+                      "use ExploreMode::none to try no schedules but the two plain ones");
+  }
+}
+
+// --- Running -----------------------------------------------------------------------------------
+
+ProgramSetting Checker::setting_of(const ReplayToken& token, DType precision) const {
+  return {.ranks = token.ranks,
+          .of_ranks = {.steps = token.steps, .seed = token.seed, .precision = precision},
+          .watch = options_.watch_buffers};
+}
+
+Checker::Outcome Checker::run(const ReplayToken& token, ListChooser& chooser) {
+  ++num_runs_;
+  ProgramRun made =
+      run_program(program_, setting_of(token, options_.precision), token.schedule, chooser);
+  note_warnings(made.warnings);
+  std::optional<Diagnosis> failure = std::move(made.failure);
+  if (!failure) failure = judge_run(token, made, chooser);
+  return {.failure = std::move(failure), .decisions = chooser.decisions()};
+}
+
+Checker::Outcome Checker::replay(const ReplayToken& token) {
+  ListChooser chooser(token.schedule.decisions);
+  return run(token, chooser);
+}
+
+std::optional<Diagnosis> Checker::verdict(const ReplayToken& token) {
+  Outcome outcome = replay(token);
+  if (!outcome.failure) return std::nullopt;
+  return classify(token, *std::move(outcome.failure));
+}
+
+void Checker::note_warnings(const std::vector<Diagnosis>& warnings) {
+  for (const Diagnosis& warning : warnings) {
+    const bool known = std::any_of(warnings_.begin(), warnings_.end(), [&](const Diagnosis& other) {
+      return other.code == warning.code && other.group == warning.group;
+    });
+    if (!known) warnings_.push_back(warning);
+  }
+}
+
+// --- Judging -----------------------------------------------------------------------------------
+
+std::optional<Diagnosis> Checker::judge_run(const ReplayToken& token, const ProgramRun& run,
+                                            ListChooser& chooser) {
+  std::optional<Diagnosis> found =
+      hold_against(run.bytes_sent, options_.bytes_sent, "BYTES_DIFF", "sends",
+                   "look for calls that are made too often, too seldom, or for more than is needed",
+                   [](std::int64_t mine, std::int64_t wanted) { return mine != wanted; });
+  if (found) return found;
+  found = hold_against(run.peak_bytes, options_.peak_bytes, "MEMORY_OVER", "uses",
+                       "look for buffers that live longer than they are needed",
+                       [](std::int64_t mine, std::int64_t wanted) { return mine > wanted; });
+  if (found) return found;
+  found = judge_shown(token, run.shown, options_.precision);
+  if (!found || options_.precision == DType::fp64 || !right_in_fp64(token, chooser)) return found;
+  found->code = "PRECISION";
+  found->summary +=
+      fmt::format(": more than the noise of {}; in fp64 it is right", name_of(options_.precision));
+  found->hint = "sum in fp32 and round once, or reduce in another order";
+  return found;
+}
+
+bool Checker::right_in_fp64(const ReplayToken& token, const ListChooser& chooser) {
+  ListChooser same(chooser.taken());
+  ++num_runs_;
+  const ProgramRun exact =
+      run_program(program_, setting_of(token, DType::fp64), token.schedule, same);
+  return !exact.failure && !judge_shown(token, exact.shown, DType::fp64);
+}
+
+std::optional<Diagnosis> Checker::judge_shown(const ReplayToken& token, const ShownState& shown,
+                                              DType precision) {
+  if (shown.pieces().empty()) return std::nullopt;
+  JudgeOptions how{.tolerance = options_.tolerance, .precision = precision};
+  if (precision != DType::fp64) how.exact = &reference(token, DType::fp64);
+  return judge(shown, reference(token, precision), how);
+}
+
+const ShownState& Checker::reference(const ReplayToken& token, DType precision) {
+  const auto [place, is_new] =
+      references_.try_emplace({token.seed, token.steps, precision}, ShownState());
+  if (!is_new) return place->second;
+  ReplayToken alone = token;
+  alone.ranks = 1;
+  ListChooser chooser;
+  ProgramRun run = run_program(options_.reference ? options_.reference : program_,
+                               setting_of(alone, precision), {}, chooser);
+  if (run.failure) {
+    references_.erase(place);
+    run.failure->summary = "the reference, on one rank: " + run.failure->summary;
+    throw CommunicationError(*std::move(run.failure));
+  }
+  place->second = std::move(run.shown);
+  return place->second;
+}
+
+// --- Naming ------------------------------------------------------------------------------------
+
+Diagnosis Checker::classify(const ReplayToken& token, Diagnosis failure) {
+  if (is_stall(failure)) {
+    if (std::optional<Diagnosis> race = find_race(token, failure)) return *std::move(race);
+  }
+  if (failure.code == "DEADLOCK" && token.schedule.sends != SendMode::buffered) {
+    ReplayToken buffered = token;
+    buffered.schedule.sends = SendMode::buffered;
+    if (!replay(buffered).failure) {
+      failure.code = "BUFFER_HAZARD";
+      failure.summary += "; with buffered sends it does not hang";
+    }
+  }
+  return failure;
+}
+
+// The last decision that could have been made otherwise for the run to end well.
+std::optional<Diagnosis> Checker::find_race(const ReplayToken& token, const Diagnosis& failure) {
+  const std::vector<Decision> decisions = replay(token).decisions;
+  ReplayToken other = token;
+  int tries = 0;
+  for (std::size_t i = decisions.size(); i > 0; --i) {
+    const Decision& decision = decisions[i - 1];
+    other.schedule.decisions.resize(i - 1);
+    for (std::size_t j = 0; j < i - 1; ++j) other.schedule.decisions[j] = decisions[j].taken;
+    other.schedule.decisions.push_back(0);
+    for (std::size_t choice = 0; choice < decision.choices.size(); ++choice) {
+      if (choice == decision.taken) continue;
+      if (++tries > kRaceTries) return std::nullopt;
+      other.schedule.decisions.back() = static_cast<std::uint16_t>(choice);
+      if (replay(other).failure) continue;
+      return explain_race(failure, decision.choices[decision.taken], decision.choices[choice]);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardsim

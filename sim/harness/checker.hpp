@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sim/harness/check.hpp"
+#include "sim/harness/explorers.hpp"
+#include "sim/harness/program_run.hpp"
+
+namespace shardsim {
+
+/// What runs of one check have in common: the program, its reference, and what is wrong with a run.
+/// A run is a function of the program, the options and a token; so is its verdict, which may take
+/// more runs to tell.
+class Checker {
+ public:
+  /// Both must outlive it. Throws UsageError for options that mean nothing.
+  Checker(const Program& program, const CheckOptions& options);
+
+  struct Outcome {
+    std::optional<Diagnosis> failure;
+    std::vector<Decision> decisions;
+  };
+  /// Runs once, deciding by `chooser`; notes warnings. `token.schedule.decisions` are not looked
+  /// at.
+  Outcome run(const ReplayToken& token, ListChooser& chooser);
+  /// The same, deciding by the token.
+  Outcome replay(const ReplayToken& token);
+  /// What `failure`, with which the token's run ends, is called in the light of other runs:
+  /// BUFFER_HAZARD, MSG_RACE, or itself.
+  [[nodiscard]] Diagnosis classify(const ReplayToken& token, Diagnosis failure);
+  /// Runs and classifies; nothing if all is well.
+  [[nodiscard]] std::optional<Diagnosis> verdict(const ReplayToken& token);
+
+  [[nodiscard]] const CheckOptions& options() const { return options_; }
+  [[nodiscard]] std::int64_t num_runs() const { return num_runs_; }
+  [[nodiscard]] const std::vector<Diagnosis>& warnings() const { return warnings_; }
+
+ private:
+  [[nodiscard]] ProgramSetting setting_of(const ReplayToken& token, DType precision) const;
+  [[nodiscard]] std::optional<Diagnosis> judge_run(const ReplayToken& token, const ProgramRun& run,
+                                                   ListChooser& chooser);
+  [[nodiscard]] std::optional<Diagnosis> judge_shown(const ReplayToken& token,
+                                                     const ShownState& shown, DType precision);
+  [[nodiscard]] bool right_in_fp64(const ReplayToken& token, const ListChooser& chooser);
+  const ShownState& reference(const ReplayToken& token, DType precision);
+  [[nodiscard]] std::optional<Diagnosis> find_race(const ReplayToken& token,
+                                                   const Diagnosis& failure);
+  void note_warnings(const std::vector<Diagnosis>& warnings);
+
+  const Program& program_;
+  const CheckOptions& options_;
+  std::map<std::tuple<std::uint64_t, int, DType>, ShownState> references_;
+  std::vector<Diagnosis> warnings_;
+  std::int64_t num_runs_ = 0;
+};
+
+/// Tries schedules of one number of ranks and one seed; see Exploration.
+class Explorer {
+ public:
+  Explorer(Checker& checker, ReplayToken token) : checker_(checker), token_(std::move(token)) {}
+
+  struct Found {
+    ReplayToken token;
+    Diagnosis failure;
+  };
+  /// The first failure, classified.
+  std::optional<Found> explore(const Exploration& exploration);
+  [[nodiscard]] bool exhausted() const { return exhausted_; }
+  [[nodiscard]] std::int64_t most_choices() const { return most_choices_; }
+  /// Schedules that were drawn.
+  [[nodiscard]] std::int64_t num_drawn() const { return num_drawn_; }
+
+ private:
+  std::optional<Found> run_plain(SendMode sends);
+  std::optional<Found> draw(const Exploration& exploration);
+  std::optional<Found> search(SendMode sends, const Exploration& exploration);
+  std::optional<Found> run(const Schedule& schedule, ListChooser& chooser, std::int64_t number);
+
+  Checker& checker_;
+  ReplayToken token_;
+  bool exhausted_ = false;
+  std::int64_t most_choices_ = 0;
+  std::int64_t num_drawn_ = 0;
+};
+
+}  // namespace shardsim

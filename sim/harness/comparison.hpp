@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+
+#include "sim/harness/shown_table.hpp"
+
+namespace shardsim {
+
+/// A tensor, and what it is held against.
+class Comparison {
+ public:
+  /// Elements may differ by `bound`. `reference` has as many.
+  Comparison(const ShownTensor& tensor, const ShownTensor& reference, double bound)
+      : tensor_(tensor), wanted_(reference.values()), bound_(bound) {}
+
+  [[nodiscard]] const std::vector<double>& wanted() const { return wanted_; }
+  [[nodiscard]] bool close(double a, double b) const;
+  [[nodiscard]] bool right(const ShownState::Piece& piece) const;
+  /// Number of the first element of `piece` that differs; its size if none does.
+  [[nodiscard]] std::int64_t first_wrong(const ShownState::Piece& piece) const;
+  /// The ranks whose part differs, and where the first one does.
+  [[nodiscard]] DiagnosisSide wrong_side() const;
+  /// Whether the ranks' values add up to what is wanted.
+  [[nodiscard]] bool are_parts_of_sum() const;
+
+ private:
+  const ShownTensor& tensor_;
+  std::vector<double> wanted_;
+  double bound_;
+};
+
+/// One rank, and where it has shown what.
+[[nodiscard]] DiagnosisSide side_of(const ShownState::Piece& piece, std::string action);
+/// A diagnosis of the ranks that have shown `tensor`: "gradient of w, step 0 <what>".
+[[nodiscard]] Diagnosis begin_diagnosis(const char* code, const ShownTensor& tensor,
+                                        const std::string& what);
+
+}  // namespace shardsim

@@ -1,0 +1,263 @@
+#include "sim/harness/judge.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/harness/comparison.hpp"
+#include "sim/harness/judge_ranks.hpp"
+#include "sim/harness/shown_table.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Of what is 0 but for rounding, relative errors mean nothing.
+constexpr double kSmallest = 1e-6;
+// Noise below fp64 may be so many times what the reference itself has: sums in another order.
+constexpr double kNoise = 10.0;
+// A factor is told from 1 and from another factor.
+constexpr double kFactor = 1e-6;
+
+// --- Values ------------------------------------------------------------------------------------
+
+// The factor by which `values` are `wanted`, if there is one; else 0.
+double factor_of(const std::vector<double>& values, const Comparison& comparison) {
+  double above = 0.0;
+  double below = 0.0;
+  const std::vector<double>& wanted = comparison.wanted();
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    above += values[i] * wanted[i];
+    below += wanted[i] * wanted[i];
+  }
+  if (below == 0.0 || above == 0.0) return 0.0;
+  const double factor = above / below;
+  const double stretch = std::max(1.0, std::abs(factor));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!comparison.close(values[i] / stretch, factor * wanted[i] / stretch)) return 0.0;
+  }
+  return factor;
+}
+
+// "the size of world, or of dp".
+std::string owner_of(double factor, const ShownState& shown) {
+  std::set<std::string> names;
+  for (const auto& [name, size] : shown.groups()) {
+    if (size == 1) continue;
+    const bool fits =
+        std::abs(factor - size) < kFactor * size || std::abs(factor * size - 1.0) < kFactor;
+    if (fits) names.insert(name);
+  }
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "the size of " : ", or of ") + name;
+  return text;
+}
+
+const char* code_of(Shown what) {
+  switch (what) {
+    case Shown::gradient:
+    case Shown::activation_gradient:
+      return "GRAD_DIFF";
+    case Shown::parameter:
+    case Shown::optimizer_state:
+      return "STATE_DIFF";
+    case Shown::output:
+      return "OUT_DIFF";
+    case Shown::norm:
+      return "NORM_DIFF";
+    case Shown::tokens:
+      return "TOKEN_LOST";
+    case Shown::random:
+      return "RNG_STREAM";
+  }
+  return "";
+}
+
+const char* hint_of(Shown what) {
+  switch (what) {
+    case Shown::gradient:
+      return "a contribution is missing, doubled or weighted wrongly";
+    case Shown::activation_gradient:
+      return "look at what backward sends or sums between this layer and the loss";
+    case Shown::parameter:
+    case Shown::optimizer_state:
+      return "gradients are right: look at the update, the order of elements, and what was loaded";
+    case Shown::output:
+      return "look at what a rank sees of its neighbours at the edges of its part: offsets, masks";
+    case Shown::norm:
+      return "sum squares over all shards before the root, and count what is replicated once";
+    case Shown::tokens:
+      return "look at capacity, at the order of rows on their way back, and at the combining "
+             "weights";
+    case Shown::random:
+      return "key randomness by what is drawn and its global index: different where ranks hold "
+             "different elements, equal where they hold the same";
+  }
+  return "";
+}
+
+// All that a judgement looks at.
+class Judge {
+ public:
+  Judge(const ShownState& shown, const ShownState& reference, const JudgeOptions& options)
+      : shown_(shown),
+        options_(options),
+        table_(shown, reference),
+        reference_(reference, reference),
+        exact_(options.exact == nullptr ? reference : *options.exact, reference) {}
+
+  std::optional<Diagnosis> verdict() const {
+    for (const ShownTensor& tensor : table_.tensors()) {
+      const ShownTensor* wanted = exact_.find(tensor, tensor.step);
+      if (wanted == nullptr) return unknown(tensor, "is shown by no reference");
+      if (std::optional<Diagnosis> found = judge_cover(tensor, *wanted)) return found;
+      if (std::optional<Diagnosis> found = judge_values(tensor, *wanted)) return found;
+    }
+    for (const ShownTensor& wanted : reference_.tensors()) {
+      if (table_.find(wanted, wanted.step) == nullptr) {
+        return unknown(wanted, "is shown by the reference, and by no rank");
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static Diagnosis unknown(const ShownTensor& tensor, const char* what) {
+    Diagnosis diagnosis = begin_diagnosis("SHOW_MISMATCH", tensor, what);
+    diagnosis.sides = {side_of(*tensor.pieces.front(), "shows it")};
+    diagnosis.hint = "show the same names, kinds and steps at every number of ranks";
+    return diagnosis;
+  }
+
+  [[nodiscard]] Comparison compare(const ShownTensor& tensor, const ShownTensor& wanted) const {
+    double scale = kSmallest * exact_.largest(wanted.what);
+    for (const double value : wanted.values()) scale = std::max(scale, std::abs(value));
+    return {tensor, wanted,
+            options_.exact == nullptr ? options_.tolerance * scale : noise_bound(tensor, scale)};
+  }
+
+  // Ten times the reference's own distance from fp64, and never below its last bit.
+  [[nodiscard]] double noise_bound(const ShownTensor& tensor, double scale) const {
+    double error = scale * last_bit();
+    const ShownTensor* rounded = reference_.find(tensor, tensor.step);
+    const ShownTensor* exact = exact_.find(tensor, tensor.step);
+    if (rounded != nullptr && exact != nullptr && rounded->whole() == exact->whole()) {
+      const std::vector<double> a = rounded->values();
+      const std::vector<double> b = exact->values();
+      for (std::size_t i = 0; i < a.size(); ++i) error = std::max(error, std::abs(a[i] - b[i]));
+    }
+    return kNoise * error;
+  }
+  [[nodiscard]] double last_bit() const {
+    switch (options_.precision) {
+      case DType::bf16:
+        return 0x1p-8;
+      case DType::fp16:
+        return 0x1p-11;
+      case DType::fp32:
+        return 0x1p-24;
+      default:
+        return 0x1p-53;
+    }
+  }
+
+  [[nodiscard]] std::optional<Diagnosis> judge_values(const ShownTensor& tensor,
+                                                      const ShownTensor& wanted) const {
+    const Comparison comparison = compare(tensor, wanted);
+    const bool all_right =
+        std::all_of(tensor.pieces.begin(), tensor.pieces.end(),
+                    [&](const ShownState::Piece* piece) { return comparison.right(*piece); });
+    if (all_right) return std::nullopt;
+    const bool of_model = tensor.what == Shown::gradient || tensor.what == Shown::parameter ||
+                          tensor.what == Shown::optimizer_state;
+    if (of_model && diverge(tensor, comparison)) return explain_divergence(tensor, comparison);
+    if (tensor.what == Shown::gradient) {
+      if (std::optional<Diagnosis> scaled = judge_scale(tensor, comparison)) return scaled;
+    }
+    if (tensor.what == Shown::parameter && is_stale(tensor, comparison)) {
+      return explain_stale(tensor, comparison);
+    }
+    Diagnosis diagnosis =
+        begin_diagnosis(code_of(tensor.what), tensor, "differs from that of one device");
+    diagnosis.sides = {comparison.wrong_side()};
+    diagnosis.hint = hint_of(tensor.what);
+    if (comparison.are_parts_of_sum()) {
+      diagnosis.hint = "the ranks hold parts of a sum: the reduction over them is missing";
+    } else if (tensor.what == Shown::gradient && shown_.shares_differ()) {
+      diagnosis.hint =
+          "ranks have different parts of the batch: weight each by its tokens, a mean "
+          "of means is not the mean";
+    }
+    return diagnosis;
+  }
+
+  // Whether a gradient is a multiple of what it should be, and how many others of the step are.
+  [[nodiscard]] std::optional<Diagnosis> judge_scale(const ShownTensor& tensor,
+                                                     const Comparison& comparison) const {
+    const double factor = factor_of(tensor.values(), comparison);
+    if (factor == 0.0) return std::nullopt;
+    int of_factor = 0;
+    int all = 0;
+    for (const ShownTensor& other : table_.tensors()) {
+      const ShownTensor* wanted = exact_.find(other, other.step);
+      if (other.what != Shown::gradient || other.step != tensor.step || wanted == nullptr) continue;
+      ++all;
+      const bool whole = other.whole() == wanted->whole();
+      const double mine = whole ? factor_of(other.values(), compare(other, *wanted)) : 0.0;
+      if (std::abs(mine - factor) <= kFactor * std::abs(factor)) ++of_factor;
+    }
+    const std::string owner = owner_of(factor, shown_);
+    Diagnosis diagnosis =
+        begin_diagnosis("GRAD_SCALE", tensor,
+                        fmt::format("is {:.3f} times that of one device{}", factor,
+                                    owner.empty() ? "" : " (" + owner + ")"));
+    diagnosis.summary += fmt::format("; so are {} of {} gradients", of_factor, all);
+    diagnosis.sides = {comparison.wrong_side()};
+    diagnosis.hint = factor > 1.0 ? "a sum is not divided, or made twice"
+                                  : "a mean is taken twice, or over too many";
+    return diagnosis;
+  }
+
+  // Values are the reference's of the step before: now, or in the next step that is shown.
+  [[nodiscard]] bool is_stale(const ShownTensor& tensor, const Comparison& comparison) const {
+    const auto equals = [&](const ShownTensor& mine, const ShownTensor* before) {
+      if (before == nullptr || before->whole() != mine.whole()) return false;
+      const std::vector<double> a = mine.values();
+      const std::vector<double> b = before->values();
+      return std::equal(a.begin(), a.end(), b.begin(),
+                        [&](double x, double y) { return comparison.close(x, y); });
+    };
+    if (equals(tensor, exact_.find(tensor, tensor.step - 1))) return true;
+    const ShownTensor* next = table_.find(tensor, tensor.step + 1);
+    return next != nullptr && equals(*next, exact_.find(tensor, tensor.step));
+  }
+
+  static Diagnosis explain_stale(const ShownTensor& tensor, const Comparison& comparison) {
+    Diagnosis diagnosis =
+        begin_diagnosis("PARAM_STALE", tensor,
+                        fmt::format("is that of the step before: version {}", tensor.step - 1));
+    diagnosis.sides = {comparison.wrong_side()};
+    diagnosis.hint = "gather weights after the update of their shards, not before";
+    return diagnosis;
+  }
+
+  const ShownState& shown_;
+  const JudgeOptions& options_;
+  ShownTable table_;
+  ShownTable reference_;
+  ShownTable exact_;
+};
+
+}  // namespace
+
+std::optional<Diagnosis> judge(const ShownState& shown, const ShownState& reference,
+                               const JudgeOptions& options) {
+  if (shown.pieces().empty() && reference.pieces().empty()) return std::nullopt;
+  return Judge(shown, reference, options).verdict();
+}
+
+}  // namespace shardsim

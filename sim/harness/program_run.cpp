@@ -1,0 +1,120 @@
+#include "sim/harness/program_run.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/fiber/fiber_world.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Some machine, one node of it: what is checked does not depend on prices. All its numbers are
+// round, so that times in reports are.
+Cluster any_cluster(int ranks) {
+  Cluster cluster;
+  cluster.name = "check";
+  cluster.gpus_per_node = ranks;
+  cluster.intra_node = cluster.inter_node = {.bytes_per_s = 1e11, .latency_s = 1e-6};
+  cluster.device.name = "check";
+  cluster.device.memory_bytes = std::int64_t{1} << 40;
+  cluster.device.memory_bytes_per_s = 1e12;
+  cluster.device.peak_flops_per_s.fill(1e14);
+  return cluster;
+}
+
+FiberOptions options_of(const ProgramSetting& setting, const Schedule& schedule,
+                        MessageChooser& chooser) {
+  FiberOptions options;
+  options.cluster = any_cluster(setting.ranks);
+  options.buffered_sends = schedule.sends == SendMode::buffered;
+  options.drawn_sends = schedule.sends == SendMode::drawn ? schedule.seed : 0;
+  options.interleaving_seed = schedule.seed;
+  options.draw_launches = true;
+  options.watch = setting.watch;
+  options.chooser = &chooser;
+  return options;
+}
+
+Diagnosis diagnosis_of(const RankFailed& failed, const FiberWorld& world) {
+  Diagnosis diagnosis;
+  diagnosis.code = "RANK_FAILED";
+  diagnosis.summary = failed.what();
+  diagnosis.members = {failed.rank()};
+  diagnosis.time = world.engine().rank(failed.rank()).now();
+  diagnosis.sides = {{.ranks = {failed.rank()}, .action = "threw " + failed.code(), .site = {}}};
+  for (const DiagnosisSide& side : world.waiting()) diagnosis.sides.push_back(side);
+  diagnosis.hint = failed.fix().empty() ? "mend what this rank threw; the others only wait for it"
+                                        : failed.fix();
+  return diagnosis;
+}
+
+std::vector<std::pair<std::string, int>> groups_of(const FiberWorld& world) {
+  std::vector<std::pair<std::string, int>> groups;
+  for (const FiberGroup& group : world.groups()) {
+    const std::pair<std::string, int> mine(group.name(), group.size());
+    if (std::find(groups.begin(), groups.end(), mine) == groups.end()) groups.push_back(mine);
+  }
+  return groups;
+}
+
+}  // namespace
+
+// --- Choosing ----------------------------------------------------------------------------------
+
+std::size_t ListChooser::choose(std::span<const MessageChoice> candidates) {
+  if (candidates.size() == 1) return 0;
+  const std::size_t number = decisions_.size();
+  // A list of another program may ask for more than there is.
+  const std::size_t taken = number < list_.size()
+                                ? std::min<std::size_t>(list_[number], candidates.size() - 1)
+                                : decide(number, candidates);
+  decisions_.push_back({.taken = static_cast<std::uint16_t>(taken),
+                        .choices = {candidates.begin(), candidates.end()}});
+  return taken;
+}
+
+std::size_t ListChooser::decide(std::size_t, std::span<const MessageChoice> candidates) {
+  return earliest(candidates);
+}
+
+std::size_t ListChooser::earliest(std::span<const MessageChoice> candidates) {
+  const auto first = std::min_element(candidates.begin(), candidates.end(),
+                                      [](const auto& a, const auto& b) { return a.time < b.time; });
+  return static_cast<std::size_t>(first - candidates.begin());
+}
+
+std::vector<std::uint16_t> ListChooser::taken() const {
+  std::vector<std::uint16_t> taken;
+  for (const Decision& decision : decisions_) taken.push_back(decision.taken);
+  return taken;
+}
+
+// --- Running -----------------------------------------------------------------------------------
+
+ProgramRun run_program(const Program& program, const ProgramSetting& setting,
+                       const Schedule& schedule, MessageChooser& chooser) {
+  ProgramRun run;
+  FiberWorld world(options_of(setting, schedule, chooser));
+  try {
+    world.run([&](Runtime& runtime, Communicator& everyone) {
+      const std::unique_ptr<TaggedMessages> messages = world.tagged_messages(everyone.rank());
+      RankContext context(runtime, everyone, *messages, setting.of_ranks, run.shown);
+      program(context);
+    });
+  } catch (const CommunicationError& error) {
+    run.failure = error.diagnosis();
+  } catch (const RankFailed& failed) {
+    run.failure = diagnosis_of(failed, world);
+  }
+  run.warnings = world.warnings();
+  run.shown.set_groups(groups_of(world));
+  run.trace_hash = world.engine().trace_hash();
+  run.bytes_sent = world.sent_by_rank();
+  for (int rank = 0; rank < setting.ranks; ++rank) {
+    run.peak_bytes.push_back(world.engine().rank(rank).ledger().peak());
+  }
+  return run;
+}
+
+}  // namespace shardsim

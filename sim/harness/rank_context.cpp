@@ -1,0 +1,77 @@
+#include "sim/harness/rank_context.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/hash.hpp"
+
+#include "sim/harness/shown_state.hpp"
+
+namespace shardsim {
+
+RankContext::RankContext(Runtime& runtime, Communicator& world, TaggedMessages& messages,
+                         const Setting& setting, ShownState& shown)
+    : runtime_(runtime), world_(world), messages_(messages), setting_(setting), shown_(shown) {}
+
+Tensor RankContext::tensor(std::int64_t count, MemoryCategory category) {
+  return runtime_.allocate(category, {count}, setting_.precision);
+}
+
+Tensor RankContext::tensor(std::int64_t count, const std::function<double(std::int64_t)>& value,
+                           MemoryCategory category) {
+  const Tensor filled = tensor(count, category);
+  for (std::int64_t i = 0; filled.has_data() && i < count; ++i) filled.set(i, value(i));
+  return filled;
+}
+
+double RankContext::draw(const std::string& name, std::int64_t index) const {
+  RollingHash hash;
+  hash.add(hash_text(name, setting_.seed));
+  hash.add(index);
+  // 53 bits are what a double holds.
+  return std::ldexp(static_cast<double>(hash.value() >> 11U), -52) - 1.0;
+}
+
+void RankContext::show(Shown what, const std::string& name, const Tensor& tensor,
+                       const ShowOptions& options, CallSite site) {
+  ShownState::Piece piece{.what = what,
+                          .name = name,
+                          .step = options.step,
+                          .microbatch = options.microbatch,
+                          .rank = rank(),
+                          .first = options.first,
+                          .whole = options.whole < 0 ? tensor.numel() : options.whole,
+                          .values = std::vector<double>(static_cast<std::size_t>(tensor.numel())),
+                          .site = site};
+  if (tensor.has_data()) load(tensor, piece.values, site);
+  shown_.add(std::move(piece));
+}
+
+void RankContext::show(Shown what, const std::string& name, double value,
+                       const ShowOptions& options, CallSite site) {
+  shown_.add({.what = what,
+              .name = name,
+              .step = options.step,
+              .microbatch = options.microbatch,
+              .rank = rank(),
+              .first = options.first,
+              .whole = options.whole < 0 ? 1 : options.whole,
+              .values = {value},
+              .site = site});
+}
+
+void RankContext::share_of_batch(std::int64_t samples) { shown_.add_share(rank(), samples); }
+
+void RankContext::require(bool holds, const std::string& what, CallSite site) {
+  if (holds) return;
+  Diagnosis diagnosis;
+  diagnosis.code = "CHECK_FAILED";
+  diagnosis.summary = "rank " + std::to_string(rank()) + ": " + what;
+  diagnosis.members = {rank()};
+  diagnosis.sides = {{.ranks = {rank()}, .action = "requires: " + what, .site = site}};
+  diagnosis.hint = "what the program itself requires does not hold";
+  throw CommunicationError(std::move(diagnosis));
+}
+
+}  // namespace shardsim

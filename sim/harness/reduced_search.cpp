@@ -1,0 +1,132 @@
+#include <algorithm>
+
+#include "backends/tagged_messages.hpp"
+
+#include "sim/harness/explorers.hpp"
+
+namespace shardsim {
+
+// Follows the path there is, and makes it longer: then it takes the first choice that is not
+// asleep.
+class ReducedSearch::Walker final : public ListChooser {
+ public:
+  explicit Walker(std::vector<Node>& path) : path_(path) {}
+
+  void sent(const SentMessage& message) override { sent_.push_back(message); }
+  [[nodiscard]] const std::vector<SentMessage>& sent() const { return sent_; }
+
+  std::size_t choose(std::span<const MessageChoice> candidates) override {
+    const std::size_t depth = depth_++;
+    if (depth == path_.size()) path_.push_back(new_node(candidates));
+    const std::size_t taken = path_[depth].taken;
+    next_ = taken;
+    // A single candidate is no decision of a schedule, but one of the search.
+    return candidates.size() == 1 ? 0 : ListChooser::choose(candidates);
+  }
+
+ protected:
+  std::size_t decide(std::size_t, std::span<const MessageChoice>) override { return next_; }
+
+ private:
+  Node new_node(std::span<const MessageChoice> candidates) const {
+    Node node;
+    node.choices.assign(candidates.begin(), candidates.end());
+    if (!path_.empty()) {
+      const Node& before = path_.back();
+      const int receiver = before.choices[before.taken].receiver;
+      const auto keep = [&](const Step& step) {
+        // What another receiver takes makes no difference to this one.
+        if (step.receiver != receiver) node.sleep.insert(step);
+      };
+      for (const Step& step : before.sleep) keep(step);
+      for (const std::size_t done : before.done) keep(step_of(before.choices[done]));
+    }
+    const auto awake = std::find_if(candidates.begin(), candidates.end(), [&](const auto& choice) {
+      return !node.sleep.contains(step_of(choice));
+    });
+    // All asleep: such a run has been. It goes on, for it has to end somehow.
+    node.taken =
+        awake == candidates.end() ? 0 : static_cast<std::size_t>(awake - candidates.begin());
+    // All that one receiver may take; others commute with it, unless they bring it more.
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      if (candidates[i].receiver == candidates[node.taken].receiver) node.backtrack.insert(i);
+    }
+    return node;
+  }
+
+  std::vector<Node>& path_;
+  std::vector<SentMessage> sent_;
+  std::size_t depth_ = 0;
+  std::size_t next_ = 0;
+};
+
+ReducedSearch::Step ReducedSearch::step_of(const MessageChoice& choice) {
+  return {choice.receiver, choice.receive, choice.message};
+}
+
+bool ReducedSearch::search(const Run& run, std::int64_t budget) {
+  path_.clear();
+  for (std::int64_t i = 0; i < budget; ++i) {
+    Walker walker(path_);
+    if (!run(walker)) return false;
+    add_races(walker.sent());
+    if (!next()) return true;
+  }
+  return false;
+}
+
+// A message that a receive could have taken, had it come in time: it was sent without knowing of
+// what the receive took instead. Then anything else at that point may have been what brings it.
+void ReducedSearch::add_races(const std::vector<SentMessage>& sent) {
+  std::vector<std::set<MessageName>> before(path_.size());  // Taken before each node.
+  std::vector<std::int32_t> number(path_.size(), 0);        // Of the match at its receiver.
+  std::set<MessageName> taken;
+  for (std::size_t i = 0; i < path_.size(); ++i) {
+    const MessageChoice& mine = path_[i].choices[path_[i].taken];
+    before[i] = taken;
+    taken.insert(mine.message);
+    for (std::size_t j = 0; j < i; ++j) {
+      const MessageChoice& other = path_[j].choices[path_[j].taken];
+      if (other.receiver == mine.receiver) ++number[i];
+    }
+  }
+  for (std::size_t i = 0; i < path_.size(); ++i) {
+    Node& node = path_[i];
+    const MessageChoice& mine = node.choices[node.taken];
+    const bool raced = std::any_of(sent.begin(), sent.end(), [&](const SentMessage& message) {
+      const bool fits = message.destination == mine.receiver &&
+                        (mine.source == kAnySource || mine.source == message.name.source) &&
+                        (mine.tag == kAnyTag || mine.tag == message.tag);
+      if (!fits || before[i].contains(message.name)) return false;
+      const bool was_there =
+          std::any_of(node.choices.begin(), node.choices.end(), [&](const MessageChoice& choice) {
+            return choice.receiver == mine.receiver && choice.message == message.name;
+          });
+      const bool knew = message.known[static_cast<std::size_t>(mine.receiver)] > number[i];
+      return !was_there && !knew;
+    });
+    if (!raced) continue;
+    for (std::size_t choice = 0; choice < node.choices.size(); ++choice) {
+      node.backtrack.insert(choice);
+    }
+  }
+}
+
+// The deepest point where something is left to take.
+bool ReducedSearch::next() {
+  while (!path_.empty()) {
+    Node& node = path_.back();
+    node.done.insert(node.taken);
+    for (const std::size_t choice : node.backtrack) {
+      if (node.done.contains(choice) || node.sleep.contains(step_of(node.choices[choice]))) {
+        continue;
+      }
+      node.taken = choice;
+      return true;
+    }
+    path_.pop_back();
+  }
+  return false;
+}
+
+}  // namespace shardsim
