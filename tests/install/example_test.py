@@ -26,7 +26,7 @@ from list_headers import installed_headers  # noqa: E402  pylint: disable=wrong-
 FOREIGN = re.compile(r"/(boost|Eigen|eigen3|nlohmann|CLI|fmt|mpi)/|/(mpi|xxhash)\.h")
 SHOWN = re.compile(r"<!-- output of: (build/.+?) -->\n```\n(.*?)```\n", re.DOTALL)
 # A token names the build that made it.
-TOKEN = re.compile(r"SHARDSIM_REPLAY=\S+")
+TOKEN = re.compile(r"(?<== replay: )\S+")
 
 
 def run(*command, cwd=None, **variables):

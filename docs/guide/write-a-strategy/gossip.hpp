@@ -36,3 +36,5 @@ inline std::int64_t bytes_per_step(std::int64_t weight_bytes, int ranks) {
 [[nodiscard]] shardsim::Program gossip_program(const Gossip& gossip);
 /// The same algorithm for `workers` workers without any communication, to hold it against.
 [[nodiscard]] shardsim::Program gossip_reference(const Gossip& gossip, int workers);
+/// How the one is held against the other. The name tells apart what is run again by a replay token.
+[[nodiscard]] shardsim::CheckOptions gossip_options(const Gossip& gossip, int workers);

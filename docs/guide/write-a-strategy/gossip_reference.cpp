@@ -1,3 +1,4 @@
+#include <string>
 #include <vector>
 
 #include "gossip.hpp"
@@ -52,4 +53,15 @@ shardsim::Program gossip_reference(const Gossip& gossip, int workers) {
       show_all(ctx, Shown::parameter, weights, step);
     }
   };
+}
+
+shardsim::CheckOptions gossip_options(const Gossip& gossip, int workers) {
+  shardsim::CheckOptions options;
+  options.name = "gossip-" + std::to_string(workers);
+  options.ranks = {workers};
+  options.reference = gossip_reference(gossip, workers);
+  options.bytes_sent = [weights = gossip.weights, steps = options.steps](int /*rank*/, int size) {
+    return steps * bytes_per_step(weights * static_cast<std::int64_t>(sizeof(double)), size);
+  };
+  return options;
 }

@@ -4,26 +4,13 @@
 #include <shardsim/catch2.hpp>
 #include <shardsim/rapidcheck.hpp>
 
-using shardsim::CheckOptions;
 using shardsim::FailsWith;
 using shardsim::Passes;
 
 namespace {
 
-CheckOptions options_for(const Gossip& gossip, int workers) {
-  CheckOptions options;
-  options.name = "gossip";
-  options.ranks = {workers};
-  options.reference = gossip_reference(gossip, workers);
-  options.bytes_sent = [=](int /*rank*/, int size) {
-    const auto bytes = gossip.weights * static_cast<std::int64_t>(sizeof(double));
-    return CheckOptions{}.steps * bytes_per_step(bytes, size);
-  };
-  return options;
-}
-
 shardsim::CheckReport checked(const Gossip& gossip, int workers) {
-  return check(gossip_program(gossip), options_for(gossip, workers));
+  return check(gossip_program(gossip), gossip_options(gossip, workers));
 }
 
 }  // namespace

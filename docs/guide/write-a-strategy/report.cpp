@@ -17,11 +17,8 @@ int main(int argc, char** argv) {
   }
   constexpr int kWorkers = 4;
   const Gossip gossip{.bug = bug->second};
-  shardsim::CheckOptions options;
-  options.name = "gossip";
-  options.ranks = {kWorkers};
-  options.reference = gossip_reference(gossip, kWorkers);
-  const shardsim::CheckReport report = check(gossip_program(gossip), options);
-  std::puts(report.to_text().c_str());
+  const shardsim::CheckReport report =
+      check(gossip_program(gossip), gossip_options(gossip, kWorkers));
+  std::fputs(report.to_text().c_str(), stdout);
   return report.passed() ? EXIT_SUCCESS : EXIT_FAILURE;
 }
