@@ -54,6 +54,17 @@ void write_output(RankContext& context, const Plant& plant) {
   work.wait();
 }
 
+void clear_output(RankContext& context, const Plant& plant) {
+  const Tensor part = context.tensor(kCount);
+  const Tensor full = context.tensor(kCount * context.size());
+  Work work = context.world().all_gather(full, part);
+  if (plant.in(context) && context.rank() == 0) {
+    plant.next_line();
+    context.runtime().zero("clear", full);
+  }
+  work.wait();
+}
+
 void read_early(RankContext& context, const Plant& plant) {
   if (context.size() < 2) return;
   const Tensor buffer = context.tensor(kCount);
@@ -115,6 +126,7 @@ std::vector<Row> buffer_rows() {
       {"C22", "write to a buffer being sent", write_input, "BUF_WRITE", only(0)},
       {"C22", "the same by a pointer from before", write_by_pointer, "BUF_WRITE", only(0)},
       {"C22", "write to a buffer being filled", write_output, "BUF_WRITE", only(0)},
+      {"C22", "a kernel clears a buffer being filled", clear_output, "BUF_WRITE", only(0)},
       {"C23", "read before wait", read_early, "BUF_READ_EARLY", last()},
       {"C24", "forgotten wait", forgotten_wait, "REQ_LEAK", last()},
       {"C25", "buffer freed before completion", freed, "BUF_FREED", last()},

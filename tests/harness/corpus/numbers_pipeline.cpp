@@ -1,7 +1,7 @@
 #include "tests/harness/corpus/corpus_row.hpp"
 #include "tests/harness/corpus/program.hpp"
 
-// A pipeline of 8 layers y = a x, spread over the ranks, and 4 microbatches.
+// A pipeline of 8 layers y = a x + 1, spread over the ranks, and 4 microbatches.
 namespace shardsim::corpus {
 
 namespace {
@@ -30,7 +30,7 @@ class Stage {
     if (context_.rank() > 0) context_.world().recv(x, context_.rank() - 1).wait();
     for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
       stash_[static_cast<std::size_t>(microbatch)].push_back(x);
-      x = scaled(x, layer);
+      x = scaled(x, layer, 1.0);
     }
     if (!is_last(context_)) context_.world().send(x, context_.rank() + 1).wait();
   }
@@ -45,7 +45,7 @@ class Stage {
     for (std::int64_t layer = layers_.last; layer-- > layers_.first;) {
       const auto index = static_cast<std::size_t>(layer - layers_.first);
       if (!dropped) add_product(gradients_[index], stash_[stashed][index], dy);
-      dy = scaled(dy, layer);
+      dy = scaled(dy, layer, 0.0);
     }
     if (context_.rank() > 0) context_.world().send(dy, context_.rank() - 1).wait();
   }
@@ -65,9 +65,9 @@ class Stage {
   [[nodiscard]] double drawn(const char* name, int microbatch, std::int64_t i) const {
     return whole_number(context_, name, (step_ * kMicrobatches + microbatch) * kWidth + i);
   }
-  Tensor scaled(const Tensor& x, std::int64_t layer) {
+  Tensor scaled(const Tensor& x, std::int64_t layer, double bias) {
     const auto weight = static_cast<double>(1 + layer % kVariants);
-    return context_.tensor(x.numel(), [&](std::int64_t i) { return weight * x.get(i); });
+    return context_.tensor(x.numel(), [&](std::int64_t i) { return weight * x.get(i) + bias; });
   }
   static void add_product(const Tensor& sum, const Tensor& x, const Tensor& dy) {
     for (std::int64_t i = 0; i < x.numel(); ++i) sum.set(0, sum.get(0) + x.get(i) * dy.get(i));
