@@ -18,8 +18,8 @@ struct TrainingStrategy {
   /// How so many ranks are laid out; empty: all of them data parallel (dp_shard). One rank is one
   /// rank on every axis.
   std::function<MeshShape(int ranks)> mesh;
-  /// Makes a rank's synchronization; empty: that of `zero_stage`. On one rank, which is the
-  /// reference, it is not asked.
+  /// Makes a rank's synchronization; empty: that of `zero_stage`, whose chunks SyncPlan::layout has
+  /// in any case. On one rank, which is the reference, it is not asked.
   std::function<std::unique_ptr<GradientSync>(const SyncPlan&, Runtime&, Mesh&)> make_sync;
   /// Makes the compute actions of a pipeline; empty: the schedule named `schedule`.
   std::function<PipelineSchedule(const PipelineShape&)> make_schedule;
