@@ -12,13 +12,20 @@
 
 namespace shardsim {
 
-std::vector<std::string> preset_directories_beside(const std::string& executable) {
+std::vector<std::string> preset_directories_beside(const std::string& executable,
+                                                   const std::string& root_from_build) {
   if (executable.empty()) {
     return {};
   }
   const std::filesystem::path folder = std::filesystem::path(executable).parent_path();
-  return {(folder / "../../../scenarios").lexically_normal().string(),
-          (folder / "../share/shardsim").lexically_normal().string()};
+  std::vector<std::string> directories = {
+      (folder / "../share/shardsim").lexically_normal().string()};
+  // Programs lie at most two folders deep in a build.
+  for (const char* const build : {"../..", "..", "."}) {
+    const std::filesystem::path root = folder / build / root_from_build;
+    directories.push_back((root / "scenarios").lexically_normal().string());
+  }
+  return directories;
 }
 
 std::vector<std::string> builtin_preset_directories() {
@@ -28,9 +35,8 @@ std::vector<std::string> builtin_preset_directories() {
     return {replaced};
   }
   std::error_code error;
-  std::vector<std::string> tried =
-      preset_directories_beside(std::filesystem::read_symlink("/proc/self/exe", error).string());
-  tried.insert(tried.begin(), SHARDSIM_PRESET_DIRECTORY);
+  const std::vector<std::string> tried = preset_directories_beside(
+      std::filesystem::read_symlink("/proc/self/exe", error).string(), SHARDSIM_ROOT_FROM_BUILD);
   for (const std::string& directory : tried) {
     if (std::filesystem::is_directory(directory + "/models", error)) {
       return {directory};

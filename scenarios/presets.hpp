@@ -5,8 +5,8 @@
 
 // Presets are JSON files with the keys of one section: models/NAME.json, systems/NAME.json. They
 // are looked for beside the scenario first and then in the built-in folder. That is what the
-// environment variable SHARDSIM_PRESETS names, or else the folder that the build set, or, where
-// that is gone, one beside the executable.
+// environment variable SHARDSIM_PRESETS names, or else one that is found from where the executable
+// lies: an installed tree may be moved, and so may a checkout with its build.
 namespace shardsim {
 
 struct PresetInfo {
@@ -15,9 +15,11 @@ struct PresetInfo {
   std::string path;
 };
 
-/// Folders that hold the built-in presets, best first, for an executable at `executable` ("" if
-/// unknown): a checkout that was moved with its build, and an installed tree.
-std::vector<std::string> preset_directories_beside(const std::string& executable);
+/// Folders that may hold the built-in presets, best first, for an executable at `executable` ("" if
+/// unknown): that of an installed tree, and those of a checkout, to whose root `root_from_build`
+/// leads from the build folder.
+std::vector<std::string> preset_directories_beside(const std::string& executable,
+                                                   const std::string& root_from_build);
 
 /// Where the built-in presets are looked for: one folder if it exists, else all that were tried.
 std::vector<std::string> builtin_preset_directories();

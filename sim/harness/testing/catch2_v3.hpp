@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+
+#include <catch2/catch_tostring.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+
+#include "sim/harness/check.hpp"
+#include "sim/harness/testing/expected_failure.hpp"
+
+// Matchers for Catch2 version 3, as catch2.hpp has them for version 2. Untested: written against
+// the documentation of version 3, never compiled with it.
+//
+//   CHECK_THAT(check(program, options), Passes());
+//   CHECK_THAT(check(program, options), FailsWith("COLL_MISSING").on({2}).at("my_sync.hpp"));
+namespace shardsim {
+inline namespace catch2_v3_matchers {
+
+class Passes final : public Catch::Matchers::MatcherBase<CheckReport> {
+ public:
+  [[nodiscard]] bool match(const CheckReport& report) const override { return report.passed(); }
+
+ protected:
+  [[nodiscard]] std::string describe() const override { return "passes"; }
+};
+
+class FailsWith final : public Catch::Matchers::MatcherBase<CheckReport>,
+                        public ExpectedFailure<FailsWith> {
+ public:
+  using ExpectedFailure::ExpectedFailure;
+  [[nodiscard]] bool match(const CheckReport& report) const override { return is(report); }
+
+ protected:
+  [[nodiscard]] std::string describe() const override { return text(); }
+};
+
+}  // namespace catch2_v3_matchers
+}  // namespace shardsim
+
+namespace Catch {
+
+template <>
+struct StringMaker<shardsim::CheckReport> {
+  static std::string convert(const shardsim::CheckReport& report) { return report.to_text(); }
+};
+
+}  // namespace Catch

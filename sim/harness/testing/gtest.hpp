@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ostream>
+
+#include <gtest/gtest.h>
+
+#include "sim/harness/check.hpp"
+#include "sim/harness/testing/expected_failure.hpp"
+
+// Assertions for GoogleTest, without gmock. When one does not hold, what is printed is the check's
+// report.
+//
+//   EXPECT_TRUE(Passes(check(program, options)));
+//   EXPECT_TRUE(FailsWith("COLL_MISSING").on({2}).at("my_sync.hpp")(check(program, options)));
+namespace shardsim {
+inline namespace gtest_assertions {
+
+[[nodiscard]] inline testing::AssertionResult Passes(const CheckReport& report) {
+  if (report.passed()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << report.to_text();
+}
+
+class FailsWith final : public ExpectedFailure<FailsWith> {
+ public:
+  using ExpectedFailure::ExpectedFailure;
+  [[nodiscard]] testing::AssertionResult operator()(const CheckReport& report) const {
+    if (is(report)) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << report.to_text() << "expected: " << text();
+  }
+};
+
+}  // namespace gtest_assertions
+
+/// What GoogleTest prints of a report in messages of its own.
+inline void PrintTo(const CheckReport& report, std::ostream* out) { *out << report.to_text(); }
+
+}  // namespace shardsim

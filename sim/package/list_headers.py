@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+"""Prints the headers that are installed, one per line, relative to the root: all of the layers a
+strategy is written against, but for the private parts of backends, and what drags Boost in.
+
+usage: list_headers.py ROOT
+"""
+
+import pathlib
+import sys
+
+FOLDERS = ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness")
+PRIVATE = ("backends/message", "backends/mpi", "backends/nccl", "backends/rendezvous",
+           "sim/kernel/fiber_scheduler.hpp", "sim/kernel/stack_slab.hpp")
+
+
+def installed_headers(root):
+    found = (path.relative_to(root) for folder in FOLDERS
+             for path in sorted((root / folder).rglob("*.hpp")))
+    return [path for path in found if not any(path.is_relative_to(private) for private in PRIVATE)]
+
+
+if __name__ == "__main__":
+    print("\n".join(path.as_posix() for path in installed_headers(pathlib.Path(sys.argv[1]))))
