@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/harness/corpus/corpus_row.hpp"
+#include "tests/harness/corpus/hidden_bugs.hpp"
 
 // Failures of 8 ranks come down to few.
 namespace shardsim::corpus {
@@ -47,6 +48,33 @@ TEST_CASE("90 of 100 failures of the corpus shrink to 4 ranks or fewer, and keep
   std::printf("%d of %d failures shrink to %d ranks or fewer; %zu of %zu decisions left\n%s", small,
               failures, kFew, decisions_left, decisions, others.c_str());
   CHECK(small * 100 >= failures * 90);
+}
+
+TEST_CASE("of the decisions that hide a bug, few are left that are not the plain ones") {
+  const auto unusual = [](const ReplayToken& token) {
+    return std::count_if(token.schedule.decisions.begin(), token.schedule.decisions.end(),
+                         [](std::uint16_t decision) { return decision != 0; });
+  };
+  for (const HiddenBug& bug : hidden_bugs()) {
+    const CheckOptions options = {
+        .name = "hidden", .ranks = {bug.ranks}, .explore = {.schedules = 10'000}};
+    const CheckReport report = check(bug.program, options);
+    CAPTURE(bug.name, report.to_text());
+    REQUIRE(report.failure.has_value());
+    const Shrunk shrunk = shrink(bug.program, options, report);
+    CHECK(shrunk.failure.code == bug.code);
+    CheckOptions replayed = options;
+    replayed.replay = to_text(shrunk.token);
+    const CheckReport again = check(bug.program, replayed);
+    REQUIRE(again.failure.has_value());
+    CHECK(again.failure->code == bug.code);
+    std::printf("%-32s %d ranks, %zu decisions, %td of them unusual: shrinks to %d, %zu, %td\n",
+                bug.name, bug.ranks, report.token->schedule.decisions.size(),
+                unusual(*report.token), shrunk.token.ranks, shrunk.token.schedule.decisions.size(),
+                unusual(shrunk.token));
+    CHECK(unusual(shrunk.token) * 4 <=
+          static_cast<std::ptrdiff_t>(report.token->schedule.decisions.size()));
+  }
 }
 
 }  // namespace shardsim::corpus
