@@ -25,7 +25,7 @@ class FailsWith final : public ExpectedFailure<FailsWith> {
   using ExpectedFailure::ExpectedFailure;
   [[nodiscard]] testing::AssertionResult operator()(const CheckReport& report) const {
     if (is(report)) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << report.to_text() << "expected: " << text();
+    return testing::AssertionFailure() << report.to_text() << "expected: it " << text();
   }
 };
 
