@@ -34,9 +34,13 @@ class Runtime {
   }
   /// Copies all of `from` to `to` over the host link, on the compute stream. Equal sizes and
   /// dtypes.
-  void copy_over_host_link(const char* name, const Tensor& to, const Tensor& from) {
-    compute({name, ComputeKind::host_transfer, to.dtype(), 0, to.num_bytes()},
-            [&] { std::memcpy(to.data(), from.data(), static_cast<std::size_t>(to.num_bytes())); });
+  void copy_over_host_link(const char* name, const Tensor& to, const Tensor& from,
+                           CallSite site = CallSite::here()) {
+    compute({name, ComputeKind::host_transfer, to.dtype(), 0, to.num_bytes()}, [&] {
+      to.touch(Access::write, site);
+      from.touch(Access::read, site);
+      std::memcpy(to.wire_data(), from.wire_data(), static_cast<std::size_t>(to.num_bytes()));
+    });
   }
 
   /// A zero-filled tensor in the ledger. The fill itself is not charged.
@@ -61,9 +65,11 @@ class Runtime {
   }
 
   /// Fills `tensor`, whole and dense, with zeros: one memory-bound operation called `name`.
-  void zero(const char* name, const Tensor& tensor) {
-    compute({name, ComputeKind::memory_bound, tensor.dtype(), 0, tensor.num_bytes()},
-            [&] { std::memset(tensor.data(), 0, static_cast<std::size_t>(tensor.num_bytes())); });
+  void zero(const char* name, const Tensor& tensor, CallSite site = CallSite::here()) {
+    compute({name, ComputeKind::memory_bound, tensor.dtype(), 0, tensor.num_bytes()}, [&] {
+      tensor.touch(Access::write, site);
+      std::memset(tensor.wire_data(), 0, static_cast<std::size_t>(tensor.num_bytes()));
+    });
   }
 
   /// Runs `work` if there is data, and charges nothing: filling batches and initial weights, and

@@ -4,6 +4,10 @@
 #include <cstring>
 #include <utility>
 
+// Inlined: most buffers of checked programs are small, and a call would cost more than their hash.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "backends/fiber/fiber_group.hpp"
 
 namespace shardsim {
@@ -13,21 +17,21 @@ namespace {
 constexpr const char* kWait = "wait() for the work before the buffer is used again";
 
 std::uint64_t hash_of(const Tensor& tensor) {
-  RollingHash hash;
-  const std::byte* data = tensor.wire_data();
-  const auto bytes = static_cast<std::size_t>(tensor.num_bytes());
-  for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, data + at, std::min(sizeof word, bytes - at));
-    hash.add(word);
-  }
-  return hash.value();
+  return XXH3_64bits(tensor.wire_data(), static_cast<std::size_t>(tensor.num_bytes()));
 }
 
 // All ones: a NaN in every type of floating point, -1 in integers. Whoever reads it knows.
+constexpr int kPattern = 0xFF;
+
 void fill_with_pattern(const Tensor& tensor) {
-  constexpr int kPattern = 0xFF;
   std::memset(tensor.wire_data(), kPattern, static_cast<std::size_t>(tensor.num_bytes()));
+}
+
+bool holds_pattern(const Tensor& tensor) {
+  const std::byte* const data = tensor.wire_data();
+  const auto bytes = static_cast<std::size_t>(tensor.num_bytes());
+  // Each byte is like the next: far cheaper than a hash, and most of what is watched are outputs.
+  return data[0] == std::byte{kPattern} && std::memcmp(data, data + 1, bytes - 1) == 0;
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
@@ -71,7 +75,7 @@ void BufferWatch::posted(const Post& post, const Tensor& output, const Tensor& i
     const Tensor& chunk = gathers ? input : output;
     const std::int64_t begin = full.offset_bytes() + own_chunk * size_of(full.dtype());
     if (own_chunk == kNowhere || chunk.offset_bytes() != begin) {
-      Use use{.record = post.record, .group = post.group, .tensor = chunk};
+      Use use{.record = post.record, .group = &post.group, .tensor = chunk};
       report("BUF_OVERLAP", post.rank, use,
              "gives " + elements(input) + " as input and " + elements(output) + " as output of",
              post.record.site,
@@ -97,7 +101,7 @@ void BufferWatch::add(int rank, const Post& post, const Tensor& tensor, bool rea
           .stream = post.stream,
           .after = post.after,
           .record = post.record,
-          .group = post.group,
+          .group = &post.group,
           .tensor = tensor,
           .reads = reads,
           .writes = writes};
@@ -113,9 +117,13 @@ void BufferWatch::add(int rank, const Post& post, const Tensor& tensor, bool rea
     return;
   }
   if (alone) {
-    if (!reads) fill_with_pattern(tensor);
-    use.hashed = true;
-    use.hash = hash_of(tensor);
+    if (!reads) {
+      fill_with_pattern(tensor);
+      use.holds = Holds::pattern;
+    } else {
+      use.holds = Holds::hash;
+      use.hash = hash_of(tensor);
+    }
   }
   tensor.mark(true);
   uses.push_back(std::move(use));
@@ -137,29 +145,26 @@ bool BufferWatch::behind(const Uses& uses, const Use& later, const Use& earlier)
 
 // --- Moving ------------------------------------------------------------------------------------
 
-void BufferWatch::moving(const FiberOperation& operation) {
-  for (const int member : operation.arrived()) {
-    const int rank = operation.group()->world_rank(member);
+void BufferWatch::moving(const FiberOperation& operation, std::span<const int> ranks) {
+  for (const int rank : ranks) {
     for (const Use& use : uses_[static_cast<std::size_t>(rank)]) {
       if (use.operation == &operation) verify(rank, use);
     }
   }
 }
 
-void BufferWatch::moved(const FiberOperation& operation) {
-  for (const int member : operation.arrived()) {
-    const int rank = operation.group()->world_rank(member);
+void BufferWatch::moved(const FiberOperation& operation, std::span<const int> ranks) {
+  for (const int rank : ranks) {
     Uses& uses = uses_[static_cast<std::size_t>(rank)];
     for (Use& use : uses) {
       if (use.operation != &operation) continue;
-      use.moved = true;
-      use.hashed = true;
+      use.holds = Holds::hash;
       use.hash = hash_of(use.tensor);
       if (!use.writes) continue;
       // What stood before has been written over by right: those behind it came later.
       for (Use& other : uses) {
         if (other.operation != &operation && overlap(other.tensor, use.tensor))
-          other.hashed = false;
+          other.holds = Holds::anything;
       }
     }
   }
@@ -171,6 +176,10 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
   for (const Use& use : uses) {
     if (!is_of(use)) continue;
     verify(rank, use);
+    if (use.writes && use.touched) {
+      report("BUF_READ_EARLY", rank, use,
+             "reads " + elements(use.tensor) + " of a buffer in flight of", *use.touched, kWait);
+    }
     const auto holders = std::count_if(uses.begin(), uses.end(), [&](const Use& other) {
       return other.tensor.shares_storage(use.tensor);
     });
@@ -188,19 +197,25 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
 // --- Finding -----------------------------------------------------------------------------------
 
 void BufferWatch::verify(int rank, const Use& use) {
-  if (!use.hashed || hash_of(use.tensor) == use.hash) return;
+  const bool sound =
+      use.holds == Holds::anything ||
+      (use.holds == Holds::pattern ? holds_pattern(use.tensor) : hash_of(use.tensor) == use.hash);
+  if (sound) return;
   report("BUF_WRITE", rank, use,
-         "has written to " + elements(use.tensor) + " of a buffer in flight of", use.record.site,
-         kWait);
+         "has written to " + elements(use.tensor) + " of a buffer in flight of",
+         use.touched.value_or(use.record.site), kWait);
 }
 
 void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
   for (std::size_t rank = 0; rank < uses_.size(); ++rank) {
-    for (const Use& use : uses_[rank]) {
+    for (Use& use : uses_[rank]) {
       if (!overlap(use.tensor, part)) continue;
-      // That an input is looked at does no harm; whether it is written to, its value tells.
-      if (!use.writes && access != Access::write) continue;
+      if (access == Access::any) {
+        if (!use.touched) use.touched = site;
+        continue;
+      }
       const bool writes = access == Access::write;
+      if (!use.writes && !writes) continue;  // That an input is looked at does no harm.
       report(writes ? "BUF_WRITE" : "BUF_READ_EARLY", static_cast<int>(rank), use,
              (writes ? "writes to " : "reads ") + elements(part) + " of a buffer in flight of",
              site, kWait);
@@ -215,7 +230,7 @@ void BufferWatch::report(const char* code, int rank, const Use& use, const std::
   Diagnosis diagnosis;
   diagnosis.code = code;
   diagnosis.summary = "rank " + std::to_string(rank) + " " + what + " " + use.record.describe();
-  diagnosis.group = use.group;
+  diagnosis.group = *use.group;
   diagnosis.members = {rank};
   diagnosis.time = engine_.rank(rank).now();
   diagnosis.sides = {{.ranks = {rank}, .action = what + " " + use.record.describe(), .site = site},

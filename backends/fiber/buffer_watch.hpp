@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,15 +40,17 @@ class BufferWatch final : public AccessListener {
   /// `output` and `input`: undefined if the call has none; the same tensor for calls in place.
   void posted(const Post& post, const Tensor& output, const Tensor& input,
               std::int64_t own_chunk = kNowhere);
-  /// Before and after the data of `operation` move, on all of its ranks.
-  void moving(const FiberOperation& operation);
-  void moved(const FiberOperation& operation);
+  /// Before and after the data of `operation` move, on its ranks in the world.
+  void moving(const FiberOperation& operation, std::span<const int> ranks);
+  void moved(const FiberOperation& operation, std::span<const int> ranks);
   /// `rank` has waited for `handle`.
   void waited(int rank, const FiberOperation& handle);
 
   void touched(const Tensor& part, Access access, CallSite site) override;
 
  private:
+  // What a buffer must hold until the next event.
+  enum class Holds : std::uint8_t { anything, pattern, hash };
   struct Use {
     std::int64_t order = 0;
     const FiberOperation* operation = nullptr;
@@ -54,13 +58,14 @@ class BufferWatch final : public AccessListener {
     const FiberStream* stream = nullptr;
     const FiberOperation* after = nullptr;
     CallRecord record;
-    std::string group;
+    const std::string* group = nullptr;
     Tensor tensor;
     bool reads = false;
     bool writes = false;
-    bool hashed = false;  // What `hash` says must hold.
+    Holds holds = Holds::anything;
     std::uint64_t hash = 0;
-    bool moved = false;
+    // Where it was touched first, if it was not told how: what it holds then tells.
+    std::optional<CallSite> touched;
   };
   using Uses = std::vector<Use>;
 

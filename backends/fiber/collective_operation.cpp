@@ -132,9 +132,9 @@ Time CollectiveOperation::launch(Time start) {
   if (group_->world().options().has_data && kind_ != CollectiveKind::barrier &&
       kind_ != CollectiveKind::split) {
     BufferWatch* const watch = group_->world().buffer_watch();
-    if (watch != nullptr) watch->moving(*this);
+    if (watch != nullptr) watch->moving(*this, group_->layout().members);
     combine();
-    if (watch != nullptr) watch->moved(*this);
+    if (watch != nullptr) watch->moved(*this, group_->layout().members);
     // Members free their buffers once they have waited, whether others have or not.
     buffers_.clear();
   }

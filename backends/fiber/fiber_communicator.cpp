@@ -1,6 +1,7 @@
 #include "backends/fiber/fiber_communicator.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "backends/fiber/buffer_watch.hpp"
@@ -90,6 +91,12 @@ void FiberCommunicator::watch(const FiberOperation& operation, const FiberOperat
                             output, input, own_chunk);
 }
 
+// Where this member's chunk begins in the full buffer.
+std::int64_t FiberCommunicator::own_offset(std::int64_t count, const CallOptions& options) const {
+  if (options.counts.empty()) return member_ * (count / size());
+  return std::accumulate(options.counts.begin(), options.counts.begin() + member_, std::int64_t{0});
+}
+
 void FiberCommunicator::watch_collective(const CollectiveOperation& operation,
                                          const CallRecord& record, const CallOptions& options,
                                          const Tensor& output, const Tensor& input) const {
@@ -108,8 +115,7 @@ void FiberCommunicator::watch_collective(const CollectiveOperation& operation,
     case CollectiveKind::scatter:
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::all_gather:
-      own = chunk_offsets(record.count, options,
-                          /*any_count=*/false)[static_cast<std::size_t>(member_)];
+      own = own_offset(record.count, options);
       break;
     case CollectiveKind::all_reduce:
     case CollectiveKind::all_to_all:

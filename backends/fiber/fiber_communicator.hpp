@@ -65,6 +65,7 @@ class FiberCommunicator final : public CheckedCommunicator {
   void watch(const FiberOperation& operation, const FiberOperation& handle,
              const CallRecord& record, const CallOptions& options, const Tensor& output,
              const Tensor& input, std::int64_t own_chunk) const;
+  [[nodiscard]] std::int64_t own_offset(std::int64_t count, const CallOptions& options) const;
   void watch_collective(const CollectiveOperation& operation, const CallRecord& record,
                         const CallOptions& options, const Tensor& output,
                         const Tensor& input) const;

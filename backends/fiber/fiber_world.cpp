@@ -24,8 +24,9 @@ constexpr std::uint64_t kDataProgressInterval = 16;
 constexpr std::uint64_t kMetaProgressInterval = 1U << 12U;
 
 LaunchOrder launch_order_of(const FiberOptions& options, const NetworkModel& network) {
-  if (options.draw_launches && options.interleaving_seed != 0) return LaunchOrder::drawn;
-  return network.depends_on_order() ? LaunchOrder::earliest_start : LaunchOrder::newest_first;
+  if (network.depends_on_order()) return LaunchOrder::earliest_start;
+  const bool draws = options.draw_launches && options.interleaving_seed != 0;
+  return draws ? LaunchOrder::drawn : LaunchOrder::newest_first;
 }
 
 bool host_waits_for_transfers(const Device& device) {

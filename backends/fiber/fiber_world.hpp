@@ -52,7 +52,7 @@ struct FiberOptions {
   /// Ranks that stand for others; null: all run. Outlives the world. Only without data.
   const Fold* fold = nullptr;
   std::uint64_t interleaving_seed = 0;
-  /// Draws the order in which operations end from that seed, too.
+  /// Draws the order in which operations end from that seed, too, if prices do not depend on it.
   bool draw_launches = false;
   /// Called now and then while ranks run.
   std::function<void()> on_progress;

@@ -63,9 +63,11 @@ void MessageHalf::move_data() {
   if (receive.moved_) return;
   receive.moved_ = true;
   BufferWatch* const watch = group_->world().buffer_watch();
+  const int from_rank = send.call_.member;  // All of the world: its numbers are theirs.
+  const int to_rank = receive.call_.member;
   if (watch != nullptr) {
-    if (!send.buffered_) watch->moving(send);
-    watch->moving(receive);
+    if (!send.buffered_) watch->moving(send, {&from_rank, 1});
+    watch->moving(receive, {&to_rank, 1});
   }
   const Tensor& from = send.call_.buffer;
   if (from.has_data() && from.num_bytes() > 0) {
@@ -76,8 +78,8 @@ void MessageHalf::move_data() {
     *receive.call_.status = {send.call_.member, send.call_.tag, from.numel()};
   }
   if (watch != nullptr) {
-    if (!send.buffered_) watch->moved(send);
-    watch->moved(receive);
+    if (!send.buffered_) watch->moved(send, {&from_rank, 1});
+    watch->moved(receive, {&to_rank, 1});
   }
   send.call_.buffer = {};
   receive.call_.buffer = {};

@@ -1,7 +1,9 @@
 #include "backends/fiber/order_watch.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "backends/fiber/fiber_group.hpp"
 
@@ -27,33 +29,58 @@ void OrderWatch::waited(int rank, const FiberOperation& operation) {
 
 void OrderWatch::compare(int rank, const UnderWay& first, const UnderWay& second, Time now) {
   const bool in_order = first.name < second.name;
-  const auto key =
-      in_order ? std::pair(first.name, second.name) : std::pair(second.name, first.name);
-  const auto [place, is_new] = seen_.try_emplace(key, Seen{in_order, rank, second.site});
-  if (is_new || place->second.in_order == in_order) return;
-  if (!warned_.try_emplace({key.first.first, key.second.first}, true).second) return;
-  const FiberGroup& here = *first.operation->group();
-  const FiberGroup& there = *second.operation->group();
+  const UnderWay& lower = in_order ? first : second;
+  const UnderWay& higher = in_order ? second : first;
+  const Seen fresh{.lower = lower.operation->group(),
+                   .higher = higher.operation->group(),
+                   .time = now,
+                   .in_order = {},
+                   .reversed = {}};
+  Seen& seen = seen_.try_emplace({lower.name, higher.name}, fresh).first->second;
+  Side& side = in_order ? seen.in_order : seen.reversed;
+  if (side.ranks.empty()) side.second = second.site;
+  side.ranks.push_back(rank);
+}
+
+std::vector<Diagnosis> OrderWatch::warnings() const {
+  std::vector<Diagnosis> found;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> warned;  // Pairs of groups.
+  for (const auto& [key, seen] : seen_) {
+    if (seen.in_order.ranks.empty() || seen.reversed.ranks.empty()) continue;
+    if (!warned.emplace(key.first.first, key.second.first).second) continue;
+    found.push_back(warning(key.first.second, seen));
+  }
+  return found;
+}
+
+Diagnosis OrderWatch::warning(std::int64_t sequence, const Seen& seen) {
   Diagnosis diagnosis;
   diagnosis.code = "NCCL_UNSAFE";
-  diagnosis.summary = "ranks " + std::to_string(place->second.rank) + " and " +
-                      std::to_string(rank) + " have operations of groups " + here.name() + " and " +
-                      there.name() + " under way at once, posted in different orders";
-  diagnosis.group = here.name();
-  diagnosis.members = here.all_world_ranks();
-  diagnosis.sequence = first.operation->sequence();
-  diagnosis.time = now;
-  const auto side = [&](int who, const FiberGroup& one, const FiberGroup& other, CallSite site) {
-    diagnosis.sides.push_back({.ranks = {who},
+  diagnosis.group = seen.lower->name();
+  diagnosis.members = seen.lower->all_world_ranks();
+  diagnosis.sequence = sequence;
+  diagnosis.time = seen.time;
+  const auto add_side = [&](const Side& side, const FiberGroup& one, const FiberGroup& other) {
+    std::vector<int> ranks = side.ranks;
+    std::sort(ranks.begin(), ranks.end());
+    diagnosis.sides.push_back({.ranks = std::move(ranks),
                                .action = "posts to " + one.name() + ", then to " + other.name(),
-                               .site = site});
+                               .site = side.second});
   };
-  side(rank, here, there, second.site);
-  side(place->second.rank, there, here, place->second.second);
+  add_side(seen.in_order, *seen.lower, *seen.higher);
+  add_side(seen.reversed, *seen.higher, *seen.lower);
+  std::stable_sort(diagnosis.sides.begin(), diagnosis.sides.end(),
+                   [](const DiagnosisSide& a, const DiagnosisSide& b) {
+                     return a.ranks.size() < b.ranks.size();
+                   });
+  diagnosis.summary = "ranks " + format_ranks(diagnosis.sides[0].ranks) + " and " +
+                      format_ranks(diagnosis.sides[1].ranks) + " have operations of groups " +
+                      seen.lower->name() + " and " + seen.higher->name() +
+                      " under way at once, posted in different orders";
   diagnosis.hint =
       "legal here; NCCL may hang: post to different communicators in one order on all ranks, or "
       "wait in between";
-  warnings_.push_back(std::move(diagnosis));
+  return diagnosis;
 }
 
 }  // namespace shardsim

@@ -23,8 +23,8 @@ class OrderWatch {
   void posted(int rank, const FiberOperation& operation, CallSite site, const FiberOperation* after,
               Time now);
   void waited(int rank, const FiberOperation& operation);
-  /// One for each pair of groups.
-  [[nodiscard]] const std::vector<Diagnosis>& warnings() const { return warnings_; }
+  /// One for each pair of groups. While these live.
+  [[nodiscard]] std::vector<Diagnosis> warnings() const;
 
  private:
   // An operation, told apart from others that use the same object later.
@@ -34,17 +34,23 @@ class OrderWatch {
     Name name;
     CallSite site;
   };
+  // Who has posted two operations in one order.
+  struct Side {
+    std::vector<int> ranks;
+    CallSite second;  // Where the first of them has posted the later one.
+  };
   struct Seen {
-    bool in_order;  // Of the names.
-    int rank;
-    CallSite second;  // Where the later one was posted.
+    const FiberGroup* lower;  // In the order of names.
+    const FiberGroup* higher;
+    Time time;
+    Side in_order;
+    Side reversed;
   };
   void compare(int rank, const UnderWay& first, const UnderWay& second, Time now);
+  [[nodiscard]] static Diagnosis warning(std::int64_t sequence, const Seen& seen);
 
   std::vector<std::vector<UnderWay>> under_way_;  // By rank.
   std::map<std::pair<Name, Name>, Seen> seen_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, bool> warned_;
-  std::vector<Diagnosis> warnings_;
 };
 
 }  // namespace shardsim

@@ -1,6 +1,8 @@
 #include "backends/fiber/p2p_operation.hpp"
 
+#include <array>
 #include <cstring>
+#include <span>
 
 #include "backends/call_mismatch.hpp"
 #include "backends/fiber/buffer_watch.hpp"
@@ -42,11 +44,14 @@ Time TransferOperation::launch(Time start) {
   const Side& to = sides_[1];
   const std::int64_t bytes = from.record.count * size_of(from.record.dtype);
   BufferWatch* const watch = group_->world().buffer_watch();
-  if (watch != nullptr) watch->moving(*this);
+  const std::array<int, 2> ranks = {group_->world_rank(source_), group_->world_rank(destination_)};
+  // To itself: a rank's uses are looked at once.
+  const std::span<const int> involved(ranks.data(), source_ == destination_ ? 1 : 2);
+  if (watch != nullptr) watch->moving(*this, involved);
   if (group_->world().options().has_data && bytes > 0) {
     std::memmove(to.buffer.wire_data(), from.buffer.wire_data(), static_cast<std::size_t>(bytes));
   }
-  if (watch != nullptr) watch->moved(*this);
+  if (watch != nullptr) watch->moved(*this, involved);
   // Each side frees its buffer once it has waited, whether the other has or not.
   sides_[0].buffer = {};
   sides_[1].buffer = {};

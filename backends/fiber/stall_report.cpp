@@ -114,9 +114,12 @@ bool contains(const FiberGroup& outer, const FiberGroup& inner) {
          std::includes(all.begin(), all.end(), some.begin(), some.end());
 }
 
+constexpr const char* kOneGroup = "use the same communicator on all ranks that take part";
+
 class WaitGraph {
  public:
-  WaitGraph(const Engine& engine, const std::deque<FiberGroup>& groups) : engine_(engine) {
+  WaitGraph(const Engine& engine, const std::deque<FiberGroup>& groups)
+      : engine_(engine), groups_(groups) {
     for (const FiberGroup& group : groups) {
       for (const FiberOperation* operation : group.open_operations()) {
         if (!operation->resolved()) open_.push_back(operation);
@@ -185,7 +188,7 @@ class WaitGraph {
     }
     diagnosis.hint =
         "a communicator runs one operation after the other: post transfers that face each other in "
-        "one batch";
+        "one batch (ncclGroupStart/End)";
     return diagnosis;
   }
 
@@ -210,6 +213,9 @@ class WaitGraph {
   Diagnosis explain_absence(const FiberOperation& operation, const std::vector<int>& missing,
                             Time time) const {
     const bool collective = dynamic_cast<const CollectiveOperation*>(&operation) != nullptr;
+    if (std::optional<Diagnosis> wrong = explain_left_group(operation, missing, time)) {
+      return *std::move(wrong);
+    }
     const bool makes_groups = std::string_view(operation.record().name) == "split";
     Diagnosis diagnosis = begin_report(operation,
                                        makes_groups ? "GROUP_CREATE"
@@ -233,6 +239,44 @@ class WaitGraph {
                        "in one of the parts or not"
         : collective ? "every member must make every call of the group, also with empty data"
                      : "every send needs a recv on its peer, in the same order";
+    return diagnosis;
+  }
+
+  // All who are missing have ended with the very call that is waited for, among themselves: in a
+  // group within this one. Those who wait have not: else it is a call more.
+  std::optional<Diagnosis> explain_left_group(const FiberOperation& operation,
+                                              const std::vector<int>& missing, Time time) const {
+    const FiberGroup& wide = *operation.group();
+    if (operation.is_transfer()) return std::nullopt;
+    std::vector<const FiberGroup*> narrow;
+    std::vector<int> left;
+    for (const FiberGroup& group : groups_) {
+      const std::vector<int> ranks = group.all_world_ranks();
+      if (group.last_matched().empty() || !contains(wide, group)) continue;
+      if (!same_call(group.last_matched_record(), operation.record())) continue;
+      const bool gone = std::all_of(ranks.begin(), ranks.end(),
+                                    [&](int rank) { return engine_.rank(rank).finished(); });
+      if (!gone) return std::nullopt;
+      narrow.push_back(&group);
+      left.insert(left.end(), ranks.begin(), ranks.end());
+    }
+    std::sort(left.begin(), left.end());
+    if (narrow.empty() || left != missing) return std::nullopt;
+    const std::string& name = narrow.front()->name();
+    const CallRecord& call = narrow.front()->last_matched_record();
+    Diagnosis diagnosis = begin_report(operation, "COLL_GROUP", time);
+    diagnosis.summary =
+        "ranks make the same call in different groups, " + wide.name() + " and " + name;
+    diagnosis.sides = {
+        {.ranks = left,
+         .action = call.describe() + " in group " + name + " (ranks " +
+                   format_ranks(narrow.front()->all_world_ranks()) + "), and have finished",
+         .site = call.site},
+        {.ranks = wide.world_ranks(operation.arrived()),
+         .action = operation.record().describe() + " in group " + wide.name() + " (ranks " +
+                   format_ranks(wide.all_world_ranks()) + ")",
+         .site = operation.record().site}};
+    diagnosis.hint = kOneGroup;
     return diagnosis;
   }
 
@@ -267,7 +311,7 @@ class WaitGraph {
     }
     for (auto& [_, side] : by_group) diagnosis.sides.push_back(std::move(side));
     sort_sides(diagnosis);
-    diagnosis.hint = "use the same communicator on all ranks that take part";
+    diagnosis.hint = kOneGroup;
     return diagnosis;
   }
 
@@ -306,6 +350,7 @@ class WaitGraph {
   }
 
   const Engine& engine_;
+  const std::deque<FiberGroup>& groups_;
   std::vector<const FiberOperation*> open_;
 };
 

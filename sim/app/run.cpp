@@ -84,7 +84,11 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   std::optional<Verification> oracle = verification_of(scenario, plan, hooks.on_progress);
   FiberOptions options = fiber_options_of(scenario);
   options.traced_ranks = traced_ranks_of(scenario);
-  options.interleaving_seed = hooks.interleaving_seed;
+  options.interleaving_seed = hooks.schedule.seed;
+  if (hooks.schedule.sends == SendMode::buffered) options.buffered_sends = true;
+  if (hooks.schedule.sends == SendMode::drawn) options.drawn_sends = hooks.schedule.seed;
+  options.draw_launches = true;
+  options.watch = hooks.watch;
   options.on_progress = hooks.on_progress;
   options.fold = fold;
   DecisionLog decisions(static_cast<int>(scenario.system.ranks));
@@ -119,6 +123,9 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
     if (oracle) outcome.decisions = std::move(decisions);
   } catch (const CommunicationError& error) {
     result.diagnosis = error.diagnosis();
+  }
+  for (const Diagnosis& warning : world.warnings()) {
+    result.warnings.push_back(warning.code + ": " + warning.summary);
   }
   outcome.traces = take_traces(world);
 }

@@ -14,12 +14,14 @@
 
 #include "reports/result.hpp"
 #include "scenarios/scenario.hpp"
+#include "sim/harness/schedule.hpp"
 
 // The one function that composes a run: scenario -> system and mesh -> one fiber per rank ->
 // trace -> checks -> plain result.
 namespace shardsim {
 
-/// What a caller may add to a run. Nothing but `replay` changes what a correct run reports.
+/// What a caller may add to a run. Nothing but `replay` and `schedule` changes what a correct run
+/// reports; the latter its times only, and those only where sends are not always rendezvous.
 struct RunHooks {
   /// Puts something between the strategies and the network (tests plant bugs this way). Gets the
   /// communicator of all ranks; must outlive none of the run.
@@ -31,8 +33,11 @@ struct RunHooks {
   const DecisionLog* replay = nullptr;
   /// Called now and then during a long run, also while the oracle computes its reference.
   std::function<void()> on_progress;
-  /// See EngineOptions.
-  std::uint64_t interleaving_seed = 0;
+  /// What a cluster leaves open; its decisions are not looked at, for strategies have none.
+  Schedule schedule;
+  /// Looks for buffers that are touched while they are in use, and for calls of several groups in
+  /// different orders: a diagnosis, and warnings.
+  bool watch = false;
 };
 
 struct RunOutcome {

@@ -56,6 +56,17 @@ DiagnosisSide Comparison::wrong_side() const {
   return side;
 }
 
+double Comparison::largest_excess() const {
+  double largest = 0.0;
+  for (const ShownState::Piece* piece : tensor_.pieces) {
+    for (std::size_t i = 0; i < piece->values.size(); ++i) {
+      const double wanted = wanted_[static_cast<std::size_t>(piece->first) + i];
+      largest = std::max(largest, std::abs(piece->values[i] - wanted));
+    }
+  }
+  return largest / bound_;
+}
+
 bool Comparison::are_parts_of_sum() const {
   std::vector<double> sum(wanted_.size(), 0.0);
   for (const ShownState::Piece* piece : tensor_.pieces) {

@@ -24,6 +24,8 @@ class Comparison {
   [[nodiscard]] std::int64_t first_wrong(const ShownState::Piece& piece) const;
   /// The ranks whose part differs, and where the first one does.
   [[nodiscard]] DiagnosisSide wrong_side() const;
+  /// The largest error of all, in bounds.
+  [[nodiscard]] double largest_excess() const;
   /// Whether the ranks' values add up to what is wanted.
   [[nodiscard]] bool are_parts_of_sum() const;
 

@@ -25,6 +25,15 @@ constexpr double kFactor = 1e-6;
 
 // --- Values ------------------------------------------------------------------------------------
 
+bool is_multiple(const std::vector<double>& values, const Comparison& comparison, double factor) {
+  const double stretch = std::max(1.0, std::abs(factor));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double wanted = factor * comparison.wanted()[i];
+    if (!comparison.close(values[i] / stretch, wanted / stretch)) return false;
+  }
+  return true;
+}
+
 // The factor by which `values` are `wanted`, if there is one; else 0.
 double factor_of(const std::vector<double>& values, const Comparison& comparison) {
   double above = 0.0;
@@ -36,11 +45,7 @@ double factor_of(const std::vector<double>& values, const Comparison& comparison
   }
   if (below == 0.0 || above == 0.0) return 0.0;
   const double factor = above / below;
-  const double stretch = std::max(1.0, std::abs(factor));
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (!comparison.close(values[i] / stretch, factor * wanted[i] / stretch)) return 0.0;
-  }
-  return factor;
+  return is_multiple(values, comparison, factor) ? factor : 0.0;
 }
 
 // "the size of world, or of dp".
@@ -176,7 +181,8 @@ class Judge {
                           tensor.what == Shown::optimizer_state;
     if (of_model && diverge(tensor, comparison)) return explain_divergence(tensor, comparison);
     if (tensor.what == Shown::gradient) {
-      if (std::optional<Diagnosis> scaled = judge_scale(tensor, comparison)) return scaled;
+      std::optional<Diagnosis> scaled = judge_scale(tensor, comparison);
+      if (scaled) return with_ratio(*std::move(scaled), comparison);
     }
     if (tensor.what == Shown::parameter && is_stale(tensor, comparison)) {
       return explain_stale(tensor, comparison);
@@ -192,24 +198,43 @@ class Judge {
           "ranks have different parts of the batch: weight each by its tokens, a mean "
           "of means is not the mean";
     }
+    return with_ratio(std::move(diagnosis), comparison);
+  }
+
+  // Of the noise that sums in another order may make.
+  [[nodiscard]] Diagnosis with_ratio(Diagnosis diagnosis, const Comparison& comparison) const {
+    if (options_.exact == nullptr) return diagnosis;
+    diagnosis.summary +=
+        fmt::format("; the error is {:.1f} times that of one device in {}",
+                    kNoise * comparison.largest_excess(), name_of(options_.precision));
     return diagnosis;
   }
 
-  // Whether a gradient is a multiple of what it should be, and how many others of the step are.
+  // Whether the gradients of the step that differ are all what they should be times one factor. One
+  // element alone is always a multiple.
   [[nodiscard]] std::optional<Diagnosis> judge_scale(const ShownTensor& tensor,
                                                      const Comparison& comparison) const {
     const double factor = factor_of(tensor.values(), comparison);
     if (factor == 0.0) return std::nullopt;
     int of_factor = 0;
     int all = 0;
+    std::ptrdiff_t elements = 0;
     for (const ShownTensor& other : table_.tensors()) {
       const ShownTensor* wanted = exact_.find(other, other.step);
       if (other.what != Shown::gradient || other.step != tensor.step || wanted == nullptr) continue;
       ++all;
-      const bool whole = other.whole() == wanted->whole();
-      const double mine = whole ? factor_of(other.values(), compare(other, *wanted)) : 0.0;
-      if (std::abs(mine - factor) <= kFactor * std::abs(factor)) ++of_factor;
+      if (other.whole() != wanted->whole()) return std::nullopt;
+      const Comparison its = compare(other, *wanted);
+      if (std::all_of(other.pieces.begin(), other.pieces.end(),
+                      [&](const ShownState::Piece* piece) { return its.right(*piece); })) {
+        continue;
+      }
+      if (!is_multiple(other.values(), its, factor)) return std::nullopt;
+      ++of_factor;
+      elements += std::count_if(its.wanted().begin(), its.wanted().end(),
+                                [](double value) { return value != 0.0; });
     }
+    if (elements < 2) return std::nullopt;
     const std::string owner = owner_of(factor, shown_);
     Diagnosis diagnosis =
         begin_diagnosis("GRAD_SCALE", tensor,

@@ -90,10 +90,6 @@ std::string word_of(const std::string& name) {
   return word.empty() ? std::string(kNone) : word;
 }
 
-std::string checksum_of(std::string_view text) {
-  return fmt::format("{:04x}", hash_text(text) & 0xFFFFU);
-}
-
 // The note that the linker leaves in a program.
 int find_build_id(dl_phdr_info* info, std::size_t, void* found) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -122,6 +118,10 @@ int find_build_id(dl_phdr_info* info, std::size_t, void* found) {
 
 }  // namespace
 
+std::string token_checksum(std::string_view text) {
+  return fmt::format("{:04x}", hash_text(text) & 0xFFFFU);
+}
+
 const char* name_of(SendMode mode) {
   switch (mode) {
     case SendMode::rendezvous:
@@ -145,7 +145,7 @@ std::string to_text(const ReplayToken& token) {
       fmt::format("{}.{}.{}.{}.{}.{}.{}.{}.{}", kFormat, word_of(build_id()), word_of(token.name),
                   token.ranks, token.steps, token.seed, static_cast<int>(token.schedule.sends),
                   token.schedule.seed, run_lengths(token.schedule.decisions));
-  return text + "." + checksum_of(text);
+  return text + "." + token_checksum(text);
 }
 
 ReplayToken parse_token(const std::string& text, bool force) {
@@ -154,7 +154,7 @@ ReplayToken parse_token(const std::string& text, bool force) {
   if (last == std::string::npos || fields.size() != kFields || fields[0] != kFormat) {
     throw bad_token("is none of this version");
   }
-  if (checksum_of(std::string_view(text).substr(0, last)) != text.substr(last + 1)) {
+  if (token_checksum(std::string_view(text).substr(0, last)) != text.substr(last + 1)) {
     throw bad_token("is damaged: its checksum does not fit");
   }
   if (fields[1] != word_of(build_id()) && !force) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Which of all the ways a run may go it goes: everything that a cluster leaves open. A schedule and
@@ -45,6 +46,8 @@ struct ReplayToken {
 /// Throws UsageError (E1201) for a text that is no token, or one of another build unless `force`: a
 /// schedule means something else there.
 [[nodiscard]] ReplayToken parse_token(const std::string& text, bool force = false);
+/// Of a token's text before its last dot.
+[[nodiscard]] std::string token_checksum(std::string_view text);
 /// Names the running program's build: the linker's build id, or the version if there is none.
 [[nodiscard]] std::string build_id();
 

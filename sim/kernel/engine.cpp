@@ -94,13 +94,13 @@ void Engine::run(const RankBody& body) {
   RankScheduler& scheduler = RankScheduler::install();
   scheduler.set_interleaving(options_.interleaving_seed);
   {
-    StackSlab slab(ranks_.size(), options_.stack_bytes);
+    SlabLease stacks(ranks_.size(), options_.stack_bytes);
     std::vector<boost::fibers::fiber> fibers;
     fibers.reserve(ranks_.size());
     num_alive_ = static_cast<int>(ranks_.size());
     for (RankState& rank : ranks_) {
       fibers.emplace_back(boost::fibers::launch::post, std::allocator_arg,
-                          SlabAllocator(slab, fibers.size()),
+                          SlabAllocator(stacks.slab(), fibers.size()),
                           [this, &rank, &body] { run_rank(rank, body); });
     }
     maestro();

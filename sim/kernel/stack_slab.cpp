@@ -1,6 +1,8 @@
 #include "sim/kernel/stack_slab.hpp"
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,8 +11,29 @@
 
 namespace shardsim {
 
+namespace {
+
+// Few enough that nobody minds the memory that is kept.
+constexpr std::size_t kSmallRun = 64;
+
+std::unique_ptr<StackSlab>& kept_slab() {
+  thread_local std::unique_ptr<StackSlab> kept;
+  return kept;
+}
+
+// AddressSanitizer takes what is left of frames on a stack that is used again for errors.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kKeepsSlabs = false;
+#else
+constexpr bool kKeepsSlabs = true;
+#endif
+
+}  // namespace
+
 StackSlab::StackSlab(std::size_t count, std::size_t stack_bytes)
-    : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
+    : count_(count),
+      stack_bytes_(stack_bytes),
+      page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
       stride_((stack_bytes + page_ - 1) / page_ * page_ + page_),
       total_(count * stride_) {
   void* base = mmap(nullptr, total_, PROT_READ | PROT_WRITE,
@@ -29,6 +52,17 @@ StackSlab::StackSlab(std::size_t count, std::size_t stack_bytes)
                        "use fewer ranks, or raise vm.max_map_count");
     }
   }
+}
+
+SlabLease::SlabLease(std::size_t count, std::size_t stack_bytes)
+    : is_small_(kKeepsSlabs && count <= kSmallRun) {
+  std::unique_ptr<StackSlab>& kept = kept_slab();
+  if (is_small_ && kept != nullptr && kept->is(count, stack_bytes)) slab_ = std::move(kept);
+  if (slab_ == nullptr) slab_ = std::make_unique<StackSlab>(count, stack_bytes);
+}
+
+SlabLease::~SlabLease() {
+  if (is_small_) kept_slab() = std::move(slab_);
 }
 
 StackSlab::~StackSlab() { munmap(base_, total_); }

@@ -89,6 +89,8 @@ class ParallelPlan {
                                                               TrainingObserver& observer) const;
   /// What the ranks of a stage share.
   [[nodiscard]] const StagePlan& stage(int stage) const { return of(stage).plan; }
+  /// What a synchronization of one's own is told of a stage's weights; without experts apart.
+  [[nodiscard]] const SyncPlan& sync_plan(int stage) const { return of(stage).sync; }
   /// `model`: what this rank computes with in place of its stage's; null: that.
   void train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync, TrainingObserver& observer,
                   const Model* model = nullptr) const;

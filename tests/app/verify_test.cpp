@@ -145,7 +145,7 @@ TEST_CASE("two runs, and runs whose ranks take turns in any order, give the same
     const std::string json = to_json(run_of(path));
     INFO(path);
     CHECK(to_json(run_of(path)) == json);
-    CHECK(to_json(run_of(path, {}, {.interleaving_seed = 77})) == json);
+    CHECK(to_json(run_of(path, {}, {.schedule = {.seed = 77}})) == json);
   }
 }
 

@@ -16,7 +16,7 @@ Found run_world(const CollectiveSetting& setting, const RunHooks& hooks, const T
   options.cluster = setting.cluster;
   options.has_data = values != nullptr;
   options.reduction_order = ReductionOrder::wire;
-  options.interleaving_seed = hooks.interleaving_seed;
+  options.interleaving_seed = hooks.schedule.seed;
   options.on_progress = hooks.on_progress;
   FiberWorld world(std::move(options));
   const auto ranks = static_cast<std::size_t>(setting.ranks());
