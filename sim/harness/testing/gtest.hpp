@@ -15,6 +15,7 @@
 namespace shardsim {
 inline namespace gtest_assertions {
 
+// NOLINTNEXTLINE(readability-identifier-naming): named as the matcher of the other frameworks.
 [[nodiscard]] inline testing::AssertionResult Passes(const CheckReport& report) {
   if (report.passed()) return testing::AssertionSuccess();
   return testing::AssertionFailure() << report.to_text();
@@ -31,7 +32,8 @@ class FailsWith final : public ExpectedFailure<FailsWith> {
 
 }  // namespace gtest_assertions
 
-/// What GoogleTest prints of a report in messages of its own.
+/// What GoogleTest prints of a report in messages of its own; it looks for this name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 inline void PrintTo(const CheckReport& report, std::ostream* out) { *out << report.to_text(); }
 
 }  // namespace shardsim
