@@ -71,10 +71,10 @@ TEST_CASE("what Catch prints is the report, and what was expected instead") {
   const CheckReport report = test::sample_failure();
   CHECK(Catch::Detail::stringify(report) == report.to_text());
   CHECK(report.to_text().find("nobody can go on") != std::string::npos);
-  CHECK(Passes().toString() == "passes");
-  CHECK(FailsWith("DEADLOCK").toString() == "fails with DEADLOCK");
+  CHECK(Passes().toString() == "expected: it passes");
+  CHECK(FailsWith("DEADLOCK").toString() == "expected: it fails with DEADLOCK");
   CHECK(FailsWith("DEADLOCK").on({3, 0, 1}).at("a.hpp", 7).in("f").saying("x").toString() ==
-        R"(fails with DEADLOCK on ranks 0-1,3 at a.hpp:7 in f() saying "x")");
+        R"(expected: it fails with DEADLOCK on ranks 0-1,3 at a.hpp:7 in f() saying "x")");
 }
 
 }  // namespace shardsim

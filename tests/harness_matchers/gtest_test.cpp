@@ -17,7 +17,7 @@ TEST(GtestAssertions, HoldForWhatTheySay) {
 TEST(GtestAssertions, PrintTheReport) {
   EXPECT_NONFATAL_FAILURE(EXPECT_TRUE(Passes(test::sample_failure())), "nobody can go on");
   EXPECT_NONFATAL_FAILURE(EXPECT_TRUE(FailsWith("DEADLOCK").on({1})(test::sample_failure())),
-                          "expected: fails with DEADLOCK on rank 1");
+                          "expected: it fails with DEADLOCK on rank 1");
   EXPECT_EQ(testing::PrintToString(test::sample_failure()), test::sample_failure().to_text());
 }
 

@@ -3,9 +3,10 @@
 and with CMake, and passes its tests. It is docs/guide/write-a-strategy, whose page shows what its
 programs print. Nothing is fetched.
 
-usage: example_test.py WHY_NOT BUILD COMPILER... -- [TEST...]
+usage: example_test.py WHY_NOT BUILD COMPILER... -- [--update] [TEST...]
 
-WHY_NOT: why this build's libraries fit no other program, or "": then all is skipped.
+WHY_NOT: why this build's libraries fit no other program: then all is skipped. --update rewrites what
+the page shows.
 """
 
 import os
@@ -43,6 +44,7 @@ class InstalledTest(unittest.TestCase):
     why_not = ""
     build = ""
     compiler = []
+    update = False
 
     @classmethod
     def setUpClass(cls):
@@ -94,12 +96,17 @@ class InstalledTest(unittest.TestCase):
         run("meson", "setup", "build", cwd=self.example, **self.environment)
         run("ninja", "-C", "build", "-j", "2", cwd=self.example)
         run("meson", "test", "-C", "build", "--no-rebuild", "--print-errorlogs", cwd=self.example)
-        shown = SHOWN.findall((EXAMPLE / "README.md").read_text(encoding="utf-8"))
+        page = EXAMPLE / "README.md"
+        shown = SHOWN.findall(page.read_text(encoding="utf-8"))
         self.assertGreaterEqual(len(shown), 3)
         for command, text in shown:
             done = subprocess.run(command.split(), cwd=self.example, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, check=False, text=True, encoding="utf-8")
-            self.assertEqual(TOKEN.sub("TOKEN", done.stdout), TOKEN.sub("TOKEN", text), command)
+            if self.update:
+                page.write_text(page.read_text(encoding="utf-8").replace(text, done.stdout),
+                                encoding="utf-8")
+            else:
+                self.assertEqual(TOKEN.sub("TOKEN", done.stdout), TOKEN.sub("TOKEN", text), command)
 
     @unittest.skipUnless(shutil.which("cmake"), "cmake is not installed")
     def test_the_example_builds_with_cmake(self):
@@ -127,4 +134,7 @@ class InstalledTest(unittest.TestCase):
 if __name__ == "__main__":
     end = sys.argv.index("--")
     InstalledTest.why_not, InstalledTest.build, *InstalledTest.compiler = sys.argv[1:end]
+    if "--update" in sys.argv:
+        sys.argv.remove("--update")
+        InstalledTest.update = True
     unittest.main(argv=[sys.argv[0], "--verbose", *sys.argv[end + 1:]])

@@ -19,7 +19,7 @@ class Passes final : public Catch::MatcherBase<CheckReport> {
   [[nodiscard]] bool match(const CheckReport& report) const override { return report.passed(); }
 
  protected:
-  [[nodiscard]] std::string describe() const override { return "passes"; }
+  [[nodiscard]] std::string describe() const override { return "expected: it passes"; }
 };
 
 class FailsWith final : public Catch::MatcherBase<CheckReport>, public ExpectedFailure<FailsWith> {
@@ -28,7 +28,7 @@ class FailsWith final : public Catch::MatcherBase<CheckReport>, public ExpectedF
   [[nodiscard]] bool match(const CheckReport& report) const override { return is(report); }
 
  protected:
-  [[nodiscard]] std::string describe() const override { return text(); }
+  [[nodiscard]] std::string describe() const override { return "expected: it " + text(); }
 };
 
 }  // namespace catch2_matchers

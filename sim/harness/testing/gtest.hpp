@@ -15,6 +15,7 @@
 namespace shardsim {
 inline namespace gtest_assertions {
 
+// NOLINTNEXTLINE(readability-identifier-naming): named as the matcher of the other frameworks.
 [[nodiscard]] inline testing::AssertionResult Passes(const CheckReport& report) {
   if (report.passed()) return testing::AssertionSuccess();
   return testing::AssertionFailure() << report.to_text();
@@ -25,13 +26,14 @@ class FailsWith final : public ExpectedFailure<FailsWith> {
   using ExpectedFailure::ExpectedFailure;
   [[nodiscard]] testing::AssertionResult operator()(const CheckReport& report) const {
     if (is(report)) return testing::AssertionSuccess();
-    return testing::AssertionFailure() << report.to_text() << "expected: " << text();
+    return testing::AssertionFailure() << report.to_text() << "expected: it " << text();
   }
 };
 
 }  // namespace gtest_assertions
 
-/// What GoogleTest prints of a report in messages of its own.
+/// What GoogleTest prints of a report in messages of its own; it looks for this name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 inline void PrintTo(const CheckReport& report, std::ostream* out) { *out << report.to_text(); }
 
 }  // namespace shardsim

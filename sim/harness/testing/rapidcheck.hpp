@@ -119,11 +119,13 @@ inline std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
 
 }  // namespace gen
 
-/// How RapidCheck prints what it has found.
+// How RapidCheck prints what it has found: it looks for this name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 inline void showValue(const MeshShape& shape, std::ostream& out) {
   out << "dp_shard " << shape.dp_shard << " x dp_replicate " << shape.dp_replicate << " x tp "
       << shape.tp << " x pp " << shape.pp << " x cp " << shape.cp << ", ep " << shape.ep;
 }
+// NOLINTNEXTLINE(readability-identifier-naming)
 inline void showValue(const ModelOptions& model, std::ostream& out) {
   out << model.family << ", " << model.num_layers << " layers of " << model.hidden_size << ", ffn "
       << model.ffn_hidden_size << ", heads " << model.num_attention_heads << " of which keys "
