@@ -106,7 +106,7 @@ void Oracle::check_state(std::int64_t step, const Holder& holder, const Gradient
 void Oracle::settle() {
   const std::int64_t step = waiting_step_;
   decide(step, expected_.overflow(step) == Overflow::yes);
-  ShownState state;
+  PiecedState state;
   for (const Waiting& each : waiting_) {
     judge(step, each.rank, each.whole);
     const StatePiece& piece = each.whole.piece;

@@ -1,8 +1,8 @@
-#include "sim/app/shown_state.hpp"
+#include "sim/app/pieced_state.hpp"
 
 namespace shardsim {
 
-void ShownState::add(const StatePiece& piece, const ReferenceTensors& expected) {
+void PiecedState::add(const StatePiece& piece, const ReferenceTensors& expected) {
   const std::string_view kind = kind_name(piece);
   auto found = kinds_.find(kind);
   if (found == kinds_.end()) found = kinds_.emplace(kind, expected).first;

@@ -11,7 +11,7 @@ namespace shardsim {
 /// Puts together what ranks show of tensors, piece by piece. Elements that nobody has shown are
 /// those that were expected; of elements that several show, the last stays (replicas are compared
 /// elsewhere, bit by bit).
-class ShownState {
+class PiecedState {
  public:
   /// `expected`: all tensors of the piece's kind.
   void add(const StatePiece& piece, const ReferenceTensors& expected);
