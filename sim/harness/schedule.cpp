@@ -90,18 +90,22 @@ std::string word_of(const std::string& name) {
   return word.empty() ? std::string(kNone) : word;
 }
 
+// Notes, names and contents of them are padded to words.
+std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
+
 // The note that the linker leaves in a program.
 int find_build_id(dl_phdr_info* info, std::size_t, void* found) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& header = info->dlpi_phdr[i];
     if (header.p_type != PT_NOTE) continue;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): addresses are numbers in an ELF header.
     const auto* note = reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
     const char* const end = note + header.p_memsz;
     while (note + sizeof(ElfW(Nhdr)) <= end) {
       ElfW(Nhdr) head;
       std::memcpy(&head, note, sizeof head);
       const char* const name = note + sizeof head;
-      const char* const id = name + (head.n_namesz + 3U) / 4U * 4U;
+      const char* const id = name + padded(head.n_namesz);
       if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 &&
           std::memcmp(name, "GNU", 4) == 0) {
         std::string& text = *static_cast<std::string*>(found);
@@ -110,7 +114,7 @@ int find_build_id(dl_phdr_info* info, std::size_t, void* found) {
         }
         return 1;
       }
-      note = id + (head.n_descsz + 3U) / 4U * 4U;
+      note = id + padded(head.n_descsz);
     }
   }
   return 1;  // The program itself comes first; libraries do not count.
