@@ -33,11 +33,11 @@ struct CallOptions {
   const Work* after = nullptr;
   /// Elements of each member's chunk, for all_gather, reduce_scatter, gather and scatter; empty:
   /// equal chunks. Only read during the call.
-  std::span<const std::int64_t> counts;
+  std::span<const std::int64_t> counts = {};
   /// Elements of the full buffer that only fill it up; counted apart from payload.
   std::int64_t padding = 0;
   /// Where those lie, ascending; empty: at the end. Only read during the call.
-  std::span<const ElementRange> padding_at;
+  std::span<const ElementRange> padding_at = {};
   TrafficClass traffic = TrafficClass::payload;
 };
 

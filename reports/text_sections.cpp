@@ -218,4 +218,13 @@ Lines checks_section(const Result& result, const Page& page) {
   return {truncate_to_width(fmt::format("  {:<14}{}", "checks", text), page.width())};
 }
 
+Lines schedules_section(const Result& result, const Page& page) {
+  for (const Check& check : result.checks) {
+    if (check.name == "schedules" && check.passed) {
+      return page.row("schedules", escape_untrusted(check.detail));
+    }
+  }
+  return {};
+}
+
 }  // namespace shardsim

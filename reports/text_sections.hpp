@@ -54,6 +54,8 @@ class Page {
 [[nodiscard]] Lines measured_section(const Result& result, const Page& page);
 /// The passed ones, in one row.
 [[nodiscard]] Lines checks_section(const Result& result, const Page& page);
+/// What was proven of schedules, where they were explored.
+[[nodiscard]] Lines schedules_section(const Result& result, const Page& page);
 [[nodiscard]] Lines failed_checks_section(const Result& result, const Page& page);
 [[nodiscard]] Lines expectations_section(const Result& result, bool passed, const Page& page);
 [[nodiscard]] Lines diagnosis_section(const Result& result, const Page& page);

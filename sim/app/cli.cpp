@@ -20,6 +20,8 @@
 #include "sim/app/command_doctor.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/command_schedule.hpp"
+#include "sim/app/explore/command_explain.hpp"
+#include "sim/app/explore/explore_options.hpp"
 #include "sim/app/usage.hpp"
 #include "sim/app/validate/command_validate.hpp"
 
@@ -43,6 +45,7 @@ struct Arguments {
   ScheduleArguments schedule;
   ValidateArguments validate;
   std::vector<std::string> check_files;
+  std::vector<std::string> codes;
   std::string schema = "scenario";
   std::string preset;
 };
@@ -118,7 +121,11 @@ void add_run_options(CLI::App& verb, Arguments& arguments) {
       ->allow_extra_args(false);
   add_process_options(verb, arguments.run.process);
   add_fingerprint_option(verb, arguments.run.process);
-  verb.add_option("--out", arguments.run.out_directory, "Folder for the files a scenario names");
+  verb.add_option("--out", arguments.run.out_directory, "Folder for the files a scenario names")
+      ->each([&explore = arguments.run.explore](const std::string& folder) {
+        explore.shrunk_directory = folder;
+      });
+  add_explore_options(verb, arguments.run.explore);
   // Not bound as optionals: for those CLI11 takes an empty value for none.
   verb.add_option_function<std::string>(
       "--record-decisions",
@@ -148,6 +155,9 @@ int run_verb(CLI::App& app, Arguments& arguments, std::ostream& out, std::ostrea
   }
   if (app.got_subcommand("doctor")) {
     return command_doctor(arguments.run.process.nccl_library, arguments.run.json, out);
+  }
+  if (app.got_subcommand("explain")) {
+    return command_explain(arguments.codes, arguments.run.json, out);
   }
   if (app.got_subcommand("schema")) {
     out << (arguments.schema == "result" ? result_schema() : scenario_schema());
@@ -194,6 +204,10 @@ void build(CLI::App& app, Arguments& arguments) {
   CLI::App* doctor = app.add_subcommand("doctor", "Say what this machine has for real backends");
   doctor->add_flag("--json", arguments.run.json, "Print the rows as JSON");
   doctor->add_option("--nccl-lib", arguments.run.process.nccl_library, "Path of libnccl.so");
+  CLI::App* explain =
+      app.add_subcommand("explain", "Say what the code of a report means, or list all codes");
+  explain->add_option("code", arguments.codes, "DEADLOCK, BUF_WRITE, E0203, ...");
+  explain->add_flag("--json", arguments.run.json, "Print them as JSON");
   CLI::App* schema = app.add_subcommand("schema", "Print a JSON Schema");
   schema->add_option("which", arguments.schema, "scenario or result")
       ->check(CLI::IsMember({"scenario", "result"}));
@@ -215,8 +229,8 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
   build(app, arguments);
   const std::vector<std::string> words =
       with_verb(argc, argv,
-                {"run", "calibrate", "check", "collective", "doctor", "presets", "schedule",
-                 "schema", "validate"});
+                {"run", "calibrate", "check", "collective", "doctor", "explain", "presets",
+                 "schedule", "schema", "validate"});
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.

@@ -15,6 +15,8 @@
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/decision_file.hpp"
+#include "sim/app/explore/explore_run.hpp"
+#include "sim/app/explore/scenario_explorer.hpp"
 #include "sim/app/process/serve_run.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/record_paths.hpp"
@@ -144,6 +146,25 @@ std::optional<DecisionLog> replayed_record(const RunArguments& arguments,
   return read_decisions(*arguments.replay_decisions, scenario);
 }
 
+void refuse_schedules_of_processes(const RunArguments& arguments) {
+  if (!arguments.process.on_processes()) return;
+  if (!arguments.explore.is_asked() && !arguments.explore.shrink) return;
+  throw UsageError("E1204", "schedules are explored, replayed and shrunk in memory only",
+                   "leave --backend out: what fails there can be run on processes afterwards");
+}
+
+// Where the run failed and that was asked for. Its runs count as progress of this one.
+std::optional<FailedScenario> to_be_shrunk(const RunArguments& arguments, const Scenario& scenario,
+                                           const ExploredRun& run) {
+  std::string code = failure_code(run.outcome.result);
+  if (!arguments.explore.shrink || code.empty()) return std::nullopt;
+  return FailedScenario{.file = arguments.file,
+                        .overrides = arguments.overrides,
+                        .scenario = scenario,
+                        .code = std::move(code),
+                        .schedule = run.schedule};
+}
+
 bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -152,21 +173,26 @@ bool ends_with(const std::string& text, std::string_view end) {
 
 int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
                 RunHooks hooks) {
+  refuse_schedules_of_processes(arguments);
   const Scenario scenario = load_scenario(arguments.file, arguments.overrides);
   check_record_paths(arguments, scenario);
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
   const std::optional<DecisionLog> replay = replayed_record(arguments, scenario);
   if (replay) hooks.replay = &*replay;
-  RunOutcome outcome;
+  ExploredRun explored;
+  RunOutcome& outcome = explored.outcome;
   if (arguments.process.on_processes()) {
     ProcessOutcome run =
         run_on_processes(scenario, hooks, arguments.process, arguments.out_directory, err);
     if (!run.reports) return run.exit_code;  // Another process does.
     outcome = std::move(run.outcome);
   } else {
-    outcome = run_scenario(scenario, hooks);
+    explored = run_as_asked(scenario, hooks, arguments.explore);
   }
+  const std::optional<FailedScenario> failed = to_be_shrunk(arguments, scenario, explored);
+  std::optional<ShrunkScenario> shrunk;
+  if (failed) shrunk = ScenarioShrinker(*failed, hooks).shrink();
   progress.done();
   const std::string json = to_json(outcome.result);
   if (arguments.json) {
@@ -177,6 +203,8 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
                     .width = 100,
                     .next_command = next_command(arguments, scenario, outcome.result)});
   }
+  // Who reads JSON gets one object.
+  if (shrunk) report_shrunk(*shrunk, *failed, arguments.explore, arguments.json ? err : out, err);
   write_output(arguments, scenario.output.result, json, err);
   const bool chrome = ends_with(scenario.output.trace, ".json");
   if (!scenario.output.trace.empty()) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/app/explore/explore_arguments.hpp"
 #include "sim/app/process/process_options.hpp"
 #include "sim/app/run.hpp"
 
@@ -21,6 +22,7 @@ struct RunArguments {
   bool quiet = false;
   bool color = false;
   ProcessOptions process;
+  ExploreArguments explore;
 };
 
 /// `shardsim FILE`: loads, runs, prints the summary or the JSON, writes the files the scenario asks

@@ -17,7 +17,7 @@ MeshShape mesh_of(const TrainingStrategy& strategy, int ranks) {
 ParallelOptions options_of(const TrainingStrategy& strategy, const RankContext& context) {
   const MeshShape mesh = mesh_of(strategy, context.size());
   if (strategy.global_microbatches % mesh.data_size() != 0) {
-    throw UsageError("E1203",
+    throw UsageError("E1210",
                      std::to_string(mesh.data_size()) + " data-parallel ranks do not divide " +
                          std::to_string(strategy.global_microbatches) + " microbatches",
                      "set TrainingStrategy::global_microbatches to a multiple of all numbers of "

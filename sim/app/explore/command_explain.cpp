@@ -1,0 +1,96 @@
+#include "sim/app/explore/command_explain.hpp"
+
+#include <algorithm>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/suggest.hpp"
+#include "sim/app/explore/codes_json.hpp"
+#include "sim/app/explore/error_families.hpp"
+
+#include "sim/harness/codes.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::string upper(std::string word) {
+  for (char& c : word) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return word;
+}
+
+UsageError unknown(const std::string& code) {
+  std::vector<std::string> known;
+  for (const CodeEntry& entry : all_codes()) known.emplace_back(entry.code);
+  const std::string near = nearest(code, known);
+  return {"E1205", "there is no code \"" + code + "\"",
+          (near.empty() ? std::string() : "did you mean " + near + "? ") +
+              "\"shardsim explain\" lists all"};
+}
+
+// An error says itself what to do, with the values at hand: here is only what it is about.
+CodeEntry entry_of_error(const std::string& code, const char* family) {
+  return {code.c_str(), family, "The error itself says what is wrong, with the values.",
+          "The error itself says what to do, after \"= help:\".",
+          "shardsim check FILE shows all errors of a scenario, with their places."};
+}
+
+CodeEntry entry_of(const std::string& code) {
+  if (const CodeEntry* const entry = find_code(code)) return *entry;
+  if (const char* const family = error_family(code)) return entry_of_error(code, family);
+  throw unknown(code);
+}
+
+std::string text_of(const CodeEntry& entry) {
+  const char* const family = error_family(entry.code);
+  if (family == nullptr) return explain(entry);
+  return fmt::format(
+      "{}: one of the errors about {}.\n\n  The error itself says what is wrong, with the values, "
+      "and what to do (\"= help:\").\n",
+      entry.code, family);
+}
+
+void list_all(std::ostream& out) {
+  std::size_t width = 0;
+  for (const CodeEntry& entry : all_codes()) {
+    width = std::max(width, std::string_view(entry.code).size());
+  }
+  for (const CodeEntry& entry : all_codes()) {
+    out << fmt::format("{:<{}}  {}\n", entry.code, width, entry.meaning);
+  }
+}
+
+}  // namespace
+
+int command_explain(const std::vector<std::string>& codes, bool json, std::ostream& out) {
+  if (codes.empty()) {
+    if (json) {
+      out << to_json(all_codes());
+    } else {
+      list_all(out);
+    }
+    return 0;
+  }
+  std::vector<std::string> names;  // Entries point to them.
+  names.reserve(codes.size());
+  std::vector<CodeEntry> entries;
+  for (const std::string& code : codes) {
+    names.push_back(upper(code));
+    entries.push_back(entry_of(names.back()));
+  }
+  if (json) {
+    out << to_json(entries);
+    return 0;
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    out << (i == 0 ? "" : "\n") << text_of(entries[i]);
+  }
+  return 0;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,44 @@
+#include "sim/app/explore/explore_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace shardsim {
+
+namespace {
+
+// More than anyone waits for.
+constexpr int kMostSchedules = 1'000'000;
+constexpr int kMostDepth = 100;
+
+}  // namespace
+
+void add_explore_options(CLI::App& verb, ExploreArguments& arguments) {
+  CLI::Option* const explore =
+      verb.add_option("--explore", arguments.mode,
+                      "Run under many schedules, watched: pct (drawn ones) or dpor (all there are)")
+          ->check(CLI::IsMember({"pct", "dpor"}));
+  verb.add_option("--schedules", arguments.schedules, "pct: schedules to draw")
+      ->check(CLI::Range(1, kMostSchedules))
+      ->needs(explore)
+      ->capture_default_str();
+  verb.add_option("--depth", arguments.depth,
+                  "pct: events whose order matters, among receives from any source")
+      ->check(CLI::Range(1, kMostDepth))
+      ->needs(explore)
+      ->capture_default_str();
+  verb.add_option("--explore-seed", arguments.seed, "pct: what schedules are drawn from")
+      ->needs(explore)
+      ->capture_default_str();
+  // Not bound as an optional: for those CLI11 takes an empty value for none.
+  CLI::Option* const replay =
+      verb.add_option_function<std::string>(
+              "--replay", [&arguments](const std::string& token) { arguments.replay = token; },
+              "Make the one run that a report's token names")
+          ->excludes(explore);
+  verb.add_flag("--replay-force", arguments.replay_force, "Take a token of another build")
+      ->needs(replay);
+  verb.add_flag("--shrink", arguments.shrink,
+                "After a failure, look for a smaller scenario that fails with the same code");
+}
+
+}  // namespace shardsim

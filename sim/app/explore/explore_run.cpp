@@ -1,0 +1,70 @@
+#include "sim/app/explore/explore_run.hpp"
+
+#include <filesystem>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "sim/app/explore/scenario_explorer.hpp"
+#include "sim/app/explore/scenario_token.hpp"
+#include "sim/app/write_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kShrunkFile = "shrunk.json";
+
+std::string size_of_search(const ShrunkScenario& shrunk) {
+  return shrunk.is_complete ? fmt::format("in {} runs; nothing smaller fails so", shrunk.runs)
+                            : fmt::format("in {} runs, the most that are made", shrunk.runs);
+}
+
+std::string what_fails(const Result& result) {
+  if (result.diagnosis) return result.diagnosis->to_text();
+  std::string text;
+  for (const Check& check : result.checks) {
+    if (!check.passed) text += fmt::format("{}: {}\n", check.name, check.detail);
+  }
+  return text;
+}
+
+}  // namespace
+
+ExploredRun run_as_asked(const Scenario& scenario, const RunHooks& hooks,
+                         const ExploreArguments& arguments) {
+  if (!arguments.is_asked()) return {run_scenario(scenario, hooks), std::nullopt};
+  ScenarioExplorer explorer(scenario, hooks);
+  ExploredRun run;
+  if (arguments.replay) {
+    run.schedule = schedule_of(*arguments.replay, scenario, arguments.replay_force);
+    run.outcome = explorer.replay(*run.schedule);
+  } else {
+    run.outcome = explorer.explore(arguments);
+    run.schedule = explorer.last_schedule();
+  }
+  return run;
+}
+
+void report_shrunk(const ShrunkScenario& shrunk, const FailedScenario& failed,
+                   const ExploreArguments& arguments, std::ostream& out, std::ostream& err) {
+  if (!shrunk.is_smaller) {
+    out << fmt::format("\nnot shrunk: nothing smaller that loads fails with {} ({} runs)\n",
+                       failed.code, shrunk.runs);
+    return;
+  }
+  std::string command = command_line(failed.file, shrunk.overrides);
+  if (shrunk.schedule) {
+    command += " --replay " + to_text(token_of(shrunk.scenario, *shrunk.schedule));
+  }
+  out << fmt::format("\nshrunk from {} ranks to {}, {}:\n  {}\n\n{}", failed.scenario.system.ranks,
+                     shrunk.scenario.system.ranks, size_of_search(shrunk), command,
+                     what_fails(shrunk.outcome.result));
+  if (arguments.shrunk_directory.empty()) return;
+  std::error_code unmade;  // Then it cannot be written to, which says so.
+  std::filesystem::create_directories(arguments.shrunk_directory, unmade);
+  write_text(std::filesystem::path(arguments.shrunk_directory) / kShrunkFile,
+             shrunk.scenario.resolved_json + "\n", err);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,124 @@
+#include "sim/app/explore/shrink_scenario.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/load.hpp"
+#include "sim/app/explore/scenario_explorer.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// A failure that needs luck gets so many drawn schedules in each smaller scenario.
+constexpr int kDrawn = 6;
+
+std::string field_of(const std::string& override_text) {
+  return override_text.substr(0, override_text.find('='));
+}
+
+// A shell leaves these alone.
+bool is_plain(const std::string& word) {
+  return std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_./=,:+").find(c) != std::string_view::npos;
+  });
+}
+
+std::string quoted(const std::string& word) {
+  if (!word.empty() && is_plain(word)) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+struct Attempt {
+  RunOutcome outcome;
+  std::optional<Schedule> schedule;
+  int runs = 0;
+};
+
+Attempt attempt(const Scenario& scenario, const FailedScenario& failed, const RunHooks& hooks) {
+  if (!failed.schedule) return {run_scenario(scenario, hooks), std::nullopt, 1};
+  ScenarioExplorer explorer(scenario, hooks);
+  Attempt made = {explorer.verdict(*failed.schedule), failed.schedule, 0};
+  // Another number of ranks may need another order.
+  if (failed.schedule->seed != 0 && failure_code(made.outcome.result) != failed.code) {
+    made.outcome = explorer.explore({.mode = "pct", .schedules = kDrawn});
+    made.schedule = explorer.last_schedule();
+  }
+  made.runs = explorer.num_runs();
+  return made;
+}
+
+}  // namespace
+
+std::string command_line(const std::string& file, const std::vector<std::string>& overrides) {
+  std::string text = "shardsim " + quoted(file);
+  for (const std::string& each : overrides) text += " --set " + quoted(each);
+  return text;
+}
+
+ScenarioShrinker::ScenarioShrinker(FailedScenario failed, RunHooks hooks)
+    : failed_(std::move(failed)), hooks_(std::move(hooks)) {
+  found_.scenario = failed_.scenario;
+  found_.overrides = failed_.overrides;
+  found_.schedule = failed_.schedule;
+}
+
+ShrunkScenario ScenarioShrinker::shrink() {
+  bool went_on = true;
+  while (went_on && found_.runs < kMostRuns) {
+    went_on = false;
+    for (const std::string& field : shrinkable_fields()) {
+      while (shrink_field(field)) went_on = true;
+    }
+  }
+  found_.is_complete = found_.runs < kMostRuns;
+  return std::move(found_);
+}
+
+bool ScenarioShrinker::shrink_field(const std::string& field) {
+  for (const SmallerScenario& ways : smaller_values(found_.scenario, field)) {
+    for (const FieldChanges& way : ways) {
+      if (found_.runs >= kMostRuns) return false;
+      try {
+        Scenario smaller = load_scenario(failed_.file, overrides_with(way));
+        if (accept(way, std::move(smaller))) return true;
+        break;  // It loads: to say more would change nothing.
+      } catch (const Error&) {
+        continue;  // No scenario, or none that can be run.
+      }
+    }
+  }
+  return false;
+}
+
+bool ScenarioShrinker::accept(const FieldChanges& changes, Scenario smaller) {
+  Attempt made = attempt(smaller, failed_, hooks_);
+  found_.runs += made.runs;
+  if (failure_code(made.outcome.result) != failed_.code) return false;
+  found_.overrides = overrides_with(changes);
+  for (const auto& [field, value] : changes) changes_[field] = value;
+  found_.scenario = std::move(smaller);
+  found_.outcome = std::move(made.outcome);
+  found_.schedule = made.schedule;
+  failed_.schedule = made.schedule;
+  found_.is_smaller = true;
+  return true;
+}
+
+std::vector<std::string> ScenarioShrinker::overrides_with(const FieldChanges& changes) const {
+  FieldChanges all = changes_;
+  for (const auto& [field, value] : changes) all[field] = value;
+  std::vector<std::string> overrides;
+  for (const std::string& given : failed_.overrides) {
+    if (all.find(field_of(given)) == all.end()) overrides.push_back(given);
+  }
+  for (const auto& [field, value] : all) overrides.push_back(field + "=" + value);
+  return overrides;
+}
+
+}  // namespace shardsim

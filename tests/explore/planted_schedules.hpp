@@ -1,0 +1,17 @@
+#pragma once
+
+#include "sim/app/run.hpp"
+
+#include "tests/mutants/faulty_communicator.hpp"
+
+// Bugs that show under some schedules only.
+namespace shardsim::test {
+
+/// Sends of a batch are waited for one by one before its receives are posted: neighbours that
+/// exchange hang where sends wait.
+[[nodiscard]] Faults sends_first();
+
+/// Gradients go wrong where another rank than 0 has started first. `ranks`: of the world.
+[[nodiscard]] RunHooks depends_on_who_is_first(int ranks);
+
+}  // namespace shardsim::test
