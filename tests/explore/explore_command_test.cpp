@@ -15,7 +15,6 @@ using nlohmann::json;
 
 const std::string kRing = "scenarios/verify-llama-cp2-ring.json";
 const std::string kPerceptron = "scenarios/verify-mlp-ddp.json";
-constexpr int kRanks = 8;  // Of the perceptron.
 
 RunArguments exploring(const std::string& file, const std::string& mode = "pct") {
   RunArguments arguments;
@@ -86,10 +85,10 @@ TEST_CASE("what hangs without buffers only is a hazard, and is replayed") {
 }
 
 TEST_CASE("numbers that depend on who is first are found, and replayed") {
-  check_found(kPerceptron, depends_on_who_is_first(kRanks), "SCHEDULE_DEPENDS");
+  check_found(kPerceptron, depends_on_who_is_first(), "SCHEDULE_DEPENDS");
   RunArguments plain;
   plain.file = kPerceptron;
-  CHECK(shardsim_with(plain, depends_on_who_is_first(kRanks)).exit_code == 0);
+  CHECK(shardsim_with(plain, depends_on_who_is_first()).exit_code == 0);
 }
 
 TEST_CASE("a check that fails under every schedule stays what it is, with a token") {

@@ -23,7 +23,7 @@ Faults sends_first() {
   return faults;
 }
 
-RunHooks depends_on_who_is_first(int ranks) {
+RunHooks depends_on_who_is_first() {
   struct Started {
     int count = 0;
     int first = 0;
@@ -36,8 +36,9 @@ RunHooks depends_on_who_is_first(int ranks) {
     return caller.to.all_reduce(buffer, op, options, site);
   };
   RunHooks hooks;
-  hooks.wrap_world = [started, ranks, planted = plant(std::move(faults))](Communicator& world) {
-    if (started->count++ % ranks == 0) started->first = world.rank();
+  hooks.wrap_world = [started, planted = plant(std::move(faults))](Communicator& world) {
+    if (started->count == 0) started->first = world.rank();
+    started->count = (started->count + 1) % world.size();  // All start, in every run.
     return planted(world);
   };
   return hooks;

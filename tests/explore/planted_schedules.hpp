@@ -11,7 +11,7 @@ namespace shardsim::test {
 /// exchange hang where sends wait.
 [[nodiscard]] Faults sends_first();
 
-/// Gradients go wrong where another rank than 0 has started first. `ranks`: of the world.
-[[nodiscard]] RunHooks depends_on_who_is_first(int ranks);
+/// Gradients go wrong where another rank than 0 has started first.
+[[nodiscard]] RunHooks depends_on_who_is_first();
 
 }  // namespace shardsim::test

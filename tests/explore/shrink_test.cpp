@@ -65,6 +65,19 @@ TEST_CASE("a hazard of a ring beside other axes: the ring is left, with its toke
   CHECK(shardsim_with(again, hooks).exit_code == 4);
 }
 
+TEST_CASE("what only some orders show is shrunk under orders of its own") {
+  const TemporaryFolder folder;
+  RunArguments arguments = shrinking("scenarios/verify-mlp-ddp.json", folder);
+  arguments.explore.mode = "pct";
+  const Printed printed = shardsim_with(arguments, depends_on_who_is_first());
+  INFO(printed.out);
+  CHECK(printed.exit_code == 4);
+  CHECK(contains(printed.out, "shrunk from 8 ranks to 2, in "));
+  const std::size_t shrunk = printed.out.find("shrunk from");
+  CHECK(printed.out.find("SCHEDULE_DEPENDS", shrunk) != std::string::npos);
+  CHECK(load_scenario(folder / "shrunk.json").execution.steps == 1);
+}
+
 TEST_CASE("what does not fail is not shrunk") {
   const Printed printed = shardsim({"scenarios/verify-mlp-ddp.json", "--shrink"});
   CHECK(printed.exit_code == 0);

@@ -2,7 +2,7 @@
 
 #include "sim/app/explore/explore_arguments.hpp"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
 class App;
 }  // namespace CLI
 

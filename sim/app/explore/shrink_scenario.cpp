@@ -1,7 +1,10 @@
 #include "sim/app/explore/shrink_scenario.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
 
@@ -117,7 +120,7 @@ std::vector<std::string> ScenarioShrinker::overrides_with(const FieldChanges& ch
   for (const std::string& given : failed_.overrides) {
     if (all.find(field_of(given)) == all.end()) overrides.push_back(given);
   }
-  for (const auto& [field, value] : all) overrides.push_back(field + "=" + value);
+  for (const auto& [field, value] : all) overrides.push_back(fmt::format("{}={}", field, value));
   return overrides;
 }
 

@@ -93,7 +93,8 @@ void or_else(SmallerScenario& ways, const FieldChanges& more) {
   ways.push_back(std::move(all));
 }
 
-SmallerScenario with_axis(Scenario smaller, const Axis& axis, std::int64_t size) {
+SmallerScenario with_axis(const Scenario& scenario, const Axis& axis, std::int64_t size) {
+  Scenario smaller = scenario;
   smaller.parallelism.*axis.size = size;
   FieldChanges changes = {{axis.field, text_of(size)}};
   if (axis.size != &ParallelismSpec::ep) follow_with_system(smaller, changes);
@@ -118,7 +119,8 @@ SmallerScenario with_axis(Scenario smaller, const Axis& axis, std::int64_t size)
   return ways;
 }
 
-SmallerScenario with_size(Scenario smaller, const Size& field, std::int64_t size) {
+SmallerScenario with_size(const Scenario& scenario, const Size& field, std::int64_t size) {
+  Scenario smaller = scenario;
   smaller.model.*field.size = size;
   SmallerScenario ways = {{{field.field, text_of(size)}}};
   if (field.size == &ModelSpec::num_layers) {
@@ -131,7 +133,8 @@ SmallerScenario with_size(Scenario smaller, const Size& field, std::int64_t size
   return ways;
 }
 
-SmallerScenario with_batch(Scenario smaller, const char* field, std::int64_t size) {
+SmallerScenario with_batch(const Scenario& scenario, const char* field, std::int64_t size) {
+  Scenario smaller = scenario;
   std::int64_t& value = field == kMicrobatches ? smaller.training.num_microbatches
                                                : smaller.training.micro_batch_size;
   value = size;
