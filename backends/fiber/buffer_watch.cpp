@@ -107,7 +107,7 @@ void BufferWatch::add(int rank, const Post& post, const Tensor& tensor, bool rea
           .writes = writes};
   bool alone = true;
   for (const Use& other : uses) {
-    if (!overlap(other.tensor, tensor) || other.handle == post.handle) continue;
+    if (!overlap(other.tensor, tensor) || other.operation == post.operation) continue;
     if (!other.writes && !writes) continue;
     alone = false;
     if (behind(uses, use, other)) continue;
@@ -117,7 +117,7 @@ void BufferWatch::add(int rank, const Post& post, const Tensor& tensor, bool rea
     return;
   }
   if (alone) {
-    if (!reads) {
+    if (!reads && post.fills_all) {
       fill_with_pattern(tensor);
       use.holds = Holds::pattern;
     } else {
@@ -132,7 +132,8 @@ void BufferWatch::add(int rank, const Post& post, const Tensor& tensor, bool rea
 // Whether `later` starts when `earlier` has ended: on the same stream, or by `after`, or behind
 // another that does.
 bool BufferWatch::behind(const Uses& uses, const Use& later, const Use& earlier) const {
-  if (earlier.order >= later.order) return false;
+  // Parts of a batch wait for nothing of each other.
+  if (earlier.order >= later.order || earlier.handle == later.handle) return false;
   if (later.stream != nullptr && later.stream == earlier.stream) return true;
   if (later.after != nullptr && later.after == earlier.handle) return true;
   return std::any_of(uses.begin(), uses.end(), [&](const Use& between) {
@@ -176,10 +177,6 @@ void BufferWatch::waited(int rank, const FiberOperation& handle) {
   for (const Use& use : uses) {
     if (!is_of(use)) continue;
     verify(rank, use);
-    if (use.writes && use.touched) {
-      report("BUF_READ_EARLY", rank, use,
-             "reads " + elements(use.tensor) + " of a buffer in flight of", *use.touched, kWait);
-    }
     const auto holders = std::count_if(uses.begin(), uses.end(), [&](const Use& other) {
       return other.tensor.shares_storage(use.tensor);
     });

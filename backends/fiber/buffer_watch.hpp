@@ -31,6 +31,7 @@ class BufferWatch final : public AccessListener {
     const FiberOperation* handle = nullptr;     ///< Is waited for.
     const FiberStream* stream = nullptr;        ///< Null: of none, as tagged messages.
     const FiberOperation* after = nullptr;
+    bool fills_all = true;  ///< Of the output. A message may be shorter than its buffer.
     const CallRecord& record;
     const std::string& group;
   };

@@ -37,6 +37,7 @@ FiberCommunicator::FiberCommunicator(FiberGroup& group, int member, CallSite mad
 }
 
 FiberCommunicator::~FiberCommunicator() {
+  if (stream_->outlives_world()) return;
   group_.world().note_closed(*stream_);
   group_.world().retire(std::move(stream_));
 }

@@ -42,6 +42,10 @@ void FiberStream::order(FiberOperation& operation, const Work* after) {
 }
 
 void FiberStream::wait(void* token) {
+  if (outlives_world_) {
+    throw UsageError("E0510", "a work is waited for after its run has ended",
+                     "wait for every work in the rank that has posted it");
+  }
   FiberOperation& operation = *static_cast<FiberOperation*>(token);
   --num_handles_;
   if (closed_) {
@@ -62,6 +66,7 @@ void FiberStream::wait(void* token) {
 }
 
 void FiberStream::abandon(void* token) noexcept {
+  if (outlives_world_) return;
   FiberOperation& operation = *static_cast<FiberOperation*>(token);
   --num_handles_;
   Engine& engine = group_.world().engine();

@@ -48,6 +48,10 @@ class FiberStream final : private WorkOwner {
   FiberStream* next_open = nullptr;
   /// Its communicator goes.
   void close() { closed_ = true; }
+  /// The world goes, and somebody still has a handle or the communicator: from here on nothing is
+  /// done with either.
+  void outlive_world() { outlives_world_ = true; }
+  [[nodiscard]] bool outlives_world() const { return outlives_world_; }
   [[nodiscard]] bool has_handles() const { return num_handles_ > 0; }
 
  private:
@@ -68,6 +72,7 @@ class FiberStream final : private WorkOwner {
   RankState& rank_;
   CallSite made_at_;
   bool closed_ = false;
+  bool outlives_world_ = false;
   int num_handles_ = 0;
   FiberOperation* last_ = nullptr;  // The last operation, while it may be unresolved.
   Time free_;

@@ -133,7 +133,27 @@ FiberWorld::FiberWorld(FiberOptions options)
   for (const int rank : options_.traced_ranks) engine_.rank(rank).start_trace();
 }
 
-FiberWorld::~FiberWorld() = default;
+namespace {
+
+// Streams that somebody still has a handle of, against the rules, when their world is gone. Kept to
+// the end of the program: nobody says when the last of these handles goes.
+std::vector<std::unique_ptr<FiberStream>>& stray_streams() {
+  static auto* const streams = new std::vector<std::unique_ptr<FiberStream>>();
+  return *streams;
+}
+
+}  // namespace
+
+FiberWorld::~FiberWorld() {
+  for (FiberStream* stream : open_streams_) {
+    for (; stream != nullptr; stream = stream->next_open) stream->outlive_world();
+  }
+  for (std::unique_ptr<FiberStream>& stream : orphans_) {
+    if (!stream->has_handles()) continue;
+    stream->outlive_world();
+    stray_streams().push_back(std::move(stream));
+  }
+}
 
 void FiberWorld::wait(RankState& rank, FiberOperation& operation) {
   const bool is_transfer = operation.is_transfer();
@@ -161,6 +181,7 @@ void FiberWorld::run(const RankBody& body) {
     body(runtime, communicator);
     require_closed(rank);
   });
+  require_waited();
   require_delivered();
   tell_stood_for();
 }
@@ -306,6 +327,27 @@ void FiberWorld::require_closed(const RankState& rank) {
   diagnosis.sides = {
       {.ranks = {rank.index()}, .action = "made it and keeps it", .site = last->made_at()}};
   diagnosis.hint = "let the object that split() returns go before the rank ends";
+  throw CommunicationError(std::move(diagnosis));
+}
+
+// Works that were taken out of their ranks, and whose communicators have gone.
+void FiberWorld::require_waited() const {
+  const auto kept = std::find_if(orphans_.begin(), orphans_.end(),
+                                 [](const auto& stream) { return stream->has_handles(); });
+  if (kept == orphans_.end()) return;
+  const FiberStream& stream = **kept;
+  Diagnosis diagnosis;
+  diagnosis.code = "REQ_LEAK";
+  diagnosis.summary = "rank " + std::to_string(stream.rank().index()) +
+                      " has ended, and the handle of a communication of group " +
+                      stream.group().name() + " is kept without having been waited for";
+  diagnosis.group = stream.group().name();
+  diagnosis.members = stream.group().all_world_ranks();
+  diagnosis.time = stream.rank().now();
+  diagnosis.sides = {{.ranks = {stream.rank().index()},
+                      .action = "keeps a work of " + stream.group().name(),
+                      .site = stream.made_at()}};
+  diagnosis.hint = "wait() for every Work in the rank that has posted it";
   throw CommunicationError(std::move(diagnosis));
 }
 

@@ -162,6 +162,7 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] Diagnosis explain(const Engine& engine) override;
   void note_waiting(const Engine& engine) override;
   void require_closed(const RankState& rank);
+  void require_waited() const;
   void require_delivered() const;
   void tell_stood_for();
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "backends/fiber/fiber_world.hpp"
@@ -26,7 +27,6 @@ Mailbox::Mailbox(FiberWorld& world) : world_(world) {
   receives_.resize(ranks);
   num_sends_.resize(ranks, 0);
   num_receives_.resize(ranks, 0);
-  num_matches_.resize(ranks, 0);
   if (world.options().chooser != nullptr) {
     known_.assign(ranks, std::vector<std::int32_t>(ranks, 0));
   }
@@ -91,20 +91,13 @@ std::vector<Mailbox::Slot> Mailbox::candidates_of(int receiver) const {
   const auto& sends = sends_[static_cast<std::size_t>(receiver)];
   std::vector<Slot> candidates;
   for (std::size_t r = 0; r < receives.size(); ++r) {
-    for (std::size_t s = 0; s < sends.size(); ++s) {
-      if (!receives[r]->fits(*sends[s])) continue;
-      const auto earlier_fits = [&](const MessageHalf* other) { return other->fits(*sends[s]); };
-      const auto overtaken = [&](const MessageHalf* other) {
-        return other->call().member == sends[s]->call().member && receives[r]->fits(*other);
-      };
-      const auto before = [](const auto& all, std::size_t end) {
-        return std::pair(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(end));
-      };
-      const auto [first, last] = before(receives, r);
-      if (std::any_of(first, last, earlier_fits)) continue;
-      const auto [oldest, mine] = before(sends, s);
-      if (std::any_of(oldest, mine, overtaken)) continue;
-      candidates.push_back({receives[r], sends[s]});
+    std::set<int> seen;  // Senders of which it may take an older message.
+    for (MessageHalf* const send : sends) {
+      if (!receives[r]->fits(*send) || !seen.insert(send->call().member).second) continue;
+      const auto earlier_fits = [&](const MessageHalf* other) { return other->fits(*send); };
+      const auto mine = receives.begin() + static_cast<std::ptrdiff_t>(r);
+      if (std::any_of(receives.begin(), mine, earlier_fits)) continue;
+      candidates.push_back({receives[r], send});
     }
   }
   return candidates;
@@ -163,7 +156,6 @@ void Mailbox::match(MessageHalf& receive, MessageHalf& send) {
   forget(sends_[receiver], send);
   if (receive.is_open()) {
     --num_open_;
-    receive.match_number = num_matches_[receiver]++;
   }
   if (!agree(receive, send)) return;
   const Time arrival = send.call().ready + (send.is_buffered() ? send.price() : Time());
@@ -178,7 +170,9 @@ void Mailbox::match(MessageHalf& receive, MessageHalf& send) {
 bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
   const CallRecord& sent = send.call().record;
   const CallRecord& asked = receive.call().record;
-  const bool labels = *asked.label == '\0' || std::strcmp(asked.label, sent.label) == 0;
+  // Only who labels both ends says what belongs together.
+  const bool labelled = *asked.label != '\0' && *sent.label != '\0';
+  const bool labels = !labelled || std::strcmp(asked.label, sent.label) == 0;
   const bool same = sent.dtype == asked.dtype && sent.traffic == asked.traffic;
   if (labels && same && sent.count <= asked.count) return true;
   Diagnosis diagnosis;
@@ -187,7 +181,7 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
   if (!labels) {
     diagnosis.code = "P2P_AMBIGUOUS";
     diagnosis.summary = "a message \"" + std::string(sent.label) + "\"" + ways +
-                        " is taken for \"" + asked.label + "\": their tags are the same";
+                        " is taken for \"" + asked.label + "\": their tags do not tell them apart";
     diagnosis.hint = "give each message that may be under way with another a tag of its own";
   } else if (same) {
     diagnosis.code = "P2P_TRUNC";
@@ -211,17 +205,18 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
   return false;
 }
 
-// A rank knows of a match when it has waited for its half of it.
+// What a rank can know of matches: what it has waited for itself, in that order, and what others
+// knew who have told it. Who has sent with rendezvous knows that the receive was posted, and what
+// its rank knew then.
 void Mailbox::waited(const MessageHalf& half, const MessageHalf* other) {
   if (known_.empty() || other == nullptr) return;
-  std::vector<std::int32_t>& known = known_[static_cast<std::size_t>(half.call().member)];
-  const MessageHalf& receive = half.call().sends ? *other : half;
+  const auto rank = static_cast<std::size_t>(half.call().member);
   // A buffered send ends whether it was taken or not: that tells nothing.
   if (half.call().sends && half.is_buffered()) return;
-  learn(known, other->known);
-  if (receive.match_number < 0) return;
-  std::int32_t& matches = known[static_cast<std::size_t>(receive.call().member)];
-  matches = std::max(matches, receive.match_number + 1);
+  learn(known_[rank], other->known);
+  if (half.call().sends || !half.is_open()) return;
+  ++known_[rank][rank];
+  world_.options().chooser->waited(half.call().member, half.call().number);
 }
 
 // --- What is left ------------------------------------------------------------------------------
@@ -234,17 +229,24 @@ std::vector<int> Mailbox::possible_senders(int member) const {
     others.push_back(rank);
     if (!world_.engine().rank(rank).finished()) running.push_back(rank);
   }
+  if (others.empty()) return {member};  // Nobody but itself.
   return running.empty() ? others : running;
 }
 
 std::optional<Diagnosis> Mailbox::tag_mismatch() const {
+  // Both sides stand there for good: the receiver in this receive, the sender in its send or at its
+  // end.
+  const auto waits_in = [this](const MessageHalf& half) {
+    return world_.engine().rank(half.call().member).blocked_on() == &half;
+  };
   for (const std::vector<MessageHalf*>& receives : receives_) {
     for (const MessageHalf* receive : receives) {
       const MessageHalf::Call& asked = receive->call();
-      if (asked.peer == kAnySource || asked.tag == kAnyTag) continue;
+      if (asked.tag == kAnyTag || !waits_in(*receive)) continue;
       const auto& sends = sends_[static_cast<std::size_t>(asked.member)];
       const auto near = std::find_if(sends.begin(), sends.end(), [&](const MessageHalf* send) {
-        return send->call().member == asked.peer;
+        const bool from = asked.peer == kAnySource || asked.peer == send->call().member;
+        return from && (waits_in(*send) || world_.engine().rank(send->call().member).finished());
       });
       if (near == sends.end()) continue;
       const MessageHalf::Call& sent = (*near)->call();
@@ -357,6 +359,7 @@ Work FiberTaggedMessages::post(MessageHalf::Call call) {
   world.watch_post({.rank = state.index(),
                     .operation = &half,
                     .handle = &half,
+                    .fills_all = false,
                     .record = half.record(),
                     .group = stream_->group().name()},
                    sends ? Tensor() : buffer, sends ? buffer : Tensor());

@@ -57,7 +57,6 @@ class Mailbox final : public Arbiter {
   std::vector<std::vector<MessageHalf*>> receives_;  // By receiver, not matched, as posted.
   std::vector<std::int64_t> num_sends_;              // By rank.
   std::vector<std::int64_t> num_receives_;
-  std::vector<std::int32_t> num_matches_;         // Of open receives, by receiver.
   std::vector<std::vector<std::int32_t>> known_;  // By rank: SentMessage::known. Empty: unasked.
   int num_open_ = 0;                              // Open receives without a message.
 };

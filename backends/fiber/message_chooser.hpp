@@ -24,8 +24,8 @@ struct SentMessage {
   MessageName name;
   int destination = 0;
   int tag = 0;
-  /// By receiver: how many of its open receives had taken their message before this one was sent,
-  /// as far as its sender could know.
+  /// By receiver: how many of its open receives it had waited for before this one was sent, as far
+  /// as its sender could know.
   std::vector<std::int32_t> known;
 };
 
@@ -44,6 +44,8 @@ class MessageChooser {
  public:
   virtual ~MessageChooser() = default;
   virtual void sent(const SentMessage& /*message*/) {}
+  /// `receiver` has waited for an open receive: what it took is known from here on.
+  virtual void waited(int /*receiver*/, std::int64_t /*receive*/) {}
   /// Asked when no rank can go on and nothing else can end. One of `candidates`, of which there is
   /// at least one; by receiver, receive and message.
   virtual std::size_t choose(std::span<const MessageChoice> candidates) = 0;

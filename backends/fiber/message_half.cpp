@@ -24,7 +24,6 @@ void MessageHalf::open(FiberGroup& group, Mailbox& mailbox, Call call) {
   source_ = -1;
   sent_count_ = call_.buffer.numel();
   known.clear();
-  match_number = -1;
   expect(1);
 }
 

@@ -50,9 +50,8 @@ class MessageHalf final : public FiberOperation {
   [[nodiscard]] std::vector<int> missing() const override;
   [[nodiscard]] std::vector<int> arrived() const override { return {call_.member}; }
 
-  // For the mailbox: who knew what when this was posted, and which match it was.
+  // For the mailbox: who knew what when this was posted.
   std::vector<std::int32_t> known;
-  std::int32_t match_number = -1;
 
  protected:
   Time launch(Time start) override;

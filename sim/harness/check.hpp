@@ -23,8 +23,9 @@ enum class ExploreMode : std::uint8_t {
   /// Source: Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding
   /// bugs" (ASPLOS 2010).
   pct,
-  /// All that differ in anything a rank can see; for tiny programs. Source: Flanagan and Godefroid,
-  /// "Dynamic partial-order reduction" (POPL 2005).
+  /// All that differ in which messages open receives take, once with rendezvous sends throughout
+  /// and once with buffered ones; for tiny programs. Source: Flanagan and Godefroid, "Dynamic
+  /// partial-order reduction" (POPL 2005).
   dpor,
 };
 
@@ -58,7 +59,7 @@ struct CheckOptions {
   /// Writes and reads of buffers that a communication still uses.
   bool watch_buffers = true;
   /// Run what this token says and nothing else. Empty: also asks the environment variable
-  /// SHARDSIM_REPLAY, whose tokens of other names are ignored.
+  /// SHARDSIM_REPLAY, whose tokens of other names are ignored: name your checks.
   std::string replay;
   bool replay_force = false;  ///< Take a token of another build.
 };
@@ -71,7 +72,7 @@ struct CheckReport {
   /// What the failure was found with.
   std::optional<ReplayToken> token;
   std::int64_t schedules = 0;  ///< Runs of the program.
-  bool exhausted = false;      ///< dpor: all there are.
+  bool exhausted = false;      ///< dpor: all there are with sends of one kind.
   /// pct: probability of a bug of this depth to be found by the schedules run, by the bound; for
   /// the check's largest program.
   double bound = 0.0;
@@ -94,7 +95,8 @@ struct Shrunk {
   Diagnosis failure;
   int runs = 0;
 };
-/// REQUIRES: a report of `check` with these arguments that failed.
+/// REQUIRES: a report of `check` with these arguments that failed. Throws UsageError (E1211) where
+/// it was the reference that failed: that has one rank.
 [[nodiscard]] Shrunk shrink(const Program& program, const CheckOptions& options,
                             const CheckReport& report);
 

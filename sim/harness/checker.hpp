@@ -47,6 +47,7 @@ class Checker {
   [[nodiscard]] std::optional<Diagnosis> judge_shown(const ReplayToken& token,
                                                      const ShownState& shown, DType precision);
   [[nodiscard]] bool right_in_fp64(const ReplayToken& token, const ListChooser& chooser);
+  [[nodiscard]] bool shows_on_one_rank(const ReplayToken& token);
   const ShownState& reference(const ReplayToken& token, DType precision);
   [[nodiscard]] std::optional<Diagnosis> find_race(const ReplayToken& token,
                                                    const Diagnosis& failure);

@@ -55,7 +55,7 @@ class ReducedSearch {
   class Walker;
 
   static Step step_of(const MessageChoice& choice);
-  void add_races(const std::vector<SentMessage>& sent);
+  void add_races(const Walker& walker);
   bool next();
 
   std::vector<Node> path_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "backends/tagged_messages.hpp"
 
@@ -13,7 +14,19 @@ class ReducedSearch::Walker final : public ListChooser {
   explicit Walker(std::vector<Node>& path) : path_(path) {}
 
   void sent(const SentMessage& message) override { sent_.push_back(message); }
+  void waited(int receiver, std::int64_t receive) override {
+    auto& mine = waits_[receiver];
+    mine.emplace(receive, static_cast<std::int32_t>(mine.size()));
+  }
   [[nodiscard]] const std::vector<SentMessage>& sent() const { return sent_; }
+  /// Whether who has sent `message` could know what the receive of `choice` has taken.
+  [[nodiscard]] bool knew(const SentMessage& message, const MessageChoice& choice) const {
+    const auto mine = waits_.find(choice.receiver);
+    if (mine == waits_.end()) return false;
+    const auto place = mine->second.find(choice.receive);
+    return place != mine->second.end() &&
+           message.known[static_cast<std::size_t>(choice.receiver)] > place->second;
+  }
 
   std::size_t choose(std::span<const MessageChoice> candidates) override {
     const std::size_t depth = depth_++;
@@ -56,6 +69,8 @@ class ReducedSearch::Walker final : public ListChooser {
 
   std::vector<Node>& path_;
   std::vector<SentMessage> sent_;
+  // By receiver and open receive: the how manieth it has waited for.
+  std::map<int, std::map<std::int64_t, std::int32_t>> waits_;
   std::size_t depth_ = 0;
   std::size_t next_ = 0;
 };
@@ -69,7 +84,7 @@ bool ReducedSearch::search(const Run& run, std::int64_t budget) {
   for (std::int64_t i = 0; i < budget; ++i) {
     Walker walker(path_);
     if (!run(walker)) return false;
-    add_races(walker.sent());
+    add_races(walker);
     if (!next()) return true;
   }
   return false;
@@ -77,18 +92,14 @@ bool ReducedSearch::search(const Run& run, std::int64_t budget) {
 
 // A message that a receive could have taken, had it come in time: it was sent without knowing of
 // what the receive took instead. Then anything else at that point may have been what brings it.
-void ReducedSearch::add_races(const std::vector<SentMessage>& sent) {
+void ReducedSearch::add_races(const Walker& walker) {
+  const std::vector<SentMessage>& sent = walker.sent();
   std::vector<std::set<MessageName>> before(path_.size());  // Taken before each node.
-  std::vector<std::int32_t> number(path_.size(), 0);        // Of the match at its receiver.
   std::set<MessageName> taken;
   for (std::size_t i = 0; i < path_.size(); ++i) {
     const MessageChoice& mine = path_[i].choices[path_[i].taken];
     before[i] = taken;
     taken.insert(mine.message);
-    for (std::size_t j = 0; j < i; ++j) {
-      const MessageChoice& other = path_[j].choices[path_[j].taken];
-      if (other.receiver == mine.receiver) ++number[i];
-    }
   }
   for (std::size_t i = 0; i < path_.size(); ++i) {
     Node& node = path_[i];
@@ -98,12 +109,13 @@ void ReducedSearch::add_races(const std::vector<SentMessage>& sent) {
                         (mine.source == kAnySource || mine.source == message.name.source) &&
                         (mine.tag == kAnyTag || mine.tag == message.tag);
       if (!fits || before[i].contains(message.name)) return false;
+      // Messages of one sender do not overtake each other.
+      if (message.name.source == mine.message.source) return false;
       const bool was_there =
           std::any_of(node.choices.begin(), node.choices.end(), [&](const MessageChoice& choice) {
             return choice.receiver == mine.receiver && choice.message == message.name;
           });
-      const bool knew = message.known[static_cast<std::size_t>(mine.receiver)] > number[i];
-      return !was_there && !knew;
+      return !was_there && !walker.knew(message, mine);
     });
     if (!raced) continue;
     for (std::size_t choice = 0; choice < node.choices.size(); ++choice) {

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "sim/kernel/error.hpp"
+
 #include "sim/harness/checker.hpp"
 
 namespace shardsim {
@@ -138,6 +140,12 @@ class Shrinker {
 }  // namespace
 
 Shrunk shrink(const Program& program, const CheckOptions& options, const CheckReport& report) {
+  if (!report.failure || !report.token) {
+    throw UsageError(
+        "E1211", "there is no run of the program to shrink",
+        "shrink what check() has found on more than one rank; a reference that fails is "
+        "as small as it gets");
+  }
   Checker checker(program, options);
   return Shrinker(checker, report).run();
 }

@@ -22,8 +22,14 @@ std::unique_ptr<StackSlab>& kept_slab() {
 }
 
 // AddressSanitizer takes what is left of frames on a stack that is used again for errors.
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__)
 constexpr bool kKeepsSlabs = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kKeepsSlabs = false;
+#else
+constexpr bool kKeepsSlabs = true;
+#endif
 #else
 constexpr bool kKeepsSlabs = true;
 #endif
