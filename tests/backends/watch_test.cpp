@@ -203,6 +203,39 @@ TEST_CASE("groups used in different orders at once are warned of, in one order t
   CHECK(warnings.front().sides.size() == 2);
 }
 
+TEST_CASE("halves of a batch that share a buffer overlap") {
+  using Kind = P2pOp::Kind;
+  const auto exchange = [](Kind one, Kind other) {
+    return [=](Runtime& runtime, Communicator& world) {
+      const Tensor shared = zeros(runtime, 3);
+      const Tensor free = zeros(runtime, 3);
+      const int peer = 1 - world.rank();
+      // What the peer gives and takes fits, and is its own.
+      const bool first = world.rank() == 0;
+      const auto opposite = [](Kind kind) { return kind == Kind::send ? Kind::recv : Kind::send; };
+      const std::vector<P2pOp> halves = {
+          {first ? one : opposite(one), first ? shared : zeros(runtime, 3), peer},
+          {first ? other : opposite(other), first ? shared : free, peer}};
+      world.batch(halves).wait();
+    };
+  };
+  CHECK(watched(2, exchange(Kind::recv, Kind::recv)) == "BUF_OVERLAP");
+  CHECK(watched(2, exchange(Kind::send, Kind::recv)) == "BUF_OVERLAP");
+  CHECK(watched(2, exchange(Kind::recv, Kind::send)) == "BUF_OVERLAP");
+}
+
+TEST_CASE("the address of a buffer in flight may be taken for later") {
+  CHECK(watched(2, [](Runtime& runtime, Communicator& world) {
+          const Tensor all = zeros(runtime, 8);
+          Work work = world.all_reduce(all.view(0, {4}), ReduceOp::sum);
+          auto* const raw = reinterpret_cast<float*>(all.data());
+          raw[5] = 3.0F;
+          work.wait();
+          raw[0] = 1.0F;
+          CHECK(all.get(5) == 3.0);
+        }) == "NONE");
+}
+
 TEST_CASE("watching changes no trace, time or byte") {
   const Body body = [](Runtime& runtime, Communicator& world) {
     const Tensor all = zeros(runtime, 8);

@@ -119,7 +119,43 @@ void relay(RankContext& context, Way& way) {
   }
 }
 
+// Rank 0 has two open receives at once, and waits for the later one first. That its first receive
+// has been decided already says nothing to rank 3, whose last message may be what it takes.
+void two_open(RankContext& context, Way& way) {
+  TaggedMessages& messages = context.messages();
+  const auto buffer = [&] { return context.tensor(1); };
+  if (context.rank() == 0) {
+    const Tensor in = buffer();
+    const Tensor reply = buffer();
+    MessageStatus taken;
+    Work first = messages.recv(in, kAnySource, 1, &taken);
+    Work second = messages.recv(reply, kAnySource, 2);
+    second.wait();
+    messages.send(buffer(), 3, 3).wait();
+    first.wait();
+    note(way, context, taken);
+    messages.recv(buffer(), kAnySource, 1).wait();
+  } else if (context.rank() == 1) {
+    messages.send(buffer(), 3, 0).wait();
+  } else if (context.rank() == 2) {
+    messages.send(buffer(), 0, 1).wait();
+  } else {
+    messages.recv(buffer(), kAnySource, 0).wait();
+    messages.send(buffer(), 0, 2).wait();
+    messages.recv(buffer(), 0, 3).wait();
+    messages.send(buffer(), 0, 1).wait();
+  }
+}
+
 }  // namespace
+
+TEST_CASE("a receive that was decided early may yet take what comes late") {
+  for (const SendMode sends : {SendMode::rendezvous, SendMode::buffered}) {
+    const Ways ways = search(4, sends, two_open);
+    CHECK(ways.all);
+    CHECK(ways.seen == std::set<Way>{{{0, 2}}, {{0, 3}}});
+  }
+}
 
 TEST_CASE("two senders of three messages each come in 20 orders, and each is run once") {
   for (const SendMode sends : {SendMode::rendezvous, SendMode::buffered}) {
