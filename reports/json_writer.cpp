@@ -7,6 +7,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "reports/diagnosis_json.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -82,30 +84,6 @@ Json assumption_object(const Assumption& assumption) {
   return Json{{"text", assumption.text}, {"source", assumption.source}};
 }
 
-Json side_object(const DiagnosisSide& side) {
-  return Json{{"ranks", side.ranks},
-              {"action", side.action},
-              {"file", side.site.file},
-              {"line", side.site.line},
-              {"function", side.site.function}};
-}
-
-Json diagnosis_object(const Diagnosis& diagnosis) {
-  Json object{{"code", diagnosis.code},
-              {"summary", diagnosis.summary},
-              {"group", diagnosis.group},
-              {"members", diagnosis.members},
-              {"sequence", diagnosis.sequence},
-              {"time_ps", diagnosis.time.picoseconds()},
-              {"sides", array_of(diagnosis.sides, side_object)},
-              {"cycle", diagnosis.cycle},
-              {"last_matched", diagnosis.last_matched},
-              {"hint", diagnosis.hint}};
-  if (!diagnosis.schedule.empty()) object["schedule"] = diagnosis.schedule;
-  if (!diagnosis.replay.empty()) object["replay"] = diagnosis.replay;
-  return object;
-}
-
 }  // namespace
 
 std::string to_json(const Result& result) {
@@ -122,7 +100,7 @@ std::string to_json(const Result& result) {
   root["expectations"] = array_of(result.expectations, expectation_object);
   root["assumptions"] = array_of(result.assumptions, assumption_object);
   root["warnings"] = result.warnings;
-  if (result.diagnosis) root["diagnosis"] = diagnosis_object(*result.diagnosis);
+  if (result.diagnosis) root["diagnosis"] = Json::parse(to_json(*result.diagnosis));
   return root.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }
 

@@ -39,6 +39,10 @@ std::optional<ReplayToken> asked_for(const CheckOptions& options) {
 }
 
 void replay(Checker& checker, const ReplayToken& token, CheckReport& report) {
+  if (token.layout >= static_cast<int>(checker.options().layouts.size())) {
+    throw UsageError("E1201", "the replay token is of a layout that this check has not",
+                     "give the check the layouts that it had when it printed the token");
+  }
   report.failure = checker.verdict(token);
   if (!report.failure) {
     report.summary = fmt::format("{}: the replayed run of {} ranks ends well",
@@ -64,10 +68,13 @@ double bound_of(const Exploration& exploration, int ranks, std::int64_t choices,
 void explore(Checker& checker, const CheckOptions& options, CheckReport& report) {
   report.exhausted = options.explore.mode == ExploreMode::dpor;
   int largest = 0;
-  for (const int ranks : options.ranks) {
+  for (const auto& [ranks, layout] : points_of(options)) {
     for (const std::uint64_t seed : options.seeds) {
-      Explorer explorer(
-          checker, {.name = options.name, .ranks = ranks, .steps = options.steps, .seed = seed});
+      Explorer explorer(checker, {.name = options.name,
+                                  .ranks = ranks,
+                                  .steps = options.steps,
+                                  .seed = seed,
+                                  .layout = layout});
       std::optional<Explorer::Found> found = explorer.explore(options.explore);
       report.exhausted = report.exhausted && explorer.exhausted();
       report.most_choices = std::max(report.most_choices, explorer.most_choices());
@@ -84,9 +91,11 @@ void explore(Checker& checker, const CheckOptions& options, CheckReport& report)
   }
 }
 
-std::string list_of(const std::vector<int>& numbers) {
+std::string list_of(const std::vector<CheckPoint>& points) {
   std::string text;
-  for (const int number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  for (const CheckPoint& point : points) {
+    text += (text.empty() ? "" : ", ") + std::to_string(point.ranks);
+  }
   return text;
 }
 
@@ -108,7 +117,7 @@ CheckReport check(const Program& program, const CheckOptions& options) {
   report.schedules = checker.num_runs();
   if (!report.failure && report.summary.empty()) {
     report.summary = fmt::format("{}: right on {} ranks, in {} runs", options.name,
-                                 list_of(options.ranks), report.schedules);
+                                 list_of(points_of(options)), report.schedules);
     if (report.exhausted) {
       report.summary += "; there are no other schedules with sends all of one kind";
     }

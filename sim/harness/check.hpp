@@ -42,6 +42,8 @@ struct CheckOptions {
   /// Names the check in reports and replay tokens.
   std::string name = "program";
   std::vector<int> ranks = {1, 2, 3, 4};
+  /// Instead of those: each on as many ranks as it has (RankContext::layout).
+  std::vector<MeshShape> layouts;
   int steps = 2;
   std::vector<std::uint64_t> seeds = {1};  ///< Of the data.
   /// In fp64 results differ by the order of sums only, which `tolerance` bounds: relative to the

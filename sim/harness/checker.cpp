@@ -80,13 +80,25 @@ std::optional<Diagnosis> hold_against(const std::vector<std::int64_t>& measured,
 
 }  // namespace
 
+std::vector<CheckPoint> points_of(const CheckOptions& options) {
+  std::vector<CheckPoint> points;
+  if (options.layouts.empty()) {
+    for (const int ranks : options.ranks) points.push_back({.ranks = ranks});
+  }
+  for (const MeshShape& layout : options.layouts) {
+    points.push_back({.ranks = layout.size(), .layout = static_cast<int>(points.size())});
+  }
+  return points;
+}
+
 Checker::Checker(const Program& program, const CheckOptions& options)
     : program_(program), options_(options) {
   if (!program) throw bad_options("there is no program to check", "give a function");
   if (options.ranks.empty() || options.seeds.empty()) {
     throw bad_options("there are no numbers of ranks, or no seeds", "give one of each at least");
   }
-  for (const int ranks : options.ranks) {
+  for (const CheckPoint& point : points_of(options)) {
+    const int ranks = point.ranks;
     if (ranks < 1 || ranks > Engine::kMaxRanks) {
       throw bad_options(fmt::format("{} ranks", ranks),
                         fmt::format("give 1 to {}", Engine::kMaxRanks));
@@ -104,8 +116,13 @@ Checker::Checker(const Program& program, const CheckOptions& options)
 // --- Running -----------------------------------------------------------------------------------
 
 ProgramSetting Checker::setting_of(const ReplayToken& token, DType precision) const {
+  const MeshShape* const layout =
+      token.layout < 0 ? nullptr : &options_.layouts.at(static_cast<std::size_t>(token.layout));
   return {.ranks = token.ranks,
-          .of_ranks = {.steps = token.steps, .seed = token.seed, .precision = precision},
+          .of_ranks = {.steps = token.steps,
+                       .seed = token.seed,
+                       .precision = precision,
+                       .layout = layout},
           .watch = options_.watch_buffers};
 }
 
@@ -194,6 +211,7 @@ const ShownState& Checker::reference(const ReplayToken& token, DType precision) 
   if (!is_new) return place->second;
   ReplayToken alone = token;
   alone.ranks = 1;
+  alone.layout = -1;
   ListChooser chooser;
   ProgramRun run = run_program(options_.reference ? options_.reference : program_,
                                setting_of(alone, precision), {}, chooser);

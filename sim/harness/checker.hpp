@@ -13,6 +13,13 @@
 
 namespace shardsim {
 
+/// Where a check looks: a number of ranks, and which of the layouts it is, if there are any.
+struct CheckPoint {
+  int ranks = 1;
+  int layout = -1;
+};
+[[nodiscard]] std::vector<CheckPoint> points_of(const CheckOptions& options);
+
 /// What runs of one check have in common: the program, its reference, and what is wrong with a run.
 /// A run is a function of the program, the options and a token; so is its verdict, which may take
 /// more runs to tell.

@@ -10,6 +10,8 @@
 #include "backends/runtime.hpp"
 #include "backends/tagged_messages.hpp"
 
+#include "strategies/mesh.hpp"
+
 // What one rank of a program under test sees: its place, the network, the device, and a way to show
 // what it holds, so that it can be held against the same program on one rank.
 namespace shardsim {
@@ -46,6 +48,7 @@ class RankContext {
     int steps = 2;
     std::uint64_t seed = 1;
     DType precision = DType::fp64;
+    const MeshShape* layout = nullptr;
   };
   /// All must outlive the context.
   RankContext(Runtime& runtime, Communicator& world, TaggedMessages& messages,
@@ -57,6 +60,9 @@ class RankContext {
   [[nodiscard]] int steps() const { return setting_.steps; }
   [[nodiscard]] std::uint64_t seed() const { return setting_.seed; }
   [[nodiscard]] DType precision() const { return setting_.precision; }
+  /// The layout that is checked (CheckOptions::layouts); null where numbers of ranks are, and for
+  /// the reference, which is one rank.
+  [[nodiscard]] const MeshShape* layout() const { return setting_.layout; }
 
   [[nodiscard]] Communicator& world() { return world_; }
   [[nodiscard]] TaggedMessages& messages() { return messages_; }

@@ -18,7 +18,7 @@ namespace {
 
 // Version of the format: the first field.
 constexpr std::string_view kFormat = "1";
-constexpr std::size_t kFields = 9;
+constexpr std::size_t kFields = 10;
 constexpr std::string_view kNone = "-";
 // Long enough to tell two builds apart, short enough to paste.
 constexpr std::size_t kBuildDigits = 12;
@@ -145,10 +145,11 @@ std::string build_id() {
 }
 
 std::string to_text(const ReplayToken& token) {
-  const std::string text =
-      fmt::format("{}.{}.{}.{}.{}.{}.{}.{}.{}", kFormat, word_of(build_id()), word_of(token.name),
-                  token.ranks, token.steps, token.seed, static_cast<int>(token.schedule.sends),
-                  token.schedule.seed, run_lengths(token.schedule.decisions));
+  const std::string text = fmt::format(
+      "{}.{}.{}.{}.{}.{}.{}.{}.{}.{}", kFormat, word_of(build_id()), word_of(token.name),
+      token.ranks, token.steps, token.seed, static_cast<int>(token.schedule.sends),
+      token.schedule.seed, run_lengths(token.schedule.decisions),
+      token.layout < 0 ? std::string(kNone) : std::to_string(token.layout));
   return text + "." + token_checksum(text);
 }
 
@@ -183,6 +184,9 @@ ReplayToken parse_token(const std::string& text, bool force) {
   token.schedule.sends = static_cast<SendMode>(sends);
   token.schedule.seed = number_of(fields[7]);
   token.schedule.decisions = decisions_of(fields[8]);
+  const std::uint64_t layout = fields[9] == kNone ? 0 : number_of(fields[9]);
+  if (layout > INT32_MAX) throw bad_token("has a layout that nothing could have made");
+  token.layout = fields[9] == kNone ? -1 : static_cast<int>(layout);
   return token;
 }
 

@@ -36,6 +36,7 @@ struct ReplayToken {
   int steps = 1;
   std::uint64_t seed = 1;  ///< Of the data.
   Schedule schedule;
+  int layout = -1;  ///< Which of CheckOptions::layouts; -1: none.
 
   friend bool operator==(const ReplayToken&, const ReplayToken&) = default;
 };

@@ -64,9 +64,10 @@ class Shrinker {
   }
 
   // Some schedule of a smaller run; the decisions of the larger one mean nothing there.
-  bool fails_with(int ranks) {
+  bool fails_at(const CheckPoint& point) {
     ReplayToken smaller = token_;
-    smaller.ranks = ranks;
+    smaller.ranks = point.ranks;
+    smaller.layout = point.layout;
     smaller.schedule = {};
     Explorer explorer(checker_, smaller);
     try {
@@ -78,9 +79,17 @@ class Shrinker {
   }
 
   void take_fewer_ranks() {
+    std::vector<CheckPoint> points;
+    if (token_.layout >= 0) {
+      points = points_of(checker_.options());
+      std::stable_sort(points.begin(), points.end(),
+                       [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
+    } else {
+      for (int ranks = 1; ranks < token_.ranks; ++ranks) points.push_back({.ranks = ranks});
+    }
     const int most = token_.ranks;
-    for (int ranks = 1; ranks < most; ++ranks) {
-      if (fails_with(ranks)) return;
+    for (const CheckPoint& point : points) {
+      if (point.ranks < most && fails_at(point)) return;
     }
   }
 

@@ -8,14 +8,16 @@ namespace shardsim {
 
 namespace {
 
-MeshShape mesh_of(const TrainingStrategy& strategy, int ranks) {
+MeshShape mesh_of(const TrainingStrategy& strategy, const RankContext& context) {
+  const int ranks = context.size();
+  if (context.layout() != nullptr) return *context.layout();
   if (ranks == 1) return {};
   if (!strategy.mesh) return {.dp_shard = ranks};
   return strategy.mesh(ranks);
 }
 
 ParallelOptions options_of(const TrainingStrategy& strategy, const RankContext& context) {
-  const MeshShape mesh = mesh_of(strategy, context.size());
+  const MeshShape mesh = mesh_of(strategy, context);
   if (strategy.global_microbatches % mesh.data_size() != 0) {
     throw UsageError("E1210",
                      std::to_string(mesh.data_size()) + " data-parallel ranks do not divide " +

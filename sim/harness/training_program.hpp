@@ -15,8 +15,8 @@
 namespace shardsim {
 
 struct TrainingStrategy {
-  /// How so many ranks are laid out; empty: all of them data parallel (dp_shard). One rank is one
-  /// rank on every axis.
+  /// How so many ranks are laid out, where the check has no layouts of its own; empty: all of them
+  /// data parallel (dp_shard). One rank is one rank on every axis.
   std::function<MeshShape(int ranks)> mesh;
   /// Makes a rank's synchronization; empty: that of `zero_stage`, whose chunks SyncPlan::layout has
   /// in any case. On one rank, which is the reference, it is not asked.

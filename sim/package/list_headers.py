@@ -11,12 +11,14 @@ import sys
 FOLDERS = ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness")
 PRIVATE = ("backends/message", "backends/mpi", "backends/nccl", "backends/rendezvous",
            "sim/kernel/fiber_scheduler.hpp", "sim/kernel/stack_slab.hpp")
+SINGLE = (pathlib.PurePath("reports/diagnosis_json.hpp"),)
 
 
 def installed_headers(root):
     found = (path.relative_to(root) for folder in FOLDERS
              for path in sorted((root / folder).rglob("*.hpp")))
-    return [path for path in found if not any(path.is_relative_to(private) for private in PRIVATE)]
+    public = [path for path in found if not any(path.is_relative_to(private) for private in PRIVATE)]
+    return [*public, *SINGLE]
 
 
 if __name__ == "__main__":

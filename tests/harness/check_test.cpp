@@ -112,7 +112,7 @@ TEST_CASE("a replayed run that ends well says that, and no more") {
 
 TEST_CASE("tokens in the environment are for the check that they name, whoever has built them") {
   // Of another build, and another check: not looked at.
-  const std::string other = "1.0123456789ab.other.3.2.1.0.0.-";
+  const std::string other = "1.0123456789ab.other.3.2.1.0.0.-.-";
   setenv("SHARDSIM_REPLAY", (other + "." + token_checksum(other)).c_str(), 1);
   const CheckReport whole = check([](RankContext&) {}, {.name = "fine", .ranks = {2}});
   setenv("SHARDSIM_REPLAY", to_text(ReplayToken{.name = "fine", .ranks = 3}).c_str(), 1);
@@ -120,6 +120,28 @@ TEST_CASE("tokens in the environment are for the check that they name, whoever h
   unsetenv("SHARDSIM_REPLAY");
   CHECK(whole.to_text().find("right on 2 ranks") != std::string::npos);
   CHECK(replayed.to_text().find("3 ranks ends well") != std::string::npos);
+}
+
+TEST_CASE(
+    "layouts are checked one by one, and a failure names, replays and shrinks to one of them") {
+  const Program program = [](RankContext& context) {
+    const MeshShape* const layout = context.layout();
+    const bool bad = layout != nullptr && layout->tp == 2;
+    context.show(Shown::output, "x", bad ? 2.0 : 1.0);
+  };
+  CheckOptions options{.name = "layouts",
+                       .layouts = {{.dp_shard = 3}, {.dp_shard = 2, .tp = 2}, {.tp = 2}}};
+  const CheckReport report = check(program, options);
+  REQUIRE(report.failure);
+  CHECK(report.token->ranks == 4);
+  CHECK(report.token->layout == 1);
+  const Shrunk shrunk = shrink(program, options, report);
+  CHECK(shrunk.token.ranks == 2);
+  CHECK(shrunk.token.layout == 2);
+  options.replay = to_text(shrunk.token);
+  CHECK(check(program, options).failure->code == "OUT_DIFF");
+  options.layouts.pop_back();
+  CHECK_THROWS_AS(check(program, options), UsageError);
 }
 
 TEST_CASE("a reference that fails is a report that nothing can shrink") {

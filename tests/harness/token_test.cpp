@@ -17,7 +17,8 @@ ReplayToken some_token() {
           .ranks = 8,
           .steps = 3,
           .seed = 5,
-          .schedule = {.sends = SendMode::drawn, .seed = 77, .decisions = {0, 0, 0, 2, 1, 1}}};
+          .schedule = {.sends = SendMode::drawn, .seed = 77, .decisions = {0, 0, 0, 2, 1, 1}},
+          .layout = 4};
 }
 
 std::string code_of(const std::string& text, bool force = false) {
@@ -84,6 +85,7 @@ TEST_CASE("numbers that nothing could have made are refused, and allocate nothin
   CHECK(code_of(with_field(text, 8, "1x18446744073709551615")) == "E1201");
   CHECK(code_of(with_field(text, 8, "65536")) == "E1201");
   CHECK(code_of(with_field(text, 8, "1x2x3")) == "E1201");
+  CHECK(code_of(with_field(text, 9, "4294967296")) == "E1201");
 }
 
 TEST_CASE("a token of another build is refused, unless it is forced") {

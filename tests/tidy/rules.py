@@ -115,7 +115,7 @@ LIBRARY_RULES = (
                  r"sim/app/validate/validation_json\.cpp",
                  r"sim/app/explore/codes_json\.cpp",
                  r"scenarios/schema\.cpp", r"scenarios/scenario_error\.cpp",
-                 r"scenarios/write_resolved\.cpp", r"reports/json_writer\.cpp",
+                 r"scenarios/write_resolved\.cpp", r"reports/diagnosis_json\.cpp", r"reports/json_writer\.cpp",
                  r"strategies/checkpoint/manifest\.cpp", r"backends/rendezvous/message_codec\.cpp",
                  r"tests/.*\.cpp"),
                 "a plain struct; the few .cpp files that speak JSON are named in tests/tidy/rules.py"),

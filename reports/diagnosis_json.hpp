@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "sim/kernel/diagnosis.hpp"
+
+namespace shardsim {
+
+/// The diagnosis as one JSON object, as it stands in a result (reports/schema/result.schema.json)
+/// and with all that its text has: for programs that check strategies of their own. ASCII; ends in
+/// a newline.
+[[nodiscard]] std::string to_json(const Diagnosis& diagnosis);
+
+}  // namespace shardsim
