@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "backends/fiber/fiber_world.hpp"
@@ -91,9 +90,11 @@ std::vector<Mailbox::Slot> Mailbox::candidates_of(int receiver) const {
   const auto& sends = sends_[static_cast<std::size_t>(receiver)];
   std::vector<Slot> candidates;
   for (std::size_t r = 0; r < receives.size(); ++r) {
-    std::set<int> seen;  // Senders of which it may take an older message.
+    std::vector<bool> seen(sends_.size(), false);  // Senders of which it may take an older message.
     for (MessageHalf* const send : sends) {
-      if (!receives[r]->fits(*send) || !seen.insert(send->call().member).second) continue;
+      const auto sender = static_cast<std::size_t>(send->call().member);
+      if (!receives[r]->fits(*send) || seen[sender]) continue;
+      seen[sender] = true;
       const auto earlier_fits = [&](const MessageHalf* other) { return other->fits(*send); };
       const auto mine = receives.begin() + static_cast<std::ptrdiff_t>(r);
       if (std::any_of(receives.begin(), mine, earlier_fits)) continue;

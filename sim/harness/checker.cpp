@@ -31,7 +31,7 @@ std::string describe(const MessageChoice& choice) {
 // So many other schedules are tried to tell a race from a hang.
 constexpr int kRaceTries = 500;
 // Of large programs fewer: a report is to come within seconds.
-constexpr int kRaceRanks = 8192;
+constexpr int kRaceRanks = 4096;
 
 Diagnosis explain_race(const Diagnosis& failure, const MessageChoice& bad,
                        const MessageChoice& good) {

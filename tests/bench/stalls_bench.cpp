@@ -41,6 +41,14 @@ void missing(RankContext& context) {
   context.world().all_reduce(context.tensor(4), ReduceOp::sum).wait();
 }
 
+// Rank 0 takes what comes, and waits for one message more: which of them it takes is open 1,023
+// times over.
+void open_gather(RankContext& context) {
+  const Tensor buffer = context.tensor(4);
+  if (context.rank() != 0) return context.messages().send(buffer, 0, 0).wait();
+  for (int i = 0; i < context.size(); ++i) context.messages().recv(buffer, kAnySource, 0).wait();
+}
+
 void explain(benchmark::State& state, void (*program)(RankContext&)) {
   for (auto _ : state) {
     const CheckReport report = check(program, {.ranks = {kMany}});
@@ -51,6 +59,7 @@ void explain(benchmark::State& state, void (*program)(RankContext&)) {
 
 BENCHMARK_CAPTURE(explain, ring, ring)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(explain, tagged_ring, tagged_ring)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(explain, open_gather, open_gather)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(explain, mesh, mesh)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(explain, missing, missing)->Unit(benchmark::kMillisecond);
 
