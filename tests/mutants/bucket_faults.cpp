@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace shardsim::test {
 
@@ -83,7 +84,9 @@ Faults freed_in_flight() {
 
 Faults touched_in_flight() {
   return during_reductions([](const Caller&, const Tensor& bucket, const CallOptions&) {
-    copy(bucket, copy_of(bucket));
+    std::vector<double> values(static_cast<std::size_t>(bucket.numel()));
+    load(bucket, values);
+    store(bucket, values);
   });
 }
 

@@ -15,6 +15,7 @@ enum class Detector {
   mismatch,   ///< Two sides of a call differ when they meet.
   absence,    ///< A call waits for members that have come to their end.
   validator,  ///< The schedule is refused, with row and cell.
+  buffers,    ///< Somebody touches a buffer that a communication uses.
   in_flight,  ///< Measured activations in flight are not those of the table.
   nobody,
 };

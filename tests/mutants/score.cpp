@@ -36,10 +36,11 @@ class Score {
     if (num_mutants_ == 0) return;
     std::printf(
         "P56: %d of %d mutants found: %d by the oracle, %d by deadlock, %d by mismatch, "
-        "%d by absence, %d by the validator, %d by activations in flight\n",
+        "%d by absence, %d by watching buffers, %d by the validator, "
+        "%d by activations in flight\n",
         num_mutants_ - of(Detector::nobody), num_mutants_, of(Detector::oracle),
         of(Detector::deadlock), of(Detector::mismatch), of(Detector::absence),
-        of(Detector::validator), of(Detector::in_flight));
+        of(Detector::buffers), of(Detector::validator), of(Detector::in_flight));
     for (const auto& [survivor, count] : survivors_) {
       std::printf("P56: %d survive: %s\n", count, survivor.c_str());
     }
@@ -61,6 +62,7 @@ Detector finder_in(const Diagnosis& diagnosis) {
   const std::string_view code = diagnosis.code;
   if (code == "DEADLOCK") return Detector::deadlock;
   if (code == "COLL_MISSING" || code == "P2P_UNMATCHED") return Detector::absence;
+  if (code.starts_with("BUF_")) return Detector::buffers;
   const bool is_mismatch =
       code == "P2P_MISMATCH" || code == "P2P_TRUNC" || code.starts_with("COLL_");
   return is_mismatch ? Detector::mismatch : Detector::nobody;
