@@ -62,7 +62,8 @@ double bound_of(const Exploration& exploration, int ranks, std::int64_t choices,
   if (exploration.mode != ExploreMode::pct) return 0.0;
   const double each = 1.0 / (ranks * std::pow(static_cast<double>(choices), exploration.depth - 1));
   // A bug may need one kind of sends, which a third of them has.
-  return 1.0 - std::pow(1.0 - each, static_cast<double>(schedules / kSendModes));
+  const std::int64_t of_one_kind = schedules / kSendModes;
+  return 1.0 - std::pow(1.0 - each, static_cast<double>(of_one_kind));
 }
 
 void explore(Checker& checker, const CheckOptions& options, CheckReport& report) {
