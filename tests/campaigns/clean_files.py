@@ -23,12 +23,18 @@ def content_hash(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).digest()
 
 
-def included_by(entry):
-    """The files that a compile command of a database reads, the source itself among them; None if
-    it cannot be preprocessed."""
+def command_of(entry):
+    """The compile command of an entry, but for what only says in which checkout it runs."""
     arguments = shlex.split(entry["command"])
     if os.path.basename(arguments[0]) == "ccache":
         del arguments[0]
+    return [argument for argument in arguments if not argument.startswith("-fmacro-prefix-map=")]
+
+
+def included_by(entry):
+    """The files that a compile command of a database reads, the source itself among them; None if
+    it cannot be preprocessed."""
+    arguments = command_of(entry)
     # Its own output and dependency files are left alone.
     kept, skip = [], False
     for argument in arguments:
@@ -57,7 +63,7 @@ class CleanFiles:
         if included is None:
             return None
         whole = hashlib.sha256()
-        for part in (self.settings, entry["command"]):
+        for part in (self.settings, shlex.join(command_of(entry))):
             whole.update(hashlib.sha256(part.encode()).digest())
         for path in included:
             whole.update(content_hash(path))

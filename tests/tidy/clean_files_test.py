@@ -45,6 +45,9 @@ class CleanFilesTest(unittest.TestCase):
         keys.append(self.key())
         self.assertEqual(len(set(keys)), len(keys))
 
+    def test_the_path_of_another_checkout_does_not_count(self):
+        self.assertEqual(self.key(), self.key(arguments="-fmacro-prefix-map=/elsewhere/build/../=/"))
+
     def test_what_cannot_be_preprocessed_is_never_clean(self):
         self.write("a.cpp", '#include "nowhere.hpp"\n')
         self.assertIsNone(self.key())
