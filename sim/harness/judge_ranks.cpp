@@ -33,8 +33,9 @@ std::optional<Diagnosis> judge_cover(const ShownTensor& tensor, const ShownTenso
   const int usual = std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) {
                       return std::pair(a.first > 0, a.second) < std::pair(b.first > 0, b.second);
                     })->first;
-  const auto odd = std::find_if(count.begin(), count.end(), [&](int n) { return n != usual; });
-  if (odd == count.end() && usual > 0) return std::nullopt;
+  const auto odd =
+      std::find_if(count.begin(), count.end(), [&](int n) { return n == 0 || n != usual; });
+  if (odd == count.end()) return std::nullopt;
   const std::int64_t at = odd - count.begin();
   Diagnosis diagnosis = begin_diagnosis(
       code, tensor,

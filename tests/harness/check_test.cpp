@@ -1,6 +1,7 @@
 #include "sim/harness/check.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -33,6 +34,18 @@ TEST_CASE("what is shown on one rank, or by the reference, and not on many is mi
   options.reference = once;
   CHECK(code_of([](RankContext&) {}, {2}, options) == "SHOW_MISMATCH");
   CHECK(code_of([](RankContext&) {}, {2}) == "NONE");
+}
+
+TEST_CASE("a tensor of which nobody shows an element has a gap at its first") {
+  const Program nothing = [](RankContext& context) {
+    constexpr std::int64_t kWhole = 7;
+    context.show(Shown::output, "x", context.tensor(context.size() == 1 ? kWhole : 0),
+                 {.whole = kWhole});
+  };
+  const CheckReport report = check(nothing, {.ranks = {2}});
+  REQUIRE(report.failure);
+  CHECK(report.failure->code == "SHARD_COVER");
+  CHECK(report.failure->to_text().find("no rank shows element 0 of 7") != std::string::npos);
 }
 
 TEST_CASE("a protocol that cannot run on one rank needs no reference") {
