@@ -9,8 +9,6 @@ namespace shardsim {
 
 namespace {
 
-bool same_text(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
-
 struct CallDifference {
   const char* code;
   const char* what;

@@ -13,6 +13,9 @@
 // reported, the same on every backend.
 namespace shardsim {
 
+/// Whether two names or labels are the same text; quickest where they are the same literal.
+[[nodiscard]] bool same_text(const char* a, const char* b);
+
 /// Whether both are the same call of a collective; where it was made may differ.
 [[nodiscard]] bool same_call(const CallRecord& a, const CallRecord& b);
 

@@ -137,33 +137,33 @@ void Tensor::refuse_view(std::int64_t first, const Shape& shape) const {
 namespace {
 
 template <class T>
-T read(const std::byte* from) {
+T read_as(const std::byte* from) {
   T value;
   std::memcpy(&value, from, sizeof(T));
   return value;
 }
 
 template <class T>
-void write(std::byte* to, T value) {
+void write_as(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof(T));
 }
 
 double read_element(const std::byte* from, DType dtype) {
   switch (dtype) {
     case DType::fp64:
-      return read<double>(from);
+      return read_as<double>(from);
     case DType::fp32:
-      return static_cast<double>(read<float>(from));
+      return static_cast<double>(read_as<float>(from));
     case DType::bf16:
-      return static_cast<double>(from_bf16_bits(read<std::uint16_t>(from)));
+      return static_cast<double>(from_bf16_bits(read_as<std::uint16_t>(from)));
     case DType::fp16:
-      return static_cast<double>(from_fp16_bits(read<std::uint16_t>(from)));
+      return static_cast<double>(from_fp16_bits(read_as<std::uint16_t>(from)));
     case DType::int8:
-      return static_cast<double>(read<std::int8_t>(from));
+      return static_cast<double>(read_as<std::int8_t>(from));
     case DType::int32:
-      return static_cast<double>(read<std::int32_t>(from));
+      return static_cast<double>(read_as<std::int32_t>(from));
     case DType::int64:
-      return static_cast<double>(read<std::int64_t>(from));
+      return static_cast<double>(read_as<std::int64_t>(from));
     case DType::fp8_e4m3:
       break;
   }
@@ -173,19 +173,19 @@ double read_element(const std::byte* from, DType dtype) {
 void write_element(std::byte* to, DType dtype, double value) {
   switch (dtype) {
     case DType::fp64:
-      return write(to, value);
+      return write_as(to, value);
     case DType::fp32:
-      return write(to, static_cast<float>(value));
+      return write_as(to, static_cast<float>(value));
     case DType::bf16:
-      return write(to, to_bf16_bits(value));
+      return write_as(to, to_bf16_bits(value));
     case DType::fp16:
-      return write(to, to_fp16_bits(value));
+      return write_as(to, to_fp16_bits(value));
     case DType::int8:
-      return write(to, static_cast<std::int8_t>(value));
+      return write_as(to, static_cast<std::int8_t>(value));
     case DType::int32:
-      return write(to, static_cast<std::int32_t>(value));
+      return write_as(to, static_cast<std::int32_t>(value));
     case DType::int64:
-      return write(to, static_cast<std::int64_t>(value));
+      return write_as(to, static_cast<std::int64_t>(value));
     case DType::fp8_e4m3:
       break;
   }

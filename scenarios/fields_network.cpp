@@ -37,11 +37,6 @@ Field added_latency(const char* path, TierCorrection NetworkSpec::*tier) {
       .or_else("0");
 }
 
-Field source_of(const char* path) {
-  return loader_field(path).or_else("\"\"").doc(
-      "Where the numbers of this section come from, unless one tells its own.");
-}
-
 std::vector<Field> override_fields() {
   using N = NetworkSpec;
   return {
@@ -59,14 +54,14 @@ std::vector<Field> override_fields() {
           .doc("Measured / NCCL's own bandwidth, of groups of one node and messages within it."),
       added_latency("system.nccl.intra_node.added_latency_us", &N::intra_node)
           .doc("What each of their operations takes beside NCCL's own latency."),
-      source_of("system.nccl.intra_node.source"),
+      source_field("system.nccl.intra_node.source"),
       bandwidth_factor("system.nccl.inter_node.bandwidth_factor", &N::inter_node)
           .doc("Measured / NCCL's own bandwidth, of groups of several nodes and messages between "
                "them."),
       added_latency("system.nccl.inter_node.added_latency_us", &N::inter_node)
           .doc("What each of their operations takes beside NCCL's own latency."),
-      source_of("system.nccl.inter_node.source"),
-      source_of("system.nccl.source"),
+      source_field("system.nccl.inter_node.source"),
+      source_field("system.nccl.source"),
   };
 }
 

@@ -20,11 +20,6 @@ Field device_field(const char* path, Member member) {
   return field(path, &Scenario::system, &SystemSpec::device, member);
 }
 
-Field source_of(const char* path) {
-  return loader_field(path).or_else("\"\"").doc(
-      "Where the numbers of this section come from, unless one tells its own.");
-}
-
 // Memory is written in GiB and kept in bytes, so the row converts.
 Field memory_gib() {
   Field row = field_internal::typed<double>("system.device.memory_gib");
@@ -73,7 +68,7 @@ std::vector<Field> device_fields() {
       peak("system.device.peak_tflops.bf16", &P::bf16).doc("bf16, dense."),
       peak("system.device.peak_tflops.fp16", &P::fp16).doc("fp16, dense."),
       peak("system.device.peak_tflops.fp8", &P::fp8).doc("fp8, dense."),
-      source_of("system.device.peak_tflops.source"),
+      source_field("system.device.peak_tflops.source"),
       device_field("system.device.matmul_efficiency", &D::matmul_efficiency)
           .above(0, 1)
           .required()
@@ -102,7 +97,7 @@ std::vector<Field> device_fields() {
                      [](const Scenario& s) { return s.system.kernel_model == "shapes"; })
           .doc("Which GPU's measured constants of kernels apply (docs/decisions/"
                "0032-kernel-cost.md)."),
-      source_of("system.device.source"),
+      source_field("system.device.source"),
   };
 }
 
@@ -207,7 +202,7 @@ std::vector<Field> system_fields() {
           .sourced()
           .foreign({{"Calculon", "latency"}})
           .doc("Time of an empty message."),
-      source_of("system.intra_node.source"),
+      source_field("system.intra_node.source"),
       inter("system.inter_node.bandwidth_gb_per_s", &LinkSpec::bandwidth_gb_per_s)
           .above(0, 1e6)
           .unit("GB/s")
@@ -221,7 +216,7 @@ std::vector<Field> system_fields() {
           .required()
           .sourced()
           .doc("Time of an empty message."),
-      source_of("system.inter_node.source"),
+      source_field("system.inter_node.source"),
   };
   for (const Field& row : device_fields()) {
     rows.push_back(row);
@@ -229,7 +224,7 @@ std::vector<Field> system_fields() {
   for (const Field& row : price_fields()) {
     rows.push_back(row);
   }
-  rows.push_back(source_of("system.source"));
+  rows.push_back(source_field("system.source"));
   return rows;
 }
 

@@ -26,6 +26,11 @@ struct FieldState {
   std::string source;
 };
 
+/// Whether it is written, and not in a preset.
+[[nodiscard]] inline bool written_by_user(const FieldState& state) {
+  return state.given && state.span.source != nullptr && !state.span.source->preset;
+}
+
 struct Reading {
   Scenario scenario;
   ProblemList problems;

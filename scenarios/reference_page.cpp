@@ -62,7 +62,7 @@ std::string values_of(const Field& field) {
   return field.takes_auto ? text + ", or `\"auto\"`" : text;
 }
 
-std::string default_of(const Field& field) {
+std::string default_words_of(const Field& field) {
   if (field.is_required) {
     return "required";
   }
@@ -106,8 +106,8 @@ std::string scenario_reference() {
     for (const Field& field : field_table()) {
       if (parent_path(field.path) == inside) {
         page += "| `" + last_key(field.path) + "` | " + values_of(field) + " | " + field.units +
-                " | " + default_of(field) + " | " + field.acts_words + " | " + notes_of(field) +
-                " |\n";
+                " | " + default_words_of(field) + " | " + field.acts_words + " | " +
+                notes_of(field) + " |\n";
       }
     }
   }

@@ -19,10 +19,6 @@ std::optional<UsageError> misfit(const SystemSpec& system) {
   }
 }
 
-bool written_by_user(const FieldState& state) {
-  return state.given && state.span.source != nullptr && !state.span.source->preset;
-}
-
 // Whether both lists can be read. What cannot is told at its field.
 bool check_selection(Reading& r) {
   bool good = true;

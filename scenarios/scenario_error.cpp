@@ -52,4 +52,11 @@ std::string ScenarioError::to_json() const {
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+void throw_problem(const std::string& code, const Span& span, const std::string& message,
+                   const std::string& help) {
+  ProblemList problems;
+  problems.add(code, span, "", message, help);
+  throw ScenarioError(problems.problems(), problems.num_dropped());
+}
+
 }  // namespace shardsim

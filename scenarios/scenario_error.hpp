@@ -33,4 +33,8 @@ class ScenarioError : public Error {
   std::size_t num_dropped_;
 };
 
+/// Of one problem at one place, for readers that stop at the first.
+[[noreturn]] void throw_problem(const std::string& code, const Span& span,
+                                const std::string& message, const std::string& help);
+
 }  // namespace shardsim

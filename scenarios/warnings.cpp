@@ -31,10 +31,6 @@ Bits bits_of(Precision precision) {
   return {};
 }
 
-bool written_by_user(const FieldState& state) {
-  return state.given && state.span.source != nullptr && !state.span.source->preset;
-}
-
 void warn_without_effect(Reading& r) {
   for (const Field& field : field_table()) {
     const auto state = r.fields.find(field.path);

@@ -41,7 +41,7 @@ int MeshShape::shard_of(const MeshPlace& place, WeightKind kind) const {
 
 namespace {
 
-void require_size(const MeshShape& shape, int ranks) {
+void require_mesh_size(const MeshShape& shape, int ranks) {
   if (shape.size() != ranks) {
     throw UsageError("E0701",
                      "dp_shard " + std::to_string(shape.dp_shard) + " x dp_replicate " +
@@ -63,7 +63,7 @@ void require_size(const MeshShape& shape, int ranks) {
 
 Mesh::Mesh(Communicator& world, const MeshShape& shape)
     : shape_(shape), place_(shape.place_of(world.rank())) {
-  require_size(shape, world.size());
+  require_mesh_size(shape, world.size());
   // Ranks that differ on one axis alone have the same color: their rank at 0 on that axis.
   const auto without = [&](int MeshPlace::*axis) {
     MeshPlace origin = place_;

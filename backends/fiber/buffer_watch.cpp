@@ -34,7 +34,7 @@ bool holds_pattern(const Tensor& tensor) {
   return data[0] == std::byte{kPattern} && std::memcmp(data, data + 1, bytes - 1) == 0;
 }
 
-bool overlap(const Tensor& a, const Tensor& b) {
+bool overlap_in_storage(const Tensor& a, const Tensor& b) {
   return a.shares_storage(b) && a.offset_bytes() < b.offset_bytes() + b.num_bytes() &&
          b.offset_bytes() < a.offset_bytes() + a.num_bytes();
 }
@@ -69,7 +69,7 @@ void BufferWatch::posted(const Post& post, const Tensor& output, const Tensor& i
                         output.offset_bytes() == input.offset_bytes() &&
                         output.num_bytes() == input.num_bytes();
   if (in_place) return add(post.rank, post, output, /*reads=*/true, /*writes=*/true);
-  if (output.defined() && input.defined() && overlap(output, input)) {
+  if (output.defined() && input.defined() && overlap_in_storage(output, input)) {
     const bool gathers = output.num_bytes() > input.num_bytes();
     const Tensor& full = gathers ? output : input;
     const Tensor& chunk = gathers ? input : output;
@@ -107,7 +107,7 @@ void BufferWatch::add(int rank, const Post& post, const Tensor& tensor, bool rea
           .writes = writes};
   bool alone = true;
   for (const Use& other : uses) {
-    if (!overlap(other.tensor, tensor) || other.operation == post.operation) continue;
+    if (!overlap_in_storage(other.tensor, tensor) || other.operation == post.operation) continue;
     if (!other.writes && !writes) continue;
     alone = false;
     if (behind(uses, use, other)) continue;
@@ -164,7 +164,7 @@ void BufferWatch::moved(const FiberOperation& operation, std::span<const int> ra
       if (!use.writes) continue;
       // What stood before has been written over by right: those behind it came later.
       for (Use& other : uses) {
-        if (other.operation != &operation && overlap(other.tensor, use.tensor))
+        if (other.operation != &operation && overlap_in_storage(other.tensor, use.tensor))
           other.holds = Holds::anything;
       }
     }
@@ -206,7 +206,7 @@ void BufferWatch::verify(int rank, const Use& use) {
 void BufferWatch::touched(const Tensor& part, Access access, CallSite site) {
   for (std::size_t rank = 0; rank < uses_.size(); ++rank) {
     for (Use& use : uses_[rank]) {
-      if (!overlap(use.tensor, part)) continue;
+      if (!overlap_in_storage(use.tensor, part)) continue;
       if (access == Access::any) {
         if (!use.touched) use.touched = site;
         continue;

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/copy_bytes.hpp"
 #include "backends/fiber/collective_operation.hpp"
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/reduce.hpp"
@@ -10,13 +11,7 @@
 // and chunk by chunk. Runs when all members have posted, never at post.
 namespace shardsim {
 
-namespace {
-
-void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  if (to != from && bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<std::int64_t> CollectiveOperation::chunk_offsets() const {
   // all_reduce and reduce take any count: the first chunks are one element longer.

@@ -1,19 +1,12 @@
 #include "backends/fiber/collective_operation.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/call_mismatch.hpp"
 #include "backends/fiber/buffer_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {
-
-namespace {
-
-bool same_text(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; }
-
-}  // namespace
 
 void CollectiveOperation::open(FiberGroup& group, CollectiveKind kind, std::int64_t sequence,
                                const CallRecord& record) {

@@ -10,22 +10,7 @@ namespace shardsim {
 
 namespace {
 
-CallRecord record_of(CollectiveKind kind, const Tensor& buffer, std::int64_t count, CallSite site) {
-  return {.name = name_of(kind), .dtype = buffer.dtype(), .count = count, .site = site};
-}
-
-CallRecord reducing(CallRecord record, ReduceOp op) {
-  record.reduce = op;
-  record.reduces = true;
-  return record;
-}
-
-CallRecord rooted(CallRecord record, int root) {
-  record.root = root;
-  return record;
-}
-
-bool overlap(const Tensor& a, const Tensor& b) {
+bool overlap_in_memory(const Tensor& a, const Tensor& b) {
   return a.data() < b.data() + b.num_bytes() && b.data() < a.data() + a.num_bytes();
 }
 
@@ -161,7 +146,7 @@ Work MessageCommunicator::all_to_all(const Tensor& output, const Tensor& input,
       make(record_of(CollectiveKind::all_to_all, input, 0, site), options,
            plan_pairwise_messages(rank(), send_counts, recv_counts), output, input);
   operation->set_windows({input.data(), 0}, {output.data(), 0});
-  if (overlap(output, input)) operation->send_from_copy();
+  if (overlap_in_memory(output, input)) operation->send_from_copy();
   operation->copy_first({before(send_counts), send_counts[self]}, before(recv_counts));
   return post_collective(operation, CollectiveKind::all_to_all, options, send_counts, recv_counts);
 }

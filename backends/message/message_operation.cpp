@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
+#include "backends/copy_bytes.hpp"
 #include "backends/reduce.hpp"
 
 namespace shardsim {
 
 namespace {
 
-using Kind = MessageStep::Kind;
-
-void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  if (to != from && bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
-}
+using StepKind = MessageStep::Kind;
 
 }  // namespace
 
@@ -56,7 +52,7 @@ std::byte* MessageOperation::place_of(const MessageStep& message) const {
   if (message.buffer >= 0) {
     return parts_[static_cast<std::size_t>(message.buffer)].data() + message.slice.begin;
   }
-  return at(message.kind == Kind::send ? source_ : target_, message.slice.begin);
+  return at(message.kind == StepKind::send ? source_ : target_, message.slice.begin);
 }
 
 void MessageOperation::begin() {
@@ -79,7 +75,7 @@ void MessageOperation::count(int self, const MessageStep& message) {
       bytes - overlap(padding_at_, message.slice.begin, message.slice.begin + message.slice.count) *
                   element_bytes_;
   const bool scalar = record_.traffic == TrafficClass::scalar;
-  const bool sends = message.kind == Kind::send;
+  const bool sends = message.kind == StepKind::send;
   if (sends) {
     ++moved_.messages;
     if (scalar) ++moved_.scalar_messages;
@@ -97,9 +93,9 @@ void MessageOperation::count(int self, const MessageStep& message) {
 void MessageOperation::post(Transport& transport, const MessageStep& message) {
   const std::int64_t bytes = bytes_of(message.slice);
   Transport::Request request = 0;
-  if (message.kind == Kind::send) {
+  if (message.kind == StepKind::send) {
     request = transport.send(message.peer, place_of(message), bytes, rendezvous_);
-  } else if (message.kind == Kind::receive) {
+  } else if (message.kind == StepKind::receive) {
     request = transport.receive(message.peer, place_of(message), bytes);
   } else {
     arrived_.emplace_back(static_cast<std::size_t>(bytes));
@@ -114,7 +110,7 @@ void MessageOperation::post_round(Transport& transport) {
   // Receives first: what arrives finds its place.
   for (const bool sends : {false, true}) {
     for (const MessageStep& message : round.messages) {
-      if ((message.kind == Kind::send) == sends) post(transport, message);
+      if ((message.kind == StepKind::send) == sends) post(transport, message);
     }
   }
 }
@@ -158,7 +154,7 @@ void MessageOperation::end_round() {
   const MessageRound& round = plan_.rounds[round_++];
   std::size_t next = 0;
   for (const MessageStep& message : round.messages) {
-    if (message.kind != Kind::receive_reduced) continue;
+    if (message.kind != StepKind::receive_reduced) continue;
     std::byte* own = at(target_, message.slice.begin);
     const std::array<const std::byte*, 2> inputs = {arrived_[next++].data(), own};
     // An average is a sum until all is in.

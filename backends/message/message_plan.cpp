@@ -6,7 +6,7 @@ namespace shardsim {
 
 namespace {
 
-using Kind = MessageStep::Kind;
+using StepKind = MessageStep::Kind;
 
 // One member's view of the ring.
 class Ring {
@@ -16,7 +16,7 @@ class Ring {
   // After it, chunk `member` of the full buffer is the reduction.
   void reduce_scatter(MessagePlan& plan) const {
     for (int step = 0; step < call_.size - 1; ++step) {
-      MessageRound round = exchange(-1 - step, Kind::receive_reduced);
+      MessageRound round = exchange(-1 - step, StepKind::receive_reduced);
       if (step == call_.size - 2) round.completed = chunk(0);
       plan.rounds.push_back(std::move(round));
     }
@@ -25,7 +25,7 @@ class Ring {
   // Before it, chunk `member` is in place; after it, all are.
   void all_gather(MessagePlan& plan) const {
     for (int step = 0; step < call_.size - 1; ++step) {
-      plan.rounds.push_back(exchange(-step, Kind::receive));
+      plan.rounds.push_back(exchange(-step, StepKind::receive));
     }
   }
 
@@ -35,13 +35,13 @@ class Ring {
     const int position = (call_.member - start + call_.size) % call_.size;
     const Slice all{0, call_.offsets.back()};
     if (position > 0) {
-      const Kind kind = reduces ? Kind::receive_reduced : Kind::receive;
+      const StepKind kind = reduces ? StepKind::receive_reduced : StepKind::receive;
       MessageRound round{.messages = {{kind, neighbour(-1), all}}, .completed = {}};
       if (reduces && position == call_.size - 1) round.completed = all;
       plan.rounds.push_back(std::move(round));
     }
     if (position < call_.size - 1) {
-      plan.rounds.push_back({.messages = {{Kind::send, neighbour(1), all}}, .completed = {}});
+      plan.rounds.push_back({.messages = {{StepKind::send, neighbour(1), all}}, .completed = {}});
     }
   }
 
@@ -49,11 +49,12 @@ class Ring {
     const bool gathers = call_.kind == CollectiveKind::gather;
     MessageRound round;
     if (call_.member != call_.root) {
-      round.messages.push_back({gathers ? Kind::send : Kind::receive, call_.root, chunk(0)});
+      round.messages.push_back(
+          {gathers ? StepKind::send : StepKind::receive, call_.root, chunk(0)});
     } else {
       for (int distance = 1; distance < call_.size; ++distance) {
         round.messages.push_back(
-            {gathers ? Kind::receive : Kind::send, neighbour(distance), chunk(distance)});
+            {gathers ? StepKind::receive : StepKind::send, neighbour(distance), chunk(distance)});
       }
     }
     plan.rounds.push_back(std::move(round));
@@ -69,9 +70,9 @@ class Ring {
     return {call_.offsets[index], call_.offsets[index + 1] - call_.offsets[index]};
   }
   // The chunk at `distance` goes to the next member, the one before it comes from the previous.
-  [[nodiscard]] MessageRound exchange(int distance, Kind kind) const {
+  [[nodiscard]] MessageRound exchange(int distance, StepKind kind) const {
     return {.messages = {{kind, neighbour(-1), chunk(distance - 1)},
-                         {Kind::send, neighbour(1), chunk(distance)}},
+                         {StepKind::send, neighbour(1), chunk(distance)}},
             .completed = {}};
   }
 
@@ -121,15 +122,15 @@ MessagePlan plan_tree_messages(const DoubleTree& tree, int size, int member, std
     MessageRound to_children;
     for (int child = 0; child < size; ++child) {
       if (tree.parent(which, child) != member) continue;
-      from_children.messages.push_back({Kind::receive_reduced, child, half});
-      to_children.messages.push_back({Kind::send, child, half});
+      from_children.messages.push_back({StepKind::receive_reduced, child, half});
+      to_children.messages.push_back({StepKind::send, child, half});
     }
     const int parent = tree.parent(which, member);
     if (parent < 0) from_children.completed = half;
     plan.rounds.push_back(std::move(from_children));
     if (parent >= 0) {
-      plan.rounds.push_back({.messages = {{Kind::send, parent, half}}, .completed = {}});
-      plan.rounds.push_back({.messages = {{Kind::receive, parent, half}}, .completed = {}});
+      plan.rounds.push_back({.messages = {{StepKind::send, parent, half}}, .completed = {}});
+      plan.rounds.push_back({.messages = {{StepKind::receive, parent, half}}, .completed = {}});
     }
     plan.rounds.push_back(std::move(to_children));
   }
@@ -156,8 +157,8 @@ MessagePlan plan_pairwise_messages(int member, std::span<const std::int64_t> sen
     MessageRound round;
     const Slice& in = received[static_cast<std::size_t>(from)];
     const Slice& out = sent[static_cast<std::size_t>(to)];
-    if (in.count > 0) round.messages.push_back({Kind::receive, from, in});
-    if (out.count > 0) round.messages.push_back({Kind::send, to, out});
+    if (in.count > 0) round.messages.push_back({StepKind::receive, from, in});
+    if (out.count > 0) round.messages.push_back({StepKind::send, to, out});
     if (!round.messages.empty()) plan.rounds.push_back(std::move(round));
   }
   return plan;

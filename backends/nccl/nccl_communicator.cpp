@@ -10,22 +10,11 @@ namespace shardsim {
 
 namespace {
 
-CallRecord record_of(CollectiveKind kind, const Tensor& buffer, std::int64_t count, CallSite site) {
-  return {.name = name_of(kind), .dtype = buffer.dtype(), .count = count, .site = site};
-}
-
-CallRecord reducing(CallRecord record, ReduceOp op) {
+CallRecord reducing_on_nccl(const CallRecord& record, ReduceOp op) {
   if (record.dtype == DType::fp8_e4m3) {
     throw UsageError("E0505", "fp8 tensors cannot be reduced", "reduce in bf16 or fp32");
   }
-  record.reduce = op;
-  record.reduces = true;
-  return record;
-}
-
-CallRecord rooted(CallRecord record, int root) {
-  record.root = root;
-  return record;
+  return reducing(record, op);
 }
 
 CallRecord of_message(const char* name, const Tensor& buffer, int peer, CallSite site) {
@@ -85,8 +74,8 @@ Work NcclCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallO
                                   CallSite site) {
   offsets_ = chunk_offsets(buffer.numel(), {}, true);
   return collective(
-      reducing(record_of(CollectiveKind::all_reduce, buffer, buffer.numel(), site), op), options,
-      all_reduce_program(buffer), plan_of(CollectiveKind::all_reduce, -1), buffer, buffer);
+      reducing_on_nccl(record_of(CollectiveKind::all_reduce, buffer, buffer.numel(), site), op),
+      options, all_reduce_program(buffer), plan_of(CollectiveKind::all_reduce, -1), buffer, buffer);
 }
 
 Work NcclCommunicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
@@ -94,9 +83,9 @@ Work NcclCommunicator::reduce_scatter(const Tensor& output, const Tensor& input,
   check_chunks("reduce_scatter", options, input, output, site);
   offsets_ = chunk_offsets(input.numel(), options, false);
   return collective(
-      reducing(record_of(CollectiveKind::reduce_scatter, input, input.numel(), site), op), options,
-      reduce_scatter_program(self(), output, input), plan_of(CollectiveKind::reduce_scatter, -1),
-      output, input);
+      reducing_on_nccl(record_of(CollectiveKind::reduce_scatter, input, input.numel(), site), op),
+      options, reduce_scatter_program(self(), output, input),
+      plan_of(CollectiveKind::reduce_scatter, -1), output, input);
 }
 
 Work NcclCommunicator::all_gather(const Tensor& output, const Tensor& input,
@@ -138,7 +127,7 @@ Work NcclCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
   check_peer("reduce", root, site);
   offsets_ = chunk_offsets(buffer.numel(), {}, true);
   const CallRecord record =
-      reducing(record_of(CollectiveKind::reduce, buffer, buffer.numel(), site), op);
+      reducing_on_nccl(record_of(CollectiveKind::reduce, buffer, buffer.numel(), site), op);
   return collective(rooted(record, root), options, reduce_program(rank(), buffer, root),
                     plan_of(CollectiveKind::reduce, root), buffer, buffer);
 }

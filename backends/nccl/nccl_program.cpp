@@ -4,18 +4,18 @@ namespace shardsim {
 
 namespace {
 
-using Kind = NcclCall::Kind;
+using CallKind = NcclCall::Kind;
 
 StagedCopy whole(const Tensor& tensor, std::int64_t device) {
   const std::int64_t bytes = tensor.num_bytes();
   return {.host = bytes > 0 ? tensor.data() : nullptr, .device = device, .bytes = bytes};
 }
 
-void add(std::vector<StagedCopy>& copies, const StagedCopy& copy) {
+void append_copy(std::vector<StagedCopy>& copies, const StagedCopy& copy) {
   if (copy.bytes > 0) copies.push_back(copy);
 }
 
-void add(std::vector<NcclCall>& calls, const NcclCall& call) {
+void append_call(std::vector<NcclCall>& calls, const NcclCall& call) {
   if (call.count > 0) calls.push_back(call);
 }
 
@@ -38,33 +38,33 @@ std::int64_t begin(const NcclMember& member, int of) {
   return member.offsets[static_cast<std::size_t>(of)];
 }
 
-NcclProgram in_place(const Tensor& buffer, Kind kind, int root) {
+NcclProgram in_place(const Tensor& buffer, CallKind kind, int root) {
   NcclProgram program;
   program.device_bytes = buffer.num_bytes();
-  add(program.calls,
-      {.kind = kind, .count = buffer.numel(), .peer = root, .dtype = buffer.dtype()});
+  append_call(program.calls,
+              {.kind = kind, .count = buffer.numel(), .peer = root, .dtype = buffer.dtype()});
   return program;
 }
 
 // One call per member for its chunk, in place.
-void add_rooted(NcclProgram& program, const NcclMember& member, Kind kind, DType dtype) {
+void add_rooted(NcclProgram& program, const NcclMember& member, CallKind kind, DType dtype) {
   for (int root = 0; root < member.size; ++root) {
     const std::int64_t place = begin(member, root) * size_of(dtype);
-    add(program.calls, {.kind = kind,
-                        .from = place,
-                        .to = place,
-                        .count = chunk(member, root),
-                        .peer = root,
-                        .dtype = dtype});
+    append_call(program.calls, {.kind = kind,
+                                .from = place,
+                                .to = place,
+                                .count = chunk(member, root),
+                                .peer = root,
+                                .dtype = dtype});
   }
 }
 
 }  // namespace
 
 NcclProgram all_reduce_program(const Tensor& buffer) {
-  NcclProgram program = in_place(buffer, Kind::all_reduce, -1);
-  add(program.copied_in, whole(buffer, 0));
-  add(program.copied_out, whole(buffer, 0));
+  NcclProgram program = in_place(buffer, CallKind::all_reduce, -1);
+  append_copy(program.copied_in, whole(buffer, 0));
+  append_copy(program.copied_out, whole(buffer, 0));
   return program;
 }
 
@@ -72,15 +72,17 @@ NcclProgram reduce_scatter_program(const NcclMember& member, const Tensor& outpu
                                    const Tensor& input) {
   NcclProgram program;
   program.device_bytes = input.num_bytes();
-  add(program.copied_in, whole(input, 0));
+  append_copy(program.copied_in, whole(input, 0));
   const std::int64_t own = begin(member, member.rank) * size_of(input.dtype());
   if (equal_chunks(member)) {
-    add(program.calls,
-        {.kind = Kind::reduce_scatter, .to = own, .count = output.numel(), .dtype = input.dtype()});
+    append_call(program.calls, {.kind = CallKind::reduce_scatter,
+                                .to = own,
+                                .count = output.numel(),
+                                .dtype = input.dtype()});
   } else {
-    add_rooted(program, member, Kind::reduce, input.dtype());
+    add_rooted(program, member, CallKind::reduce, input.dtype());
   }
-  add(program.copied_out, whole(output, own));
+  append_copy(program.copied_out, whole(output, own));
   return program;
 }
 
@@ -89,14 +91,16 @@ NcclProgram all_gather_program(const NcclMember& member, const Tensor& output,
   NcclProgram program;
   program.device_bytes = output.num_bytes();
   const std::int64_t own = begin(member, member.rank) * size_of(input.dtype());
-  add(program.copied_in, whole(input, own));
+  append_copy(program.copied_in, whole(input, own));
   if (equal_chunks(member)) {
-    add(program.calls,
-        {.kind = Kind::all_gather, .from = own, .count = input.numel(), .dtype = input.dtype()});
+    append_call(program.calls, {.kind = CallKind::all_gather,
+                                .from = own,
+                                .count = input.numel(),
+                                .dtype = input.dtype()});
   } else {
-    add_rooted(program, member, Kind::broadcast, input.dtype());
+    add_rooted(program, member, CallKind::broadcast, input.dtype());
   }
-  add(program.copied_out, whole(output, 0));
+  append_copy(program.copied_out, whole(output, 0));
   return program;
 }
 
@@ -114,34 +118,37 @@ NcclProgram all_to_all_program(int rank, const Tensor& output, const Tensor& inp
     const std::int64_t received = receive[static_cast<std::size_t>(peer)];
     if (peer == rank) {
       // What a member keeps goes straight to its place in the output.
-      if (sent > 0) add(program.copied_in, {input.data() + from, to, sent * width});
+      if (sent > 0) append_copy(program.copied_in, {input.data() + from, to, sent * width});
     } else {
-      if (sent > 0) add(program.copied_in, {input.data() + from, from, sent * width});
-      add(program.calls,
-          {.kind = Kind::send, .from = from, .count = sent, .peer = peer, .dtype = input.dtype()});
-      add(program.calls, {.kind = Kind::receive,
-                          .to = to,
-                          .count = received,
-                          .peer = peer,
-                          .dtype = input.dtype()});
+      if (sent > 0) append_copy(program.copied_in, {input.data() + from, from, sent * width});
+      append_call(program.calls, {.kind = CallKind::send,
+                                  .from = from,
+                                  .count = sent,
+                                  .peer = peer,
+                                  .dtype = input.dtype()});
+      append_call(program.calls, {.kind = CallKind::receive,
+                                  .to = to,
+                                  .count = received,
+                                  .peer = peer,
+                                  .dtype = input.dtype()});
     }
     from += sent * width;
     to += received * width;
   }
-  add(program.copied_out, whole(output, output_at));
+  append_copy(program.copied_out, whole(output, output_at));
   return program;
 }
 
 NcclProgram broadcast_program(int rank, const Tensor& buffer, int root) {
-  NcclProgram program = in_place(buffer, Kind::broadcast, root);
-  add(rank == root ? program.copied_in : program.copied_out, whole(buffer, 0));
+  NcclProgram program = in_place(buffer, CallKind::broadcast, root);
+  append_copy(rank == root ? program.copied_in : program.copied_out, whole(buffer, 0));
   return program;
 }
 
 NcclProgram reduce_program(int rank, const Tensor& buffer, int root) {
-  NcclProgram program = in_place(buffer, Kind::reduce, root);
-  add(program.copied_in, whole(buffer, 0));
-  if (rank == root) add(program.copied_out, whole(buffer, 0));
+  NcclProgram program = in_place(buffer, CallKind::reduce, root);
+  append_copy(program.copied_in, whole(buffer, 0));
+  if (rank == root) append_copy(program.copied_out, whole(buffer, 0));
   return program;
 }
 
@@ -151,21 +158,22 @@ NcclProgram gather_program(const NcclMember& member, const Tensor& full, const T
   const DType dtype = own.dtype();
   if (member.rank != root) {
     program.device_bytes = own.num_bytes();
-    add(program.copied_in, whole(own, 0));
-    add(program.calls, {.kind = Kind::send, .count = own.numel(), .peer = root, .dtype = dtype});
+    append_copy(program.copied_in, whole(own, 0));
+    append_call(program.calls,
+                {.kind = CallKind::send, .count = own.numel(), .peer = root, .dtype = dtype});
     return program;
   }
   program.device_bytes = full.num_bytes();
-  add(program.copied_in, whole(own, begin(member, root) * size_of(dtype)));
+  append_copy(program.copied_in, whole(own, begin(member, root) * size_of(dtype)));
   for (int peer = 0; peer < member.size; ++peer) {
     if (peer == root) continue;
-    add(program.calls, {.kind = Kind::receive,
-                        .to = begin(member, peer) * size_of(dtype),
-                        .count = chunk(member, peer),
-                        .peer = peer,
-                        .dtype = dtype});
+    append_call(program.calls, {.kind = CallKind::receive,
+                                .to = begin(member, peer) * size_of(dtype),
+                                .count = chunk(member, peer),
+                                .peer = peer,
+                                .dtype = dtype});
   }
-  add(program.copied_out, whole(full, 0));
+  append_copy(program.copied_out, whole(full, 0));
   return program;
 }
 
@@ -175,27 +183,28 @@ NcclProgram scatter_program(const NcclMember& member, const Tensor& full, const 
   const DType dtype = own.dtype();
   if (member.rank != root) {
     program.device_bytes = own.num_bytes();
-    add(program.calls, {.kind = Kind::receive, .count = own.numel(), .peer = root, .dtype = dtype});
-    add(program.copied_out, whole(own, 0));
+    append_call(program.calls,
+                {.kind = CallKind::receive, .count = own.numel(), .peer = root, .dtype = dtype});
+    append_copy(program.copied_out, whole(own, 0));
     return program;
   }
   program.device_bytes = full.num_bytes();
-  add(program.copied_in, whole(full, 0));
+  append_copy(program.copied_in, whole(full, 0));
   for (int peer = 0; peer < member.size; ++peer) {
     if (peer == root) continue;
-    add(program.calls, {.kind = Kind::send,
-                        .from = begin(member, peer) * size_of(dtype),
-                        .count = chunk(member, peer),
-                        .peer = peer,
-                        .dtype = dtype});
+    append_call(program.calls, {.kind = CallKind::send,
+                                .from = begin(member, peer) * size_of(dtype),
+                                .count = chunk(member, peer),
+                                .peer = peer,
+                                .dtype = dtype});
   }
-  add(program.copied_out, whole(own, begin(member, root) * size_of(dtype)));
+  append_copy(program.copied_out, whole(own, begin(member, root) * size_of(dtype)));
   return program;
 }
 
 NcclProgram barrier_program(const Tensor& zero) {
-  NcclProgram program = in_place(zero, Kind::all_reduce, -1);
-  add(program.copied_in, whole(zero, 0));
+  NcclProgram program = in_place(zero, CallKind::all_reduce, -1);
+  append_copy(program.copied_in, whole(zero, 0));
   return program;
 }
 
@@ -205,9 +214,9 @@ NcclProgram point_to_point_program(std::span<const P2pOp> halves) {
     const bool sends = half.kind == P2pOp::Kind::send;
     const std::int64_t place = program.device_bytes;
     program.device_bytes = aligned(place + half.buffer.num_bytes());
-    add(sends ? program.copied_in : program.copied_out, whole(half.buffer, place));
+    append_copy(sends ? program.copied_in : program.copied_out, whole(half.buffer, place));
     // Empty ones as well: both sides wait for each other.
-    program.calls.push_back({.kind = sends ? Kind::send : Kind::receive,
+    program.calls.push_back({.kind = sends ? CallKind::send : CallKind::receive,
                              .from = place,
                              .to = place,
                              .count = half.buffer.numel(),

@@ -10,7 +10,7 @@ namespace shardsim {
 namespace {
 
 constexpr std::size_t kMostTexts = 4096;
-constexpr std::size_t kLongest = 512;
+constexpr std::size_t kLongestText = 512;
 
 struct TextPool {
   std::mutex mutex;
@@ -21,7 +21,7 @@ struct TextPool {
 
 const char* lasting_text(std::string_view text) {
   static TextPool& pool = *new TextPool;  // Never destroyed: others may hold texts until the end.
-  text = text.substr(0, kLongest);
+  text = text.substr(0, kLongestText);
   if (text.empty()) return "";
   const std::lock_guard lock(pool.mutex);
   const auto found = pool.texts.find(text);

@@ -29,7 +29,7 @@ using Failed = boost::system::error_code;
 constexpr double kMostBetweenBeats = 0.5;
 constexpr double kRetrySeconds = 0.1;
 // Who posts calls faster than they can be sent waits.
-constexpr std::size_t kMostUnsent = std::size_t{4} << 20U;
+constexpr std::size_t kMostUnsentByRank = std::size_t{4} << 20U;
 
 std::chrono::microseconds duration(double seconds) {
   return std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
@@ -164,7 +164,7 @@ bool AsioLine::offer(const RendezvousMessage& message) {
   std::string frame = encode_message(message);
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return num_unsent_ < kMostUnsent || reason_; });
+    changed_.wait(lock, [this] { return num_unsent_ < kMostUnsentByRank || reason_; });
     if (reason_) return false;
   }
   asio::post(context_, [this, frame = std::move(frame)]() mutable { write(std::move(frame)); });

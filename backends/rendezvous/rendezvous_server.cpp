@@ -28,7 +28,7 @@ constexpr std::size_t kMaxStrangerBytes = 4096;
 constexpr double kStrangerSeconds = 5.0;
 constexpr std::size_t kMostStrangers = 64;
 // What waits for a peer that does not read; then it is let go.
-constexpr std::size_t kMostUnsent = std::size_t{16} << 20U;
+constexpr std::size_t kMostUnsentToPeer = std::size_t{16} << 20U;
 constexpr auto kTick = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -206,7 +206,7 @@ void RendezvousServer::Service::send(int id, const RendezvousMessage& message) {
   const Held connection = found->second;
   connection->unsent.push_back(encode_message(message));
   connection->num_unsent += connection->unsent.back().size();
-  if (connection->num_unsent > kMostUnsent) {
+  if (connection->num_unsent > kMostUnsentToPeer) {
     // Not from here: the supervisor is in the middle of something.
     asio::post(context_, [this, connection] { drop(connection); });
   } else if (connection->unsent.size() == 1) {

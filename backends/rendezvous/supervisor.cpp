@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-using Kind = FailureEvent::Kind;
+using FailureKind = FailureEvent::Kind;
 
 }  // namespace
 
@@ -122,7 +122,7 @@ void Supervisor::hear_report(Rank& rank, FailureReport&& report, double now) {
   forming_.flight_records[rank.activity.rank] = std::move(report.flight);
   awaited_.erase(rank.activity.rank);
   if (std::exchange(rank.reported, true)) return;
-  note({.kind = Kind::report,
+  note({.kind = FailureKind::report,
         .time_s = now,
         .ranks = {rank.activity.rank},
         .failure = std::move(report.failure),
@@ -146,7 +146,7 @@ void Supervisor::on_lost(int connection, double now) {
   store_.forget(rank.activity.rank);
   awaited_.erase(rank.activity.rank);
   if (rank.activity.ended || std::exchange(rank.reported, true)) return;
-  note({.kind = Kind::died,
+  note({.kind = FailureKind::died,
         .time_s = now,
         .ranks = {rank.activity.rank},
         .failure = {},
@@ -156,12 +156,12 @@ void Supervisor::on_lost(int connection, double now) {
 void Supervisor::on_process_end(int rank, const std::string& description) {
   rank_at(rank).process_end = description;
   for (FailureEvent& event : events_) {
-    if (event.kind == Kind::died && event.ranks.front() == rank) event.detail = description;
+    if (event.kind == FailureKind::died && event.ranks.front() == rank) event.detail = description;
   }
 }
 
 void Supervisor::on_given_up(const RunFailure& failure, double now) {
-  note({.kind = Kind::report, .time_s = now, .ranks = {}, .failure = failure, .detail = {}});
+  note({.kind = FailureKind::report, .time_s = now, .ranks = {}, .failure = failure, .detail = {}});
 }
 
 void Supervisor::note(FailureEvent event) {
@@ -192,7 +192,7 @@ void Supervisor::look_for_missing(double now) {
     if (!rank.activity.arrived) missing.push_back(rank.activity.rank);
   }
   if (missing.empty()) return;
-  note({.kind = Kind::missing,
+  note({.kind = FailureKind::missing,
         .time_s = now,
         .ranks = missing,
         .failure = {},
@@ -206,7 +206,7 @@ void Supervisor::look_for_silent(double now) {
     if (now - rank.last_heard_s < times_.deadline_s) continue;
     rank.reported = true;
     rank.silent = true;
-    note({.kind = Kind::silent,
+    note({.kind = FailureKind::silent,
           .time_s = now,
           .ranks = {rank.activity.rank},
           .failure = {},
@@ -232,7 +232,7 @@ void Supervisor::look_for_stalled(double now) {
     stall_noted_ = true;
     double act_s = begin_s_;
     for (const int rank : gathering.absent) act_s = std::max(act_s, rank_at(rank).last_act_s);
-    note({.kind = Kind::stalled,
+    note({.kind = FailureKind::stalled,
           .time_s = now,
           .ranks = std::move(gathering.absent),
           .failure = {},
@@ -247,7 +247,7 @@ void Supervisor::look_for_mismatch(double now, double grace_s) {
   std::optional<Diagnosis> diagnosis = fingerprints_.mismatch(now, grace_s);
   if (!diagnosis) return;
   mismatch_noted_ = true;
-  note({.kind = Kind::mismatch,
+  note({.kind = FailureKind::mismatch,
         .time_s = now,
         .ranks = {},
         .failure = RunFailure::from(std::move(*diagnosis), ExitCode::communication),

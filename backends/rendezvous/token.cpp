@@ -12,15 +12,15 @@ namespace shardsim {
 
 namespace {
 
-constexpr std::size_t kShortest = 16;
-constexpr std::size_t kLongest = 256;
+constexpr std::size_t kShortestToken = 16;
+constexpr std::size_t kLongestToken = 256;
 
-void check_length(const std::string& token, const std::string& source) {
-  if (token.size() >= kShortest && token.size() <= kLongest) return;
+void check_token_length(const std::string& token, const std::string& source) {
+  if (token.size() >= kShortestToken && token.size() <= kLongestToken) return;
   throw Error(ExitCode::bad_usage, "E1003",
               source + " gives a token of " + std::to_string(token.size()) +
-                  " characters; it must have " + std::to_string(kShortest) + " to " +
-                  std::to_string(kLongest),
+                  " characters; it must have " + std::to_string(kShortestToken) + " to " +
+                  std::to_string(kLongestToken),
               "make one with: head -c 16 /dev/urandom | od -An -tx1 | tr -d ' '");
 }
 
@@ -58,11 +58,11 @@ std::optional<std::string> find_token(const EnvironmentLookup& lookup) {
                   "write the token into that file, readable for you alone");
     }
     while (!token.empty() && (token.back() == '\r' || token.back() == ' ')) token.pop_back();
-    check_length(token, *path);
+    check_token_length(token, *path);
     return token;
   }
   std::optional<std::string> token = lookup("SHARDSIM_TOKEN");
-  if (token) check_length(*token, "SHARDSIM_TOKEN");
+  if (token) check_token_length(*token, "SHARDSIM_TOKEN");
   return token;
 }
 

@@ -13,15 +13,15 @@ namespace shardsim {
 
 namespace {
 
-using Kind = FailureEvent::Kind;
+using FailureKind = FailureEvent::Kind;
 
 bool is_reported_mismatch(const FailureEvent& event) {
-  return event.kind == Kind::report && event.failure && event.failure->diagnosis &&
+  return event.kind == FailureKind::report && event.failure && event.failure->diagnosis &&
          event.failure->exit_code == ExitCode::communication && !is_timeout(event);
 }
 
 bool is_of_its_own(const FailureEvent& event) {
-  return event.kind == Kind::report && event.failure &&
+  return event.kind == FailureKind::report && event.failure &&
          event.failure->exit_code != ExitCode::communication &&
          event.failure->exit_code != ExitCode::backend_failed;
 }
@@ -32,7 +32,7 @@ bool is_of_launching_side(const FailureEvent& event) {
 }
 
 bool is_backend_error(const FailureEvent& event) {
-  return event.kind == Kind::report && event.failure &&
+  return event.kind == FailureKind::report && event.failure &&
          event.failure->exit_code == ExitCode::backend_failed;
 }
 
@@ -81,7 +81,7 @@ void add_activities(Diagnosis& diagnosis, std::span<const RankActivity> ranks,
 }
 
 // The ranks of all events of a kind, ascending.
-std::vector<int> ranks_of(std::span<const FailureEvent> events, Kind kind) {
+std::vector<int> ranks_of(std::span<const FailureEvent> events, FailureKind kind) {
   std::set<int> ranks;
   for (const FailureEvent& event : events) {
     if (event.kind == kind) ranks.insert(event.ranks.begin(), event.ranks.end());
@@ -107,7 +107,7 @@ RunFailure explain_death(const FailureEvent& death, std::span<const RankActivity
 
 RunFailure explain_silence(std::span<const FailureEvent> events, const FailureEvent& first,
                            std::span<const RankActivity> ranks) {
-  const std::vector<int> silent = ranks_of(events, Kind::silent);
+  const std::vector<int> silent = ranks_of(events, FailureKind::silent);
   Diagnosis diagnosis;
   diagnosis.code = "RANK_SILENT";
   const std::string who = silent.size() == 1
@@ -206,7 +206,7 @@ RunFailure combine_timeouts(std::span<const FailureEvent> events, const FailureE
 }  // namespace
 
 bool is_timeout(const FailureEvent& event) {
-  if (event.kind != Kind::report || !event.failure) return false;
+  if (event.kind != FailureKind::report || !event.failure) return false;
   if (event.failure->exit_code != ExitCode::communication) return false;
   return !event.failure->diagnosis || event.failure->diagnosis->code == "TIMEOUT";
 }
@@ -220,33 +220,33 @@ RunFailure decide_failure(std::span<const FailureEvent> events, std::span<const 
     }
     return found;
   };
-  const auto of_kind = [](Kind kind) {
+  const auto of_kind = [](FailureKind kind) {
     return [kind](const FailureEvent& event) { return event.kind == kind; };
   };
   if (const auto* const event = earliest(is_of_launching_side)) return *event->failure;
-  if (const auto* const event = earliest(of_kind(Kind::mismatch))) return *event->failure;
+  if (const auto* const event = earliest(of_kind(FailureKind::mismatch))) return *event->failure;
   if (const auto* const event = earliest(is_reported_mismatch)) return *event->failure;
   if (const FailureEvent* const event = earliest(is_of_its_own)) return *event->failure;
-  const FailureEvent* const report = earliest(of_kind(Kind::report));
+  const FailureEvent* const report = earliest(of_kind(FailureKind::report));
   const auto died_in_time = [&](const FailureEvent& event) {
-    return event.kind == Kind::died &&
+    return event.kind == FailureKind::died &&
            (report == nullptr || event.time_s <= report->time_s + grace_s);
   };
   if (const FailureEvent* const event = earliest(died_in_time)) return explain_death(*event, ranks);
-  if (const FailureEvent* const event = earliest(of_kind(Kind::silent))) {
+  if (const FailureEvent* const event = earliest(of_kind(FailureKind::silent))) {
     return explain_silence(events, *event, ranks);
   }
-  if (const FailureEvent* const event = earliest(of_kind(Kind::missing))) {
+  if (const FailureEvent* const event = earliest(of_kind(FailureKind::missing))) {
     return explain_absence(*event, ranks);
   }
   if (const FailureEvent* const event = earliest(is_backend_error)) return *event->failure;
   if (const FailureEvent* const event = earliest(is_timeout)) {
     return combine_timeouts(events, *event, ranks);
   }
-  if (const auto* const event = earliest(of_kind(Kind::stalled))) {
+  if (const auto* const event = earliest(of_kind(FailureKind::stalled))) {
     return explain_stall(*event, ranks);
   }
-  return explain_death(*earliest(of_kind(Kind::died)), ranks);
+  return explain_death(*earliest(of_kind(FailureKind::died)), ranks);
 }
 
 }  // namespace shardsim

@@ -28,41 +28,37 @@ namespace shardsim {
 
 namespace {
 
-using Assumptions = std::vector<Assumption>;
-
-void append(Assumptions& assumptions, const Assumptions& more) {
-  assumptions.insert(assumptions.end(), more.begin(), more.end());
-}
-
 // What holds of every run.
 Assumptions general(const Scenario& scenario) {
   Assumptions assumptions = price_of_computing(scenario);
   const SourcedBytes& context = cuda_context_of(find_software(scenario.system.software));
-  append(assumptions,
-         {{"Flops of causal attention count half of the score matrix; what is no matrix product is "
-           "bound by the bytes it moves",
-           "modelling choice"}});
-  append(assumptions, price_of_communication(scenario));
-  append(assumptions,
-         {beside_communication(scenario),
-          {"All operations of one axis run one after the other: all-gathers and reduce-scatters of "
-           "the shard axis share one communicator and its stream",
-           "as one NCCL communicator does; modelling choice"},
-          {"Data loading and token transfer cost nothing, as does the host but for what it issues",
-           "modelling choice"},
-          {"Between nodes a ring uses the network cards of all its members on a node at once",
-           "as NCCL's rings do; modelling choice"},
-          {"Memory by category, and the verdict on it, count payload bytes of live tensors; kernel "
-           "workspaces are not counted anywhere",
-           "modelling choice"},
-          {"What the first rank of every pipeline stage allocates is handed out by a model of "
-           "PyTorch's caching allocator, without expandable segments, in one pool for all streams",
-           "c10/cuda/CUDACachingAllocator.cpp; docs/decisions/0033-caching-allocator.md"},
-          {fmt::format("The CUDA context holds {} bytes of device memory", context.bytes),
-           context.source},
-          {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
-           "training keeps fp32 master weights and optimizer state",
-           "Micikevicius et al. 2018"}});
+  append_assumptions(
+      assumptions,
+      {{"Flops of causal attention count half of the score matrix; what is no matrix product is "
+        "bound by the bytes it moves",
+        "modelling choice"}});
+  append_assumptions(assumptions, price_of_communication(scenario));
+  append_assumptions(
+      assumptions,
+      {beside_communication(scenario),
+       {"All operations of one axis run one after the other: all-gathers and reduce-scatters of "
+        "the shard axis share one communicator and its stream",
+        "as one NCCL communicator does; modelling choice"},
+       {"Data loading and token transfer cost nothing, as does the host but for what it issues",
+        "modelling choice"},
+       {"Between nodes a ring uses the network cards of all its members on a node at once",
+        "as NCCL's rings do; modelling choice"},
+       {"Memory by category, and the verdict on it, count payload bytes of live tensors; kernel "
+        "workspaces are not counted anywhere",
+        "modelling choice"},
+       {"What the first rank of every pipeline stage allocates is handed out by a model of "
+        "PyTorch's caching allocator, without expandable segments, in one pool for all streams",
+        "c10/cuda/CUDACachingAllocator.cpp; docs/decisions/0033-caching-allocator.md"},
+       {fmt::format("The CUDA context holds {} bytes of device memory", context.bytes),
+        context.source},
+       {"Gradients are stored, accumulated and reduced in training.grad_reduce_dtype; 16-bit "
+        "training keeps fp32 master weights and optimizer state",
+        "Micikevicius et al. 2018"}});
   return assumptions;
 }
 
@@ -347,7 +343,7 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionL
   add_data_parallel(scenario, assumptions);
   add_loss_scaling(scenario, replay, assumptions);
   add_replay(scenario, replay, assumptions);
-  append(assumptions, constants_of_communication(scenario));
+  append_assumptions(assumptions, constants_of_communication(scenario));
   add_sources(scenario, assumptions);
   return assumptions;
 }

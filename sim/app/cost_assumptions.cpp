@@ -11,8 +11,6 @@ namespace shardsim {
 
 namespace {
 
-using Assumptions = std::vector<Assumption>;
-
 // What an operation costs, and the constants that say so.
 Assumptions costs(const Scenario& scenario) {
   if (!prices_shapes(scenario)) {
@@ -31,10 +29,6 @@ Assumptions costs(const Scenario& scenario) {
                            constant.number.source});
   }
   return assumptions;
-}
-
-void append(Assumptions& assumptions, const Assumptions& more) {
-  assumptions.insert(assumptions.end(), more.begin(), more.end());
 }
 
 // What of a framework's kernels differs from one ideal kernel per operation.
@@ -80,7 +74,7 @@ void add_software(const Scenario& scenario, Assumptions& assumptions) {
          "framework runs it",
          "modelling choice: system.software none"});
   } else {
-    append(assumptions, kernels_of(*software));
+    append_assumptions(assumptions, kernels_of(*software));
     if (software->host_waits_for_transfers) {
       assumptions.push_back(
           {"The host waits for every transfer between two ranks", software->source});
@@ -102,6 +96,10 @@ void add_software(const Scenario& scenario, Assumptions& assumptions) {
 }
 
 }  // namespace
+
+void append_assumptions(Assumptions& assumptions, const Assumptions& more) {
+  assumptions.insert(assumptions.end(), more.begin(), more.end());
+}
 
 bool prices_shapes(const Scenario& scenario) { return scenario.system.kernel_model == "shapes"; }
 

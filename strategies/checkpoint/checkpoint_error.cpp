@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-struct Row {
+struct ProblemRow {
   CheckpointProblem problem;
   ExitCode exit_code;
   std::string_view code;
@@ -19,38 +19,38 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{CheckpointProblem::none, ExitCode::internal, "E9999", ""},
-    Row{CheckpointProblem::not_found, ExitCode::bad_usage, "E0801",
-        "check the name of the folder; a save that was interrupted leaves no checkpoint"},
-    Row{CheckpointProblem::permission, ExitCode::bad_usage, "E0802",
-        "check the permissions of the folder, its files and the folder above"},
-    Row{CheckpointProblem::io_error, ExitCode::backend_failed, "E0803",
-        "check the disk or the mount; the previous checkpoint is untouched"},
-    Row{CheckpointProblem::no_space, ExitCode::does_not_fit, "E0804",
-        "free space or take another disk; the previous checkpoint is untouched"},
-    Row{CheckpointProblem::damaged, ExitCode::bad_usage, "E0805",
-        "load the previous checkpoint, or fetch this one again from where it came"},
-    Row{CheckpointProblem::foreign, ExitCode::bad_usage, "E0806",
-        "give the folder of a checkpoint that this version of shardsim can read"},
-    Row{CheckpointProblem::missing_file, ExitCode::bad_usage, "E0807",
-        "load the previous checkpoint, or put the file back"},
-    Row{CheckpointProblem::overlap, ExitCode::bad_usage, "E0808",
-        "hand over exactly one chunk with each element as the main copy"},
-    Row{CheckpointProblem::gap, ExitCode::bad_usage, "E0809",
-        "hand over every element of the tensor on some rank as the main copy"},
-    Row{CheckpointProblem::disagreement, ExitCode::bad_usage, "E0810",
-        "save the same step, shapes, dtypes and scalars on all ranks, each rank once"},
-    Row{CheckpointProblem::bad_chunk, ExitCode::bad_usage, "E0811",
-        "see the rules in strategies/checkpoint/chunk.hpp"},
-    Row{CheckpointProblem::no_such_tensor, ExitCode::bad_usage, "E0812",
-        "load with the model, optimizer and precision that were saved"},
-    Row{CheckpointProblem::too_large, ExitCode::does_not_fit, "E0813",
-        "save fewer or larger tensors per rank"},
-    Row{CheckpointProblem::no_such_scalar, ExitCode::bad_usage, "E0814",
-        "load with the version and the options that wrote the checkpoint"},
+    ProblemRow{CheckpointProblem::none, ExitCode::internal, "E9999", ""},
+    ProblemRow{CheckpointProblem::not_found, ExitCode::bad_usage, "E0801",
+               "check the name of the folder; a save that was interrupted leaves no checkpoint"},
+    ProblemRow{CheckpointProblem::permission, ExitCode::bad_usage, "E0802",
+               "check the permissions of the folder, its files and the folder above"},
+    ProblemRow{CheckpointProblem::io_error, ExitCode::backend_failed, "E0803",
+               "check the disk or the mount; the previous checkpoint is untouched"},
+    ProblemRow{CheckpointProblem::no_space, ExitCode::does_not_fit, "E0804",
+               "free space or take another disk; the previous checkpoint is untouched"},
+    ProblemRow{CheckpointProblem::damaged, ExitCode::bad_usage, "E0805",
+               "load the previous checkpoint, or fetch this one again from where it came"},
+    ProblemRow{CheckpointProblem::foreign, ExitCode::bad_usage, "E0806",
+               "give the folder of a checkpoint that this version of shardsim can read"},
+    ProblemRow{CheckpointProblem::missing_file, ExitCode::bad_usage, "E0807",
+               "load the previous checkpoint, or put the file back"},
+    ProblemRow{CheckpointProblem::overlap, ExitCode::bad_usage, "E0808",
+               "hand over exactly one chunk with each element as the main copy"},
+    ProblemRow{CheckpointProblem::gap, ExitCode::bad_usage, "E0809",
+               "hand over every element of the tensor on some rank as the main copy"},
+    ProblemRow{CheckpointProblem::disagreement, ExitCode::bad_usage, "E0810",
+               "save the same step, shapes, dtypes and scalars on all ranks, each rank once"},
+    ProblemRow{CheckpointProblem::bad_chunk, ExitCode::bad_usage, "E0811",
+               "see the rules in strategies/checkpoint/chunk.hpp"},
+    ProblemRow{CheckpointProblem::no_such_tensor, ExitCode::bad_usage, "E0812",
+               "load with the model, optimizer and precision that were saved"},
+    ProblemRow{CheckpointProblem::too_large, ExitCode::does_not_fit, "E0813",
+               "save fewer or larger tensors per rank"},
+    ProblemRow{CheckpointProblem::no_such_scalar, ExitCode::bad_usage, "E0814",
+               "load with the version and the options that wrote the checkpoint"},
 };
 
-const Row& row_of(CheckpointProblem problem) {
+const ProblemRow& problem_row_of(CheckpointProblem problem) {
   const auto index = static_cast<std::size_t>(problem);
   return kRows[index < kRows.size() ? index : 0];
 }
@@ -79,11 +79,11 @@ std::int64_t take(std::int64_t& number, std::int64_t bits) {
 }  // namespace
 
 CheckpointError::CheckpointError(CheckpointProblem problem, const std::string& message)
-    : Error(row_of(problem).exit_code, std::string(row_of(problem).code), message,
-            std::string(row_of(problem).fix)),
+    : Error(problem_row_of(problem).exit_code, std::string(problem_row_of(problem).code), message,
+            std::string(problem_row_of(problem).fix)),
       problem_(problem) {}
 
-std::string_view code_of(CheckpointProblem problem) { return row_of(problem).code; }
+std::string_view code_of(CheckpointProblem problem) { return problem_row_of(problem).code; }
 
 CheckpointProblem problem_of_errno(int error_number) {
   switch (error_number) {

@@ -10,7 +10,7 @@ namespace shardsim {
 
 namespace {
 
-void require(bool holds, const std::string& what, const char* fix) {
+void require_of_data_parallelism(bool holds, const std::string& what, const char* fix) {
   if (!holds) throw UsageError("E0795", "data parallelism: " + what, fix);
 }
 
@@ -31,23 +31,26 @@ std::int64_t num_blocks(const GradientCompression& compression, std::int64_t num
 }
 
 void validate(const LocalTraining& local) {
-  require(local.sync_period >= 0, "sync_period is " + std::to_string(local.sync_period),
-          "average after 1 update or more, or use 0 for replicas that are one");
-  require(std::isfinite(local.outer_learning_rate) && local.outer_learning_rate > 0.0,
-          "outer_learning_rate is " + std::to_string(local.outer_learning_rate),
-          "give a finite number above 0");
-  require(local.outer_momentum >= 0.0 && local.outer_momentum < 1.0,
-          "outer_momentum is " + std::to_string(local.outer_momentum),
-          "give a number of at least 0 and below 1");
+  require_of_data_parallelism(local.sync_period >= 0,
+                              "sync_period is " + std::to_string(local.sync_period),
+                              "average after 1 update or more, or use 0 for replicas that are one");
+  require_of_data_parallelism(
+      std::isfinite(local.outer_learning_rate) && local.outer_learning_rate > 0.0,
+      "outer_learning_rate is " + std::to_string(local.outer_learning_rate),
+      "give a finite number above 0");
+  require_of_data_parallelism(local.outer_momentum >= 0.0 && local.outer_momentum < 1.0,
+                              "outer_momentum is " + std::to_string(local.outer_momentum),
+                              "give a number of at least 0 and below 1");
 }
 
 void validate(const GradientCompression& compression) {
-  require(compression.ratio > 0.0 && compression.ratio <= 1.0,
-          "the ratio of a compression is " + std::to_string(compression.ratio),
-          "send a share above 0, at most 1");
-  require(compression.block_size >= 1,
-          "the block_size of a compression is " + std::to_string(compression.block_size),
-          "let 1 element or more share a scale");
+  require_of_data_parallelism(compression.ratio > 0.0 && compression.ratio <= 1.0,
+                              "the ratio of a compression is " + std::to_string(compression.ratio),
+                              "send a share above 0, at most 1");
+  require_of_data_parallelism(
+      compression.block_size >= 1,
+      "the block_size of a compression is " + std::to_string(compression.block_size),
+      "let 1 element or more share a scale");
 }
 
 }  // namespace shardsim

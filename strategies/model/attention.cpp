@@ -5,15 +5,13 @@
 #include <limits>
 #include <vector>
 
-#include <Eigen/Core>
-
+#include "strategies/model/row_matrix.hpp"
 #include "strategies/model/sequence_part.hpp"
 
 namespace shardsim {
 
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Vector = Eigen::VectorXd;
 
 constexpr double kSeesNothing = -std::numeric_limits<double>::infinity();
@@ -42,15 +40,15 @@ struct Rows {
     return list;
   }
   // One sample's head, or group, in a matrix of all rows and heads.
-  [[nodiscard]] Matrix take(const Matrix& all, std::int64_t sample, std::int64_t head) const {
-    Matrix rows(of_sample(), shape.head_size);
+  [[nodiscard]] RowMatrix take(const RowMatrix& all, std::int64_t sample, std::int64_t head) const {
+    RowMatrix rows(of_sample(), shape.head_size);
     for (int i = 0; i < shares.count; ++i) {
       rows.middleRows(i * share(), share()) =
           all.block(first(i, sample), head * shape.head_size, share(), shape.head_size);
     }
     return rows;
   }
-  void add(Matrix& all, std::int64_t sample, std::int64_t head, const Matrix& rows) const {
+  void add(RowMatrix& all, std::int64_t sample, std::int64_t head, const RowMatrix& rows) const {
     for (int i = 0; i < shares.count; ++i) {
       all.block(first(i, sample), head * shape.head_size, share(), shape.head_size) +=
           rows.middleRows(i * share(), share());
@@ -68,8 +66,8 @@ Rows queries_of(const AttentionShape& shape) { return {shape, shape.queries}; }
 Rows keys_of(const AttentionShape& shape) { return {shape, shape.keys}; }
 
 // All rows of the heads as one matrix.
-Matrix load_heads(const Rows& rows, const Heads& heads, std::int64_t num_heads) {
-  Matrix matrix(rows.all(), num_heads * rows.shape.head_size);
+RowMatrix load_heads(const Rows& rows, const Heads& heads, std::int64_t num_heads) {
+  RowMatrix matrix(rows.all(), num_heads * rows.shape.head_size);
   for (std::int64_t row = 0; row < matrix.rows(); ++row) {
     for (std::int64_t i = 0; i < matrix.cols(); ++i) {
       matrix(row, i) = heads.tensor.get(row * heads.row_stride + heads.first + i);
@@ -78,7 +76,7 @@ Matrix load_heads(const Rows& rows, const Heads& heads, std::int64_t num_heads) 
   return matrix;
 }
 
-void store_heads(const Matrix& matrix, const Heads& heads) {
+void store_heads(const RowMatrix& matrix, const Heads& heads) {
   for (std::int64_t row = 0; row < matrix.rows(); ++row) {
     for (std::int64_t i = 0; i < matrix.cols(); ++i) {
       heads.tensor.set(row * heads.row_stride + heads.first + i, matrix(row, i));
@@ -110,7 +108,7 @@ class Mask {
 };
 
 // exp(score - row's normaliser) where the mask leaves it, else 0.
-void to_probabilities(Matrix& scores, const Vector& log_sum_exp, const Mask& mask) {
+void to_probabilities(RowMatrix& scores, const Vector& log_sum_exp, const Mask& mask) {
   for (std::int64_t row = 0; row < scores.rows(); ++row) {
     for (std::int64_t col = 0; col < scores.cols(); ++col) {
       scores(row, col) =
@@ -120,7 +118,7 @@ void to_probabilities(Matrix& scores, const Vector& log_sum_exp, const Mask& mas
 }
 
 // Per row, of the scores the mask leaves; the largest is taken out so that exp cannot overflow.
-Vector log_sum_exp_of(const Matrix& scores, const Mask& mask) {
+Vector log_sum_exp_of(const RowMatrix& scores, const Mask& mask) {
   Vector result(scores.rows());
   for (std::int64_t row = 0; row < scores.rows(); ++row) {
     double largest = kSeesNothing;
@@ -214,14 +212,14 @@ void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const
   const ComputeOp op =
       attention_op("attention", KernelFamily::attention_forward, dtype, shape, work, 2, bytes);
   runtime.compute(op, [&] {
-    const Matrix q_values = load_heads(queries, q, shape.num_heads);
-    const Matrix k_values = load_heads(keys, k, shape.num_groups);
-    const Matrix v_values = load_heads(keys, v, shape.num_groups);
+    const RowMatrix q_values = load_heads(queries, q, shape.num_heads);
+    const RowMatrix k_values = load_heads(keys, k, shape.num_groups);
+    const RowMatrix v_values = load_heads(keys, v, shape.num_groups);
     const Mask mask(shape);
-    Matrix y = Matrix::Zero(q_values.rows(), q_values.cols());
+    RowMatrix y = RowMatrix::Zero(q_values.rows(), q_values.cols());
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t group) {
-      Matrix p = queries.take(q_values, sample, head) *
-                 keys.take(k_values, sample, group).transpose() * scale_of(shape);  // (s_q, s_k)
+      RowMatrix p = queries.take(q_values, sample, head) *
+                    keys.take(k_values, sample, group).transpose() * scale_of(shape);  // (s_q, s_k)
       const Vector log_sum_exp = log_sum_exp_of(p, mask);
       to_probabilities(p, log_sum_exp, mask);
       queries.add(y, sample, head, p * keys.take(v_values, sample, group));
@@ -243,12 +241,12 @@ void merge_attention(Runtime& runtime, const AttentionShape& shape, const Attent
     const Rows queries = queries_of(shape);
     const Heads new_heads{part.y, shape.num_heads * shape.head_size, 0};
     const Heads old_heads{sum.y, new_heads.row_stride, 0};
-    const Matrix added = load_heads(queries, new_heads, shape.num_heads);
-    const Matrix before = load_heads(queries, old_heads, shape.num_heads);
-    Matrix merged = Matrix::Zero(before.rows(), before.cols());
+    const RowMatrix added = load_heads(queries, new_heads, shape.num_heads);
+    const RowMatrix before = load_heads(queries, old_heads, shape.num_heads);
+    RowMatrix merged = RowMatrix::Zero(before.rows(), before.cols());
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t) {
-      const Matrix from = queries.take(added, sample, head);
-      Matrix to = queries.take(before, sample, head);
+      const RowMatrix from = queries.take(added, sample, head);
+      RowMatrix to = queries.take(before, sample, head);
       for (std::int64_t row = 0; row < queries.of_sample(); ++row) {
         const std::int64_t at = queries.statistic(sample, head, row);
         const double theirs = part.log_sum_exp.get(at);
@@ -286,30 +284,31 @@ void attention_backward(Runtime& runtime, const AttentionShape& shape, const Hea
   const ComputeOp op = attention_op("attention_backward", KernelFamily::attention_backward, dtype,
                                     shape, work, 5, bytes);
   runtime.compute(op, [&] {
-    const Matrix q_values = load_heads(queries, q, shape.num_heads);
-    const Matrix k_values = load_heads(keys, k, shape.num_groups);
-    const Matrix v_values = load_heads(keys, v, shape.num_groups);
-    const Matrix y_values = load_heads(queries, {forward.y, q_values.cols(), 0}, shape.num_heads);
-    const Matrix dy_values = load_heads(queries, {dy, q_values.cols(), 0}, shape.num_heads);
+    const RowMatrix q_values = load_heads(queries, q, shape.num_heads);
+    const RowMatrix k_values = load_heads(keys, k, shape.num_groups);
+    const RowMatrix v_values = load_heads(keys, v, shape.num_groups);
+    const RowMatrix y_values =
+        load_heads(queries, {forward.y, q_values.cols(), 0}, shape.num_heads);
+    const RowMatrix dy_values = load_heads(queries, {dy, q_values.cols(), 0}, shape.num_heads);
     const Mask mask(shape);
-    Matrix dq_values = Matrix::Zero(q_values.rows(), q_values.cols());
+    RowMatrix dq_values = RowMatrix::Zero(q_values.rows(), q_values.cols());
     if (adds_to_dq) dq_values = load_heads(queries, dq, shape.num_heads);
-    Matrix dk_values = Matrix::Zero(k_values.rows(), k_values.cols());
-    Matrix dv_values = Matrix::Zero(v_values.rows(), v_values.cols());
+    RowMatrix dk_values = RowMatrix::Zero(k_values.rows(), k_values.cols());
+    RowMatrix dv_values = RowMatrix::Zero(v_values.rows(), v_values.cols());
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t group) {
-      const Matrix q_here = queries.take(q_values, sample, head);
-      const Matrix k_here = keys.take(k_values, sample, group);
+      const RowMatrix q_here = queries.take(q_values, sample, head);
+      const RowMatrix k_here = keys.take(k_values, sample, group);
       Vector log_sum_exp(queries.of_sample());
       for (std::int64_t row = 0; row < queries.of_sample(); ++row) {
         log_sum_exp(row) = forward.log_sum_exp.get(queries.statistic(sample, head, row));
       }
-      Matrix p = q_here * k_here.transpose() * scale_of(shape);  // (s_q, s_k)
+      RowMatrix p = q_here * k_here.transpose() * scale_of(shape);  // (s_q, s_k)
       to_probabilities(p, log_sum_exp, mask);
-      const Matrix d_out = queries.take(dy_values, sample, head);  // (s_q, d)
+      const RowMatrix d_out = queries.take(dy_values, sample, head);  // (s_q, d)
       // Sum over columns of p * dp, which is the same as the row's product of y and dy.
       const Vector row_sum =
           d_out.cwiseProduct(queries.take(y_values, sample, head)).rowwise().sum();
-      Matrix d_scores = d_out * keys.take(v_values, sample, group).transpose();  // dp (s_q, s_k)
+      RowMatrix d_scores = d_out * keys.take(v_values, sample, group).transpose();  // dp (s_q, s_k)
       d_scores.colwise() -= row_sum;
       d_scores = d_scores.cwiseProduct(p) * scale_of(shape);
       queries.add(dq_values, sample, head, d_scores * k_here);

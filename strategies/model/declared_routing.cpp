@@ -10,7 +10,7 @@ namespace {
 
 // base^exponent from products and square roots alone, which round alike everywhere: what is sent
 // and so what it costs depends on it. The exponent counts in steps of 2^-20.
-double power(double base, double exponent) {
+double real_power(double base, double exponent) {
   constexpr int kDigits = 20;
   const double whole = std::floor(exponent);
   double result = 1.0;
@@ -32,7 +32,8 @@ std::vector<std::vector<double>> weights_of(const MoeOptions& options) {
   std::vector<double> weights;
   for (std::int64_t expert = 0; expert < options.num_experts; ++expert) {
     const bool skewed = options.routing == RoutingKind::skewed;
-    weights.push_back(skewed ? 1.0 / power(static_cast<double>(expert + 1), options.skew) : 1.0);
+    weights.push_back(skewed ? 1.0 / real_power(static_cast<double>(expert + 1), options.skew)
+                             : 1.0);
   }
   return {weights};
 }

@@ -12,8 +12,6 @@ namespace shardsim {
 
 namespace {
 
-constexpr double kInitScale = 0.02;
-
 enum Expert : int { w_gate, w_up, w_down };
 
 bool is_shared(const Pass& pass) {

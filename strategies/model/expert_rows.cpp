@@ -3,24 +3,19 @@
 #include <array>
 #include <cstring>
 
-#include <Eigen/Core>
+#include "strategies/model/row_matrix.hpp"
 
 namespace shardsim {
 
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
 // Rows [first, first + count) of a matrix of `columns`.
-Matrix rows_of(const Tensor& tensor, std::int64_t first, std::int64_t count, std::int64_t columns) {
-  Matrix matrix(count, columns);
+RowMatrix rows_of(const Tensor& tensor, std::int64_t first, std::int64_t count,
+                  std::int64_t columns) {
+  RowMatrix matrix(count, columns);
   load(tensor.view(first * columns, {count * columns}),
        {matrix.data(), static_cast<std::size_t>(matrix.size())});
   return matrix;
-}
-
-std::span<const double> values_of(const Matrix& matrix) {
-  return {matrix.data(), static_cast<std::size_t>(matrix.size())};
 }
 
 Tensor new_rows(Runtime& runtime, const Shape& shape, DType dtype) {
@@ -159,7 +154,7 @@ Tensor grouped_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
   const ComputeOp op = grouped_op("grouped_linear", x, sizes, mnk, flops_of(x, n, k), bytes);
   runtime.compute(op, [&] {
     for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
-      const Matrix result =
+      const RowMatrix result =
           rows_of(x, first, count, k) * rows_of(weight, expert * n, n, k).transpose();
       store(y.view(first * n, {count * n}), values_of(result));
     });
@@ -181,7 +176,8 @@ void grouped_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x
                                   flops_of(x, n, k), bytes, KernelFamily::weight_gradient);
   runtime.compute(op, [&] {
     for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
-      const Matrix result = rows_of(dy, first, count, n).transpose() * rows_of(x, first, count, k);
+      const RowMatrix result =
+          rows_of(dy, first, count, n).transpose() * rows_of(x, first, count, k);
       add_values(weight_gradient.view(expert * n * k, {n * k}), values_of(result));
     });
   });
@@ -200,7 +196,7 @@ Tensor grouped_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& 
       grouped_op("grouped_linear_backward_input", dy, sizes, mnk, flops_of(dy, n, k), bytes);
   runtime.compute(op, [&] {
     for_each_expert(sizes, [&](std::int64_t expert, std::int64_t first, std::int64_t count) {
-      const Matrix result = rows_of(dy, first, count, n) * rows_of(weight, expert * n, n, k);
+      const RowMatrix result = rows_of(dy, first, count, n) * rows_of(weight, expert * n, n, k);
       store(dx.view(first * k, {count * k}), values_of(result));
     });
   });

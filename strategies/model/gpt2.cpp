@@ -18,47 +18,6 @@ namespace shardsim {
 
 namespace {
 
-// Parameters of a block, in order; backward reports them in reverse.
-enum Block : int {
-  norm1_weight,
-  norm1_bias,
-  qkv_weight,
-  qkv_bias,
-  out_weight,
-  out_bias,
-  norm2_weight,
-  norm2_bias,
-  up_weight,
-  up_bias,
-  down_weight,
-  down_bias,
-};
-
-// What a block keeps for backward, in the order in which forward makes it.
-enum BlockSaved : std::size_t {
-  input,
-  norm1,
-  norm1_statistics,
-  qkv,
-  attended,
-  log_sum_exp,
-  exchanged_qkv,  // See Attended: qkv is then not kept.
-  exchanged_y,
-  middle,  // Input of the second branch.
-  norm2,
-  norm2_statistics,
-  up,
-  activated,
-  scores,  // See FrameworkMemory, as of masks.
-  masks,
-  num_saved,
-};
-
-// Names in errors.
-constexpr const char* kQkv = "attention.qkv";
-constexpr const char* kOut = "attention.out";
-constexpr const char* kUp = "mlp.up";
-constexpr const char* kDown = "mlp.down";
 class Gpt2 final : public BlockFamily {
  public:
   using BlockFamily::BlockFamily;
@@ -73,7 +32,7 @@ class Gpt2 final : public BlockFamily {
   void add_block(ParameterTable& table, const std::string& name, int /*block*/) const override {
     const std::int64_t h = options_.hidden_size;
     // Branches that end in the residual stream start smaller, as their number grows with depth.
-    const double joining = 0.02 / std::sqrt(2.0 * static_cast<double>(options_.num_layers));
+    const double joining = kInitScale / std::sqrt(2.0 * static_cast<double>(options_.num_layers));
     add_norm(table, name + ".norm1");
     const std::int64_t kv = options_.num_query_groups * head_size_;
     add_column_linear(table, name + ".attention.qkv", {h + 2 * kv, h}, {h, kv, kv});
@@ -126,13 +85,55 @@ class Gpt2 final : public BlockFamily {
   }
 
  private:
+  // Parameters of a block, in order; backward reports them in reverse.
+  enum Block : int {
+    norm1_weight,
+    norm1_bias,
+    qkv_weight,
+    qkv_bias,
+    out_weight,
+    out_bias,
+    norm2_weight,
+    norm2_bias,
+    up_weight,
+    up_bias,
+    down_weight,
+    down_bias,
+  };
+
+  // What a block keeps for backward, in the order in which forward makes it.
+  enum BlockSaved : std::size_t {
+    input,
+    norm1,
+    norm1_statistics,
+    qkv,
+    attended,
+    log_sum_exp,
+    exchanged_qkv,  // See Attended: qkv is then not kept.
+    exchanged_y,
+    middle,  // Input of the second branch.
+    norm2,
+    norm2_statistics,
+    up,
+    activated,
+    scores,  // See FrameworkMemory, as of masks.
+    masks,
+    num_saved,
+  };
+
+  // Names in errors.
+  static constexpr const char* kQkv = "attention.qkv";
+  static constexpr const char* kOut = "attention.out";
+  static constexpr const char* kUp = "mlp.up";
+  static constexpr const char* kDown = "mlp.down";
+
   [[nodiscard]] std::int64_t qkv_size() const { return (heads_ + 2 * groups_) * head_size_; }
 
   // `whole` is [outputs, inputs].
   void add_column_linear(ParameterTable& table, const std::string& name, const Shape& whole,
                          const std::vector<std::int64_t>& sections) const {
     const int t = options_.tensor_parallel;
-    table.add_split(name + ".weight", whole, {Init::Kind::bell, 0.02}, 0, t, sections);
+    table.add_split(name + ".weight", whole, {Init::Kind::bell, kInitScale}, 0, t, sections);
     table.add_split(name + ".bias", {whole[0]}, {Init::Kind::zeros, 0.0}, 0, t, sections);
   }
   void add_row_linear(ParameterTable& table, const std::string& name, const Shape& whole,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -33,6 +34,11 @@ namespace shardsim {
                                   KernelFamily family = KernelFamily::matrix_product);
 [[nodiscard]] ComputeOp memory_op(const char* name, DType dtype, std::int64_t bytes,
                                   KernelFamily family = KernelFamily::other);
+
+/// A size or place in a tensor, as the index of a list.
+[[nodiscard]] constexpr std::size_t to_size(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
 
 /// Size of the last, contiguous dimension, and how many such rows there are.
 [[nodiscard]] std::int64_t last_dim(const Tensor& tensor);

@@ -1,6 +1,6 @@
 #include "strategies/model/linear.hpp"
 
-#include <Eigen/Core>
+#include "strategies/model/row_matrix.hpp"
 
 namespace shardsim {
 
@@ -9,17 +9,11 @@ static_assert(EIGEN_STACK_ALLOCATION_LIMIT == 0, "set by the build file at the r
 
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
 // A tensor as the matrix of its rows.
-Matrix matrix_of(const Tensor& tensor) {
-  Matrix matrix(num_rows(tensor), last_dim(tensor));
+RowMatrix matrix_of(const Tensor& tensor) {
+  RowMatrix matrix(num_rows(tensor), last_dim(tensor));
   load(tensor, {matrix.data(), static_cast<std::size_t>(matrix.size())});
   return matrix;
-}
-
-std::span<const double> values_of(const Matrix& matrix) {
-  return {matrix.data(), static_cast<std::size_t>(matrix.size())};
 }
 
 }  // namespace
@@ -33,7 +27,7 @@ Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, c
   std::int64_t bytes = x.num_bytes() + weight.num_bytes() + y.num_bytes();
   if (bias.defined()) bytes += bias.num_bytes();
   runtime.compute(matmul_op("linear", weight.dtype(), rows, n, k, bytes), [&] {
-    Matrix result = matrix_of(x) * matrix_of(weight).transpose();  // (rows, k) (k, n)
+    RowMatrix result = matrix_of(x) * matrix_of(weight).transpose();  // (rows, k) (k, n)
     if (bias.defined()) result.rowwise() += matrix_of(bias).row(0);
     store(y, values_of(result));
   });
@@ -60,7 +54,7 @@ void linear_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
   const ComputeOp op = matmul_op("linear_backward_weight", dy.dtype(), n, k, rows, bytes,
                                  KernelFamily::weight_gradient);
   runtime.compute(op, [&] {
-    const Matrix result = matrix_of(dy).transpose() * matrix_of(x);  // (n, rows) (rows, k)
+    const RowMatrix result = matrix_of(dy).transpose() * matrix_of(x);  // (n, rows) (rows, k)
     add_values(weight_gradient, values_of(result));
   });
 }
@@ -71,7 +65,7 @@ void linear_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& bias
   const std::int64_t bytes = dy.num_bytes() + 2 * bias_gradient.num_bytes();
   const KernelFamily family = KernelFamily::bias_gradient;
   runtime.compute(memory_op("linear_backward_bias", dy.dtype(), bytes, family), [&] {
-    const Matrix result = matrix_of(dy).colwise().sum();  // (1, n)
+    const RowMatrix result = matrix_of(dy).colwise().sum();  // (1, n)
     add_values(bias_gradient, values_of(result));
   });
 }
@@ -84,7 +78,7 @@ Tensor linear_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& w
   Tensor dx = runtime.allocate(MemoryCategory::activations, with_last(dy.shape(), k), dy.dtype());
   const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + dx.num_bytes();
   runtime.compute(matmul_op("linear_backward_input", dy.dtype(), rows, k, n, bytes), [&] {
-    const Matrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
+    const RowMatrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
     store(dx, values_of(result));
   });
   return dx;
@@ -99,7 +93,7 @@ void linear_backward_input_add(Runtime& runtime, const Tensor& dy, const Tensor&
   require_size("linear backward", "size of dx", dx.numel(), rows * k);
   const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + 2 * dx.num_bytes();
   runtime.compute(matmul_op("linear_backward_input", dy.dtype(), rows, k, n, bytes), [&] {
-    const Matrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
+    const RowMatrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
     add_values(dx, values_of(result));
   });
 }

@@ -19,43 +19,6 @@ namespace shardsim {
 
 namespace {
 
-// Parameters of a block, in order; backward reports them in reverse. In a block with experts the
-// router comes before the gated MLP, which is that of the shared experts, if there are any; the
-// routed experts, a unit of their own, come last.
-enum Block : int { norm1_weight, wq, wk, wv, wo, norm2_weight, mlp_first, router = mlp_first };
-enum GatedMlp : int { w_gate, w_up, w_down, gated_mlp_size };
-
-// What a block keeps for backward, in the order in which forward makes it.
-enum BlockSaved : std::size_t {
-  input,
-  norm1,
-  norm1_statistics,
-  q,  // Rotated, as are k.
-  k,
-  v,
-  attended,
-  log_sum_exp,
-  exchanged_qkv,  // See Attended: q, k and v are then not kept.
-  exchanged_y,
-  middle,  // Input of the second branch.
-  norm2,
-  norm2_statistics,
-  gate,
-  up,
-  activated,
-  scores,  // See FrameworkMemory, as of masks.
-  masks,
-  num_saved,
-};
-
-constexpr double kInitScale = 0.02;
-
-// Names in errors.
-constexpr const char* kQkv = "attention.wq, wk, wv";
-constexpr const char* kOut = "attention.wo";
-constexpr const char* kGateUp = "mlp.gate, up";
-constexpr const char* kDown = "mlp.down";
-
 class Llama final : public BlockFamily {
  public:
   explicit Llama(const ModelOptions& options) : BlockFamily(options), experts_(options) {}
@@ -131,6 +94,41 @@ class Llama final : public BlockFamily {
   }
 
  private:
+  // Parameters of a block, in order; backward reports them in reverse. In a block with experts the
+  // router comes before the gated MLP, which is that of the shared experts, if there are any; the
+  // routed experts, a unit of their own, come last.
+  enum Block : int { norm1_weight, wq, wk, wv, wo, norm2_weight, mlp_first, router = mlp_first };
+  enum GatedMlp : int { w_gate, w_up, w_down, gated_mlp_size };
+
+  // What a block keeps for backward, in the order in which forward makes it.
+  enum BlockSaved : std::size_t {
+    input,
+    norm1,
+    norm1_statistics,
+    q,  // Rotated, as are k.
+    k,
+    v,
+    attended,
+    log_sum_exp,
+    exchanged_qkv,  // See Attended: q, k and v are then not kept.
+    exchanged_y,
+    middle,  // Input of the second branch.
+    norm2,
+    norm2_statistics,
+    gate,
+    up,
+    activated,
+    scores,  // See FrameworkMemory, as of masks.
+    masks,
+    num_saved,
+  };
+
+  // Names in errors.
+  static constexpr const char* kQkv = "attention.wq, wk, wv";
+  static constexpr const char* kOut = "attention.wo";
+  static constexpr const char* kGateUp = "mlp.gate, up";
+  static constexpr const char* kDown = "mlp.down";
+
   // q, k and v have a tensor each.
   [[nodiscard]] Heads heads_in(const Tensor& tensor, std::int64_t count) const {
     return {tensor, count * head_size_, 0};

@@ -29,7 +29,7 @@ struct Size {
   std::int64_t value;
 };
 
-void require_positive(const ModelOptions& options) {
+void require_positive_sizes(const ModelOptions& options) {
   const std::array<Size, 5> sizes = {{
       {"num_layers", options.num_layers},
       {"hidden_size", options.hidden_size},
@@ -69,7 +69,7 @@ void require_tensor_parallel(const ModelOptions& options) {
 }
 
 // Heads of a tensor-parallel rank among the ranks that exchange them for tokens.
-void require_heads(const Size& heads, int ulysses) {
+void require_divisible_heads(const Size& heads, int ulysses) {
   if (heads.value % ulysses == 0) return;
   throw UsageError("E0664",
                    "attention exchanges heads among " + std::to_string(ulysses) +
@@ -102,8 +102,8 @@ void require_context_parallel(const ModelOptions& options) {
                      "choose a divisor of cp");
   }
   const std::int64_t t = options.tensor_parallel;
-  require_heads({"attention heads", options.num_attention_heads / t}, ulysses);
-  require_heads({"key and value heads", options.num_query_groups / t}, ulysses);
+  require_divisible_heads({"attention heads", options.num_attention_heads / t}, ulysses);
+  require_divisible_heads({"key and value heads", options.num_query_groups / t}, ulysses);
 }
 
 void require_experts(const ModelOptions& options) {
@@ -204,7 +204,7 @@ void require_part(const ModelContext& context, const SequencePart& part,
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options) {
-  require_positive(options);
+  require_positive_sizes(options);
   require_tensor_parallel(options);
   require_experts(options);
   if (!(options.hidden_dropout >= 0.0 && options.hidden_dropout < 1.0)) {

@@ -22,14 +22,6 @@ namespace shardsim {
 
 namespace {
 
-enum Layer : int { weight, bias, parameters_per_layer, second_weight = parameters_per_layer };
-enum LayerSaved : std::size_t { input, output, hidden, num_saved };
-constexpr const char* kPair = "layers of a perceptron";  // In errors.
-
-// Whole numbers this small keep every gradient of a few layers far below 2^53.
-constexpr double kIntegerWeights = 1.0;
-constexpr std::uint64_t kIntegerData = 2;
-
 class Mlp final : public Model {
  public:
   explicit Mlp(const ModelOptions& options) : options_(options) {
@@ -147,7 +139,14 @@ class Mlp final : public Model {
   }
 
  private:
-  static std::size_t to_size(int value) { return static_cast<std::size_t>(value); }
+  enum Layer : int { weight, bias, parameters_per_layer, second_weight = parameters_per_layer };
+  enum LayerSaved : std::size_t { input, output, hidden, num_saved };
+  static constexpr const char* kPair = "layers of a perceptron";  // In errors.
+
+  // Whole numbers this small keep every gradient of a few layers far below 2^53.
+  static constexpr double kIntegerWeights = 1.0;
+  static constexpr std::uint64_t kIntegerData = 2;
+
   [[nodiscard]] int first_layer(int module) const { return first_layer_[to_size(module)]; }
   [[nodiscard]] int num_layers(int module) const {
     return first_layer(module + 1) - first_layer(module);

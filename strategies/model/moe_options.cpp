@@ -9,28 +9,30 @@ namespace shardsim {
 
 namespace {
 
-void require(bool holds, const char* name, const std::string& value, const std::string& fix) {
+void require_of_experts(bool holds, const char* name, const std::string& value,
+                        const std::string& fix) {
   if (holds) return;
   throw UsageError("E0644", "experts: " + std::string(name) + " is " + value, fix);
 }
 
 void require_popularity(const MoeOptions& options, std::int64_t num_layers) {
   const auto lists = static_cast<std::int64_t>(options.popularity.size());
-  require(lists == 1 || lists == num_layers - options.first_dense_layers, "popularity",
-          std::to_string(lists) + " lists",
-          "give one for all layers, or one for each layer with experts");
+  require_of_experts(lists == 1 || lists == num_layers - options.first_dense_layers, "popularity",
+                     std::to_string(lists) + " lists",
+                     "give one for all layers, or one for each layer with experts");
   for (const std::vector<double>& weights : options.popularity) {
-    require(static_cast<std::int64_t>(weights.size()) == options.num_experts, "popularity",
-            "a list of " + std::to_string(weights.size()),
-            "give one weight for each of " + std::to_string(options.num_experts) + " experts");
+    require_of_experts(
+        static_cast<std::int64_t>(weights.size()) == options.num_experts, "popularity",
+        "a list of " + std::to_string(weights.size()),
+        "give one weight for each of " + std::to_string(options.num_experts) + " experts");
     double sum = 0.0;
     for (const double weight : weights) {
-      require(std::isfinite(weight) && weight >= 0.0, "popularity", std::to_string(weight),
-              "give weights of 0 or more");
+      require_of_experts(std::isfinite(weight) && weight >= 0.0, "popularity",
+                         std::to_string(weight), "give weights of 0 or more");
       sum += weight;
     }
-    require(std::isfinite(sum) && sum > 0.0, "popularity", "0 for all experts",
-            "give some expert a weight above 0");
+    require_of_experts(std::isfinite(sum) && sum > 0.0, "popularity", "0 for all experts",
+                       "give some expert a weight above 0");
   }
 }
 
@@ -54,35 +56,37 @@ std::int64_t capacity(const MoeOptions& options, std::int64_t tokens) {
 
 void validate(const MoeOptions& options, std::int64_t num_layers) {
   const auto text = [](auto number) { return std::to_string(number); };
-  require(options.num_experts >= 0, "num_experts", text(options.num_experts), "use 0 for none");
-  require(options.expert_parallel >= 1, "expert_parallel", text(options.expert_parallel),
-          "use 1 for none");
+  require_of_experts(options.num_experts >= 0, "num_experts", text(options.num_experts),
+                     "use 0 for none");
+  require_of_experts(options.expert_parallel >= 1, "expert_parallel", text(options.expert_parallel),
+                     "use 1 for none");
   if (options.num_experts == 0) {
-    require(options.expert_parallel == 1, "num_experts", "0",
-            "give the model experts, or set ep to 1");
+    require_of_experts(options.expert_parallel == 1, "num_experts", "0",
+                       "give the model experts, or set ep to 1");
     return;
   }
-  require(options.num_experts % options.expert_parallel == 0, "num_experts",
-          text(options.num_experts),
-          "choose ep (" + text(options.expert_parallel) + ") so that it divides num_experts");
-  require(options.experts_per_token >= 1 && options.experts_per_token <= options.num_experts,
-          "experts_per_token", text(options.experts_per_token),
-          "let a token pass 1 to " + text(options.num_experts) + " experts");
-  require(options.ffn_hidden_size >= 1, "ffn_hidden_size", text(options.ffn_hidden_size),
-          "give 1 or more");
-  require(options.num_shared_experts >= 0, "num_shared_experts", text(options.num_shared_experts),
-          "use 0 for none");
-  require(options.first_dense_layers >= 0 && options.first_dense_layers < num_layers,
-          "first_dense_layers", text(options.first_dense_layers),
-          "leave at least one of " + text(num_layers) + " layers with experts");
-  require(std::isfinite(options.capacity_factor) && options.capacity_factor >= 0.0,
-          "capacity_factor", text(options.capacity_factor), "use 0 to drop no token");
-  require(std::isfinite(options.auxiliary_loss_coefficient) &&
-              options.auxiliary_loss_coefficient >= 0.0,
-          "auxiliary_loss_coefficient", text(options.auxiliary_loss_coefficient),
-          "use 0 for no such loss");
-  require(options.skew >= 0.0 && options.skew <= 16.0, "skew", text(options.skew),
-          "use an exponent from 0 (all alike) to 16");
+  require_of_experts(
+      options.num_experts % options.expert_parallel == 0, "num_experts", text(options.num_experts),
+      "choose ep (" + text(options.expert_parallel) + ") so that it divides num_experts");
+  require_of_experts(
+      options.experts_per_token >= 1 && options.experts_per_token <= options.num_experts,
+      "experts_per_token", text(options.experts_per_token),
+      "let a token pass 1 to " + text(options.num_experts) + " experts");
+  require_of_experts(options.ffn_hidden_size >= 1, "ffn_hidden_size", text(options.ffn_hidden_size),
+                     "give 1 or more");
+  require_of_experts(options.num_shared_experts >= 0, "num_shared_experts",
+                     text(options.num_shared_experts), "use 0 for none");
+  require_of_experts(options.first_dense_layers >= 0 && options.first_dense_layers < num_layers,
+                     "first_dense_layers", text(options.first_dense_layers),
+                     "leave at least one of " + text(num_layers) + " layers with experts");
+  require_of_experts(std::isfinite(options.capacity_factor) && options.capacity_factor >= 0.0,
+                     "capacity_factor", text(options.capacity_factor), "use 0 to drop no token");
+  require_of_experts(std::isfinite(options.auxiliary_loss_coefficient) &&
+                         options.auxiliary_loss_coefficient >= 0.0,
+                     "auxiliary_loss_coefficient", text(options.auxiliary_loss_coefficient),
+                     "use 0 for no such loss");
+  require_of_experts(options.skew >= 0.0 && options.skew <= 16.0, "skew", text(options.skew),
+                     "use an exponent from 0 (all alike) to 16");
   if (options.routing == RoutingKind::listed) require_popularity(options, num_layers);
 }
 

@@ -8,8 +8,6 @@ namespace {
 
 using Values = std::vector<double>;
 
-std::size_t to_size(std::int64_t value) { return static_cast<std::size_t>(value); }
-
 // One row of layer norm's backward: with n = (x - mean) * rstd and g = dy * weight,
 // dx = (g - mean(g) - n * mean(g n)) * rstd.
 void layer_norm_backward_row(std::span<const double> dy, std::span<const double> x,

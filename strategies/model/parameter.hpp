@@ -12,12 +12,15 @@
 // are gathered first and what happens to a finished gradient is decided outside the model.
 namespace shardsim {
 
+/// Standard deviation of weights at their start, as GPT-2 has it.
+inline constexpr double kInitScale = 0.02;
+
 /// How a parameter starts. Values depend on (seed, parameter name, element index) only.
 struct Init {
   enum class Kind { zeros, ones, bell, integers };
   Kind kind = Kind::bell;
   /// bell: standard deviation. integers: uniform whole numbers in [-scale, scale].
-  double scale = 0.02;
+  double scale = kInitScale;
 };
 
 /// The ranks among which a parameter is cut: those of tensor parallelism, or, of experts, those of

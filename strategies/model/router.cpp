@@ -10,8 +10,6 @@ namespace shardsim {
 
 namespace {
 
-std::size_t to_size(std::int64_t value) { return static_cast<std::size_t>(value); }
-
 // Softmax of some values, the largest taken out so that exp cannot overflow.
 std::vector<double> softmax(const std::vector<double>& logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());

@@ -16,8 +16,6 @@ namespace shardsim {
 
 namespace {
 
-constexpr double kInitScale = 0.02;
-
 // Names in errors.
 constexpr const char* kEmbedding = "embedding.tokens";
 constexpr const char* kHead = "head";

@@ -65,7 +65,7 @@ constexpr std::array<OptimizerRule, 5> kRules = {{
 }};
 
 // base^exponent by squaring: rounded multiplications only, in a fixed order.
-double power(double base, std::int64_t exponent) {
+double integer_power(double base, std::int64_t exponent) {
   double result = 1.0;
   for (; exponent > 0; exponent >>= 1) {
     if ((exponent & 1) != 0) result *= base;
@@ -79,7 +79,8 @@ double power(double base, std::int64_t exponent) {
 std::span<const OptimizerRule> optimizer_rules() { return kRules; }
 
 StepConstants step_constants(const OptimizerOptions& options, std::int64_t step) {
-  return {options, 1.0 - power(options.beta1, step), 1.0 - power(options.beta2, step)};
+  return {options, 1.0 - integer_power(options.beta1, step),
+          1.0 - integer_power(options.beta2, step)};
 }
 
 }  // namespace shardsim

@@ -25,9 +25,6 @@ namespace shardsim {
 
 namespace {
 
-constexpr int kDown = 0;
-constexpr int kUp = 1;
-
 class DualPipeRow {
  public:
   DualPipeRow(const PipelineShape& shape, int rank)

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "strategies/pipeline/index_of.hpp"
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/message.hpp"
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::int64_t kUnknown = -1;
 constexpr int kNone = -1;
-
-std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
 
 // What is known of a transfer. Times are kUnknown until then.
 struct Transfer {

@@ -11,6 +11,10 @@
 // microbatches in order, so that only kind and chunk have to be said.
 namespace shardsim {
 
+/// Chunks in V placement: the one whose stages go down the ranks, and the one that comes up again.
+inline constexpr int kDown = 0;
+inline constexpr int kUp = 1;
+
 class RowBuilder {
  public:
   explicit RowBuilder(const PipelineShape& shape) {

@@ -104,7 +104,7 @@ constexpr std::array kSchedules = {
                 .min_microbatches = one_per_stage},
 };
 
-const ScheduleRow& row_of(std::string_view name) {
+const ScheduleRow& schedule_row_of(std::string_view name) {
   const auto* const row =
       std::find_if(kSchedules.begin(), kSchedules.end(),
                    [&](const ScheduleRow& candidate) { return candidate.name == name; });
@@ -121,7 +121,7 @@ std::string with_value(std::string_view what, int value) {
   return std::string(what) + " (" + std::to_string(value) + ")";
 }
 
-void require_positive(std::string_view what, int value) {
+void require_positive_number(std::string_view what, int value) {
   if (value >= 1) return;
   throw UsageError("E0752", with_value(what, value) + " of a pipeline must be at least 1",
                    "give a positive number");
@@ -168,7 +168,7 @@ void require_microbatches(const ScheduleRow& row, const PipelineShape& shape) {
                        " microbatches or more, or 1f1b or zb_h1, which take any number");
 }
 
-void require_size(const PipelineShape& shape) {
+void require_fits(const PipelineShape& shape) {
   if (fits_into_memory(shape)) return;
   throw LimitError("E0755",
                    with_value("num_ranks", shape.num_ranks) + " x " +
@@ -182,13 +182,13 @@ void require_size(const PipelineShape& shape) {
 }  // namespace
 
 PipelineSchedule make_schedule(std::string_view name, const PipelineShape& shape) {
-  const ScheduleRow& row = row_of(name);
-  require_positive("num_ranks", shape.num_ranks);
-  require_positive("num_chunks", shape.num_chunks);
-  require_positive("num_microbatches", shape.num_microbatches);
+  const ScheduleRow& row = schedule_row_of(name);
+  require_positive_number("num_ranks", shape.num_ranks);
+  require_positive_number("num_chunks", shape.num_chunks);
+  require_positive_number("num_microbatches", shape.num_microbatches);
   require_chunks(row, shape.num_chunks);
   require_whole_rounds(row, shape);
-  require_size(shape);
+  require_fits(shape);
   require_microbatches(row, shape);
   PipelineSchedule schedule{std::string(name),
                             shape,
@@ -207,12 +207,12 @@ PipelineSchedule make_schedule(std::string_view name, const PipelineShape& shape
 }
 
 ScheduleNeeds needs_of(std::string_view name) {
-  const ScheduleRow& row = row_of(name);
+  const ScheduleRow& row = schedule_row_of(name);
   return {row.placement, row.min_chunks, row.max_chunks};
 }
 
 int min_microbatches(std::string_view name, const PipelineShape& shape) {
-  const ScheduleRow& row = row_of(name);
+  const ScheduleRow& row = schedule_row_of(name);
   return row.min_microbatches == nullptr ? 1 : row.min_microbatches(shape);
 }
 
@@ -222,6 +222,6 @@ std::vector<std::string_view> schedule_names() {
   return names;
 }
 
-std::string_view schedule_summary(std::string_view name) { return row_of(name).summary; }
+std::string_view schedule_summary(std::string_view name) { return schedule_row_of(name).summary; }
 
 }  // namespace shardsim

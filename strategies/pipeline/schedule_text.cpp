@@ -24,6 +24,11 @@ std::size_t digits(std::size_t number) { return std::to_string(number).size(); }
 
 }  // namespace
 
+std::string padded(std::string text, std::size_t width) {
+  pad_to(text, width);
+  return text;
+}
+
 std::string to_text(const PipelineSchedule& schedule) {
   std::vector<std::vector<std::string>> cells;
   std::size_t width = 0;

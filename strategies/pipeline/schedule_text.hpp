@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,9 @@
 namespace shardsim {
 
 [[nodiscard]] std::string to_text(const PipelineSchedule& schedule);
+
+/// `text` with blanks behind it, at least `width` wide.
+[[nodiscard]] std::string padded(std::string text, std::size_t width);
 
 /// The schedule that `text` shows; the inverse of to_text. Any amount of blanks may stand between
 /// words. Reads also schedules that are wrong, as long as every cell is an action of a stage that

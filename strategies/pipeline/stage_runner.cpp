@@ -5,11 +5,11 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/pipeline/index_of.hpp"
+
 namespace shardsim {
 
 namespace {
-
-std::size_t index(int number) { return static_cast<std::size_t>(number); }
 
 void require_edges(const PipelineSchedule& schedule, const MeshShape& mesh) {
   if (mesh.pp == 1 || (schedule.placement == Placement::v) == mesh.v_placement) return;
@@ -30,10 +30,10 @@ StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, Gr
       sync_(sync),
       parallel_(parallel),
       rank_(mesh.pp()),
-      place_(index(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
-      backwards_left_(index(plan.schedule->shape.num_chunks)) {
+      place_(index_of(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
+      backwards_left_(index_of(plan.schedule->shape.num_chunks)) {
   require_edges(*plan.schedule, mesh.shape());
-  const std::vector<Action>& cells = plan.schedule->actions[index(rank_)];
+  const std::vector<Action>& cells = plan.schedule->actions[index_of(rank_)];
   for (std::size_t cell = 0; cell < cells.size(); ++cell) {
     if (is_compute(cells[cell].kind)) last_compute_ = cell;
   }
@@ -42,7 +42,7 @@ StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, Gr
 void StageRunner::run_step(MicrobatchSource& source) {
   backwards_left_.assign(backwards_left_.size(), plan_.schedule->shape.num_microbatches);
   computes_ = false;
-  const std::size_t num_cells = plan_.schedule->actions[index(rank_)].size();
+  const std::size_t num_cells = plan_.schedule->actions[index_of(rank_)].size();
   for (std::size_t cell = 0; cell < num_cells; ++cell) {
     run(cell, source);
     if (cell == last_compute_) source.compute_ends();
@@ -53,7 +53,7 @@ void StageRunner::run_step(MicrobatchSource& source) {
 }
 
 void StageRunner::run(std::size_t cell, MicrobatchSource& source) {
-  const Action& action = plan_.schedule->actions[index(rank_)][cell];
+  const Action& action = plan_.schedule->actions[index_of(rank_)][cell];
   InFlight& flight = at(action.chunk, action.microbatch);
   switch (action.kind) {
     case ActionKind::recv_forward:
@@ -82,7 +82,7 @@ void StageRunner::run(std::size_t cell, MicrobatchSource& source) {
 
 // All that an action waits for, before it or the block that it begins computes.
 void StageRunner::wait_for_block(std::size_t cell, MicrobatchSource& source) {
-  const std::vector<Action>& cells = plan_.schedule->actions[index(rank_)];
+  const std::vector<Action>& cells = plan_.schedule->actions[index_of(rank_)];
   const Action& action = cells[cell];
   at(action.chunk, action.microbatch).receive_input.wait();
   if (action.overlaps_next) {
@@ -93,7 +93,7 @@ void StageRunner::wait_for_block(std::size_t cell, MicrobatchSource& source) {
 }
 
 void StageRunner::forward(std::size_t cell, InFlight& flight, MicrobatchSource& source) {
-  const Action& action = plan_.schedule->actions[index(rank_)][cell];
+  const Action& action = plan_.schedule->actions[index_of(rank_)][cell];
   const int stage = stage_of(action);
   const bool is_last = stage == plan_.schedule->num_stages() - 1;
   flight.batch = source.make_batch(action.microbatch, stage == 0 || is_last);
@@ -143,7 +143,7 @@ void StageRunner::backward_weight(const Action& action, InFlight& flight) {
 }
 
 void StageRunner::begin_weight_gradients(int chunk) {
-  sync_.begin_weight_gradients(chunk, --backwards_left_[index(chunk)] == 0);
+  sync_.begin_weight_gradients(chunk, --backwards_left_[index_of(chunk)] == 0);
 }
 
 void StageRunner::receive(Tensor& message, Work& work, Mesh::Edge edge, const char* label) {
@@ -162,7 +162,7 @@ Mesh::Edge StageRunner::edge_for(const Action& action, Mesh::Edge down) const {
 
 void StageRunner::send(Mesh::Edge edge, const char* label, const Tensor& message) {
   SendQueue& queue = sends_.at(static_cast<std::size_t>(edge));
-  if (queue.size() == index(plan_.schedule->sends_in_flight)) finish_oldest(queue);
+  if (queue.size() == index_of(plan_.schedule->sends_in_flight)) finish_oldest(queue);
   queue.push({message, mesh_.edge(edge)->send(message, 1, {.label = label})});
 }
 
@@ -178,7 +178,7 @@ StageRunner::InFlight* StageRunner::neighbour(const Action& action, int distance
 }
 
 StageRunner::InFlight& StageRunner::at(int chunk, int microbatch) {
-  int& place = place_[index(chunk * plan_.schedule->shape.num_microbatches + microbatch)];
+  int& place = place_[index_of(chunk * plan_.schedule->shape.num_microbatches + microbatch)];
   if (place < 0) {
     if (free_.empty()) {
       free_.push_back(static_cast<int>(flights_.size()));
@@ -187,11 +187,11 @@ StageRunner::InFlight& StageRunner::at(int chunk, int microbatch) {
     place = free_.back();
     free_.pop_back();
   }
-  return flights_[index(place)];
+  return flights_[index_of(place)];
 }
 
 std::span<Saved> StageRunner::saved_of(int chunk, InFlight& flight) const {
-  const std::size_t modules = index(plan_.model->modules_of_chunk(chunk).count);
+  const std::size_t modules = index_of(plan_.model->modules_of_chunk(chunk).count);
   if (flight.saved.size() < modules) flight.saved.resize(modules);
   return std::span(flight.saved).first(modules);
 }
@@ -201,7 +201,7 @@ void StageRunner::release_if_done(const Action& action, InFlight& flight) {
   flight.batch = {};
   flight.weights_done = flight.gradient_passed = false;
   int& place =
-      place_[index(action.chunk * plan_.schedule->shape.num_microbatches + action.microbatch)];
+      place_[index_of(action.chunk * plan_.schedule->shape.num_microbatches + action.microbatch)];
   free_.push_back(std::exchange(place, -1));
 }
 

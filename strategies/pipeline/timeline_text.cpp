@@ -4,17 +4,19 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/pipeline/schedule_text.hpp"
+
 namespace shardsim {
 
 namespace {
 
 constexpr std::int64_t kMaxColumns = 10'000;
 
-using Row = std::vector<std::string>;
+using PictureRow = std::vector<std::string>;
 
-Row draw_rank(const PipelineSchedule& schedule, const Timeline& times, int rank) {
+PictureRow draw_rank(const PipelineSchedule& schedule, const Timeline& times, int rank) {
   const auto row = static_cast<std::size_t>(rank);
-  Row columns(static_cast<std::size_t>(times.makespan), ".");
+  PictureRow columns(static_cast<std::size_t>(times.makespan), ".");
   for (std::size_t cell = 0; cell < schedule.actions[row].size(); ++cell) {
     const Action& action = schedule.actions[row][cell];
     const ActionSpan& span = times.spans[row][cell];
@@ -27,11 +29,6 @@ Row draw_rank(const PipelineSchedule& schedule, const Timeline& times, int rank)
   return columns;
 }
 
-std::string padded(std::string text, std::size_t width) {
-  text.append(text.size() < width ? width - text.size() : 0, ' ');
-  return text;
-}
-
 }  // namespace
 
 std::string to_picture(const PipelineSchedule& schedule, const Timeline& times) {
@@ -41,7 +38,7 @@ std::string to_picture(const PipelineSchedule& schedule, const Timeline& times) 
                          " units of time is wider than " + std::to_string(kMaxColumns),
                      "give the costs of the schedule in a larger unit");
   }
-  std::vector<Row> rows = {{}};
+  std::vector<PictureRow> rows = {{}};
   std::vector<std::string> labels = {"time"};
   for (std::int64_t time = 0; time < times.makespan; ++time) {
     rows.front().push_back(std::to_string(time));
@@ -51,7 +48,7 @@ std::string to_picture(const PipelineSchedule& schedule, const Timeline& times) 
     labels.push_back("rank " + std::to_string(rank));
   }
   std::size_t width = 0;
-  for (const Row& row : rows) {
+  for (const PictureRow& row : rows) {
     for (const std::string& column : row) width = std::max(width, column.size());
   }
   std::string text;

@@ -5,14 +5,13 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/pipeline/index_of.hpp"
 #include "strategies/pipeline/row_builder.hpp"
 
 namespace shardsim {
 
 namespace {
 
-constexpr int kDown = 0;
-constexpr int kUp = 1;
 constexpr int kInterval = 6;  // F, I and W of two chunks.
 
 // The four streams of a block, in the order in which a microbatch passes them.
@@ -22,8 +21,6 @@ struct Stream {
 };
 constexpr std::array<Stream, 4> kStreams = {
     {{true, kDown}, {true, kUp}, {false, kUp}, {false, kDown}}};
-
-std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
 
 // How many microbatches have passed each of a rank's streams.
 using Passed = std::array<int, 4>;

@@ -12,6 +12,7 @@
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/message.hpp"
 #include "strategies/pipeline/protocol.hpp"
+#include "strategies/pipeline/schedule_text.hpp"
 
 namespace shardsim {
 
@@ -162,11 +163,6 @@ std::vector<ScheduleProblem> validate(const PipelineSchedule& schedule) {
 namespace {
 
 constexpr int kCellsAround = 3;
-
-std::string padded(std::string text, std::size_t width) {
-  text.append(text.size() < width ? width - text.size() : 0, ' ');
-  return text;
-}
 
 // Ranks and cells around a problem.
 struct Window {

@@ -20,9 +20,6 @@ namespace shardsim {
 
 namespace {
 
-constexpr int kDown = 0;
-constexpr int kUp = 1;
-
 void backward_halves(RowBuilder& row, int chunk) {
   row.backward_input(chunk);
   row.backward_weight(chunk);

@@ -9,18 +9,19 @@ namespace shardsim {
 
 namespace {
 
-void require(bool holds, const char* name, const std::string& value, const char* fix) {
+void require_of_stopping(bool holds, const char* name, const std::string& value, const char* fix) {
   if (holds) return;
   throw UsageError("E0793", "early stopping: " + std::string(name) + " is " + value, fix);
 }
 
 void require_count(const char* name, std::int64_t count) {
-  require(count >= 0, name, std::to_string(count), "count 1 or more, or use 0 for never");
+  require_of_stopping(count >= 0, name, std::to_string(count),
+                      "count 1 or more, or use 0 for never");
 }
 
-void require_size(const char* name, double size) {
-  require(std::isfinite(size) && size >= 0.0, name, std::to_string(size),
-          "give a finite number, 0 or more");
+void require_finite(const char* name, double size) {
+  require_of_stopping(std::isfinite(size) && size >= 0.0, name, std::to_string(size),
+                      "give a finite number, 0 or more");
 }
 
 }  // namespace
@@ -28,8 +29,8 @@ void require_size(const char* name, double size) {
 void validate(const EarlyStopping& rules) {
   require_count("patience", rules.patience);
   require_count("validation_patience", rules.validation_patience);
-  require_size("minimum_improvement", rules.minimum_improvement);
-  require_size("minimum_change", rules.minimum_change);
+  require_finite("minimum_improvement", rules.minimum_improvement);
+  require_finite("minimum_change", rules.minimum_change);
 }
 
 void LossHistory::add(double loss, double minimum_improvement) {

@@ -9,7 +9,7 @@ namespace shardsim {
 
 namespace {
 
-void require(bool holds, const std::string& what, const char* fix) {
+void require_of_choice(bool holds, const std::string& what, const char* fix) {
   if (!holds) throw UsageError("E0796", what, fix);
 }
 
@@ -20,18 +20,19 @@ bool is_data_parallel_only(const MeshShape& mesh) {
 void require_members(const ParallelOptions& options) {
   const int ranks = options.mesh.dp_shard;
   const std::int64_t runs = options.training.num_microbatches * options.mesh.data_size();
-  require(is_data_parallel_only(options.mesh) && options.mesh.dp_replicate == 1 && ranks > 1,
-          "elastic membership is that of data-parallel ranks, without any other axis",
-          "use dp_shard alone, of 2 ranks or more");
-  require(options.zero_stage == 0,
-          "elastic membership with zero_stage " + std::to_string(options.zero_stage) +
-              ": what is sharded would have to be cut anew for other members",
-          "use zero_stage 0");
+  require_of_choice(
+      is_data_parallel_only(options.mesh) && options.mesh.dp_replicate == 1 && ranks > 1,
+      "elastic membership is that of data-parallel ranks, without any other axis",
+      "use dp_shard alone, of 2 ranks or more");
+  require_of_choice(options.zero_stage == 0,
+                    "elastic membership with zero_stage " + std::to_string(options.zero_stage) +
+                        ": what is sharded would have to be cut anew for other members",
+                    "use zero_stage 0");
   for (const int members : options.members) {
-    require(members >= 1 && members <= ranks && members <= runs,
-            std::to_string(members) + " members of " + std::to_string(ranks) + " ranks, for " +
-                std::to_string(runs) + " microbatches",
-            "let 1 rank or more take part, at most one for each microbatch");
+    require_of_choice(members >= 1 && members <= ranks && members <= runs,
+                      std::to_string(members) + " members of " + std::to_string(ranks) +
+                          " ranks, for " + std::to_string(runs) + " microbatches",
+                      "let 1 rank or more take part, at most one for each microbatch");
   }
 }
 
@@ -43,32 +44,34 @@ void require_fitting_choice(const ParallelOptions& options) {
   const int chosen = (sync.local.acts() ? 1 : 0) + (sync.compression.acts() ? 1 : 0) +
                      (sync.max_staleness > 0 ? 1 : 0) + (elastic ? 1 : 0);
   if (chosen == 0) return;
-  require(chosen == 1,
-          "two of compressed gradients, late gradients, replicas that train apart and elastic "
-          "membership at once",
-          "choose one of them");
-  require(!options.training.loss_scaling.acts(),
-          "loss scaling decides in each step for all ranks alike, from the gradients of that step; "
-          "here there are others",
-          "train in bf16 or fp32, or synchronously");
-  require(options.model.moe.num_experts == 0,
-          "a mixture of experts balances the tokens of one synchronous step",
-          "train experts synchronously, with whole gradients");
-  require(!sync.local.acts() || options.mesh.dp_replicate > 1,
-          "there is one replica (dp_replicate is 1), and nobody to average with",
-          "let dp_replicate be 2 or more, or train synchronously");
+  require_of_choice(
+      chosen == 1,
+      "two of compressed gradients, late gradients, replicas that train apart and elastic "
+      "membership at once",
+      "choose one of them");
+  require_of_choice(
+      !options.training.loss_scaling.acts(),
+      "loss scaling decides in each step for all ranks alike, from the gradients of that step; "
+      "here there are others",
+      "train in bf16 or fp32, or synchronously");
+  require_of_choice(options.model.moe.num_experts == 0,
+                    "a mixture of experts balances the tokens of one synchronous step",
+                    "train experts synchronously, with whole gradients");
+  require_of_choice(!sync.local.acts() || options.mesh.dp_replicate > 1,
+                    "there is one replica (dp_replicate is 1), and nobody to average with",
+                    "let dp_replicate be 2 or more, or train synchronously");
   const bool offloads = sync.offload_optimizer || sync.offload_gradients || sync.offload_parameters;
-  require(!offloads,
-          "what is offloaded cannot be averaged, compressed, kept for later or handed on",
-          "keep all on the device, or train synchronously");
-  require(
+  require_of_choice(!offloads,
+                    "what is offloaded cannot be averaged, compressed, kept for later or handed on",
+                    "keep all on the device, or train synchronously");
+  require_of_choice(
       !sync.compression.acts() || (options.zero_stage == 0 && is_data_parallel_only(options.mesh)),
       "compressed gradients are those of plain data parallelism",
       "use zero_stage 0 without tp, pp, cp and ep");
-  require(sync.max_staleness == 0 || options.zero_stage <= 1,
-          "late gradients need whole buffers for each step under way, which zero_stage " +
-              std::to_string(options.zero_stage) + " does not have",
-          "use zero_stage 0 or 1");
+  require_of_choice(sync.max_staleness == 0 || options.zero_stage <= 1,
+                    "late gradients need whole buffers for each step under way, which zero_stage " +
+                        std::to_string(options.zero_stage) + " does not have",
+                    "use zero_stage 0 or 1");
   if (elastic) require_members(options);
 }
 

@@ -15,7 +15,7 @@ namespace {
 // Scalers keep the scale in fp32; torch does not let it grow beyond.
 constexpr double kLargestScale = std::numeric_limits<float>::max();
 
-void require(bool holds, const std::string& what, const std::string& fix) {
+void require_of_loss_scale(bool holds, const std::string& what, const std::string& fix) {
   if (!holds) throw UsageError("E0786", "loss scaling: " + what, fix);
 }
 
@@ -29,23 +29,24 @@ const char* name_of(LossScaling::Mode mode) {
 bool is_loss_scale(double scale) { return scale > 0.0 && scale <= kLargestScale; }
 
 void validate(const LossScaling& rule) {
-  require(is_loss_scale(rule.initial_scale) && is_loss_scale(rule.minimum_scale),
-          "the scale starts at " + std::to_string(rule.initial_scale) + " and is at least " +
-              std::to_string(rule.minimum_scale),
-          "give numbers above 0 that fp32 holds");
-  require(rule.mode != LossScaling::Mode::dynamic || rule.minimum_scale <= rule.initial_scale,
-          "the scale starts at " + std::to_string(rule.initial_scale) + ", below its minimum " +
-              std::to_string(rule.minimum_scale),
-          "start at the minimum or above");
-  require(rule.growth_factor >= 1.0 && std::isfinite(rule.growth_factor) &&
-              rule.backoff_factor > 0.0 && rule.backoff_factor <= 1.0,
-          "growth factor " + std::to_string(rule.growth_factor) + ", backoff factor " +
-              std::to_string(rule.backoff_factor),
-          "grow by 1 or more, back off by a factor in (0, 1]");
-  require(rule.growth_interval >= 1 && rule.hysteresis >= 1,
-          "growth interval " + std::to_string(rule.growth_interval) + ", hysteresis " +
-              std::to_string(rule.hysteresis),
-          "count 1 step or more");
+  require_of_loss_scale(is_loss_scale(rule.initial_scale) && is_loss_scale(rule.minimum_scale),
+                        "the scale starts at " + std::to_string(rule.initial_scale) +
+                            " and is at least " + std::to_string(rule.minimum_scale),
+                        "give numbers above 0 that fp32 holds");
+  require_of_loss_scale(
+      rule.mode != LossScaling::Mode::dynamic || rule.minimum_scale <= rule.initial_scale,
+      "the scale starts at " + std::to_string(rule.initial_scale) + ", below its minimum " +
+          std::to_string(rule.minimum_scale),
+      "start at the minimum or above");
+  require_of_loss_scale(rule.growth_factor >= 1.0 && std::isfinite(rule.growth_factor) &&
+                            rule.backoff_factor > 0.0 && rule.backoff_factor <= 1.0,
+                        "growth factor " + std::to_string(rule.growth_factor) +
+                            ", backoff factor " + std::to_string(rule.backoff_factor),
+                        "grow by 1 or more, back off by a factor in (0, 1]");
+  require_of_loss_scale(rule.growth_interval >= 1 && rule.hysteresis >= 1,
+                        "growth interval " + std::to_string(rule.growth_interval) +
+                            ", hysteresis " + std::to_string(rule.hysteresis),
+                        "count 1 step or more");
 }
 
 LossScaleState initial_state(const LossScaling& rule) {

@@ -4,38 +4,6 @@
 
 namespace shardsim {
 
-namespace {
-
-// Sums a scalar over the ranks of a group, none if null, while the step goes on.
-class ScalarSum {
- public:
-  ScalarSum(Runtime& runtime, Communicator* group, DType dtype, const char* label)
-      : runtime_(runtime),
-        group_(group),
-        label_(label),
-        value_(runtime.allocate(MemoryCategory::comm, {1}, dtype)) {}
-
-  void post(double value) {
-    runtime_.write_scalar(value_, value);
-    if (group_ == nullptr) return;
-    work_ = group_->all_reduce(value_, ReduceOp::sum,
-                               {.label = label_, .traffic = TrafficClass::scalar});
-  }
-  double wait() {
-    work_.wait();
-    return runtime_.read_scalar(value_);
-  }
-
- private:
-  Runtime& runtime_;
-  Communicator* group_;
-  const char* label_;
-  Tensor value_;
-  Work work_;
-};
-
-}  // namespace
-
 class TrainingSession::Trainer final : public MicrobatchSource {
  public:
   Trainer(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
@@ -136,6 +104,34 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   }
 
  private:
+  // Sums a scalar over the ranks of a group, none if null, while the step goes on.
+  class ScalarSum {
+   public:
+    ScalarSum(Runtime& runtime, Communicator* group, DType dtype, const char* label)
+        : runtime_(runtime),
+          group_(group),
+          label_(label),
+          value_(runtime.allocate(MemoryCategory::comm, {1}, dtype)) {}
+
+    void post(double value) {
+      runtime_.write_scalar(value_, value);
+      if (group_ == nullptr) return;
+      work_ = group_->all_reduce(value_, ReduceOp::sum,
+                                 {.label = label_, .traffic = TrafficClass::scalar});
+    }
+    double wait() {
+      work_.wait();
+      return runtime_.read_scalar(value_);
+    }
+
+   private:
+    Runtime& runtime_;
+    Communicator* group_;
+    const char* label_;
+    Tensor value_;
+    Work work_;
+  };
+
   // The norm is that of the gradients without the loss scale.
   [[nodiscard]] double clip(double unscale) {
     if (plan_.max_grad_norm <= 0.0) return 1.0;

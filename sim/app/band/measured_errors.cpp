@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kLineWidth = 100;
 
-constexpr const char* kHead =
+constexpr const char* kBandFileHead =
     "// Predicted / measured - 1 of every published measurement in the headline of `shardsim\n"
     "// validate`, by ranks; \"software\": \"none\" are the same runs predicted without a "
     "framework.\n"
@@ -27,16 +27,14 @@ constexpr const char* kHead =
     "tables.\n"
     "// Written by `shardsim validate --write-band FILE`, never by hand.\n";
 
-[[noreturn]] void fail(const Span& span, const std::string& message) {
-  ProblemList problems;
-  problems.add("E0932", span, "", message, "write the file again with --write-band");
-  throw ScenarioError(problems.problems(), problems.num_dropped());
+[[noreturn]] void fail_band(const Span& span, const std::string& message) {
+  throw_problem("E0932", span, message, "write the file again with --write-band");
 }
 
 std::string text_of(const JsonValue& group, const char* key) {
   const JsonValue* value = group.find(key);
   if (value == nullptr || !value->is_string())
-    fail(group.span, fmt::format("\"{}\" is a text", key));
+    fail_band(group.span, fmt::format("\"{}\" is a text", key));
   return value->string();
 }
 
@@ -45,19 +43,19 @@ std::int64_t ranks_of(const JsonMember& list) {
   const char* end = list.key.data() + list.key.size();
   const auto [stop, error] = std::from_chars(list.key.data(), end, ranks);
   if (error != std::errc() || stop != end || ranks < 1) {
-    fail(list.key_span, "keys of \"errors\" are numbers of ranks");
+    fail_band(list.key_span, "keys of \"errors\" are numbers of ranks");
   }
   return ranks;
 }
 
 double error_of(const JsonValue& value) {
   const auto* real = std::get_if<double>(&value.data);
-  if (real == nullptr || !(*real > -1.0)) fail(value.span, "an error is a number above -1.0");
+  if (real == nullptr || !(*real > -1.0)) fail_band(value.span, "an error is a number above -1.0");
   return *real;
 }
 
 void read_group(const JsonValue& group, std::vector<MeasuredError>& errors) {
-  if (!group.is_object()) fail(group.span, "a group of errors is an object");
+  if (!group.is_object()) fail_band(group.span, "a group of errors is an object");
   MeasuredError error;
   error.quantity = text_of(group, "quantity");
   error.table = text_of(group, "table");
@@ -65,11 +63,11 @@ void read_group(const JsonValue& group, std::vector<MeasuredError>& errors) {
   error.setting.software = text_of(group, "software");
   const JsonValue* lists = group.find("errors");
   if (lists == nullptr || !lists->is_object() || group.object().size() != 5) {
-    fail(group.span, "a group has quantity, table, device, software and \"errors\": {}");
+    fail_band(group.span, "a group has quantity, table, device, software and \"errors\": {}");
   }
   for (const JsonMember& list : lists->object()) {
     error.setting.ranks = ranks_of(list);
-    if (!list.value.is_array()) fail(list.value.span, "errors are a list");
+    if (!list.value.is_array()) fail_band(list.value.span, "errors are a list");
     for (const JsonValue& value : list.value.array()) {
       error.error = error_of(value);
       errors.push_back(error);
@@ -80,7 +78,7 @@ void read_group(const JsonValue& group, std::vector<MeasuredError>& errors) {
 void read_share(const JsonValue& group, std::vector<HeldOutShare>& shares) {
   const auto* share = std::get_if<double>(&group.find("held_out_share")->data);
   if (share == nullptr || !(*share >= 0.0 && *share <= 1.0) || group.object().size() != 3) {
-    fail(group.span, "a share has quantity, software and a number from 0.0 to 1.0");
+    fail_band(group.span, "a share has quantity, software and a number from 0.0 to 1.0");
   }
   shares.push_back({text_of(group, "quantity"), text_of(group, "software") != "none", *share});
 }
@@ -155,7 +153,7 @@ std::string measured_errors_text(const std::vector<MeasuredError>& errors) {
     groups[{error.quantity, error.table, setting.device, setting.software}][setting.ranks]
         .push_back(error.error);
   }
-  std::string text = std::string(kHead) + "[\n" + shares_text(rounded);
+  std::string text = std::string(kBandFileHead) + "[\n" + shares_text(rounded);
   for (auto group = groups.begin(); group != groups.end(); ++group) {
     text += group_text(group->first, group->second);
     text += std::next(group) == groups.end() ? "\n" : ",\n";
@@ -168,7 +166,7 @@ MeasuredErrors parse_measured_errors(const std::string& text, const std::string&
   const SourceText source{file_name, text};
   const std::optional<JsonValue> root = parse_json(source, problems);
   if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
-  if (!root->is_array()) fail(root->span, "a list of groups is needed here");
+  if (!root->is_array()) fail_band(root->span, "a list of groups is needed here");
   MeasuredErrors known;
   for (const JsonValue& group : root->array()) {
     if (group.is_object() && group.find("held_out_share") != nullptr) {

@@ -10,7 +10,7 @@ namespace shardsim {
 namespace {
 
 // A JSON string. What is not plain text is shown as printable() shows it.
-std::string quoted(const std::string& text) {
+std::string json_quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : printable(text, 2000)) {
     if (c == '"' || c == '\\') result += '\\';
@@ -73,17 +73,17 @@ std::string joined(const std::vector<std::string>& members) {
   return text + "\n";
 }
 
-std::string tier_text(const CalibratedTier& tier, const std::string& indent) {
+std::string tier_section(const CalibratedTier& tier, const std::string& indent) {
   std::vector<std::string> members;
   for (const CalibratedNumber& number : tier.numbers) {
-    const std::string value =
-        number.source.empty()
-            ? fmt::format("{}", number.value)
-            : fmt::format("{{\"value\": {}, \"source\": {}}}", number.value, quoted(number.source));
+    const std::string value = number.source.empty()
+                                  ? fmt::format("{}", number.value)
+                                  : fmt::format("{{\"value\": {}, \"source\": {}}}", number.value,
+                                                json_quoted(number.source));
     members.push_back(fmt::format("{}  \"{}\": {}", indent, number.key, value));
   }
   if (!tier.source.empty()) {
-    members.push_back(fmt::format("{}  \"source\": {}", indent, quoted(tier.source)));
+    members.push_back(fmt::format("{}  \"source\": {}", indent, json_quoted(tier.source)));
   }
   return fmt::format("{0}\"{1}\": {{\n{2}{0}}}", indent, tier.key, joined(members));
 }
@@ -104,13 +104,13 @@ CalibratedSection calibrated_section_of(const CalibrationReport& report) {
 std::string object_text(const CalibratedSection& section, const std::string& indent) {
   std::vector<std::string> members;
   if (!section.algorithms.empty()) {
-    members.push_back(indent + "  \"algorithms\": " + quoted(section.algorithms));
+    members.push_back(indent + "  \"algorithms\": " + json_quoted(section.algorithms));
   }
   if (!section.protocols.empty()) {
-    members.push_back(indent + "  \"protocols\": " + quoted(section.protocols));
+    members.push_back(indent + "  \"protocols\": " + json_quoted(section.protocols));
   }
   for (const CalibratedTier& tier : section.tiers) {
-    members.push_back(tier_text(tier, indent + "  "));
+    members.push_back(tier_section(tier, indent + "  "));
   }
   return indent + "{\n" + joined(members) + indent + "}\n";
 }

@@ -9,7 +9,7 @@ namespace shardsim {
 
 namespace {
 
-double median(std::vector<double> values) {
+double interpolated_median(std::vector<double> values) {
   const auto middle = static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), values.begin() + middle, values.end());
   const double upper = values[static_cast<std::size_t>(middle)];
@@ -24,7 +24,7 @@ double slowness(const std::vector<CalibrationPoint>& points, double added_us) {
     if (!is_large(point)) continue;
     values.push_back((point.measured_us - point.latency_us - added_us) / point.transfer_us);
   }
-  return median(std::move(values));
+  return interpolated_median(std::move(values));
 }
 
 // a, given 1 / f.
@@ -34,7 +34,7 @@ double added_latency(const std::vector<CalibrationPoint>& points, double slownes
     if (!is_small(point)) continue;
     values.push_back(point.measured_us - point.latency_us - point.transfer_us * slowness);
   }
-  return std::max(kLeastAddedLatency, median(std::move(values)));
+  return std::max(kLeastAddedLatency, interpolated_median(std::move(values)));
 }
 
 }  // namespace

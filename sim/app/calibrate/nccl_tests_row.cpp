@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "sim/hardware/nccl/constants.hpp"
+
 namespace shardsim {
 
 namespace {
-
-constexpr double kBytesPerUs = 1000.0;  // Of one GB/s.
 
 // Two decimals are printed of GB/s, and at least three digits of microseconds.
 constexpr double kRoundedBandwidth = 0.01;

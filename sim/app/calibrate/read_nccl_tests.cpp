@@ -14,7 +14,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
+constexpr std::size_t kMaxLogBytes = std::size_t{64} << 20U;
 
 class LogReader {
  public:
@@ -116,7 +116,7 @@ std::vector<NcclTestsTable> read_nccl_tests(const std::string& path, std::istrea
     return parse_nccl_tests(text, "standard input");
   }
   ProblemList problems;
-  const std::optional<std::string> text = read_regular_file(path, kMaxBytes, problems);
+  const std::optional<std::string> text = read_regular_file(path, kMaxLogBytes, problems);
   if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
   return parse_nccl_tests(*text, path);
 }

@@ -30,7 +30,7 @@ bool is_plain(const std::string& word) {
   });
 }
 
-std::string quoted(const std::string& word) {
+std::string shell_quoted(const std::string& word) {
   if (!word.empty() && is_plain(word)) return word;
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -59,8 +59,8 @@ Attempt attempt(const Scenario& scenario, const FailedScenario& failed, const Ru
 }  // namespace
 
 std::string command_line(const std::string& file, const std::vector<std::string>& overrides) {
-  std::string text = "shardsim " + quoted(file);
-  for (const std::string& each : overrides) text += " --set " + quoted(each);
+  std::string text = "shardsim " + shell_quoted(file);
+  for (const std::string& each : overrides) text += " --set " + shell_quoted(each);
   return text;
 }
 

@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 // One list for both directions, so that none is forgotten in one of them.
 constexpr std::pair<const char*, std::int64_t TrafficCounters::*> kCounters[] = {
@@ -23,33 +23,33 @@ constexpr std::pair<const char*, std::int64_t TrafficCounters::*> kCounters[] = 
     {"scalar_calls", &TrafficCounters::scalar_calls},
 };
 
-Json object_of(const TrafficCounters& counters) {
-  Json object;
+SortedJson object_of(const TrafficCounters& counters) {
+  SortedJson object;
   for (const auto& [name, member] : kCounters) object[name] = counters.*member;
   return object;
 }
 
-TrafficCounters counters_of(const Json& object) {
+TrafficCounters counters_of(const SortedJson& object) {
   TrafficCounters counters;
   for (const auto& [name, member] : kCounters) counters.*member = object.at(name);
   return counters;
 }
 
 // JSON has no infinity: it travels as null.
-Json array_of(const std::array<double, StateImage::kNumKinds>& errors) {
-  Json array = Json::array();
+SortedJson array_of(const std::array<double, StateImage::kNumKinds>& errors) {
+  SortedJson array = SortedJson::array();
   for (const double error : errors) array.push_back(error);
   return array;
 }
 
-double error_of(const Json& value) {
+double error_of(const SortedJson& value) {
   return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
 }
 
 }  // namespace
 
 std::string to_text(const MeasuredRank& report) {
-  Json root;
+  SortedJson root;
   root["rank"] = report.rank;
   root["num_values"] = report.values.num_values;
   root["num_different"] = report.values.num_different;
@@ -74,13 +74,13 @@ std::string to_text(const MeasuredRank& report) {
   root["replica_group"] = report.replica_group;
   root["hashes"] = report.hashes;
   root["num_expected_hashes"] = report.num_expected_hashes;
-  return root.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return root.dump(-1, ' ', true, SortedJson::error_handler_t::replace);
 }
 
 MeasuredRank rank_report_of(const std::string& text) {
   MeasuredRank report;
   try {
-    const Json root = Json::parse(text);
+    const SortedJson root = SortedJson::parse(text);
     report.rank = root.at("rank");
     report.values.num_values = root.at("num_values");
     report.values.num_different = root.at("num_different");
@@ -93,7 +93,7 @@ MeasuredRank rank_report_of(const std::string& text) {
     report.host_peak_bytes = root.at("host_peak_bytes");
     report.simulated_peak_bytes = root.at("simulated_peak_bytes");
     report.simulated_host_peak_bytes = root.at("simulated_host_peak_bytes");
-    for (const Json& group : root.value("groups", Json::array())) {
+    for (const SortedJson& group : root.value("groups", SortedJson::array())) {
       report.groups.push_back({group.at("name"), counters_of(group.at("measured")),
                                counters_of(group.at("simulated")),
                                group.at("measured_by_operation").get<SentByOperation>(),
@@ -110,7 +110,7 @@ MeasuredRank rank_report_of(const std::string& text) {
     report.replica_group = root.at("replica_group");
     report.hashes = root.at("hashes").get<std::vector<std::string>>();
     report.num_expected_hashes = root.at("num_expected_hashes");
-  } catch (const Json::exception& error) {
+  } catch (const SortedJson::exception& error) {
     throw Error(ExitCode::backend_failed, "E1070",
                 std::string("a rank's report cannot be read: ") + error.what(),
                 "all ranks must run the same version of shardsim");

@@ -13,14 +13,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{16} << 20U;
-
-[[noreturn]] void fail(const std::string& code, const Span& span, const std::string& message,
-                       const std::string& help) {
-  ProblemList problems;
-  problems.add(code, span, "", message, help);
-  throw ScenarioError(problems.problems(), problems.num_dropped());
-}
+constexpr std::size_t kMaxTableBytes = std::size_t{16} << 20U;
 
 class TableReader {
  public:
@@ -68,8 +61,9 @@ class TableReader {
     std::string cell;
     while (at_ < text_.size() && !at(',') && !at('\n') && !at('\r')) {
       if (at('"')) {
-        fail("E0921", {source_, at_, 1}, "a quote within a cell that does not begin with one",
-             "put the whole cell in quotes and write each quote inside as two");
+        throw_problem("E0921", {source_, at_, 1},
+                      "a quote within a cell that does not begin with one",
+                      "put the whole cell in quotes and write each quote inside as two");
       }
       cell += text_[at_++];
     }
@@ -81,8 +75,8 @@ class TableReader {
     std::string cell;
     for (;; ++at_) {
       if (at_ >= text_.size()) {
-        fail("E0921", {source_, begin, 1}, "the quote that begins this cell is not closed",
-             "close it; a quote inside a cell is written as two");
+        throw_problem("E0921", {source_, begin, 1}, "the quote that begins this cell is not closed",
+                      "close it; a quote inside a cell is written as two");
       }
       if (at('\n')) ++line_;
       if (at('"')) {
@@ -92,8 +86,8 @@ class TableReader {
       cell += text_[at_];
     }
     if (at_ < text_.size() && !at(',') && !at('\n') && !at('\r')) {
-      fail("E0921", {source_, at_, 1}, "a cell goes on after its closing quote",
-           "write a quote inside a cell as two");
+      throw_problem("E0921", {source_, at_, 1}, "a cell goes on after its closing quote",
+                    "write a quote inside a cell as two");
     }
     return cell;
   }
@@ -108,13 +102,14 @@ void check_header(const MeasurementRow& header) {
   for (std::size_t i = 0; i < header.cells.size(); ++i) {
     const std::string& name = header.cells[i];
     if (name.empty()) {
-      fail("E0923", header.places[i], fmt::format("column {} has no name", i + 1),
-           "name every column in the first line");
+      throw_problem("E0923", header.places[i], fmt::format("column {} has no name", i + 1),
+                    "name every column in the first line");
     }
     const auto end = header.cells.begin() + static_cast<std::ptrdiff_t>(i);
     if (std::find(header.cells.begin(), end, name) != end) {
-      fail("E0923", header.places[i], fmt::format("two columns are called \"{}\"", printable(name)),
-           "rename one of them");
+      throw_problem("E0923", header.places[i],
+                    fmt::format("two columns are called \"{}\"", printable(name)),
+                    "rename one of them");
     }
   }
 }
@@ -132,17 +127,18 @@ MeasurementTable parse_measurement_table(const std::string& text, const std::str
   TableReader reader(*table.source);
   std::optional<MeasurementRow> header = reader.next_row();
   if (!header) {
-    fail("E0923", {table.source.get(), 0, 0}, "the table is empty",
-         "its first line must name the columns");
+    throw_problem("E0923", {table.source.get(), 0, 0}, "the table is empty",
+                  "its first line must name the columns");
   }
   check_header(*header);
   table.columns = std::move(header->cells);
   while (std::optional<MeasurementRow> row = reader.next_row()) {
     if (row->cells.size() != table.columns.size()) {
-      fail("E0922", row->places.front(),
-           fmt::format("this row has {} cells, the header names {} columns", row->cells.size(),
-                       table.columns.size()),
-           "give every column one cell; a cell with a comma in it stands in double quotes");
+      throw_problem(
+          "E0922", row->places.front(),
+          fmt::format("this row has {} cells, the header names {} columns", row->cells.size(),
+                      table.columns.size()),
+          "give every column one cell; a cell with a comma in it stands in double quotes");
     }
     table.rows.push_back(std::move(*row));
   }
@@ -151,7 +147,7 @@ MeasurementTable parse_measurement_table(const std::string& text, const std::str
 
 MeasurementTable read_measurement_table(const std::string& path) {
   ProblemList problems;
-  const std::optional<std::string> text = read_regular_file(path, kMaxBytes, problems);
+  const std::optional<std::string> text = read_regular_file(path, kMaxTableBytes, problems);
   if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
   return parse_measurement_table(*text, path);
 }

@@ -12,15 +12,14 @@ namespace shardsim {
 
 namespace {
 
-[[noreturn]] void fail(const Span& span, const std::string& message) {
-  ProblemList problems;
-  problems.add("E0930", span, "", message,
-               "write the file again with --write-ratchet, and say in the commit why");
-  throw ScenarioError(problems.problems(), problems.num_dropped());
+[[noreturn]] void fail_ratchet(const Span& span, const std::string& message) {
+  throw_problem("E0930", span, message,
+                "write the file again with --write-ratchet, and say in the commit why");
 }
 
 const JsonObject& object_of(const JsonValue& value) {
-  if (!value.is_object()) fail(value.span, "an object is needed here, not " + describe(value));
+  if (!value.is_object())
+    fail_ratchet(value.span, "an object is needed here, not " + describe(value));
   return value.object();
 }
 
@@ -32,7 +31,7 @@ RatchetFigure figure_of(const JsonValue& value) {
   const auto* count = rows == nullptr ? nullptr : std::get_if<std::int64_t>(&rows->data);
   const auto* mean = error == nullptr ? nullptr : std::get_if<double>(&error->data);
   if (count == nullptr || mean == nullptr || *count < 1 || value.object().size() != 2) {
-    fail(value.span, R"(a figure is {"rows": whole number, "mean_absolute_error": 0.0})");
+    fail_ratchet(value.span, R"(a figure is {"rows": whole number, "mean_absolute_error": 0.0})");
   }
   figure.rows = static_cast<std::size_t>(*count);
   figure.mean_absolute_error = *mean;
@@ -75,7 +74,7 @@ RatchetFigures read_ratchet(const std::string& path) {
   RatchetFigures figures;
   for (const JsonMember& scope : object_of(*root)) {
     if (scope.key != "whole" && scope.key != "sample") {
-      fail(scope.key_span, R"(keys are "whole" and "sample")");
+      fail_ratchet(scope.key_span, R"(keys are "whole" and "sample")");
     }
     for (const JsonMember& table : object_of(scope.value)) {
       for (const JsonMember& quantity : object_of(table.value)) {

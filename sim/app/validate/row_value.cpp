@@ -12,13 +12,6 @@ namespace shardsim {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& code, const Span& span, const std::string& message,
-                       const std::string& help) {
-  ProblemList problems;
-  problems.add(code, span, "", message, help);
-  throw ScenarioError(problems.problems(), problems.num_dropped());
-}
-
 // Whole numbers have no point: the loader takes "8" for a degree, and not "8.0".
 std::string number_text_of(double value) {
   constexpr double kLargestWhole = 9007199254740992.0;
@@ -34,10 +27,10 @@ double number_in(const MeasurementTable& table, const MeasurementRow& row, std::
   const char* end = cell.data() + cell.size();
   const auto [stop, error] = std::from_chars(cell.data(), end, value);
   if (error != std::errc() || stop != end || !std::isfinite(value)) {
-    fail("E0924", row.places[column],
-         fmt::format("column \"{}\" must hold a number, not \"{}\"", table.columns[column],
-                     printable(cell, 40)),
-         "correct the cell, leave it empty, or give \"words\" in the mapping");
+    throw_problem("E0924", row.places[column],
+                  fmt::format("column \"{}\" must hold a number, not \"{}\"", table.columns[column],
+                              printable(cell, 40)),
+                  "correct the cell, leave it empty, or give \"words\" in the mapping");
   }
   return value;
 }
@@ -51,8 +44,8 @@ double product_of(const RowConversion& conversion, const MeasurementTable& table
   for (const RowFactor& factor : conversion.over) {
     const double divisor = factor.column ? number_in(table, row, *factor.column) : factor.number;
     if (divisor == 0.0) {
-      fail("E0924", factor.column ? row.places[*factor.column] : conversion.place,
-           "this is divided by, and is 0", "correct the cell, or \"over\" in the mapping");
+      throw_problem("E0924", factor.column ? row.places[*factor.column] : conversion.place,
+                    "this is divided by, and is 0", "correct the cell, or \"over\" in the mapping");
     }
     value /= divisor;
   }
@@ -93,11 +86,11 @@ RowValue convert(const RowConversion& conversion, const MeasurementTable& table,
   if (conversion.words.empty()) return {RowValue::Kind::given, cell};
   const auto found = conversion.words.find(cell);
   if (found == conversion.words.end()) {
-    fail("E0929", row.places[column],
-         fmt::format("the mapping has no word for \"{}\" in column \"{}\"", printable(cell),
-                     table.columns[column]),
-         "add it to \"words\", if need be with {\"cannot\": \"why\"}; there are " +
-             known_words(conversion));
+    throw_problem("E0929", row.places[column],
+                  fmt::format("the mapping has no word for \"{}\" in column \"{}\"",
+                              printable(cell), table.columns[column]),
+                  "add it to \"words\", if need be with {\"cannot\": \"why\"}; there are " +
+                      known_words(conversion));
   }
   return found->second;
 }

@@ -17,13 +17,6 @@ namespace shardsim {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& code, const Span& span, const std::string& message,
-                       const std::string& help) {
-  ProblemList problems;
-  problems.add(code, span, "", message, help);
-  throw ScenarioError(problems.problems(), problems.num_dropped());
-}
-
 bool holds(const RowException& exception, const MeasurementRow& row) {
   return std::all_of(exception.where.begin(), exception.where.end(),
                      [&](const auto& cell) { return row.cells[cell.first] == cell.second; });
@@ -40,9 +33,9 @@ void add(RowScenario& scenario, const std::string& field, const RowValue& value)
 bool is_confirmed(const TableMapping& mapping, const MeasurementRow& row) {
   const std::string& cell = row.cells[mapping.confirmed];
   if (cell != "yes" && cell != "no") {
-    fail("E0925", row.places[mapping.confirmed],
-         fmt::format("\"confirmed\" is \"{}\"", printable(cell)),
-         "write yes if the row was read in its source, else no");
+    throw_problem("E0925", row.places[mapping.confirmed],
+                  fmt::format("\"confirmed\" is \"{}\"", printable(cell)),
+                  "write yes if the row was read in its source, else no");
   }
   return cell == "yes";
 }
@@ -68,10 +61,10 @@ std::optional<double> measurement_of(const TableMapping& mapping, const Measurem
   const char* end = value.text.data() + value.text.size();
   const auto [stop, error] = std::from_chars(value.text.data(), end, number);
   if (error != std::errc() || stop != end || !(number > 0.0)) {
-    fail("E0925", row.places.front(),
-         fmt::format("{} of this row is {}, and must be a number above 0",
-                     kQuantities.at(quantity).title, printable(value.text)),
-         "correct the row, or \"measured\" in the mapping");
+    throw_problem("E0925", row.places.front(),
+                  fmt::format("{} of this row is {}, and must be a number above 0",
+                              kQuantities.at(quantity).title, printable(value.text)),
+                  "correct the row, or \"measured\" in the mapping");
   }
   return number;
 }

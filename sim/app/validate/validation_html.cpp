@@ -7,7 +7,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr const char* kHead = R"(<!doctype html>
+constexpr const char* kPageHead = R"(<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>shardsim validate: predicted against measured</title>
@@ -120,7 +120,7 @@ std::string section_of(const ValidatedTable& table) {
 }  // namespace
 
 std::string validation_html(const std::vector<ValidatedTable>& tables) {
-  std::string html = kHead + summary(tables);
+  std::string html = kPageHead + summary(tables);
   for (const ValidatedTable& table : tables) html += section_of(table);
   return html + "</body></html>\n";
 }

@@ -4,6 +4,7 @@
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/kernels/matrix_product.hpp"
+#include "sim/hardware/kernels/to_double.hpp"
 
 namespace shardsim {
 
@@ -11,8 +12,6 @@ namespace {
 
 // Queries that a multiprocessor takes at a time.
 constexpr std::int64_t kBlock = 128;
-
-double to_double(std::int64_t value) { return static_cast<double>(value); }
 
 double half_at(double value, double halving) { return value / (value + halving); }
 

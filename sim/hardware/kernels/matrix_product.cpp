@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
+#include "sim/hardware/kernels/to_double.hpp"
 
 namespace shardsim {
 
@@ -24,8 +25,6 @@ constexpr double kPartialBytes = 4.0;
 constexpr std::int64_t kAlignment = 16;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
-
-double to_double(std::int64_t value) { return static_cast<double>(value); }
 
 // What all ways to cut a product have in common.
 struct Product {

@@ -11,10 +11,6 @@ bool reduces(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::reduce;
 }
 
-bool is_gather_or_scatter(Kind kind) {
-  return kind == Kind::all_gather || kind == Kind::reduce_scatter;
-}
-
 // Multimem instructions of NVLink SHARP: sums of integers and floats, extrema of those up to 16
 // bit.
 const char* no_reduction_in_the_switch(const NcclQuery& call) {

@@ -9,10 +9,6 @@ namespace {
 
 using Kind = CollectiveKind;
 
-bool is_gather_or_scatter(Kind kind) {
-  return kind == Kind::all_gather || kind == Kind::reduce_scatter;
-}
-
 // Columns of the caps: one node, two, more.
 int scale_of(const NcclPlacement& placement) { return std::min(placement.nodes, 3) - 1; }
 

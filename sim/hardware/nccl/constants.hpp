@@ -15,6 +15,9 @@ enum class NcclProtocol : std::uint8_t { ll, ll128, simple };
 inline constexpr int kNcclAlgorithms = 5;
 inline constexpr int kNcclProtocols = 3;
 
+inline constexpr double kBytesPerUs =
+    1000.0;  ///< Of one GB/s: bytes / (GB/s x this) is microseconds.
+
 enum class GpuGeneration : std::uint8_t { ampere, hopper, blackwell };
 enum class CpuVendor : std::uint8_t { intel, amd };
 /// Releases whose constants differ: 2.28.9 and 2.30.7 were read.

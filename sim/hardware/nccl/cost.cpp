@@ -16,7 +16,6 @@ NcclOption nccl_choice(const NcclPlatform& platform, const NcclPlacement& placem
 }
 
 double bus_bandwidth(CollectiveKind kind, int ranks, std::int64_t bytes, double time_us) {
-  constexpr double kBytesPerUs = 1000.0;  // Of one GB/s.
   const double others = (ranks - 1.0) / ranks;
   double share = 1.0;
   if (kind == CollectiveKind::all_reduce) share = 2.0 * others;

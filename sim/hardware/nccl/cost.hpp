@@ -24,6 +24,11 @@ struct NcclQuery {
   NcclReduction reduction = NcclReduction::sum;  ///< Of those that reduce.
 };
 
+/// The two halves of an all_reduce: each rank has a part.
+[[nodiscard]] constexpr bool is_gather_or_scatter(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
+}
+
 /// One algorithm with one protocol.
 struct NcclOption {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;

@@ -4,11 +4,7 @@
 
 namespace shardsim {
 
-namespace {
-
-constexpr double kBytesPerUs = 1000.0;  // Of one GB/s.
-
-}  // namespace
+namespace {}  // namespace
 
 double exchange_latency_us(const NcclExchange& exchange) {
   const NcclHop where = exchange.far ? NcclHop::net : NcclHop::nvlink;

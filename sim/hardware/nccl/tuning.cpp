@@ -16,9 +16,6 @@ namespace {
 
 using Kind = CollectiveKind;
 
-// bytes / (GB/s x 1000) is microseconds.
-constexpr double kBytesPerUs = 1000.0;
-
 // Trees do not follow the model at middle sizes; NCCL multiplies their bandwidth by a table. No
 // factor below 64 bytes and past the table's end.
 double tree_correction(NcclProtocol protocol, std::int64_t bytes) {
