@@ -176,12 +176,6 @@ inline Field loader_field(const char* path) {
   return row;
 }
 
-/// The source of a whole section's numbers.
-inline Field source_field(const char* path) {
-  return loader_field(path).or_else("\"\"").doc(
-      "Where the numbers of this section come from, unless one tells its own.");
-}
-
 /// A group of fields. `path` "" is the document; `is_list` marks a list of objects.
 struct Section {
   std::string path;

@@ -18,6 +18,12 @@ std::vector<Field> training_fields();
 std::vector<Field> execution_fields();
 std::vector<Field> output_fields();
 
+/// The source of a whole section's numbers.
+inline Field source_field(const char* path) {
+  return loader_field(path).or_else("\"\"").doc(
+      "Where the numbers of this section come from, unless one tells its own.");
+}
+
 // Powers of two that serve as upper bounds. They are chosen so that a product of the sizes of one
 // tensor, its count and its element size stays within 64 bits.
 inline constexpr double kTwoTo14 = 16384;

@@ -168,7 +168,7 @@ void require_microbatches(const ScheduleRow& row, const PipelineShape& shape) {
                        " microbatches or more, or 1f1b or zb_h1, which take any number");
 }
 
-void require_fits(const PipelineShape& shape) {
+void require_forwards_fit(const PipelineShape& shape) {
   if (fits_into_memory(shape)) return;
   throw LimitError("E0755",
                    with_value("num_ranks", shape.num_ranks) + " x " +
@@ -188,7 +188,7 @@ PipelineSchedule make_schedule(std::string_view name, const PipelineShape& shape
   require_positive_number("num_microbatches", shape.num_microbatches);
   require_chunks(row, shape.num_chunks);
   require_whole_rounds(row, shape);
-  require_fits(shape);
+  require_forwards_fit(shape);
   require_microbatches(row, shape);
   PipelineSchedule schedule{std::string(name),
                             shape,

@@ -21,12 +21,6 @@ struct Bus {
   double at_8;
 };
 
-struct Mistake {
-  std::vector<std::string> arguments;
-  const char* said;
-  const char* way_out;
-};
-
 std::vector<std::string> collective(std::vector<std::string> words) {
   words.insert(words.begin(), "collective");
   return words;

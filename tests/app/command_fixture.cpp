@@ -63,6 +63,10 @@ Scenario skipping(const std::vector<std::string>& overrides) {
   return load_scenario(kSkipping, overrides);
 }
 
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

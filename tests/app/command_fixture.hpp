@@ -18,6 +18,16 @@ struct Printed {
   std::string err;
 };
 
+/// Arguments that are refused: what is said of them, and how to go on.
+struct Mistake {
+  std::vector<std::string> arguments;
+  const char* said;
+  const char* way_out;
+};
+
+/// A scenario without data, the first that a user meets.
+inline const std::string kPlan = "scenarios/quickstart.json";
+
 /// `shardsim ARGUMENTS...`.
 [[nodiscard]] Printed shardsim(const std::vector<std::string>& arguments);
 
@@ -36,6 +46,7 @@ struct Printed {
 inline constexpr const char* kSkipping = "scenarios/verify-gpt-tp2-pp2-dp2-fp16.json";
 [[nodiscard]] Scenario skipping(const std::vector<std::string>& overrides = {});
 
+void write(const std::string& path, const std::string& text);
 [[nodiscard]] std::string content_of(const std::string& path);
 [[nodiscard]] bool contains(const std::string& text, const std::string& part);
 

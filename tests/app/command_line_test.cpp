@@ -16,14 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kPlan = "scenarios/quickstart.json";
-
-struct Mistake {
-  std::vector<std::string> arguments;
-  const char* said;
-  const char* way_out;
-};
-
 }  // namespace
 
 TEST_CASE("every mistake on the command line is named with its way out, and ends with 2") {

@@ -15,10 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-void write(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
 }  // namespace
 
 TEST_CASE("a plan that replays skipped steps has the trace and the metrics of the real run") {

@@ -11,11 +11,12 @@
 #include "sim/app/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
+#include "tests/units.hpp"
 
 namespace shardsim::test {
 namespace {
 
-Result run_with(const char* file, const std::vector<std::string>& overrides) {
+Result run_with(const std::string& file, const std::vector<std::string>& overrides) {
   return run_scenario(load_scenario(file, overrides), {}).result;
 }
 
@@ -25,9 +26,6 @@ std::int64_t bytes(const Result& result, const std::string& name) {
   REQUIRE(value != nullptr);
   return std::get<std::int64_t>(*value);
 }
-
-constexpr const char* kPlan = "scenarios/quickstart.json";
-constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
 
 }  // namespace
 

@@ -21,7 +21,6 @@ namespace {
 using nlohmann::json;
 
 const std::string kVerify = "scenarios/verify-mlp-ddp.json";
-const std::string kPlan = "scenarios/quickstart.json";
 
 Printed expecting(const std::string& expectations, const std::string& scenario = kPlan) {
   return shardsim({scenario, "--json", "--set", "expect=" + expectations});

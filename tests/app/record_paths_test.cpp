@@ -16,10 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-void write(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
 // The code with which a run of `file` that records into `record` is refused.
 std::string refusal(const std::string& file, const std::string& record,
                     const std::vector<std::string>& more = {}) {

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kScenario = "scenarios/verify-gpt-hsdp.json";
-constexpr int kRanks = 8;
+constexpr int kTracedRanks = 8;
 constexpr int kSteps = 5;
 
 // The bytes of the trace that a run writes, and the metrics of that run.
@@ -32,7 +32,7 @@ std::pair<std::string, json> traced(const std::string& name) {
 }
 
 void check_processes(const Processes& processes, const json& metrics) {
-  REQUIRE(processes.size() == kRanks);
+  REQUIRE(processes.size() == kTracedRanks);
   std::int64_t sent = 0;
   std::int64_t peak = 0;
   for (const auto& [pid, process] : processes) {

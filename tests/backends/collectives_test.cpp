@@ -6,14 +6,14 @@
 #include <catch2/catch.hpp>
 
 #include "tests/backends/all_backends.hpp"
+#include "tests/backends/definitions.hpp"
 
 // Every collective against its definition, for all group sizes, element types and awkward sizes.
 // Integer values make every sum exact, so results are compared with ==.
 namespace shardsim {
 namespace {
 
-constexpr DType kDTypes[] = {DType::fp64, DType::fp32,  DType::bf16, DType::fp16,
-                             DType::int8, DType::int32, DType::int64};
+using definitions::kDTypes;
 
 // A small whole number that differs between ranks and elements.
 double element(int rank, std::int64_t index) {

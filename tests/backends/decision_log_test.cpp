@@ -14,7 +14,7 @@ namespace shardsim::test {
 namespace {
 
 // What ranks make of a decision on data: rank r says yes in the rounds that it divides.
-struct Program {
+struct DecidingProgram {
   int rounds = 4;
   std::vector<std::string> answers = std::vector<std::string>(2);
 
@@ -37,11 +37,11 @@ DecisionLog recorded() {
   DecisionLog log(2);
   FiberOptions options;
   options.record = &log;
-  Program().run(options);
+  DecidingProgram().run(options);
   return log;
 }
 
-std::string refusal(Program program, const DecisionLog& log) {
+std::string refusal(DecidingProgram program, const DecisionLog& log) {
   DecisionReplay replay(log);
   FiberOptions options;
   options.has_data = false;
@@ -72,7 +72,7 @@ TEST_CASE("a run without data decides as planned, or as the record it replays") 
   options.has_data = false;
   DecisionLog untouched(2);
   options.record = &untouched;
-  Program planned;
+  DecidingProgram planned;
   planned.run(options);
   CHECK(planned.answers == std::vector<std::string>{"nnnyn", "nnnyn"});
   CHECK(untouched.all().empty());
@@ -80,7 +80,7 @@ TEST_CASE("a run without data decides as planned, or as the record it replays") 
   const DecisionLog log = recorded();
   DecisionReplay replay(log);
   options.replay = &replay;
-  Program replayed;
+  DecidingProgram replayed;
   replayed.run(options);
   replay.finish();
   CHECK(replayed.answers == std::vector<std::string>{"yyyyy", "ynyyn"});

@@ -3,13 +3,14 @@
 #include "sim/hardware/software.hpp"
 
 #include "tests/backends/fiber_fixture.hpp"
+#include "tests/units.hpp"
 
 // What the host and what runs at the same time do to a rank's clock, through the runtime and the
 // communicators that strategies use. A kernel moves 1 MB in 1 us; two ranks, 1 us and 100 GB/s.
 namespace shardsim {
 namespace {
 
-Time us(double microseconds) { return Time::from_seconds(microseconds * 1e-6); }
+using test::us;
 
 void kernel(Runtime& runtime, std::int64_t microseconds) {
   runtime.compute({"kernel", ComputeKind::memory_bound, DType::int8, 0, microseconds * 1'000'000},

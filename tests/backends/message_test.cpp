@@ -19,19 +19,21 @@ double random_value(int rank, std::int64_t index) {
   return random.bell(static_cast<std::uint64_t>(rank) * 1000 + static_cast<std::uint64_t>(index));
 }
 
-using Bytes = std::vector<std::byte>;
+using RawBytes = std::vector<std::byte>;
 
-Bytes bytes_of(const Tensor& tensor) { return {tensor.data(), tensor.data() + tensor.num_bytes()}; }
+RawBytes bytes_of(const Tensor& tensor) {
+  return {tensor.data(), tensor.data() + tensor.num_bytes()};
+}
 
 // Every operation with payload, on the world and on a group of it; returns all results.
 class Everything {
  public:
   explicit Everything(DType dtype) : dtype_(dtype) {}
 
-  Bytes run(Runtime& runtime, Communicator& world) const {
-    Bytes results;
+  RawBytes run(Runtime& runtime, Communicator& world) const {
+    RawBytes results;
     const auto keep = [&](const Tensor& tensor) {
-      const Bytes bytes = bytes_of(tensor);
+      const RawBytes bytes = bytes_of(tensor);
       results.insert(results.end(), bytes.begin(), bytes.end());
     };
     const auto pair = world.split(world.rank() / 2, world.rank(), "pair");
@@ -122,8 +124,8 @@ void add_links(Links& links, const GroupTraffic& traffic) {
 void compare_with_simulation(int size, int per_node, DType dtype, Algorithm algorithm) {
   INFO(size << " ranks, " << per_node << " per node, " << name_of(dtype));
   const Everything everything(dtype);
-  std::vector<Bytes> simulated(static_cast<std::size_t>(size));
-  std::vector<Bytes> exchanged(static_cast<std::size_t>(size));
+  std::vector<RawBytes> simulated(static_cast<std::size_t>(size));
+  std::vector<RawBytes> exchanged(static_cast<std::size_t>(size));
   FiberWorld world({.cluster = test_cluster(size, per_node),
                     .reduction_order = ReductionOrder::wire,
                     .all_reduce_algorithm = algorithm});

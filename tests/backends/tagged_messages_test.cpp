@@ -11,9 +11,9 @@
 namespace shardsim {
 namespace {
 
-using Body = std::function<void(Runtime&, TaggedMessages&)>;
+using TaggedBody = std::function<void(Runtime&, TaggedMessages&)>;
 
-void run_tagged(int ranks, const Body& body, FiberOptions options = {}) {
+void run_tagged(int ranks, const TaggedBody& body, FiberOptions options = {}) {
   options.cluster = test_cluster(ranks);
   FiberWorld world(options);
   world.run([&](Runtime& runtime, Communicator& everyone) {
@@ -22,7 +22,7 @@ void run_tagged(int ranks, const Body& body, FiberOptions options = {}) {
   });
 }
 
-std::string code_of(int ranks, const Body& body, const FiberOptions& options = {}) {
+std::string code_of(int ranks, const TaggedBody& body, const FiberOptions& options = {}) {
   try {
     run_tagged(ranks, body, options);
   } catch (const CommunicationError& error) {
@@ -168,7 +168,7 @@ TEST_CASE("what is sent is received: bytes, messages, and links") {
 }
 
 TEST_CASE("messages to oneself work where somebody receives them, and hang where not") {
-  const Body meets = [](Runtime& runtime, TaggedMessages& messages) {
+  const TaggedBody meets = [](Runtime& runtime, TaggedMessages& messages) {
     const Tensor in = holding(runtime, 0.0);
     Work receive = messages.recv(in, 0, 0);
     messages.send(holding(runtime, 4.0), 0, 0).wait();
@@ -176,7 +176,7 @@ TEST_CASE("messages to oneself work where somebody receives them, and hang where
     CHECK(in.get(0) == 4.0);
   };
   CHECK(code_of(1, meets) == "NONE");
-  const Body alone = [](Runtime& runtime, TaggedMessages& messages) {
+  const TaggedBody alone = [](Runtime& runtime, TaggedMessages& messages) {
     messages.send(holding(runtime, 4.0), 0, 0).wait();
     messages.recv(holding(runtime, 0.0), 0, 0).wait();
   };

@@ -7,6 +7,7 @@
 #include <rapidcheck/catch.h>
 
 #include "tests/backends/fiber_fixture.hpp"
+#include "tests/units.hpp"
 
 // Times and bytes against the closed forms. The world of these tests:
 //
@@ -15,7 +16,7 @@
 namespace shardsim {
 namespace {
 
-Time us(double microseconds) { return Time::from_seconds(microseconds * 1e-6); }
+using test::us;
 
 // Virtual time of one operation on an idle network.
 Time time_of(const Cluster& cluster, const FiberWorld::RankBody& body,

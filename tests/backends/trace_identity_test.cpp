@@ -24,7 +24,7 @@ std::vector<std::uint64_t> hashes_of(const Body& body, std::uint64_t seed = 0) {
 }
 
 // All fields of the calls of one small program.
-struct Program {
+struct TracedProgram {
   int root = 0;
   ReduceOp op = ReduceOp::sum;
   std::int64_t padding = 1;
@@ -63,56 +63,56 @@ struct Program {
 }  // namespace
 
 TEST_CASE("a change of any one field of a call or an operation changes every rank's hash") {
-  const std::vector<std::uint64_t> base = hashes_of(Program());
-  const std::pair<const char*, std::function<void(Program&)>> changes[] = {
-      {"root", [](Program& p) { p.root = 1; }},
-      {"reduce op", [](Program& p) { p.op = ReduceOp::avg; }},
-      {"padding", [](Program& p) { p.padding = 2; }},
-      {"no padding", [](Program& p) { p.padding = 0; }},
+  const std::vector<std::uint64_t> base = hashes_of(TracedProgram());
+  const std::pair<const char*, std::function<void(TracedProgram&)>> changes[] = {
+      {"root", [](TracedProgram& p) { p.root = 1; }},
+      {"reduce op", [](TracedProgram& p) { p.op = ReduceOp::avg; }},
+      {"padding", [](TracedProgram& p) { p.padding = 2; }},
+      {"no padding", [](TracedProgram& p) { p.padding = 0; }},
       {"place of padding",
-       [](Program& p) {
+       [](TracedProgram& p) {
          p.padding_at = {{0, 1}};
        }},
       {"another place of padding",
-       [](Program& p) {
+       [](TracedProgram& p) {
          p.padding_at = {{1, 2}};
        }},
-      {"traffic class", [](Program& p) { p.traffic = TrafficClass::scalar; }},
-      {"label", [](Program& p) { p.label = "gradients of layer 2"; }},
-      {"no label", [](Program& p) { p.label = ""; }},
-      {"dtype", [](Program& p) { p.dtype = DType::int32; }},
+      {"traffic class", [](TracedProgram& p) { p.traffic = TrafficClass::scalar; }},
+      {"label", [](TracedProgram& p) { p.label = "gradients of layer 2"; }},
+      {"no label", [](TracedProgram& p) { p.label = ""; }},
+      {"dtype", [](TracedProgram& p) { p.dtype = DType::int32; }},
       {"counts",
-       [](Program& p) {
+       [](TracedProgram& p) {
          p.counts = {1, 3, 2, 2};
        }},
-      {"label of a batch", [](Program& p) { p.message = "gradients"; }},
-      {"color", [](Program& p) { p.color = 1; }},
-      {"key", [](Program& p) { p.first_key = 1; }},
-      {"kind of work", [](Program& p) { p.work.kind = ComputeKind::matmul; }},
-      {"dtype of work", [](Program& p) { p.work.dtype = DType::bf16; }},
-      {"flops", [](Program& p) { p.work.flops = 1; }},
-      {"bytes", [](Program& p) { p.work.bytes = 1001; }},
+      {"label of a batch", [](TracedProgram& p) { p.message = "gradients"; }},
+      {"color", [](TracedProgram& p) { p.color = 1; }},
+      {"key", [](TracedProgram& p) { p.first_key = 1; }},
+      {"kind of work", [](TracedProgram& p) { p.work.kind = ComputeKind::matmul; }},
+      {"dtype of work", [](TracedProgram& p) { p.work.dtype = DType::bf16; }},
+      {"flops", [](TracedProgram& p) { p.work.flops = 1; }},
+      {"bytes", [](TracedProgram& p) { p.work.bytes = 1001; }},
   };
   for (const auto& [field, change] : changes) {
     INFO(field);
-    Program program;
+    TracedProgram program;
     change(program);
     const std::vector<std::uint64_t> changed = hashes_of(program);
     // Counts 1 and 2 are the same on two ranks; the hash of all of them covers the whole list.
     for (std::size_t rank = 0; rank < base.size(); ++rank) CHECK(changed[rank] != base[rank]);
   }
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) CHECK(hashes_of(Program(), seed) == base);
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) CHECK(hashes_of(TracedProgram(), seed) == base);
 }
 
 TEST_CASE("a label is hashed by its text, not by where the text lies") {
   const std::string copies[] = {"bucket 3 of the day", "bucket 3 of the day"};
-  Program a;
+  TracedProgram a;
   a.label = copies[0].c_str();
-  Program b;
+  TracedProgram b;
   b.label = copies[1].c_str();
   CHECK(hashes_of(a) == hashes_of(b));
   const Body own_copies = [&](Runtime& runtime, Communicator& world) {
-    Program program;
+    TracedProgram program;
     program.label = copies[world.rank() % 2].c_str();
     program(runtime, world);
   };

@@ -16,9 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kA100 = "tests/calibration/data/a100-2x8-all-reduce.txt";
-constexpr const char* kB200 = "tests/calibration/data/b200-2x8-all-reduce.txt";
-
 json overlay_of(const TemporaryFolder& folder, const Words& words) {
   constexpr bool kComments = true;
   return json::parse(overlay_text_of(folder, words), nullptr, true, kComments);

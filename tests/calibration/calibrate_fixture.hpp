@@ -1,6 +1,5 @@
 #pragma once
 
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -11,15 +10,15 @@
 // `shardsim calibrate` of what `shardsim collective` printed, and what it wrote.
 namespace shardsim::test {
 
+// What nccl-tests printed on two nodes of 8.
+inline constexpr const char* kA100 = "tests/calibration/data/a100-2x8-all-reduce.txt";
+inline constexpr const char* kB200 = "tests/calibration/data/b200-2x8-all-reduce.txt";
+
 using Words = std::vector<std::string>;
 
 inline Words operator+(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
-}
-
-inline void write(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
 }
 
 // What `shardsim collective` prints of sizes from 8 bytes to 8 GiB on H100 nodes of 8.

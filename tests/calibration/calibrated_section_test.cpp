@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr const char* kFactor = "system.nccl.inter_node.bandwidth_factor=0.8";
 
-json overlay_of(const TemporaryFolder& folder, const Words& words) {
+json section_written_by(const TemporaryFolder& folder, const Words& words) {
   constexpr bool kComments = true;
   return json::parse(overlay_text_of(folder, words), nullptr, true, kComments);
 }
@@ -54,7 +54,7 @@ TEST_CASE("a part that is not fitted is that of the system") {
   write(folder / "table", simulated("all_reduce", 16, factor + latency));
   SECTION("the bandwidth, with where it comes from") {
     const Words words = Words{folder / "table", "--fit", "latency"} + factor;
-    const json found = overlay_of(folder, words).at("inter_node");
+    const json found = section_written_by(folder, words).at("inter_node");
     CHECK(found.at("bandwidth_factor") == json{{"value", 0.8}, {"source", "given by --set"}});
     CHECK(is_latency(number(found, "added_latency_us"), 7.25));
     CHECK(found.at("source") == "shardsim calibrate: all_reduce of 16 ranks on 2 nodes (table)");
@@ -65,19 +65,20 @@ TEST_CASE("a part that is not fitted is that of the system") {
   }
   SECTION("the latency, though it is not one of two digits") {
     const Words given = {"--set", "system.nccl.inter_node.added_latency_us=7.2512345"};
-    const json found = overlay_of(folder, Words{folder / "table", "--fit", "bandwidth"} + given);
+    const json found =
+        section_written_by(folder, Words{folder / "table", "--fit", "bandwidth"} + given);
     CHECK(number(found.at("inter_node"), "added_latency_us") == 7.2512345);
     CHECK(is_factor(number(found.at("inter_node"), "bandwidth_factor"), 0.8));
   }
   SECTION("nothing is written of what the system does not say") {
-    const json found = overlay_of(folder, {folder / "table", "--fit", "latency"});
+    const json found = section_written_by(folder, {folder / "table", "--fit", "latency"});
     CHECK_FALSE(found.at("inter_node").contains("bandwidth_factor"));
   }
   SECTION("two steps give what one gives, by pasting the first") {
-    const json first = overlay_of(folder, {folder / "table", "--fit", "bandwidth"});
+    const json first = section_written_by(folder, {folder / "table", "--fit", "bandwidth"});
     const json second =
-        overlay_of(folder, Words{folder / "table", "--fit", "latency", "--set"} +
-                               Words{"system.nccl=" + content_of(folder / "overlay.json")});
+        section_written_by(folder, Words{folder / "table", "--fit", "latency", "--set"} +
+                                       Words{"system.nccl=" + content_of(folder / "overlay.json")});
     CHECK(number(second.at("inter_node"), "bandwidth_factor") ==
           first.at("inter_node").at("bandwidth_factor"));
     CHECK(second.at("inter_node").at("bandwidth_factor").at("source") ==
@@ -110,7 +111,7 @@ TEST_CASE("what is written has the other tier, algorithms and protocols of the s
     "training": {"global_batch_size": 1024, "micro_batch_size": 1}})");
   const Words mine = {"--system", folder / "mine.json"};
   write(folder / "table", simulated("all_reduce", 16, mine + Words{"--set", kFactor}));
-  const json found = overlay_of(folder, Words{folder / "table"} + mine);
+  const json found = section_written_by(folder, Words{folder / "table"} + mine);
   CHECK(found.size() == 4);
   CHECK(found.at("algorithms") == "ring");
   CHECK(found.at("protocols") == "^ll128");
@@ -122,7 +123,7 @@ TEST_CASE("what is written has the other tier, algorithms and protocols of the s
   CHECK(found.at("inter_node").at("bandwidth_factor").is_number());
   // Put where system.nccl was, it loses nothing: written again it is the same.
   const Words pasted = mine + Words{"--set", "system.nccl=" + content_of(folder / "overlay.json")};
-  json again = overlay_of(folder, Words{folder / "table"} + pasted);
+  json again = section_written_by(folder, Words{folder / "table"} + pasted);
   CHECK(again == found);
   const Printed flags = shardsim(Words{"calibrate", folder / "table"} + mine);
   for (const char* flag :

@@ -6,13 +6,10 @@
 
 #include "scenarios/scenario_error.hpp"
 
-#include "tests/app/command_fixture.hpp"
+#include "tests/calibration/calibrate_fixture.hpp"
 
 namespace shardsim::test {
 namespace {
-
-constexpr const char* kA100 = "tests/calibration/data/a100-2x8-all-reduce.txt";
-constexpr const char* kB200 = "tests/calibration/data/b200-2x8-all-reduce.txt";
 
 constexpr const char* kHeader =
     "#       size         count      type   redop    root     time   algbw   busbw #wrong     "

@@ -15,7 +15,6 @@
 namespace shardsim::test {
 namespace {
 
-const CheckpointPlace kPlace{.directory = "/run", .step = 2};
 const std::string kManifestPath = "/run/step-00000002/manifest.json";
 
 // The manifest's text with the checksum that its body has.
@@ -27,12 +26,12 @@ std::string body_of(const std::string& manifest) {
   return manifest.substr(0, manifest.rfind(",\n\"xxh64\""));
 }
 
-struct Saved {
+struct SealedSample {
   MemoryFileSystem files;
   std::string body;
-  Saved() {
+  SealedSample() {
     const SampleState state = make_sample(2);
-    REQUIRE(save(files, kPlace, state.ranks, state.scalars).ok());
+    REQUIRE(save(files, kStep2, state.ranks, state.scalars).ok());
     body = body_of(files.read_file(kManifestPath));
     REQUIRE(sealed(body) == files.read_file(kManifestPath));
   }
@@ -56,7 +55,7 @@ struct Saved {
 // Reads all there is in every way there is.
 CheckpointProblem read_everything(MemoryFileSystem& files) {
   try {
-    CheckpointReader reader(files, kPlace);
+    CheckpointReader reader(files, kStep2);
     reader.verify();
     for (const TensorInfo& tensor : reader.tensors()) {
       const std::int64_t numel = checked_numel(tensor.shape).value();
@@ -82,7 +81,7 @@ struct Change {
 };
 
 TEST_CASE("a sealed manifest that contradicts itself is damaged") {
-  Saved saved;
+  SealedSample saved;
   const std::vector<Change> changes = {
       {"\"version\":1", "\"version\":2", CheckpointProblem::foreign},
       {"\"version\":1", "\"version\":1.0"},
@@ -160,7 +159,7 @@ TEST_CASE("a sealed manifest that contradicts itself is damaged") {
 
 TEST_CASE("claims of enormous tensors cost nothing") {
   // A tensor of 2^59 elements in pieces of one, in a file of a few bytes.
-  Saved saved;
+  SealedSample saved;
   std::string body = replaced(saved.body, "\"shape\":[2,3]", "\"shape\":[576460752303423488]");
   body = replaced(body, "\"runs\":[[4,2]]", "\"runs\":[]");
   body = replaced(body, "\"runs\":[[0,4]]",
@@ -177,7 +176,7 @@ std::string with_header_length(std::string payload, std::uint64_t length) {
 }
 
 TEST_CASE("a header's length is not believed") {
-  Saved saved;
+  SealedSample saved;
   const std::string payload = saved.payload();
   const auto right =
       static_cast<unsigned char>(payload[0]) + 256U * static_cast<unsigned char>(payload[1]);
@@ -212,7 +211,7 @@ TEST_CASE("a header's length is not believed") {
 }
 
 TEST_CASE("a sealed header that contradicts itself is damaged") {
-  Saved saved;
+  SealedSample saved;
   const std::string payload = saved.payload();
   const std::size_t header_end =
       8 + static_cast<unsigned char>(payload[0]) + 256U * static_cast<unsigned char>(payload[1]);
@@ -310,7 +309,7 @@ std::string mutated(std::string text) {
 }
 
 TEST_CASE("no change to a sealed manifest makes the reader crash") {
-  Saved saved;
+  SealedSample saved;
   int survived = 0;
   check_property(3000, [&] {
     saved.files.write_file(kManifestPath, sealed(mutated(saved.body)));
@@ -320,7 +319,7 @@ TEST_CASE("no change to a sealed manifest makes the reader crash") {
 }
 
 TEST_CASE("no change to a sealed payload makes the reader crash") {
-  Saved saved;
+  SealedSample saved;
   const std::string payload = saved.payload();
   int survived = 0;
   check_property(3000, [&] {
@@ -337,14 +336,14 @@ TEST_CASE("no change to a report makes its reader crash") {
   const GlobalTensor w = make_tensor("w", DType::fp32, {4, 4});
   const OwnChunk own = cut(w, {{0, 2, 4, 4}});
   const Chunk chunk{.tensor = own.info, .elements = own.elements, .bytes = own.bytes};
-  const RankWrite written = write_rank_file(files, kPlace, 0, {&chunk, 1}, {{"a", 1.0}});
+  const RankWrite written = write_rank_file(files, kStep2, 0, {&chunk, 1}, {{"a", 1.0}});
   const std::string text = to_text(written.report);
   REQUIRE(to_text(parse_report(text)) == text);
   int refused = 0;
   check_property(2000, [&] {
     try {
       const RankReport report = parse_report(mutated(text));
-      static_cast<void>(commit(files, kPlace, {&report, 1}));
+      static_cast<void>(commit(files, kStep2, {&report, 1}));
     } catch (const FormatError&) {
       ++refused;
     }

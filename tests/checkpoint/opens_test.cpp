@@ -15,29 +15,29 @@ namespace shardsim::test {
 namespace {
 
 constexpr std::int64_t kRanks = 6;
-const CheckpointPlace kPlace{.directory = "/run", .step = 1};
-const std::string kFolder = "/run/step-00000001/";
+const CheckpointPlace kStep1{.directory = "/run", .step = 1};
+const std::string kStep1Folder = "/run/step-00000001/";
 
 // Rank r has the r-th sixth of a vector of 24, the last rank a tensor of its own, too.
-struct Saved {
+struct SavedTensors {
   GlobalTensor vector = make_tensor("vector", DType::fp32, {24});
   GlobalTensor single = make_tensor("single", DType::int64, {});
   MemoryFileSystem files;
 
-  Saved() {
+  SavedTensors() {
     RankChunks ranks;
     for (std::int64_t rank = 0; rank < kRanks; ++rank) {
       ranks.push_back({cut(vector, flat_run(4 * rank, 4))});
     }
     ranks.back().push_back(cut(single, flat_run(0, 1)));
-    REQUIRE(save(files, kPlace, ranks, {}).ok());
+    REQUIRE(save(files, kStep1, ranks, {}).ok());
     files.opens.clear();
   }
 
   // What one process opens that loads `elements` of the vector.
   std::map<std::string, int> opened(const ElementRuns& elements) {
     files.opens.clear();
-    CheckpointReader reader(files, kPlace);
+    CheckpointReader reader(files, kStep1);
     CHECK(load(reader, vector.info, elements) == cut(vector, elements).bytes);
     return files.opens;
   }
@@ -47,7 +47,7 @@ struct Saved {
     for (const std::string& path : files.all_files()) {
       if (path.ends_with(".safetensors")) names.push_back(path);
     }
-    std::map<std::string, int> expected = {{kFolder + std::string(kManifestName), 1}};
+    std::map<std::string, int> expected = {{kStep1Folder + std::string(kManifestName), 1}};
     for (const std::size_t rank : ranks) expected[names.at(rank)] = 1;
     return expected;
   }
@@ -56,7 +56,7 @@ struct Saved {
 }  // namespace
 
 TEST_CASE("a reader opens the files that hold what it asks for, and no other") {
-  Saved saved;
+  SavedTensors saved;
   for (std::int64_t rank = 0; rank < kRanks; ++rank) {
     CHECK(saved.opened(flat_run(4 * rank, 4)) == saved.once({static_cast<std::size_t>(rank)}));
   }
@@ -67,10 +67,10 @@ TEST_CASE("a reader opens the files that hold what it asks for, and no other") {
 }
 
 TEST_CASE("a file is found missing by whoever needs it, and by whoever looks for all") {
-  Saved saved;
+  SavedTensors saved;
   const auto problem_of = [&](auto&& call) {
     try {
-      CheckpointReader reader(saved.files, kPlace);
+      CheckpointReader reader(saved.files, kStep1);
       call(reader);
       return CheckpointProblem::none;
     } catch (const CheckpointError& error) {

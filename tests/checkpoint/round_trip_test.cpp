@@ -9,13 +9,13 @@
 namespace shardsim::test {
 namespace {
 
-const CheckpointPlace kPlace{.directory = "/run", .step = 12};
+const CheckpointPlace kStep12{.directory = "/run", .step = 12};
 
 TEST_CASE("what three ranks save, any reader gets back") {
   MemoryFileSystem files;
   const SampleState state = make_sample(12);
-  REQUIRE(save(files, kPlace, state.ranks, state.scalars).ok());
-  CheckpointReader reader(files, kPlace);
+  REQUIRE(save(files, kStep12, state.ranks, state.scalars).ok());
+  CheckpointReader reader(files, kStep12);
   CHECK(reader.step() == 12);
   CHECK(holds(reader, state));
   CHECK(scalar<double>(reader, "loss_scale") == 65536.0 / 12);
@@ -33,8 +33,8 @@ TEST_CASE("every dtype comes back bit by bit") {
     MemoryFileSystem files;
     const GlobalTensor tensor = make_tensor("t", dtype, {5, 7});
     const RankChunks ranks = {{cut(tensor, flat_run(0, 13))}, {cut(tensor, flat_run(13, 22))}};
-    REQUIRE(save(files, kPlace, ranks, {}).ok());
-    CheckpointReader reader(files, kPlace);
+    REQUIRE(save(files, kStep12, ranks, {}).ok());
+    CheckpointReader reader(files, kStep12);
     CHECK(reader.tensors() == std::vector{tensor.info});
     CHECK(load(reader, tensor.info, flat_run(0, 35)) == tensor.bytes);
   }
@@ -50,8 +50,8 @@ TEST_CASE("every type of scalar comes back bit by bit") {
                            {"third", 1.0 / 3},
                            {"text", std::string("a \"quoted\" \\ word")}};
   MemoryFileSystem files;
-  REQUIRE(save(files, kPlace, {{}, {}}, scalars).ok());
-  const CheckpointReader reader(files, kPlace);
+  REQUIRE(save(files, kStep12, {{}, {}}, scalars).ok());
+  const CheckpointReader reader(files, kStep12);
   CHECK(reader.scalars() == scalars);
   CHECK(std::bit_cast<std::uint64_t>(scalar<double>(reader, "minus_zero")) == std::uint64_t{1}
                                                                                   << 63U);
@@ -62,8 +62,8 @@ TEST_CASE("every type of scalar comes back bit by bit") {
 TEST_CASE("a NaN keeps its bits") {
   const double odd_nan = std::bit_cast<double>(std::uint64_t{0x7FF8000000001234});
   MemoryFileSystem files;
-  REQUIRE(save(files, kPlace, {{}, {}}, {{"x", odd_nan}}).ok());
-  const CheckpointReader reader(files, kPlace);
+  REQUIRE(save(files, kStep12, {{}, {}}, {{"x", odd_nan}}).ok());
+  const CheckpointReader reader(files, kStep12);
   CHECK(std::bit_cast<std::uint64_t>(scalar<double>(reader, "x")) == 0x7FF8000000001234U);
 }
 
@@ -131,9 +131,9 @@ TEST_CASE("what is saved at any layout is loaded at any other, bit by bit") {
       deal(tensor, asked);
     }
     MemoryFileSystem files;
-    RC_ASSERT(save(files, kPlace, saved, {}).ok());
+    RC_ASSERT(save(files, kStep12, saved, {}).ok());
     for (std::vector<OwnChunk>& chunks : asked) {
-      CheckpointReader reader(files, kPlace);
+      CheckpointReader reader(files, kStep12);
       std::vector<std::vector<std::byte>> got;
       std::vector<ChunkRequest> requests;
       for (const OwnChunk& chunk : chunks) {
@@ -162,8 +162,8 @@ TEST_CASE("a tensor of megabytes comes back in pieces of any size") {
       runs_of_box(tensor.info.shape, zero, std::vector<std::int64_t>{1200, 601});
   const ElementRuns right = runs_of_box(tensor.info.shape, std::vector<std::int64_t>{0, 601},
                                         std::vector<std::int64_t>{1200, 399});
-  REQUIRE(save(files, kPlace, {{cut(tensor, left)}, {cut(tensor, right)}}, {}).ok());
-  CheckpointReader reader(files, kPlace);
+  REQUIRE(save(files, kStep12, {{cut(tensor, left)}, {cut(tensor, right)}}, {}).ok());
+  CheckpointReader reader(files, kStep12);
   const ElementRuns backwards = {flat_run(1'000'003, 199'997)[0], flat_run(3, 1'000'000)[0]};
   CHECK(load(reader, tensor.info, flat_run(0, 1'200'000)) == tensor.bytes);
   CHECK(load(reader, tensor.info, backwards) == cut(tensor, backwards).bytes);
@@ -172,9 +172,9 @@ TEST_CASE("a tensor of megabytes comes back in pieces of any size") {
 TEST_CASE("only the files that hold something of a request are read") {
   MemoryFileSystem files;
   const GlobalTensor tensor = make_tensor("t", DType::fp32, {8});
-  REQUIRE(
-      save(files, kPlace, {{cut(tensor, flat_run(0, 4))}, {cut(tensor, flat_run(4, 4))}}, {}).ok());
-  CheckpointReader reader(files, kPlace);
+  REQUIRE(save(files, kStep12, {{cut(tensor, flat_run(0, 4))}, {cut(tensor, flat_run(4, 4))}}, {})
+              .ok());
+  CheckpointReader reader(files, kStep12);
   for (const std::string& path : files.all_files()) {
     if (path.find("rank-0001") == std::string::npos) continue;
     std::string text = files.read_file(path);

@@ -12,6 +12,8 @@
 // Global tensors with known bytes, cut up over ranks in any way, saved and loaded.
 namespace shardsim::test {
 
+inline const CheckpointPlace kStep2{.directory = "/run", .step = 2};
+
 struct GlobalTensor {
   TensorInfo info;
   std::vector<std::byte> bytes;

@@ -22,8 +22,7 @@
 namespace shardsim::test {
 namespace {
 
-const CheckpointPlace kPlace{.directory = "/run", .step = 2};
-const std::string kFolder = "/run/step-00000002/";
+const std::string kStep2Folder = "/run/step-00000002/";
 
 struct Entry {
   std::string name;
@@ -40,9 +39,10 @@ struct Altered {
   std::vector<std::string> data;
 
   explicit Altered(const MemoryFileSystem& files) {
-    manifest = parse_manifest(files.read_file(kFolder + std::string(kManifestName)));
+    manifest = parse_manifest(files.read_file(kStep2Folder + std::string(kManifestName)));
     for (const StoredFile& file : manifest.files) {
-      const std::string text = files.read_file(kFolder + rank_file_name(file.rank, file.checksum));
+      const std::string text =
+          files.read_file(kStep2Folder + rank_file_name(file.rank, file.checksum));
       std::uint64_t length = 0;
       std::memcpy(&length, text.data(), sizeof length);
       headers.emplace_back();
@@ -69,9 +69,9 @@ struct Altered {
       StoredFile& file = manifest.files[i];
       file.bytes = static_cast<std::int64_t>(payload.size());
       file.checksum = checksum_of(payload);
-      files.write_file(kFolder + rank_file_name(file.rank, file.checksum), payload);
+      files.write_file(kStep2Folder + rank_file_name(file.rank, file.checksum), payload);
     }
-    files.write_file(kFolder + std::string(kManifestName), to_text(manifest));
+    files.write_file(kStep2Folder + std::string(kManifestName), to_text(manifest));
   }
 };
 
@@ -143,7 +143,7 @@ class NaiveReading {
 // The same by the product: whole, and in two parts. Nothing if it refuses.
 std::optional<Tensors> read(MemoryFileSystem& files) {
   try {
-    CheckpointReader reader(files, kPlace);
+    CheckpointReader reader(files, kStep2);
     reader.verify();
     Tensors found;
     for (const TensorInfo& tensor : reader.tensors()) {
@@ -162,11 +162,11 @@ std::optional<Tensors> read(MemoryFileSystem& files) {
   }
 }
 
-struct Saved {
+struct SavedSample {
   MemoryFileSystem files;
-  Saved() {
+  SavedSample() {
     const SampleState state = make_sample(2);
-    REQUIRE(save(files, kPlace, state.ranks, state.scalars).ok());
+    REQUIRE(save(files, kStep2, state.ranks, state.scalars).ok());
   }
 };
 
@@ -196,14 +196,14 @@ void pack(std::vector<Entry>& header) {
 }
 
 TEST_CASE("an untouched checkpoint reads the same both ways") {
-  Saved saved;
+  SavedSample saved;
   Altered altered(saved.files);
   CHECK(loads_what_it_says(saved.files, altered));
 }
 
 TEST_CASE("the border between two ranks' chunks, moved in both files and the manifest, is moved") {
   for (const std::int64_t border : {1, 2, 3, 5}) {
-    Saved saved;
+    SavedSample saved;
     Altered altered(saved.files);
     // exp_avg/w: elements 0 to 3 on rank 0 and 4, 5 on rank 1, first in both files.
     const std::string both = altered.data[0].substr(0, 32) + altered.data[1].substr(0, 16);
@@ -225,7 +225,7 @@ TEST_CASE("the border between two ranks' chunks, moved in both files and the man
 }
 
 TEST_CASE("tensors of one size that change places in the header change their values") {
-  Saved saved;
+  SavedSample saved;
   Altered altered(saved.files);
   // parameter/w: two elements of fp32 on rank 1, and parameter/b: three of bf16.
   std::vector<Entry>& header = altered.headers[1];
@@ -237,7 +237,7 @@ TEST_CASE("tensors of one size that change places in the header change their val
 }
 
 TEST_CASE("a chunk cannot reach beyond its bytes in the file, nor leave some of them") {
-  Saved saved;
+  SavedSample saved;
   for (const std::int64_t count : {0, 2, 3}) {
     Altered altered(saved.files);
     // count, one element, stands between two other tensors.
@@ -252,7 +252,7 @@ TEST_CASE("a chunk cannot reach beyond its bytes in the file, nor leave some of 
 }
 
 TEST_CASE("two chunks cannot have the same bytes, nor may bytes belong to none") {
-  Saved saved;
+  SavedSample saved;
   Altered twice(saved.files);
   // Rank 0 has exp_avg/w and count in eight-byte elements; make them alike, then one of them.
   std::vector<StoredChunk>& chunks = twice.manifest.files[0].chunks;
@@ -341,7 +341,7 @@ void change(Altered& altered) {
 }
 
 TEST_CASE("whatever is altered together is loaded as it says, or refused") {
-  Saved saved;
+  SavedSample saved;
   int loaded = 0;
   int refused = 0;
   check_property(3000, [&] {

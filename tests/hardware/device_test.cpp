@@ -4,8 +4,12 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "tests/units.hpp"
+
 namespace shardsim {
 namespace {
+
+using test::us;
 
 // 1 TB/s at 80 %, 100 TFLOP/s bf16 at 50 %, 2 us per launch; no fp64.
 Device test_device() {
@@ -18,8 +22,6 @@ Device test_device() {
   device.launch_s = 2e-6;
   return device;
 }
-
-Time us(double microseconds) { return Time::from_seconds(microseconds * 1e-6); }
 
 }  // namespace
 

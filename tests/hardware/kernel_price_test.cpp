@@ -10,9 +10,13 @@
 #include "sim/hardware/kernels/matrix_product.hpp"
 #include "sim/hardware/kernels/price_cache.hpp"
 
+#include "tests/units.hpp"
+
 using namespace shardsim;
 
 namespace {
+
+using shardsim::test::ns;
 
 constexpr std::int64_t kTileFlops = 2LL * 128 * 128 * 512;
 
@@ -49,8 +53,6 @@ ComputeOp product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t b
 ComputeOp attention(KernelFamily family, std::int64_t flops) {
   return {"attention", ComputeKind::matmul, DType::bf16, flops, 1, {family, 512, 512, 128, 8}};
 }
-
-Time ns(double nanoseconds) { return Time::from_seconds(nanoseconds * 1e-9); }
 
 }  // namespace
 

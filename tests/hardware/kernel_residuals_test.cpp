@@ -41,7 +41,7 @@ Device b200_sxm() { return device_with("b200-sxm", 2250e12, 8000e9, 0.666); }
 
 // Mean absolute relative errors of times, of rows that were fitted on and of every fifth, which was
 // not.
-class Errors {
+class SplitErrors {
  public:
   void add(double predicted, double measured) {
     const std::size_t part = count_++ % 5 == 4 ? 1 : 0;
@@ -58,8 +58,8 @@ class Errors {
   std::array<double, 2> rows_{};
 };
 
-Errors product_errors(const Device& device, const std::string& gpu) {
-  Errors errors;
+SplitErrors product_errors(const Device& device, const std::string& gpu) {
+  SplitErrors errors;
   for (const MeasuredRow& row : measured_table("gemm_achieved_by_shape.csv")) {
     if (row.at("gpu") != gpu || row.at("confirmed") != "yes") continue;
     const KernelShape shape{KernelFamily::matrix_product, integer(row, "m"), integer(row, "n"),
@@ -115,9 +115,9 @@ bool is_of(const MeasuredRow& row, const std::string& gpu, const std::string& im
          row.at("note").find("looks too low") == std::string::npos;
 }
 
-Errors attention_errors(const Device& device, const std::string& gpu,
-                        const std::string& implementation, const std::string& confirmed) {
-  Errors errors;
+SplitErrors attention_errors(const Device& device, const std::string& gpu,
+                             const std::string& implementation, const std::string& confirmed) {
+  SplitErrors errors;
   for (const MeasuredRow& row : measured_table("attention_kernel_throughput.csv")) {
     if (!is_of(row, gpu, implementation, confirmed)) continue;
     Attention call(row);
@@ -133,8 +133,8 @@ Errors attention_errors(const Device& device, const std::string& gpu,
 }
 
 // As an eager framework does it: scale, mask where there is one, and softmax, each on its own.
-Errors unfused_errors(const Device& device) {
-  Errors errors;
+SplitErrors unfused_errors(const Device& device) {
+  SplitErrors errors;
   for (const MeasuredRow& row : measured_table("attention_kernel_throughput.csv")) {
     if (!is_of(row, "A100-80GB-SXM", "PyTorch unfused", "no")) continue;
     Attention call(row);
@@ -154,7 +154,7 @@ Errors unfused_errors(const Device& device) {
 }  // namespace
 
 TEST_CASE("matrix products on an A100 are as far from their measured times as they were") {
-  const Errors errors = product_errors(a100_pcie(), "A100-PCIe-80GB");
+  const SplitErrors errors = product_errors(a100_pcie(), "A100-PCIe-80GB");
   CHECK(errors.count() == 195);
   CHECK(errors.fitted() < 0.0357);
   CHECK(errors.held_out() < 0.0341);
@@ -163,18 +163,18 @@ TEST_CASE("matrix products on an A100 are as far from their measured times as th
 // The rows themselves scatter: equal products differ by a third, as if some had been measured on a
 // cold device.
 TEST_CASE("matrix products on a B200 are as far from their measured times as they were") {
-  const Errors errors = product_errors(b200_sxm(), "B200-SXM");
+  const SplitErrors errors = product_errors(b200_sxm(), "B200-SXM");
   CHECK(errors.count() == 514);
   CHECK(errors.fitted() < 0.1022);
   CHECK(errors.held_out() < 0.0922);
 }
 
 TEST_CASE("fused attention is as far from its measured times as it was") {
-  const Errors a100 = attention_errors(a100_pcie(), "A100-PCIe-80GB", "vendor fused", "yes");
+  const SplitErrors a100 = attention_errors(a100_pcie(), "A100-PCIe-80GB", "vendor fused", "yes");
   CHECK(a100.count() == 16);
   CHECK(a100.fitted() < 0.0194);
   CHECK(a100.held_out() < 0.0130);
-  const Errors b200 = attention_errors(b200_sxm(), "B200-SXM", "vendor fused", "yes");
+  const SplitErrors b200 = attention_errors(b200_sxm(), "B200-SXM", "vendor fused", "yes");
   CHECK(b200.count() == 44);
   CHECK(b200.fitted() < 0.0679);
   CHECK(b200.held_out() < 0.0536);
@@ -182,11 +182,11 @@ TEST_CASE("fused attention is as far from its measured times as it was") {
 
 // Of the A100 SXM only how heads and lengths matter is fitted on these rows, not how fast it is.
 TEST_CASE("fused attention is as far from transcribed, unconfirmed times as it was") {
-  const Errors a100 = attention_errors(a100_sxm(), "A100-80GB-SXM", "FlashAttention-2", "no");
+  const SplitErrors a100 = attention_errors(a100_sxm(), "A100-80GB-SXM", "FlashAttention-2", "no");
   CHECK(a100.count() == 65);
   CHECK(a100.fitted() < 0.0593);
   CHECK(a100.held_out() < 0.0567);
-  const Errors h100 = attention_errors(h100_sxm(), "H100-80GB-SXM", "FlashAttention-2", "no");
+  const SplitErrors h100 = attention_errors(h100_sxm(), "H100-80GB-SXM", "FlashAttention-2", "no");
   CHECK(h100.count() == 24);
   CHECK(h100.fitted() < 0.0592);
   CHECK(h100.held_out() < 0.0261);
@@ -194,7 +194,7 @@ TEST_CASE("fused attention is as far from transcribed, unconfirmed times as it w
 
 // Nothing is fitted on these rows.
 TEST_CASE("unfused attention is as far from transcribed, unconfirmed times as it was") {
-  const Errors errors = unfused_errors(a100_sxm());
+  const SplitErrors errors = unfused_errors(a100_sxm());
   CHECK(errors.count() == 14);
   CHECK(errors.fitted() < 0.2226);
   CHECK(errors.held_out() < 0.2051);

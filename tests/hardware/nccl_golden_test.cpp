@@ -8,18 +8,18 @@
 #include "sim/hardware/nccl/graph.hpp"
 
 #include "tests/hardware/nccl_machines.hpp"
+#include "tests/units.hpp"
 
 // NCCL's cost model against values worked out apart from this code, from the formulas and constants
 // of NCCL 2.30.7.
 namespace shardsim {
 namespace {
 
+using test::kMiB;
 using testing::dgx_a100;
 using testing::dgx_b200;
 using testing::dgx_h100;
 using testing::one_gpu_on_lo;
-
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 // "8x30/24": channels, speed inside and between nodes.
 std::string text_of(const NcclGraph& graph, int nodes) {

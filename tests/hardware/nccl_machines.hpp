@@ -1,9 +1,14 @@
 #pragma once
 
+#include "sim/kernel/time.hpp"
+
 #include "sim/hardware/nccl/platform.hpp"
 
 // The machines that NCCL's check values are told for: 8 GPUs and 8 NICs per node.
 namespace shardsim::testing {
+
+/// As NCCL's model turns its microseconds into a time: to the last bit.
+inline Time from_us(double microseconds) { return Time::from_seconds(microseconds / 1e6); }
 
 /// 8 x 200 Gbit/s, PCIe 4, AMD.
 inline NcclPlatform dgx_a100() {

@@ -17,6 +17,7 @@ namespace shardsim {
 namespace {
 
 using testing::dgx_h100;
+using testing::from_us;
 
 Cluster h100_nodes(int nodes) {
   Cluster cluster;
@@ -33,8 +34,6 @@ std::vector<int> ranks_of(int count, int stride = 1) {
   for (int i = 0; i < count; ++i) ranks[static_cast<std::size_t>(i)] = i * stride;
   return ranks;
 }
-
-Time us(double microseconds) { return Time::from_seconds(microseconds / 1e6); }
 
 // The price of a collective over `members`, with equal chunks; a tree is offered to all_reduce.
 CollectivePrice price(const Cluster& cluster, const std::vector<int>& members, CollectiveKind kind,
@@ -61,9 +60,9 @@ TEST_CASE("a cluster that asks for NCCL's model is priced by it, others are not"
   call.bytes = bytes;
   const NcclOption option = nccl_choice(dgx_h100(), full_nodes(dgx_h100(), 1), call);
   CHECK(option.algorithm == NcclAlgorithm::nvls);
-  CHECK(price(cluster, ranks_of(8), all_reduce, bytes).duration == us(option.time_us));
+  CHECK(price(cluster, ranks_of(8), all_reduce, bytes).duration == from_us(option.time_us));
   cluster.nccl = nullptr;
-  CHECK(price(cluster, ranks_of(8), all_reduce, bytes).duration != us(option.time_us));
+  CHECK(price(cluster, ranks_of(8), all_reduce, bytes).duration != from_us(option.time_us));
 }
 
 TEST_CASE("traffic is counted along a tree where NCCL takes one") {
@@ -85,13 +84,13 @@ TEST_CASE("an algorithm that the scenario asks for is the one that is priced") {
   CHECK(price(cluster, ranks_of(16), all_reduce, 512, Algorithm::ring).algorithm ==
         Algorithm::ring);
   CHECK(price(cluster, ranks_of(16), all_reduce, 512, Algorithm::ring).duration ==
-        us(40 + 512 / 20'800.0));
+        from_us(40 + 512 / 20'800.0));
   CHECK(price(cluster, ranks_of(16), all_reduce, 512, Algorithm::tree).duration ==
-        us(25.2 + 512 / 19'500.0));
+        from_us(25.2 + 512 / 19'500.0));
   // Of 1 GiB NCCL would take NVLSTree; Tree Simple is 92.4 us and 165.6 GB/s.
   const std::int64_t gib = std::int64_t{1} << 30;
   CHECK(price(cluster, ranks_of(16), all_reduce, gib, Algorithm::tree).duration ==
-        us(92.4 + static_cast<double>(gib) / 165'600));
+        from_us(92.4 + static_cast<double>(gib) / 165'600));
 }
 
 TEST_CASE("where a group lies decides its price") {
@@ -117,7 +116,7 @@ TEST_CASE("between pods the bytes take as much longer as there is less bandwidth
   const std::int64_t bytes = std::int64_t{1} << 32;
   const Time plain = price(cluster, ranks_of(32), gather, bytes).duration;
   const Time message = make_network_model(cluster)->transfer(0, 31, 48'000'000, Time());
-  CHECK(message == us(1019));
+  CHECK(message == from_us(1019));
   cluster.nodes_per_pod = 2;
   CHECK(price(cluster, ranks_of(32), gather, bytes).duration == plain);
   cluster.oversubscription = 7;
@@ -127,7 +126,7 @@ TEST_CASE("between pods the bytes take as much longer as there is less bandwidth
   CHECK(price(cluster, ranks_of(16), gather, bytes).duration ==
         price(h100_nodes(4), ranks_of(16), gather, bytes).duration);
   const auto network = make_network_model(cluster);
-  CHECK(network->transfer(0, 31, 48'000'000, Time()) == us(7019));
+  CHECK(network->transfer(0, 31, 48'000'000, Time()) == from_us(7019));
   CHECK(network->transfer(0, 15, 48'000'000, Time()) == message);
 }
 
@@ -135,11 +134,11 @@ TEST_CASE("messages and exchanges are priced by their links") {
   const Cluster cluster = h100_nodes(2);
   const auto network = make_network_model(cluster);
   CHECK(network->transfer(3, 3, 1000, Time()) == Time());
-  CHECK(network->transfer(0, 1, 370'800'000, Time()) == us(1008.4));
+  CHECK(network->transfer(0, 1, 370'800'000, Time()) == from_us(1008.4));
   // 6 MB to each of 8 far members at 48 GB/s; the root's 8 far members get 6 MB each.
   const std::int64_t bytes = 16 * 6'000'000;
-  CHECK(price(cluster, ranks_of(16), CollectiveKind::all_to_all, bytes).duration == us(1019));
-  CHECK(price(cluster, ranks_of(16), CollectiveKind::scatter, bytes).duration == us(1019));
+  CHECK(price(cluster, ranks_of(16), CollectiveKind::all_to_all, bytes).duration == from_us(1019));
+  CHECK(price(cluster, ranks_of(16), CollectiveKind::scatter, bytes).duration == from_us(1019));
 }
 
 TEST_CASE("every collective of every group has a price that grows with its bytes") {

@@ -17,6 +17,7 @@ namespace shardsim {
 namespace {
 
 using testing::dgx_h100;
+using testing::from_us;
 using Kind = CollectiveKind;
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
@@ -66,8 +67,6 @@ CollectivePrice price(const Cluster& cluster, Kind kind, std::int64_t bytes,
   request.largest_chunk = bytes / layout.size();
   return make_network_model(cluster)->collective(request, Time());
 }
-
-Time us(double microseconds) { return Time::from_seconds(microseconds / 1e6); }
 
 }  // namespace
 
@@ -153,7 +152,7 @@ TEST_CASE("where nothing is left the collective is refused, and others are not")
 TEST_CASE("a barrier that is left only trees is one, and counted as before") {
   const CollectivePrice barrier = price(nodes_of(2, h100_with("tree")), Kind::barrier, 0);
   CHECK(barrier.algorithm == Algorithm::ring);
-  CHECK(barrier.duration == us(25.2 + 4 / 19'500.0));  // Tree LL of 4 bytes
+  CHECK(barrier.duration == from_us(25.2 + 4 / 19'500.0));  // Tree LL of 4 bytes
 }
 
 TEST_CASE("corrections act on the two parts of every price of their tier, and not on choices") {
@@ -179,10 +178,11 @@ TEST_CASE("corrections act on the two parts of every price of their tier, and no
         request.largest_chunk = bytes / layout.size();
         const NcclPrice parts = prices.collective(request);
         CHECK(parts.far == (nodes == 2));
-        CHECK(price(plain, kind, bytes).duration == us(parts.latency_us + parts.transfer_us));
+        CHECK(price(plain, kind, bytes).duration == from_us(parts.latency_us + parts.transfer_us));
         const CollectivePrice found = price(corrected, kind, bytes);
-        CHECK(found.duration == (nodes == 1 ? us(parts.latency_us + 10 + parts.transfer_us / 0.5)
-                                            : us(parts.latency_us - 5 + parts.transfer_us / 2)));
+        CHECK(found.duration == (nodes == 1
+                                     ? from_us(parts.latency_us + 10 + parts.transfer_us / 0.5)
+                                     : from_us(parts.latency_us - 5 + parts.transfer_us / 2)));
         CHECK(found.algorithm == price(plain, kind, bytes).algorithm);
       }
     }
@@ -194,8 +194,8 @@ TEST_CASE("messages are corrected by the tier that they cross") {
   platform.overrides.inside = {.bandwidth_factor = 0.5, .added_latency_us = 10};
   platform.overrides.between = {.bandwidth_factor = 2, .added_latency_us = -5};
   const auto network = make_network_model(nodes_of(2, platform));
-  CHECK(network->transfer(0, 1, 370'800'000, Time()) == us(8.4 + 10 + 2000));
-  CHECK(network->transfer(0, 8, 48'000'000, Time()) == us(19 - 5 + 500));
+  CHECK(network->transfer(0, 1, 370'800'000, Time()) == from_us(8.4 + 10 + 2000));
+  CHECK(network->transfer(0, 8, 48'000'000, Time()) == from_us(19 - 5 + 500));
   CHECK(network->transfer(3, 3, 48'000'000, Time()) == Time());
 }
 

@@ -4,10 +4,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/units.hpp"
+
 namespace shardsim {
 namespace {
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
+using test::kMiB;
 
 // `count` ranks from `first` on, `step` apart, on four nodes of eight.
 GroupLayout layout(int first, int count, int step = 1) {

@@ -11,10 +11,14 @@
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/kernels/matrix_product.hpp"
 
+#include "tests/units.hpp"
+
 // What frameworks make of operations, in prices worked out by hand: a device of 1 TB/s on which a
 // launch takes a nanosecond and a product at the full rate next to nothing.
 namespace shardsim {
 namespace {
+
+using test::ns;
 
 const KernelConstants& ideal_kernels() {
   static const KernelConstants constants = [] {
@@ -49,8 +53,6 @@ Software with(KernelFamily family, const KernelUse& use) {
   software.uses.at(static_cast<std::size_t>(family)) = use;
   return software;
 }
-
-Time ns(double nanoseconds) { return Time::from_seconds(nanoseconds * 1e-9); }
 
 }  // namespace
 

@@ -11,13 +11,13 @@
 
 #include "tests/counted_new.hpp"
 #include "tests/property/check_property.hpp"
+#include "tests/units.hpp"
 
 // Rules and constants: c10/cuda/CUDACachingAllocator.cpp, as named at each test.
 namespace shardsim::test {
 
 namespace {
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
 constexpr std::int64_t kUnlimited = CachingAllocator::kUnlimited;
 
 BlockId must_allocate(CachingAllocator& allocator, std::int64_t bytes) {

@@ -9,8 +9,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/units.hpp"
+
 namespace shardsim {
 namespace {
+
+using test::ps;
 
 // An operation of fixed length that `members` ranks take part in.
 class Meeting final : public Operation {
@@ -23,8 +27,6 @@ class Meeting final : public Operation {
  private:
   Time length_;
 };
-
-Time ps(std::int64_t picoseconds) { return Time::from_picoseconds(picoseconds); }
 
 }  // namespace
 

@@ -5,11 +5,13 @@
 
 #include "sim/kernel/engine.hpp"
 
+#include "tests/units.hpp"
+
 // Which failure a run reports when there are several, and as what.
 namespace shardsim {
 namespace {
 
-Time ps(std::int64_t picoseconds) { return Time::from_picoseconds(picoseconds); }
+using test::ps;
 
 class Unaffordable final : public Operation {
  public:

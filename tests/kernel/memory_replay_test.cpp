@@ -11,12 +11,12 @@
 #include "sim/kernel/rank_state.hpp"
 
 #include "tests/counted_new.hpp"
+#include "tests/units.hpp"
 
 namespace shardsim::test {
 
 namespace {
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
 constexpr MemoryCategory kParams = MemoryCategory::params;
 constexpr MemoryCategory kActivations = MemoryCategory::activations;
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/mutants/copies.hpp"
+
 namespace shardsim::test {
 
 namespace {
@@ -47,17 +49,6 @@ std::size_t size_of_data(const Tensor& tensor) {
 }
 
 void clear(const Tensor& tensor) { std::memset(tensor.data(), 0, size_of_data(tensor)); }
-
-void copy(const Tensor& to, const Tensor& from) {
-  std::memcpy(to.data(), from.data(), size_of_data(from));
-}
-
-Tensor copy_of(const Tensor& tensor) {
-  const Tensor result = Tensor::allocate(nullptr, MemoryCategory::comm, {tensor.numel()},
-                                         tensor.dtype(), !tensor.has_data());
-  copy(result, tensor);
-  return result;
-}
 
 }  // namespace
 

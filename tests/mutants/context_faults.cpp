@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "tests/mutants/copies.hpp"
+
 namespace shardsim::test {
 
 namespace {
@@ -16,15 +18,11 @@ Tensor like(const Tensor& tensor) {
   return Tensor::allocate(nullptr, MemoryCategory::comm, tensor.shape(), tensor.dtype(),
                           !tensor.has_data());
 }
-void copy(const Tensor& from, const Tensor& to) {
-  if (!from.has_data()) return;
-  std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.num_bytes()));
-}
 
 // Hops with `label`, counted per rank, become what `change` makes of them.
-using Change = std::function<Work(const Caller&, std::span<const P2pOp>, int number,
-                                  const CallOptions&, CallSite)>;
-Faults hopping(const char* label, const Change& change) {
+using HopChange = std::function<Work(const Caller&, std::span<const P2pOp>, int number,
+                                     const CallOptions&, CallSite)>;
+Faults hopping(const char* label, const HopChange& change) {
   const auto counts = std::make_shared<std::map<int, int>>();
   Faults faults;
   faults.batch = [=](const Caller& caller, std::span<const P2pOp> operations,
@@ -86,10 +84,10 @@ Faults stale_keys(const Hops& hops) {
     Tensor& stale = (*last)[caller.world_rank];
     if (number % hops.forward == 0) {  // Not the run's memory any more.
       const Tensor own = like(stale);
-      copy(stale, own);
+      copy(own, stale);
       stale = own;
     }
-    copy(stale, received);
+    copy(received, stale);
     const std::array<P2pOp, 2> elsewhere = {
         operations[0], {P2pOp::Kind::recv, like(received), operations[1].peer}};
     return caller.to.batch(elsewhere, options, site);

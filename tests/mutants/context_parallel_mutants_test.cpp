@@ -16,12 +16,6 @@
 namespace shardsim::test {
 namespace {
 
-Result result_of(const Mutant& mutant) {
-  const Scenario scenario =
-      load_scenario("scenarios/verify-" + mutant.scenario + ".json", {"execution.steps=1"});
-  return run_scenario(scenario, {.wrap_world = plant(mutant.faults)}).result;
-}
-
 void add_ring_mutants(std::vector<Mutant>& all) {
   const auto add = [&](const char* scenario, const Hops& hops) {
     all.push_back({scenario, "stale keys and values in backward", stale_keys(hops)});
@@ -38,7 +32,7 @@ void add_ring_mutants(std::vector<Mutant>& all) {
   add("llama-cp2-tp2-dp2", {.forward = 2, .per_layer = 1});
 }
 
-std::vector<Mutant> mutants() {
+std::vector<Mutant> context_mutants() {
   std::vector<Mutant> all;
   add_ring_mutants(all);
   for (const char* scenario : {"gpt-cp3-all-gather", "gpt-cp2-pp2-dp2"}) {
@@ -86,7 +80,7 @@ double error_without(const std::string& operation, ContextAttention form) {
 }  // namespace
 
 TEST_CASE("P56: every mutant of context parallelism is found") {
-  for (const Mutant& mutant : mutants()) {
+  for (const Mutant& mutant : context_mutants()) {
     const Result result = result_of(mutant);
     INFO(mutant.scenario << ": " << mutant.bug);
     if (result.diagnosis) UNSCOPED_INFO(result.diagnosis->to_text());

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/mutants/copies.hpp"
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/norm_faults.hpp"
 #include "tests/mutants/score.hpp"
@@ -21,10 +22,6 @@ const Names kExperts = {"llama-ep4-uniform",  "llama-ep4-learned",  "llama-ep4-s
 const Names kReplicated = {"llama-ep2-file", "llama-ep4-tp2-sp", "llama-ep2-zero3"};
 const Names kBalanced = {"llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-tp2-sp",
                          "llama-moe-tp2-sp"};
-
-void scale(const Tensor& tensor, double factor) {
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.set(i, factor * tensor.get(i));
-}
 
 bool is_of_experts(const std::string& group) { return group.find("_experts") != std::string::npos; }
 

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "tests/mutants/copies.hpp"
+
 namespace shardsim::test {
 
 namespace {
@@ -28,10 +30,10 @@ struct Passing {
 };
 
 using Call = decltype(Faults::send);
-using Change = std::function<Work(const Passing&)>;
+using MessageChange = std::function<Work(const Passing&)>;
 
 /// Calls with this label become `change`; `pass` is what they are without.
-Call changed(const std::string& label, const Change& change, const Change& pass) {
+Call changed(const std::string& label, const MessageChange& change, const MessageChange& pass) {
   const auto passed = std::make_shared<std::map<End, int>>();
   return [=](const Caller& caller, const Tensor& buffer, int peer, const CallOptions& options,
              CallSite site) {
@@ -47,33 +49,24 @@ Work as_received(const Passing& message) {
   return message.caller.to.recv(message.buffer, message.peer, message.options, message.site);
 }
 
-Faults sending(const std::string& label, const Change& change) {
+Faults sending(const std::string& label, const MessageChange& change) {
   Faults faults;
   faults.send = changed(label, change, as_sent);
   return faults;
 }
-Faults receiving(const std::string& label, const Change& change) {
+Faults receiving(const std::string& label, const MessageChange& change) {
   Faults faults;
   faults.recv = changed(label, change, as_received);
   return faults;
 }
 
 /// The second message becomes `change`, all others pass.
-Change second(const Change& change, const Change& pass) {
+MessageChange second(const MessageChange& change, const MessageChange& pass) {
   return
       [=](const Passing& message) { return message.number == 1 ? change(message) : pass(message); };
 }
 
 Work nothing(const Passing&) { return {}; }
-
-Tensor copy_of(const Tensor& tensor) {
-  const Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, {tensor.numel()},
-                                       tensor.dtype(), !tensor.has_data());
-  if (copy.has_data()) {
-    std::memcpy(copy.data(), tensor.data(), static_cast<std::size_t>(tensor.num_bytes()));
-  }
-  return copy;
-}
 
 }  // namespace
 

@@ -20,7 +20,7 @@
 namespace shardsim::test {
 namespace {
 
-std::vector<Mutant> mutants() {
+std::vector<Mutant> parallel_mutants() {
   std::vector<Mutant> all;
   const auto drop_sum = [&](const char* scenario, const char* label) {
     all.push_back({scenario, std::string("no sum of ") + label, dropped_reduction(label)});
@@ -60,12 +60,6 @@ std::vector<Mutant> mutants() {
   return all;
 }
 
-Result result_of(const Mutant& mutant) {
-  const Scenario scenario =
-      load_scenario("scenarios/verify-" + mutant.scenario + ".json", {"execution.steps=1"});
-  return run_scenario(scenario, {.wrap_world = plant(mutant.faults)}).result;
-}
-
 // One more or one less forward before the first backward, on each rank in turn.
 void count_warm_ups() {
   for (const char* name : {"1f1b", "interleaved_1f1b", "zb_h1"}) {
@@ -91,7 +85,7 @@ void count_warm_ups() {
 }  // namespace
 
 TEST_CASE("P56: every mutant of tensor, sequence and pipeline parallelism is found") {
-  std::vector<Mutant> all = mutants();
+  std::vector<Mutant> all = parallel_mutants();
   for (Mutant& mutant : message_mutants()) all.push_back(std::move(mutant));
   for (const Mutant& mutant : all) {
     const Result result = result_of(mutant);

@@ -7,6 +7,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "scenarios/load.hpp"
+#include "sim/app/run.hpp"
+
 namespace shardsim::test {
 
 namespace {
@@ -57,6 +60,12 @@ Score& suite() {
 }
 
 }  // namespace
+
+Result result_of(const Mutant& mutant) {
+  const Scenario scenario =
+      load_scenario("scenarios/verify-" + mutant.scenario + ".json", {"execution.steps=1"});
+  return run_scenario(scenario, {.wrap_world = plant(mutant.faults)}).result;
+}
 
 Detector finder_in(const Diagnosis& diagnosis) {
   const std::string_view code = diagnosis.code;

@@ -10,6 +10,9 @@
 // score is printed when the program ends.
 namespace shardsim::test {
 
+/// One step of its scenario, with the bug.
+[[nodiscard]] Result result_of(const Mutant& mutant);
+
 /// What a run with a bug ends with.
 [[nodiscard]] Detector finder_in(const Diagnosis& diagnosis);
 [[nodiscard]] Detector finder_in(const Result& result);

@@ -5,26 +5,13 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/mutants/copies.hpp"
+
 namespace shardsim::test {
 
 namespace {
 
 bool is_payload(const CallOptions& options) { return options.traffic == TrafficClass::payload; }
-
-Tensor empty_like(const Tensor& tensor) {
-  return Tensor::allocate(nullptr, MemoryCategory::comm, {tensor.numel()}, tensor.dtype(),
-                          !tensor.has_data());
-}
-
-void copy(const Tensor& to, const Tensor& from) {
-  std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.num_bytes()));
-}
-
-Tensor copy_of(const Tensor& tensor) {
-  Tensor result = empty_like(tensor);
-  copy(result, tensor);
-  return result;
-}
 
 /// Element i of the result is element i + 1 of the tensor, the last one its first.
 Tensor shifted(const Tensor& tensor) {
@@ -35,15 +22,11 @@ Tensor shifted(const Tensor& tensor) {
   return result;
 }
 
-void scale(const Tensor& tensor, double factor) {
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.set(i, factor * tensor.get(i));
-}
-
 /// Buffers of calls under way; they live as long as the run.
 using Kept = std::shared_ptr<std::vector<Tensor>>;
 
 /// What a rank does to its gradients before it gives them away.
-Faults before_reductions(const std::function<void(const Caller&, const Tensor&)>& change) {
+Faults before_giving_away(const std::function<void(const Caller&, const Tensor&)>& change) {
   Faults faults;
   faults.all_reduce = [=](const Caller& caller, const Tensor& buffer, ReduceOp op,
                           const CallOptions& options, CallSite site) {
@@ -198,13 +181,13 @@ Faults shifted_gather() {
 }
 
 Faults own_part_twice() {
-  return before_reductions([](const Caller& caller, const Tensor& gradients) {
+  return before_giving_away([](const Caller& caller, const Tensor& gradients) {
     if (caller.world_rank == 0) scale(gradients, 2.0);
   });
 }
 
 Faults lost_contribution() {
-  return before_reductions([](const Caller& caller, const Tensor& gradients) {
+  return before_giving_away([](const Caller& caller, const Tensor& gradients) {
     if (caller.world_rank == 7) scale(gradients, 0.0);
   });
 }

@@ -13,7 +13,7 @@ namespace shardsim::test {
 
 namespace {
 
-struct Layout {
+struct AllocationLayout {
   MeshShape mesh;
   const char* schedule;
   int num_chunks = 1;
@@ -22,7 +22,7 @@ struct Layout {
   Recompute recompute = Recompute::none;
 };
 
-std::int64_t allocations_of(const Layout& layout, int microbatches, int steps = 1) {
+std::int64_t allocations_of(const AllocationLayout& layout, int microbatches, int steps = 1) {
   TrainingCase c;
   c.model = small_model("gpt2");
   c.model.num_layers = 8;
@@ -97,18 +97,19 @@ TEST_CASE("a stage's actions cost no allocation per microbatch") {
   // Schedules that keep no more microbatches in flight than there are stages. The others keep them
   // all, each in a place of its own, which is made once: below.
   const MeshShape mesh{.dp_shard = 2, .tp = 2, .pp = 4};
-  std::vector<Layout> layouts = {
+  std::vector<AllocationLayout> layouts = {
       {mesh, "1f1b", 1, true},
       {mesh, "interleaved_1f1b", 2, true, 1},
       {{.dp_shard = 8, .tp = 2, .pp = 4}, "1f1b", 1, true, 1}};  // As a plan of 1,024 ranks has it.
-  for (const Layout& schedule :
-       {Layout{mesh, "1f1b"}, Layout{mesh, "zb_h1"}, Layout{mesh, "interleaved_1f1b", 2}}) {
+  for (const AllocationLayout& schedule :
+       {AllocationLayout{mesh, "1f1b"}, AllocationLayout{mesh, "zb_h1"},
+        AllocationLayout{mesh, "interleaved_1f1b", 2}}) {
     for (const int zero_stage : {0, 1, 2, 3}) {
       layouts.push_back(schedule);
       layouts.back().zero_stage = zero_stage;
     }
   }
-  for (const Layout& layout : layouts) {
+  for (const AllocationLayout& layout : layouts) {
     constexpr int kMicrobatches = 64;
     const std::int64_t once = allocations_of(layout, kMicrobatches);
     const std::int64_t twice = allocations_of(layout, 2 * kMicrobatches);
@@ -122,12 +123,13 @@ TEST_CASE("a stage's actions cost no allocation per microbatch") {
 // Also where all microbatches are in flight at once: what holds them is kept for the next step.
 TEST_CASE("a further step costs no allocation per microbatch") {
   const MeshShape mesh{.dp_shard = 2, .tp = 2, .pp = 2};
-  for (const Layout& schedule :
-       {Layout{mesh, "gpipe"}, Layout{mesh, "1f1b"}, Layout{mesh, "interleaved_1f1b", 2},
-        Layout{mesh, "looped_bfs", 2}, Layout{mesh, "zb_h1"}}) {
+  for (const AllocationLayout& schedule :
+       {AllocationLayout{mesh, "gpipe"}, AllocationLayout{mesh, "1f1b"},
+        AllocationLayout{mesh, "interleaved_1f1b", 2}, AllocationLayout{mesh, "looped_bfs", 2},
+        AllocationLayout{mesh, "zb_h1"}}) {
     for (const int zero_stage : {0, 1, 2, 3}) {
       for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
-        Layout layout = schedule;
+        AllocationLayout layout = schedule;
         layout.zero_stage = zero_stage;
         layout.recompute = recompute;
         const auto further_step = [&](int microbatches) {

@@ -18,8 +18,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr std::int64_t kDouble = 8;  // Bytes of fp64.
-
 TrainingCase draw_local_case() {
   TrainingCase c = draw_case();
   c.mesh = *rc::gen::element(MeshShape{1, 2}, MeshShape{2, 2}, MeshShape{3, 2}, MeshShape{2, 4});
@@ -33,15 +31,6 @@ TrainingCase draw_late_case() {
   TrainingCase c = draw_case();
   c.zero_stage = *rc::gen::inRange(0, 2);
   c.sync.max_staleness = *rc::gen::inRange(0, 4);
-  return c;
-}
-
-std::int64_t of(const MemoryUse& use, MemoryCategory category) {
-  return use.at(static_cast<std::size_t>(category));
-}
-
-TrainingCase without_data(TrainingCase c) {
-  c.world.has_data = false;
   return c;
 }
 

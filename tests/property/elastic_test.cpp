@@ -17,14 +17,14 @@ namespace shardsim::test {
 namespace {
 
 // What a rank had after the steps it took part in.
-struct Seen {
+struct SeenWhileElastic {
   std::map<std::int64_t, Values> weights;
   std::map<std::int64_t, Values> states;
 };
 
-class Watcher final : public TrainingObserver {
+class ElasticWatcher final : public TrainingObserver {
  public:
-  explicit Watcher(Seen& seen) : seen_(seen) {}
+  explicit ElasticWatcher(SeenWhileElastic& seen) : seen_(seen) {}
   void step_ends(std::int64_t step, const GradientSync& sync, std::optional<double>) override {
     const auto keep = [&](StateKind kind, Values& values) {
       sync.visit(kind, [&](const StatePiece& piece) { values.push_back(values_of(piece.values)); });
@@ -34,11 +34,11 @@ class Watcher final : public TrainingObserver {
   }
 
  private:
-  Seen& seen_;
+  SeenWhileElastic& seen_;
 };
 
 struct ElasticRun {
-  std::vector<Seen> ranks;
+  std::vector<SeenWhileElastic> ranks;
   std::vector<std::int64_t> sent;
   std::uint64_t trace_hash = 0;
 };
@@ -58,7 +58,7 @@ ElasticRun run_elastic(const TrainingCase& c, const std::vector<int>& members, b
     Mesh mesh(everyone, c.mesh);
     const RankState& rank = world.engine().rank(everyone.rank());
     TrainingObserver unseen;
-    Watcher watcher(result.ranks[static_cast<std::size_t>(everyone.rank())]);
+    ElasticWatcher watcher(result.ranks[static_cast<std::size_t>(everyone.rank())]);
     plan.train_rank(runtime, mesh, has_data ? static_cast<TrainingObserver&>(watcher) : unseen);
     if (rank.ledger().total_now() != 0) throw std::logic_error("training leaves memory behind");
   });
@@ -94,7 +94,7 @@ TEST_CASE("members of every step hold the same bits, and nobody else anything") 
     const ElasticRun run = run_elastic(c, members, true);
     for (std::int64_t step = 0; step < c.training.steps; ++step) {
       for (int rank = 0; rank < c.mesh.dp_shard; ++rank) {
-        const Seen& seen = run.ranks[static_cast<std::size_t>(rank)];
+        const SeenWhileElastic& seen = run.ranks[static_cast<std::size_t>(rank)];
         const bool is_member = rank < members[static_cast<std::size_t>(step)];
         RC_ASSERT((seen.weights.count(step) > 0) == is_member);
         if (!is_member) continue;

@@ -12,8 +12,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr double kBound = 1e-9;
-
 void expect_equal_to_one_device(const TrainingCase& c) {
   RC_LOG() << describe(c) << "\n";
   const TrainingResult result = run(c);
@@ -22,7 +20,7 @@ void expect_equal_to_one_device(const TrainingCase& c) {
   for (std::size_t step = 0; step < reference.size(); ++step) {
     const WorstError worst = worst_error(merge(c, result, step), reference[step]);
     RC_LOG() << "step " << step << ": " << worst.value << " at " << worst.where << "\n";
-    RC_ASSERT(worst.value <= kBound);
+    RC_ASSERT(worst.value <= kOracleBound);
   }
 }
 
@@ -78,7 +76,7 @@ TEST_CASE("P15: 20 steps of Adam at its usual epsilon stay within the bound on 1
         const TrainingResult result = run(c);
         const WorstError worst = worst_error(merge(c, result, 19), train_alone(c).at(19));
         INFO(describe(c) << ": " << worst.value << " at " << worst.where);
-        CHECK(worst.value <= kBound);
+        CHECK(worst.value <= kOracleBound);
       }
     }
   }
@@ -97,7 +95,7 @@ TEST_CASE("P15: a mesh whose ranks outnumber the elements of a unit trains as on
       const std::vector<StepRecord> reference = train_alone(c);
       for (std::size_t step = 0; step < reference.size(); ++step) {
         INFO(describe(c));
-        CHECK(worst_error(merge(c, result, step), reference[step]).value <= kBound);
+        CHECK(worst_error(merge(c, result, step), reference[step]).value <= kOracleBound);
       }
     }
   }

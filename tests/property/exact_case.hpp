@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "tests/property/random_case.hpp"
 
 // Trainings whose sums are exact in any order: what is neutral is it in every bit.
 namespace shardsim::test {
+
+inline constexpr std::int64_t kDouble = 8;  ///< Bytes of fp64.
 
 /// Weights are whole numbers and all divisors powers of two: see "P15: on whole numbers".
 inline TrainingCase draw_exact_case() {

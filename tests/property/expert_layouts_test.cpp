@@ -20,16 +20,16 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-constexpr const char* kBase = "scenarios/verify-llama-ep4-uniform.json";
-constexpr int kMostRanks = 32;
+constexpr const char* kLayoutsBase = "scenarios/verify-llama-ep4-uniform.json";
+constexpr int kMostExpertRanks = 32;
 constexpr int kExperts = 24;
-constexpr int kHeads = 4;
+constexpr int kExpertModelHeads = 4;
 constexpr int kLayers = 8;
 constexpr int kPositions = 24;
 
 constexpr std::array<std::string_view, 3> kRefusals = {"E0203", "E0206", "E0213"};
 
-struct Layout {
+struct ExpertLayout {
   int dp = 1;
   int tp = 1;
   int pp = 1;
@@ -40,20 +40,20 @@ struct Layout {
 };
 
 // What the model's sizes allow; ep divides the ranks of a stage, or there is no such layout.
-bool is_legal(const Layout& l) {
+bool is_legal_layout(const ExpertLayout& l) {
   const bool cuts_samples = l.cp == 1 || kPositions % (2 * l.cp) == 0;
-  return kHeads % l.tp == 0 && l.pp <= kLayers && cuts_samples && kPositions / l.cp % l.tp == 0 &&
-         kExperts % l.ep == 0;
+  return kExpertModelHeads % l.tp == 0 && l.pp <= kLayers && cuts_samples &&
+         kPositions / l.cp % l.tp == 0 && kExperts % l.ep == 0;
 }
 
-std::vector<Layout> layouts() {
-  std::vector<Layout> found;
-  for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+std::vector<ExpertLayout> layouts() {
+  std::vector<ExpertLayout> found;
+  for (int ranks = 1; ranks <= kMostExpertRanks; ++ranks) {
     for (int tp = 1; tp <= ranks; ++tp) {
       for (int pp = 1; tp * pp <= ranks; ++pp) {
         for (int cp = 1; tp * pp * cp <= ranks; ++cp) {
           if (ranks % (tp * pp * cp) != 0) continue;
-          Layout layout{.dp = ranks / (tp * pp * cp), .tp = tp, .pp = pp, .cp = cp};
+          ExpertLayout layout{.dp = ranks / (tp * pp * cp), .tp = tp, .pp = pp, .cp = cp};
           for (layout.ep = 1; layout.ep <= layout.sharing(); ++layout.ep) {
             if (layout.sharing() % layout.ep == 0) found.push_back(layout);
           }
@@ -71,7 +71,7 @@ const char* turn(const std::array<const char*, N>& values, int number) {
   return values.at(static_cast<std::size_t>(number) % N);
 }
 
-Overrides overrides_of(const Layout& l, int number) {
+Overrides overrides_of(const ExpertLayout& l, int number) {
   constexpr std::array kRouting = {"uniform", "learned", "skewed"};
   constexpr std::array kZero = {"0", "1", "2", "3"};
   constexpr std::array kRecompute = {"none", "selective", "full", "none", "full"};
@@ -98,7 +98,7 @@ Overrides overrides_of(const Layout& l, int number) {
       set("parallelism.ep", l.ep),
       set("model.num_layers", has_room ? 2 * l.pp : std::min(l.pp, kLayers)),
       set("model.num_experts", kExperts),
-      set("model.num_query_groups", kHeads),
+      set("model.num_query_groups", kExpertModelHeads),
       set("model.seq_len", kPositions),
       set("model.moe_ffn_hidden_size", 4),
       set("training.global_batch_size", l.dp * (l.pp > 1 ? 2 * l.pp : 1)),
@@ -117,15 +117,15 @@ Overrides overrides_of(const Layout& l, int number) {
   return overrides;
 }
 
-std::string describe(const Layout& l) {
+std::string describe(const ExpertLayout& l) {
   return "dp " + std::to_string(l.dp) + ", tp " + std::to_string(l.tp) + ", pp " +
          std::to_string(l.pp) + ", cp " + std::to_string(l.cp) + ", ep " + std::to_string(l.ep);
 }
 
 // What the model's sizes forbid is what is refused, and nothing else.
-void expect_refusal(const Layout& layout) {
+void expect_refusal(const ExpertLayout& layout) {
   try {
-    (void)load_scenario(kBase, overrides_of(layout, 0));
+    (void)load_scenario(kLayoutsBase, overrides_of(layout, 0));
     FAIL_CHECK("not refused");
   } catch (const ScenarioError& error) {
     for (const Problem& problem : error.problems()) {
@@ -144,9 +144,9 @@ TEST_CASE("P47: experts train as one device under every layout of up to 32 ranks
   // All of them take minutes: of those above 16 ranks each sixteenth is run, or all with
   // SHARDSIM_LONG.
   const bool runs_long = std::getenv("SHARDSIM_LONG") != nullptr;
-  for (const Layout& layout : layouts()) {
+  for (const ExpertLayout& layout : layouts()) {
     INFO(describe(layout));
-    if (!is_legal(layout)) {
+    if (!is_legal_layout(layout)) {
       ++refused_count;
       expect_refusal(layout);
       continue;
@@ -154,7 +154,7 @@ TEST_CASE("P47: experts train as one device under every layout of up to 32 ranks
     const int number = run_count++;
     const bool is_large = layout.sharing() * layout.pp > 16;
     if (is_large && !runs_long && number % 16 != 0) continue;
-    const Scenario scenario = load_scenario(kBase, overrides_of(layout, number));
+    const Scenario scenario = load_scenario(kLayoutsBase, overrides_of(layout, number));
     ++done_count;
     INFO("schedule " << scenario.parallelism.schedule << ", zero "
                      << scenario.parallelism.zero_stage << ", " << scenario.model.moe_routing);

@@ -19,10 +19,10 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-constexpr const char* kBase = "scenarios/verify-llama-ep4-uniform.json";
+constexpr const char* kUniformRouting = "scenarios/verify-llama-ep4-uniform.json";
 
 Result result_of(const Overrides& overrides) {
-  return run_scenario(load_scenario(kBase, overrides)).result;
+  return run_scenario(load_scenario(kUniformRouting, overrides)).result;
 }
 
 std::string set(const char* field, std::int64_t value) {
@@ -138,7 +138,7 @@ TEST_CASE("P45: what is dispatched is the pairs of token and expert on different
       overrides.push_back(set("parallelism.ep", ep));
       overrides.emplace_back("execution.steps=1");
       overrides.emplace_back("execution.tensors=meta");
-      const Scenario scenario = load_scenario(kBase, overrides);
+      const Scenario scenario = load_scenario(kUniformRouting, overrides);
       if (scenario.model.moe_routing == "learned") continue;
       const Result result = run_scenario(scenario).result;
       CAPTURE(routing, ep);
@@ -165,9 +165,9 @@ TEST_CASE("P45: declared routing has the same trace with data and without") {
     overrides.push_back("model.moe_capacity_factor=" +
                         *rc::gen::element<std::string>("0", "0.5", "1.25"));
     overrides.emplace_back("execution.steps=2");
-    const Scenario real = load_scenario(kBase, overrides);
+    const Scenario real = load_scenario(kUniformRouting, overrides);
     overrides.emplace_back("execution.tensors=meta");
-    const Scenario meta = load_scenario(kBase, overrides);
+    const Scenario meta = load_scenario(kUniformRouting, overrides);
     const Result with_data = run_scenario(real).result;
     const Result without = run_scenario(meta).result;
     RC_ASSERT(with_data.exit_code == 0);
@@ -187,7 +187,7 @@ TEST_CASE("P45: with a capacity every rank sends the same, and what is beyond is
     Overrides overrides = routing;
     overrides.emplace_back("model.moe_capacity_factor=0.75");
     overrides.emplace_back("execution.steps=2");
-    const Scenario scenario = load_scenario(kBase, overrides);
+    const Scenario scenario = load_scenario(kUniformRouting, overrides);
     const Result result = run_scenario(scenario).result;
     CAPTURE(routing);
     CHECK(result.exit_code == 0);

@@ -17,8 +17,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr std::int64_t kDouble = 8;  // Bytes of fp64.
-
 GradientCompression draw_compression() {
   return {.kind = *rc::gen::element(CompressionKind::top_k, CompressionKind::int8),
           .ratio = *rc::gen::element(0.01, 0.1, 0.5, 1.0),
@@ -30,15 +28,6 @@ TrainingCase draw_compressed_case() {
   TrainingCase c = draw_case();
   c.zero_stage = 0;
   c.sync.compression = draw_compression();
-  return c;
-}
-
-std::int64_t of(const MemoryUse& use, MemoryCategory category) {
-  return use.at(static_cast<std::size_t>(category));
-}
-
-TrainingCase without_data(TrainingCase c) {
-  c.world.has_data = false;
   return c;
 }
 

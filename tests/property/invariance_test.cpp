@@ -13,8 +13,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr double kBound = 1e-9;
-
 void expect_equal_bits(const TrainingCase& a, const TrainingCase& b) {
   RC_LOG() << describe(a) << "\n" << describe(b) << "\n";
   const TrainingResult first = run(a);
@@ -49,7 +47,7 @@ void expect_clipped_as_one_device(TrainingCase c) {
   for (std::size_t step = 0; step < reference.size(); ++step) {
     const WorstError worst = worst_error(merge(c, result, step), reference[step]);
     RC_LOG() << "step " << step << ": " << worst.value << " at " << worst.where << "\n";
-    RC_ASSERT(worst.value <= kBound);
+    RC_ASSERT(worst.value <= kOracleBound);
   }
 }
 
@@ -87,7 +85,7 @@ TEST_CASE("P24: how a global batch is cut into ranks and microbatches does not m
     for (std::size_t step = 0; step < static_cast<std::size_t>(a.training.steps); ++step) {
       const WorstError worst = worst_error(merge(a, first, step), merge(b, second, step));
       RC_LOG() << "step " << step << ": " << worst.value << " at " << worst.where << "\n";
-      RC_ASSERT(worst.value <= kBound);
+      RC_ASSERT(worst.value <= kOracleBound);
     }
   });
 }

@@ -18,7 +18,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr double kBound = 1e-9;  // As in equivalence_test.cpp.
 constexpr int kMostRanks = 32;
 
 // What a layout is run with beside its mesh. `family` and the like index the tables below.
@@ -216,7 +215,7 @@ bool cuts_heads(const MeshShape& mesh) { return kHeads % mesh.tp == 0; }
 bool cuts_samples(const MeshShape& mesh) {
   return mesh.cp == 1 || positions(mesh) % (2 * mesh.cp) == 0;
 }
-bool is_legal(const MeshShape& mesh) {
+bool is_legal_mesh(const MeshShape& mesh) {
   return cuts_heads(mesh) && cuts_samples(mesh) && mesh.pp <= 8;
 }
 
@@ -283,7 +282,7 @@ TEST_CASE(
   for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
     for (const MeshShape& mesh : factorizations(ranks)) {
       const int number = run_count + refused_count;
-      if (!is_legal(mesh)) {
+      if (!is_legal_mesh(mesh)) {
         ++refused_count;
         for (const int one : {0, 1}) expect_refusal(mesh, one);
         continue;
@@ -299,7 +298,7 @@ TEST_CASE(
       for (std::size_t step = 0; step < reference.size(); ++step) {
         const WorstError worst = worst_error(merge(c, result, step), reference[step]);
         INFO("step " << step << ": " << worst.where);
-        REQUIRE(worst.value <= kBound);
+        REQUIRE(worst.value <= kOracleBound);
       }
     }
   }

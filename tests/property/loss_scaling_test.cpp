@@ -85,21 +85,21 @@ class Counting final : public Optimizer {
   std::set<std::int64_t>& steps_;
 };
 
-struct Seen {
+struct SeenScales {
   std::vector<bool> skipped;
   std::vector<double> next_scales;
 };
 
-class Watcher final : public TrainingObserver {
+class ScaleWatcher final : public TrainingObserver {
  public:
-  explicit Watcher(Seen& seen) : seen_(seen) {}
+  explicit ScaleWatcher(SeenScales& seen) : seen_(seen) {}
   void step_decided(std::int64_t, bool skipped, double next_scale) override {
     seen_.skipped.push_back(skipped);
     seen_.next_scales.push_back(next_scale);
   }
 
  private:
-  Seen& seen_;
+  SeenScales& seen_;
 };
 
 using Bits = std::vector<std::uint64_t>;
@@ -118,7 +118,7 @@ Bits bits_of(const GradientSync& sync) {
 }
 
 struct RankOutcome {
-  Seen seen;
+  SeenScales seen;
   std::vector<Bits> after;  // Each step.
   TrainingProgress progress;
 };
@@ -140,7 +140,7 @@ std::vector<RankOutcome> train_steps(const TrainingCase& c, const std::vector<st
     const std::unique_ptr<GradientSync> sync = plan.make_sync(runtime, mesh);
     const RankParallel parallel = plan.make_parallel(mesh);
     const Overflowing model(*plan.part(mesh.place()).model, overflow);
-    Watcher watcher(rank.seen);
+    ScaleWatcher watcher(rank.seen);
     const StagePlan stage{.model = &model,
                           .schedule = &plan.schedule(),
                           .micro_batch_size = c.training.micro_batch_size};

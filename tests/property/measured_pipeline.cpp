@@ -8,6 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "strategies/pipeline/index_of.hpp"
 #include "strategies/pipeline/stage_model.hpp"
 #include "strategies/pipeline/stage_runner.hpp"
 
@@ -18,8 +19,6 @@
 namespace shardsim::test {
 
 namespace {
-
-std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
 
 // Numbers microbatches; the model needs no more.
 class Numbered final : public MicrobatchSource {

@@ -14,10 +14,6 @@ namespace {
 constexpr std::int64_t kNarrow = 2;      // Bytes of a weight, and of a gradient.
 constexpr std::int64_t kOptimizer = 12;  // Of a parameter's master weight and two moments.
 
-std::int64_t of(const MemoryUse& use, MemoryCategory category) {
-  return use.at(static_cast<std::size_t>(category));
-}
-
 TrainingCase mixed_precision(TrainingCase c) {
   c.world.has_data = false;
   c.model.dtype = DType::bf16;

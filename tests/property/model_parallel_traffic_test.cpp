@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::int64_t kBytes = 8;  // fp64
 
-struct Layout {
+struct TrafficLayout {
   MeshShape mesh;
   bool sequence_parallel = false;
   ContextAttention context_attention = ContextAttention::ring;
 };
 
-const std::vector<Layout> kLayouts = {
+const std::vector<TrafficLayout> kLayouts = {
     {{.dp_shard = 1, .tp = 2, .pp = 1}, false},
     {{.dp_shard = 2, .tp = 2, .pp = 2}, false},
     {{.dp_shard = 3, .tp = 4, .pp = 1}, false},
@@ -42,7 +42,7 @@ const std::vector<Layout> kLayouts = {
     {{.dp_replicate = 2, .tp = 2, .pp = 3, .cp = 2}, true}};
 
 // Sizes that every layout's ranks divide, so that the shares of ranks are equal.
-TrainingCase case_of(const std::string& name, const Layout& layout) {
+TrainingCase case_of(const std::string& name, const TrafficLayout& layout) {
   static const std::vector<std::vector<std::int64_t>> kStages = {
       {3}, {2, 1}, {1, 1, 1}, {1, 1, 1, 0}};  // Three layers, uneven.
   TrainingCase c;
@@ -81,7 +81,7 @@ SendingCase formulas_of(const TrainingCase& c) {
 template <class Check>
 void for_each_case(const Check& check) {
   for (const char* name : {"gpt2", "untied gpt2", "llama", "tied llama"}) {
-    for (const Layout& layout : kLayouts) {
+    for (const TrafficLayout& layout : kLayouts) {
       for (int stage = 0; stage <= 3; ++stage) {
         for (const bool every_microbatch : {false, true}) {
           TrainingCase c = case_of(name, layout);

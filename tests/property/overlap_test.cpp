@@ -13,12 +13,12 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr int kLayers = 8;
+constexpr int kOverlapLayers = 8;
 
 // Equal layers, each a bucket and a unit, of two microbatches.
 TrainingCase traced_case(int stage) {
   TrainingCase c;
-  c.model.num_layers = kLayers - 1;
+  c.model.num_layers = kOverlapLayers - 1;
   c.model.hidden_size = c.model.ffn_hidden_size = c.model.vocab_size = 64;
   c.zero_stage = stage;
   c.mesh.dp_shard = 4;
@@ -83,11 +83,11 @@ TEST_CASE("P21: without overlap DDP and ZeRO-1 reduce after backward, with overl
   for (const int stage : {0, 1}) {
     TrainingCase c = traced_case(stage);
     const TrainingResult with = run(c);
-    CHECK(reductions(with, stage).count == kLayers);
+    CHECK(reductions(with, stage).count == kOverlapLayers);
     CHECK(reductions(with, stage).first < span_of(with, true, "linear_backward").last);
     c.sync.overlap_reduce = false;
     const TrainingResult without = run(c);
-    CHECK(reductions(without, stage).count == kLayers);
+    CHECK(reductions(without, stage).count == kOverlapLayers);
     CHECK(reductions(without, stage).first >= span_of(without, true, "linear_backward").last);
   }
 }
@@ -96,7 +96,7 @@ TEST_CASE("P21: without overlap ZeRO-2 still reduces within backward, as its mem
   TrainingCase c = traced_case(2);
   c.sync.overlap_reduce = false;
   const TrainingResult result = run(c);
-  CHECK(reductions(result, 2).count == 2 * kLayers);
+  CHECK(reductions(result, 2).count == 2 * kOverlapLayers);
   CHECK(reductions(result, 2).first < span_of(result, true, "linear_backward").last);
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("P21: ZeRO-1 and 2 gather a bucket while later ones are updated, and e
     c.world.cluster.device.launch_s = 1e-6;
     const TrainingResult with = run(c);
     const Span gathers = span_of(with, false, "all_gather", "bucket");
-    CHECK(gathers.count == kLayers);
+    CHECK(gathers.count == kOverlapLayers);
     CHECK(gathers.first < span_of(with, true, "optimizer_step").last);
     CHECK(gathers.last == with.ranks[1].end);
     c.sync.overlap_gather = false;
@@ -139,7 +139,7 @@ TEST_CASE("P28: a step of DDP is the max-plus recursion over its backward and it
       if (begins_with(slice.name, "optimizer_step") && reduced.picoseconds() == 0) {
         // All that communicates is posted by now; the stream takes one thing at a time.
         const std::vector<TraceSlice> communicated = slices_of(result, false);
-        REQUIRE(communicated.size() == 1 + kLayers);
+        REQUIRE(communicated.size() == 1 + kOverlapLayers);
         REQUIRE(ready.size() == communicated.size());
         for (std::size_t i = 0; i < ready.size(); ++i) {
           reduced = max(ready[i], reduced) + price(i == 0 ? 8 : c.bucket_bytes / 4);
@@ -161,7 +161,7 @@ TEST_CASE("P28: gradients are zeroed before they are added to, and this takes ti
     TrainingCase c = traced_case(stage);
     const Span zeroing = span_of(run(c), true, "zero_gradients");
     // One buffer, once a step; or a buffer per chunk, in each microbatch.
-    CHECK(zeroing.count == (stage < 2 ? 1 : 2 * kLayers));
+    CHECK(zeroing.count == (stage < 2 ? 1 : 2 * kOverlapLayers));
     CHECK(zeroing.last > zeroing.first);
   }
 }

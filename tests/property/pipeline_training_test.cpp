@@ -19,8 +19,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr double kBound = 1e-9;  // As in equivalence_test.cpp.
-
 TrainingCase case_of(const std::string& name) {
   TrainingCase c;
   c.name = name;
@@ -57,7 +55,7 @@ void require_equal_to(const std::vector<StepRecord>& reference, const TrainingCa
   for (std::size_t step = 0; step < reference.size(); ++step) {
     const WorstError worst = worst_error(merge(c, result, step), reference[step]);
     INFO(describe(c) << ", step " << step << ": " << worst.where);
-    REQUIRE(worst.value <= kBound);
+    REQUIRE(worst.value <= kOracleBound);
   }
 }
 

@@ -68,7 +68,7 @@ std::int64_t bytes_sent_per_step(const TrainingCase& c, const Model& model, Coor
   return gradients * size_of(c.sync.gradient_dtype) + weights * size_of(c.sync.weight_dtype);
 }
 
-TrainingCase without_data(TrainingCase c) {
+TrainingCase without_data_on_rings(TrainingCase c) {
   c.world.has_data = false;
   c.world.all_reduce_algorithm = Algorithm::ring;
   return c;
@@ -87,14 +87,14 @@ TrainingCase divisible_case(int stage, const MeshShape& mesh) {
   c.zero_stage = stage;
   c.mesh = mesh;
   c.training.num_microbatches = 3;
-  return without_data(c);
+  return without_data_on_rings(c);
 }
 
 }  // namespace
 
 TEST_CASE("P18: every rank sends exactly the bytes of the formulas") {
   check_property(300, [] {
-    TrainingCase c = without_data(draw_case());
+    TrainingCase c = without_data_on_rings(draw_case());
     c.sync.weight_dtype = c.model.dtype = *rc::gen::element(DType::fp32, DType::bf16, DType::fp64);
     c.sync.gradient_dtype = *rc::gen::element(DType::fp32, DType::bf16);
     c.training.max_grad_norm = *rc::gen::element(0.0, 1.0);  // Scalars: not payload.
@@ -146,7 +146,7 @@ TEST_CASE("P18: FSDP gathers a tied root unit once per microbatch, other units t
   c.zero_stage = 3;
   c.mesh.dp_shard = 5;
   c.training.num_microbatches = 2;
-  c = without_data(c);
+  c = without_data_on_rings(c);
   const std::unique_ptr<Model> model = make_model(c.model);
   const FlatLayout layout = layout_of(c, *model);
   std::int64_t elements = 0;
@@ -158,7 +158,7 @@ TEST_CASE("P18: FSDP gathers a tied root unit once per microbatch, other units t
 
 TEST_CASE("P25: without a reduction per microbatch each bucket is reduced once per step") {
   check_property(100, [] {
-    TrainingCase c = without_data(draw_case());
+    TrainingCase c = without_data_on_rings(draw_case());
     c.sync.reduce_every_microbatch = false;
     const std::unique_ptr<Model> model = make_model(c.model);
     const auto chunks = static_cast<std::int64_t>(layout_of(c, *model).chunks().size());

@@ -11,7 +11,7 @@
 namespace shardsim {
 namespace {
 
-constexpr double kGrace = 0.5;
+constexpr double kTableGrace = 0.5;
 
 using test::sample_call;
 
@@ -77,9 +77,9 @@ TEST_CASE("the odd one of a collective is told from the rest, whoever came first
         }
         add(table, rank, call);
         // Before all have come, nobody knows who is the odd one.
-        if (i < 3) CHECK(!table.mismatch(1.1, kGrace));
+        if (i < 3) CHECK(!table.mismatch(1.1, kTableGrace));
       }
-      const std::optional<Diagnosis> diagnosis = table.mismatch(1.1, kGrace);
+      const std::optional<Diagnosis> diagnosis = table.mismatch(1.1, kTableGrace);
       REQUIRE(diagnosis);
       CHECK(diagnosis->code == code);
       CHECK(diagnosis->group == "world");
@@ -103,8 +103,8 @@ TEST_CASE("a mismatch is told after a while though not all members have come") {
   other.count = 5;
   add(table, 1, other, 1.0);
   CHECK(table.has_mismatch());
-  CHECK(!table.mismatch(1.4, kGrace));
-  CHECK(table.mismatch(1.6, kGrace)->code == "COLL_COUNT");
+  CHECK(!table.mismatch(1.4, kTableGrace));
+  CHECK(table.mismatch(1.6, kTableGrace)->code == "COLL_COUNT");
 }
 
 TEST_CASE("messages match by sender, receiver and order") {
@@ -118,7 +118,7 @@ TEST_CASE("messages match by sender, receiver and order") {
   CHECK(table.num_waiting() == 2);
   CHECK(!table.has_mismatch());
   add(table, 1, message_call(1, 0, false, 10));
-  const std::optional<Diagnosis> diagnosis = table.mismatch(1.0, kGrace);
+  const std::optional<Diagnosis> diagnosis = table.mismatch(1.0, kTableGrace);
   REQUIRE(diagnosis);
   CHECK(diagnosis->code == "P2P_MISMATCH");
   CHECK(diagnosis->summary ==

@@ -12,8 +12,8 @@ namespace shardsim {
 namespace {
 
 constexpr const char* kToken = "0123456789abcdef";
-constexpr double kDeadline = 10.0;
-constexpr double kGrace = 0.5;
+constexpr double kSupervisorDeadline = 10.0;
+constexpr double kSupervisorGrace = 0.5;
 
 // A supervisor of so many ranks, which are there; rank r speaks over connection r.
 class Stage {
@@ -21,7 +21,11 @@ class Stage {
   explicit Stage(int num_ranks, int num_arriving)
       : supervisor_(
             num_ranks, kToken,
-            {.arrival_s = 30.0, .deadline_s = kDeadline, .grace_s = kGrace, .farewell_s = 3.0}, 0.0,
+            {.arrival_s = 30.0,
+             .deadline_s = kSupervisorDeadline,
+             .grace_s = kSupervisorGrace,
+             .farewell_s = 3.0},
+            0.0,
             [this](int connection, const RendezvousMessage& message) {
               sent_.emplace_back(connection, message.index());
             },

@@ -7,7 +7,7 @@ namespace {
 
 using Kind = FailureEvent::Kind;
 
-constexpr double kGrace = 0.5;
+constexpr double kVerdictGrace = 0.5;
 
 std::vector<RankActivity> four_ranks() {
   std::vector<RankActivity> ranks;
@@ -207,14 +207,14 @@ TEST_CASE("of what goes wrong together, one thing is the cause") {
   };
   for (const Row& row : table) {
     INFO(row.what);
-    const RunFailure failure = decide_failure(row.events, four_ranks(), kGrace);
+    const RunFailure failure = decide_failure(row.events, four_ranks(), kVerdictGrace);
     CHECK(failure.code == row.code);
     CHECK(failure.exit_code == row.exit_code);
     CHECK((failure.diagnosis ? failure.diagnosis->code : failure.code) == row.code);
     const std::string summary = failure.diagnosis ? failure.diagnosis->summary : failure.message;
     CHECK_THAT(summary, Catch::Contains(row.in_summary));
     std::vector<FailureEvent> reversed(row.events.rbegin(), row.events.rend());
-    CHECK(decide_failure(reversed, four_ranks(), kGrace).to_text() == failure.to_text());
+    CHECK(decide_failure(reversed, four_ranks(), kVerdictGrace).to_text() == failure.to_text());
   }
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("a death is told with how the process ended, and with what all did") {
   ranks[1].ended = true;
   ranks[2].last_ended = ranks[2].last_posted;
   const std::vector<FailureEvent> events = {dead};
-  const std::string text = decide_failure(events, ranks, kGrace).to_text();
+  const std::string text = decide_failure(events, ranks, kVerdictGrace).to_text();
   CHECK_THAT(text, Catch::Contains("has died: it was killed by signal 9 (Killed)"));
   CHECK_THAT(text, Catch::Contains("rank 3: its last call that is known is #5 all_reduce sum"));
   CHECK_THAT(text, Catch::Contains("rank 1: has finished"));
@@ -238,7 +238,7 @@ TEST_CASE("of a rank that can say nothing more, only what it has told is said") 
     const std::vector<FailureEvent> events = {of_rank(kind, 3, 1.0)};
     std::vector<RankActivity> ranks = four_ranks();
     const auto action = [&] {
-      return decide_failure(events, ranks, kGrace).diagnosis.value().sides.front().action;
+      return decide_failure(events, ranks, kVerdictGrace).diagnosis.value().sides.front().action;
     };
     ranks[3].last_ended = ranks[3].last_posted;
     CHECK(action() ==
@@ -252,7 +252,7 @@ TEST_CASE("of a rank that can say nothing more, only what it has told is said") 
     ranks[0].rank = 0;
     ranks[1].rank = 1;
     ranks[1].told = false;
-    const std::string text = decide_failure(events, ranks, kGrace).to_text();
+    const std::string text = decide_failure(events, ranks, kVerdictGrace).to_text();
     CHECK_THAT(text, Catch::Contains("rank 0: has called nothing yet"));
     CHECK_THAT(text, Catch::Contains("rank 1: no call of it is known"));
   }
@@ -262,7 +262,7 @@ TEST_CASE("a rank that never comes to a barrier is told with its last call, then
   FailureEvent stalled = of_rank(Kind::stalled, 2, 1.0);
   stalled.detail = "training 1";
   const std::vector<FailureEvent> events = {stalled};
-  const Diagnosis diagnosis = decide_failure(events, four_ranks(), kGrace).diagnosis.value();
+  const Diagnosis diagnosis = decide_failure(events, four_ranks(), kVerdictGrace).diagnosis.value();
   REQUIRE(diagnosis.sides.size() == 2);
   CHECK(diagnosis.sides[0].ranks == std::vector<int>{2});
   CHECK_THAT(diagnosis.sides[0].action, Catch::StartsWith("last called #5 all_reduce"));
@@ -276,7 +276,7 @@ TEST_CASE("timeouts are one report: who has not answered first, then who waits i
   const std::vector<FailureEvent> events = {diagnosed(1, 1.2, "TIMEOUT", "waits in barrier"),
                                             timeout(0, 1.0),
                                             diagnosed(3, 1.1, "TIMEOUT", "waits in barrier")};
-  const RunFailure failure = decide_failure(events, ranks, kGrace);
+  const RunFailure failure = decide_failure(events, ranks, kVerdictGrace);
   REQUIRE(failure.diagnosis);
   const Diagnosis& diagnosis = *failure.diagnosis;
   CHECK(diagnosis.group == "world");

@@ -12,21 +12,21 @@
 namespace shardsim {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 TEST_CASE("the Chrome trace is as approved and is JSON") {
   const std::string text = to_chrome_json(samples::two_ranks());
   require_golden("trace.json", text);
-  const Json json = Json::parse(text);
+  const SortedJson json = SortedJson::parse(text);
   REQUIRE(json["traceEvents"].size() == 24);
-  REQUIRE(Json::parse(to_chrome_json({}))["traceEvents"].empty());
+  REQUIRE(SortedJson::parse(to_chrome_json({}))["traceEvents"].empty());
 }
 
 TEST_CASE("every begin has its end, on its own thread and not before it") {
   std::map<std::pair<int, int>, int> open;
   std::map<std::pair<int, int>, double> last;
-  const Json json = Json::parse(to_chrome_json(samples::two_ranks()));
-  for (const Json& event : json["traceEvents"]) {
+  const SortedJson json = SortedJson::parse(to_chrome_json(samples::two_ranks()));
+  for (const SortedJson& event : json["traceEvents"]) {
     const std::string phase = event["ph"];
     if (phase != "B" && phase != "E") continue;
     const std::pair<int, int> thread(event["pid"], event["tid"]);
@@ -43,7 +43,7 @@ TEST_CASE("every begin has its end, on its own thread and not before it") {
 TEST_CASE("names and labels with quotes, backslashes and escapes stay JSON") {
   RankTrace rank{3, "a \"b\" \\ \x1b \xff", {}, {}};
   rank.tracks = {{"dp", {{"send", Time(), Time::from_picoseconds(1000), 1, "l\"\n\\", 0}}}};
-  const Json json = Json::parse(to_chrome_json({rank}));
+  const SortedJson json = SortedJson::parse(to_chrome_json({rank}));
   REQUIRE(json["traceEvents"][0]["args"]["name"] == "a \"b\" \\ \\x1b \\xff");
   REQUIRE(json["traceEvents"][2]["args"]["label"] == "l\"\\n\\");
   REQUIRE(json["traceEvents"][2]["args"]["operation"] == 0);

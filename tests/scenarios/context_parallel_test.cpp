@@ -15,15 +15,15 @@ namespace {
 
 const std::string kSeqLen = "model.seq_len=48";
 
-std::vector<std::string> with(std::vector<std::string> overrides) {
+std::vector<std::string> with_long_samples(std::vector<std::string> overrides) {
   overrides.insert(overrides.begin(), {kSeqLen, "training.global_batch_size=32"});
   return overrides;
 }
-Problem refusal(const std::vector<std::string>& overrides) {
-  return only_problem_of(valid_text(), with(overrides));
+Problem context_refusal(const std::vector<std::string>& overrides) {
+  return only_problem_of(valid_text(), with_long_samples(overrides));
 }
 ParallelismSpec layout(const std::vector<std::string>& overrides) {
-  return loaded(valid_text(), with(overrides)).parallelism;
+  return loaded(valid_text(), with_long_samples(overrides)).parallelism;
 }
 
 }  // namespace
@@ -51,14 +51,14 @@ TEST_CASE("samples are cut into twice as many runs as there are ranks, or cp is 
 
 TEST_CASE("heads are exchanged among ranks that divide them, or the form is refused") {
   CHECK(layout({"parallelism.cp=2", "parallelism.cp_attention=ulysses"}).cp_ulysses_degree == 2);
-  const Problem many = refusal({"parallelism.cp=4", "parallelism.cp_attention=ulysses"});
+  const Problem many = context_refusal({"parallelism.cp=4", "parallelism.cp_attention=ulysses"});
   CHECK(many.code == "E0203");
   CHECK(many.pointer == "/parallelism/cp");
   CHECK(many.help ==
         "use \"ring\", \"all_gather\" or \"two_level\" for cp_attention, or a smaller cp");
   CHECK(many.message.find("the 2 key and value heads") != std::string::npos);
   const Problem cut =
-      refusal({"parallelism.cp=2", "parallelism.tp=2", "parallelism.cp_attention=ulysses"});
+      context_refusal({"parallelism.cp=2", "parallelism.tp=2", "parallelism.cp_attention=ulysses"});
   CHECK(cut.message.find("the 1 key and value heads of a tensor-parallel rank") !=
         std::string::npos);
   // Nor is there a group for two levels.
@@ -75,17 +75,19 @@ TEST_CASE("two levels take the largest group of a node that fits, or what is sai
             .cp_ulysses_degree == 2);
   CHECK(layout({"parallelism.cp=4", form, "parallelism.cp_ulysses_degree=1"}).cp_ulysses_degree ==
         1);
-  const Problem uneven = refusal({"parallelism.cp=4", form, "parallelism.cp_ulysses_degree=3"});
+  const Problem uneven =
+      context_refusal({"parallelism.cp=4", form, "parallelism.cp_ulysses_degree=3"});
   CHECK(uneven.code == "E0203");
   CHECK(uneven.pointer == "/parallelism/cp_ulysses_degree");
   CHECK(uneven.help == "try 1, 2, 4");
-  CHECK(refusal({"parallelism.cp=8", form, "parallelism.cp_ulysses_degree=4"}).help == "try 1, 2");
-  const Problem none = refusal({"parallelism.cp=2", form});
+  CHECK(context_refusal({"parallelism.cp=8", form, "parallelism.cp_ulysses_degree=4"}).help ==
+        "try 1, 2");
+  const Problem none = context_refusal({"parallelism.cp=2", form});
   CHECK(none.code == "E0206");
   CHECK(none.pointer == "/parallelism/cp_attention");
   CHECK(none.help == "use \"ring\" or \"all_gather\", or say cp_ulysses_degree");
   // A degree above 1 would be refused.
-  CHECK(refusal({"parallelism.cp=2", "parallelism.tp=2", form}).help ==
+  CHECK(context_refusal({"parallelism.cp=2", "parallelism.tp=2", form}).help ==
         "use \"ring\" or \"all_gather\"");
 }
 
@@ -95,16 +97,16 @@ TEST_CASE("blocks of rings count among the operations of a run") {
     LoadLimits limits;
     limits.max_operations = most;
     try {
-      (void)load_scenario_text(valid_text(), "test.json",
-                               with({"parallelism.cp=4", "parallelism.cp_attention=" + form}),
-                               limits);
+      (void)load_scenario_text(
+          valid_text(), "test.json",
+          with_long_samples({"parallelism.cp=4", "parallelism.cp_attention=" + form}), limits);
     } catch (const ScenarioError& error) {
       CHECK(error.code() == "E0354");
       return true;
     }
     return false;
   };
-  const Scenario s = loaded(valid_text(), with({"parallelism.cp=4"}));
+  const Scenario s = loaded(valid_text(), with_long_samples({"parallelism.cp=4"}));
   const std::int64_t whole =
       s.system.ranks * s.model.num_layers * s.training.num_microbatches * s.execution.steps;
   CHECK_FALSE(is_refused("all_gather", whole));
@@ -137,7 +139,7 @@ TEST_CASE("sequence parallelism divides the tokens of a context-parallel rank") 
   CHECK(layout(narrow).sequence_parallel);
   std::vector<std::string> cut = narrow;
   cut.emplace_back("parallelism.cp=2");
-  const Problem problem = refusal(cut);
+  const Problem problem = context_refusal(cut);
   CHECK(problem.pointer == "/parallelism/sequence_parallel");
   CHECK(problem.message.find("1 x 2 tokens of a cp rank") != std::string::npos);
 }

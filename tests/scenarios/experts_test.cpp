@@ -16,13 +16,13 @@ namespace {
 
 const std::vector<std::string> kExperts = {"model.num_experts=8"};
 
-std::vector<std::string> with(std::vector<std::string> overrides) {
+std::vector<std::string> with_experts(std::vector<std::string> overrides) {
   overrides.insert(overrides.begin(), kExperts.begin(), kExperts.end());
   return overrides;
 }
 
 // "E0203 /parallelism/ep" of the only problem.
-std::string refusal(const std::vector<std::string>& overrides) {
+std::string expert_refusal(const std::vector<std::string>& overrides) {
   const Problem problem = only_problem_of(valid_text(), overrides);
   CHECK_FALSE(problem.help.empty());
   return problem.code + " " + problem.pointer;
@@ -32,17 +32,20 @@ std::string refusal(const std::vector<std::string>& overrides) {
 
 TEST_CASE("experts that do not fit model or layout are refused by name") {
   CHECK(loaded(valid_text(), kExperts).model.moe_ffn_hidden_size == 40);  // ffn_hidden_size
-  CHECK(loaded(valid_text(), with({"parallelism.ep=2"})).parallelism.ep == 2);
-  CHECK(refusal({"parallelism.ep=2"}) == "E0206 /parallelism/ep");
-  CHECK(refusal({"model.num_experts=3", "parallelism.ep=2"}) == "E0203 /parallelism/ep");
+  CHECK(loaded(valid_text(), with_experts({"parallelism.ep=2"})).parallelism.ep == 2);
+  CHECK(expert_refusal({"parallelism.ep=2"}) == "E0206 /parallelism/ep");
+  CHECK(expert_refusal({"model.num_experts=3", "parallelism.ep=2"}) == "E0203 /parallelism/ep");
   // It regroups the ranks of a stage and replica.
-  CHECK(refusal({"model.num_experts=64", "parallelism.ep=64"}) == "E0203 /parallelism/ep");
-  CHECK(refusal(with({"model.num_experts_per_token=9"})) == "E0201 /model/num_experts_per_token");
-  CHECK(refusal(with({"model.first_dense_layers=2"})) == "E0201 /model/first_dense_layers");
-  CHECK(refusal(with({"parallelism.tp=2", "model.seq_len=8"})) ==
+  CHECK(expert_refusal({"model.num_experts=64", "parallelism.ep=64"}) == "E0203 /parallelism/ep");
+  CHECK(expert_refusal(with_experts({"model.num_experts_per_token=9"})) ==
+        "E0201 /model/num_experts_per_token");
+  CHECK(expert_refusal(with_experts({"model.first_dense_layers=2"})) ==
+        "E0201 /model/first_dense_layers");
+  CHECK(expert_refusal(with_experts({"parallelism.tp=2", "model.seq_len=8"})) ==
         "E0206 /parallelism/sequence_parallel");
-  CHECK(refusal(with({"parallelism.tp=2", "model.seq_len=8", "parallelism.sequence_parallel=true",
-                      "model.num_shared_experts=1", "model.moe_ffn_hidden_size=7"})) ==
+  CHECK(expert_refusal(with_experts(
+            {"parallelism.tp=2", "model.seq_len=8", "parallelism.sequence_parallel=true",
+             "model.num_shared_experts=1", "model.moe_ffn_hidden_size=7"})) ==
         "E0203 /parallelism/tp");
   // What cannot be counted is refused by one limit or another.
   const std::vector<Problem> huge =
@@ -51,18 +54,19 @@ TEST_CASE("experts that do not fit model or layout are refused by name") {
   CHECK(std::any_of(huge.begin(), huge.end(), [](const Problem& problem) {
     return problem.code == "E0353" && problem.pointer == "/model/num_experts";
   }));
-  CHECK(refusal(with({"model.moe_routing=file"})) == "E0213 /model/moe_routing");
+  CHECK(expert_refusal(with_experts({"model.moe_routing=file"})) == "E0213 /model/moe_routing");
 }
 
 TEST_CASE("routing that will not be what was meant is warned about") {
-  const Scenario lonely = loaded(valid_text(), with({"model.num_experts_per_token=1"}));
+  const Scenario lonely = loaded(valid_text(), with_experts({"model.num_experts_per_token=1"}));
   REQUIRE(lonely.warnings.size() == 1);
   CHECK(lonely.warnings[0].find("learns nothing") != std::string::npos);
-  CHECK(loaded(valid_text(), with({"model.num_experts_per_token=1", "model.moe_aux_loss_coeff=1"}))
+  CHECK(loaded(valid_text(),
+               with_experts({"model.num_experts_per_token=1", "model.moe_aux_loss_coeff=1"}))
             .warnings.empty());
   const Scenario narrow =
-      loaded(valid_text(), with({"execution.tensors=real", "training.precision=fp32",
-                                 "system.device.peak_tflops.fp32=10"}));
+      loaded(valid_text(), with_experts({"execution.tensors=real", "training.precision=fp32",
+                                         "system.device.peak_tflops.fp32=10"}));
   REQUIRE(narrow.warnings.size() == 1);
   CHECK(narrow.warnings[0].find("moe_routing is learned below fp64") != std::string::npos);
 }
@@ -77,9 +81,9 @@ TEST_CASE("a file of popularity is read, or refused with place, cause and fix") 
   const std::string path = folder.path() + "/popularity.json";
   const auto problem_of = [&](const std::string& text) {
     std::ofstream(path) << text;
-    const std::vector<Problem> problems =
-        problems_of(valid_text(), with({"model.moe_routing=file", "model.first_dense_layers=0",
-                                        "model.moe_popularity_file=" + path}));
+    const std::vector<Problem> problems = problems_of(
+        valid_text(), with_experts({"model.moe_routing=file", "model.first_dense_layers=0",
+                                    "model.moe_popularity_file=" + path}));
     if (problems.empty()) return std::string("none");
     CHECK(problems.front().file == path);
     return problems.front().code + " " + std::to_string(problems.front().line) + ":" +
@@ -99,7 +103,7 @@ TEST_CASE("a file of popularity is read, or refused with place, cause and fix") 
   CHECK(problem_of("[1, 2").rfind("E0002", 0) == 0);
   std::filesystem::remove(path);
   const std::vector<Problem> missing = problems_of(
-      valid_text(), with({"model.moe_routing=file", "model.moe_popularity_file=" + path}));
+      valid_text(), with_experts({"model.moe_routing=file", "model.moe_popularity_file=" + path}));
   REQUIRE(missing.size() == 1);
   CHECK(missing.front().code == "E0001");
 }

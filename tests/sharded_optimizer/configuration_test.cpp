@@ -9,8 +9,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr double kBound = 1e-9;  // The oracle's, in fp64.
-
 struct Outcome {
   MemoryUse device{};
   MemoryUse host{};
@@ -98,13 +96,13 @@ TEST_CASE("Configuration: without automatic synchronization gradients stay local
       model.apply_gradients();
       CHECK(model.steps() == 1);
     });
-    CHECK(worst_error(gradients, reference) <= kBound);
+    CHECK(worst_error(gradients, reference) <= kOracleBound);
     Setup automatic = setup;
     automatic.configuration.auto_sync_gradients = true;
     const bool same = train(setup, 3) == train(automatic, 3);
     // The same sums in the same order where microbatches are not reduced one by one.
     if (automatic.choice.zero_stage < 2) CHECK(same);
-    CHECK(worst_error(train(setup, 3), train(automatic, 3)) <= kBound);
+    CHECK(worst_error(train(setup, 3), train(automatic, 3)) <= kOracleBound);
   }
 }
 
@@ -128,7 +126,7 @@ TEST_CASE("Configuration: groups of parameters have the minimum size, whatever t
       groups_before = groups;
       const WholeState whole = train(setup, 2);
       if (reference.empty()) reference = whole;
-      CHECK(worst_error(whole, reference) <= kBound);
+      CHECK(worst_error(whole, reference) <= kOracleBound);
     }
     CHECK(groups_before == 1);
   }
@@ -254,7 +252,7 @@ TEST_CASE("Options: regularization is the same under any sharding", "[options]")
     const WholeState plain = train(alone, 3);
     alone.options.regularization = setup.options.regularization;
     INFO(choice.name);
-    CHECK(worst_error(train(setup, 3), train(alone, 3)) <= kBound);
+    CHECK(worst_error(train(setup, 3), train(alone, 3)) <= kOracleBound);
     CHECK(worst_error(train(setup, 3), plain) > 1e-3);
     // L2 alone is what torch's SGD calls weight decay: a reference that has no such decorator.
     Setup decayed = setup;
@@ -263,7 +261,7 @@ TEST_CASE("Options: regularization is the same under any sharding", "[options]")
     Setup penalized = decayed;
     penalized.optimizer_options.weight_decay = 0.0;
     penalized.options.regularization = {.l1 = 0.0, .l2 = 0.02};
-    CHECK(worst_error(train(penalized, 3), train_alone(decayed, 3)) <= kBound);
+    CHECK(worst_error(train(penalized, 3), train_alone(decayed, 3)) <= kOracleBound);
   }
 }
 

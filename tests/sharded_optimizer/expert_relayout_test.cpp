@@ -27,7 +27,7 @@ Setup with_experts(const ParallelChoice& choice, int ranks) {
   return setup;
 }
 
-std::vector<Setup> layouts() {
+std::vector<Setup> expert_layouts() {
   return {
       with_experts({.name = "one device"}, 1),
       with_experts({.name = "ep4", .ep = 4}, 4),
@@ -41,7 +41,7 @@ std::vector<Setup> layouts() {
 }  // namespace
 
 TEST_CASE("P49: a model with experts goes on at any degree of expert parallelism", "[P49]") {
-  const std::vector<Setup> all = layouts();
+  const std::vector<Setup> all = expert_layouts();
   const WholeState uninterrupted = train_alone(all.front(), 3);
   for (const Setup& from : all) {
     MemoryFileSystem disk;
@@ -68,7 +68,7 @@ TEST_CASE("P49: a model with experts goes on at any degree of expert parallelism
 }
 
 TEST_CASE("P49: at the layout it was saved at, a model with experts goes on bit by bit", "[P49]") {
-  for (const Setup& setup : layouts()) {
+  for (const Setup& setup : expert_layouts()) {
     INFO(setup.choice.name);
     MemoryFileSystem disk;
     on_ranks(setup, [&](ShardedOptimizer& optimizer) {

@@ -174,8 +174,8 @@ TrainingCase case_of(const Setup& setup, int steps) {
   return c;
 }
 
-void add_to(WholeState& whole, const TrainingCase& c, const std::string& kind,
-            const Values& values) {
+void add_values(WholeState& whole, const TrainingCase& c, const std::string& kind,
+                const Values& values) {
   const std::unique_ptr<Model> model = make_model(c.model);
   for (std::size_t i = 0; i < values.size(); ++i) {
     whole[kind + "/" + model->parameters()[i].name] = values[i];
@@ -189,7 +189,7 @@ WholeState train_alone(const Setup& setup, int steps) {
   const std::vector<StepRecord> records = train_alone(c);
   WholeState whole;
   for (const auto& [kind, values] : records.back().values) {
-    if (kind != "gradient") add_to(whole, c, kind, values);
+    if (kind != "gradient") add_values(whole, c, kind, values);
   }
   return whole;
 }
@@ -205,7 +205,7 @@ std::vector<double> losses_alone(const Setup& setup, int steps) {
 WholeState gradients_alone(const Setup& setup, int step) {
   const TrainingCase c = case_of(setup, step + 1);
   WholeState whole;
-  add_to(whole, c, "gradient", train_alone(c).back().values.at("gradient"));
+  add_values(whole, c, "gradient", train_alone(c).back().values.at("gradient"));
   return whole;
 }
 

@@ -16,8 +16,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr double kBound = 1e-9;  // The oracle's, in fp64.
-
 // By rank, the code of the Error that `call` throws there. Nothing communicates within a handler.
 std::vector<std::string> codes(const Setup& setup,
                                const std::function<void(ShardedOptimizer&)>& call) {
@@ -168,7 +166,7 @@ TEST_CASE("F4: the update is that of one device", "[F4]") {
       Setup setup = setup_of("fsdp", ranks, "llama");
       setup.optimizer = optimizer;
       INFO(optimizer << " on " << ranks);
-      CHECK(worst_error(train(setup, 4), train_alone(setup, 4)) <= kBound);
+      CHECK(worst_error(train(setup, 4), train_alone(setup, 4)) <= kOracleBound);
     }
   }
 }
@@ -196,7 +194,7 @@ TEST_CASE("F5: the documented example: an in-memory world of 4, then optimize", 
     for (const auto& [name, values] : reference) {
       if (name.rfind("parameter/", 0) == 0) parameters[name] = values;
     }
-    CHECK(worst_error(whole, parameters) <= kBound);
+    CHECK(worst_error(whole, parameters) <= kOracleBound);
   });
 }
 

@@ -11,8 +11,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr double kBound = 1e-9;  // The oracle's, in fp64.
-
 Setup hybrid(int pp, int tp, int dp, const std::string& model = "gpt2") {
   Setup setup = setup_of("hybrid_sharded", pp * tp * dp, model);
   setup.choice = hybrid_sharded(pp, tp, dp);
@@ -105,7 +103,7 @@ TEST_CASE("H4: gradients are accumulated over a pipeline's microbatches and redu
     Setup setup = hybrid(2, 1, 2);
     setup.training.num_microbatches = microbatches;
     INFO(microbatches);
-    CHECK(worst_error(train(setup, 2), train_alone(setup, 2)) <= kBound);
+    CHECK(worst_error(train(setup, 2), train_alone(setup, 2)) <= kOracleBound);
     CHECK(bucket_calls(setup) == bucket_calls(hybrid(2, 1, 2)));
   }
 }
@@ -145,7 +143,7 @@ TEST_CASE("H6: everything happens in the right order: the result is that of one 
       setup.training.max_grad_norm = 0.1;
       setup.training.ignore_fraction = 0.2;
       INFO(model << " " << pp << " x " << tp << " x " << dp);
-      CHECK(worst_error(train(setup, 3), train_alone(setup, 3)) <= kBound);
+      CHECK(worst_error(train(setup, 3), train_alone(setup, 3)) <= kOracleBound);
     }
   }
 }
@@ -186,7 +184,7 @@ TEST_CASE("H8: hundreds of ranks train the model of one device", "[H8]") {
   Setup setup = hybrid(2, 2, 64, "llama");
   setup.training.num_microbatches = 2;
   REQUIRE(setup.ranks == 256);
-  CHECK(worst_error(train(setup, 2), train_alone(setup, 2)) <= kBound);
+  CHECK(worst_error(train(setup, 2), train_alone(setup, 2)) <= kOracleBound);
 }
 
 TEST_CASE("H8: a thousand ranks run, each with its part of the work", "[H8]") {

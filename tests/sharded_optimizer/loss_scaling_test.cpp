@@ -24,7 +24,7 @@ Setup scaled(Setup setup) {
   return setup;
 }
 
-std::vector<Setup> layouts() {
+std::vector<Setup> scaled_layouts() {
   std::vector<Setup> all = {setup_of("ddp", 1, "gpt2"),
                             setup_of("zero1", 4, "gpt2"),
                             setup_of("fsdp", 2, "gpt2"),
@@ -48,7 +48,7 @@ Progress progress_of(const ShardedOptimizer& optimizer) {
 
 TEST_CASE("P49: loss scale and its counters are saved at any layout and loaded at any other",
           "[P49]") {
-  for (const Setup& from : layouts()) {
+  for (const Setup& from : scaled_layouts()) {
     for (const int steps : {0, 1, 4, 13}) {
       MemoryFileSystem disk;
       Progress saved;
@@ -62,7 +62,7 @@ TEST_CASE("P49: loss scale and its counters are saved at any layout and loaded a
       if (steps == 1) CHECK(saved == Progress{0, 0x1p24, 0, 1});
       if (steps == 4) CHECK(saved == Progress{0, 0x1p21, 0, 0});
       if (steps == 13) CHECK(std::get<0>(saved) > 0);
-      for (const Setup& to : layouts()) {
+      for (const Setup& to : scaled_layouts()) {
         INFO(from.choice.name << " to " << to.choice.name << " after " << steps);
         on_ranks(to, [&](ShardedOptimizer& optimizer) {
           optimizer.load_model(disk, {.directory = "/out", .step = steps});
@@ -76,7 +76,7 @@ TEST_CASE("P49: loss scale and its counters are saved at any layout and loaded a
 
 // Through skipped steps, growth, and Adam's corrections, which count updates.
 TEST_CASE("P49: training with loss scaling goes on as if uninterrupted, bit by bit", "[P49]") {
-  for (const Setup& setup : layouts()) {
+  for (const Setup& setup : scaled_layouts()) {
     INFO(setup.choice.name);
     const auto trained = [&](int first, int then) {
       std::vector<std::vector<std::byte>> bytes(static_cast<std::size_t>(setup.ranks));
@@ -148,7 +148,7 @@ TEST_CASE("P49: a state of another kind of loss scaling, or an impossible one, i
 
 TEST_CASE("a plan that replays a record converges and skips where the run with data did",
           "[sharded_optimizer]") {
-  for (const Setup& layout : layouts()) {
+  for (const Setup& layout : scaled_layouts()) {
     Setup setup = layout;
     setup.options.maximum_iterations = 14;
     setup.options.tolerance = 1e-3;  // Skipped steps still see other batches.
@@ -178,7 +178,7 @@ TEST_CASE("a plan that replays a record converges and skips where the run with d
 
 TEST_CASE("steps that are skipped count neither for convergence nor for early stopping",
           "[sharded_optimizer]") {
-  for (Setup setup : layouts()) {
+  for (Setup setup : scaled_layouts()) {
     // Some twenty steps are skipped before the first update.
     setup.training.loss_scaling.initial_scale = 0x1p40;
     setup.options.maximum_iterations = 60;

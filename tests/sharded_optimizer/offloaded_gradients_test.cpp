@@ -13,7 +13,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr double kBound = 1e-9;                 // The oracle's, in fp64.
 constexpr std::int64_t kBytes = 8;              // Of an element: all is fp64.
 constexpr std::int64_t kPicosecondsAByte = 40;  // The fixture's link; a launch takes no time.
 constexpr std::int64_t kMicrobatches = 2;
@@ -68,7 +67,7 @@ std::int64_t bytes_at(const RankTrace& trace, MemoryCategory category, Time time
   return bytes;
 }
 
-void add_to(Measured& sum, RankState& rank) {
+void add_measured(Measured& sum, RankState& rank) {
   constexpr auto kComm = MemoryCategory::comm;
   constexpr auto kGrads = MemoryCategory::grads;
   const RankTrace& trace = *rank.trace();
@@ -105,7 +104,7 @@ TEST_CASE("Configuration: offloaded gradients are summed over tensor-parallel ra
     CHECK(same);
     Setup alone = offloaded;
     alone.change_model = [](ModelOptions& model) { model.seq_len = 6; };
-    CHECK(worst_error(whole, train_alone(alone, 3)) <= kBound);
+    CHECK(worst_error(whole, train_alone(alone, 3)) <= kOracleBound);
   }
 }
 
@@ -129,8 +128,8 @@ TEST_CASE("Configuration: each use of an offloaded gradient crosses the host lin
         expected[static_cast<std::size_t>(2 * place.pp + place.tp)] =
             expected_of(optimizer->model().plan(), place);
         // While gradients are there.
-        add_to(measured[static_cast<std::size_t>(2 * place.pp + place.tp)],
-               world.engine().rank(communicator.rank()));
+        add_measured(measured[static_cast<std::size_t>(2 * place.pp + place.tp)],
+                     world.engine().rank(communicator.rank()));
       });
       for (std::size_t i = 0; i < 4; ++i) {
         INFO("stage " << stage << ", data " << has_data << ", pp " << i / 2 << ", tp " << i % 2);

@@ -12,7 +12,7 @@ namespace {
 
 // Layouts of up to 8 ranks with the same global batch of 8 samples. The first two steps are exact:
 // weights get 6 binary places in a step, and gradients are products of up to 5 of them and data.
-std::vector<Setup> layouts() {
+std::vector<Setup> exact_layouts() {
   std::vector<Setup> setups;
   const auto add = [&](const char* name, const ParallelChoice& choice, int ranks) {
     Setup setup = exact(setup_of("ddp", 1));
@@ -55,7 +55,7 @@ bool differ_from_weights(const WholeState& whole) {
 TEST_CASE("P49: saved at any layout, loaded at any other, training goes on as if uninterrupted",
           "[P49]") {
   for (const bool masters : {false, true}) {
-    std::vector<Setup> all = layouts();
+    std::vector<Setup> all = exact_layouts();
     if (masters) std::transform(all.begin(), all.end(), all.begin(), with_masters);
     const WholeState uninterrupted = train(all.front(), 2);
     CHECK(differ_from_weights(train(all.front(), 1)) == masters);

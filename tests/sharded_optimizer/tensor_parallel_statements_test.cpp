@@ -13,8 +13,6 @@ namespace shardsim::test {
 
 namespace {
 
-constexpr double kBound = 1e-9;  // The oracle's, in fp64.
-
 // Four heads, vocabulary and feed-forward sizes that 2 and 4 divide or not.
 Setup tensor_parallel(int ranks, const std::string& model) {
   Setup setup = setup_of("tensor_parallel", ranks, model);
@@ -89,15 +87,16 @@ TEST_CASE("T2: column- and row-parallel layers give the dense layer's outputs an
           optimizer.model().compute_gradients();
           add_gradients_to(gradients, optimizer);
         });
-        CHECK(worst_error(gradients, gradients_alone(setup, static_cast<int>(step))) <= kBound);
+        CHECK(worst_error(gradients, gradients_alone(setup, static_cast<int>(step))) <=
+              kOracleBound);
       }
       on_ranks(setup, [&](ShardedOptimizer& optimizer) {
         // The loss is what all outputs go into.
         for (const double loss : losses) {
-          CHECK(std::fabs(optimizer.step() - loss) <= kBound * std::fabs(loss));
+          CHECK(std::fabs(optimizer.step() - loss) <= kOracleBound * std::fabs(loss));
         }
       });
-      CHECK(worst_error(train(setup, 3), train_alone(setup, 3)) <= kBound);
+      CHECK(worst_error(train(setup, 3), train_alone(setup, 3)) <= kOracleBound);
     }
   }
 }
@@ -112,7 +111,7 @@ TEST_CASE("T3: a shard's gradient is its slice of the dense gradient", "[T3]") {
       add_gradients_to(gradients, optimizer);
     });
     INFO(model);
-    CHECK(worst_error(gradients, gradients_alone(setup, 1)) <= kBound);
+    CHECK(worst_error(gradients, gradients_alone(setup, 1)) <= kOracleBound);
   }
 }
 
@@ -146,7 +145,7 @@ TEST_CASE("T5: transformer blocks and very wide layers work", "[T5]") {
     };
     setup.training.num_microbatches = 1;
     INFO(model);
-    CHECK(worst_error(train(setup, 1), train_alone(setup, 1)) <= kBound);
+    CHECK(worst_error(train(setup, 1), train_alone(setup, 1)) <= kOracleBound);
   }
 }
 

@@ -11,7 +11,7 @@ namespace shardsim::test {
 namespace {
 
 // Sums of some dozen products of order one, in another order than on one device: about 1e-15.
-constexpr double kRounding = 1e-12;
+constexpr double kAttentionRounding = 1e-12;
 
 void check_equal(const ContextCase& c, const DenseAttention& whole, double bound,
                  DType dtype = DType::fp64) {
@@ -48,7 +48,7 @@ TEST_CASE("P43: attention and its three gradients are those of one device, in ev
                        .head_size = 2,
                        .causal = causal};
             c.fused = b == 1;
-            check_equal(c, DenseAttention(c), kRounding);
+            check_equal(c, DenseAttention(c), kAttentionRounding);
           }
         }
       }
@@ -60,7 +60,7 @@ TEST_CASE("P43: one group of keys for all heads goes round a ring or is gathered
   for (const ContextAttention form : {ContextAttention::ring, ContextAttention::all_gather}) {
     ContextCase c{.form = form, .c = 4};
     c.shape = {.batch = 2, .seq_len = 16, .num_heads = 3, .num_groups = 1, .head_size = 4};
-    check_equal(c, DenseAttention(c), kRounding);
+    check_equal(c, DenseAttention(c), kAttentionRounding);
   }
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("merging blocks does not overflow, however large scores are") {
     const DenseAttention whole(c, 60.0);
     for (std::int64_t i = 0; i < whole.y.numel(); ++i) REQUIRE(std::isfinite(whole.y.get(i)));
     // Gradients are those of scores 3600 times as large: 60 for each of q and k.
-    check_equal(c, whole, 3600 * kRounding);
+    check_equal(c, whole, 3600 * kAttentionRounding);
   }
 }
 

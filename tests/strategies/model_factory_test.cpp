@@ -39,15 +39,6 @@ ModelOptions llama(std::int64_t groups, std::int64_t ffn, std::int64_t vocab) {
           .seq_len = 4096};
 }
 
-std::string code_of(const ModelOptions& options) {
-  try {
-    (void)make_model(options);
-  } catch (const UsageError& error) {
-    return error.code();
-  }
-  return "none";
-}
-
 }  // namespace
 
 TEST_CASE("published models have their published number of parameters") {
@@ -184,26 +175,26 @@ TEST_CASE("targets are the next tokens, and those ignored are as many as counted
 
 TEST_CASE("sizes that do not fit together are refused by name") {
   ModelOptions options = small_model("llama");
-  CHECK(code_of(options) == "none");
+  CHECK(code_of_model(options) == "none");
   options.num_attention_heads = 3;
-  CHECK(code_of(options) == "E0622");
+  CHECK(code_of_model(options) == "E0622");
   options = small_model("llama");
   options.num_query_groups = 3;
-  CHECK(code_of(options) == "E0623");
+  CHECK(code_of_model(options) == "E0623");
   options = small_model("llama");
   options.num_attention_heads = 8;
-  CHECK(code_of(options) == "E0627");
+  CHECK(code_of_model(options) == "E0627");
   options = small_model("gpt2");
   options.seq_len = 8;
-  CHECK(code_of(options) == "E0626");
+  CHECK(code_of_model(options) == "E0626");
   options.seq_len = 0;
-  CHECK(code_of(options) == "E0621");
+  CHECK(code_of_model(options) == "E0621");
   options = small_model("mlp");
   options.dtype = DType::fp8_e4m3;
-  CHECK(code_of(options) == "E0624");
+  CHECK(code_of_model(options) == "E0624");
   options = small_model("llama");
   options.integer_valued = true;
-  CHECK(code_of(options) == "E0628");
+  CHECK(code_of_model(options) == "E0628");
   options.family = "lama";
-  CHECK(code_of(options) == "E0625");
+  CHECK(code_of_model(options) == "E0625");
 }

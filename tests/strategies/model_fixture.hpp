@@ -1,12 +1,25 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "sim/kernel/error.hpp"
 
 #include "strategies/model/make_model.hpp"
 
 // One device that owns whole parameters and gradients, and runs a model's modules in order.
 namespace shardsim::test {
+
+/// Code of the error of making such a model; "none" if it can be made.
+inline std::string code_of_model(const ModelOptions& options) {
+  try {
+    (void)make_model(options);
+  } catch (const UsageError& error) {
+    return error.code();
+  }
+  return "none";
+}
 
 class WholeParameters final : public Parameters {
  public:

@@ -16,7 +16,7 @@ namespace {
 // one and 2e-11. Norms of small rows have fifth derivatives of up to 1e9 times the gradient, hence
 // 1e-8 of the largest gradient of the tensor; a wrong term shows as 1e-2.
 constexpr double kStep = 1e-4;
-constexpr double kBound = 1e-8;
+constexpr double kModelGradientBound = 1e-8;
 
 struct Fixture {
   explicit Fixture(const ModelOptions& options)
@@ -73,7 +73,7 @@ TEST_CASE("every gradient of every model equals the central difference of its lo
         largest = std::max(largest, std::fabs(quotient));
       }
       CAPTURE(name, fixture.model->parameters()[static_cast<std::size_t>(i)].name, largest);
-      CHECK(worst < kBound * largest);
+      CHECK(worst < kModelGradientBound * largest);
       CHECK(largest > 1e-3);  // Otherwise the comparison would say nothing.
     }
   }

@@ -10,7 +10,7 @@
 namespace shardsim::test {
 namespace {
 
-Tensor zeros(const Shape& shape) {
+Tensor zero_weights(const Shape& shape) {
   return Tensor::allocate(nullptr, MemoryCategory::params, shape, DType::fp64, false);
 }
 
@@ -91,9 +91,9 @@ TEST_CASE("what fills a part up is what has no place in the whole") {
 
 TEST_CASE("a part starts with the values it has in the whole, and what fills up with zeros") {
   const ParameterSpec spec = split({5, 2}, 0, 2);
-  const Tensor whole = zeros({5, 2});
+  const Tensor whole = zero_weights({5, 2});
   initialize({"w", {5, 2}, spec.init}, 0, 7, 0, whole);
-  const Tensor part = zeros({3, 2});
+  const Tensor part = zero_weights({3, 2});
   initialize(spec, 1, 7, 0, part);
   for (std::int64_t i = 0; i < 4; ++i) CHECK(part.get(i) == whole.get(6 + i));
   CHECK(part.get(4) == 0.0);

@@ -13,8 +13,8 @@
 namespace shardsim::test {
 namespace {
 
-struct Pass {
-  explicit Pass(ModelOptions options, Recompute recompute) : runtime(true) {
+struct RecordedPass {
+  explicit RecordedPass(ModelOptions options, Recompute recompute) : runtime(true) {
     options.recompute = recompute;
     model = make_model(options);
     parameters = std::make_unique<WholeParameters>(*model, runtime, 5, options.dtype, DType::fp32);
@@ -65,9 +65,9 @@ const std::vector<const char*> kTransformers = {"gpt2",       "untied gpt2",   "
 TEST_CASE("whatever is recomputed, losses, gradients and their order are bitwise the same") {
   for (const char* name : kTransformers) {
     for (const DType dtype : {DType::fp64, DType::bf16}) {
-      const Pass none(small_model(name, dtype), Recompute::none);
+      const RecordedPass none(small_model(name, dtype), Recompute::none);
       for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
-        const Pass again(small_model(name, dtype), recompute);
+        const RecordedPass again(small_model(name, dtype), recompute);
         CAPTURE(name, static_cast<int>(recompute));
         CHECK(again.loss == none.loss);
         CHECK(again.parameters->ready() == none.parameters->ready());
@@ -84,8 +84,8 @@ TEST_CASE("full recomputation keeps a block's input alone, and runs its forward 
   // b = 2, s = 5, h = 8, f = 12; two blocks; 8 bytes.
   for (const char* name : kTransformers) {
     const ModelOptions options = small_model(name);
-    const Pass none(options, Recompute::none);
-    const Pass full(options, Recompute::full);
+    const RecordedPass none(options, Recompute::none);
+    const RecordedPass full(options, Recompute::full);
     const bool gpt2 = options.family == "gpt2";
     const std::int64_t tokens = 2 * 5;
     // Beside the input: two norms and the middle of width h, q, k, v and the attention's output,
@@ -103,8 +103,8 @@ TEST_CASE("full recomputation keeps a block's input alone, and runs its forward 
 TEST_CASE("selective recomputation repeats norms and activation functions, and no product") {
   for (const char* name : kTransformers) {
     const ModelOptions options = small_model(name);
-    const Pass none(options, Recompute::none);
-    const Pass selective(options, Recompute::selective);
+    const RecordedPass none(options, Recompute::none);
+    const RecordedPass selective(options, Recompute::selective);
     const bool gpt2 = options.family == "gpt2";
     const std::int64_t tokens = 2 * 5;
     CAPTURE(name);

@@ -99,7 +99,7 @@ PairResult run_pair(const Pass& pass, const Tensor& x, const Tensor& dy) {
 }
 
 template <class Body>
-std::string code_of(Body&& body, std::string* message = nullptr) {
+std::string code_of_call(Body&& body, std::string* message = nullptr) {
   try {
     body();
   } catch (const UsageError& error) {
@@ -190,7 +190,7 @@ TEST_CASE("P29: parts of a vocabulary look up and add what the whole table does"
     CHECK(max_difference(sum, y) == 0.0);
   }
   const Tensor outside = tensor_of({1, 1}, {7}, DType::int32);
-  CHECK(code_of([&] {
+  CHECK(code_of_call([&] {
           (void)token_embedding_forward(local, outside, zeros({4, 3}), vocab_part(7, 2, 0));
         }) == "E0612");
 }
@@ -235,13 +235,13 @@ TEST_CASE("P30: layers whose cuts do not fit together are refused with both name
     FewParameters square({whole_numbers("w", {3, 6}), whole_numbers("v", {3, 6})});
     const Pass pass{{runtime, square, &parallel}, 0};
     const Tensor cut = apply_linear(pass, 0, enter_region(pass, x, "first"));
-    CHECK(code_of([&] { (void)enter_region(pass, cut, "second"); }, &message) == "E0642");
+    CHECK(code_of_call([&] { (void)enter_region(pass, cut, "second"); }, &message) == "E0642");
     CHECK(message.find("second") != std::string::npos);
     CHECK(message.find("first") != std::string::npos);
     // Also seen from the shapes: the second layer's weight has rows of six, its input of three.
-    CHECK(code_of([&] { (void)apply_linear(pass, 1, cut); }) == "E0611");
+    CHECK(code_of_call([&] { (void)apply_linear(pass, 1, cut); }) == "E0611");
     (void)parallel.reduce_from(runtime, zeros({3, 6}), "row");
-    CHECK(code_of(
+    CHECK(code_of_call(
               [&] {
                 (void)parallel.reduce_from(runtime, zeros({3, 6}), "another row");
               },
@@ -249,7 +249,7 @@ TEST_CASE("P30: layers whose cuts do not fit together are refused with both name
     CHECK(message.find("another row") != std::string::npos);
     // Backward likewise, in the other direction.
     (void)parallel.reduce_from_backward(runtime, x, x.shape(), "row");
-    CHECK(code_of([&] {
+    CHECK(code_of_call([&] {
             (void)parallel.reduce_from_backward(runtime, x, x.shape(), "another row");
           }) == "E0642");
   });
@@ -260,7 +260,7 @@ TEST_CASE("tokens that do not divide into shards are refused") {
     TensorParallel parallel(world, true);
     parallel.begin_region("embedding");
     std::string message;
-    CHECK(code_of(
+    CHECK(code_of_call(
               [&] {
                 (void)parallel.reduce_from(runtime, zeros({3, 5, 2}), "embedding");
               },
@@ -271,7 +271,7 @@ TEST_CASE("tokens that do not divide into shards are refused") {
   c.options.num_query_groups = 8;
   c.options.ffn_hidden_size = 16;
   const auto model = make_model(c.of_part());
-  CHECK(code_of([&] { (void)model->activation_shape(3); }) == "E0641");
+  CHECK(code_of_call([&] { (void)model->activation_shape(3); }) == "E0641");
   CHECK(model->activation_shape(2) == Shape{1, 16});
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("degrees that do not divide a model are refused by name") {
     ModelOptions options = divisible_model(name);
     options.tensor_parallel = size;
     options.sequence_parallel = sequence_parallel;
-    return code_of([&] { (void)make_model(options); });
+    return code_of_call([&] { (void)make_model(options); });
   };
   CHECK(code("llama", 4) == "none");
   CHECK(code("llama", 0) == "E0634");
@@ -290,12 +290,12 @@ TEST_CASE("degrees that do not divide a model are refused by name") {
   ModelOptions options = divisible_model("llama");
   options.ffn_hidden_size = 16;
   options.tensor_parallel = 8;
-  CHECK(code_of([&] { (void)make_model(options); }) == "E0632");  // 4 groups.
+  CHECK(code_of_call([&] { (void)make_model(options); }) == "E0632");  // 4 groups.
   options = small_model("mlp");
   options.tensor_parallel = 2;
-  CHECK(code_of([&] { (void)make_model(options); }) == "none");
+  CHECK(code_of_call([&] { (void)make_model(options); }) == "none");
   options.sequence_parallel = true;
-  CHECK(code_of([&] { (void)make_model(options); }) == "E0637");
+  CHECK(code_of_call([&] { (void)make_model(options); }) == "E0637");
 }
 
 TEST_CASE("a model of parts does not run whole, or at another degree, without saying so") {
@@ -307,7 +307,7 @@ TEST_CASE("a model of parts does not run whole, or at another degree, without sa
     const Batch batch = model->make_batch(local, 3, 0, 2, 0.0);
     const auto run = [&](Runtime& runtime, TensorParallel* parallel) {
       Saved saved;
-      return code_of([&] {
+      return code_of_call([&] {
         (void)model->forward(0, {runtime, parameters, {.tensor = parallel}}, {}, batch, saved);
       });
     };

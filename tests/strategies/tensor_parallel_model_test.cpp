@@ -11,7 +11,7 @@ namespace {
 
 // A sum over a layer's inputs is cut into t sums: some tens of roundings of 1e-16 in another order,
 // passed on through two blocks with weights of order one. A wrong term shows as 1e-2.
-constexpr double kRounding = 1e-12;
+constexpr double kModelRounding = 1e-12;
 
 // Where a rank has its tokens only, they are compared with its share of the whole's.
 Tensor expected_activation(const ModelCase& c, const Tensor& whole, int rank) {
@@ -32,8 +32,8 @@ void add_to(std::vector<Tensor>& sums, PartParameters& parameters) {
 }
 
 struct Bounds {
-  double activations = kRounding;
-  double gradients = kRounding;
+  double activations = kModelRounding;
+  double gradients = kModelRounding;
 };
 
 void check_equal(const ModelCase& c, const Bounds& bounds, bool later = false) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,6 +20,9 @@
 // A training run as a value: run on virtual ranks by a gradient-sync strategy, or by a reference
 // that knows of no ranks, and compared element by element.
 namespace shardsim::test {
+
+/// The oracle's, in fp64: of worst_error.
+inline constexpr double kOracleBound = 1e-9;
 
 struct TrainingCase {
   std::string name = "mlp";  ///< Of the model, for messages.
@@ -46,6 +50,16 @@ struct TrainingCase {
   StageSplit stage_split;
   bool record = true;  ///< Values; where the world has data.
 };
+
+/// The same without data.
+[[nodiscard]] inline TrainingCase without_data(TrainingCase c) {
+  c.world.has_data = false;
+  return c;
+}
+
+[[nodiscard]] inline std::int64_t of(const MemoryUse& use, MemoryCategory category) {
+  return use.at(static_cast<std::size_t>(category));
+}
 
 /// What the case asks of a ParallelPlan.
 [[nodiscard]] ParallelOptions options_of(const TrainingCase& c);

@@ -9,13 +9,13 @@ namespace shardsim::corpus {
 
 namespace {
 
-constexpr std::int64_t kCount = 8;
+constexpr std::int64_t kBufferCount = 8;
 
 // Rank 0 sends to the last rank and changes what it has sent before it has waited.
 void write_input(RankContext& context, const Plant& plant) {
   if (context.size() < 2) return;
   const int to = context.size() - 1;
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kBufferCount);
   if (context.rank() == 0) {
     Work work = context.world().send(buffer, to);
     plant.next_line();
@@ -30,7 +30,7 @@ void write_input(RankContext& context, const Plant& plant) {
 void write_by_pointer(RankContext& context, const Plant& plant) {
   if (context.size() < 2) return;
   const int to = context.size() - 1;
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kBufferCount);
   if (context.rank() == 0) {
     std::byte* const data = buffer.data();
     plant.next_line();
@@ -43,8 +43,8 @@ void write_by_pointer(RankContext& context, const Plant& plant) {
 
 // Clears what an all-gather is filling.
 void write_output(RankContext& context, const Plant& plant) {
-  const Tensor part = context.tensor(kCount);
-  const Tensor full = context.tensor(kCount * context.size());
+  const Tensor part = context.tensor(kBufferCount);
+  const Tensor full = context.tensor(kBufferCount * context.size());
   std::byte* const data = full.data();
   if (context.rank() == 0) plant.next_line();
   Work work = context.world().all_gather(full, part);
@@ -55,8 +55,8 @@ void write_output(RankContext& context, const Plant& plant) {
 }
 
 void clear_output(RankContext& context, const Plant& plant) {
-  const Tensor part = context.tensor(kCount);
-  const Tensor full = context.tensor(kCount * context.size());
+  const Tensor part = context.tensor(kBufferCount);
+  const Tensor full = context.tensor(kBufferCount * context.size());
   Work work = context.world().all_gather(full, part);
   if (plant.in(context) && context.rank() == 0) {
     plant.next_line();
@@ -67,7 +67,7 @@ void clear_output(RankContext& context, const Plant& plant) {
 
 void read_early(RankContext& context, const Plant& plant) {
   if (context.size() < 2) return;
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kBufferCount);
   if (context.rank() == 0) context.world().send(buffer, context.size() - 1).wait();
   if (!is_last(context)) return;
   Work work = context.world().recv(buffer, 0);
@@ -78,7 +78,7 @@ void read_early(RankContext& context, const Plant& plant) {
 }
 
 void forgotten_wait(RankContext& context, const Plant& plant) {
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kBufferCount);
   {
     if (is_last(context)) plant.next_line();
     Work work = context.world().all_reduce(buffer, ReduceOp::sum);
@@ -88,7 +88,7 @@ void forgotten_wait(RankContext& context, const Plant& plant) {
 }
 
 void freed(RankContext& context, const Plant& plant) {
-  std::optional<Tensor> buffer = context.tensor(kCount);
+  std::optional<Tensor> buffer = context.tensor(kBufferCount);
   if (is_last(context)) plant.next_line();
   Work work = context.world().all_reduce(*buffer, ReduceOp::sum);
   if (plant.in(context) && is_last(context)) buffer.reset();
@@ -97,9 +97,9 @@ void freed(RankContext& context, const Plant& plant) {
 
 // In place means: at this rank's chunk. The last rank takes the first one's.
 void wrong_offset(RankContext& context, const Plant& plant) {
-  const Tensor full = context.tensor(kCount * context.size());
+  const Tensor full = context.tensor(kBufferCount * context.size());
   const int chunk = plant.in(context) && is_last(context) ? 0 : context.rank();
-  const Tensor part = full.view(kCount * chunk, Shape{kCount});
+  const Tensor part = full.view(kBufferCount * chunk, Shape{kBufferCount});
   if (is_last(context)) plant.next_line();
   context.world().all_gather(full, part).wait();
 }
@@ -107,8 +107,8 @@ void wrong_offset(RankContext& context, const Plant& plant) {
 // Two operations under way, of which one writes what the other reads.
 void two_at_once(RankContext& context, const Plant& plant) {
   const auto other = context.world().split(0, context.rank(), "other");
-  const Tensor buffer = context.tensor(kCount);
-  const Tensor full = context.tensor(kCount * context.size());
+  const Tensor buffer = context.tensor(kBufferCount);
+  const Tensor full = context.tensor(kBufferCount * context.size());
   const bool wrong = plant.in(context) && is_last(context);
   if (is_last(context)) plant.next_line();
   Work reduce = context.world().all_reduce(buffer, ReduceOp::sum);

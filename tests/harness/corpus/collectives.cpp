@@ -8,11 +8,11 @@ namespace shardsim::corpus {
 
 namespace {
 
-constexpr std::int64_t kCount = 128;
+constexpr std::int64_t kCollectiveCount = 128;
 
 void order(RankContext& context, const Plant& plant) {
-  const Tensor part = context.tensor(kCount);
-  const Tensor full = context.tensor(kCount * context.size());
+  const Tensor part = context.tensor(kCollectiveCount);
+  const Tensor full = context.tensor(kCollectiveCount * context.size());
   if (plant.in(context) && is_last(context)) {
     plant.next_line();
     context.world().all_gather(full, part).wait();
@@ -32,7 +32,7 @@ void missing(RankContext& context, const Plant& plant) {
 }
 
 void twice(RankContext& context, const Plant& plant) {
-  const Tensor bucket = context.tensor(kCount);
+  const Tensor bucket = context.tensor(kCollectiveCount);
   context.world().all_reduce(bucket, ReduceOp::sum, {.label = "A"}).wait();
   if (plant.in(context) && is_last(context)) {
     plant.next_line();
@@ -43,12 +43,12 @@ void twice(RankContext& context, const Plant& plant) {
 
 void count(RankContext& context, const Plant& plant) {
   if (plant.in(context) && is_last(context)) {
-    const Tensor buffer = context.tensor(kCount - 1);
+    const Tensor buffer = context.tensor(kCollectiveCount - 1);
     plant.next_line();
     context.world().all_reduce(buffer, ReduceOp::sum).wait();
     return;
   }
-  context.world().all_reduce(context.tensor(kCount), ReduceOp::sum).wait();
+  context.world().all_reduce(context.tensor(kCollectiveCount), ReduceOp::sum).wait();
 }
 
 void dtype(RankContext& context, const Plant& plant) {
@@ -56,16 +56,16 @@ void dtype(RankContext& context, const Plant& plant) {
     return context.runtime().allocate(MemoryCategory::comm, {elements}, type);
   };
   if (plant.in(context) && is_last(context)) {
-    const Tensor same_bytes = allocate(2 * kCount, DType::bf16);
+    const Tensor same_bytes = allocate(2 * kCollectiveCount, DType::bf16);
     plant.next_line();
     context.world().all_reduce(same_bytes, ReduceOp::sum).wait();
     return;
   }
-  context.world().all_reduce(allocate(kCount, DType::fp32), ReduceOp::sum).wait();
+  context.world().all_reduce(allocate(kCollectiveCount, DType::fp32), ReduceOp::sum).wait();
 }
 
 void reduce_op(RankContext& context, const Plant& plant) {
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kCollectiveCount);
   if (plant.in(context) && is_last(context)) {
     plant.next_line();
     context.world().all_reduce(buffer, ReduceOp::max).wait();
@@ -75,7 +75,7 @@ void reduce_op(RankContext& context, const Plant& plant) {
 }
 
 void root(RankContext& context, const Plant& plant) {
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kCollectiveCount);
   if (plant.in(context) && is_last(context)) {
     plant.next_line();
     context.world().broadcast(buffer, 1).wait();
@@ -105,14 +105,14 @@ void step_counts(RankContext& context, const Plant& plant) {
   constexpr int kBatches = 10;
   const bool fewer = plant.in(context) && is_last(context);
   for (int batch = 0; batch < (fewer ? kBatches - 1 : kBatches); ++batch) {
-    const Tensor gradient = context.tensor(kCount);
+    const Tensor gradient = context.tensor(kCollectiveCount);
     plant.next_line();
     context.world().all_reduce(gradient, ReduceOp::sum, {.label = "gradient"}).wait();
   }
 }
 
 void unequal_exit(RankContext& context, const Plant& plant) {
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kCollectiveCount);
   context.world().barrier().wait();
   if (plant.in(context) && is_middle(context)) throw std::runtime_error("planted");
   plant.next_line();

@@ -7,7 +7,7 @@ namespace shardsim::corpus {
 
 namespace {
 
-constexpr std::int64_t kCount = 16;
+constexpr std::int64_t kGroupCount = 16;
 
 // The first ranks of a data-parallel group use it, all others the world.
 int num_in_wrong_group(int size) { return (size - 1) / 2; }
@@ -24,7 +24,7 @@ Culprits ranks_in_wrong_group() {
 void use_wrong_group(RankContext& context, const Plant& plant, int members) {
   const int color = context.rank() < members ? 0 : 1;
   const auto group = context.world().split(color, context.rank(), "dp");
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kGroupCount);
   if (plant.in(context) && context.rank() < num_in_wrong_group(context.size())) {
     plant.next_line();
     group->all_reduce(buffer, ReduceOp::sum, {.label = "loss"}).wait();
@@ -62,7 +62,7 @@ void creation_skipped(RankContext& context, const Plant& plant) {
   const auto row = world.split(rank / 2, rank, "row");
   std::unique_ptr<Communicator> column;
   if (!(plant.in(context) && is_middle(context))) column = world.split(rank % 2, rank, "column");
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kGroupCount);
   if (is_middle(context)) plant.next_line();
   world.all_reduce(buffer, ReduceOp::sum).wait();
 }
@@ -74,7 +74,7 @@ void crossed_groups(RankContext& context, const Plant& plant) {
   const int rank = context.rank();
   const auto row = context.world().split(rank / 2, rank, "tp");
   const auto column = context.world().split(rank % 2, rank, "dp");
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kGroupCount);
   const bool column_first =
       plant.in(context) && context.size() >= kCircle && (rank == 1 || rank == 2);
   Communicator& first = column_first ? *column : *row;
@@ -86,8 +86,8 @@ void crossed_groups(RankContext& context, const Plant& plant) {
 
 void concurrent_groups(RankContext& context, const Plant& plant) {
   const auto other = context.world().split(0, context.rank(), "other");
-  const Tensor a = context.tensor(kCount);
-  const Tensor b = context.tensor(kCount);
+  const Tensor a = context.tensor(kGroupCount);
+  const Tensor b = context.tensor(kGroupCount);
   Work on_world;
   Work on_other;
   if (plant.in(context) && is_last(context)) {
@@ -105,7 +105,7 @@ void concurrent_groups(RankContext& context, const Plant& plant) {
 
 void group_dead(RankContext& context, const Plant& plant) {
   auto group = context.world().split(0, context.rank(), "short-lived");
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kGroupCount);
   if (is_last(context)) plant.next_line();
   Work work = group->all_reduce(buffer, ReduceOp::sum);
   if (plant.in(context) && is_last(context)) group.reset();

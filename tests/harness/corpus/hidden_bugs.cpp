@@ -7,7 +7,7 @@ namespace shardsim::corpus {
 namespace {
 
 // Takes so long that in the first schedule all others are through.
-void dawdle(RankContext& context) {
+void dawdle_long(RankContext& context) {
   constexpr std::int64_t kBytes = std::int64_t{1} << 40;
   context.runtime().compute({"slow", ComputeKind::memory_bound, DType::fp64, 0, kBytes}, [] {});
 }
@@ -37,7 +37,7 @@ void torn_checkpoint(RankContext& context) {
     for (int half = 0; half < 2 * kUpdates; ++half) send(context, 0, half);
   }
   if (is_last(context)) {
-    dawdle(context);
+    dawdle_long(context);
     for (int beat = 0; beat < kBeats; ++beat) send(context, 0, kAsk + 1);
     send(context, 0, kAsk);
   }
@@ -74,7 +74,7 @@ void lock_order(RankContext& context) {
   };
   for (int round = 0; round < kRounds; ++round) {
     const bool reversed = is_last(context) && round == kRounds - 1;
-    if (reversed) dawdle(context);
+    if (reversed) dawdle_long(context);
     acquire(reversed ? 1 : 0);
     acquire(reversed ? 0 : 1);
     send(context, 0, kRelease);
@@ -93,7 +93,7 @@ void scale_changes(RankContext& context) {
   const int rank = context.rank();
   double sum = 2.0;
   if (size >= 3 && rank > 0) {
-    if (is_last(context)) dawdle(context);
+    if (is_last(context)) dawdle_long(context);
     for (int bucket = 0; bucket < kBuckets; ++bucket) {
       send(context, 0, is_last(context) && bucket == kBuckets / 2 ? kScale : bucket);
     }

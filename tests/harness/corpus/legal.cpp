@@ -6,10 +6,10 @@ namespace shardsim::corpus {
 
 namespace {
 
-constexpr std::int64_t kCount = 4;
+constexpr std::int64_t kLegalCount = 4;
 
 void different_lines(RankContext& context, const Plant&) {
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kLegalCount);
   const auto here = [&] { context.world().all_reduce(buffer, ReduceOp::sum).wait(); };
   const auto there = [&] { context.world().all_reduce(buffer, ReduceOp::sum).wait(); };
   context.rank() == 0 ? here() : there();
@@ -18,8 +18,8 @@ void different_lines(RankContext& context, const Plant&) {
 void disjoint_groups(RankContext& context, const Plant&) {
   const bool first_half = context.rank() < context.size() / 2;
   const auto group = context.world().split(first_half ? 0 : 1, context.rank(), "half");
-  const Tensor part = context.tensor(kCount);
-  const Tensor full = context.tensor(kCount * group->size());
+  const Tensor part = context.tensor(kLegalCount);
+  const Tensor full = context.tensor(kLegalCount * group->size());
   if (first_half) group->all_gather(full, part).wait();
   group->all_reduce(part, ReduceOp::sum).wait();
   if (!first_half) group->all_gather(full, part).wait();
@@ -31,13 +31,13 @@ void slow_rank(RankContext& context, const Plant&) {
     context.runtime().compute({"slow", ComputeKind::memory_bound, DType::fp64, 0, kBytes}, [] {});
   }
   context.world().barrier().wait();
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kLegalCount);
   context.world().all_reduce(buffer, ReduceOp::sum).wait();
 }
 
 void waits_out_of_order(RankContext& context, const Plant&) {
-  const Tensor a = context.tensor(kCount);
-  const Tensor b = context.tensor(kCount);
+  const Tensor a = context.tensor(kLegalCount);
+  const Tensor b = context.tensor(kLegalCount);
   Work first = context.world().all_reduce(a, ReduceOp::sum);
   Work second = context.world().all_reduce(b, ReduceOp::sum);
   if (context.rank() % 2 == 0) second.wait();
@@ -68,13 +68,13 @@ void zero_size(RankContext& context, const Plant&) {
 
 void self_send(RankContext& context, const Plant&) {
   const auto value = [](std::int64_t i) { return static_cast<double>(i); };
-  const Tensor out = context.tensor(kCount, value);
-  const Tensor in = context.tensor(kCount);
+  const Tensor out = context.tensor(kLegalCount, value);
+  const Tensor in = context.tensor(kLegalCount);
   Work send = context.messages().send(out, context.rank(), 0);
   context.messages().recv(in, context.rank(), 0).wait();
   send.wait();
   context.show(Shown::output, "message", in);
-  const Tensor on_stream = context.tensor(kCount);
+  const Tensor on_stream = context.tensor(kLegalCount);
   const P2pOp both[] = {{P2pOp::Kind::send, out, context.rank()},
                         {P2pOp::Kind::recv, on_stream, context.rank()}};
   context.world().batch(both).wait();
@@ -84,8 +84,8 @@ void self_send(RankContext& context, const Plant&) {
 void group_of_one(RankContext& context, const Plant&) {
   const auto alone = context.world().split(context.rank(), 0, "alone");
   const Tensor buffer =
-      context.tensor(kCount, [](std::int64_t i) { return static_cast<double>(i); });
-  const Tensor copy = context.tensor(kCount);
+      context.tensor(kLegalCount, [](std::int64_t i) { return static_cast<double>(i); });
+  const Tensor copy = context.tensor(kLegalCount);
   alone->all_reduce(buffer, ReduceOp::sum).wait();
   alone->broadcast(buffer, 0).wait();
   alone->all_gather(copy, buffer).wait();
@@ -98,21 +98,22 @@ void group_of_one(RankContext& context, const Plant&) {
 void reordered_sums(RankContext& context, const Plant&) {
   const int rank = context.rank();
   const Part mine = my_part(kSamples, context);
-  const Tensor sum = context.tensor(kCount);
+  const Tensor sum = context.tensor(kLegalCount);
   if (!is_last(context)) context.world().recv(sum, rank + 1).wait();
-  for (std::int64_t element = 0; element < kCount; ++element) {
+  for (std::int64_t element = 0; element < kLegalCount; ++element) {
     for (std::int64_t i = mine.last; i-- > mine.first;) {
-      sum.set(element, sum.get(element) + context.draw("sample", i * kCount + element));
+      sum.set(element, sum.get(element) + context.draw("sample", i * kLegalCount + element));
     }
   }
   if (rank > 0) context.world().send(sum, rank - 1).wait();
   context.world().broadcast(sum, 0).wait();
   context.show(Shown::gradient, "weights", sum);
   // The other way round on the same data: by a tree, whatever the backend's is.
-  const Tensor reduced = context.tensor(kCount);
-  for (std::int64_t element = 0; element < kCount; ++element) {
+  const Tensor reduced = context.tensor(kLegalCount);
+  for (std::int64_t element = 0; element < kLegalCount; ++element) {
     for (std::int64_t i = mine.first; i < mine.last; ++i) {
-      reduced.set(element, reduced.get(element) + context.draw("sample", i * kCount + element));
+      reduced.set(element,
+                  reduced.get(element) + context.draw("sample", i * kLegalCount + element));
     }
   }
   context.world().all_reduce(reduced, ReduceOp::sum).wait();

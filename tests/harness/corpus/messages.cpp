@@ -6,13 +6,13 @@ namespace shardsim::corpus {
 
 namespace {
 
-constexpr std::int64_t kCount = 32;
+constexpr std::int64_t kMessageCount = 32;
 
 void send_send(RankContext& context, const Plant& plant) {
   if (context.size() < 2 || context.rank() > 1) return;
   const int peer = 1 - context.rank();
-  const Tensor out = context.tensor(kCount);
-  const Tensor in = context.tensor(kCount);
+  const Tensor out = context.tensor(kMessageCount);
+  const Tensor in = context.tensor(kMessageCount);
   if (plant.in(context) || context.rank() == 0) {
     plant.next_line();
     context.world().send(out, peer).wait();
@@ -28,8 +28,8 @@ void ring(RankContext& context, const Plant& plant) {
   if (size < 2) return;
   const int right = (context.rank() + 1) % size;
   const int left = (context.rank() + size - 1) % size;
-  const Tensor out = context.tensor(kCount);
-  const Tensor in = context.tensor(kCount);
+  const Tensor out = context.tensor(kMessageCount);
+  const Tensor in = context.tensor(kMessageCount);
   if (plant.in(context)) {
     plant.next_line();
     context.world().send(out, right).wait();
@@ -41,7 +41,7 @@ void ring(RankContext& context, const Plant& plant) {
 }
 
 void p2p_crosses_collective(RankContext& context, const Plant& plant) {
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kMessageCount);
   const int rank = context.rank();
   const bool crossed = plant.in(context) && rank == 1;
   if (crossed) {
@@ -60,8 +60,8 @@ void unmatched(RankContext& context, const Plant& plant) {
   constexpr int kTag = 7;
   if (context.size() < 2) return;
   const int to = context.size() - 1;
-  const Tensor first = context.tensor(kCount);
-  const Tensor second = context.tensor(kCount);
+  const Tensor first = context.tensor(kMessageCount);
+  const Tensor second = context.tensor(kMessageCount);
   if (context.rank() == 0) {
     context.messages().send(first, to, kTag).wait();
     plant.next_line();
@@ -77,7 +77,7 @@ void unmatched_receive(RankContext& context, const Plant& plant) {
   constexpr int kTag = 7;
   if (context.size() < 2) return;
   const int to = context.size() - 1;
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kMessageCount);
   if (context.rank() == 0 && !plant.in(context)) context.messages().send(buffer, to, kTag).wait();
   if (context.rank() == to) {
     plant.next_line();
@@ -88,8 +88,8 @@ void unmatched_receive(RankContext& context, const Plant& plant) {
 void unmatched_on_stream(RankContext& context, const Plant& plant) {
   if (context.size() < 2) return;
   const int to = context.size() - 1;
-  const Tensor first = context.tensor(kCount);
-  const Tensor second = context.tensor(kCount);
+  const Tensor first = context.tensor(kMessageCount);
+  const Tensor second = context.tensor(kMessageCount);
   if (context.rank() == 0) {
     context.world().send(first, to).wait();
     plant.next_line();
@@ -105,12 +105,12 @@ void truncated(RankContext& context, const Plant& plant) {
   if (context.size() < 2) return;
   const int to = context.size() - 1;
   if (context.rank() == 0) {
-    const Tensor message = context.tensor(kCount);
+    const Tensor message = context.tensor(kMessageCount);
     plant.next_line();
     context.messages().send(message, to, 0).wait();
   }
   if (context.rank() == to) {
-    const Tensor smaller = context.tensor(plant.in(context) ? kCount - 1 : kCount);
+    const Tensor smaller = context.tensor(plant.in(context) ? kMessageCount - 1 : kMessageCount);
     plant.next_line();
     context.messages().recv(smaller, 0, 0).wait();
   }
@@ -119,7 +119,7 @@ void truncated(RankContext& context, const Plant& plant) {
 void tags_differ(RankContext& context, const Plant& plant) {
   if (context.size() < 2) return;
   const int to = context.size() - 1;
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kMessageCount);
   if (context.rank() == 0) {
     plant.next_line();
     context.messages().send(buffer, to, 1).wait();
@@ -136,8 +136,8 @@ void outside_of_batch(RankContext& context, const Plant& plant) {
   const int size = context.size();
   if (size < 2 || context.rank() < size - 2) return;
   const int peer = is_last(context) ? size - 2 : size - 1;
-  const Tensor out = context.tensor(kCount);
-  const Tensor in = context.tensor(kCount);
+  const Tensor out = context.tensor(kMessageCount);
+  const Tensor in = context.tensor(kMessageCount);
   if (plant.in(context)) {
     plant.next_line();
     Work send = context.world().send(out, peer);

@@ -7,7 +7,7 @@ namespace shardsim::corpus {
 
 namespace {
 
-constexpr std::int64_t kCount = 4;
+constexpr std::int64_t kOpenMessageCount = 4;
 constexpr int kThree = 3;
 constexpr int kFour = 4;
 
@@ -26,8 +26,8 @@ void one_tag(RankContext& context, const Plant& plant) {
   const int rank = context.rank();
   TaggedMessages& messages = context.messages();
   const auto tag = [&](int microbatch) { return plant.in(context) ? 0 : microbatch; };
-  const Tensor first = context.tensor(kCount);
-  const Tensor second = context.tensor(kCount);
+  const Tensor first = context.tensor(kOpenMessageCount);
+  const Tensor second = context.tensor(kOpenMessageCount);
   if (rank == 1) dawdle(context);
   if (rank < 2) messages.send(first, size - 2, 0).wait();
   if (rank == size - 2) {
@@ -55,7 +55,7 @@ void race(RankContext& context, const Plant& plant) {
   const int size = context.size();
   if (size < kThree) return;
   const int rank = context.rank();
-  const Tensor buffer = context.tensor(kCount);
+  const Tensor buffer = context.tensor(kOpenMessageCount);
   if (is_last(context)) dawdle(context);
   if (rank == 1 || is_last(context)) context.messages().send(buffer, 0, 0).wait();
   if (rank != 0) return;
@@ -73,12 +73,12 @@ void overlap(RankContext& context, const Plant& plant) {
   constexpr int kGoTag = 2;
   const int size = context.size();
   const int rank = context.rank();
-  const Tensor shard = context.tensor(kCount);
-  const Tensor full = context.tensor(kCount * size);
+  const Tensor shard = context.tensor(kOpenMessageCount);
+  const Tensor full = context.tensor(kOpenMessageCount * size);
   if (size < kThree) return;
   if (is_last(context)) dawdle(context);
   if (rank == 1) {
-    const Tensor update = context.tensor(kCount, [](std::int64_t) { return kUpdate; });
+    const Tensor update = context.tensor(kOpenMessageCount, [](std::int64_t) { return kUpdate; });
     context.messages().send(update, 0, kUpdateTag).wait();
   }
   if (is_last(context)) context.messages().send(shard, 0, kGoTag).wait();
@@ -90,12 +90,12 @@ void overlap(RankContext& context, const Plant& plant) {
   bool gone = false;
   bool updated = false;
   for (int message = 0; message < 2; ++message) {
-    const Tensor taken = context.tensor(kCount);
+    const Tensor taken = context.tensor(kOpenMessageCount);
     MessageStatus status;
     context.messages().recv(taken, kAnySource, kAnyTag, &status).wait();
     if (status.tag == kUpdateTag) {
       updated = true;
-      for (std::int64_t i = 0; i < kCount; ++i) {
+      for (std::int64_t i = 0; i < kOpenMessageCount; ++i) {
         plant.next_line();
         shard.set(i, taken.get(i));
       }
