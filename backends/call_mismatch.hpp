@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,9 @@
 namespace shardsim {
 
 /// Whether two names or labels are the same text; quickest where they are the same literal.
-[[nodiscard]] bool same_text(const char* a, const char* b);
+[[nodiscard]] inline bool same_text(const char* a, const char* b) {
+  return a == b || std::strcmp(a, b) == 0;
+}
 
 /// Whether both are the same call of a collective; where it was made may differ.
 [[nodiscard]] bool same_call(const CallRecord& a, const CallRecord& b);
