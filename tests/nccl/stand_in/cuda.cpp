@@ -57,8 +57,6 @@ bool touches(const Task& task, const std::vector<std::byte>& memory) {
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming): the names are theirs.
-#define SHARDSIM_EXPORT extern "C" __attribute__((visibility("default")))
-
 SHARDSIM_EXPORT CudaStatus cudaGetDeviceCount(int* count) {
   *count = machine().script.num_devices;
   return machine().script.device_count_status;

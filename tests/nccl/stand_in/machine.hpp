@@ -13,6 +13,9 @@
 
 // What the stand-in is made of: one machine with the streams, memory and communicators of all
 // ranks, which goes on whenever somebody asks.
+// What the library of that name exports.
+#define SHARDSIM_EXPORT extern "C" __attribute__((visibility("default")))
+
 namespace shardsim {
 
 struct CudaEventObject {

@@ -142,8 +142,6 @@ bool has_come(NcclComm comm) {
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming): the names are theirs.
-#define SHARDSIM_EXPORT extern "C" __attribute__((visibility("default")))
-
 SHARDSIM_EXPORT NcclStatus ncclGetVersion(int* version) {
   *version = machine().script.version;
   return NcclStatus::success;
