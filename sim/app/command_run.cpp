@@ -82,7 +82,7 @@ TextHeadline headline_of(const Scenario& scenario) {
 
 std::string next_command(const RunArguments& arguments, const Scenario& scenario,
                          const Result& result) {
-  if (result.diagnosis) return fmt::format("shardsim {} --json", arguments.file);
+  if (result.diagnosis) return fmt::format("shardsim explain {}", result.diagnosis->code);
   if (result.exit_code == static_cast<int>(ExitCode::does_not_fit)) {
     return scenario.parallelism.zero_stage < 3
                ? fmt::format("shardsim {} --set parallelism.zero_stage=3", arguments.file)
