@@ -1,3 +1,7 @@
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "tests/harness/corpus/corpus_row.hpp"
 #include "tests/harness/corpus/program.hpp"
 
@@ -112,9 +116,9 @@ void group_dead(RankContext& context, const Plant& plant) {
   work.wait();
 }
 
-// Where leaked communicators can still be reached: they are not lost memory.
-std::vector<Communicator*>& leaked() {
-  static std::vector<Communicator*> communicators;
+// Leaked by their ranks, not by this process.
+std::vector<std::unique_ptr<Communicator>>& leaked() {
+  static std::vector<std::unique_ptr<Communicator>> communicators;
   return communicators;
 }
 
@@ -122,7 +126,7 @@ void group_leak(RankContext& context, const Plant& plant) {
   if (is_last(context)) plant.next_line();
   auto group = context.world().split(0, context.rank(), "long-lived");
   group->barrier().wait();
-  if (plant.in(context) && is_last(context)) leaked().push_back(group.release());
+  if (plant.in(context) && is_last(context)) leaked().push_back(std::move(group));
 }
 
 }  // namespace
