@@ -12,8 +12,8 @@
 
 #include "sim/app/coverage.hpp"
 #include "sim/app/expectations.hpp"
-#include "sim/app/replicas.hpp"
 #include "sim/app/pieced_state.hpp"
+#include "sim/app/replicas.hpp"
 
 namespace shardsim {
 
@@ -118,7 +118,7 @@ class Oracle {
   const SyncPlan& sync_;
   Expectations expected_;
   int num_ranks_;
-  PiecedState gradients_;          // Of the step that is open, where the reference follows.
+  PiecedState gradients_;         // Of the step that is open, where the reference follows.
   std::vector<Waiting> waiting_;  // State that ranks have shown after one step.
   std::int64_t waiting_step_ = -1;
   int num_waiting_ = 0;  // Ranks that have.

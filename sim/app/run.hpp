@@ -14,6 +14,7 @@
 
 #include "reports/result.hpp"
 #include "scenarios/scenario.hpp"
+
 #include "sim/harness/schedule.hpp"
 
 // The one function that composes a run: scenario -> system and mesh -> one fiber per rank ->

@@ -5,7 +5,8 @@
 
 #include "sim/harness/explorers.hpp"
 
-// Schedules per second: 8 ranks that make 50 calls each, with buffers watched. Aim: 3,000 on a core.
+// Schedules per second: 8 ranks that make 50 calls each, with buffers watched. Aim: 3,000 on a
+// core.
 namespace shardsim {
 namespace {
 
