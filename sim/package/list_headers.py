@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Prints the headers that are installed, one per line, relative to the root: all of the layers a
-strategy is written against, but for the private parts of backends, and what drags Boost in.
+strategy is written against, but for the private parts of backends, and what drags Boost or
+Eigen in.
 
 usage: list_headers.py ROOT
 """
@@ -10,7 +11,8 @@ import sys
 
 FOLDERS = ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness")
 PRIVATE = ("backends/message", "backends/mpi", "backends/nccl", "backends/rendezvous",
-           "sim/kernel/fiber_scheduler.hpp", "sim/kernel/stack_slab.hpp")
+           "sim/kernel/fiber_scheduler.hpp", "sim/kernel/stack_slab.hpp",
+           "strategies/model/row_matrix.hpp")
 SINGLE = (pathlib.PurePath("reports/diagnosis_json.hpp"),)
 
 
