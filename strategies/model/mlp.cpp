@@ -52,8 +52,8 @@ class Mlp final : public Model {
   }
   [[nodiscard]] std::span<const int> parameters_of(int module) const override {
     return std::span(parameters_of_)
-        .subspan(to_size(first_layer(module) * parameters_per_layer),
-                 to_size(num_layers(module) * parameters_per_layer));
+        .subspan(to_size(std::int64_t{first_layer(module)} * parameters_per_layer),
+                 to_size(std::int64_t{num_layers(module)} * parameters_per_layer));
   }
   [[nodiscard]] Shape activation_shape(std::int64_t samples) const override {
     return {samples, options_.ffn_hidden_size};
