@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "backends/copy_bytes.hpp"
@@ -10,8 +9,6 @@
 // What collectives do to the data, written as the definitions of the operations: member by member
 // and chunk by chunk. Runs when all members have posted, never at post.
 namespace shardsim {
-
-namespace {}  // namespace
 
 std::vector<std::int64_t> CollectiveOperation::chunk_offsets() const {
   // all_reduce and reduce take any count: the first chunks are one element longer.

@@ -26,7 +26,7 @@ bool same_place(const StateImage::Piece& a, const StateImage::Piece& b) {
          a.first == b.first && a.values.size() == b.values.size();
 }
 
-double largest_finite(const std::vector<double>& values) {
+double largest_finite_value(const std::vector<double>& values) {
   double most = 0.0;
   for (const double value : values) {
     if (std::isfinite(value)) most = std::max(most, std::abs(value));
@@ -66,7 +66,7 @@ void compare_pieces(const StateImage::Piece& actual, const StateImage::Piece& ex
   }
   const double difference = largest_difference(actual.values, expected.values);
   if (difference == 0.0) return;
-  const double scale = std::max(largest_finite(expected.values), floor);
+  const double scale = std::max(largest_finite_value(expected.values), floor);
   double& error = found.max_rel_error.at(expected.kind);
   error =
       std::max(error, scale > 0.0 ? difference / scale : std::numeric_limits<double>::infinity());
@@ -105,7 +105,7 @@ ImageDifference compare_images(const StateImage& actual, const StateImage& expec
   for (const StateImage::Piece& piece : expected.pieces()) {
     found.num_values += static_cast<std::int64_t>(piece.values.size());
     double& floor = floors[{piece.step, piece.kind}];
-    floor = std::max(floor, 1e-6 * largest_finite(piece.values));
+    floor = std::max(floor, 1e-6 * largest_finite_value(piece.values));
   }
   const bool alike = std::equal(actual.pieces().begin(), actual.pieces().end(),
                                 expected.pieces().begin(), expected.pieces().end(), same_place);

@@ -4,8 +4,6 @@
 
 namespace shardsim {
 
-namespace {}  // namespace
-
 double exchange_latency_us(const NcclExchange& exchange) {
   const NcclHop where = exchange.far ? NcclHop::net : NcclHop::nvlink;
   return nccl_constant(NcclTable::launch) + nccl_constant(NcclTable::point_to_point_hop, at(where));
