@@ -136,9 +136,10 @@ FiberWorld::FiberWorld(FiberOptions options)
 namespace {
 
 // Streams that somebody still has a handle of, against the rules, when their world is gone. Kept to
-// the end of the program: nobody says when the last of these handles goes.
+// the end of the program: nobody says when the last of these handles goes. Worlds of other threads
+// have their own.
 std::vector<std::unique_ptr<FiberStream>>& stray_streams() {
-  static auto* const streams = new std::vector<std::unique_ptr<FiberStream>>();
+  thread_local auto* const streams = new std::vector<std::unique_ptr<FiberStream>>();
   return *streams;
 }
 

@@ -3,9 +3,11 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <ostream>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "reports/chrome_trace.hpp"
@@ -13,10 +15,11 @@
 #include "reports/perfetto_trace.hpp"
 #include "reports/text_summary.hpp"
 #include "scenarios/load.hpp"
-#include "scenarios/scenario_error.hpp"
 #include "sim/app/decision_file.hpp"
+#include "sim/app/explore/explore_options.hpp"
 #include "sim/app/explore/explore_run.hpp"
 #include "sim/app/explore/scenario_explorer.hpp"
+#include "sim/app/process/process_flags.hpp"
 #include "sim/app/process/serve_run.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/record_paths.hpp"
@@ -169,6 +172,37 @@ bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+void add_fingerprint_option(CLI::App& verb, ProcessOptions& process) {
+  verb.add_option_function<std::string>(
+          "--check", [&process](const std::string&) { process.check_fingerprints = true; },
+          "fingerprint: compare the calls of all ranks of a real run before they hang")
+      ->check(CLI::IsMember({"fingerprint"}));
+}
+
+void add_run_options(CLI::App& verb, RunArguments& arguments) {
+  verb.add_option("file", arguments.file, "The scenario")->required();
+  verb.add_option("--set", arguments.overrides, "Override a field: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  add_process_options(verb, arguments.process);
+  add_fingerprint_option(verb, arguments.process);
+  verb.add_option("--out", arguments.out_directory, "Folder for the files a scenario names")
+      ->each([&explore = arguments.explore](const std::string& folder) {
+        explore.shrunk_directory = folder;
+      });
+  add_explore_options(verb, arguments.explore);
+  // Not bound as optionals: for those CLI11 takes an empty value for none.
+  verb.add_option_function<std::string>(
+      "--record-decisions",
+      [&run = arguments](const std::string& path) { run.record_decisions = path; },
+      "Write what a run with real tensors decided on values; relative to the current folder");
+  verb.add_option_function<std::string>(
+      "--replay-decisions",
+      [&run = arguments](const std::string& path) { run.replay_decisions = path; },
+      "Decide so in a run without, instead of as plans assume; relative to the current folder");
+  verb.add_flag("--json", arguments.json, "Print the result object instead of the summary");
+  verb.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
+}
+
 }  // namespace
 
 int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
@@ -215,23 +249,18 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   return outcome.result.exit_code;
 }
 
-int command_check(const std::vector<std::string>& files, const std::vector<std::string>& overrides,
-                  bool json, std::ostream& out, std::ostream& err) {
-  std::vector<Problem> problems;
-  std::size_t num_dropped = 0;
-  for (const std::string& file : files) {
-    try {
-      const Scenario scenario = load_scenario(file, overrides);
-      for (const std::string& warning : scenario.warnings) err << "warning: " << warning << "\n";
-      if (!json) out << file << ": valid, " << scenario.system.ranks << " ranks\n";
-    } catch (const ScenarioError& error) {
-      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
-      num_dropped += error.num_dropped();
-    }
-  }
-  if (!problems.empty()) throw ScenarioError(std::move(problems), num_dropped);
-  if (json) out << "[]\n";
-  return 0;
+Verb run_verb() {
+  const auto arguments = std::make_shared<RunArguments>();
+  return {.name = "run",
+          .summary = "Simulate a scenario (the default verb)",
+          .add_options = [arguments](CLI::App& app) { add_run_options(app, *arguments); },
+          .run =
+              [arguments](const Console& console) {
+                arguments->color = console.color;
+                arguments->process.words = console.words;
+                return command_run(*arguments, console.out, console.err, console.hooks);
+              },
+          .wants_json = [arguments] { return arguments->json; }};
 }
 
 }  // namespace shardsim

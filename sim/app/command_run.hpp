@@ -8,6 +8,7 @@
 #include "sim/app/explore/explore_arguments.hpp"
 #include "sim/app/process/process_options.hpp"
 #include "sim/app/run.hpp"
+#include "sim/app/verb.hpp"
 
 namespace shardsim {
 
@@ -30,8 +31,6 @@ struct RunArguments {
 int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
                 RunHooks hooks = {});
 
-/// `shardsim check FILE...`: validates only. Throws the problems of all files together.
-int command_check(const std::vector<std::string>& files, const std::vector<std::string>& overrides,
-                  bool json, std::ostream& out, std::ostream& err);
+[[nodiscard]] Verb run_verb();
 
 }  // namespace shardsim

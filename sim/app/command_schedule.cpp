@@ -1,8 +1,10 @@
 #include "sim/app/command_schedule.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <ostream>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
@@ -97,6 +99,25 @@ int command_schedule(const ScheduleArguments& arguments, std::ostream& out, std:
   if (times.makespan <= kWidestPicture) out << to_picture(schedule, times);
   print_figures(schedule, times, out);
   return 0;
+}
+
+Verb schedule_verb() {
+  const auto arguments = std::make_shared<ScheduleArguments>();
+  return {.name = "schedule",
+          .summary = "Show the pipeline schedule of a scenario, or write it as CSV",
+          .add_options =
+              [arguments](CLI::App& app) {
+                app.add_option("file", arguments->file, "The scenario")->required();
+                app.add_option("--set", arguments->overrides, "Override a field; repeatable")
+                    ->allow_extra_args(false);
+                app.add_flag("--csv", arguments->csv, "Print it as PyTorch's pipelining reads it");
+                app.add_flag("--lowered", arguments->lowered, "With its sends and receives");
+              },
+          .run =
+              [arguments](const Console& console) {
+                return command_schedule(*arguments, console.out, console.err);
+              },
+          .wants_json = nullptr};
 }
 
 }  // namespace shardsim

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/app/verb.hpp"
+
 namespace shardsim {
 
 struct ScheduleArguments {
@@ -17,5 +19,7 @@ struct ScheduleArguments {
 /// what it idles and holds with F = I = W, or the schedule as CSV. Returns 0, or 4 and says why if
 /// the schedule cannot run. Throws Error for a scenario that is wrong or has no pipeline.
 int command_schedule(const ScheduleArguments& arguments, std::ostream& out, std::ostream& err);
+
+[[nodiscard]] Verb schedule_verb();
 
 }  // namespace shardsim

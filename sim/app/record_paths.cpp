@@ -21,7 +21,7 @@ std::string shown(const fs::path& path) { return "\"" + printable(path.string(),
 
 void require_named(const std::optional<std::string>& path, const char* option) {
   if (!path || !path->empty()) return;
-  throw UsageError("E0904", fmt::format("\"{}\" names no file: its value is empty", option),
+  throw UsageError("E0912", fmt::format("\"{}\" names no file: its value is empty", option),
                    "name a file, or leave the option out; is a variable of the shell unset?");
 }
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "scenarios/load.hpp"
-#include "sim/app/cli.hpp"
+#include "sim/app/command/cli.hpp"
 #include "sim/app/run.hpp"
 
 namespace shardsim::test {

@@ -54,7 +54,7 @@ TEST_CASE("an empty name of a record is bad usage, not a run without one") {
       const Printed printed = shardsim(words);
       CHECK(printed.exit_code == 2);
       CHECK(printed.out.empty());
-      CHECK(contains(printed.err, "error[E0904]"));
+      CHECK(contains(printed.err, "error[E0912]"));
       CHECK(contains(printed.err, option));
     }
   }

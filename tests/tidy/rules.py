@@ -16,7 +16,12 @@ LAYERS = {
     "scenarios": ("sim/kernel", "sim/hardware", "backends", "strategies"),
     "reports": ("sim/kernel",),
     "sim/app": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports"),
-    "tests": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports", "sim/app"),
+    "sim/app/desk": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports",
+                     "sim/app"),
+    "sim/app/command": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports",
+                        "sim/app", "sim/app/desk"),
+    "tests": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports", "sim/app",
+              "sim/app/desk", "sim/app/command"),
 }
 
 # Reports are written from the plain result and the plain trace; of the kernel they may know only
@@ -122,6 +127,7 @@ LIBRARY_RULES = (
     LibraryRule("cli-include", r"^CLI/", (r"sim/app/.*\.cpp",),
                 "a plain struct with the parsed options"),
     LibraryRule("boost-include", r"^boost/", (r"sim/kernel/.*\.cpp",
-                                           r"backends/rendezvous/rendezvous_(server|line)\.cpp"),
+                                           r"backends/rendezvous/rendezvous_(server|line)\.cpp",
+                                           r"sim/app/desk/pool/parallel\.cpp"),
                 "the kernel's own types; fibers are its secret, and sockets that of the rendezvous"),
 )

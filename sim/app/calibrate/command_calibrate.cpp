@@ -1,6 +1,7 @@
 #include "sim/app/calibrate/command_calibrate.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -75,8 +76,6 @@ FittedParts parts_of(const std::string& fit) {
   return {.bandwidth = fit != "latency", .latency = fit != "bandwidth"};
 }
 
-}  // namespace
-
 void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
   verb.add_option("file", arguments.files, "Outputs of nccl-tests; -: standard input");
   verb.add_option("--system", arguments.system,
@@ -93,6 +92,8 @@ void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
       ->check(CLI::IsMember({"both", "bandwidth", "latency"}));
   verb.add_option("--out", arguments.out, "Write the overrides, a JSON object with comments");
 }
+
+}  // namespace
 
 int command_calibrate(const CalibrateArguments& arguments, std::istream& input, std::ostream& out,
                       std::ostream& err) {
@@ -124,6 +125,18 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
   out << calibration_text(report);
   if (!arguments.out.empty()) write_text(arguments.out, overlay_text(report), err);
   return 0;
+}
+
+Verb calibrate_verb() {
+  const auto arguments = std::make_shared<CalibrateArguments>();
+  return {.name = "calibrate",
+          .summary = "Fit NCCL's prices to what nccl-tests measured",
+          .add_options = [arguments](CLI::App& app) { add_calibrate_options(app, *arguments); },
+          .run =
+              [arguments](const Console& console) {
+                return command_calibrate(*arguments, console.in, console.out, console.err);
+              },
+          .wants_json = nullptr};
 }
 
 }  // namespace shardsim

@@ -5,10 +5,7 @@
 #include <vector>
 
 #include "sim/app/calibrate/tested_layout.hpp"
-
-namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
-class App;
-}  // namespace CLI
+#include "sim/app/verb.hpp"
 
 namespace shardsim {
 
@@ -21,12 +18,12 @@ struct CalibrateArguments {
   std::string out;           ///< Where to write the overrides; empty: nowhere.
 };
 
-void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments);
-
 /// `shardsim calibrate FILE...`: fits system.nccl to what nccl-tests measured, prints how far off
 /// the system as given is and how far with it, and writes it with all else that system.nccl has.
 /// Returns 0. Throws Error: E0940 to E0951, and E0901 for a file that cannot be written.
 int command_calibrate(const CalibrateArguments& arguments, std::istream& input, std::ostream& out,
                       std::ostream& err);
+
+[[nodiscard]] Verb calibrate_verb();
 
 }  // namespace shardsim

@@ -1,6 +1,7 @@
 #include "sim/app/collective/command_collective.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 
 #include "scenarios/suggest.hpp"
 #include "sim/app/collective/collective_table.hpp"
+#include "sim/app/process/process_flags.hpp"
 #include "sim/app/progress.hpp"
 
 namespace shardsim {
@@ -33,8 +35,6 @@ void require_memory(const CollectiveSetting& setting, int ranks_here) {
                                ranks_here, needed / kGibi, there / kGibi),
                    "use a smaller -e, fewer --ranks, or, simulated, -c 0 (times without data)");
 }
-
-}  // namespace
 
 void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   verb.add_option("operation", arguments.operation, one_of_list(tested_operation_names()));
@@ -66,6 +66,8 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   verb.add_flag("-q,--quiet", arguments.quiet, "Do not tell that a long run is alive");
 }
 
+}  // namespace
+
 int command_collective(const CollectiveArguments& arguments, std::ostream& out, std::ostream& err,
                        RunHooks hooks) {
   const bool measures = arguments.process.on_processes();
@@ -95,6 +97,23 @@ int command_collective(const CollectiveArguments& arguments, std::ostream& out, 
                          : collective_table(setting, backend, run));
   const bool good = wrong_elements(run) == 0 && wire_agrees(run);
   return static_cast<int>(good ? ExitCode::ok : ExitCode::check_failed);
+}
+
+Verb collective_verb() {
+  const auto arguments = std::make_shared<CollectiveArguments>();
+  return {.name = "collective",
+          .summary = "Time and check one collective, as nccl-tests does",
+          .add_options =
+              [arguments](CLI::App& app) {
+                add_collective_options(app, *arguments);
+                add_process_options(app, arguments->process);
+              },
+          .run =
+              [arguments](const Console& console) {
+                arguments->process.words = console.words;
+                return command_collective(*arguments, console.out, console.err, console.hooks);
+              },
+          .wants_json = [arguments] { return arguments->json; }};
 }
 
 }  // namespace shardsim

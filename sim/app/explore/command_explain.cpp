@@ -1,8 +1,10 @@
 #include "sim/app/explore/command_explain.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <ostream>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
@@ -91,6 +93,26 @@ int command_explain(const std::vector<std::string>& codes, bool json, std::ostre
     out << (i == 0 ? "" : "\n") << text_of(entries[i]);
   }
   return 0;
+}
+
+Verb explain_verb() {
+  struct Arguments {
+    std::vector<std::string> codes;
+    bool json = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  return {.name = "explain",
+          .summary = "Say what the code of a report means, or list all codes",
+          .add_options =
+              [arguments](CLI::App& app) {
+                app.add_option("code", arguments->codes, "DEADLOCK, BUF_WRITE, E0203, ...");
+                app.add_flag("--json", arguments->json, "Print them as JSON");
+              },
+          .run =
+              [arguments](const Console& console) {
+                return command_explain(arguments->codes, arguments->json, console.out);
+              },
+          .wants_json = [arguments] { return arguments->json; }};
 }
 
 }  // namespace shardsim

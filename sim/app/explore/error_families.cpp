@@ -25,6 +25,8 @@ constexpr std::array kFamilies = {
     Family{"E09", "the command line and the files that it names"},
     Family{"E10", "real processes, MPI and NCCL"},
     Family{"E12", "checking of programs, exploration and replay"},
+    Family{"E13", "plans of many runs: sweeps, searches, comparisons, imports and exports"},
+    Family{"E14", "reports"},
     Family{"E70", "bugs of shardsim itself"},
 };
 constexpr std::size_t kDigits = 4;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -123,8 +124,6 @@ int hold_band(const ValidateArguments& arguments, const std::vector<ValidatedTab
   return static_cast<int>(ExitCode::check_failed);
 }
 
-}  // namespace
-
 void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
   verb.add_option("table", arguments.tables,
                   "Tables (all); a path that ends in .json is one's own");
@@ -139,6 +138,8 @@ void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
   verb.add_option("--check-band", arguments.check_band,
                   "Fail if a file of such errors is not today's");
 }
+
+}  // namespace
 
 int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err) {
   require_all_rows(arguments);
@@ -160,6 +161,18 @@ int command_validate(const ValidateArguments& arguments, std::ostream& out, std:
   if (!arguments.html.empty()) write_text(arguments.html, validation_html(tables), err);
   const int band = hold_band(arguments, tables, err);
   return std::max(band, hold_ratchet(arguments, folder / kRatchet, tables, err));
+}
+
+Verb validate_verb() {
+  const auto arguments = std::make_shared<ValidateArguments>();
+  return {.name = "validate",
+          .summary = "Hold predictions against published measurements",
+          .add_options = [arguments](CLI::App& app) { add_validate_options(app, *arguments); },
+          .run =
+              [arguments](const Console& console) {
+                return command_validate(*arguments, console.out, console.err);
+              },
+          .wants_json = [arguments] { return arguments->json; }};
 }
 
 }  // namespace shardsim

@@ -4,9 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
-class App;
-}  // namespace CLI
+#include "sim/app/verb.hpp"
 
 namespace shardsim {
 
@@ -22,12 +20,12 @@ struct ValidateArguments {
   std::string check_band;      ///< A file that must hold today's errors; none.
 };
 
-void add_validate_options(CLI::App& verb, ValidateArguments& arguments);
-
 /// `shardsim validate [TABLE...]`: predictions against published measurements. Returns 0, or 1 if
 /// a figure is worse than the ratchet's, or the file of errors is another. Throws Error for tables,
 /// mappings and files that are wrong: E0920 (no such table), E0931 (a folder without tables), E0933
 /// (errors of some rows only), E0901 (a file cannot be written).
 int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err);
+
+[[nodiscard]] Verb validate_verb();
 
 }  // namespace shardsim

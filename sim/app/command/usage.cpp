@@ -1,4 +1,4 @@
-#include "sim/app/usage.hpp"
+#include "sim/app/command/usage.hpp"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "sim/app/cli.hpp"
+#include "sim/app/command/cli.hpp"
 
 namespace {
 

@@ -1,0 +1,100 @@
+#include "sim/app/command/cli.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "sim/kernel/error.hpp"
+#include "sim/kernel/version.hpp"
+
+#include "sim/app/command/usage.hpp"
+#include "sim/app/command/verbs.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  shardsim scenarios/quickstart.json                     what a training step costs
+  shardsim scenarios/verify-gpt-zero2.json               the same model as one device, proven
+  shardsim scenarios/quickstart.json --set system.preset=dgx-b200 --json
+
+Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 does not fit,
+4 deadlock or mismatched communication, 5 backend failure, 70 a bug of shardsim, 130 interrupted.)";
+
+// "shardsim FILE" is "shardsim run FILE": put the verb in where the first word is none.
+std::vector<std::string> with_verb(int argc, const char* const* argv,
+                                   const std::vector<Verb>& verbs) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") words.front() = "--help";
+  const auto first = std::find_if(words.begin(), words.end(),
+                                  [](const std::string& word) { return word.substr(0, 1) != "-"; });
+  const bool named =
+      first != words.end() && std::any_of(verbs.begin(), verbs.end(),
+                                          [&](const Verb& verb) { return verb.name == *first; });
+  const bool global = std::all_of(words.begin(), words.end(), [](const std::string& word) {
+    return word == "-h" || word == "--help" || word == "--version";
+  });
+  if (!named && !global) words.insert(words.begin(), "run");
+  return words;
+}
+
+void build(CLI::App& app, const std::vector<Verb>& verbs) {
+  app.set_version_flag("--version", "shardsim " + std::string(version()));
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  for (const Verb& verb : verbs) verb.add_options(*app.add_subcommand(verb.name, verb.summary));
+}
+
+int run_verb(const Verb& verb, const Console& console) {
+  try {
+    const int exit_code = verb.run(console);
+    console.out.flush();
+    if (console.out) return exit_code;
+    return report(
+        UsageError("E0906", "cannot write to standard output; what was printed is not complete",
+                   "check the space left, or the program that reads"),
+        false, console.out, console.err);
+  } catch (const Error& error) {
+    return report(error, verb.wants_json && verb.wants_json(), console.out, console.err);
+  } catch (const std::exception& error) {
+    console.err << "error[E7000]: " << error.what() << "\n   = help: this is a bug of shardsim; "
+                << "please report it with the scenario\n";
+    return static_cast<int>(ExitCode::internal);
+  }
+}
+
+}  // namespace
+
+int run_command(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
+                bool terminal, const RunHooks& hooks) {
+  CLI::App app("Simulates and verifies the parallelism strategies that train large models.",
+               "shardsim");
+  const std::vector<Verb> verbs = all_verbs();
+  build(app, verbs);
+  const std::vector<std::string> words = with_verb(argc, argv, verbs);
+  try {
+    app.parse(
+        std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error, out, err);  // --help and --version
+    return report(usage_error(app, error, {argv + 1, argv + argc}), false, out, err);
+  }
+  const Console console{.in = std::cin,
+                        .out = out,
+                        .err = err,
+                        .color = terminal,
+                        .words = {argv, argv + argc},
+                        .hooks = hooks};
+  const auto asked = std::find_if(verbs.begin(), verbs.end(),
+                                  [&](const Verb& verb) { return app.got_subcommand(verb.name); });
+  return run_verb(*asked, console);
+}
+
+}  // namespace shardsim

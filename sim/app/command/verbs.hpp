@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "sim/app/verb.hpp"
+
+namespace shardsim {
+
+/// Every verb there is, in the order in which --help lists them. The first is run where the command
+/// line names none.
+[[nodiscard]] std::vector<Verb> all_verbs();
+
+}  // namespace shardsim

@@ -1,0 +1,86 @@
+#include "sim/app/command_presets.hpp"
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "sim/kernel/error.hpp"
+
+#include "reports/result_schema.hpp"
+#include "scenarios/describe.hpp"
+#include "scenarios/presets.hpp"
+
+namespace shardsim {
+
+namespace {
+
+std::vector<PresetInfo> known_presets() {
+  std::vector<PresetInfo> presets = list_builtin_presets();
+  if (presets.empty()) {
+    throw UsageError("E0913", "there are no presets",
+                     no_presets_help(builtin_preset_directories()));
+  }
+  return presets;
+}
+
+void list_presets(std::ostream& out) {
+  for (const PresetInfo& preset : known_presets()) {
+    out << (preset.folder == "models" ? "model   " : "system  ") << preset.name << "\n";
+  }
+}
+
+void show_preset(const std::string& name, std::ostream& out) {
+  std::string known;
+  for (const PresetInfo& preset : known_presets()) {
+    if (preset.name == name) {
+      out << preset_text(preset);
+      return;
+    }
+    known += (known.empty() ? "" : ", ") + preset.name;
+  }
+  throw UsageError("E0902", "there is no preset \"" + name + "\"", "presets are " + known);
+}
+
+}  // namespace
+
+Verb presets_verb() {
+  const auto preset = std::make_shared<std::string>();
+  return {.name = "presets",
+          .summary = "List models and systems, or show one",
+          .add_options =
+              [preset](CLI::App& app) {
+                app.add_option("name", *preset, "The preset to show, with its sources");
+              },
+          .run =
+              [preset](const Console& console) {
+                if (preset->empty()) {
+                  list_presets(console.out);
+                } else {
+                  show_preset(*preset, console.out);
+                }
+                return 0;
+              },
+          .wants_json = nullptr};
+}
+
+Verb schema_verb() {
+  const auto which = std::make_shared<std::string>("scenario");
+  return {.name = "schema",
+          .summary = "Print a JSON Schema",
+          .add_options =
+              [which](CLI::App& app) {
+                app.add_option("which", *which, "scenario or result")
+                    ->check(CLI::IsMember({"scenario", "result"}));
+              },
+          .run =
+              [which](const Console& console) {
+                console.out << (*which == "result" ? result_schema() : scenario_schema());
+                return 0;
+              },
+          .wants_json = nullptr};
+}
+
+}  // namespace shardsim

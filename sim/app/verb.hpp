@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "sim/app/run.hpp"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
+class App;
+}  // namespace CLI
+
+// What `shardsim VERB` is made of. To add a verb: a file that makes its Verb, and a row in
+// sim/app/command/verbs.cpp.
+namespace shardsim {
+
+/// Where a verb reads and writes. Results go to `out`, everything else to `err`.
+struct Console {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+  bool color = false;              ///< Whether `out` is a terminal that takes colours.
+  std::vector<std::string> words;  ///< The command line itself: what processes are started with.
+  const RunHooks& hooks;           ///< Of runs, for tests.
+};
+
+/// One verb. Its functions share the arguments that its maker allocated, so a Verb serves one
+/// command line.
+struct Verb {
+  std::string name;     ///< "sweep"
+  std::string summary;  ///< A line of `shardsim --help`, without a full stop.
+  /// Declares options and positional words, bound to the arguments.
+  std::function<void(CLI::App& app)> add_options;
+  /// Returns the exit code. Throws Error for what is wrong.
+  std::function<int(const Console& console)> run;
+  /// Whether errors are to be printed as JSON; null: never.
+  std::function<bool()> wants_json;
+};
+
+}  // namespace shardsim
