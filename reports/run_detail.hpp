@@ -1,0 +1,127 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/memory_ledger.hpp"
+
+// What pages and tables show of a run beyond its metrics: plain numbers, filled by sim/app/detail
+// where a report is asked for, and read by the writers here. Times are in seconds of virtual time,
+// of the last step; sizes are in bytes. Where a metric says the same, it is the same number.
+namespace shardsim {
+
+/// One pipeline rank (all of them one without a pipeline): of its ranks the one whose last step
+/// ends last, the lowest of equals. The parts sum to the step of that rank.
+struct StageTime {
+  std::int64_t stage = 0;  ///< Coordinate on the axis pp.
+  int rank = 0;
+  double compute_s = 0;
+  double exposed_comm_s = 0;
+  double bubble_s = 0;
+  double host_s = 0;
+  std::int64_t peak_bytes = 0;  ///< Of the fullest rank of this stage.
+  std::array<std::int64_t, kNumMemoryCategories> at_peak{};
+};
+
+/// Communication of one axis ("dp", "tp", "cp", "ep", "pp") on the rank that ends last, and what
+/// all ranks sent over it.
+struct AxisComm {
+  std::string axis;
+  double exposed_s = 0;  ///< Over all axes these sum to time.exposed_comm_s,
+  double hidden_s = 0;   ///< and these to time.hidden_comm_s.
+  std::int64_t bytes_sent = 0;
+};
+
+/// Bytes in use on one rank, by category, from a moment on until the next.
+struct MemoryCurve {
+  std::int64_t stage = 0;
+  int rank = 0;
+  struct Point {
+    double time_s = 0;
+    std::array<std::int64_t, kNumMemoryCategories> bytes{};
+  };
+  /// Increasing in time. Thinned to at most kMaxMemoryPoints; the peak is always among them.
+  std::vector<Point> points;
+};
+inline constexpr std::size_t kMaxMemoryPoints = 2000;
+
+/// A bar of the schedule of one stage: what its traced rank's compute stream, or one of its
+/// communicators, did.
+struct GanttBar {
+  std::uint32_t name = 0;        ///< Index into ScheduleChart::names.
+  std::int64_t microbatch = -1;  ///< -1: of none.
+  double begin_s = 0;
+  double end_s = 0;
+};
+struct GanttRow {
+  std::int64_t stage = 0;
+  int rank = 0;
+  std::string track;  ///< "compute", "dp_shard", "tp", ...
+  std::vector<GanttBar> bars;
+};
+/// The last step as a Gantt chart, one rank a stage. Bars that follow each other without a gap and
+/// do the same of one microbatch are one, so that a chart stays drawable.
+struct ScheduleChart {
+  std::vector<std::string>
+      names;  ///< "forward", "backward", "weight grad", "optimizer", "all_gather"
+  std::vector<GanttRow> rows;
+};
+
+/// Payload bytes of one step, from row to column. Where there are more ranks than
+/// kMaxTrafficCells, a cell is ranks_per_cell x ranks_per_cell of them, in order of rank.
+struct TrafficMatrix {
+  std::int64_t ranks_per_cell = 1;
+  std::size_t cells = 0;            ///< Rows, and columns.
+  std::vector<std::int64_t> bytes;  ///< Row by row, cells x cells; sum = comm.bytes_sent.total.
+};
+inline constexpr std::size_t kMaxTrafficCells = 128;
+
+/// One tier of links, all ranks together: what was sent over it, and which share of the step its
+/// busiest rank would need for that at full bandwidth.
+struct LinkUse {
+  std::string tier;  ///< "inside node", "between nodes"
+  std::int64_t bytes = 0;
+  double bandwidth_gb_per_s = 0;  ///< Per GPU and direction, as in the scenario.
+  double busiest_share = 0;       ///< Of the step, [0, ...).
+  int busiest_rank = 0;
+};
+
+/// All operations of one name on the rank that ends last, against the device's roofline.
+struct RooflinePoint {
+  std::string name;
+  double flops = 0;
+  double bytes = 0;  ///< Moved between the device's memory and its processors.
+  double time_s = 0;
+  std::int64_t calls = 0;
+};
+struct Roofline {
+  double peak_flops_per_s = 0;  ///< At the precision of training.
+  double memory_bytes_per_s = 0;
+  std::vector<RooflinePoint> points;
+};
+
+/// What training costs at this step time. Zero where the scenario does not say it.
+struct CostEstimate {
+  double tokens_total = 0;
+  double days = 0;
+  double usd_per_gpu_hour = 0;
+  double usd = 0;
+};
+
+struct RunDetail {
+  std::vector<StageTime> stages;
+  std::vector<AxisComm> axes;
+  std::vector<MemoryCurve> memory;
+  ScheduleChart schedule;
+  TrafficMatrix traffic;
+  std::vector<LinkUse> links;
+  Roofline roofline;
+  CostEstimate cost;
+  /// What was left out or thinned, in sentences for the page.
+  std::vector<std::string> notes;
+};
+
+}  // namespace shardsim
