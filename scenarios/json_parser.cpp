@@ -53,6 +53,7 @@ class Parser {
 
   // After an element: true if another one follows, false at the closing bracket.
   bool another(std::size_t opened_at, char closing) {
+    const std::size_t end_of_element = scanner_.offset();
     const char c = scanner_.peek();
     const std::size_t start = scanner_.offset();
     if (c == closing) {
@@ -63,6 +64,14 @@ class Parser {
       scanner_.fail("E0002", opened_at, 1, "this bracket is never closed",
                     std::string("add the missing ") + closing);
     }
+    if (c == '"' && closing == '}') {  // The next key: only a comma can stand here.
+      throw JsonSyntaxError{"E0002",
+                            start,
+                            1,
+                            "expected ',' or '}' here",
+                            "a comma is missing before this",
+                            {"write the missing comma", {{end_of_element, 0, ","}}}};
+    }
     if (c != ',') {
       scanner_.fail("E0002", start, 1, std::string("expected ',' or '") + closing + "' here",
                     c == '}' || c == ']' ? "brackets close in the order they were opened"
@@ -70,8 +79,12 @@ class Parser {
     }
     scanner_.skip();
     if (scanner_.peek() == closing) {
-      scanner_.fail("E0002", start, 1, std::string("a comma before '") + closing + "'",
-                    "remove the comma");
+      throw JsonSyntaxError{"E0002",
+                            start,
+                            1,
+                            std::string("a comma before '") + closing + "'",
+                            "remove the comma",
+                            {"remove the comma", {{start, 1, ""}}}};
     }
     return true;
   }
@@ -175,17 +188,23 @@ class Parser {
 bool check_bytes(const SourceText& source, ProblemList& problems, const JsonLimits& limits) {
   const std::string& text = source.text;
   const auto refuse = [&](const char* code, std::size_t offset, std::size_t length,
-                          const std::string& message, const std::string& help) {
-    problems.add(code, {&source, offset, length}, "", message, help);
+                          const std::string& message, const std::string& help,
+                          const Fix& fix = {}) {
+    problems.add(code, {&source, offset, length}, "", message, help, "", fix);
     return false;
   };
   if (text.size() > limits.max_bytes) {
     return refuse("E0003", 0, 1, "more than " + std::to_string(limits.max_bytes) + " bytes",
                   "is this the right file?");
   }
-  if (text.rfind("\xef\xbb\xbf", 0) == 0 || text.rfind("\xff\xfe", 0) == 0 ||
-      text.rfind("\xfe\xff", 0) == 0) {
-    return refuse("E0005", 0, text[0] == '\xef' ? 3 : 2, "the file starts with a byte order mark",
+  constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";
+  if (text.rfind(kUtf8Mark, 0) == 0) {
+    return refuse("E0005", 0, kUtf8Mark.size(), "the file starts with a byte order mark",
+                  "save it as UTF-8 without one",
+                  {"remove the byte order mark", {{0, kUtf8Mark.size(), ""}}});
+  }
+  if (text.rfind("\xff\xfe", 0) == 0 || text.rfind("\xfe\xff", 0) == 0) {
+    return refuse("E0005", 0, 2, "the file starts with a byte order mark",
                   "save it as UTF-8 without one");
   }
   const std::size_t nul = text.find('\0');
@@ -205,7 +224,8 @@ std::optional<JsonValue> parse_json(const SourceText& source, ProblemList& probl
   try {
     return Parser(source, problems, limits).parse_document();
   } catch (const JsonSyntaxError& error) {
-    problems.add(error.code, {&source, error.offset, error.length}, "", error.message, error.help);
+    problems.add(error.code, {&source, error.offset, error.length}, "", error.message, error.help,
+                 "", error.fix);
     return std::nullopt;
   }
 }

@@ -16,6 +16,7 @@ struct JsonSyntaxError {
   std::size_t length;
   std::string message;
   std::string help;
+  Fix fix = {};
 };
 
 class JsonScanner {

@@ -7,6 +7,7 @@
 #include "scenarios/field.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
+#include "scenarios/safe_fix.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -159,7 +160,7 @@ void report_unknown_preset(const JsonValue& name, const Section& section,
   problems.add("E0105", name.span, "/" + section.path + "/preset",
                "no " + section.path + " is called \"" + printable(name.string(), 40) + "\"",
                names.empty() ? no_presets_help(directories) : "one of " + one_of_list(names),
-               near.empty() ? "" : "did you mean \"" + near + "\"?");
+               near.empty() ? "" : "did you mean \"" + near + "\"?", fix_of_choice(name, names));
 }
 
 // Reads the preset that `section` of the document names and merges it. False if that failed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace shardsim {
 namespace {
@@ -29,8 +30,8 @@ std::string pointer_to(const std::string& parent, const std::string& key) {
 }
 
 void ProblemList::add(const std::string& code, const Span& span, const std::string& pointer,
-                      const std::string& message, const std::string& help,
-                      const std::string& label) {
+                      const std::string& message, const std::string& help, const std::string& label,
+                      Fix fix) {
   if (full()) {
     ++num_dropped_;
     return;
@@ -48,6 +49,7 @@ void ProblemList::add(const std::string& code, const Span& span, const std::stri
       problem.line = position.line;
       problem.column = position.column;
       problem.excerpt = excerpt_of(span);
+      if (!span.source->preset) problem.fix = std::move(fix);
     }
   }
   problems_.push_back(std::move(problem));

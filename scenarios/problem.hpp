@@ -13,6 +13,20 @@ namespace shardsim {
 
 enum class Severity { error, warning };
 
+/// `text` instead of `length` bytes from byte `offset` of a file.
+struct TextEdit {
+  std::size_t offset = 0;
+  std::size_t length = 0;
+  std::string text;
+};
+
+/// What `shardsim fix` would write, where that cannot change what was meant. No edits: there is
+/// nothing that could be done without asking.
+struct Fix {
+  std::string message;  // "write \"tp\" for \"tensor_model_parallel_size\""
+  std::vector<TextEdit> edits;
+};
+
 /// Codes by family: E00xx file and JSON, E01xx one field, E02xx fields that do not fit together,
 /// E03xx a limit
 /// (those of scenarios from E0351 on: the lower ones are the engine's). Each code stands for one
@@ -28,6 +42,7 @@ struct Problem {
   std::string label;    // a few words beside the carets, may be empty
   std::string help;     // the way out, may be empty
   Excerpt excerpt;      // text is empty when there is no line to show
+  Fix fix;              // of `file`
 };
 
 /// True for the E03xx family: legal, but more than this program will take on (exit code 3).
@@ -40,9 +55,11 @@ class ProblemList {
  public:
   static constexpr std::size_t kMaxProblems = 50;
 
-  /// Takes position, file and excerpt from `span`; a null source leaves them empty.
+  /// Takes position, file and excerpt from `span`; a null source leaves them empty. `fix`: of the
+  /// text of `span`; dropped where that is a flag, or a preset.
   void add(const std::string& code, const Span& span, const std::string& pointer,
-           const std::string& message, const std::string& help = "", const std::string& label = "");
+           const std::string& message, const std::string& help = "", const std::string& label = "",
+           Fix fix = {});
   /// A problem with a file that could not be read at all.
   void add_file(const std::string& code, const std::string& file, const std::string& message,
                 const std::string& help = "");

@@ -3,8 +3,10 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "scenarios/reading.hpp"
+#include "scenarios/safe_fix.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -20,12 +22,14 @@ struct Place {
   ProblemList& problems;
 
   std::nullopt_t refuse(const char* code, const std::string& message, const std::string& help = "",
-                        const std::string& label = "") const {
-    problems.add(code, value.span, pointer, message, help, label);
+                        const std::string& label = "", Fix fix = {}) const {
+    problems.add(code, value.span, pointer, message, help, label, std::move(fix));
     return std::nullopt;
   }
   std::string name() const { return "\"" + last_key(field.path) + "\""; }
 };
+
+std::optional<FieldValue> read_typed(const Place& place);
 
 std::string with_unit(const Field& field, double value) {
   return number_text(value) + (field.units.empty() ? "" : " " + field.units);
@@ -67,8 +71,16 @@ std::nullopt_t wrong_type(const Place& place, const std::string& wanted) {
   if (place.field.takes_auto) {
     help += help.empty() ? "or \"auto\"" : ", or \"auto\"";
   }
+  Fix fix;
+  if (place.value.is_string()) {
+    fix = fix_of_quotes(place.value, [&place](const JsonValue& bare) {
+      ProblemList ignored;
+      return read_typed(Place{place.field, bare, place.pointer, ignored}).has_value();
+    });
+  }
   return place.refuse("E0101",
-                      place.name() + " must be " + wanted + ", not " + describe(place.value), help);
+                      place.name() + " must be " + wanted + ", not " + describe(place.value), help,
+                      "", std::move(fix));
 }
 
 std::optional<FieldValue> read_integer(const Place& place) {
@@ -136,7 +148,8 @@ std::optional<FieldValue> read_choice(const Place& place) {
   const std::string near = nearest(text, choices);
   return place.refuse("E0104", place.name() + " cannot be \"" + printable(text, 40) + "\"",
                       "one of " + one_of_list(choices),
-                      near.empty() ? "" : "did you mean \"" + near + "\"?");
+                      near.empty() ? "" : "did you mean \"" + near + "\"?",
+                      fix_of_choice(place.value, choices));
 }
 
 using Integers = std::vector<std::int64_t>;

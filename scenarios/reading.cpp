@@ -1,7 +1,9 @@
 #include "scenarios/reading.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "scenarios/safe_fix.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -21,6 +23,7 @@ class DocumentReader {
       return;
     }
     reading_->sections[path] = Span{value.span.source, value.span.offset, 1};
+    std::set<std::string> fixed;
     for (const JsonMember& member : value.object()) {
       const std::string child = path.empty() ? member.key : path + "." + member.key;
       const std::string child_pointer = pointer_to(pointer, member.key);
@@ -35,7 +38,7 @@ class DocumentReader {
       } else if (section != nullptr) {
         read_section(member.value, child, child_pointer);
       } else {
-        unknown_key(path, member, child_pointer);
+        unknown_key(path, member, value.object(), child_pointer, fixed);
       }
     }
   }
@@ -45,8 +48,9 @@ class DocumentReader {
     return path.empty() ? "a scenario" : "\"" + path + "\"";
   }
 
-  void unknown_key(const std::string& section, const JsonMember& member,
-                   const std::string& pointer) {
+  // `fixed`: what fixes of the object write already.
+  void unknown_key(const std::string& section, const JsonMember& member, const JsonObject& object,
+                   const std::string& pointer, std::set<std::string>& fixed) {
     if (reading_->problems.full()) {
       reading_->problems.add("E0107", member.key_span, pointer, "");
       return;  // Looking for a hint costs more than everything else.
@@ -54,7 +58,7 @@ class DocumentReader {
     const KeyHint hint = hint_for_key(section, member.key);
     reading_->problems.add("E0107", member.key_span, pointer,
                            "unknown field \"" + printable(member.key, 40) + "\"", hint.help,
-                           hint.label);
+                           hint.label, fix_of_key(section, member, object, fixed));
   }
 
   void read_field(const Field& field, const JsonValue& written, const std::string& pointer,
@@ -124,11 +128,12 @@ class DocumentReader {
     }
     reading_->scenario.expect.emplace_back();
     std::map<std::string, FieldState> states;
+    std::set<std::string> fixed;
     for (const JsonMember& member : item.object()) {
       const std::string path = "expect[]." + member.key;
       const Field* field = find_field(path);
       if (field == nullptr) {
-        unknown_key("expect[]", member, pointer_to(pointer, member.key));
+        unknown_key("expect[]", member, item.object(), pointer_to(pointer, member.key), fixed);
       } else {
         read_field(*field, member.value, pointer_to(pointer, member.key), states[path]);
       }
@@ -177,9 +182,11 @@ void report_missing(Reading& reading, const Field& field, std::set<std::string>&
   } else if (const Field* row = find_field(missing); row != nullptr) {
     help = "add it: " + row->meaning;
   }
-  reading.problem("E0103", missing,
-                  home.empty() ? key + " is missing" : key + " is missing in \"" + home + "\"",
-                  help);
+  Fix fix;
+  if (missing == "schema_version") fix = fix_of_version(reading.where(missing));
+  reading.problems.add("E0103", reading.where(missing), pointer_of(missing),
+                       home.empty() ? key + " is missing" : key + " is missing in \"" + home + "\"",
+                       help, "", std::move(fix));
 }
 
 void fill_defaults(Reading& reading) {

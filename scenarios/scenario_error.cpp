@@ -1,6 +1,7 @@
 #include "scenarios/scenario_error.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,56 @@ namespace {
 ExitCode exit_code_of(const std::vector<Problem>& problems) {
   const bool only_limits = std::all_of(problems.begin(), problems.end(), is_limit);
   return only_limits ? ExitCode::does_not_fit : ExitCode::bad_usage;
+}
+
+// One line for each file of which something can be fixed without asking.
+std::string offers_of_fixes(const std::vector<Problem>& problems) {
+  std::vector<std::string> files;  // As they come.
+  for (const Problem& problem : problems) {
+    const bool known = std::find(files.begin(), files.end(), problem.file) != files.end();
+    if (!problem.fix.edits.empty() && !known) files.push_back(problem.file);
+  }
+  std::string out;
+  for (const std::string& file : files) {
+    std::size_t fixable = 0;
+    std::size_t all = 0;
+    for (const Problem& problem : problems) {
+      if (problem.file != file) continue;
+      ++all;
+      if (!problem.fix.edits.empty()) ++fixable;
+    }
+    const std::string count =
+        fixable < all ? std::to_string(fixable) + " of these " + std::to_string(all) + " problems"
+        : all == 1    ? std::string("this problem")
+                      : "these " + std::to_string(all) + " problems";
+    out += "`shardsim fix " + printable(file, 200) + "` fixes " + count + "\n";
+  }
+  return out;
+}
+
+nlohmann::ordered_json json_of(const Fix& fix) {
+  if (fix.edits.empty()) return nullptr;
+  nlohmann::ordered_json edits = nlohmann::ordered_json::array();
+  for (const TextEdit& edit : fix.edits) {
+    edits.push_back({{"offset", edit.offset}, {"length", edit.length}, {"text", edit.text}});
+  }
+  return {{"message", fix.message}, {"edits", std::move(edits)}};
+}
+
+// Escapes of GitHub's workflow commands; values of properties must hide their separators, too.
+std::string escaped(const std::string& text, bool property) {
+  std::string out;
+  for (const char c : text) {
+    const bool hidden = c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ','));
+    if (!hidden) {
+      out += c;
+      continue;
+    }
+    constexpr std::string_view kDigits = "0123456789ABCDEF";
+    const auto code = static_cast<unsigned char>(c);
+    out += {'%', kDigits[code / kDigits.size()], kDigits[code % kDigits.size()]};
+  }
+  return out;
 }
 
 }  // namespace
@@ -29,7 +80,7 @@ std::string ScenarioError::render_all() const {
   if (num_dropped_ > 0) {
     out += "and " + std::to_string(num_dropped_) + " more problems\n";
   }
-  return out;
+  return out + offers_of_fixes(problems_);
 }
 
 std::string ScenarioError::to_json() const {
@@ -46,10 +97,27 @@ std::string ScenarioError::to_json() const {
     item["pointer"] = problem.pointer;
     item["message"] = problem.message;
     item["help"] = problem.help;
+    item["fix"] = json_of(problem.fix);
     list.push_back(std::move(item));
   }
   // File names and pointers may hold bytes that are not UTF-8; they are shown as U+FFFD.
   return list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string ScenarioError::to_annotations() const {
+  std::string out;
+  for (const Problem& problem : problems_) {
+    out += problem.severity == Severity::error ? "::error " : "::warning ";
+    if (!problem.file.empty()) out += "file=" + escaped(problem.file, true) + ",";
+    if (problem.line > 0) {
+      out +=
+          "line=" + std::to_string(problem.line) + ",col=" + std::to_string(problem.column) + ",";
+    }
+    out += "title=" + problem.code + "::" + escaped(problem.message, false);
+    const std::string more = problem.label.empty() ? problem.help : problem.label;
+    out += (more.empty() ? "" : escaped(" (" + more + ")", false)) + "\n";
+  }
+  return out;
 }
 
 void throw_problem(const std::string& code, const Span& span, const std::string& message,

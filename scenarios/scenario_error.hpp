@@ -24,9 +24,13 @@ class ScenarioError : public Error {
 
   /// All problems as a compiler would print them, and a closing line with their number.
   [[nodiscard]] std::string render_all() const;
-  /// A JSON array of {code, severity, file, line, column, pointer, message, help}; a problem in a
-  /// flag or a file that could not be read has no line and column.
+  /// A JSON array of {code, severity, file, line, column, pointer, message, help, fix}; a problem
+  /// in a flag or a file that could not be read has no line and column. `fix` is null or {message,
+  /// edits: [{offset, length, text}]}, of bytes of the file: what `shardsim fix` would write.
   [[nodiscard]] std::string to_json() const;
+  /// A line for each, as GitHub Actions shows them beside the changed lines:
+  /// "::error file=a.json,line=9,col=20,title=E0107::unknown field".
+  [[nodiscard]] std::string to_annotations() const;
 
  private:
   std::vector<Problem> problems_;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <iosfwd>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/app/run.hpp"
@@ -25,6 +26,9 @@ struct Console {
   const RunHooks& hooks;           ///< Of runs, for tests.
 };
 
+/// Where --help lists a verb: what a person wants when looking for it.
+enum class VerbGroup { start, run, plan, measure, shell };
+
 /// One verb. Its functions share the arguments that its maker allocated, so a Verb serves one
 /// command line.
 struct Verb {
@@ -36,6 +40,11 @@ struct Verb {
   std::function<int(const Console& console)> run;
   /// Whether errors are to be printed as JSON; null: never.
   std::function<bool()> wants_json;
+  /// Whether errors are to be printed as annotations of GitHub Actions; null: never.
+  std::function<bool()> wants_annotations = nullptr;
+  VerbGroup group = VerbGroup::plan;
+  /// Command lines and what they are for, the most useful first; --help shows them.
+  std::vector<std::pair<std::string, std::string>> examples = {};
 };
 
 }  // namespace shardsim
