@@ -107,7 +107,7 @@ Lines assumptions_section(const Result& result, const Page& page) {
       [](const Assumption& assumption) { return assumption.source.starts_with("assumed"); });
   std::string text = count_of(result.assumptions.size(), "assumption");
   if (assumed > 0) text += fmt::format(", {} without a published source", assumed);
-  return page.row("rests on", text + "; listed under \"assumptions\" by --json");
+  return page.row("rests on", text + "; --assumptions lists them");
 }
 
 // What the oracle has shown: its detail says what it compared with.

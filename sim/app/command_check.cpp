@@ -8,6 +8,7 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "sim/app/output_format.hpp"
 
 namespace shardsim {
 
@@ -35,6 +36,7 @@ Verb check_verb() {
     std::vector<std::string> files;
     std::vector<std::string> overrides;
     bool json = false;
+    bool annotations = false;
   };
   const auto arguments = std::make_shared<Arguments>();
   return {.name = "check",
@@ -45,14 +47,20 @@ Verb check_verb() {
                 app.add_option("--set", arguments->overrides,
                                "Override a field: a.b=value; repeatable")
                     ->allow_extra_args(false);
-                app.add_flag("--json", arguments->json, "Print problems as JSON");
+                add_output_format(app, arguments->json, arguments->annotations,
+                                  "Print problems as JSON");
               },
           .run =
               [arguments](const Console& console) {
                 return command_check(arguments->files, arguments->overrides, arguments->json,
                                      console.out, console.err);
               },
-          .wants_json = [arguments] { return arguments->json; }};
+          .wants_json = [arguments] { return arguments->json; },
+          .wants_annotations = [arguments] { return arguments->annotations; },
+          .group = VerbGroup::run,
+          .examples = {{"shardsim check scenarios/*.json", "every problem of every file"},
+                       {"shardsim check --output-format=github plan.json",
+                        "in a workflow: beside the changed lines"}}};
 }
 
 }  // namespace shardsim

@@ -33,7 +33,9 @@ Verb doctor_verb() {
               [arguments](const Console& console) {
                 return command_doctor(arguments->nccl_library, arguments->json, console.out);
               },
-          .wants_json = [arguments] { return arguments->json; }};
+          .wants_json = [arguments] { return arguments->json; },
+          .group = VerbGroup::measure,
+          .examples = {{"shardsim doctor", "which backends can run here, and why others cannot"}}};
 }
 
 }  // namespace shardsim

@@ -47,23 +47,37 @@ void show_preset(const std::string& name, std::ostream& out) {
 }  // namespace
 
 Verb presets_verb() {
-  const auto preset = std::make_shared<std::string>();
+  // "presets show NAME" is what people write who have not read the help.
+  const auto words = std::make_shared<std::vector<std::string>>();
   return {.name = "presets",
           .summary = "List models and systems, or show one",
           .add_options =
-              [preset](CLI::App& app) {
-                app.add_option("name", *preset, "The preset to show, with its sources");
+              [words](CLI::App& app) {
+                app.add_option("name", *words,
+                               "The preset to show, every number with its source; \"show NAME\" is "
+                               "the same")
+                    ->type_name("TEXT")
+                    ->expected(0, 2);
               },
           .run =
-              [preset](const Console& console) {
-                if (preset->empty()) {
+              [words](const Console& console) {
+                std::vector<std::string> names = *words;
+                if (names.size() > 1 && names.front() == "show") names.erase(names.begin());
+                if (names.size() > 1) {
+                  throw UsageError("E0915", "\"" + names.back() + "\" is one word too many",
+                                   "\"shardsim presets --help\" shows what there is");
+                }
+                if (names.empty()) {
                   list_presets(console.out);
                 } else {
-                  show_preset(*preset, console.out);
+                  show_preset(names.front(), console.out);
                 }
                 return 0;
               },
-          .wants_json = nullptr};
+          .wants_json = nullptr,
+          .group = VerbGroup::start,
+          .examples = {{"shardsim presets", "all models and systems"},
+                       {"shardsim presets dgx-h100", "one, every number with its source"}}};
 }
 
 Verb schema_verb() {
@@ -80,7 +94,11 @@ Verb schema_verb() {
                 console.out << (*which == "result" ? result_schema() : scenario_schema());
                 return 0;
               },
-          .wants_json = nullptr};
+          .wants_json = nullptr,
+          .group = VerbGroup::start,
+          .examples = {{"shardsim schema > shardsim-scenario-1.schema.json",
+                        "for the \"$schema\" of a scenario: editors complete keys"},
+                       {"shardsim schema result", "of what --json prints"}}};
 }
 
 }  // namespace shardsim

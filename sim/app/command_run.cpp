@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -13,12 +14,14 @@
 #include "reports/chrome_trace.hpp"
 #include "reports/json_writer.hpp"
 #include "reports/perfetto_trace.hpp"
+#include "reports/text_assumptions.hpp"
 #include "reports/text_summary.hpp"
 #include "scenarios/load.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/explore/explore_options.hpp"
 #include "sim/app/explore/explore_run.hpp"
 #include "sim/app/explore/scenario_explorer.hpp"
+#include "sim/app/output_format.hpp"
 #include "sim/app/process/process_flags.hpp"
 #include "sim/app/process/serve_run.hpp"
 #include "sim/app/progress.hpp"
@@ -28,6 +31,8 @@
 namespace shardsim {
 
 namespace {
+
+constexpr const char* kStandardInput = "-";
 
 // "tp 2, pp 4 (1f1b), dp_shard 8, zero 1": axes of one rank are left out, but for dp_shard.
 std::string layout_of(const Scenario& scenario) {
@@ -86,6 +91,8 @@ TextHeadline headline_of(const Scenario& scenario) {
 std::string next_command(const RunArguments& arguments, const Scenario& scenario,
                          const Result& result) {
   if (result.diagnosis) return fmt::format("shardsim explain {}", result.diagnosis->code);
+  if (result.exit_code == 0 && !arguments.next_command.empty()) return arguments.next_command;
+  if (arguments.file == kStandardInput) return "";  // It cannot be read again.
   if (result.exit_code == static_cast<int>(ExitCode::does_not_fit)) {
     return scenario.parallelism.zero_stage < 3
                ? fmt::format("shardsim {} --set parallelism.zero_stage=3", arguments.file)
@@ -180,7 +187,8 @@ void add_fingerprint_option(CLI::App& verb, ProcessOptions& process) {
 }
 
 void add_run_options(CLI::App& verb, RunArguments& arguments) {
-  verb.add_option("file", arguments.file, "The scenario")->required();
+  verb.add_option("file", arguments.file, "The scenario; - reads it from standard input")
+      ->required();
   verb.add_option("--set", arguments.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
   add_process_options(verb, arguments.process);
@@ -199,8 +207,36 @@ void add_run_options(CLI::App& verb, RunArguments& arguments) {
       "--replay-decisions",
       [&run = arguments](const std::string& path) { run.replay_decisions = path; },
       "Decide so in a run without, instead of as plans assume; relative to the current folder");
-  verb.add_flag("--json", arguments.json, "Print the result object instead of the summary");
+  verb.add_flag("--assumptions", arguments.assumptions,
+                "List every number and simplification that the result rests on, with its source");
+  add_output_format(verb, arguments.json, arguments.annotations,
+                    "Print the result object instead of the summary");
   verb.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
+}
+
+Scenario scenario_of(const RunArguments& arguments) {
+  if (!arguments.text) return load_scenario(arguments.file, arguments.overrides);
+  if (arguments.process.on_processes()) {
+    throw UsageError("E0914", "processes cannot all read the scenario from standard input",
+                     "write it to a file");
+  }
+  return load_scenario_text(*arguments.text, arguments.file, arguments.overrides);
+}
+
+void print_result(const RunArguments& arguments, const Scenario& scenario, const Result& result,
+                  const std::string& json, std::ostream& out) {
+  if (arguments.json) {
+    out << json;
+    return;
+  }
+  if (!arguments.quiet || result.exit_code != 0) {
+    out << to_text(result, headline_of(scenario),
+                   {.color = arguments.color,
+                    .width = 100,
+                    .next_command = next_command(arguments, scenario, result)});
+  }
+  if (arguments.assumptions) out << assumptions_text(result);
+  if (arguments.annotations) out << annotations_of(result, arguments.file);
 }
 
 }  // namespace
@@ -208,7 +244,7 @@ void add_run_options(CLI::App& verb, RunArguments& arguments) {
 int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
                 RunHooks hooks) {
   refuse_schedules_of_processes(arguments);
-  const Scenario scenario = load_scenario(arguments.file, arguments.overrides);
+  const Scenario scenario = scenario_of(arguments);
   check_record_paths(arguments, scenario);
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
@@ -229,14 +265,7 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   if (failed) shrunk = ScenarioShrinker(*failed, hooks).shrink();
   progress.done();
   const std::string json = to_json(outcome.result);
-  if (arguments.json) {
-    out << json;
-  } else if (!arguments.quiet || outcome.result.exit_code != 0) {
-    out << to_text(outcome.result, headline_of(scenario),
-                   {.color = arguments.color,
-                    .width = 100,
-                    .next_command = next_command(arguments, scenario, outcome.result)});
-  }
+  print_result(arguments, scenario, outcome.result, json, out);
   // Who reads JSON gets one object.
   if (shrunk) report_shrunk(*shrunk, *failed, arguments.explore, arguments.json ? err : out, err);
   write_output(arguments, scenario.output.result, json, err);
@@ -257,10 +286,22 @@ Verb run_verb() {
           .run =
               [arguments](const Console& console) {
                 arguments->color = console.color;
+                if (arguments->file == kStandardInput) {
+                  arguments->text.emplace(std::istreambuf_iterator<char>(console.in),
+                                          std::istreambuf_iterator<char>());
+                }
                 arguments->process.words = console.words;
                 return command_run(*arguments, console.out, console.err, console.hooks);
               },
-          .wants_json = [arguments] { return arguments->json; }};
+          .wants_json = [arguments] { return arguments->json; },
+          .wants_annotations = [arguments] { return arguments->annotations; },
+          .group = VerbGroup::run,
+          .examples = {{"shardsim scenarios/quickstart.json", "what a training step costs"},
+                       {"shardsim scenarios/quickstart.json --set system.preset=dgx-b200",
+                        "the same on other machines"},
+                       {"shardsim scenarios/quickstart.json --set output.trace=step.pftrace",
+                        "with a trace for ui.perfetto.dev"},
+                       {"shardsim scenarios/quickstart.json --json", "for programs"}}};
 }
 
 }  // namespace shardsim

@@ -13,15 +13,19 @@
 namespace shardsim {
 
 struct RunArguments {
-  std::string file;
+  std::string file;                    ///< "-": what `text` holds was read from standard input.
+  std::optional<std::string> text;     ///< The scenario itself; `file` is only its name then.
   std::vector<std::string> overrides;  ///< "a.b=value" each.
   std::string out_directory = ".";     ///< Files named in the scenario are written below it.
   /// Files to write and to read, both relative to the current folder.
   std::optional<std::string> record_decisions;
   std::optional<std::string> replay_decisions;
   bool json = false;
+  bool annotations = false;  ///< What is wrong, once more as annotations of GitHub Actions.
+  bool assumptions = false;  ///< All that the result rests on, below the summary.
   bool quiet = false;
   bool color = false;
+  std::string next_command;  ///< What to run next when all is well; empty: found from the result.
   ProcessOptions process;
   ExploreArguments explore;
 };

@@ -117,7 +117,12 @@ Verb schedule_verb() {
               [arguments](const Console& console) {
                 return command_schedule(*arguments, console.out, console.err);
               },
-          .wants_json = nullptr};
+          .wants_json = nullptr,
+          .group = VerbGroup::run,
+          .examples = {{"shardsim schedule scenarios/verify-gpt-pp4-1f1b.json",
+                        "who computes what, and when"},
+                       {"shardsim schedule scenarios/verify-gpt-pp4-1f1b.json --csv",
+                        "as PyTorch's pipelining reads it"}}};
 }
 
 }  // namespace shardsim

@@ -113,7 +113,10 @@ Verb collective_verb() {
                 arguments->process.words = console.words;
                 return command_collective(*arguments, console.out, console.err, console.hooks);
               },
-          .wants_json = [arguments] { return arguments->json; }};
+          .wants_json = [arguments] { return arguments->json; },
+          .group = VerbGroup::measure,
+          .examples = {{"shardsim collective all_reduce -b 8 -e 1G -f 2",
+                        "nccl-tests' table, simulated"}}};
 }
 
 }  // namespace shardsim

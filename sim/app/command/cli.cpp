@@ -12,21 +12,13 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/version.hpp"
 
+#include "sim/app/command/help.hpp"
 #include "sim/app/command/usage.hpp"
 #include "sim/app/command/verbs.hpp"
 
 namespace shardsim {
 
 namespace {
-
-constexpr const char* kExamples = R"(
-Examples:
-  shardsim scenarios/quickstart.json                     what a training step costs
-  shardsim scenarios/verify-gpt-zero2.json               the same model as one device, proven
-  shardsim scenarios/quickstart.json --set system.preset=dgx-b200 --json
-
-Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 does not fit,
-4 deadlock or mismatched communication, 5 backend failure, 70 a bug of shardsim, 130 interrupted.)";
 
 // "shardsim FILE" is "shardsim run FILE": put the verb in where the first word is none.
 std::vector<std::string> with_verb(int argc, const char* const* argv,
@@ -45,11 +37,24 @@ std::vector<std::string> with_verb(int argc, const char* const* argv,
   return words;
 }
 
-void build(CLI::App& app, const std::vector<Verb>& verbs) {
+void add_color(CLI::App& app, std::string& color) {
+  app.add_option("--color", color, "Of what goes to standard output; auto: on a terminal only")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+// Options that stand before and after the verb.
+void build(CLI::App& app, const std::vector<Verb>& verbs, std::string& color) {
   app.set_version_flag("--version", "shardsim " + std::string(version()));
-  app.footer(kExamples);
-  app.require_subcommand(1);
-  for (const Verb& verb : verbs) verb.add_options(*app.add_subcommand(verb.name, verb.summary));
+  add_color(app, color);
+  declare_verbs(app, verbs);
+  for (CLI::App* verb : app.get_subcommands({})) add_color(*verb, color);
+}
+
+ErrorForm form_of_errors(const Verb& verb) {
+  if (verb.wants_json && verb.wants_json()) return ErrorForm::json;
+  if (verb.wants_annotations && verb.wants_annotations()) return ErrorForm::annotations;
+  return ErrorForm::text;
 }
 
 int run_verb(const Verb& verb, const Console& console) {
@@ -60,9 +65,9 @@ int run_verb(const Verb& verb, const Console& console) {
     return report(
         UsageError("E0906", "cannot write to standard output; what was printed is not complete",
                    "check the space left, or the program that reads"),
-        false, console.out, console.err);
+        ErrorForm::text, console.out, console.err);
   } catch (const Error& error) {
-    return report(error, verb.wants_json && verb.wants_json(), console.out, console.err);
+    return report(error, form_of_errors(verb), console.out, console.err);
   } catch (const std::exception& error) {
     console.err << "error[E7000]: " << error.what() << "\n   = help: this is a bug of shardsim; "
                 << "please report it with the scenario\n";
@@ -77,19 +82,20 @@ int run_command(int argc, const char* const* argv, std::ostream& out, std::ostre
   CLI::App app("Simulates and verifies the parallelism strategies that train large models.",
                "shardsim");
   const std::vector<Verb> verbs = all_verbs();
-  build(app, verbs);
+  std::string color = "auto";
+  build(app, verbs, color);
   const std::vector<std::string> words = with_verb(argc, argv, verbs);
   try {
     app.parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back.
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error, out, err);  // --help and --version
-    return report(usage_error(app, error, {argv + 1, argv + argc}), false, out, err);
+    return report(usage_error(app, error, {argv + 1, argv + argc}), ErrorForm::text, out, err);
   }
   const Console console{.in = std::cin,
                         .out = out,
                         .err = err,
-                        .color = terminal,
+                        .color = color == "always" || (color == "auto" && terminal),
                         .words = {argv, argv + argc},
                         .hooks = hooks};
   const auto asked = std::find_if(verbs.begin(), verbs.end(),

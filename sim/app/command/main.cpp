@@ -15,7 +15,9 @@ namespace {
 // Only calls that are safe in a signal handler.
 void end_interrupted(int /*signal*/) {
   constexpr std::string_view kLine =
-      "\nerror[E9000]: interrupted; the results of this run are lost\n";
+      "\nerror[E9000]: interrupted; the results of this run are lost, and no file was left half "
+      "written\n   = help: give the same command again; fewer execution.steps or "
+      "execution.fold=auto make it shorter\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, kLine.data(), kLine.size());
   _exit(static_cast<int>(shardsim::ExitCode::interrupted));
 }

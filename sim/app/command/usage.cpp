@@ -57,6 +57,14 @@ UsageError unexpected_word(const CLI::App& app, const std::string& word,
                                    : help_of(app)};
 }
 
+ScenarioError as_list(const Error& error) {
+  Problem problem;
+  problem.code = error.code();
+  problem.message = error.what();
+  problem.help = error.fix();
+  return {{problem}, 0};
+}
+
 }  // namespace
 
 UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
@@ -84,14 +92,11 @@ UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
   return {"E0904", error.what(), help_of(app)};
 }
 
-int report(const Error& error, bool json, std::ostream& out, std::ostream& err) {
+int report(const Error& error, ErrorForm form, std::ostream& out, std::ostream& err) {
   const auto* scenario = dynamic_cast<const ScenarioError*>(&error);
-  if (json) {
-    Problem problem;
-    problem.code = error.code();
-    problem.message = error.what();
-    problem.help = error.fix();
-    out << (scenario != nullptr ? *scenario : ScenarioError({problem}, 0)).to_json() << "\n";
+  if (form != ErrorForm::text) {
+    const ScenarioError listed = scenario != nullptr ? *scenario : as_list(error);
+    out << (form == ErrorForm::json ? listed.to_json() + "\n" : listed.to_annotations());
   } else if (scenario != nullptr) {
     err << scenario->render_all();
   } else {

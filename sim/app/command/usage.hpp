@@ -18,8 +18,10 @@ namespace shardsim {
 [[nodiscard]] UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
                                      const std::vector<std::string>& words);
 
-/// Every failure ends here, in one place and one form: a JSON array of problems on `out`, or text
-/// on `err`. Returns the exit code.
-int report(const Error& error, bool json, std::ostream& out, std::ostream& err);
+enum class ErrorForm { text, json, annotations };
+
+/// Every failure ends here, in one place: a JSON array of problems or annotations of GitHub Actions
+/// on `out`, or text on `err`. Returns the exit code.
+int report(const Error& error, ErrorForm form, std::ostream& out, std::ostream& err);
 
 }  // namespace shardsim

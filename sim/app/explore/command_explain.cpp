@@ -112,7 +112,10 @@ Verb explain_verb() {
               [arguments](const Console& console) {
                 return command_explain(arguments->codes, arguments->json, console.out);
               },
-          .wants_json = [arguments] { return arguments->json; }};
+          .wants_json = [arguments] { return arguments->json; },
+          .group = VerbGroup::run,
+          .examples = {{"shardsim explain DEADLOCK", "what the code of a report means"},
+                       {"shardsim explain", "all codes"}}};
 }
 
 }  // namespace shardsim

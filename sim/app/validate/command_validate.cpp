@@ -165,14 +165,18 @@ int command_validate(const ValidateArguments& arguments, std::ostream& out, std:
 
 Verb validate_verb() {
   const auto arguments = std::make_shared<ValidateArguments>();
-  return {.name = "validate",
-          .summary = "Hold predictions against published measurements",
-          .add_options = [arguments](CLI::App& app) { add_validate_options(app, *arguments); },
-          .run =
-              [arguments](const Console& console) {
-                return command_validate(*arguments, console.out, console.err);
-              },
-          .wants_json = [arguments] { return arguments->json; }};
+  return {
+      .name = "validate",
+      .summary = "Hold predictions against published measurements",
+      .add_options = [arguments](CLI::App& app) { add_validate_options(app, *arguments); },
+      .run =
+          [arguments](const Console& console) {
+            return command_validate(*arguments, console.out, console.err);
+          },
+      .wants_json = [arguments] { return arguments->json; },
+      .group = VerbGroup::measure,
+      .examples = {{"shardsim validate --sample", "some rows of every published table"},
+                   {"shardsim validate --html page.html", "plots of predicted against measured"}}};
 }
 
 }  // namespace shardsim

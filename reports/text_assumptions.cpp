@@ -1,0 +1,55 @@
+#include "reports/text_assumptions.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "reports/terminal_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr std::size_t kSourceIndent = 2;
+constexpr std::size_t kTextIndent = 4;
+
+bool is_assumed(const std::string& source) { return source.starts_with("assumed"); }
+
+// In the order in which results name them, but for what nobody has published.
+std::vector<std::string> sources_of(const Result& result) {
+  std::vector<std::string> sources;
+  for (const Assumption& assumption : result.assumptions) {
+    if (std::find(sources.begin(), sources.end(), assumption.source) == sources.end()) {
+      sources.push_back(assumption.source);
+    }
+  }
+  std::stable_partition(sources.begin(), sources.end(), is_assumed);
+  return sources;
+}
+
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
+  // Continued deeper, so that one can tell where the next begins.
+  std::string out;
+  for (const std::string& line :
+       wrap_to_width(std::string(indent, ' ') + escape_untrusted(text), width, indent + 2)) {
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string assumptions_text(const Result& result, std::size_t width) {
+  std::string out = fmt::format("\n{} numbers and simplifications, below their sources:\n",
+                                result.assumptions.size());
+  for (const std::string& source : sources_of(result)) {
+    out += wrapped(source + ":", kSourceIndent, width);
+    for (const Assumption& assumption : result.assumptions) {
+      if (assumption.source == source) out += wrapped(assumption.text, kTextIndent, width);
+    }
+  }
+  return out;
+}
+
+}  // namespace shardsim
