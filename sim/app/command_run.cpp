@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -27,6 +26,7 @@
 #include "sim/app/progress.hpp"
 #include "sim/app/record_paths.hpp"
 #include "sim/app/run.hpp"
+#include "sim/app/write_text.hpp"
 
 namespace shardsim {
 
@@ -107,24 +107,9 @@ std::string next_command(const RunArguments& arguments, const Scenario& scenario
 
 void write_file(const std::filesystem::path& path, const std::string& text, bool quiet,
                 std::ostream& err) {
-  // Under another name first, so that nobody ever finds half a file: a failure or an interrupt
-  // leaves what was there before.
-  std::filesystem::path unfinished = path;
-  unfinished += ".part";
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) std::filesystem::rename(unfinished, path, error);
-  if (!file || error) {
-    std::error_code ignored;
-    std::filesystem::remove(unfinished, ignored);
-    throw Error(
-        ExitCode::bad_usage, "E0901", fmt::format("cannot write {}", path.string()),
-        "check the folder's permissions and the space left, or choose another with --out or "
-        "--record-decisions");
-  }
+  write_complete(path, text,
+                 "check the folder's permissions and the space left, or choose another with --out "
+                 "or --record-decisions");
   if (!quiet) err << "wrote " << path.string() << "\n";
 }
 

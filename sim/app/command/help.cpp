@@ -88,7 +88,10 @@ class CommandHelp : public CLI::Formatter {
 
 void declare_verbs(CLI::App& app, const std::vector<Verb>& verbs) {
   const auto of_verbs = std::make_shared<CLI::Formatter>();
-  for (const Verb& verb : verbs) {
+  std::vector<Verb> in_groups = verbs;
+  std::stable_sort(in_groups.begin(), in_groups.end(),
+                   [](const Verb& a, const Verb& b) { return a.group < b.group; });
+  for (const Verb& verb : in_groups) {
     CLI::App& declared = *app.add_subcommand(verb.name, verb.summary);
     declared.group(title_of(verb.group));
     declared.formatter(of_verbs);

@@ -80,10 +80,12 @@ UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
       return word.size() > 1 && word.front() == '-';
     });
     if (option != left.end()) return unexpected_word(app, *option, words);
+    const std::string missing = error.what();  // "shell is required"
+    const bool without_verb = &verb == &app || verb.get_name() == "run";
+    if (!without_verb && missing.rfind("file", 0) != 0) return {"E0905", missing, help_of(app)};
     return {"E0905", "no scenario is given",
-            "name a file: \"shardsim " +
-                (verb.get_name() == "check" ? std::string("check ") : std::string()) +
-                "scenarios/quickstart.json\"; " + help_of(app)};
+            "name a file: \"shardsim " + (without_verb ? std::string() : verb.get_name() + " ") +
+                "scenarios/quickstart.json\"; \"shardsim demo\" needs none; " + help_of(app)};
   }
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
     const std::string text = error.what();

@@ -7,6 +7,10 @@
 #include "sim/app/command_presets.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/command_schedule.hpp"
+#include "sim/app/desk/start/command_completion.hpp"
+#include "sim/app/desk/start/command_demo.hpp"
+#include "sim/app/desk/start/command_fix.hpp"
+#include "sim/app/desk/start/command_init.hpp"
 #include "sim/app/explore/command_explain.hpp"
 #include "sim/app/validate/command_validate.hpp"
 
@@ -14,8 +18,9 @@ namespace shardsim {
 
 std::vector<Verb> all_verbs() {
   return {
-      run_verb(),     check_verb(),  collective_verb(), calibrate_verb(), schedule_verb(),
-      presets_verb(), doctor_verb(), explain_verb(),    schema_verb(),    validate_verb(),
+      run_verb(),    demo_verb(),      init_verb(),     fix_verb(),        presets_verb(),
+      schema_verb(), check_verb(),     schedule_verb(), explain_verb(),    collective_verb(),
+      doctor_verb(), calibrate_verb(), validate_verb(), completion_verb(), man_verb(),
   };
 }
 

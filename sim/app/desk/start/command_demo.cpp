@@ -1,0 +1,88 @@
+#include "sim/app/desk/start/command_demo.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/field.hpp"
+#include "sim/app/command_run.hpp"
+#include "sim/app/desk/start/demo_scenario.hpp"
+#include "sim/app/write_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Beside what it makes, so that one can change it. What somebody has changed is never lost.
+void put_scenario(const fs::path& path, bool quiet, std::ostream& err) {
+  if (fs::exists(path)) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string found{std::istreambuf_iterator<char>(file), {}};
+    if (found == demo_scenario()) return;
+    throw UsageError("E1381", fmt::format("{} is no longer the demo's scenario", path.string()),
+                     fmt::format("run it: \"shardsim {} --out {}\"; or give the demo another "
+                                 "folder with --out",
+                                 path.string(), path.parent_path().string()));
+  }
+  write_complete(path, demo_scenario(), "choose another folder with --out");
+  if (!quiet) err << "wrote " << path.string() << "\n";
+}
+
+}  // namespace
+
+int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream& err,
+                 const RunHooks& hooks) {
+  const fs::path scenario = fs::path(arguments.folder) / "scenario.json";
+  put_scenario(scenario, arguments.quiet, err);
+  RunArguments run;
+  run.file = scenario.string();
+  run.text = demo_scenario();
+  run.overrides = arguments.overrides;
+  if (find_field("output.report") != nullptr) {
+    run.overrides.insert(run.overrides.begin(), "output.report=report.html");
+  }
+  run.out_directory = arguments.folder;
+  run.json = arguments.json;
+  run.quiet = arguments.quiet;
+  run.color = arguments.color;
+  run.next_command = fmt::format(
+      "shardsim {} --set parallelism.schedule=interleaved_1f1b --set parallelism.vpp=4", run.file);
+  return command_run(run, out, err, hooks);
+}
+
+Verb demo_verb() {
+  const auto arguments = std::make_shared<DemoArguments>();
+  return {
+      .name = "demo",
+      .summary = "A first plan: Llama 3 70B on 128 GPUs; needs no file",
+      .add_options =
+          [arguments](CLI::App& app) {
+            app.add_option("--out", arguments->folder, "Folder for what it writes")
+                ->capture_default_str();
+            app.add_option("--set", arguments->overrides, "Override a field: a.b=value; repeatable")
+                ->allow_extra_args(false);
+            app.add_flag("--json", arguments->json,
+                         "Print the result object instead of the summary");
+            app.add_flag("-q,--quiet", arguments->quiet, "Print nothing unless something is wrong");
+          },
+      .run =
+          [arguments](const Console& console) {
+            arguments->color = console.color;
+            return command_demo(*arguments, console.out, console.err, console.hooks);
+          },
+      .wants_json = [arguments] { return arguments->json; },
+      .group = VerbGroup::start,
+      .examples = {{"shardsim demo", "Llama 3 70B on 128 GPUs: time and memory of a step"},
+                   {"shardsim demo --set system.preset=dgx-b200 --out b200",
+                    "the same on other machines"}}};
+}
+
+}  // namespace shardsim

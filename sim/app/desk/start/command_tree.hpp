@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
+class App;
+}  // namespace CLI
+
+// The command line as plain structs, read off the parser itself: what completion and manual are
+// made from, so neither can know other options than there are.
+namespace shardsim {
+
+/// What a value is, as far as a shell can help with it.
+enum class ValueKind { none, choice, field, model, system, preset, folder, file, number };
+
+struct CommandOption {
+  std::vector<std::string> names;  ///< "-o", "--output"; of a word without an option: "file".
+  std::string help;
+  std::string value_name;  ///< "TEXT"; empty for flags.
+  ValueKind kind = ValueKind::none;
+  std::vector<std::string> choices;  ///< Of kind choice.
+};
+
+struct CommandVerb {
+  std::string name;
+  std::string group;
+  std::string summary;
+  std::string footer;  ///< Its examples, as --help shows them.
+  std::vector<CommandOption> options;
+  std::vector<CommandOption> words;
+};
+
+struct CommandTree {
+  std::string name;
+  std::string summary;
+  std::string footer;
+  std::vector<CommandOption> options;  ///< Before a verb.
+  std::vector<CommandVerb> verbs;
+};
+
+[[nodiscard]] CommandTree command_tree(const CLI::App& app);
+
+/// Paths of all fields that --set can take, in the order of the reference.
+[[nodiscard]] std::vector<std::string> settable_fields();
+
+}  // namespace shardsim
