@@ -3,8 +3,10 @@
 // One field of a scenario, described once. From the rows of the field table come the reader, the
 // defaults, the JSON Schema, the reference page and the "did you mean" hints.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +58,8 @@ struct Field {
   std::function<bool(const Scenario&)> acts;  // null: always
   std::function<void(Scenario&, const FieldValue&)> set;
   std::function<FieldValue(const Scenario&)> get;  // null: read, checked and then forgotten
+  /// Of a key of objects in a list, in place of get: of the item at an index, if it is there.
+  std::function<std::optional<FieldValue>(const Scenario&, std::size_t)> get_item;
 
   Field& doc(const char* text) { return meaning = text, *this; }
   Field& unit(const char* text) { return units = text, *this; }
@@ -158,14 +162,19 @@ Field field(const char* path, Members... members) {
   return row;
 }
 
-/// A row of each object in "expect": set() fills the last of them, get() reads the first.
-template <typename T>
-Field expect_field(const char* path, T Expectation::*member) {
+/// A row of each object in a list; `list` finds it: [](auto& s) -> auto& { return s.expect; }.
+/// set() fills the last object.
+template <typename List, typename... Members>
+Field item_field(const char* path, List list, Members... members) {
+  using T = std::remove_cvref_t<decltype((list(std::declval<Scenario&>()).back().*....*members))>;
   Field row = field_internal::typed<T>(path);
-  row.set = [member](Scenario& s, const FieldValue& value) {
-    field_internal::assign(s.expect.back().*member, value);
+  row.set = [list, members...](Scenario& s, const FieldValue& value) {
+    field_internal::assign((list(s).back().*....*members), value);
   };
-  row.get = [member](const Scenario& s) { return field_internal::read(s.expect.front().*member); };
+  row.get_item = [list, members...](const Scenario& s,
+                                    std::size_t index) -> std::optional<FieldValue> {
+    return field_internal::read((list(s)[index].*....*members));
+  };
   return row;
 }
 
@@ -176,13 +185,25 @@ inline Field loader_field(const char* path) {
   return row;
 }
 
+/// What the reader and the writer must know of a list of objects.
+struct ListItems {
+  std::string name;     // "an expectation"
+  std::string example;  // "{...}": one of them
+  void (*append)(Scenario&) = nullptr;
+  std::size_t (*count)(const Scenario&) = nullptr;
+};
+
 /// A group of fields. `path` "" is the document; `is_list` marks a list of objects.
 struct Section {
   std::string path;
   std::string meaning;
   bool is_list = false;
   std::string preset_folder;  // "models": a string stands for {"preset": ...} from there
+  ListItems items = {};       // of a list
 };
+
+/// Whether it is a key of the objects in a list: "expect[].op".
+[[nodiscard]] bool is_item_field(const Field& field);
 
 /// All rows, in the order they are printed and checked.
 const std::vector<Field>& field_table();

@@ -33,6 +33,21 @@ bool host_waits_for_transfers(const Device& device) {
   return device.software != nullptr && device.software->host_waits_for_transfers;
 }
 
+// Prices of all ranks: those that compute at the same speed share a cache.
+class RankPrices {
+ public:
+  explicit RankPrices(const Cluster& cluster) : cluster_(cluster) {}
+
+  PriceCache& of(int rank) {
+    const double slowdown = cluster_.faults == nullptr ? 1.0 : cluster_.faults->slowdown_of(rank);
+    return by_slowdown_.try_emplace(slowdown, cluster_.device, slowdown).first->second;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::map<double, PriceCache> by_slowdown_;
+};
+
 // A rank's compute stream, priced by the cluster's device.
 class FiberRuntime final : public Runtime {
  public:
@@ -174,9 +189,9 @@ void FiberWorld::run(const RankBody& body) {
   std::vector<int> everyone(static_cast<std::size_t>(engine_.num_ranks()));
   std::iota(everyone.begin(), everyone.end(), 0);
   FiberGroup& world = add_group(0, "world", std::move(everyone));
-  PriceCache prices(options_.cluster.device);
+  RankPrices prices(options_.cluster);
   engine_.run([&](RankState& rank) {
-    FiberRuntime runtime(*this, prices, rank,
+    FiberRuntime runtime(*this, prices.of(rank.index()), rank,
                          executed_flops_[static_cast<std::size_t>(rank.index())]);
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);
