@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "scenarios/choices.hpp"
+#include "scenarios/list_items.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace shardsim {
@@ -162,36 +163,12 @@ Field field(const char* path, Members... members) {
   return row;
 }
 
-/// A row of each object in a list; `list` finds it: [](auto& s) -> auto& { return s.expect; }.
-/// set() fills the last object.
-template <typename List, typename... Members>
-Field item_field(const char* path, List list, Members... members) {
-  using T = std::remove_cvref_t<decltype((list(std::declval<Scenario&>()).back().*....*members))>;
-  Field row = field_internal::typed<T>(path);
-  row.set = [list, members...](Scenario& s, const FieldValue& value) {
-    field_internal::assign((list(s).back().*....*members), value);
-  };
-  row.get_item = [list, members...](const Scenario& s,
-                                    std::size_t index) -> std::optional<FieldValue> {
-    return field_internal::read((list(s)[index].*....*members));
-  };
-  return row;
-}
-
 /// A text that the loader itself uses and no part of a run needs.
 inline Field loader_field(const char* path) {
   Field row = field_internal::typed<std::string>(path);
   row.set = [](Scenario&, const FieldValue&) {};
   return row;
 }
-
-/// What the reader and the writer must know of a list of objects.
-struct ListItems {
-  std::string name;     // "an expectation"
-  std::string example;  // "{...}": one of them
-  void (*append)(Scenario&) = nullptr;
-  std::size_t (*count)(const Scenario&) = nullptr;
-};
 
 /// A group of fields. `path` "" is the document; `is_list` marks a list of objects.
 struct Section {

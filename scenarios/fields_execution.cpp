@@ -1,4 +1,5 @@
 #include "scenarios/field_table.hpp"
+#include "scenarios/item_field.hpp"
 
 namespace shardsim {
 

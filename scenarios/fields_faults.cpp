@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "scenarios/field_table.hpp"
+#include "scenarios/item_field.hpp"
 
 namespace shardsim {
 

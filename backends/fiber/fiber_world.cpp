@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "sim/hardware/kernels/price_cache.hpp"
 #include "sim/hardware/software.hpp"
 
+#include "backends/fiber/rank_prices.hpp"
 #include "backends/fiber/stall_report.hpp"
 
 namespace shardsim {
@@ -32,21 +32,6 @@ LaunchOrder launch_order_of(const FiberOptions& options, const NetworkModel& net
 bool host_waits_for_transfers(const Device& device) {
   return device.software != nullptr && device.software->host_waits_for_transfers;
 }
-
-// Prices of all ranks: those that compute at the same speed share a cache.
-class RankPrices {
- public:
-  explicit RankPrices(const Cluster& cluster) : cluster_(cluster) {}
-
-  PriceCache& of(int rank) {
-    const double slowdown = cluster_.faults == nullptr ? 1.0 : cluster_.faults->slowdown_of(rank);
-    return by_slowdown_.try_emplace(slowdown, cluster_.device, slowdown).first->second;
-  }
-
- private:
-  const Cluster& cluster_;
-  std::map<double, PriceCache> by_slowdown_;
-};
 
 // A rank's compute stream, priced by the cluster's device.
 class FiberRuntime final : public Runtime {

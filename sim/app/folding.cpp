@@ -43,7 +43,7 @@ std::string obstacle_in(const Scenario& scenario, const RunHooks& hooks) {
     return parallelism.compresses() ? "gradients are compressed (parallelism.gradient_compression)"
                                     : "gradients are applied late (parallelism.max_staleness)";
   }
-  const std::shared_ptr<const Faults> faults = faults_of(scenario);
+  const std::shared_ptr<const MachineFaults> faults = faults_of(scenario);
   if (faults != nullptr && faults->tells_nodes_apart()) {
     return "links of some nodes are worse (faults.slow_links, faults.flapping_links)";
   }
@@ -99,7 +99,7 @@ std::vector<std::vector<SplitChoice>> choices_of_all(const MeshShape& shape) {
 
 // The first rank that is not as fast as the one that would run in its place; -1 if there is none.
 int first_of_other_speed(const Scenario& scenario, const Fold& fold) {
-  const std::shared_ptr<const Faults> faults = faults_of(scenario);
+  const std::shared_ptr<const MachineFaults> faults = faults_of(scenario);
   if (faults == nullptr) return -1;
   for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
     const int runs = fold.representative_of(rank);

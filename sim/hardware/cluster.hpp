@@ -37,7 +37,7 @@ struct Cluster {
   /// two links above.
   std::shared_ptr<const NcclPlatform> nccl;
   /// What is wrong with some of its parts; null: nothing.
-  std::shared_ptr<const Faults> faults;
+  std::shared_ptr<const MachineFaults> faults;
 
   [[nodiscard]] int num_ranks() const { return num_nodes * gpus_per_node; }
   [[nodiscard]] int node_of(int rank) const { return rank / gpus_per_node; }

@@ -44,10 +44,10 @@ int faulty_node(const LinkPlaceSpec& place) {
 
 }  // namespace
 
-std::shared_ptr<const Faults> faults_of(const Scenario& scenario) {
+std::shared_ptr<const MachineFaults> faults_of(const Scenario& scenario) {
   const FaultSpec& spec = scenario.faults;
   if (!spec.slows_steps()) return nullptr;
-  auto faults = std::make_shared<Faults>();
+  auto faults = std::make_shared<MachineFaults>();
   faults->slowdown = slowdown_of_ranks(scenario);
   for (const SlowLinkSpec& link : spec.slow_links) {
     faults->slow_links.push_back({.tier = link_tier_of(link.place),

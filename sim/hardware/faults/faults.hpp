@@ -30,7 +30,7 @@ struct FlappingLink {
   Time phase;
 };
 
-struct Faults {
+struct MachineFaults {
   /// By rank: its computing takes so many times as long. Empty: 1 for all.
   std::vector<double> slowdown;
   std::vector<SlowLink> slow_links;

@@ -163,7 +163,7 @@ class FaultyNetwork final : public NetworkModel {
   }
 
   Cluster cluster_;  // As it would be without faults.
-  std::shared_ptr<const Faults> faults_;
+  std::shared_ptr<const MachineFaults> faults_;
   std::map<std::array<double, 5>, std::unique_ptr<NetworkModel>> models_;
   std::map<std::vector<int>, Route> groups_;    // By their members.
   std::map<std::pair<int, int>, Route> pairs_;  // By nodes, the lower one first.
@@ -171,7 +171,7 @@ class FaultyNetwork final : public NetworkModel {
 
 }  // namespace
 
-bool Faults::tells_nodes_apart() const {
+bool MachineFaults::tells_nodes_apart() const {
   const auto is_of_one = [](const auto& link) { return link.node != kAllNodes; };
   return std::any_of(slow_links.begin(), slow_links.end(), is_of_one) ||
          std::any_of(flapping_links.begin(), flapping_links.end(), is_of_one);
