@@ -50,6 +50,8 @@ class Page {
 /// Of a plan: where measured runs lie about its figures, or why that is not known. Nothing of a
 /// verify run, whose times nobody asks for.
 [[nodiscard]] Lines error_band_section(const Result& result, const Page& page);
+/// What failures leave of the time; nothing where none are told.
+[[nodiscard]] Lines goodput_section(const Result& result, const Page& page);
 /// Of a run on real processes.
 [[nodiscard]] Lines measured_section(const Result& result, const Page& page);
 /// The passed ones, in one row.

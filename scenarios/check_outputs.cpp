@@ -36,8 +36,8 @@ void check_path(Reading& r, const std::string& field, const std::string& path) {
 }  // namespace
 
 void check_expectations(Reading& r) {
-  for (std::size_t i = 0; i < r.expect_places.size(); ++i) {
-    const FieldState& place = r.expect_places[i];
+  for (std::size_t i = 0; i < r.scenario.expect.size(); ++i) {
+    const FieldState place = r.item("expect", i, "metric");
     const std::string& metric = r.scenario.expect[i].metric;
     if (!place.good) {
       continue;

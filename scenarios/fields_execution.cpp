@@ -1,4 +1,5 @@
 #include "scenarios/field_table.hpp"
+#include "scenarios/item_field.hpp"
 
 namespace shardsim {
 
@@ -73,12 +74,16 @@ std::vector<Field> output_fields() {
   const auto output = [](const char* path, auto member) {
     return field(path, &Scenario::output, member);
   };
+  const auto expectation = [](const char* path, auto member) {
+    return item_field(
+        path, [](auto& s) -> auto& { return s.expect; }, member);
+  };
   return {
-      expect_field("expect[].metric", &Expectation::metric)
+      expectation("expect[].metric", &Expectation::metric)
           .required()
           .doc("Name of a metric of the result, such as \"memory.peak_bytes.max\"."),
-      expect_field("expect[].op", &Expectation::op).required().doc("Comparison."),
-      expect_field("expect[].value", &Expectation::value)
+      expectation("expect[].op", &Expectation::op).required().doc("Comparison."),
+      expectation("expect[].value", &Expectation::value)
           .range(-1e300, 1e300)
           .required()
           .doc("What the metric is compared with, in its own unit."),

@@ -21,9 +21,10 @@ void throw_if_any(const ProblemList& problems) {
   }
 }
 
-// That nothing is corrected is no number that a result rests on.
+// That nothing is corrected, or goes wrong, is no number that a result rests on.
 bool corrects_nothing(const std::string& path, const FieldState& state) {
-  return path.rfind("system.nccl.", 0) == 0 && !state.given;
+  const bool is_neutral = path.rfind("system.nccl.", 0) == 0 || path.rfind("faults.", 0) == 0;
+  return is_neutral && !state.given;
 }
 
 // Where the numbers of model and system come from, in the order of the table.

@@ -18,6 +18,7 @@
 
 #include "scenarios/data_parallel_spec.hpp"
 #include "scenarios/enumerations.hpp"
+#include "scenarios/fault_spec.hpp"
 #include "scenarios/model_spec.hpp"
 #include "scenarios/network_spec.hpp"
 
@@ -182,6 +183,7 @@ struct Scenario {
   ParallelismSpec parallelism;
   TrainingSpec training;
   ExecutionSpec execution;
+  FaultSpec faults;
   std::vector<Expectation> expect;
   OutputSpec output;
 

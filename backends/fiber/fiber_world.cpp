@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "sim/hardware/kernels/price_cache.hpp"
 #include "sim/hardware/software.hpp"
 
+#include "backends/fiber/rank_prices.hpp"
 #include "backends/fiber/stall_report.hpp"
 
 namespace shardsim {
@@ -174,9 +174,9 @@ void FiberWorld::run(const RankBody& body) {
   std::vector<int> everyone(static_cast<std::size_t>(engine_.num_ranks()));
   std::iota(everyone.begin(), everyone.end(), 0);
   FiberGroup& world = add_group(0, "world", std::move(everyone));
-  PriceCache prices(options_.cluster.device);
+  RankPrices prices(options_.cluster);
   engine_.run([&](RankState& rank) {
-    FiberRuntime runtime(*this, prices, rank,
+    FiberRuntime runtime(*this, prices.of(rank.index()), rank,
                          executed_flops_[static_cast<std::size_t>(rank.index())]);
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);

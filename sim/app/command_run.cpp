@@ -20,6 +20,7 @@
 #include "sim/app/explore/explore_options.hpp"
 #include "sim/app/explore/explore_run.hpp"
 #include "sim/app/explore/scenario_explorer.hpp"
+#include "sim/app/faults/faults_of.hpp"
 #include "sim/app/output_format.hpp"
 #include "sim/app/process/process_flags.hpp"
 #include "sim/app/process/serve_run.hpp"
@@ -75,6 +76,8 @@ TextHeadline headline_of(const Scenario& scenario) {
   headline.model =
       scenario.model.preset.empty() ? to_string(scenario.model.family) : scenario.model.preset;
   headline.system = fmt::format("{} x {}", scenario.system.nodes, scenario.system.name);
+  const std::string faults = faults_in_words(scenario.faults);
+  if (!faults.empty()) headline.system += ", " + faults;
   headline.layout = layout_of(scenario);
   headline.precision = to_string(scenario.training.precision);
   headline.batch =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "strategies/mesh.hpp"
 #include "strategies/training/shard_signature.hpp"
 
+#include "sim/app/faults/faults_of.hpp"
 #include "sim/app/plan_of.hpp"
 #include "sim/app/split_recorder.hpp"
 
@@ -40,6 +42,10 @@ std::string obstacle_in(const Scenario& scenario, const RunHooks& hooks) {
   if (parallelism.changes_algorithm()) {
     return parallelism.compresses() ? "gradients are compressed (parallelism.gradient_compression)"
                                     : "gradients are applied late (parallelism.max_staleness)";
+  }
+  const std::shared_ptr<const MachineFaults> faults = faults_of(scenario);
+  if (faults != nullptr && faults->tells_nodes_apart()) {
+    return "links of some nodes are worse (faults.slow_links, faults.flapping_links)";
   }
   if (parallelism.data_parallel_size() == 1) return "there is one replica";
   return "";
@@ -91,6 +97,18 @@ std::vector<std::vector<SplitChoice>> choices_of_all(const MeshShape& shape) {
   return choices;
 }
 
+// The first rank that is not as fast as the one that would run in its place; -1 if there is none.
+int first_of_other_speed(const Scenario& scenario, const Fold& fold) {
+  const std::shared_ptr<const MachineFaults> faults = faults_of(scenario);
+  if (faults == nullptr) return -1;
+  for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
+    const int runs = fold.representative_of(rank);
+    if (faults->slowdown_of(rank) == faults->slowdown_of(runs)) continue;
+    return faults->slowdown_of(rank) > faults->slowdown_of(runs) ? rank : runs;
+  }
+  return -1;
+}
+
 int num_running(const Fold& fold) {
   int running = 0;
   for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
@@ -115,6 +133,12 @@ Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const R
   Fold fold{.representative = representatives(plan), .splits = {}};
   if (num_running(fold) == scenario.system.ranks) {
     found.obstacle = "no two data ranks have shards alike (parallelism.zero_stage)";
+    return found;
+  }
+  const int odd = first_of_other_speed(scenario, fold);
+  if (odd >= 0) {
+    found.obstacle =
+        fmt::format("rank {} computes slower than its replicas (faults.stragglers)", odd);
     return found;
   }
   if (!scenario.output.trace.empty()) {
