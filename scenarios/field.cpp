@@ -12,7 +12,7 @@ const std::vector<Field>& field_table() {
     std::vector<Field> all;
     for (const auto& rows : {document_fields(), model_fields(), system_fields(), network_fields(),
                              parallelism_fields(), data_parallel_fields(), training_fields(),
-                             execution_fields(), output_fields()}) {
+                             execution_fields(), cost_fields(), output_fields()}) {
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;
@@ -42,6 +42,7 @@ const std::vector<Section>& section_table() {
       {"parallelism", "How the work is split over the ranks.", false, ""},
       {"training", "Batch, precision and optimizer.", false, ""},
       {"execution", "How the scenario is run here.", false, ""},
+      {"cost", "What the machine costs.", false, ""},
       {"expect", "Conditions on the result. One that does not hold ends the run with exit code 1.",
        true, ""},
       {"output", "Files to write. Paths are relative and may not leave the output folder.", false,
