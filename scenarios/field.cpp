@@ -13,7 +13,7 @@ const std::vector<Field>& field_table() {
     std::vector<Field> all;
     for (const auto& rows : {document_fields(), model_fields(), system_fields(), network_fields(),
                              parallelism_fields(), data_parallel_fields(), training_fields(),
-                             execution_fields(), fault_fields(), output_fields()}) {
+                             execution_fields(), cost_fields(), fault_fields(), output_fields()}) {
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;
@@ -56,6 +56,7 @@ std::vector<Section> all_sections() {
       {"parallelism", "How the work is split over the ranks.", false, ""},
       {"training", "Batch, precision and optimizer.", false, ""},
       {"execution", "How the scenario is run here.", false, ""},
+      {"cost", "What the machine costs."},
   };
   for (Section& section : fault_sections()) table.push_back(std::move(section));
   table.push_back(expect_section());

@@ -18,6 +18,7 @@ std::vector<Field> training_fields();
 std::vector<Field> execution_fields();
 std::vector<Field> fault_fields();
 std::vector<Section> fault_sections();
+std::vector<Field> cost_fields();
 std::vector<Field> output_fields();
 
 /// The source of a whole section's numbers.

@@ -142,6 +142,7 @@ struct TrainingSpec {
   std::string recompute = "none";
   double hidden_dropout = 0;   // [0, 1): of embedding and branch outputs
   double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
+  double tokens_total = 0;     // of the whole training, for its days and cost; 0: not said
 };
 
 struct ExecutionSpec {
@@ -155,6 +156,11 @@ struct ExecutionSpec {
   std::string fold = "off";  // off, auto, require: ranks that do the same are run once
 };
 
+/// What the machine costs who rents it.
+struct CostSpec {
+  double usd_per_gpu_hour = 0;  // 0: not said
+};
+
 /// One line of "expect": the run fails (exit code 1) unless `metric op value` holds.
 struct Expectation {
   std::string metric;
@@ -164,9 +170,15 @@ struct Expectation {
 
 /// Files to write; "" means none. Paths are relative and stay below the output directory.
 struct OutputSpec {
+  std::string report;
+  std::string markdown;
+  std::string csv;  // of the metrics; tables get names beside it
   std::string trace;
   std::string result;
   std::vector<std::int64_t> trace_ranks;  // increasing; "auto" is resolved here
+
+  /// Whether a file shows more of the run than its result.
+  [[nodiscard]] bool wants_detail() const { return !report.empty() || !markdown.empty() || !csv.empty(); }
 };
 
 /// Where one number of the model or the system comes from.
@@ -184,6 +196,7 @@ struct Scenario {
   TrainingSpec training;
   ExecutionSpec execution;
   FaultSpec faults;
+  CostSpec cost;
   std::vector<Expectation> expect;
   OutputSpec output;
 

@@ -42,7 +42,8 @@ class FiberRuntime final : public Runtime {
         engine_(world.engine()),
         prices_(prices),
         rank_(rank),
-        flops_(flops) {}
+        flops_(flops),
+        observer_(world.observer_of(rank.index())) {}
 
   [[nodiscard]] bool has_data() const override { return options_.has_data; }
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
@@ -66,7 +67,9 @@ class FiberRuntime final : public Runtime {
     rank_.hash().add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
     const Price price = prices_.price(op);
     rank_.issue(price.host);
+    const Time begin = rank_.now();
     rank_.compute(op.name, price.device);
+    if (observer_ != nullptr) observer_->computed(op, begin, rank_.now());
     if (options_.cluster.device.host_waits_for_kernels) rank_.synchronize();
     flops_ += static_cast<double>(op.flops);
   }
@@ -95,6 +98,7 @@ class FiberRuntime final : public Runtime {
   PriceCache& prices_;
   RankState& rank_;
   double& flops_;
+  RankObserver* observer_;  // Mostly null.
 };
 
 }  // namespace
