@@ -7,6 +7,7 @@
 #include "sim/app/command_presets.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/command_schedule.hpp"
+#include "sim/app/desk/search/command_plan.hpp"
 #include "sim/app/explore/command_explain.hpp"
 #include "sim/app/validate/command_validate.hpp"
 
@@ -14,8 +15,9 @@ namespace shardsim {
 
 std::vector<Verb> all_verbs() {
   return {
-      run_verb(),     check_verb(),  collective_verb(), calibrate_verb(), schedule_verb(),
-      presets_verb(), doctor_verb(), explain_verb(),    schema_verb(),    validate_verb(),
+      run_verb(),      check_verb(),    collective_verb(), calibrate_verb(),
+      schedule_verb(), presets_verb(),  doctor_verb(),     explain_verb(),
+      schema_verb(),   validate_verb(), plan_verb(),
   };
 }
 
