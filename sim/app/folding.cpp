@@ -47,7 +47,6 @@ std::string obstacle_in(const Scenario& scenario, const RunHooks& hooks) {
   if (faults != nullptr && faults->tells_nodes_apart()) {
     return "links of some nodes are worse (faults.slow_links, faults.flapping_links)";
   }
-  if (parallelism.data_parallel_size() == 1) return "there is one replica";
   return "";
 }
 
@@ -69,7 +68,22 @@ std::vector<int> first_alike(const ParallelPlan& plan) {
   return alike;
 }
 
-std::vector<int> representatives(const ParallelPlan& plan) {
+// Whether every tensor-parallel rank has an equal part of each matrix. Where one is filled up,
+// ranks differ in what they send.
+bool tensor_ranks_alike(const ParallelPlan& plan) {
+  const MeshShape& mesh = plan.options().mesh;
+  for (int stage = 0; stage < mesh.pp; ++stage) {
+    for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
+      if (!spec.is_split_over(SplitRanks::tensor)) continue;
+      for (int tp = 0; tp < mesh.tp; ++tp) {
+        if (num_filling(spec, tp, 0, spec.shape.numel()) > 0) return false;
+      }
+    }
+  }
+  return true;
+}
+
+std::vector<int> representatives(const ParallelPlan& plan, bool folds_tp) {
   const MeshShape& mesh = plan.options().mesh;
   const std::vector<int> alike = first_alike(plan);
   std::vector<int> representative;
@@ -78,6 +92,7 @@ std::vector<int> representatives(const ParallelPlan& plan) {
     MeshPlace place = mesh.place_of(rank);
     place.dp_shard = alike[static_cast<std::size_t>(place.dp_shard)];
     place.dp_replicate = 0;
+    if (folds_tp) place.tp = 0;
     representative.push_back(mesh.rank_of(place));
   }
   return representative;
@@ -125,12 +140,10 @@ void require_few_enough(int running, const Scenario& scenario, const std::string
                    "use fewer nodes, or remove what makes ranks differ");
 }
 
-}  // namespace
-
-Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks) {
-  Folding found{.fold = std::nullopt, .obstacle = obstacle_in(scenario, hooks)};
-  if (!found.obstacle.empty()) return found;
-  Fold fold{.representative = representatives(plan), .splits = {}};
+// As many ranks folded as are alike; with their tensor-parallel ranks, which must be, or without.
+Folding folding_of(const Scenario& scenario, const ParallelPlan& plan, bool folds_tp) {
+  Folding found;
+  Fold fold{.representative = representatives(plan, folds_tp), .splits = {}};
   if (num_running(fold) == scenario.system.ranks) {
     found.obstacle = "no two data ranks have shards alike (parallelism.zero_stage)";
     return found;
@@ -157,6 +170,20 @@ Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const R
   }
   found.fold = std::move(fold);
   return found;
+}
+
+}  // namespace
+
+Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks) {
+  std::string obstacle = obstacle_in(scenario, hooks);
+  if (!obstacle.empty()) return {.fold = std::nullopt, .obstacle = std::move(obstacle)};
+  const MeshShape& mesh = plan.options().mesh;
+  if (mesh.tp > 1 && tensor_ranks_alike(plan)) {
+    Folding found = folding_of(scenario, plan, /*folds_tp=*/true);
+    if (found.fold) return found;
+  }
+  if (mesh.data_size() == 1) return {.fold = std::nullopt, .obstacle = "there is one replica"};
+  return folding_of(scenario, plan, /*folds_tp=*/false);
 }
 
 std::optional<Fold> choose_fold(const Scenario& scenario, const ParallelPlan& plan,
