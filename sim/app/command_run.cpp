@@ -12,6 +12,7 @@
 
 #include "reports/chrome_trace.hpp"
 #include "reports/csv_tables.hpp"
+#include "reports/html_report.hpp"
 #include "reports/json_writer.hpp"
 #include "reports/markdown_report.hpp"
 #include "reports/perfetto_trace.hpp"
@@ -85,6 +86,12 @@ void write_csv(const RunArguments& arguments, const std::string& name, const Run
 void write_pages(const RunArguments& arguments, const Scenario& scenario, const RunOutcome& outcome,
                  std::ostream& err) {
   const RunDetail* const detail = outcome.detail ? &*outcome.detail : nullptr;
+  if (!scenario.output.report.empty()) {
+    // Of a run that failed: what it says of why.
+    write_output(arguments, scenario.output.report,
+                 to_html(outcome.result, headline_of(scenario), detail ? *detail : RunDetail()),
+                 err);
+  }
   if (!scenario.output.markdown.empty()) {
     write_output(arguments, scenario.output.markdown,
                  to_markdown(outcome.result, headline_of(scenario), detail), err);
