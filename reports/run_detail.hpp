@@ -70,8 +70,9 @@ struct GanttRow {
 /// follow each other without a gap and do the same of one microbatch are one; where there are more
 /// than kMaxGanttBars, so are neighbours with little between them.
 struct ScheduleChart {
-  /// "forward", "backward", "input grad", "weight grad", "gradients" (their reduction after the
-  /// last backward), "optimizer"; of communicators their operations, "all_gather"; "several".
+  /// "forward", "backward", "input grad", "weight grad", "gradients" (before the first action
+  /// and after the last: zeroed, reduced), "optimizer"; of communicators their operations,
+  /// "all_gather"; "several".
   std::vector<std::string> names;
   std::vector<GanttRow> rows;  ///< By stage, "compute" first.
 };
@@ -111,6 +112,10 @@ struct Roofline {
   double peak_flops_per_s = 0;  ///< At the precision of training.
   double memory_bytes_per_s = 0;
   std::vector<RooflinePoint> points;
+  /// With these two the times of all points sum to time.compute_s: copies over the host link, which
+  /// have no place in the figure, and what computing takes longer beside communication.
+  double host_copies_s = 0;
+  double beside_comm_s = 0;
 };
 
 /// What training costs at this step time; days, GPU hours and USD are the metrics cost.*. Zero

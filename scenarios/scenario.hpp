@@ -21,6 +21,7 @@
 #include "scenarios/fault_spec.hpp"
 #include "scenarios/model_spec.hpp"
 #include "scenarios/network_spec.hpp"
+#include "scenarios/output_spec.hpp"
 
 namespace shardsim {
 
@@ -154,31 +155,6 @@ struct ExecutionSpec {
   AllReduceAlgorithm all_reduce_algorithm = AllReduceAlgorithm::automatic;
   bool buffered_sends = false;
   std::string fold = "off";  // off, auto, require: ranks that do the same are run once
-};
-
-/// What the machine costs who rents it.
-struct CostSpec {
-  double usd_per_gpu_hour = 0;  // 0: not said
-};
-
-/// One line of "expect": the run fails (exit code 1) unless `metric op value` holds.
-struct Expectation {
-  std::string metric;
-  CompareOp op = CompareOp::less_equal;
-  double value = 0;
-};
-
-/// Files to write; "" means none. Paths are relative and stay below the output directory.
-struct OutputSpec {
-  std::string report;
-  std::string markdown;
-  std::string csv;  // of the metrics; tables get names beside it
-  std::string trace;
-  std::string result;
-  std::vector<std::int64_t> trace_ranks;  // increasing; "auto" is resolved here
-
-  /// Whether a file shows more of the run than its result.
-  [[nodiscard]] bool wants_detail() const { return !report.empty() || !markdown.empty() || !csv.empty(); }
 };
 
 /// Where one number of the model or the system comes from.

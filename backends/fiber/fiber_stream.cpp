@@ -125,10 +125,7 @@ void FiberStream::account(FiberOperation& operation) {
   for (StoodFor& other : others_) {
     count(operation, other.member, operation.moved(other.member), other.counters);
   }
-  // Making groups is part of setting up, not of training.
-  if (operation.record().name != name_of(CollectiveKind::split)) {
-    group_.world().add_busy(rank_.index(), operation.end() - operation.start());
-  }
+  group_.world().add_busy(rank_.index(), operation.end() - operation.start());
   if (track_ >= 0) {
     rank_.trace()->tracks[static_cast<std::size_t>(track_)].slices.push_back(
         {.name = operation.record_of(member_).name,

@@ -67,7 +67,9 @@ ShownNumber rounded(const std::string& metric, std::string_view text) {
   INFO(metric << ": \"" << text << "\"");
   REQUIRE(!digits.empty());
   REQUIRE(*end == '\0');
-  const double half = value == 0 ? 0 : half_of_last_digit(digits, value);
+  // "0 s" is nothing at all, "0.0 %" may be a little.
+  const bool is_nothing = value == 0 && digits.find('.') == std::string::npos;
+  const double half = is_nothing ? 0 : half_of_last_digit(digits, value);
   // Three digits are cut from binary fractions: a half may fall to either side.
   constexpr double kSlack = 1 + 1e-9;
   return {metric, value * scale, half * scale * kSlack};

@@ -39,7 +39,8 @@ TracedRun traced(const std::string& scenario) {
   run.metrics = json::parse(printed.out)["metrics"];
   std::map<std::pair<int, int>, Slice> open;
   std::map<std::pair<int, int>, std::string> stream;
-  for (const json& event : json::parse(content_of(folder / "t.json"))["traceEvents"]) {
+  const json trace = json::parse(content_of(folder / "t.json"));
+  for (const json& event : trace["traceEvents"]) {
     const std::string phase = event["ph"];
     if (phase != "B" && phase != "E") continue;
     const std::pair<int, int> thread = {event["pid"], event["tid"]};

@@ -28,6 +28,21 @@ TEST_CASE("bars that touch and do the same are one; others stay apart") {
   CHECK(row.blur() == Time());
 }
 
+TEST_CASE("bars that are told late lie where they belong") {
+  BarRow row;
+  row.add(bar("all_gather", 0, 0, 10));
+  row.add(bar("all_gather", 1, 40, 50));
+  row.add(bar("reduce_scatter", -1, 20, 30));
+  REQUIRE(row.bars().size() == 3);
+  CHECK(row.bars()[1].name == "reduce_scatter");
+  row.coarsen(Time::from_picoseconds(30));
+  row.add(bar("all_gather", 2, 12, 18));  // Within the one bar that the first two are by now.
+  REQUIRE(row.bars().size() == 2);
+  CHECK(row.bars()[0].name == BarRow::kSeveral);
+  CHECK(row.bars()[0].end == Time::from_picoseconds(30));
+  CHECK(row.bars()[1].begin == Time::from_picoseconds(40));
+}
+
 TEST_CASE("drawn coarser, small gaps go, and what is small beside another kind") {
   BarRow row;
   row.add(bar("forward", 0, 0, 1000));

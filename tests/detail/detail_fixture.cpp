@@ -48,8 +48,8 @@ const std::vector<DetailedRun>& detailed_runs() {
     const std::string plan = "scenarios/gpt2-xl-zero2-32xa100.json";
     runs.push_back(detailed(plan));
     runs.push_back(detailed(plan, {"execution.fold=require"}));
-    runs.push_back(detailed(plan, {"execution.fold=require", "parallelism.zero_stage=3",
-                                   "parallelism.tp=2", "training.global_batch_size=512"}));
+    runs.push_back(detailed(plan, {"execution.fold=require", "parallelism.zero_stage=1",
+                                   "parallelism.pp=2", "training.num_microbatches=8"}));
     return runs;
   }();
   return kRuns;

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -33,14 +32,12 @@ TEST_CASE("operations by name take what the rank computed, each as long as it sa
       CHECK(names.insert(point.name).second);
       sum += picoseconds(point.time_s);
     }
-    const std::int64_t computed = picoseconds(run.metric("time.compute_s"));
-    // Copies over the host link are no points; a note says so.
-    const bool has_all = std::none_of(
-        run.detail.notes.begin(), run.detail.notes.end(),
-        [](const std::string& note) { return note.find("host link") != std::string::npos; });
-    CHECK(has_all == !run.scenario.parallelism.offloads());
-    if (has_all) CHECK(sum == computed);
-    if (!has_all) CHECK((0 < sum && sum < computed));
+    const Roofline& roofline = run.detail.roofline;
+    const std::int64_t copies = picoseconds(roofline.host_copies_s);
+    const std::int64_t slowed = picoseconds(roofline.beside_comm_s);
+    CHECK(sum + copies + slowed == picoseconds(run.metric("time.compute_s")));
+    CHECK((copies > 0) == run.scenario.parallelism.offloads());
+    if (slowed > 0) CHECK(run.scenario.system.overlap_slows_computing);
   }
 }
 

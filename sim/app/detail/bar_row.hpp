@@ -27,7 +27,7 @@ class BarRow {
   /// What a bar of several things is called.
   static constexpr std::string_view kSeveral = "several";
 
-  /// REQUIRES: begins no earlier than the bar added last.
+  /// REQUIRES: the stream did nothing else at the time.
   void add(const TimedBar& bar);
   [[nodiscard]] const std::vector<TimedBar>& bars() const { return bars_; }
   /// What is not drawn apart: gaps up to this, and bars up to it of another kind. 0: all is drawn.
@@ -37,7 +37,9 @@ class BarRow {
   void coarsen(Time blur);
 
  private:
+  static void join(TimedBar& into, const TimedBar& bar);
   void append(const TimedBar& bar);
+  void insert(const TimedBar& bar);
 
   std::vector<TimedBar> bars_;
   Time blur_;

@@ -104,15 +104,15 @@ void RankRecorder::waited(const FiberOperation& operation, int member) {
   comm.exposed += after.exposed_comm - before_.exposed_comm;
   // What was computed beside it took longer; the stream is charged for that where it waits.
   const Time slowed = after.compute - before_.compute;
+  slowed_ += slowed;
   if (slowed > Time()) {
     compute_.add(
         {doing_.name, doing_.chunk, doing_.microbatch, begin_of_wait_, begin_of_wait_ + slowed});
   }
   const std::string_view name = operation.record_of(member).name;
-  // Making groups is no communication of training.
-  if (name == "split") return;
   comm.busy += operation.end() - operation.start();
-  if (operation.end() == operation.start()) return;
+  // Forming groups is waited for, and nothing to draw.
+  if (name == "split" || operation.end() == operation.start()) return;
   streams_[{group, operation.group()->id()}].add(
       {name, doing.chunk, doing.microbatch, operation.start(), operation.end()});
 }

@@ -57,6 +57,8 @@ class RankRecorder final : public RankObserver, public TrainingObserver, private
   [[nodiscard]] const std::map<std::string_view, OperationSum>& operations() const {
     return operations_;
   }
+  /// What computing took longer, as communication went on beside it.
+  [[nodiscard]] Time slowed() const { return slowed_; }
   [[nodiscard]] BarRow& compute() { return compute_; }
   /// By name and group of the communicator.
   [[nodiscard]] std::map<Stream, BarRow>& streams() { return streams_; }
@@ -93,6 +95,7 @@ class RankRecorder final : public RankObserver, public TrainingObserver, private
   TimeSplit before_;  // Of the wait that goes on.
   Time begin_of_wait_;
   std::vector<std::pair<const FiberOperation*, Doing>> posted_;  // And not waited for.
+  Time slowed_;
   BarRow compute_;
   std::map<Stream, BarRow> streams_;
   std::map<std::string, CommTime> comm_;

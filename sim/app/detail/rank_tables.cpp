@@ -27,57 +27,49 @@ std::int64_t whole_bytes(const Result& result, const std::string& name) {
 
 }  // namespace
 
-std::vector<AxisComm> axis_table(const RankRecorder& recorder, const RunRecord& record,
-                                 const Result& result) {
+std::vector<AxisComm> axis_table(const RankRecorder& recorder, const Result& result) {
   std::map<std::string_view, RankRecorder::CommTime> by_axis;
   for (const auto& [communicator, time] : recorder.comm()) {
     RankRecorder::CommTime& axis = by_axis[axis_of(communicator)];
     axis.exposed += time.exposed;
     axis.busy += time.busy;
   }
-  const RankMoment& begin = record.last_step_begin(recorder.rank());
-  const RankMoment& end = record.last_step_end(recorder.rank());
-  Time exposed_left = end.split.exposed_comm - begin.split.exposed_comm;
-  Time hidden_left = max(end.comm_busy - begin.comm_busy - exposed_left, Time());
   std::vector<AxisComm> axes;
   for (const char* axis : kAxes) {
     const RankRecorder::CommTime time = by_axis[axis];
     const Time hidden = time.busy - time.exposed;
-    exposed_left -= time.exposed;
-    hidden_left -= hidden;
     const std::int64_t bytes = whole_bytes(result, fmt::format("comm.bytes_sent.by_axis.{}", axis));
     if (bytes == 0 && time.busy == Time()) continue;
     axes.push_back({axis, time.exposed.seconds(), hidden.seconds(), bytes});
   }
-  // Groups are formed within a step where its members change; metrics do not count that as busy.
-  if (exposed_left != Time() || hidden_left != Time()) {
-    axes.push_back({"other", exposed_left.seconds(), hidden_left.seconds(), 0});
+  // Groups are formed within a step where its members change.
+  const RankRecorder::CommTime other = by_axis["none"];
+  if (other.busy > Time()) {
+    axes.push_back({"other", other.exposed.seconds(), (other.busy - other.exposed).seconds(), 0});
   }
   return axes;
 }
 
-Roofline roofline_of(const RankRecorder& recorder, const Scenario& scenario,
-                     std::vector<std::string>& notes) {
+Roofline roofline_of(const RankRecorder& recorder, const Scenario& scenario) {
   const DeviceSpec& device = scenario.system.device;
   constexpr double kTera = 1e12;
   constexpr double kGiga = 1e9;
   Roofline roofline;
   roofline.peak_flops_per_s = device.peak_tflops.of(scenario.training.precision) * kTera;
   roofline.memory_bytes_per_s = device.memory_bandwidth_gb_per_s * kGiga;
-  std::string left_out;
+  Time copies;
   for (const auto& [name, sum] : recorder.operations()) {
     if (sum.on_host_link) {
-      left_out += (left_out.empty() ? "" : ", ") + std::string(name);
+      copies += sum.time;
       continue;
     }
     roofline.points.push_back(
         {std::string(name), sum.flops, sum.bytes, sum.time.seconds(), sum.calls});
   }
+  roofline.host_copies_s = copies.seconds();
+  roofline.beside_comm_s = recorder.slowed().seconds();
   std::stable_sort(roofline.points.begin(), roofline.points.end(),
                    [](const auto& a, const auto& b) { return a.time_s > b.time_s; });
-  if (!left_out.empty()) {
-    notes.push_back("The roofline is without copies over the host link: " + left_out + ".");
-  }
   return roofline;
 }
 
