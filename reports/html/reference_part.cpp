@@ -26,15 +26,14 @@ std::string readable(const Metric& metric) {
 
 void add_metrics(Table& table, const std::vector<Metric>& metrics) {
   for (const Metric& metric : metrics) {
-    table.add_row({"<code>" + markup_text(metric.name) + "</code>",
-                   "<code>" + markup_text(metric_json(metric.value)) + "</code>",
-                   markup_text(readable(metric))});
+    table.add_row({"<code>" + markup_text(metric.name) + "</code>", markup_text(readable(metric)),
+                   "<code>" + markup_text(metric_json(metric.value)) + "</code>"});
   }
 }
 
 const std::vector<Column>& metric_columns() {
   static const std::vector<Column> kColumns = {
-      {"name", false}, {"value", true}, {"in short", true}};
+      {"name", false}, {"in short", true}, {"value", true}};
   return kColumns;
 }
 

@@ -5,7 +5,6 @@ import {
   DataZoomInsideComponent,
   DataZoomSliderComponent,
   GridComponent,
-  LegendComponent,
   MarkLineComponent,
   TooltipComponent,
   VisualMapContinuousComponent,
@@ -15,8 +14,7 @@ import { CanvasRenderer } from 'echarts/renderers';
 
 echarts.use([
   AriaComponent, BarChart, CanvasRenderer, CustomChart, DataZoomInsideComponent, DataZoomSliderComponent,
-  GridComponent, HeatmapChart, LegendComponent, LineChart, MarkLineComponent, ScatterChart, TooltipComponent,
-  VisualMapContinuousComponent,
+  GridComponent, HeatmapChart, LineChart, MarkLineComponent, ScatterChart, TooltipComponent, VisualMapContinuousComponent,
 ]);
 
 export { echarts };
