@@ -78,7 +78,7 @@ std::string links_part(const Input& input) {
                                  {"sent, all ranks", true},
                                  {"bandwidth of a GPU", true},
                                  {"busiest rank", true},
-                                 {"its share of the step", true}});
+                                 {"share of the step", true}});
   std::string label = "Bars for each tier of links:";
   for (const LinkUse& link : input.detail.links) {
     const std::string share = fmt::format("{:.1f} %", 100 * link.busiest_share);

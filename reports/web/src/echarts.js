@@ -10,11 +10,13 @@ import {
   VisualMapContinuousComponent,
 } from 'echarts/components';
 import * as echarts from 'echarts/core';
+import { LabelLayout } from 'echarts/features';
 import { CanvasRenderer } from 'echarts/renderers';
 
 echarts.use([
   AriaComponent, BarChart, CanvasRenderer, CustomChart, DataZoomInsideComponent, DataZoomSliderComponent,
-  GridComponent, HeatmapChart, LineChart, MarkLineComponent, ScatterChart, TooltipComponent, VisualMapContinuousComponent,
+  GridComponent, HeatmapChart, LabelLayout, LineChart, MarkLineComponent, ScatterChart, TooltipComponent,
+  VisualMapContinuousComponent,
 ]);
 
 export { echarts };

@@ -67,9 +67,9 @@ export function option(data, theme, width) {
         name: 'operations',
         symbolSize: (_, { data: { point } }) => 8 + 34 * Math.sqrt(point.time_s / time),
         itemStyle: { color: theme.time[0], opacity: 0.75, borderColor: theme.card },
-        labelLayout: { hideOverlap: true },
+        labelLayout: { moveOverlap: 'shiftY', hideOverlap: true },
         label: {
-          show: true, position: 'bottom', color: theme.ink, fontSize: 11,
+          show: true, position: 'right', color: theme.ink, fontSize: 11,
           formatter: ({ data: { point } }) => (named.has(point.name) ? point.name : ''),
         },
         data: all.map((point) => ({ value: [intensity(point), rate(point)], point })),
