@@ -32,7 +32,8 @@ Table::Table(std::string caption, std::vector<Column> columns)
 void Table::add_row(const std::vector<std::string>& markup) {
   body_ += "<tr>";
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const char* const style = columns_[i].is_number ? "number" : "text";
+    const std::string style = std::string(columns_[i].is_number ? "number" : "text") +
+                              (columns_[i].is_wide ? " wide" : "");
     body_ += i == 0 ? fmt::format("<th scope=\"row\">{}</th>", markup.at(i))
                     : fmt::format("<td class=\"{}\">{}</td>", style, markup.at(i));
   }
@@ -68,9 +69,7 @@ std::string search_field(std::string_view id, std::string_view label) {
 std::string figure(const Figure& figure) {
   std::string instead = figure.static_markup;
   if (!instead.empty()) instead = "<div class=\"static\">\n" + instead + "</div>\n";
-  std::string style = "plot";
-  if (!instead.empty()) style += " has-static";
-  if (*figure.style != '\0') style += std::string(" ") + figure.style;
+  const char* const style = instead.empty() ? "plot" : "plot has-static";
   return fmt::format(
       "<figure>\n<figcaption>{}</figcaption>\n"
       "<div class=\"{}\" data-chart=\"{}\" role=\"img\" aria-label=\"{}\"></div>\n{}</figure>\n",

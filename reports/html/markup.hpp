@@ -20,6 +20,7 @@ namespace shardsim::html {
 struct Column {
   std::string title;
   bool is_number = false;  ///< Stands at the right.
+  bool is_wide = false;    ///< May be broken anywhere where the page is narrow.
 };
 
 /// A table with its caption, which scrolls by itself where it is wider than the page.
@@ -52,7 +53,6 @@ struct Figure {
   std::string caption;        ///< How to read it.
   std::string label;          ///< What it shows, for those who cannot see it.
   std::string static_markup;  ///< Instead of it on paper and without a script; may be empty.
-  const char* style = "";     ///< A further class of the place, may be empty.
 };
 [[nodiscard]] std::string figure(const Figure& figure);
 

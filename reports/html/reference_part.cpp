@@ -5,36 +5,35 @@
 #include "reports/html/detail_json.hpp"
 #include "reports/html/markup.hpp"
 #include "reports/html/parts.hpp"
+#include "reports/units.hpp"
 #include "reports/verdict_words.hpp"
 
 namespace shardsim::html {
 
 namespace {
 
-// "2.5 s" beside 2.5; nothing where the text says it all.
+// "2.50 s" beside 2.5; counts with all their digits, and nothing beside text.
 std::string readable(const Metric& metric) {
-  double value = 0;
-  if (const auto* integer = std::get_if<std::int64_t>(&metric.value)) {
-    value = static_cast<double>(*integer);
-  } else if (const auto* real = std::get_if<double>(&metric.value)) {
-    value = *real;
-  } else {
-    return {};
+  if (const auto* real = std::get_if<double>(&metric.value)) {
+    return format_metric(metric.name, *real);
   }
-  return format_metric(metric.name, value);
+  const auto* integer = std::get_if<std::int64_t>(&metric.value);
+  if (integer == nullptr) return {};
+  const auto value = static_cast<double>(*integer);
+  const std::string text = format_metric(metric.name, value);
+  return text == format_number(value) ? format_count(*integer) : text;
 }
 
 void add_metrics(Table& table, const std::vector<Metric>& metrics) {
   for (const Metric& metric : metrics) {
-    table.add_row({"<code>" + markup_text(metric.name) + "</code>",
-                   "<code>" + markup_text(metric_json(metric.value)) + "</code>",
-                   markup_text(readable(metric))});
+    table.add_row({"<code>" + markup_text(metric.name) + "</code>", markup_text(readable(metric)),
+                   "<code>" + markup_text(metric_json(metric.value)) + "</code>"});
   }
 }
 
 const std::vector<Column>& metric_columns() {
   static const std::vector<Column> kColumns = {
-      {"name", false}, {"value", true}, {"in short", true}};
+      {"name", false}, {"in short", true}, {"value", true}};
   return kColumns;
 }
 

@@ -45,7 +45,7 @@ std::string traffic_part(const Input& input) {
   if (busiest.empty()) return {};
   const auto total = std::accumulate(matrix.bytes.begin(), matrix.bytes.end(), std::int64_t{0});
   Table table("The busiest pairs.",
-              {{"from rank", true}, {"to rank", true}, {"payload", true}, {"share of all", true}});
+              {{"from rank", false}, {"to rank", true}, {"payload", true}, {"share of all", true}});
   for (const std::size_t cell : busiest) {
     const auto bytes = static_cast<double>(matrix.bytes[cell]);
     table.add_row({cell_name(matrix, cell / matrix.cells, input.headline.ranks),
@@ -55,7 +55,6 @@ std::string traffic_part(const Input& input) {
   const std::string all = format_traffic(static_cast<double>(total));
   Figure chart;
   chart.chart = "traffic";
-  chart.style = "square";
   chart.caption = fmt::format(
       "Payload of one step from rank to rank, {} in all. Darker (in dark colours: brighter) is "
       "more, on a logarithmic scale; blank pairs exchange nothing.",
@@ -64,14 +63,13 @@ std::string traffic_part(const Input& input) {
     chart.caption +=
         fmt::format(" A cell is {0} times {0} neighbouring ranks.", matrix.ranks_per_cell);
   }
-  chart.label =
-      fmt::format("Heat map of {0} by {0} cells, {1} in all; the busiest pairs follow as a table",
-                  matrix.cells, all);
-  return figure(chart) +
-         "<p class=\"scriptless muted\">The map itself needs a browser that runs the script of "
-         "this "
-         "page.</p>\n" +
-         folded("The busiest pairs as a table", table.markup());
+  chart.label = fmt::format(
+      "Heat map of {0} by {0} cells, {1} in all; the busiest pairs stand beside it as a table",
+      matrix.cells, all);
+  return "<div class=\"beside\">\n" + figure(chart) + table.markup() +
+         "</div>\n<p class=\"scriptless muted\">The map itself needs a browser that runs the "
+         "script "
+         "of this page.</p>\n";
 }
 
 std::string links_part(const Input& input) {
@@ -80,10 +78,10 @@ std::string links_part(const Input& input) {
                                  {"sent, all ranks", true},
                                  {"bandwidth of a GPU", true},
                                  {"busiest rank", true},
-                                 {"its share of the step", true}});
+                                 {"share of the step", true}});
   std::string label = "Bars for each tier of links:";
   for (const LinkUse& link : input.detail.links) {
-    const std::string share = format_share(link.busiest_share);
+    const std::string share = fmt::format("{:.1f} %", 100 * link.busiest_share);
     table.add_row({markup_text(link.tier), format_traffic(static_cast<double>(link.bytes)),
                    format_number(link.bandwidth_gb_per_s) + " GB/s",
                    std::to_string(link.busiest_rank), share});

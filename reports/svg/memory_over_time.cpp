@@ -14,8 +14,8 @@ namespace {
 
 using Point = MemoryCurve::Point;
 
-constexpr double kLeft = 80;
-constexpr double kRight = svg::kFigureWidth - 16;
+constexpr double kPlotLeft = 80;
+constexpr double kPlotRight = svg::kFigureWidth - 16;
 constexpr double kPlotHeight = 240;
 constexpr std::size_t kColumns = 600;
 
@@ -60,9 +60,9 @@ std::string area_of(const std::vector<Point>& columns, std::size_t category, dou
                                      std::int64_t{0});
     return svg::length(bottom - static_cast<double>(sum) / full * kPlotHeight);
   };
-  const double step = (kRight - kLeft) / static_cast<double>(columns.size());
+  const double step = (kPlotRight - kPlotLeft) / static_cast<double>(columns.size());
   const auto x = [&](std::size_t column) {
-    return svg::length(kLeft + step * static_cast<double>(column));
+    return svg::length(kPlotLeft + step * static_cast<double>(column));
   };
   std::string path = "M" + x(0) + " " + y(columns[0], category + 1);
   std::string last;
@@ -96,8 +96,9 @@ std::string to_svg_memory_over_time(const RunDetail& detail, double device_bytes
   constexpr int kTicks = 4;
   for (int i = 0; i <= kTicks; ++i) {
     const double y = bottom - kPlotHeight * i / kTicks;
-    drawing.line(kLeft, y, kRight, y, svg::kLine);
-    drawing.text(kLeft - 8, y + 4, format_memory(full * i / kTicks), svg::Anchor::end, svg::kMuted);
+    drawing.line(kPlotLeft, y, kPlotRight, y, svg::kLine);
+    drawing.text(kPlotLeft - 8, y + 4, format_memory(full * i / kTicks), svg::Anchor::end,
+                 svg::kMuted);
   }
   const std::vector<Point> columns = columns_of(*fullest);
   for (std::size_t c = 0; c < kNumMemoryCategories; ++c) {
@@ -105,13 +106,13 @@ std::string to_svg_memory_over_time(const RunDetail& detail, double device_bytes
   }
   if (device_bytes > 0) {
     const double y = bottom - device_bytes / full * kPlotHeight;
-    drawing.line(kLeft, y, kRight, y, svg::kAlarm, true);
-    drawing.text(kRight, y + 14, "device: " + format_memory(device_bytes), svg::Anchor::end,
+    drawing.line(kPlotLeft, y, kPlotRight, y, svg::kAlarm, true);
+    drawing.text(kPlotRight, y + 14, "device: " + format_memory(device_bytes), svg::Anchor::end,
                  svg::kAlarm);
   }
-  drawing.text(kLeft, bottom + 18, "begin of the step", svg::Anchor::start, svg::kMuted);
+  drawing.text(kPlotLeft, bottom + 18, "begin of the step", svg::Anchor::start, svg::kMuted);
   const double span = fullest->points.back().time_s - fullest->points.front().time_s;
-  drawing.text(kRight, bottom + 18, format_seconds(span), svg::Anchor::end, svg::kMuted);
+  drawing.text(kPlotRight, bottom + 18, format_seconds(span), svg::Anchor::end, svg::kMuted);
   return drawing.finish(bottom + 26);
 }
 

@@ -13,8 +13,8 @@ namespace shardsim {
 
 namespace {
 
-constexpr double kLeft = 150;
-constexpr double kRight = svg::kFigureWidth - 16;
+constexpr double kRowsLeft = 150;
+constexpr double kRowsRight = svg::kFigureWidth - 16;
 constexpr double kMostHeight = 1100;
 // A page of mail takes that many; beyond, columns are drawn.
 constexpr std::size_t kMostBars = 2000;
@@ -27,7 +27,7 @@ struct Frame {
   double pitch = 0;  ///< From row to row.
 
   [[nodiscard]] double x(double time_s) const {
-    return kLeft + (time_s - begin_s) / (end_s - begin_s) * (kRight - kLeft);
+    return kRowsLeft + (time_s - begin_s) / (end_s - begin_s) * (kRowsRight - kRowsLeft);
   }
   [[nodiscard]] double bar() const { return pitch * 0.76; }
 };
@@ -65,13 +65,13 @@ void draw_bars(svg::Drawing& drawing, const GanttRow& row, const std::vector<svg
 void draw_columns(svg::Drawing& drawing, const GanttRow& row, const std::vector<svg::Ink>& inks,
                   const Frame& frame, double y, std::size_t columns) {
   std::vector<std::string> paths(inks.size());
-  const double step = (kRight - kLeft) / static_cast<double>(columns);
+  const double step = (kRowsRight - kRowsLeft) / static_cast<double>(columns);
   for (const svg::Piece& piece :
        svg::to_columns(row.bars, inks.size(), frame.begin_s, frame.end_s, columns)) {
     const std::string width = svg::length(step * static_cast<double>(piece.end - piece.begin));
-    paths[piece.name] += fmt::format("M{} {}h{}v{}h-{}z",
-                                     svg::length(kLeft + step * static_cast<double>(piece.begin)),
-                                     svg::length(y), width, svg::length(frame.bar()), width);
+    paths[piece.name] += fmt::format(
+        "M{} {}h{}v{}h-{}z", svg::length(kRowsLeft + step * static_cast<double>(piece.begin)),
+        svg::length(y), width, svg::length(frame.bar()), width);
   }
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (!paths[i].empty()) drawing.path(paths[i], inks[i].fill);
@@ -114,7 +114,7 @@ std::string to_svg_schedule(const RunDetail& detail) {
   double next_label = 0;  // Of rows lower than text, some have no label.
   for (const GanttRow& row : chart.rows) {
     if (y >= next_label) {
-      drawing.text(kLeft - 8, y + frame.bar() / 2 + 4,
+      drawing.text(kRowsLeft - 8, y + frame.bar() / 2 + 4,
                    fmt::format("stage {} {}", row.stage, row.track), svg::Anchor::end, svg::kInk,
                    11);
       next_label = y + 12;

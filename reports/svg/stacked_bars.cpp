@@ -1,10 +1,10 @@
 #include "reports/svg/stacked_bars.hpp"
 
-#include <cmath>
 #include <cstddef>
-#include <numeric>
 
 #include <fmt/format.h>
+
+#include "reports/units.hpp"
 
 namespace shardsim::svg {
 
@@ -24,7 +24,7 @@ double stacked_bar_x(const StackedBars& chart, double value) {
 
 double draw_stacked_bars(Drawing& drawing, const StackedBars& chart, double y) {
   for (const StackedBar& bar : chart.bars) {
-    const double sum = std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
+    const std::vector<int> percents = apportion(bar.parts, 100);
     drawing.text(kLeft - 8, y + 15, bar.label, Anchor::end);
     double before = 0;
     for (std::size_t i = 0; i < bar.parts.size(); ++i) {
@@ -34,8 +34,7 @@ double draw_stacked_bars(Drawing& drawing, const StackedBars& chart, double y) {
       const double width = stacked_bar_x(chart, before) - x;
       drawing.rect(x, y, width, kBar, chart.inks[i].fill);
       if (width >= kLeastForShare) {
-        drawing.text(x + width / 2, y + 15,
-                     fmt::format("{} %", std::lround(100 * bar.parts[i] / sum)), Anchor::middle,
+        drawing.text(x + width / 2, y + 15, fmt::format("{} %", percents[i]), Anchor::middle,
                      chart.inks[i].text, 11);
       }
     }

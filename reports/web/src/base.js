@@ -1,5 +1,7 @@
 // What all charts have in common. Text in tooltips is HTML, so names of ours go through `escape`.
 
+import { apportion } from './units.js';
+
 export const escape = (text) =>
   String(text).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
@@ -32,17 +34,13 @@ export function baseOption(theme) {
   };
 }
 
-export const legend = (theme, names) => ({
-  type: 'scroll',
-  top: 0,
-  left: 0,
-  itemWidth: 14,
-  itemHeight: 10,
-  data: names,
-  textStyle: { color: theme.ink, fontSize: 12 },
-  pageTextStyle: { color: theme.muted },
-  pageIconColor: theme.ink,
-  pageIconInactiveColor: theme.line,
+/** A dashed line with what it stands for, across a chart; `data` says where. */
+export const limitLine = (theme, text, label, data) => ({
+  silent: true,
+  symbol: 'none',
+  lineStyle: { color: theme.alarm, type: 'dashed', width: 1.5 },
+  label: { formatter: text, color: theme.alarm, fontSize: 12, ...label },
+  data: [data],
 });
 
 export const valueAxis = (theme, name) => ({
@@ -54,7 +52,7 @@ export const valueAxis = (theme, name) => ({
   axisLabel: { color: theme.muted, fontSize: 12, hideOverlap: true },
   axisLine: { show: false },
   axisTick: { show: false },
-  splitLine: { lineStyle: { color: theme.line } },
+  splitLine: { showMaxLine: false, lineStyle: { color: theme.line } },
 });
 
 export const categoryAxis = (theme, names) => ({
@@ -68,9 +66,10 @@ export const categoryAxis = (theme, names) => ({
 
 /** Horizontal bars, one part of each stacked on the other, with the share written where it fits. */
 export function stackedBars(parts, names, width) {
-  const totals = names.map((_, row) => parts.reduce((sum, part) => sum + part.values[row], 0));
-  const longest = Math.max(...totals, 0);
-  return parts.map((part) => ({
+  const rows = names.map((_, row) => parts.map((part) => part.values[row]));
+  const longest = Math.max(...rows.map((values) => values.reduce((sum, value) => sum + value, 0)), 0);
+  const percents = rows.map((values) => apportion(values, 100));
+  return parts.map((part, i) => ({
     type: 'bar',
     name: part.name,
     stack: 'all',
@@ -82,11 +81,13 @@ export function stackedBars(parts, names, width) {
       color: part.ink,
       fontSize: 11,
       formatter: ({ dataIndex }) => {
-        const value = part.values[dataIndex];
-        const share = totals[dataIndex] > 0 ? value / totals[dataIndex] : 0;
-        return longest > 0 && (value / longest) * width > 44 ? `${Math.round(100 * share)} %` : '';
+        const isWide = longest > 0 && (part.values[dataIndex] / longest) * width > 36;
+        return isWide ? `${percents[dataIndex][i]} %` : '';
       },
     },
     data: part.values,
   }));
 }
+
+/** What the colours of parts mean, for the page's own legend. */
+export const keyOf = (parts) => parts.map((part) => [part.color, part.name]);

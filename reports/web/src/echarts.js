@@ -5,17 +5,17 @@ import {
   DataZoomInsideComponent,
   DataZoomSliderComponent,
   GridComponent,
-  LegendComponent,
   MarkLineComponent,
   TooltipComponent,
   VisualMapContinuousComponent,
 } from 'echarts/components';
 import * as echarts from 'echarts/core';
+import { LabelLayout } from 'echarts/features';
 import { CanvasRenderer } from 'echarts/renderers';
 
 echarts.use([
   AriaComponent, BarChart, CanvasRenderer, CustomChart, DataZoomInsideComponent, DataZoomSliderComponent,
-  GridComponent, HeatmapChart, LegendComponent, LineChart, MarkLineComponent, ScatterChart, TooltipComponent,
+  GridComponent, HeatmapChart, LabelLayout, LineChart, MarkLineComponent, ScatterChart, TooltipComponent,
   VisualMapContinuousComponent,
 ]);
 

@@ -40,6 +40,18 @@ export const formatPercent = (share) => `${(100 * share).toFixed(1)} %`;
 export const formatFlops = (rate) =>
   withUnit(rate, 1000, ['FLOP/s', 'kFLOP/s', 'MFLOP/s', 'GFLOP/s', 'TFLOP/s', 'PFLOP/s']);
 
+/** Splits `total` whole units in proportion to `values`, so that rounded shares add up. */
+export function apportion(values, total) {
+  const sum = values.reduce((a, b) => a + b, 0);
+  if (!(sum > 0)) return values.map(() => 0);
+  const exact = values.map((value) => (value / sum) * total);
+  const parts = exact.map(Math.floor);
+  const left = total - parts.reduce((a, b) => a + b, 0);
+  const order = exact.map((value, i) => [value - parts[i], i]).sort((a, b) => b[0] - a[0] || a[1] - b[1]);
+  for (const [, i] of order.slice(0, left)) ++parts[i];
+  return parts;
+}
+
 /** Ticks of an axis: as short as they can be, so 200 and not 200.0. */
 export const shortNumber = (value) => String(Number(value.toPrecision(3)));
 

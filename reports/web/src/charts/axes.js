@@ -1,26 +1,33 @@
 // Communication of each axis of parallelism: what the step waits for, and what computing hides.
-import { baseOption, categoryAxis, legend, stackedBars, tooltipRows, valueAxis } from '../base.js';
+import { baseOption, categoryAxis, keyOf, stackedBars, tooltipRows, valueAxis } from '../base.js';
 import { formatSeconds, formatTraffic, secondsUnit, shortNumber } from '../units.js';
 
 export const rows = ({ detail }) => detail.axes.length;
-export const height = (data) => 96 + 36 * rows(data);
+export const height = (data) => 70 + 36 * rows(data);
 
-export function option({ detail }, theme, width) {
-  const { axes } = detail;
-  const unit = secondsUnit(Math.max(...axes.map((axis) => axis.exposed_s + axis.hidden_s)));
+const unitOf = (axes) => secondsUnit(Math.max(...axes.map((axis) => axis.exposed_s + axis.hidden_s)));
+
+function partsOf({ axes }, theme) {
   const part = (name, member, color, ink) => ({
-    name, color, ink, border: theme.card, values: axes.map((axis) => axis[member] / unit.scale),
+    name, color, ink, border: theme.card, values: axes.map((axis) => axis[member] / unitOf(axes).scale),
   });
-  const parts = [
+  return [
     part('exposed: the step waits', 'exposed_s', theme.time[1], theme.onTime[1]),
     part('hidden behind computing', 'hidden_s', theme.hidden, theme.onHidden),
   ];
+}
+
+export const key = ({ detail }, theme) => keyOf(partsOf(detail, theme));
+
+export function option({ detail }, theme, width) {
+  const { axes } = detail;
+  const unit = unitOf(axes);
+  const parts = partsOf(detail, theme);
   const names = axes.map((axis) => axis.axis);
   const base = baseOption(theme);
   return {
     ...base,
-    legend: legend(theme, parts.map((each) => each.name)),
-    grid: { left: 84, right: 16, top: 34, bottom: 44 },
+    grid: { left: 84, right: 16, top: 8, bottom: 44 },
     xAxis: { ...valueAxis(theme, `communication of one step, ${unit.name}`), axisLabel: { color: theme.muted, formatter: shortNumber } },
     yAxis: categoryAxis(theme, names),
     tooltip: {

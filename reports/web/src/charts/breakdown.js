@@ -1,5 +1,5 @@
 // Where the step goes: the rank that ends last, then one rank of each pipeline stage.
-import { baseOption, categoryAxis, legend, stackedBars, tooltipRows, valueAxis } from '../base.js';
+import { baseOption, categoryAxis, keyOf, stackedBars, tooltipRows, valueAxis } from '../base.js';
 import { formatPercent, formatSeconds, secondsUnit, shortNumber } from '../units.js';
 
 const PARTS = [
@@ -9,27 +9,36 @@ const PARTS = [
   ['waiting for the host', 'time.host_s', 'host_s'],
 ];
 
-export const rows = ({ detail }) => 1 + (detail.stages.length > 1 ? detail.stages.length : 0);
-export const height = (data) => 96 + 32 * Math.min(rows(data), 64);
+export const rows = (data) => 1 + stagesOf(data).length;
+export const height = (data) => 70 + 32 * Math.min(rows(data), 64);
 
-export function option({ result, detail }, theme, width) {
-  const stages = detail.stages.length > 1 ? detail.stages : [];
-  const names = ['whole step', ...stages.map((stage) => `stage ${stage.stage}`)];
-  const unit = secondsUnit(result.metrics.step_time_s ?? 0);
-  const parts = PARTS.map(([name, metric, member], i) => ({
+const stagesOf = ({ detail }) => (detail.stages.length > 1 ? detail.stages : []);
+const unitOf = ({ result }) => secondsUnit(result.metrics.step_time_s ?? 0);
+
+function partsOf(data, theme) {
+  const unit = unitOf(data);
+  return PARTS.map(([name, metric, member], i) => ({
     name,
     color: theme.time[i],
     border: theme.card,
     ink: theme.onTime[i],
-    seconds: [result.metrics[metric] ?? 0, ...stages.map((stage) => stage[member])],
-  })).filter((part) => part.seconds.some((seconds) => seconds > 0));
-  for (const part of parts) part.values = part.seconds.map((seconds) => seconds / unit.scale);
+    seconds: [data.result.metrics[metric] ?? 0, ...stagesOf(data).map((stage) => stage[member])],
+  })).filter((part) => part.seconds.some((seconds) => seconds > 0))
+    .map((part) => ({ ...part, values: part.seconds.map((seconds) => seconds / unit.scale) }));
+}
+
+export const key = (data, theme) => keyOf(partsOf(data, theme));
+
+export function option(data, theme, width) {
+  const stages = stagesOf(data);
+  const names = ['whole step', ...stages.map((stage) => `stage ${stage.stage}`)];
+  const unit = unitOf(data);
+  const parts = partsOf(data, theme);
   const total = (row) => parts.reduce((sum, part) => sum + part.seconds[row], 0);
   const base = baseOption(theme);
   return {
     ...base,
-    legend: legend(theme, parts.map((part) => part.name)),
-    grid: { left: 84, right: 16, top: 34, bottom: 44 },
+    grid: { left: 84, right: 16, top: 8, bottom: 44 },
     xAxis: { ...valueAxis(theme, `time of one step, ${unit.name}`), axisLabel: { color: theme.muted, formatter: shortNumber } },
     yAxis: categoryAxis(theme, names),
     tooltip: {

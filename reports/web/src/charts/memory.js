@@ -1,9 +1,11 @@
 // Memory of the fullest rank of each stage, at its peak, against what a device has.
-import { baseOption, categoryAxis, legend, stackedBars, tooltipRows, valueAxis } from '../base.js';
+import { baseOption, categoryAxis, limitLine, stackedBars, tooltipRows, valueAxis } from '../base.js';
 import { formatMemory, memoryUnit, shortNumber } from '../units.js';
 
 export const rows = ({ detail }) => detail.stages.length;
-export const height = (data) => 96 + 32 * Math.min(rows(data), 64);
+export const height = (data) => 92 + 32 * Math.min(rows(data), 64);
+
+export const key = ({ detail }, theme) => detail.memory_categories.map((name, i) => [theme.memory[i], name]);
 
 export function option({ detail }, theme, width) {
   const { stages } = detail;
@@ -20,11 +22,13 @@ export function option({ detail }, theme, width) {
   const names = stages.map((stage) => (stages.length > 1 ? `stage ${stage.stage}` : 'fullest rank'));
   const base = baseOption(theme);
   const series = stackedBars(parts, names, width - 100);
-  if (device > 0) series[0].markLine = deviceLine(device / unit.scale, device, theme);
+  if (device > 0) {
+    series[0].markLine = limitLine(
+      theme, `device: ${formatMemory(device)}`, { position: 'start', align: 'right', distance: [0, 8] }, { xAxis: device / unit.scale });
+  }
   return {
     ...base,
-    legend: legend(theme, parts.map((part) => part.name)),
-    grid: { left: 84, right: 24, top: 52, bottom: 44 },
+    grid: { left: 84, right: 24, top: device > 0 ? 28 : 8, bottom: 44 },
     xAxis: {
       ...valueAxis(theme, `memory at the peak, ${unit.name}`),
       max: largest * 1.02 / unit.scale,
@@ -43,11 +47,3 @@ export function option({ detail }, theme, width) {
     series,
   };
 }
-
-const deviceLine = (at, bytes, theme) => ({
-  silent: true,
-  symbol: 'none',
-  lineStyle: { color: theme.alarm, type: 'dashed', width: 1.5 },
-  label: { formatter: `device: ${formatMemory(bytes)}`, color: theme.alarm, position: 'insideEndTop', align: 'right', rotate: 0, offset: [0, -4] },
-  data: [{ xAxis: at }],
-});

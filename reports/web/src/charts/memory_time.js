@@ -1,12 +1,13 @@
 // Memory in use through the step, of one stage at a time.
-import { baseOption, legend, tooltipRows, valueAxis } from '../base.js';
+import { baseOption, limitLine, tooltipRows, valueAxis } from '../base.js';
 import { formatMemory, formatSeconds, memoryUnit, secondsUnit, shortNumber } from '../units.js';
 
 const total = (curve, i) => curve.bytes.reduce((sum, category) => sum + category[i], 0);
 const peak = (curve) => curve.time_ns.reduce((most, _, i) => Math.max(most, total(curve, i)), 0);
 
+export { key } from './memory.js';
 export const rows = ({ detail }) => detail.memory.length;
-export const height = () => 360;
+export const height = () => 330;
 
 /** The choice of a stage: the fullest first. */
 export const choices = ({ detail }) => {
@@ -41,18 +42,12 @@ export function option({ detail }, theme, width, choice) {
     data: curve.bytes[c].map((bytes, i) => [at(i) / time.scale, bytes / memory.scale]),
   }));
   if (device > 0) {
-    series[0].markLine = {
-      silent: true,
-      symbol: 'none',
-      lineStyle: { color: theme.alarm, type: 'dashed', width: 1.5 },
-      label: { formatter: `device: ${formatMemory(device)}`, color: theme.alarm, position: 'insideEndTop' },
-      data: [{ yAxis: device / memory.scale }],
-    };
+    series[0].markLine = limitLine(
+      theme, `device: ${formatMemory(device)}`, { position: 'insideEndTop' }, { yAxis: device / memory.scale });
   }
   return {
     ...base,
-    legend: legend(theme, names),
-    grid: { left: 56, right: 16, top: 40, bottom: 44 },
+    grid: { left: 56, right: 16, top: 10, bottom: 44 },
     xAxis: {
       ...valueAxis(theme, `time since the step began, ${time.name}`),
       splitLine: { show: false },
@@ -63,7 +58,7 @@ export function option({ detail }, theme, width, choice) {
     yAxis: {
       ...valueAxis(theme, memory.name),
       nameGap: 38,
-      max: (extent) => Math.max(extent.max, device / memory.scale) * 1.04,
+      max: (extent) => Math.max(extent.max, device / memory.scale) * 1.1,
       axisLabel: { color: theme.muted, formatter: shortNumber, showMaxLabel: false },
     },
     tooltip: {

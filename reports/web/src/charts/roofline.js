@@ -25,7 +25,7 @@ export function option(data, theme, width) {
   const right = decade(Math.max(ridge * 10, ...all.map(intensity)), Math.ceil);
   const bottom = decade(Math.min(...all.map(rate), left * memory), Math.floor);
   const top = decade(Math.max(peak, ...all.map(rate)), Math.ceil);
-  const named = new Set([...all].sort((a, b) => b.time_s - a.time_s).slice(0, width < 560 ? 3 : 6));
+  const named = new Set([...all].sort((a, b) => b.time_s - a.time_s).slice(0, width < 560 ? 3 : 6).map((point) => point.name));
   const base = baseOption(theme);
   const axis = (name, gap, labels) => ({
     ...valueAxis(theme, name), type: 'log', nameGap: gap,
@@ -67,10 +67,10 @@ export function option(data, theme, width) {
         name: 'operations',
         symbolSize: (_, { data: { point } }) => 8 + 34 * Math.sqrt(point.time_s / time),
         itemStyle: { color: theme.time[0], opacity: 0.75, borderColor: theme.card },
-        labelLayout: { hideOverlap: true },
+        labelLayout: { moveOverlap: 'shiftY', hideOverlap: true },
         label: {
-          show: true, position: 'bottom', color: theme.ink, fontSize: 11,
-          formatter: ({ data: { point } }) => (named.has(point) ? point.name : ''),
+          show: true, position: 'right', color: theme.ink, fontSize: 11,
+          formatter: ({ data: { point } }) => (named.has(point.name) ? point.name : ''),
         },
         data: all.map((point) => ({ value: [intensity(point), rate(point)], point })),
       },

@@ -65,8 +65,8 @@ export function option({ detail }, theme, width) {
     row.begin_ns.length ? row.begin_ns[row.begin_ns.length - 1] + row.duration_ns[row.begin_ns.length - 1] : 0));
   const span = end - begin;
   const unit = secondsUnit(span / 1e9);
-  const left = width < 560 ? 104 : 148;
-  const labels = schedule.rows.map((row) => `stage ${row.stage} ${row.track}`);
+  const left = width < 560 ? 84 : 148;
+  const labels = schedule.rows.map((row) => `${width < 560 ? '' : 'stage '}${row.stage} ${row.track}`);
   const indices = colorIndices(schedule.names, theme);
   const base = baseOption(theme);
   const part = Math.min(100, (100 * MOST_AT_ONCE) / barCount(schedule));
@@ -101,7 +101,7 @@ export function option({ detail }, theme, width) {
     tooltip: {
       ...base.tooltip,
       formatter: ({ value: [row, at, lasts, name, microbatch] }) => tooltipRows(schedule.names[name], [
-        [theme.bars[indices[name]], labels[row], `rank ${schedule.rows[row].rank}`],
+        [theme.bars[indices[name]], `stage ${schedule.rows[row].stage} ${schedule.rows[row].track}`, `rank ${schedule.rows[row].rank}`],
         ...(microbatch >= 0 ? [[null, 'microbatch', String(microbatch)]] : []),
         [null, 'begins', formatSeconds(at / 1e9)],
         [null, 'lasts', formatSeconds(lasts / 1e9)],

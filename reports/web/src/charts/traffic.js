@@ -4,13 +4,24 @@ import { baseOption, tooltipRows } from '../base.js';
 import { formatTraffic } from '../units.js';
 
 export const rows = ({ detail }) => detail.traffic.cells;
-export const height = (_, width) => Math.min(620, width) + 40;
+const LEFT = 64;
+const TOP = 40;
+const sideOf = (width) => Math.min(540, width - LEFT - 8);
+
+export const height = (_, width) => TOP + sideOf(width) + 50;
 export const items = ({ detail }) => detail.traffic.bytes.filter((bytes) => bytes > 0).length;
 
 const cellName = (cell, per, ranks) => {
   const last = Math.min((cell + 1) * per, ranks) - 1;
   return per === 1 ? `${cell}` : `${cell * per}-${last}`;
 };
+
+/** Every how many cells there is room for a label: a power of two, as ranks are laid out. */
+function labelStep(cells, side) {
+  let step = 1;
+  while ((side / cells) * step < 26) step *= 2;
+  return step;
+}
 
 export function option({ detail, result }, theme, width) {
   const { cells, bytes, ranks_per_cell: per } = detail.traffic;
@@ -24,32 +35,34 @@ export function option({ detail, result }, theme, width) {
   const most = sizes.reduce((a, b) => Math.max(a, b), 0);
   const least = sizes.reduce((a, b) => Math.min(a, b), most);
   const base = baseOption(theme);
-  const side = Math.min(620, width) - 136;
+  const side = sideOf(width);
+  const step = labelStep(cells, side);
   const axis = (name, gap) => ({
     type: 'category', data: names, name, nameLocation: 'middle', nameGap: gap,
     nameTextStyle: { color: theme.muted, fontSize: 12 },
-    axisLabel: { color: theme.muted, fontSize: 11, hideOverlap: true },
+    axisLabel: { color: theme.muted, fontSize: 11, interval: step - 1 },
     axisTick: { show: false },
     axisLine: { lineStyle: { color: theme.line } },
     splitArea: { show: false },
   });
   return {
     ...base,
-    grid: { left: 64, top: 40, width: side, height: side },
+    grid: { left: LEFT, top: TOP, width: side, height: side },
     xAxis: { ...axis('receiving rank', 24), position: 'top' },
     yAxis: { ...axis('sending rank', 46), inverse: true },
     visualMap: {
       type: 'continuous',
       min: least === most ? most - 1 : least,
       max: most,
-      calculable: true,
+      calculable: false,
       orient: 'horizontal',
-      left: 64,
-      top: side + 52,
+      left: LEFT,
+      top: TOP + side + 16,
       itemWidth: 14,
-      itemHeight: Math.min(180, side - 130),
+      itemHeight: Math.min(200, side - 130),
       precision: 2,
       text: [formatTraffic(10 ** most), formatTraffic(10 ** least)],
+      textGap: 8,
       formatter: (size) => formatTraffic(10 ** size),
       inRange: { color: theme.heat },
       textStyle: { color: theme.muted, fontSize: 12 },
