@@ -89,9 +89,13 @@ constexpr auto kSameQuantity = std::to_array<std::string_view>({
     "tensor_model_parallel_size",
     "tensor_parallel_degree",
     "tie_word_embeddings",
+    "top_k",
+    "torch_dtype",
     "train_batch_size",
     "train_iters",
     "train_micro_batch_size_per_gpu",
+    "virtual_pipeline_model_parallel_size",
+    "wd",
 });
 
 struct Synonym {

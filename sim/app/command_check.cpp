@@ -58,7 +58,8 @@ Verb check_verb() {
           .wants_json = [arguments] { return arguments->json; },
           .wants_annotations = [arguments] { return arguments->annotations; },
           .group = VerbGroup::run,
-          .examples = {{"shardsim check scenarios/*.json", "every problem of every file"},
+          .examples = {{"shardsim check scenarios/quickstart.json",
+                        "every problem of a file, without running it"},
                        {"shardsim check --output-format=github plan.json",
                         "in a workflow: beside the changed lines"}}};
 }

@@ -55,9 +55,7 @@ Verb presets_verb() {
               [words](CLI::App& app) {
                 app.add_option("name", *words,
                                "The preset to show, every number with its source; \"show NAME\" is "
-                               "the same")
-                    ->type_name("TEXT")
-                    ->expected(0, 2);
+                               "the same");
               },
           .run =
               [words](const Console& console) {

@@ -58,8 +58,8 @@ TEST_CASE("the summary of a verify run is as approved") {
 // So that options cannot multiply unnoticed.
 TEST_CASE("the help of every verb is as approved") {
   std::string text;
-  for (const char* verb :
-       {"", "run", "calibrate", "check", "explain", "presets", "schema", "validate"}) {
+  for (const char* verb : {"", "demo", "init", "fix", "run", "calibrate", "check", "explain",
+                           "presets", "schema", "validate", "completion", "man"}) {
     const Printed printed = *verb == '\0' ? shardsim({"--help"}) : shardsim({verb, "--help"});
     REQUIRE(printed.exit_code == 0);
     text += "$ shardsim " + std::string(verb) + (*verb == '\0' ? "" : " ") + "--help\n" +

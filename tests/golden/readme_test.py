@@ -34,9 +34,10 @@ def run(shardsim, arguments, folder=None):
         if option in words:
             place = words.index(option) + 1
             words[place] = os.path.join(folder, words[place])
-    if "--set" in words:
+    writes_here = words[0] in ("demo", "init")  # And needs nothing that is here.
+    if "--set" in words and not writes_here:
         words += ["--out", folder]
-    done = subprocess.run([shardsim, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
+    done = subprocess.run([os.path.abspath(shardsim), *words], cwd=folder if writes_here else ROOT, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, check=False, text=True, encoding="utf-8",
                           env={"PATH": os.environ["PATH"]})
     return done.returncode, done.stdout

@@ -66,6 +66,13 @@ class InstalledTest(unittest.TestCase):
         if self.why_not:
             self.skipTest(self.why_not)
 
+    def test_shells_and_man_find_what_is_for_them(self):
+        for name, word in (("bash-completion/completions/shardsim", "complete -o default -F"),
+                           ("zsh/site-functions/_shardsim", "#compdef shardsim"),
+                           ("fish/vendor_completions.d/shardsim.fish", "complete -c shardsim"),
+                           ("man/man1/shardsim.1", ".TH SHARDSIM 1")):
+            self.assertIn(word, (self.prefix / "share" / name).read_text(encoding="utf-8"))
+
     def test_every_header_is_there_and_compiles_without_libraries_of_others(self):
         folder = self.prefix / "include/shardsim"
         names = [path.as_posix() for path in installed_headers(ROOT)]

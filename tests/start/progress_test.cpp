@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "sim/app/progress.hpp"
+
+#include <catch2/catch.hpp>
 
 // What a long run says of itself.
 namespace shardsim::test {

@@ -25,8 +25,12 @@ std::vector<std::string> with_verb(int argc, const char* const* argv,
                                    const std::vector<Verb>& verbs) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") words.front() = "--help";
-  const auto first = std::find_if(words.begin(), words.end(),
-                                  [](const std::string& word) { return word.substr(0, 1) != "-"; });
+  // What --color takes is no verb.
+  auto first = words.begin();
+  while (first != words.end() && first->substr(0, 1) == "-") {
+    const bool has_value = *first == "--color" && first + 1 != words.end();
+    first += has_value ? 2 : 1;
+  }
   const bool named =
       first != words.end() && std::any_of(verbs.begin(), verbs.end(),
                                           [&](const Verb& verb) { return verb.name == *first; });

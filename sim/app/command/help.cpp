@@ -20,7 +20,7 @@ constexpr std::size_t kLongestLine = 48;  // Of a command: what it is for stands
 constexpr const char* kExitCodes = R"(
 Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 does not fit,
 4 deadlock or mismatched communication, 5 backend failure, 70 a bug of shardsim, 130 interrupted.
-Nothing is ever asked: what a verb needs stands on the command line. "shardsim VERB --help" tells more.)";
+"shardsim VERB --help" tells more of a verb. Nothing is ever asked while it runs.)";
 
 const char* title_of(VerbGroup group) {
   switch (group) {

@@ -46,7 +46,7 @@ int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream
   run.file = scenario.string();
   run.text = demo_scenario();
   run.overrides = arguments.overrides;
-  if (find_field("output.report") != nullptr) {
+  if (find_field("output.report")->missing_part.empty()) {
     run.overrides.insert(run.overrides.begin(), "output.report=report.html");
   }
   run.out_directory = arguments.folder;

@@ -16,8 +16,8 @@ struct DemoArguments {
   bool color = false;
 };
 
-/// `shardsim demo`: runs the built-in scenario as `shardsim FILE` does. A scenario that lies in the
-/// folder already is run instead if it is that one, and refused (E1381) if somebody changed it.
+/// `shardsim demo`: puts the built-in scenario into the folder and runs it as `shardsim FILE` does.
+/// Throws UsageError (E1381) if one lies there that somebody has changed.
 int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream& err,
                  const RunHooks& hooks);
 

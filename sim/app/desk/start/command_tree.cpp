@@ -68,11 +68,8 @@ CommandOption option_of(const std::string& verb, const CLI::Option& option) {
   if (!option.nonpositional()) out.names.push_back(option.get_name(true));
   out.help = option.get_description();
   out.choices = choices_of(option);
-  if (option.get_type_size() != 0) {
-    const std::string type = option.get_type_name();
-    out.value_name = type.substr(0, type.find(':'));
-    if (out.value_name.empty()) out.value_name = "VALUE";
-  }
+  const std::string type = option.get_type_name();  // Empty for flags.
+  out.value_name = type.substr(0, type.find(':'));
   out.kind = kind_of(verb, out);
   return out;
 }

@@ -13,11 +13,7 @@ constexpr const char* kFishBegin =
     R"fish(# fish completion of shardsim; made by: shardsim completion fish
 # Write it to ~/.config/fish/completions/shardsim.fish
 function __shardsim_presets
-    shardsim presets 2>/dev/null | while read -l kind name
-        if test $argv[1] = any; or test $argv[1] = $kind
-            echo $name
-        end
-    end
+    shardsim presets 2>/dev/null | string replace -r -f "^$argv[1] +" ""
 end
 
 )fish";
@@ -42,7 +38,7 @@ std::string fish_values(const CommandOption& option) {
     case ValueKind::system:
       return " -x -a '(__shardsim_presets system)'";
     case ValueKind::preset:
-      return " -x -a '(__shardsim_presets any)'";
+      return " -x -a '(__shardsim_presets \\w+)'";
     case ValueKind::folder:
       return " -x -a '(__fish_complete_directories)'";
     case ValueKind::file:
