@@ -119,6 +119,7 @@ LIBRARY_RULES = (
                  r"sim/app/process/rank_report\.cpp", r"sim/app/collective/collective_json\.cpp",
                  r"sim/app/validate/validation_json\.cpp",
                  r"sim/app/explore/codes_json\.cpp",
+                 r"sim/app/desk/exchange/import\.cpp",
                  r"scenarios/schema\.cpp", r"scenarios/scenario_error\.cpp",
                  r"scenarios/write_resolved\.cpp", r"reports/diagnosis_json\.cpp", r"reports/json_writer\.cpp",
                  r"strategies/checkpoint/manifest\.cpp", r"backends/rendezvous/message_codec\.cpp",

@@ -7,6 +7,8 @@
 #include "sim/app/command_presets.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/command_schedule.hpp"
+#include "sim/app/desk/exchange/command_export.hpp"
+#include "sim/app/desk/exchange/command_import.hpp"
 #include "sim/app/explore/command_explain.hpp"
 #include "sim/app/validate/command_validate.hpp"
 
@@ -14,8 +16,9 @@ namespace shardsim {
 
 std::vector<Verb> all_verbs() {
   return {
-      run_verb(),     check_verb(),  collective_verb(), calibrate_verb(), schedule_verb(),
-      presets_verb(), doctor_verb(), explain_verb(),    schema_verb(),    validate_verb(),
+      run_verb(),      check_verb(),    collective_verb(), calibrate_verb(),
+      schedule_verb(), presets_verb(),  doctor_verb(),     explain_verb(),
+      schema_verb(),   validate_verb(), import_verb(),     export_verb(),
   };
 }
 
