@@ -7,6 +7,8 @@
 #include "sim/app/command_presets.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/command_schedule.hpp"
+#include "sim/app/desk/exchange/command_export.hpp"
+#include "sim/app/desk/exchange/command_import.hpp"
 #include "sim/app/desk/search/command_plan.hpp"
 #include "sim/app/desk/start/command_completion.hpp"
 #include "sim/app/desk/start/command_demo.hpp"
@@ -21,10 +23,10 @@ namespace shardsim {
 
 std::vector<Verb> all_verbs() {
   return {
-      run_verb(),      demo_verb(),       init_verb(),       fix_verb(),    plan_verb(),
-      sweep_verb(),    merge_verb(),      presets_verb(),    schema_verb(), check_verb(),
-      schedule_verb(), explain_verb(),    collective_verb(), doctor_verb(), calibrate_verb(),
-      validate_verb(), completion_verb(), man_verb(),
+      run_verb(),    demo_verb(),      init_verb(),     fix_verb(),        plan_verb(),
+      sweep_verb(),  merge_verb(),     import_verb(),   export_verb(),     presets_verb(),
+      schema_verb(), check_verb(),     schedule_verb(), explain_verb(),    collective_verb(),
+      doctor_verb(), calibrate_verb(), validate_verb(), completion_verb(), man_verb(),
   };
 }
 
