@@ -1,10 +1,19 @@
 #include "sim/app/training_cost.hpp"
 
-#include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 namespace shardsim {
+
+namespace {
+
+// Tokens that stay trained on, where failures are said; else those of one step after the other.
+std::optional<double> effective_rate(const Result& result) {
+  return result.number("goodput.effective_tokens_per_s");
+}
+
+}  // namespace
 
 CostEstimate cost_of(const Scenario& scenario, const Result& result) {
   constexpr double kSecondsPerDay = 86400.0;
@@ -12,7 +21,7 @@ CostEstimate cost_of(const Scenario& scenario, const Result& result) {
   CostEstimate cost;
   cost.tokens_total = scenario.training.tokens_total;
   cost.usd_per_gpu_hour = scenario.cost.usd_per_gpu_hour;
-  const double rate = result.number("tokens_per_s").value_or(0.0);
+  const double rate = effective_rate(result).value_or(result.number("tokens_per_s").value_or(0.0));
   if (cost.tokens_total <= 0.0 || rate <= 0.0) return cost;
   cost.days = cost.tokens_total / rate / kSecondsPerDay;
   cost.gpu_hours = cost.days * kHoursPerDay * static_cast<double>(scenario.system.ranks);
@@ -27,9 +36,11 @@ void add_cost(const Scenario& scenario, Result& result) {
   result.metrics.push_back({"cost.gpu_hours", cost.gpu_hours});
   if (cost.usd_per_gpu_hour > 0.0) result.metrics.push_back({"cost.usd", cost.usd});
   result.assumptions.push_back(
-      {fmt::format("{} tokens are trained on in steps that all take as long as this one: no "
-                   "failures, no evaluation, no checkpoints",
-                   cost.tokens_total),
+      {fmt::format("{} tokens are trained on in steps that all take as long as this one: {}",
+                   cost.tokens_total,
+                   effective_rate(result)
+                       ? "no evaluation; failures and checkpoints as goodput says"
+                       : "no failures, no evaluation, no checkpoints"),
        "training.tokens_total, given in the scenario"});
   if (cost.usd_per_gpu_hour <= 0.0) return;
   result.assumptions.push_back({fmt::format("a GPU costs {} $ an hour", cost.usd_per_gpu_hour),

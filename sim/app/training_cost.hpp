@@ -9,8 +9,9 @@
 // How long a whole training takes, and what it costs, if every step is like the one simulated.
 namespace shardsim {
 
-/// From the metric tokens_per_s of `result`. days = tokens_total / tokens_per_s / 86400; GPU hours
-/// = days x 24 x ranks; USD = GPU hours x price. All zero where no tokens are said, or none pass.
+/// From the metric tokens_per_s of `result`, or goodput.effective_tokens_per_s where it has one.
+/// days = tokens_total / rate / 86400; GPU hours = days x 24 x ranks; USD = GPU hours x price. All
+/// zero where no tokens are said, or none pass.
 [[nodiscard]] CostEstimate cost_of(const Scenario& scenario, const Result& result);
 
 /// cost.days, cost.gpu_hours and cost.usd, where they are known, and what they assume.

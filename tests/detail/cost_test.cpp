@@ -24,6 +24,14 @@ TEST_CASE("days, GPU hours and USD are the arithmetic of numbers that are shown"
   CHECK(*result.number("cost.usd") == *result.number("cost.gpu_hours") * 2.35);
 }
 
+TEST_CASE("where failures are said, days are those of the tokens that are kept") {
+  const Result result = priced({"training.tokens_total=1e12", "faults.gpu_mtbf_hours=50000",
+                                "faults.checkpoint_write_s=30", "faults.restart_s=300"});
+  const double kept = *result.number("goodput.effective_tokens_per_s");
+  REQUIRE(kept < *result.number("tokens_per_s"));
+  CHECK(*result.number("cost.days") == 1e12 / kept / 86400);
+}
+
 TEST_CASE("nothing is said of a cost that nobody asks for") {
   for (const std::vector<std::string>& overrides :
        {std::vector<std::string>{}, std::vector<std::string>{"cost.usd_per_gpu_hour=2"}}) {
