@@ -171,6 +171,24 @@ Lines traffic_section(const Result& result, const Page& page) {
   return page.row("traffic", text);
 }
 
+std::string describe_cost(const Result& result, const TextHeadline& headline) {
+  const auto days = result.number("cost.days");
+  const auto hours = result.number("cost.gpu_hours");
+  if (!days || !hours) return {};
+  std::string text = fmt::format("{} tokens: {} days, {} GPU hours",
+                                 format_amount(headline.tokens_total, Digits::given),
+                                 format_number(*days), format_amount(*hours, Digits::three));
+  if (const auto usd = result.number("cost.usd")) {
+    text += ", $" + format_amount(*usd, Digits::three);
+  }
+  return text;
+}
+
+Lines cost_section(const Result& result, const TextHeadline& headline, const Page& page) {
+  const std::string text = describe_cost(result, headline);
+  return text.empty() ? Lines() : page.row("training", text);
+}
+
 Lines expert_section(const Result& result, const Page& page) {
   const auto imbalance = result.number("moe.load_imbalance");
   if (!imbalance) return {};

@@ -42,6 +42,11 @@ class Page {
 [[nodiscard]] Lines memory_section(const Result& result, double device_memory_bytes,
                                    const Page& page);
 [[nodiscard]] Lines traffic_section(const Result& result, const Page& page);
+/// What the whole training takes; nothing if its tokens are not said.
+[[nodiscard]] Lines cost_section(const Result& result, const TextHeadline& headline,
+                                 const Page& page);
+/// "1 T tokens: 94.2 days, 2.31 M GPU hours, $720 k"; empty if the tokens are not said.
+[[nodiscard]] std::string describe_cost(const Result& result, const TextHeadline& headline);
 /// How evenly tokens were routed; nothing without experts.
 [[nodiscard]] Lines expert_section(const Result& result, const Page& page);
 /// `steps` of the run, of which some were skipped.
@@ -50,6 +55,8 @@ class Page {
 /// Of a plan: where measured runs lie about its figures, or why that is not known. Nothing of a
 /// verify run, whose times nobody asks for.
 [[nodiscard]] Lines error_band_section(const Result& result, const Page& page);
+/// What failures leave of the time; nothing where none are told.
+[[nodiscard]] Lines goodput_section(const Result& result, const Page& page);
 /// Of a run on real processes.
 [[nodiscard]] Lines measured_section(const Result& result, const Page& page);
 /// The passed ones, in one row.

@@ -21,6 +21,7 @@ struct TextHeadline {
   std::int64_t ranks = 0;
   double device_memory_bytes = 0;  ///< Of one device; 0 if not known.
   std::int64_t steps = 0;          ///< Of the run.
+  double tokens_total = 0;         ///< Of the whole training; 0 if not said.
 };
 
 struct TextOptions {

@@ -66,6 +66,18 @@ std::string format_traffic(double bytes) {
   return with_unit(bytes, 1000, std::array{"B", "kB", "MB", "GB", "TB", "PB"});
 }
 
+std::string format_amount(double amount, Digits digits) {
+  constexpr std::array kUnits = {"", " k", " M", " B", " T"};
+  std::size_t unit = 0;
+  while (unit + 1 < kUnits.size() && std::abs(to_three_digits(amount)) >= 1000) {
+    amount /= 1000;
+    ++unit;
+  }
+  const std::string number =
+      digits == Digits::given ? fmt::format("{:.6g}", amount) : format_number(amount);
+  return number + kUnits.at(unit);
+}
+
 std::string format_count(std::int64_t count) { return group_thousands(std::to_string(count)); }
 
 std::vector<int> apportion(const std::vector<double>& values, int total) {

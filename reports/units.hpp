@@ -23,6 +23,11 @@ namespace shardsim {
 /// "64" as it is, "1,048,576" with separators; all digits.
 [[nodiscard]] std::string format_count(std::int64_t count);
 
+/// "1 T", "300 B", "1.5 M", "720 k", "12": thousands of any amount. `given`: up to six digits, as
+/// people write numbers they choose; `three`: as all that is computed.
+enum class Digits : std::uint8_t { given, three };
+[[nodiscard]] std::string format_amount(double amount, Digits digits);
+
 /// Splits `total` whole units in proportion to `values` (largest remainder, ties to the first), so
 /// that rounded percentages and bars add up. All zero if the values are. REQUIRES: finite, >= 0.
 [[nodiscard]] std::vector<int> apportion(const std::vector<double>& values, int total);

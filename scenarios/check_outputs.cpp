@@ -33,11 +33,40 @@ void check_path(Reading& r, const std::string& field, const std::string& path) {
   }
 }
 
+struct NamedFile {
+  const char* field;
+  const std::string& path;
+};
+
+void check_distinct(Reading& r, const std::vector<NamedFile>& files) {
+  for (std::size_t later = 1; later < files.size(); ++later) {
+    const std::string& path = files[later].path;
+    if (path.empty()) continue;
+    for (std::size_t earlier = 0; earlier < later; ++earlier) {
+      if (files[earlier].path != path) continue;
+      r.problem(
+          "E0211", std::string("output.") + files[later].field,
+          std::string(files[earlier].field) + " and " + files[later].field + " would be one file",
+          "give them different names");
+      break;
+    }
+  }
+}
+
+// Browsers and spreadsheets go by it, and the names of the tables are made from it.
+void check_extension(Reading& r, const std::string& field, const std::string& path,
+                     const std::string& extension) {
+  if (path.empty()) return;
+  if (path.size() > extension.size() && path.ends_with(extension)) return;
+  r.problem("E1392", field, "the name \"" + printable(path, 60) + "\" does not end in " + extension,
+            "write a name such as \"run" + extension + "\"");
+}
+
 }  // namespace
 
 void check_expectations(Reading& r) {
-  for (std::size_t i = 0; i < r.expect_places.size(); ++i) {
-    const FieldState& place = r.expect_places[i];
+  for (std::size_t i = 0; i < r.scenario.expect.size(); ++i) {
+    const FieldState place = r.item("expect", i, "metric");
     const std::string& metric = r.scenario.expect[i].metric;
     if (!place.good) {
       continue;
@@ -61,12 +90,15 @@ void check_expectations(Reading& r) {
 
 void check_outputs(Reading& r) {
   const OutputSpec& output = r.scenario.output;
-  check_path(r, "output.trace", output.trace);
-  check_path(r, "output.result", output.result);
-  if (!output.trace.empty() && output.trace == output.result) {
-    r.problem("E0211", "output.result", "trace and result would be one file",
-              "give them different names");
-  }
+  const std::vector<NamedFile> files = {{"report", output.report},
+                                        {"markdown", output.markdown},
+                                        {"csv", output.csv},
+                                        {"trace", output.trace},
+                                        {"result", output.result}};
+  for (const NamedFile& file : files) check_path(r, std::string("output.") + file.field, file.path);
+  check_distinct(r, files);
+  check_extension(r, "output.report", output.report, ".html");
+  check_extension(r, "output.csv", output.csv, ".csv");
   if (!r.all_good({"output.trace_ranks", "system.ranks"}) || output.trace_ranks.empty()) {
     return;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "scenarios/field_table.hpp"
 
@@ -12,7 +13,7 @@ const std::vector<Field>& field_table() {
     std::vector<Field> all;
     for (const auto& rows : {document_fields(), model_fields(), system_fields(), network_fields(),
                              parallelism_fields(), data_parallel_fields(), training_fields(),
-                             execution_fields(), output_fields()}) {
+                             execution_fields(), cost_fields(), fault_fields(), output_fields()}) {
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;
@@ -20,8 +21,21 @@ const std::vector<Field>& field_table() {
   return kTable;
 }
 
-const std::vector<Section>& section_table() {
-  static const std::vector<Section> kTable = {
+namespace {
+
+// The expectations, as a list of the table.
+Section expect_section() {
+  return {"expect",
+          "Conditions on the result. One that does not hold ends the run with exit code 1.",
+          true,
+          "",
+          {"an expectation", R"({"metric": "mfu", "op": ">=", "value": 0.4})",
+           [](Scenario& s) { s.expect.emplace_back(); },
+           [](const Scenario& s) { return s.expect.size(); }}};
+}
+
+std::vector<Section> all_sections() {
+  std::vector<Section> table = {
       {"", "A scenario: what to train, on which machine, split how, and what to expect of it.",
        false, ""},
       {"model", "The network to train. A string is short for {\"preset\": ...}.", false, "models"},
@@ -42,13 +56,23 @@ const std::vector<Section>& section_table() {
       {"parallelism", "How the work is split over the ranks.", false, ""},
       {"training", "Batch, precision and optimizer.", false, ""},
       {"execution", "How the scenario is run here.", false, ""},
-      {"expect", "Conditions on the result. One that does not hold ends the run with exit code 1.",
-       true, ""},
-      {"output", "Files to write. Paths are relative and may not leave the output folder.", false,
-       ""},
+      {"cost", "What the machine costs."},
   };
+  for (Section& section : fault_sections()) table.push_back(std::move(section));
+  table.push_back(expect_section());
+  table.push_back(
+      {"output", "Files to write. Paths are relative and may not leave the output folder."});
+  return table;
+}
+
+}  // namespace
+
+const std::vector<Section>& section_table() {
+  static const std::vector<Section> kTable = all_sections();
   return kTable;
 }
+
+bool is_item_field(const Field& field) { return parent_path(field.path).ends_with("[]"); }
 
 const Field* find_field(std::string_view path) {
   // Asked for every key of a file, of which a hostile one has thousands.

@@ -3,8 +3,10 @@
 // One field of a scenario, described once. From the rows of the field table come the reader, the
 // defaults, the JSON Schema, the reference page and the "did you mean" hints.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "scenarios/choices.hpp"
+#include "scenarios/list_items.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace shardsim {
@@ -56,6 +59,8 @@ struct Field {
   std::function<bool(const Scenario&)> acts;  // null: always
   std::function<void(Scenario&, const FieldValue&)> set;
   std::function<FieldValue(const Scenario&)> get;  // null: read, checked and then forgotten
+  /// Of a key of objects in a list, in place of get: of the item at an index, if it is there.
+  std::function<std::optional<FieldValue>(const Scenario&, std::size_t)> get_item;
 
   Field& doc(const char* text) { return meaning = text, *this; }
   Field& unit(const char* text) { return units = text, *this; }
@@ -158,17 +163,6 @@ Field field(const char* path, Members... members) {
   return row;
 }
 
-/// A row of each object in "expect": set() fills the last of them, get() reads the first.
-template <typename T>
-Field expect_field(const char* path, T Expectation::*member) {
-  Field row = field_internal::typed<T>(path);
-  row.set = [member](Scenario& s, const FieldValue& value) {
-    field_internal::assign(s.expect.back().*member, value);
-  };
-  row.get = [member](const Scenario& s) { return field_internal::read(s.expect.front().*member); };
-  return row;
-}
-
 /// A text that the loader itself uses and no part of a run needs.
 inline Field loader_field(const char* path) {
   Field row = field_internal::typed<std::string>(path);
@@ -182,7 +176,11 @@ struct Section {
   std::string meaning;
   bool is_list = false;
   std::string preset_folder;  // "models": a string stands for {"preset": ...} from there
+  ListItems items = {};       // of a list
 };
+
+/// Whether it is a key of the objects in a list: "expect[].op".
+[[nodiscard]] bool is_item_field(const Field& field);
 
 /// All rows, in the order they are printed and checked.
 const std::vector<Field>& field_table();

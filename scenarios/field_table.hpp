@@ -16,6 +16,9 @@ std::vector<Field> parallelism_fields();
 std::vector<Field> data_parallel_fields();
 std::vector<Field> training_fields();
 std::vector<Field> execution_fields();
+std::vector<Field> fault_fields();
+std::vector<Section> fault_sections();
+std::vector<Field> cost_fields();
 std::vector<Field> output_fields();
 
 /// The source of a whole section's numbers.

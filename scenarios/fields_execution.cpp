@@ -1,4 +1,5 @@
 #include "scenarios/field_table.hpp"
+#include "scenarios/item_field.hpp"
 
 namespace shardsim {
 
@@ -68,21 +69,45 @@ std::vector<Field> execution_fields() {
   };
 }
 
+std::vector<Field> cost_fields() {
+  return {
+      field("cost.usd_per_gpu_hour", &Scenario::cost, &CostSpec::usd_per_gpu_hour)
+          .range(0, 1e6)
+          .unit("$")
+          .or_else("0")
+          .doc("What one GPU costs in an hour, with all that is paid for by its hours; 0 is not "
+               "said."),
+  };
+}
+
 std::vector<Field> output_fields() {
   using O = OutputSpec;
   const auto output = [](const char* path, auto member) {
     return field(path, &Scenario::output, member);
   };
+  const auto expectation = [](const char* path, auto member) {
+    return item_field(
+        path, [](auto& s) -> auto& { return s.expect; }, member);
+  };
   return {
-      expect_field("expect[].metric", &Expectation::metric)
+      expectation("expect[].metric", &Expectation::metric)
           .required()
           .doc("Name of a metric of the result, such as \"memory.peak_bytes.max\"."),
-      expect_field("expect[].op", &Expectation::op).required().doc("Comparison."),
-      expect_field("expect[].value", &Expectation::value)
+      expectation("expect[].op", &Expectation::op).required().doc("Comparison."),
+      expectation("expect[].value", &Expectation::value)
           .range(-1e300, 1e300)
           .required()
           .doc("What the metric is compared with, in its own unit."),
-      loader_field("output.report").or_else("\"\"").until("the HTML report").doc("HTML report."),
+      output("output.report", &O::report)
+          .or_else("\"\"")
+          .doc("Report for a browser, one file that needs no network, such as \"report.html\"."),
+      output("output.markdown", &O::markdown)
+          .or_else("\"\"")
+          .doc("The same in short, such as \"report.md\"."),
+      output("output.csv", &O::csv)
+          .or_else("\"\"")
+          .doc("The metrics as name and value, such as \"run.csv\"; tables go beside it, to "
+               "\"run.stages.csv\" and their like."),
       output("output.trace", &O::trace)
           .or_else("\"\"")
           .doc("Trace for Perfetto, such as \"step.pftrace\"."),

@@ -191,6 +191,12 @@ std::vector<Field> training_fields() {
                      .or_else("0")
                      .doc("Share of the targets that the loss ignores, drawn from the seed; ranks "
                           "then hold unequal numbers of tokens, as with padding."));
+  rows.push_back(training("training.tokens_total", &T::tokens_total)
+                     .range(0, 1e18)
+                     .unit("tokens")
+                     .or_else("0")
+                     .doc("Tokens of the whole training, such as 1e12: how many days it takes, and "
+                          "with cost.usd_per_gpu_hour what it costs, is told; 0 is not said."));
   return rows;
 }
 

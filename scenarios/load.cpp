@@ -9,6 +9,7 @@
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/reading.hpp"
+#include "scenarios/sweep_block.hpp"
 #include "scenarios/warnings.hpp"
 #include "scenarios/write_resolved.hpp"
 
@@ -21,9 +22,16 @@ void throw_if_any(const ProblemList& problems) {
   }
 }
 
-// That nothing is corrected is no number that a result rests on.
+// That nothing is corrected, or goes wrong, is no number that a result rests on.
 bool corrects_nothing(const std::string& path, const FieldState& state) {
-  return path.rfind("system.nccl.", 0) == 0 && !state.given;
+  const bool is_neutral = path.rfind("system.nccl.", 0) == 0 || path.rfind("faults.", 0) == 0;
+  return is_neutral && !state.given;
+}
+
+// A plain run is of no sweep, but says what is wrong with it.
+void leave_sweep_out(JsonValue& document, ProblemList& problems) {
+  if (document.find("sweep") == nullptr) return;
+  [[maybe_unused]] const SweepBlock checked = read_sweep(take_sweep(document), problems);
 }
 
 // Where the numbers of model and system come from, in the order of the table.
@@ -55,6 +63,7 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
   }
   if (document->is_object()) {
     apply_overrides(*document, overrides, texts, reading.problems);
+    leave_sweep_out(*document, reading.problems);
     const std::string& beside = reading.folder;
     std::vector<std::string> directories = builtin_preset_directories();
     directories.insert(directories.begin(), beside.empty() ? "." : beside);

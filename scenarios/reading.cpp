@@ -9,7 +9,7 @@
 namespace shardsim {
 namespace {
 
-constexpr std::size_t kMaxExpectations = 1000;
+constexpr std::size_t kMaxItems = 1000;  // Of one list.
 
 class DocumentReader {
  public:
@@ -34,7 +34,8 @@ class DocumentReader {
       if (field != nullptr) {
         read_field(*field, member.value, child_pointer, reading_->fields[child]);
       } else if (section != nullptr && section->is_list) {
-        read_expectations(member.value, child_pointer);
+        reading_->sections[child] = Span{member.value.span.source, member.value.span.offset, 1};
+        read_list(*section, member.value, child_pointer);
       } else if (section != nullptr) {
         read_section(member.value, child, child_pointer);
       } else {
@@ -101,51 +102,54 @@ class DocumentReader {
     return value;
   }
 
-  void read_expectations(const JsonValue& value, const std::string& pointer) {
+  void read_list(const Section& section, const JsonValue& value, const std::string& pointer) {
     if (!value.is_array()) {
       reading_->problems.add("E0101", value.span, pointer,
-                             "\"expect\" must be a list, not " + describe(value));
+                             "\"" + section.path + "\" must be a list, not " + describe(value),
+                             "such as [" + section.items.example + "]");
       return;
     }
     for (std::size_t i = 0; i < value.array().size(); ++i) {
       const JsonValue& item = value.array()[i];
       const std::string item_pointer = pointer_to(pointer, std::to_string(i));
-      if (i >= kMaxExpectations) {
-        reading_->problems.add("E0003", item.span, item_pointer,
-                               "more than " + std::to_string(kMaxExpectations) + " expectations");
+      if (i >= kMaxItems) {
+        reading_->problems.add(
+            "E0003", item.span, item_pointer,
+            "more than " + std::to_string(kMaxItems) + " in the list \"" + section.path + "\"");
         return;
       }
-      read_expectation(item, item_pointer);
+      read_item(section, item, item_pointer);
     }
   }
 
-  void read_expectation(const JsonValue& item, const std::string& pointer) {
+  void read_item(const Section& section, const JsonValue& item, const std::string& pointer) {
+    const ListItems& items = section.items;
     if (!item.is_object()) {
       reading_->problems.add("E0101", item.span, pointer,
-                             "an expectation must be an object, not " + describe(item),
-                             "such as {\"metric\": \"mfu\", \"op\": \">=\", \"value\": 0.4}");
+                             items.name + " must be an object, not " + describe(item),
+                             "such as " + items.example);
       return;
     }
-    reading_->scenario.expect.emplace_back();
-    std::map<std::string, FieldState> states;
+    items.append(reading_->scenario);
+    const std::string inside = section.path + "[]";
+    std::map<std::string, FieldState>& states = reading_->items[section.path].emplace_back();
     std::set<std::string> fixed;
     for (const JsonMember& member : item.object()) {
-      const std::string path = "expect[]." + member.key;
-      const Field* field = find_field(path);
+      const bool plain = member.key.find('.') == std::string::npos;
+      const Field* field = plain ? find_field(inside + "." + member.key) : nullptr;
       if (field == nullptr) {
-        unknown_key("expect[]", member, item.object(), pointer_to(pointer, member.key), fixed);
+        unknown_key(inside, member, item.object(), pointer_to(pointer, member.key), fixed);
       } else {
-        read_field(*field, member.value, pointer_to(pointer, member.key), states[path]);
+        read_field(*field, member.value, pointer_to(pointer, member.key), states[member.key]);
       }
     }
     for (const Field& field : field_table()) {
-      if (parent_path(field.path) == "expect[]" && !states[field.path].given) {
-        reading_->problems.add("E0103", {item.span.source, item.span.offset, 1}, pointer,
-                               "an expectation without \"" + last_key(field.path) + "\"",
-                               "it needs metric, op and value");
-      }
+      if (!field.is_required || parent_path(field.path) != inside) continue;
+      const std::string key = last_key(field.path);
+      if (states.count(key) > 0) continue;
+      reading_->problems.add("E0103", {item.span.source, item.span.offset, 1}, pointer,
+                             items.name + " without \"" + key + "\"", "such as " + items.example);
     }
-    reading_->expect_places.push_back(states["expect[].metric"]);
   }
 
   Reading* reading_;
@@ -193,7 +197,7 @@ void fill_defaults(Reading& reading) {
   std::set<std::string> reported;
   for (const Field& field : field_table()) {
     FieldState& state = reading.fields[field.path];
-    if (state.given || parent_path(field.path) == "expect[]") {
+    if (state.given || is_item_field(field)) {
       continue;
     }
     if (field.is_required) {
@@ -224,6 +228,13 @@ bool Reading::good(const std::string& path) const {
 
 bool Reading::all_good(std::initializer_list<const char*> paths) const {
   return std::all_of(paths.begin(), paths.end(), [this](const char* path) { return good(path); });
+}
+
+FieldState Reading::item(const std::string& list, std::size_t index, const std::string& key) const {
+  const auto found = items.find(list);
+  if (found == items.end() || index >= found->second.size()) return {};
+  const auto state = found->second[index].find(key);
+  return state == found->second[index].end() ? FieldState() : state->second;
 }
 
 Span Reading::where(const std::string& path) const {

@@ -34,10 +34,11 @@ struct FieldState {
 struct Reading {
   Scenario scenario;
   ProblemList problems;
-  std::map<std::string, FieldState> fields;  // by path; of expect, see expect_places
+  std::map<std::string, FieldState> fields;  // by path; of lists, see items
   std::map<std::string, Span> sections;      // those written, by path; "" is the document
   std::set<std::string> broken;              // sections whose preset could not be read
-  std::vector<FieldState> expect_places;     // of "metric", one per expectation
+  /// Of lists, by their path ("expect"): the states of each object's keys, by key.
+  std::map<std::string, std::vector<std::map<std::string, FieldState>>> items;
   LoadLimits limits;
   std::string folder;  // of the scenario: files that it names are beside it
 
@@ -47,6 +48,9 @@ struct Reading {
   bool all_good(std::initializer_list<const char*> paths) const;
   /// Marks a derived value as settled.
   void settle(const std::string& path) { fields[path].good = true; }
+
+  /// The state of a key of an object in a list; not given if it is not written.
+  FieldState item(const std::string& list, std::size_t index, const std::string& key) const;
 
   /// Adds a problem at the field, or at the nearest section written if the field was not.
   void problem(const std::string& code, const std::string& path, const std::string& message,

@@ -17,6 +17,9 @@ What a preset says is overridden by the file, and the file by `--set a.b=value`.
 `model` and `system` may be written with its origin: `{"value": 450, "source": "where from"}`.
 
 A field that is written although it does not act (column "acts when"; empty: always) is a warning.
+
+A block `sweep` beside these sections is for `shardsim sweep` ([sweep.md](sweep.md)); other verbs
+check it and leave it out.
 )";
 
 std::string bound(double value) {

@@ -56,6 +56,7 @@ void resolve(Reading& r) {
   check_schedule_file(r);
   resolve_training(r);
   resolve_data_parallel(r);
+  resolve_faults(r);
   resolve_trace_ranks(r);
   check_expectations(r);
   check_outputs(r);

@@ -41,6 +41,8 @@ void resolve_chunks(Reading& r);
 /// Schedule and microbatches fit. REQUIRES: resolve_chunks(), resolve_batch().
 void resolve_pipeline(Reading& r);
 void resolve_training(Reading& r);
+/// Faults are of what there is, and complete. REQUIRES: resolve_layout().
+void resolve_faults(Reading& r);
 void check_expectations(Reading& r);
 void check_outputs(Reading& r);
 

@@ -18,8 +18,10 @@
 
 #include "scenarios/data_parallel_spec.hpp"
 #include "scenarios/enumerations.hpp"
+#include "scenarios/fault_spec.hpp"
 #include "scenarios/model_spec.hpp"
 #include "scenarios/network_spec.hpp"
+#include "scenarios/output_spec.hpp"
 
 namespace shardsim {
 
@@ -141,6 +143,7 @@ struct TrainingSpec {
   std::string recompute = "none";
   double hidden_dropout = 0;   // [0, 1): of embedding and branch outputs
   double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
+  double tokens_total = 0;     // of the whole training, for its days and cost; 0: not said
 };
 
 struct ExecutionSpec {
@@ -152,20 +155,6 @@ struct ExecutionSpec {
   AllReduceAlgorithm all_reduce_algorithm = AllReduceAlgorithm::automatic;
   bool buffered_sends = false;
   std::string fold = "off";  // off, auto, require: ranks that do the same are run once
-};
-
-/// One line of "expect": the run fails (exit code 1) unless `metric op value` holds.
-struct Expectation {
-  std::string metric;
-  CompareOp op = CompareOp::less_equal;
-  double value = 0;
-};
-
-/// Files to write; "" means none. Paths are relative and stay below the output directory.
-struct OutputSpec {
-  std::string trace;
-  std::string result;
-  std::vector<std::int64_t> trace_ranks;  // increasing; "auto" is resolved here
 };
 
 /// Where one number of the model or the system comes from.
@@ -182,6 +171,8 @@ struct Scenario {
   ParallelismSpec parallelism;
   TrainingSpec training;
   ExecutionSpec execution;
+  FaultSpec faults;
+  CostSpec cost;
   std::vector<Expectation> expect;
   OutputSpec output;
 

@@ -133,12 +133,37 @@ Json section_schema(const Section& section) {
   return schema;
 }
 
+// No section of fields: its keys are paths of them.
+Json sweep_schema() {
+  const Json axes = {{"type", "object"},
+                     {"additionalProperties", {{"type", "array"}, {"minItems", 1}}},
+                     {"description", "Path of a field, and the values it takes."}};
+  return {{"type", "object"},
+          {"additionalProperties", false},
+          {"properties",
+           {{"axes", axes},
+            {"zip",
+             {{"type", "array"},
+              {"items", axes},
+              {"description", "Groups of axes whose values go together, one by one."}}},
+            {"skip",
+             {{"type", "array"},
+              {"items", {{"enum", {"invalid", "out_of_memory", "failed"}}}},
+              {"description", "Points that are left out of the result."}}},
+            {"objectives",
+             {{"type", "array"},
+              {"items", {{"type", "string"}, {"pattern", "^(max|min) [a-z_.]+$"}}},
+              {"description", "What is best: max METRIC or min METRIC."}}}}},
+          {"description", "Fields that `shardsim sweep` varies. Other verbs leave it out."}};
+}
+
 }  // namespace
 
 std::string scenario_schema() {
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
                  {"title", "shardsim scenario, version 1"}};
   schema.update(section_schema(section_table().front()));
+  schema["properties"]["sweep"] = sweep_schema();
   return schema.dump(2) + "\n";
 }
 

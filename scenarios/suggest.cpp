@@ -62,6 +62,7 @@ std::vector<std::string> keys_of(const std::string& section) {
       keys.push_back(last_key(child.path));
     }
   }
+  if (section.empty()) keys.emplace_back("sweep");
   return keys;
 }
 

@@ -1,6 +1,8 @@
 #include "scenarios/write_resolved.hpp"
 
 #include <cmath>
+#include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -42,30 +44,38 @@ bool is_about_experts(const std::string& path) {
   return kFields.count(path) > 0;
 }
 
+// One key of all objects in a list. An empty list is told where it is one of the document.
+void add_item_field(const Field& field, const Scenario& scenario, Json& document) {
+  std::string list = parent_path(field.path);
+  list.resize(list.size() - 2);  // Without "[]".
+  const std::size_t count = find_section(list)->items.count(scenario);
+  if (count == 0 && !parent_path(list).empty()) return;
+  Json& array = document[Json::json_pointer(pointer_of(list))];
+  if (array.is_null()) array = Json::array();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (array.size() <= i) array.push_back(Json::object());
+    const std::optional<FieldValue> value = field.get_item(scenario, i);
+    if (value) array[i][last_key(field.path)] = to_json(*value);
+  }
+}
+
 }  // namespace
 
 bool is_meaningful(const Field& field, const Scenario& scenario) {
   const bool attention =
       field.path == "model.num_attention_heads" || field.path == "model.num_query_groups";
   if (attention && scenario.model.family == ModelFamily::mlp) return false;
+  if (field.path.rfind("faults.", 0) == 0) return scenario.faults.has_failures();
   return scenario.model.num_experts > 0 || !is_about_experts(field.path);
 }
 
 std::string write_resolved(const Scenario& scenario) {
   Json document = Json::object();
   for (const Field& field : field_table()) {
-    if (field.get == nullptr || !is_meaningful(field, scenario)) {
-      continue;
-    }
-    if (parent_path(field.path) != "expect[]") {
+    if (is_item_field(field)) {
+      add_item_field(field, scenario, document);
+    } else if (field.get != nullptr && is_meaningful(field, scenario)) {
       document[Json::json_pointer(pointer_of(field.path))] = to_json(field.get(scenario));
-    } else if (!document.contains("expect")) {
-      document["expect"] = Json::array();
-      for (const Expectation& expectation : scenario.expect) {
-        document["expect"].push_back({{"metric", expectation.metric},
-                                      {"op", to_string(expectation.op)},
-                                      {"value", to_json(expectation.value)}});
-      }
     }
   }
   return document.dump(2);

@@ -13,7 +13,8 @@ FiberStream::FiberStream(FiberGroup& group, int member, CallSite made_at)
     : group_(group),
       member_(member),
       rank_(group.world().engine().rank(group.world_rank(member))),
-      made_at_(made_at) {
+      made_at_(made_at),
+      observer_(group.world().observer_of(rank_.index())) {
   for (const int other : group.stood_for(member)) others_.push_back({other, {}});
   if (rank_.trace() != nullptr) {
     track_ = static_cast<int>(rank_.trace()->tracks.size());
@@ -56,7 +57,9 @@ void FiberStream::wait(void* token) {
     diagnosis.hint = "destroy a communicator when all of its works have been waited for";
     throw CommunicationError(std::move(diagnosis));
   }
+  if (observer_ != nullptr) observer_->waits(operation);
   group_.world().wait(rank_, operation);
+  if (observer_ != nullptr) observer_->waited(operation, member_);
   if (last_ == &operation) last_ = nullptr;
   free_ = max(free_, operation.end());
   account(operation);
@@ -122,10 +125,7 @@ void FiberStream::account(FiberOperation& operation) {
   for (StoodFor& other : others_) {
     count(operation, other.member, operation.moved(other.member), other.counters);
   }
-  // Making groups is part of setting up, not of training.
-  if (operation.record().name != name_of(CollectiveKind::split)) {
-    group_.world().add_busy(rank_.index(), operation.end() - operation.start());
-  }
+  group_.world().add_busy(rank_.index(), operation.end() - operation.start());
   if (track_ >= 0) {
     rank_.trace()->tracks[static_cast<std::size_t>(track_)].slices.push_back(
         {.name = operation.record_of(member_).name,

@@ -7,6 +7,7 @@
 
 #include "backends/communicator.hpp"
 #include "backends/fiber/fiber_operation.hpp"
+#include "backends/fiber/rank_observer.hpp"
 #include "backends/traffic_counters.hpp"
 #include "backends/work.hpp"
 
@@ -42,6 +43,7 @@ class FiberStream final : private WorkOwner {
   void set_last(FiberOperation& operation) { last_ = &operation; }
   [[nodiscard]] Work hand_out(FiberOperation& operation) {
     ++num_handles_;
+    if (observer_ != nullptr) observer_->posted(operation);
     return {*this, &operation};
   }
   /// The next of its rank's open communicators.
@@ -78,7 +80,8 @@ class FiberStream final : private WorkOwner {
   Time free_;
   TrafficCounters counters_;
   std::vector<StoodFor> others_;
-  int track_ = -1;  // Index in the rank's trace; -1: not traced.
+  RankObserver* observer_;  // Mostly null.
+  int track_ = -1;          // Index in the rank's trace; -1: not traced.
 };
 
 }  // namespace shardsim

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "sim/hardware/kernels/price_cache.hpp"
 #include "sim/hardware/software.hpp"
 
+#include "backends/fiber/rank_prices.hpp"
 #include "backends/fiber/stall_report.hpp"
 
 namespace shardsim {
@@ -42,7 +42,8 @@ class FiberRuntime final : public Runtime {
         engine_(world.engine()),
         prices_(prices),
         rank_(rank),
-        flops_(flops) {}
+        flops_(flops),
+        observer_(world.observer_of(rank.index())) {}
 
   [[nodiscard]] bool has_data() const override { return options_.has_data; }
   [[nodiscard]] MemoryLedger* ledger() override { return &rank_.ledger(); }
@@ -66,7 +67,9 @@ class FiberRuntime final : public Runtime {
     rank_.hash().add(std::rotl(static_cast<std::uint64_t>(op.bytes), 16) ^ unit);
     const Price price = prices_.price(op);
     rank_.issue(price.host);
+    const Time begin = rank_.now();
     rank_.compute(op.name, price.device);
+    if (observer_ != nullptr) observer_->computed(op, begin, rank_.now());
     if (options_.cluster.device.host_waits_for_kernels) rank_.synchronize();
     flops_ += static_cast<double>(op.flops);
   }
@@ -95,6 +98,7 @@ class FiberRuntime final : public Runtime {
   PriceCache& prices_;
   RankState& rank_;
   double& flops_;
+  RankObserver* observer_;  // Mostly null.
 };
 
 }  // namespace
@@ -174,9 +178,9 @@ void FiberWorld::run(const RankBody& body) {
   std::vector<int> everyone(static_cast<std::size_t>(engine_.num_ranks()));
   std::iota(everyone.begin(), everyone.end(), 0);
   FiberGroup& world = add_group(0, "world", std::move(everyone));
-  PriceCache prices(options_.cluster.device);
+  RankPrices prices(options_.cluster);
   engine_.run([&](RankState& rank) {
-    FiberRuntime runtime(*this, prices, rank,
+    FiberRuntime runtime(*this, prices.of(rank.index()), rank,
                          executed_flops_[static_cast<std::size_t>(rank.index())]);
     FiberCommunicator communicator(world, rank.index());
     body(runtime, communicator);

@@ -24,6 +24,7 @@
 #include "backends/fiber/mailbox.hpp"
 #include "backends/fiber/message_chooser.hpp"
 #include "backends/fiber/order_watch.hpp"
+#include "backends/fiber/rank_observer.hpp"
 #include "backends/reduce.hpp"
 #include "backends/runtime.hpp"
 
@@ -45,6 +46,8 @@ struct FiberOptions {
   /// Who decides what open receives take; null: the first in virtual time. Outlives the world.
   MessageChooser* chooser = nullptr;
   std::vector<int> traced_ranks;
+  /// By rank that runs; each outlives the world.
+  std::map<int, RankObserver*> observers;
   /// Where decisions of a run with data are kept, and where those of a run without come from; null:
   /// nowhere, and what plans assume. Both outlive the world.
   DecisionLog* record = nullptr;
@@ -83,6 +86,11 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] const Engine& engine() const { return engine_; }
   [[nodiscard]] NetworkModel& network() { return *network_; }
+  /// Null unless somebody observes the rank.
+  [[nodiscard]] RankObserver* observer_of(int rank) const {
+    const auto found = options_.observers.find(rank);
+    return found == options_.observers.end() ? nullptr : found->second;
+  }
   /// What the host spends on posting a communication.
   [[nodiscard]] Time call_price() const { return call_price_; }
   /// A collective is posted by `rank`.

@@ -21,6 +21,7 @@
 #include "sim/app/cost_assumptions.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/expert_tokens.hpp"
+#include "sim/app/faults/fault_assumptions.hpp"
 #include "sim/app/network_assumptions.hpp"
 #include "sim/app/plan_of.hpp"
 
@@ -343,6 +344,7 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionL
   add_data_parallel(scenario, assumptions);
   add_loss_scaling(scenario, replay, assumptions);
   add_replay(scenario, replay, assumptions);
+  append_assumptions(assumptions, fault_assumptions(scenario));
   append_assumptions(assumptions, constants_of_communication(scenario));
   add_sources(scenario, assumptions);
   return assumptions;

@@ -11,7 +11,10 @@
 #include <fmt/format.h>
 
 #include "reports/chrome_trace.hpp"
+#include "reports/csv_tables.hpp"
+#include "reports/html_report.hpp"
 #include "reports/json_writer.hpp"
+#include "reports/markdown_report.hpp"
 #include "reports/perfetto_trace.hpp"
 #include "reports/text_assumptions.hpp"
 #include "reports/text_summary.hpp"
@@ -20,6 +23,7 @@
 #include "sim/app/explore/explore_options.hpp"
 #include "sim/app/explore/explore_run.hpp"
 #include "sim/app/explore/scenario_explorer.hpp"
+#include "sim/app/headline.hpp"
 #include "sim/app/output_format.hpp"
 #include "sim/app/process/process_flags.hpp"
 #include "sim/app/process/serve_run.hpp"
@@ -33,60 +37,6 @@ namespace shardsim {
 namespace {
 
 constexpr const char* kStandardInput = "-";
-
-// "tp 2, pp 4 (1f1b), dp_shard 8, zero 1": axes of one rank are left out, but for dp_shard.
-std::string layout_of(const Scenario& scenario) {
-  const ParallelismSpec& parallelism = scenario.parallelism;
-  const ModelSpec& model = scenario.model;
-  std::string words;
-  if (parallelism.tp > 1) {
-    words += fmt::format("tp {}{}, ", parallelism.tp,
-                         parallelism.sequence_parallel ? " (sequence parallel)" : "");
-  }
-  if (parallelism.pp > 1) {
-    const std::string chunks =
-        parallelism.vpp > 1 ? fmt::format(" x {} chunks", parallelism.vpp) : "";
-    words += fmt::format("pp {}{} ({}), ", parallelism.pp, chunks, parallelism.schedule);
-  }
-  if (parallelism.cp > 1) {
-    words += fmt::format("cp {} ({}), ", parallelism.cp, parallelism.cp_attention);
-  }
-  if (model.num_experts > 0) {
-    words += fmt::format("ep {} ({} experts, top {}, {} routing), ", parallelism.ep,
-                         model.num_experts, model.num_experts_per_token, model.moe_routing);
-  }
-  if (parallelism.dp_replicate > 1) {
-    words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
-  }
-  words += fmt::format("dp_shard {}, zero {}", parallelism.dp_shard, parallelism.zero_stage);
-  if (parallelism.data_parallel != DataParallelKind::synchronous) {
-    words += fmt::format(", {}", to_string(parallelism.data_parallel));
-  }
-  if (parallelism.compresses()) {
-    words += fmt::format(", {} gradients", to_string(parallelism.gradient_compression));
-  }
-  return words;
-}
-
-TextHeadline headline_of(const Scenario& scenario) {
-  const ParallelismSpec& parallelism = scenario.parallelism;
-  TextHeadline headline;
-  headline.name = scenario.name;
-  headline.model =
-      scenario.model.preset.empty() ? to_string(scenario.model.family) : scenario.model.preset;
-  headline.system = fmt::format("{} x {}", scenario.system.nodes, scenario.system.name);
-  headline.layout = layout_of(scenario);
-  headline.precision = to_string(scenario.training.precision);
-  headline.batch =
-      fmt::format("global batch {} ({} x {} x {} ranks), seq {}, reduce in {}",
-                  scenario.training.global_batch_size, scenario.training.micro_batch_size,
-                  scenario.training.num_microbatches, parallelism.data_parallel_size(),
-                  scenario.model.seq_len, to_string(scenario.training.grad_reduce_dtype));
-  headline.ranks = scenario.system.ranks;
-  headline.steps = scenario.execution.steps;
-  headline.device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes);
-  return headline;
-}
 
 std::string next_command(const RunArguments& arguments, const Scenario& scenario,
                          const Result& result) {
@@ -118,6 +68,35 @@ void write_output(const RunArguments& arguments, const std::string& name, const 
                   std::ostream& err) {
   if (name.empty()) return;
   write_file(std::filesystem::path(arguments.out_directory) / name, text, arguments.quiet, err);
+}
+
+// "run.csv" and, beside it, "run.stages.csv" and its like.
+void write_csv(const RunArguments& arguments, const std::string& name, const RunOutcome& outcome,
+               std::ostream& err) {
+  if (name.empty()) return;
+  write_output(arguments, name, metrics_csv(outcome.result), err);
+  if (!outcome.detail) return;
+  const std::filesystem::path path(name);
+  for (const CsvTable& table : csv_tables(*outcome.detail)) {
+    const std::string beside = path.stem().string() + "." + table.name + ".csv";
+    write_output(arguments, (path.parent_path() / beside).string(), table.text, err);
+  }
+}
+
+void write_pages(const RunArguments& arguments, const Scenario& scenario, const RunOutcome& outcome,
+                 std::ostream& err) {
+  const RunDetail* const detail = outcome.detail ? &*outcome.detail : nullptr;
+  if (!scenario.output.report.empty()) {
+    // Of a run that failed: what it says of why.
+    write_output(arguments, scenario.output.report,
+                 to_html(outcome.result, headline_of(scenario), detail ? *detail : RunDetail()),
+                 err);
+  }
+  if (!scenario.output.markdown.empty()) {
+    write_output(arguments, scenario.output.markdown,
+                 to_markdown(outcome.result, headline_of(scenario), detail), err);
+  }
+  write_csv(arguments, scenario.output.csv, outcome, err);
 }
 
 void write_record(const RunArguments& arguments, const Scenario& scenario,
@@ -259,6 +238,7 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
     write_output(arguments, scenario.output.trace,
                  chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces), err);
   }
+  write_pages(arguments, scenario, outcome, err);
   write_record(arguments, scenario, outcome, err);
   return outcome.result.exit_code;
 }

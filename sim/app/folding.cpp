@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "strategies/mesh.hpp"
 #include "strategies/training/shard_signature.hpp"
 
+#include "sim/app/faults/faults_of.hpp"
 #include "sim/app/plan_of.hpp"
 #include "sim/app/split_recorder.hpp"
 
@@ -41,7 +43,10 @@ std::string obstacle_in(const Scenario& scenario, const RunHooks& hooks) {
     return parallelism.compresses() ? "gradients are compressed (parallelism.gradient_compression)"
                                     : "gradients are applied late (parallelism.max_staleness)";
   }
-  if (parallelism.data_parallel_size() == 1) return "there is one replica";
+  const std::shared_ptr<const MachineFaults> faults = faults_of(scenario);
+  if (faults != nullptr && faults->tells_nodes_apart()) {
+    return "links of some nodes are worse (faults.slow_links, faults.flapping_links)";
+  }
   return "";
 }
 
@@ -63,7 +68,22 @@ std::vector<int> first_alike(const ParallelPlan& plan) {
   return alike;
 }
 
-std::vector<int> representatives(const ParallelPlan& plan) {
+// Whether every tensor-parallel rank has an equal part of each matrix. Where one is filled up,
+// ranks differ in what they send.
+bool tensor_ranks_alike(const ParallelPlan& plan) {
+  const MeshShape& mesh = plan.options().mesh;
+  for (int stage = 0; stage < mesh.pp; ++stage) {
+    for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
+      if (!spec.is_split_over(SplitRanks::tensor)) continue;
+      for (int tp = 0; tp < mesh.tp; ++tp) {
+        if (num_filling(spec, tp, 0, spec.shape.numel()) > 0) return false;
+      }
+    }
+  }
+  return true;
+}
+
+std::vector<int> representatives(const ParallelPlan& plan, bool folds_tp) {
   const MeshShape& mesh = plan.options().mesh;
   const std::vector<int> alike = first_alike(plan);
   std::vector<int> representative;
@@ -72,6 +92,7 @@ std::vector<int> representatives(const ParallelPlan& plan) {
     MeshPlace place = mesh.place_of(rank);
     place.dp_shard = alike[static_cast<std::size_t>(place.dp_shard)];
     place.dp_replicate = 0;
+    if (folds_tp) place.tp = 0;
     representative.push_back(mesh.rank_of(place));
   }
   return representative;
@@ -91,6 +112,18 @@ std::vector<std::vector<SplitChoice>> choices_of_all(const MeshShape& shape) {
   return choices;
 }
 
+// The first rank that is not as fast as the one that would run in its place; -1 if there is none.
+int first_of_other_speed(const Scenario& scenario, const Fold& fold) {
+  const std::shared_ptr<const MachineFaults> faults = faults_of(scenario);
+  if (faults == nullptr) return -1;
+  for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
+    const int runs = fold.representative_of(rank);
+    if (faults->slowdown_of(rank) == faults->slowdown_of(runs)) continue;
+    return faults->slowdown_of(rank) > faults->slowdown_of(runs) ? rank : runs;
+  }
+  return -1;
+}
+
 int num_running(const Fold& fold) {
   int running = 0;
   for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
@@ -107,14 +140,18 @@ void require_few_enough(int running, const Scenario& scenario, const std::string
                    "use fewer nodes, or remove what makes ranks differ");
 }
 
-}  // namespace
-
-Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks) {
-  Folding found{.fold = std::nullopt, .obstacle = obstacle_in(scenario, hooks)};
-  if (!found.obstacle.empty()) return found;
-  Fold fold{.representative = representatives(plan), .splits = {}};
+// As many ranks folded as are alike; with their tensor-parallel ranks, which must be, or without.
+Folding folding_of(const Scenario& scenario, const ParallelPlan& plan, bool folds_tp) {
+  Folding found;
+  Fold fold{.representative = representatives(plan, folds_tp), .splits = {}};
   if (num_running(fold) == scenario.system.ranks) {
     found.obstacle = "no two data ranks have shards alike (parallelism.zero_stage)";
+    return found;
+  }
+  const int odd = first_of_other_speed(scenario, fold);
+  if (odd >= 0) {
+    found.obstacle =
+        fmt::format("rank {} computes slower than its replicas (faults.stragglers)", odd);
     return found;
   }
   if (!scenario.output.trace.empty()) {
@@ -133,6 +170,20 @@ Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const R
   }
   found.fold = std::move(fold);
   return found;
+}
+
+}  // namespace
+
+Folding find_folding(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks) {
+  std::string obstacle = obstacle_in(scenario, hooks);
+  if (!obstacle.empty()) return {.fold = std::nullopt, .obstacle = std::move(obstacle)};
+  const MeshShape& mesh = plan.options().mesh;
+  if (mesh.tp > 1 && tensor_ranks_alike(plan)) {
+    Folding found = folding_of(scenario, plan, /*folds_tp=*/true);
+    if (found.fold) return found;
+  }
+  if (mesh.data_size() == 1) return {.fold = std::nullopt, .obstacle = "there is one replica"};
+  return folding_of(scenario, plan, /*folds_tp=*/false);
 }
 
 std::optional<Fold> choose_fold(const Scenario& scenario, const ParallelPlan& plan,

@@ -11,6 +11,7 @@
 
 #include "strategies/model/expert_layer.hpp"
 
+#include "sim/app/goodput/goodput_metrics.hpp"
 #include "sim/app/plan_of.hpp"
 
 namespace shardsim {
@@ -207,6 +208,7 @@ std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
     metrics.push_back({"loss_scaling.skipped_steps", record.skipped_steps()});
     metrics.push_back({"loss_scaling.scale", record.loss_scale()});
   }
+  add_goodput(scenario, metrics);
   metrics.push_back({"ranks", scenario.system.ranks});
   metrics.push_back({"trace_hash", fmt::format("{:016x}", world.engine().trace_hash())});
   if (oracle != nullptr) {

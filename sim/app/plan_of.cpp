@@ -7,6 +7,7 @@
 #include "sim/hardware/software.hpp"
 
 #include "scenarios/nccl_platform.hpp"
+#include "sim/app/faults/faults_of.hpp"
 
 namespace shardsim {
 
@@ -209,6 +210,7 @@ FiberOptions fiber_options_of(const Scenario& scenario) {
   FiberOptions options;
   options.cluster = cluster_of(scenario.system);
   options.cluster.device.attention_drops = attention_drops(scenario);
+  options.cluster.faults = faults_of(scenario);
   options.has_data = scenario.execution.tensors == TensorMode::real;
   options.reduction_order = scenario.execution.reduction_order;
   options.buffered_sends = scenario.execution.buffered_sends;

@@ -77,6 +77,10 @@ void Progress::done() {
   shown_ = false;
 }
 
+std::chrono::seconds Progress::elapsed() const {
+  return std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin_);
+}
+
 bool Progress::is_due(Clock::time_point now) {
   if (now < next_) return false;
   next_ = now + std::chrono::seconds(in_place_ ? 1 : kSecondsBetweenLines);

@@ -28,6 +28,8 @@ class Progress {
   void tick(std::size_t done, std::size_t total);
   /// Ends the line, if there is one.
   void done();
+  /// Since its begin: for limits on time that a user sets.
+  [[nodiscard]] std::chrono::seconds elapsed() const;
 
  private:
   using Clock = std::chrono::steady_clock;

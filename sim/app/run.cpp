@@ -8,10 +8,12 @@
 
 #include "sim/app/assumptions.hpp"
 #include "sim/app/band/band_of_run.hpp"
+#include "sim/app/detail/detail_of.hpp"
 #include "sim/app/device_memory.hpp"
 #include "sim/app/folding.hpp"
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
+#include "sim/app/training_cost.hpp"
 #include "sim/app/verification.hpp"
 
 namespace shardsim {
@@ -79,9 +81,7 @@ ParallelOptions edited_options(const Scenario& scenario, const RunHooks& hooks) 
   return options;
 }
 
-void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
-              const Fold* fold, RunOutcome& outcome) {
-  std::optional<Verification> oracle = verification_of(scenario, plan, hooks.on_progress);
+FiberOptions world_options(const Scenario& scenario, const RunHooks& hooks, const Fold* fold) {
   FiberOptions options = fiber_options_of(scenario);
   options.traced_ranks = traced_ranks_of(scenario);
   options.interleaving_seed = hooks.schedule.seed;
@@ -91,6 +91,13 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   options.watch = hooks.watch;
   options.on_progress = hooks.on_progress;
   options.fold = fold;
+  return options;
+}
+
+void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
+              const Fold* fold, RunOutcome& outcome) {
+  std::optional<Verification> oracle = verification_of(scenario, plan, hooks.on_progress);
+  FiberOptions options = world_options(scenario, hooks, fold);
   DecisionLog decisions(static_cast<int>(scenario.system.ranks));
   std::optional<DecisionReplay> replay;
   if (hooks.replay != nullptr) replay.emplace(*hooks.replay);
@@ -109,6 +116,17 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
     if (replay) replay->finish();
     result.metrics =
         metrics_of(scenario, plan.whole(), world, memory, record, oracle ? &*oracle : nullptr);
+    add_cost(scenario, result);
+    if (hooks.detail || scenario.output.wants_detail()) {
+      outcome.detail = detail_of({.scenario = scenario,
+                                  .plan = plan,
+                                  .hooks = hooks,
+                                  .options = world_options(scenario, hooks, fold),
+                                  .world = world,
+                                  .record = record,
+                                  .result = result,
+                                  .decisions = oracle ? &decisions : hooks.replay});
+    }
     result.checks.push_back(conservation_check(world));
     result.checks.push_back(memory_check(world));
     if (oracle) result.checks.push_back(oracle_check(*oracle));

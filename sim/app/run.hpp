@@ -13,6 +13,7 @@
 #include "strategies/pipeline/schedule.hpp"
 
 #include "reports/result.hpp"
+#include "reports/run_detail.hpp"
 #include "scenarios/scenario.hpp"
 
 #include "sim/harness/schedule.hpp"
@@ -39,11 +40,15 @@ struct RunHooks {
   /// Looks for buffers that are touched while they are in use, and for calls of several groups in
   /// different orders: a diagnosis, and warnings.
   bool watch = false;
+  /// Collects RunOutcome::detail, for which the run is run twice. It is collected, too, where the
+  /// scenario asks for a file that shows it.
+  bool detail = false;
 };
 
 struct RunOutcome {
   Result result;
-  std::vector<RankTrace> traces;  ///< Of the ranks the scenario asks for; empty without a trace.
+  std::vector<RankTrace> traces;    ///< Of the ranks the scenario asks for; empty without a trace.
+  std::optional<RunDetail> detail;  ///< Where it was asked for, of a run that came to its end.
   /// Of a run with data that came to its end.
   std::optional<DecisionLog> decisions;
 };

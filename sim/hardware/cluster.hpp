@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/hardware/device.hpp"
+#include "sim/hardware/faults/faults.hpp"
 
 // A two-tier system: nodes of equal size with fast links inside and slower ones between.
 namespace shardsim {
@@ -35,6 +36,8 @@ struct Cluster {
   /// What NCCL's cost model asks of the machine beside this; null: communication is priced by the
   /// two links above.
   std::shared_ptr<const NcclPlatform> nccl;
+  /// What is wrong with some of its parts; null: nothing.
+  std::shared_ptr<const MachineFaults> faults;
 
   [[nodiscard]] int num_ranks() const { return num_nodes * gpus_per_node; }
   [[nodiscard]] int node_of(int rank) const { return rank / gpus_per_node; }

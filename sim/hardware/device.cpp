@@ -89,7 +89,7 @@ double memory_share(const Device& device, KernelFamily family, const KernelUse& 
 
 }  // namespace
 
-Time Device::price(const ComputeOp& op) const {
+Time Device::price(const ComputeOp& op, double slowdown) const {
   const KernelUse& use = use_of(*this, op);
   double seconds = 0.0;
   if (op.kind == ComputeKind::matmul) {
@@ -109,7 +109,7 @@ Time Device::price(const ComputeOp& op) const {
     seconds = static_cast<double>(op.bytes) * use.traffic /
               (memory_bytes_per_s * memory_share(*this, op.shape.family, use));
   }
-  return Time::from_seconds(seconds + use.kernels * launch_s);
+  return Time::from_seconds((seconds + use.kernels * launch_s) * slowdown);
 }
 
 Time Device::issue_price(const ComputeOp& op) const {

@@ -57,7 +57,9 @@ struct Device {
   /// transfers take bytes / host link. With kernel data, products and attention cost what
   /// kernels/matrix_product.hpp and kernels/attention.hpp say. Throws UsageError when the device
   /// has no peak for the dtype of a matrix product, or no host link.
-  [[nodiscard]] Time price(const ComputeOp& op) const;
+  [[nodiscard]] Time price(const ComputeOp& op) const { return price(op, 1.0); }
+  /// `slowdown` times as long, as a straggler takes; rounded once, too.
+  [[nodiscard]] Time price(const ComputeOp& op, double slowdown) const;
   /// What the host spends until the device can begin.
   [[nodiscard]] Time issue_price(const ComputeOp& op) const;
 };

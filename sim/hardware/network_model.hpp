@@ -63,7 +63,7 @@ class NetworkModel {
 /// UsageError E0403 where the machine is unknown to it.
 [[nodiscard]] std::unique_ptr<NetworkModel> make_nccl_model(const Cluster& cluster);
 
-/// The one that the cluster asks for.
+/// The one that the cluster asks for, with the faults that its links have.
 [[nodiscard]] std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster);
 
 }  // namespace shardsim

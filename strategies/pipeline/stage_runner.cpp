@@ -44,6 +44,7 @@ void StageRunner::run_step(MicrobatchSource& source) {
   computes_ = false;
   const std::size_t num_cells = plan_.schedule->actions[index_of(rank_)].size();
   for (std::size_t cell = 0; cell < num_cells; ++cell) {
+    source.action_begins(plan_.schedule->actions[index_of(rank_)][cell]);
     run(cell, source);
     if (cell == last_compute_) source.compute_ends();
   }

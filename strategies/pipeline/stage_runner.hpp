@@ -25,6 +25,8 @@ class MicrobatchSource {
   virtual void add_loss(const Tensor& loss) = 0;
   /// What the loss is multiplied with; asked for when its backward begins.
   [[nodiscard]] virtual double loss_scale() = 0;
+  /// An action of the schedule begins, with what it has to wait for.
+  virtual void action_begins(const Action&) {}
   /// The first action of a step computes from now on, and the last one has ended.
   virtual void compute_begins() {}
   virtual void compute_ends() {}

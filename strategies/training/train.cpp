@@ -93,6 +93,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
 
   void compute_begins() override { observer_.compute_begins(step_); }
   void compute_ends() override { observer_.compute_ends(step_); }
+  void action_begins(const Action& action) override { observer_.action_begins(step_, action); }
 
   double loss_scale() override {
     if (waits_for_count_) {

@@ -54,6 +54,8 @@ class TrainingObserver {
   /// between them the pipeline runs, before the first it fills, after the second it drains.
   virtual void compute_begins(std::int64_t) {}
   virtual void compute_ends(std::int64_t) {}
+  /// The rank's next action of the pipeline's schedule, sends and receives among them.
+  virtual void action_begins(std::int64_t, const Action&) {}
   /// Gradients are reduced, still multiplied by the loss scale; the optimizer has not run.
   virtual void gradients_ready(std::int64_t, const GradientSync&) {}
   /// Whether the step is skipped, as gradients overflowed, and the loss scale of the next step.

@@ -66,5 +66,16 @@ TEST_CASE("apportioned parts add up to the whole and each is a rounding of its s
   });
 }
 
+TEST_CASE("amounts are told in thousands, chosen ones as they were chosen") {
+  REQUIRE(format_amount(1e12, Digits::given) == "1 T");
+  REQUIRE(format_amount(3e11, Digits::given) == "300 B");
+  REQUIRE(format_amount(1.25e6, Digits::given) == "1.25 M");
+  REQUIRE(format_amount(15, Digits::given) == "15");
+  REQUIRE(format_amount(720123, Digits::three) == "720 k");
+  REQUIRE(format_amount(999.9e3, Digits::three) == "1.00 M");
+  REQUIRE(format_amount(12.34, Digits::three) == "12.3");
+  REQUIRE(format_amount(0, Digits::three) == "0");
+}
+
 }  // namespace
 }  // namespace shardsim

@@ -30,8 +30,30 @@ TEST_CASE("every row of the field table is complete and consistent") {
                      (field.derived_words.empty() ? 0 : 1);
     CHECK(ways == (field.path == "$schema" ? 0 : 1));
     CHECK((!field.takes_auto || !field.derived_words.empty()));
-    const std::string home = parent_path(field.path);
-    CHECK(find_section(home == "expect[]" ? "expect" : home) != nullptr);
+    std::string home = parent_path(field.path);
+    const bool is_item = is_item_field(field);
+    if (is_item) home.resize(home.size() - 2);
+    REQUIRE(find_section(home) != nullptr);
+    CHECK(find_section(home)->is_list == is_item);
+    CHECK((field.get_item != nullptr) == is_item);
+  }
+}
+
+TEST_CASE("every list says what its objects are and how they are made") {
+  for (const Section& section : section_table()) {
+    if (!section.is_list) continue;
+    INFO(section.path);
+    Scenario scenario;
+    REQUIRE(section.items.append != nullptr);
+    CHECK(section.items.count(scenario) == 0);
+    section.items.append(scenario);
+    CHECK(section.items.count(scenario) == 1);
+    // The example is one that the fields accept.
+    const auto example = nlohmann::json::parse(section.items.example);
+    for (const auto& [key, value] : example.items()) {
+      CHECK(find_field(section.path + "[]." + key) != nullptr);
+    }
+    CHECK_FALSE(section.items.name.empty());
   }
 }
 
@@ -66,10 +88,11 @@ TEST_CASE("foreign names collide neither with each other nor with ours") {
 }
 
 TEST_CASE("every row reaches the scenario: what is set is what the resolved text says") {
-  const Scenario s = loaded(valid_text(), {"model.num_experts=2"});
+  const Scenario s = loaded(valid_text(), {"model.num_experts=2", "faults.gpu_mtbf_hours=50000",
+                                           "faults.checkpoint_write_s=5", "faults.restart_s=5"});
   const auto document = nlohmann::json::parse(s.resolved_json);
   for (const Field& field : field_table()) {
-    if (field.get != nullptr && parent_path(field.path) != "expect[]") {
+    if (field.get != nullptr) {
       INFO(field.path);
       CHECK(document.contains(nlohmann::json::json_pointer(pointer_of(field.path))));
     }

@@ -86,6 +86,9 @@ std::string parallelism_reason(const ParallelismSpec& parallelism) {
 
 std::string why_no_band(const Scenario& scenario) {
   if (scenario.execution.tensors == TensorMode::real) return "a run with numbers is no plan";
+  if (scenario.faults.slows_steps()) {
+    return "faults are told here, and measured runs had those of their own";
+  }
   const std::string system = system_reason(scenario.system);
   if (!system.empty()) return system;
   if (scenario.model.family == ModelFamily::mlp) return "no measured run has model.family mlp";

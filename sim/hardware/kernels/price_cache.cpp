@@ -25,12 +25,15 @@ std::size_t place_of(const ComputeOp& op) {
 
 }  // namespace
 
-PriceCache::PriceCache(const Device& device) : device_(device) {
+PriceCache::PriceCache(const Device& device, double slowdown)
+    : device_(device), slowdown_(slowdown) {
   if (device.kernels != nullptr) entries_.resize(kEntries);
 }
 
 Price PriceCache::price(const ComputeOp& op) {
-  const auto ask = [&]() -> Price { return {device_.price(op), device_.issue_price(op)}; };
+  const auto ask = [&]() -> Price {
+    return {device_.price(op, slowdown_), device_.issue_price(op)};
+  };
   if (entries_.empty()) return ask();  // A roofline is as fast.
   Entry& entry = entries_[place_of(op)];
   if (!entry.is_used || !same_work(entry.op, op)) entry = {op, ask(), true};

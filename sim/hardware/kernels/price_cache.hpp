@@ -13,11 +13,12 @@ struct Price {
   Time host;    ///< Device::issue_price.
 };
 
-/// Of one device, in one thread. Answers as the device does, always.
+/// Of one device, or of one that is slower by a factor, in one thread. Answers as the device does,
+/// always.
 class PriceCache {
  public:
   /// `device` outlives the cache and does not change.
-  explicit PriceCache(const Device& device);
+  explicit PriceCache(const Device& device, double slowdown = 1.0);
 
   [[nodiscard]] Price price(const ComputeOp& op);
 
@@ -29,6 +30,7 @@ class PriceCache {
   };
 
   const Device& device_;
+  double slowdown_;
   std::vector<Entry> entries_;  // One per hash; a newcomer takes the place.
 };
 

@@ -1,3 +1,4 @@
+#include "sim/hardware/faults/faulty_network.hpp"
 #include "sim/hardware/nccl/prices.hpp"
 #include "sim/hardware/network_model.hpp"
 
@@ -39,6 +40,7 @@ std::unique_ptr<NetworkModel> make_nccl_model(const Cluster& cluster) {
 }
 
 std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster) {
+  if (cluster.faults != nullptr && cluster.faults->has_links()) return make_faulty_network(cluster);
   return cluster.nccl == nullptr ? make_alpha_beta_model(cluster) : make_nccl_model(cluster);
 }
 

@@ -1,0 +1,126 @@
+#include "reports/html/detail_json.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/kernel/error.hpp"
+
+#include "reports/svg/palette.hpp"
+
+namespace shardsim::html {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kNanoseconds = 1e9;
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * kNanoseconds); }
+
+template <class Items, class Convert>
+Json array_of(const Items& items, Convert convert) {
+  Json array = Json::array();
+  for (const auto& item : items) array.push_back(convert(item));
+  return array;
+}
+
+Json stage_json(const StageTime& stage) {
+  return {{"stage", stage.stage},           {"rank", stage.rank},
+          {"compute_s", stage.compute_s},   {"exposed_comm_s", stage.exposed_comm_s},
+          {"bubble_s", stage.bubble_s},     {"host_s", stage.host_s},
+          {"peak_bytes", stage.peak_bytes}, {"at_peak", stage.at_peak}};
+}
+
+Json curve_json(const MemoryCurve& curve) {
+  Json bytes = Json::array();
+  for (std::size_t c = 0; c < kNumMemoryCategories; ++c) {
+    bytes.push_back(array_of(curve.points, [c](const auto& point) { return point.bytes.at(c); }));
+  }
+  return {{"stage", curve.stage},
+          {"rank", curve.rank},
+          {"time_ns",
+           array_of(curve.points, [](const auto& point) { return nanoseconds(point.time_s); })},
+          {"bytes", std::move(bytes)}};
+}
+
+// Begin and end are rounded, not the length: bars that touch go on touching.
+Json row_json(const GanttRow& row) {
+  const auto column = [&row](auto convert) { return array_of(row.bars, convert); };
+  return {{"stage", row.stage},
+          {"rank", row.rank},
+          {"track", row.track},
+          {"name", column([](const GanttBar& bar) { return bar.name; })},
+          {"microbatch", column([](const GanttBar& bar) { return bar.microbatch; })},
+          {"begin_ns", column([](const GanttBar& bar) { return nanoseconds(bar.begin_s); })},
+          {"duration_ns", column([](const GanttBar& bar) {
+             return nanoseconds(bar.end_s) - nanoseconds(bar.begin_s);
+           })}};
+}
+
+Json roofline_json(const Roofline& roofline) {
+  return {{"peak_flops_per_s", roofline.peak_flops_per_s},
+          {"memory_bytes_per_s", roofline.memory_bytes_per_s},
+          {"points", array_of(roofline.points, [](const RooflinePoint& point) {
+             return Json{{"name", point.name},
+                         {"flops", point.flops},
+                         {"bytes", point.bytes},
+                         {"time_s", point.time_s},
+                         {"calls", point.calls}};
+           })}};
+}
+
+std::string dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string detail_json(const RunDetail& detail, double device_memory_bytes) {
+  Json root;
+  root["device_memory_bytes"] = device_memory_bytes;
+  root["memory_categories"] =
+      array_of(svg::kMemoryInks, [](const svg::Ink& ink) { return Json(ink.name); });
+  root["stages"] = array_of(detail.stages, stage_json);
+  root["axes"] = array_of(detail.axes, [](const AxisComm& axis) {
+    return Json{{"axis", axis.axis},
+                {"exposed_s", axis.exposed_s},
+                {"hidden_s", axis.hidden_s},
+                {"bytes_sent", axis.bytes_sent}};
+  });
+  root["memory"] = array_of(detail.memory, curve_json);
+  root["schedule"] = {{"names", detail.schedule.names},
+                      {"rows", array_of(detail.schedule.rows, row_json)}};
+  root["traffic"] = {{"ranks_per_cell", detail.traffic.ranks_per_cell},
+                     {"cells", detail.traffic.cells},
+                     {"bytes", detail.traffic.bytes}};
+  root["links"] = array_of(detail.links, [](const LinkUse& link) {
+    return Json{{"tier", link.tier},
+                {"bytes", link.bytes},
+                {"bandwidth_gb_per_s", link.bandwidth_gb_per_s},
+                {"busiest_share", link.busiest_share},
+                {"busiest_rank", link.busiest_rank}};
+  });
+  root["roofline"] = roofline_json(detail.roofline);
+  root["cost"] = {{"tokens_total", detail.cost.tokens_total},
+                  {"days", detail.cost.days},
+                  {"usd_per_gpu_hour", detail.cost.usd_per_gpu_hour},
+                  {"usd", detail.cost.usd}};
+  return dump(root, -1);
+}
+
+std::string metric_json(const MetricValue& value) {
+  return dump(std::visit([](const auto& v) { return Json(v); }, value), -1);
+}
+
+std::string pretty_json(const std::string& json) {
+  const Json root = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object()) {
+    throw Error(ExitCode::internal, "E1401", "the resolved scenario is not a JSON object");
+  }
+  return dump(root, 2);
+}
+
+}  // namespace shardsim::html

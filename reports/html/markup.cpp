@@ -1,0 +1,79 @@
+#include "reports/html/markup.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace shardsim::html {
+
+std::string markup_lines(std::string_view text) {
+  std::string markup;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    markup += markup_text(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    markup += '\n';
+    text.remove_prefix(end + 1);
+  }
+  return markup;
+}
+
+// "<" can only be in a JSON string, where it may be written so.
+std::string script_json(std::string json) {
+  for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at)) {
+    json.replace(at, 1, "\\u003c");
+  }
+  return json;
+}
+
+Table::Table(std::string caption, std::vector<Column> columns)
+    : caption_(std::move(caption)), columns_(std::move(columns)) {}
+
+void Table::add_row(const std::vector<std::string>& markup) {
+  body_ += "<tr>";
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const std::string style = std::string(columns_[i].is_number ? "number" : "text") +
+                              (columns_[i].is_wide ? " wide" : "");
+    body_ += i == 0 ? fmt::format("<th scope=\"row\">{}</th>", markup.at(i))
+                    : fmt::format("<td class=\"{}\">{}</td>", style, markup.at(i));
+  }
+  body_ += "</tr>\n";
+  ++count_;
+}
+
+std::string Table::markup() const {
+  std::string head;
+  for (const Column& column : columns_) {
+    head += fmt::format("<th scope=\"col\"{}>{}</th>", column.is_number ? " class=\"number\"" : "",
+                        markup_text(column.title));
+  }
+  const std::string id = id_.empty() ? std::string() : fmt::format(" id=\"{}\"", id_);
+  return fmt::format(
+      "<div class=\"scroll\" tabindex=\"0\"><table{}>\n<caption>{}</caption>\n"
+      "<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
+      id, markup_text(caption_), head, body_);
+}
+
+std::string folded(std::string_view title, const std::string& markup) {
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", markup_text(title), markup);
+}
+
+std::string search_field(std::string_view id, std::string_view label) {
+  return fmt::format(
+      "<p class=\"search\" hidden><label>{0} <input type=\"search\" data-filters=\"{1}\" "
+      "autocomplete=\"off\"></label> <span class=\"muted\" id=\"{1}-count\" "
+      "aria-live=\"polite\"></span></p>\n",
+      markup_text(label), id);
+}
+
+std::string figure(const Figure& figure) {
+  std::string instead = figure.static_markup;
+  if (!instead.empty()) instead = "<div class=\"static\">\n" + instead + "</div>\n";
+  const char* const style = instead.empty() ? "plot" : "plot has-static";
+  return fmt::format(
+      "<figure>\n<figcaption>{}</figcaption>\n"
+      "<div class=\"{}\" data-chart=\"{}\" role=\"img\" aria-label=\"{}\"></div>\n{}</figure>\n",
+      markup_text(figure.caption), style, figure.chart, markup_text(figure.label), instead);
+}
+
+}  // namespace shardsim::html

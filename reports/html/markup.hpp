@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/svg/markup_text.hpp"
+
+// The building blocks of the page. Arguments named `markup` are trusted; every other text is
+// escaped.
+namespace shardsim::html {
+
+/// Text of several lines, line breaks kept.
+[[nodiscard]] std::string markup_lines(std::string_view text);
+
+/// JSON as the content of a <script> element: no text in it can end the element.
+[[nodiscard]] std::string script_json(std::string json);
+
+struct Column {
+  std::string title;
+  bool is_number = false;  ///< Stands at the right.
+  bool is_wide = false;    ///< May be broken anywhere where the page is narrow.
+};
+
+/// A table with its caption, which scrolls by itself where it is wider than the page.
+class Table {
+ public:
+  Table(std::string caption, std::vector<Column> columns);
+  /// So that a search field can name it.
+  void set_id(std::string id) { id_ = std::move(id); }
+  /// Cells as markup, as many as columns. The first is the heading of its row.
+  void add_row(const std::vector<std::string>& markup);
+  [[nodiscard]] std::size_t rows() const { return count_; }
+  [[nodiscard]] std::string markup() const;
+
+ private:
+  std::string caption_;
+  std::vector<Column> columns_;
+  std::string id_;
+  std::string body_;
+  std::size_t count_ = 0;
+};
+
+/// "Numbers as a table", folded away.
+[[nodiscard]] std::string folded(std::string_view title, const std::string& markup);
+
+/// A search field for the table `id` of `rows` rows; hidden where there is no script.
+[[nodiscard]] std::string search_field(std::string_view id, std::string_view label);
+
+struct Figure {
+  const char* chart = "";     ///< Its name in reports/web/src/main.js.
+  std::string caption;        ///< How to read it.
+  std::string label;          ///< What it shows, for those who cannot see it.
+  std::string static_markup;  ///< Instead of it on paper and without a script; may be empty.
+};
+[[nodiscard]] std::string figure(const Figure& figure);
+
+}  // namespace shardsim::html

@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "reports/band_words.hpp"
+#include "reports/html/markup.hpp"
+#include "reports/html/parts.hpp"
+#include "reports/html/plain_words.hpp"
+#include "reports/units.hpp"
+
+namespace shardsim::html {
+
+namespace {
+
+std::string bold(const std::string& text) { return "<strong>" + markup_text(text) + "</strong>"; }
+
+std::string outcome_sentence(const Input& input) {
+  const Result& result = input.result;
+  if (result.diagnosis) {
+    return fmt::format("The run ended with {}: {}. ", bold(result.diagnosis->code),
+                       markup_text(result.diagnosis->summary));
+  }
+  if (result.find("oracle.passed") == nullptr) return {};
+  return result.number("oracle.passed") == 1.0
+             ? "The ranks together trained what the reference trains. "
+             : "The ranks together did <strong>not</strong> train what the reference trains. ";
+}
+
+std::string step_sentence(const Input& input) {
+  const auto step = input.result.number("step_time_s");
+  if (!step) return {};
+  std::string text = "One step takes " + bold(format_seconds(*step));
+  for (const MetricBand& band : input.result.error_bands) {
+    if (band.metric == "step_time_s") {
+      text += " (measured runs like it: " + markup_text(band_range(band)) + ")";
+    }
+  }
+  const auto each = input.result.number("tokens_per_s_per_gpu");
+  if (each && input.headline.ranks > 0) {
+    text += fmt::format(", {} tokens per second on each of {} GPUs", format_number(*each),
+                        format_count(input.headline.ranks));
+  }
+  if (const auto mfu = input.result.number("mfu")) {
+    text += fmt::format(", {} of what they could compute (MFU)", bold(format_share(*mfu)));
+  }
+  return text + ". ";
+}
+
+std::string shares_sentence(const Input& input) {
+  struct Part {
+    const char* metric;
+    const char* words;
+  };
+  constexpr std::array<Part, 4> kParts = {{{"time.compute_s", "computes"},
+                                           {"time.exposed_comm_s", "waits for communication"},
+                                           {"time.bubble_s", "idles in the pipeline"},
+                                           {"time.host_s", "waits for the host"}}};
+  std::vector<double> seconds;
+  for (const Part& part : kParts) {
+    seconds.push_back(input.result.number(part.metric).value_or(0));
+  }
+  if (std::any_of(seconds.begin(), seconds.end(),
+                  [](double value) { return !std::isfinite(value) || value < 0; })) {
+    return {};
+  }
+  const std::vector<int> percents = apportion(seconds, 100);
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < kParts.size(); ++i) {
+    if (percents[i] > 0) words.push_back(fmt::format("{} {} %", kParts.at(i).words, percents[i]));
+  }
+  if (words.empty()) return {};
+  std::string text = "The slowest GPU " + words.front();
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    text += (i + 1 == words.size() ? " and " : ", ") + words[i];
+  }
+  return text + " of that time. ";
+}
+
+std::string memory_sentence(const Input& input) {
+  const auto peak = input.result.number("memory.peak_bytes.max");
+  if (!peak) return {};
+  const double device = input.headline.device_memory_bytes;
+  std::string text = "The fullest GPU needs " + bold(format_memory(*peak)) + " of memory";
+  if (device <= 0) return text + ". ";
+  if (*peak > device) return text + ", and has only " + format_memory(device) + ". ";
+  return text + " of the " + format_memory(device) + " it has. ";
+}
+
+std::string cost_sentence(const Input& input) {
+  const CostEstimate& cost = input.detail.cost;
+  if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
+  std::string text = fmt::format("Training on {} tokens takes {}", format_tokens(cost.tokens_total),
+                                 bold(format_days(cost.days)));
+  if (cost.usd > 0) text += " and costs " + bold(format_usd(cost.usd));
+  return text + ", if every step is like this one.";
+}
+
+}  // namespace
+
+std::string plain_summary(const Input& input) {
+  return outcome_sentence(input) + step_sentence(input) + shares_sentence(input) +
+         memory_sentence(input) + cost_sentence(input);
+}
+
+}  // namespace shardsim::html

@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "reports/html/detail_json.hpp"
+#include "reports/html/markup.hpp"
+#include "reports/html/parts.hpp"
+#include "reports/units.hpp"
+#include "reports/verdict_words.hpp"
+
+namespace shardsim::html {
+
+namespace {
+
+// "2.50 s" beside 2.5; counts with all their digits, and nothing beside text.
+std::string readable(const Metric& metric) {
+  if (const auto* real = std::get_if<double>(&metric.value)) {
+    return format_metric(metric.name, *real);
+  }
+  const auto* integer = std::get_if<std::int64_t>(&metric.value);
+  if (integer == nullptr) return {};
+  const auto value = static_cast<double>(*integer);
+  const std::string text = format_metric(metric.name, value);
+  return text == format_number(value) ? format_count(*integer) : text;
+}
+
+void add_metrics(Table& table, const std::vector<Metric>& metrics) {
+  for (const Metric& metric : metrics) {
+    table.add_row({"<code>" + markup_text(metric.name) + "</code>", markup_text(readable(metric)),
+                   "<code>" + markup_text(metric_json(metric.value)) + "</code>"});
+  }
+}
+
+const std::vector<Column>& metric_columns() {
+  static const std::vector<Column> kColumns = {
+      {"name", false}, {"in short", true}, {"value", true}};
+  return kColumns;
+}
+
+}  // namespace
+
+std::string assumptions_part(const Input& input) {
+  const std::vector<Assumption>& rows = input.result.assumptions;
+  if (rows.empty()) return {};
+  const auto assumed = std::count_if(rows.begin(), rows.end(), [](const Assumption& row) {
+    return row.source.starts_with("assumed");
+  });
+  Table table("Numbers and simplifications that the result rests on.",
+              {{"assumption", false}, {"source", false}});
+  table.set_id("assumptions-table");
+  for (const Assumption& row : rows) {
+    table.add_row({markup_text(row.text), markup_text(row.source)});
+  }
+  std::string markup = fmt::format("<p>{}, {} without a published source.</p>\n",
+                                   count_of(rows.size(), "assumption"), assumed);
+  return markup + search_field("assumptions-table", "Search the assumptions") + table.markup();
+}
+
+std::string metrics_part(const Input& input) {
+  if (input.result.metrics.empty()) return {};
+  Table table("Every metric of the result: names and values are those of result.json.",
+              metric_columns());
+  table.set_id("metrics-table");
+  add_metrics(table, input.result.metrics);
+  std::string markup = search_field("metrics-table", "Search the metrics") + table.markup();
+  if (!input.result.measured.empty()) {
+    Table measured("Measured on real processes; differences are measured less simulated.",
+                   metric_columns());
+    add_metrics(measured, input.result.measured);
+    markup += measured.markup();
+  }
+  return markup;
+}
+
+std::string scenario_part(const Input& input) {
+  std::string notes;
+  for (const std::string& note : input.detail.notes) {
+    notes += "<li>" + markup_text(note) + "</li>\n";
+  }
+  std::string markup;
+  if (!notes.empty()) markup += "<h3>What this page leaves out</h3>\n<ul>\n" + notes + "</ul>\n";
+  return markup +
+         "<details class=\"long\"><summary>The scenario with nothing left out, as JSON</summary>\n"
+         "<pre>" +
+         markup_lines(pretty_json(input.result.scenario_json)) + "</pre></details>\n";
+}
+
+}  // namespace shardsim::html

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include "reports/band_words.hpp"
+#include "reports/html/markup.hpp"
+#include "reports/html/parts.hpp"
+#include "reports/html/plain_words.hpp"
+#include "reports/units.hpp"
+
+namespace shardsim::html {
+
+namespace {
+
+std::string tile(const std::string& name, const std::string& value, const std::string& note) {
+  return fmt::format(
+      "<div><dt>{}</dt><dd class=\"value\">{}</dd><dd class=\"note\">{}</dd></div>\n",
+      markup_text(name), markup_text(value), markup_text(note));
+}
+
+std::string band_note(const Input& input, const char* metric) {
+  for (const MetricBand& band : input.result.error_bands) {
+    if (band.metric == metric) return band_held(band) + ": " + band_range(band);
+  }
+  return {};
+}
+
+std::string memory_tiles(const Input& input) {
+  const Result& result = input.result;
+  std::string markup;
+  if (const auto peak = result.number("memory.peak_bytes.max")) {
+    const double device = input.headline.device_memory_bytes;
+    const std::string note = device > 0
+                                 ? fmt::format("{} of {}, fullest rank",
+                                               format_share(*peak / device), format_memory(device))
+                                 : std::string("fullest rank");
+    markup += tile("Memory, payload", format_memory(*peak), note);
+  }
+  if (const auto device = result.number("memory.device_bytes.max")) {
+    const std::string band = band_note(input, "memory.device_bytes.max");
+    markup += tile("Memory, on device", format_memory(*device),
+                   band.empty() ? "as nvidia-smi would show" : band);
+  }
+  return markup;
+}
+
+std::string cost_tiles(const Input& input) {
+  const CostEstimate& cost = input.detail.cost;
+  if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
+  const std::string tokens = "for " + format_tokens(cost.tokens_total) + " tokens";
+  std::string markup = tile("Time to train", format_days(cost.days), tokens);
+  if (cost.usd > 0) {
+    markup += tile("Cost", format_usd(cost.usd),
+                   fmt::format("at ${:.2f} a GPU and hour", cost.usd_per_gpu_hour));
+  }
+  return markup;
+}
+
+}  // namespace
+
+std::string tiles(const Input& input) {
+  const Result& result = input.result;
+  std::string markup;
+  if (const auto step = result.number("step_time_s")) {
+    std::string note = band_note(input, "step_time_s");
+    if (note.empty() && result.find("oracle.passed") == nullptr) note = "no error band";
+    markup += tile("Step time", format_seconds(*step), note);
+  }
+  if (const auto mfu = result.number("mfu")) {
+    markup += tile("MFU", fmt::format("{:.1f} %", 100 * *mfu), "useful share of the peak");
+  }
+  if (const auto rate = result.number("tokens_per_s_per_gpu")) {
+    const auto all = result.number("tokens_per_s");
+    markup += tile("Tokens/s/GPU", format_number(*rate),
+                   all ? format_number(*all) + " tokens/s in all" : std::string());
+  }
+  if (const auto rate = result.number("model_tflops_per_gpu")) {
+    markup += tile("TFLOP/s/GPU", format_number(*rate), "of the model");
+  }
+  markup += memory_tiles(input) + cost_tiles(input);
+  return markup.empty() ? markup : "<dl class=\"tiles\">\n" + markup + "</dl>\n";
+}
+
+}  // namespace shardsim::html

@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "reports/html/markup.hpp"
+#include "reports/html/parts.hpp"
+#include "reports/svg/figures.hpp"
+#include "reports/units.hpp"
+
+namespace shardsim::html {
+
+namespace {
+
+// With one rank's parts they are the same table as the whole.
+std::string stages_table(const Input& input) {
+  const Result& result = input.result;
+  Table table("The parts of the step in time. The whole is the rank that ends last.",
+              {{"", false},
+               {"rank", true},
+               {"computing", true},
+               {"waiting for communication", true},
+               {"bubble and idle", true},
+               {"waiting for the host", true}});
+  const auto metric = [&result](const char* name) {
+    return format_seconds(result.number(name).value_or(0));
+  };
+  table.add_row({"whole step", "", metric("time.compute_s"), metric("time.exposed_comm_s"),
+                 metric("time.bubble_s"), metric("time.host_s")});
+  for (const StageTime& stage : input.detail.stages) {
+    table.add_row({fmt::format("stage {}", stage.stage), std::to_string(stage.rank),
+                   format_seconds(stage.compute_s), format_seconds(stage.exposed_comm_s),
+                   format_seconds(stage.bubble_s), format_seconds(stage.host_s)});
+  }
+  return folded("Numbers as a table", table.markup());
+}
+
+}  // namespace
+
+std::string time_part(const Input& input) {
+  if (!input.result.find("time.compute_s")) return {};
+  const auto seconds = [&input](const char* name) {
+    return format_seconds(input.result.number(name).value_or(0));
+  };
+  const bool has_stages = input.detail.stages.size() > 1;
+  Figure chart;
+  chart.chart = "breakdown";
+  chart.caption =
+      "Every moment of a rank's compute stream is in exactly one part. Waiting for communication "
+      "is "
+      "what no computing hides; the bubble is time without work, mostly because another stage is "
+      "not done.";
+  if (has_stages) {
+    chart.caption +=
+        " The whole step is that of the rank that ends last; below it, of each stage the rank that "
+        "ends last.";
+  }
+  chart.label = fmt::format(
+      "Stacked bars: computing {}, waiting for communication {}, bubble and idle {}, waiting for "
+      "the host {}{}",
+      seconds("time.compute_s"), seconds("time.exposed_comm_s"), seconds("time.bubble_s"),
+      seconds("time.host_s"), has_stages ? "; then the same for each stage" : "");
+  chart.static_markup = to_svg_breakdown(input.result, input.detail);
+  return figure(chart) + stages_table(input);
+}
+
+std::string communication_part(const Input& input) {
+  if (input.detail.axes.empty()) return {};
+  Table table("Communication of one step on the rank that ends last, and what all ranks sent.",
+              {{"axis", false}, {"exposed", true}, {"hidden", true}, {"sent, all ranks", true}});
+  std::string label = "Bars for each axis of parallelism:";
+  for (const AxisComm& axis : input.detail.axes) {
+    table.add_row({markup_text(axis.axis), format_seconds(axis.exposed_s),
+                   format_seconds(axis.hidden_s),
+                   format_traffic(static_cast<double>(axis.bytes_sent))});
+    label += fmt::format(" {} exposed {}, hidden {};", axis.axis, format_seconds(axis.exposed_s),
+                         format_seconds(axis.hidden_s));
+  }
+  Figure chart;
+  chart.chart = "axes";
+  chart.caption =
+      "Exposed communication makes the step longer; hidden communication runs behind computing and "
+      "costs nothing until it no longer fits there. Communications at the same time on different "
+      "streams count each.";
+  chart.label = label;
+  return figure(chart) + table.markup();
+}
+
+}  // namespace shardsim::html

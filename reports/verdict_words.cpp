@@ -1,0 +1,93 @@
+#include "reports/verdict_words.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "reports/terminal_text.hpp"
+#include "reports/units.hpp"
+
+namespace shardsim {
+
+namespace {
+
+/// A limit as its author wrote it, unless bytes or seconds read better.
+std::string format_expected(const std::string& name, double value) {
+  const std::string text = format_metric(name, value);
+  return text == format_number(value) ? fmt::format("{}", value) : text;
+}
+
+std::string failures(const Result& result) {
+  const auto checks = static_cast<std::size_t>(std::count_if(
+      result.checks.begin(), result.checks.end(), [](const Check& c) { return !c.passed; }));
+  const auto expectations =
+      static_cast<std::size_t>(std::count_if(result.expectations.begin(), result.expectations.end(),
+                                             [](const ExpectationResult& e) { return !e.passed; }));
+  std::string text;
+  if (checks > 0) text += count_of(checks, "check");
+  if (checks > 0 && expectations > 0) text += " and ";
+  if (expectations > 0) text += count_of(expectations, "expectation");
+  return text.empty() ? "FAILED" : "FAILED: " + text;
+}
+
+// What the oracle has shown: its detail says what it compared with.
+std::string shown_by_oracle(const Result& result) {
+  const bool is_other =
+      std::any_of(result.checks.begin(), result.checks.end(), [](const Check& check) {
+        return check.name == "oracle" &&
+               check.detail.find("with the same algorithm") != std::string::npos;
+      });
+  return is_other ? "OK: trains what one device trains with the same algorithm"
+                  : "OK: trains the same model as one device";
+}
+
+}  // namespace
+
+std::string count_of(std::size_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string format_metric(const std::string& name, double value) {
+  if (name.find("bytes_sent") != std::string::npos) return format_traffic(value);
+  if (name.find("_bytes") != std::string::npos) return format_memory(value);
+  if (name.ends_with("_s") && name.find("_per_s") == std::string::npos) {
+    return format_seconds(value);
+  }
+  return format_number(value);
+}
+
+std::string expectation_text(const ExpectationResult& row) {
+  std::string actual = format_metric(row.metric, row.actual);
+  std::string expected = format_expected(row.metric, row.expected);
+  // Rounded alike, yet not equal: only all digits show on which side of the limit the value is.
+  if (actual == format_metric(row.metric, row.expected) && row.actual != row.expected) {
+    actual = fmt::format("{}", row.actual);
+    expected = fmt::format("{}", row.expected);
+  }
+  return fmt::format("{} {} {}: {}", row.metric, row.op, expected, actual);
+}
+
+std::string verdict_text(const Result& result) {
+  const auto in = [&result](const char* where) {
+    return fmt::format("FAILED: {} {}",
+                       result.diagnosis ? escape_untrusted(result.diagnosis->code) : "an error",
+                       where);
+  };
+  switch (static_cast<ExitCode>(result.exit_code)) {
+    case ExitCode::ok:
+      return result.number("oracle.passed").value_or(0) != 0 ? shown_by_oracle(result)
+                                                             : std::string("OK");
+    case ExitCode::check_failed:
+      return failures(result);
+    case ExitCode::does_not_fit:
+      return "DOES NOT FIT";
+    case ExitCode::communication:
+      return in("in the communication between ranks");
+    case ExitCode::backend_failed:
+      return in("on the real backend");
+    default:
+      return fmt::format("FAILED (exit code {})", result.exit_code);
+  }
+}
+
+}  // namespace shardsim

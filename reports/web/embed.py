@@ -1,0 +1,57 @@
+"""Writes the built script and style of the report as C++.
+
+usage: embed.py SCRIPT STYLE OUTPUT.cpp
+"""
+import base64
+import hashlib
+import pathlib
+import sys
+
+DELIMITER = "shardsim"
+# The standard asks compilers for 65,536 characters of a literal at least.
+LONGEST = 16_000
+
+
+def literals(text):
+    """The text as an array's raw string literals."""
+    if f"){DELIMITER}\"" in text or not text.isascii():
+        sys.exit("embed.py: the text cannot stand in a raw string literal")
+    parts = [text[start:start + LONGEST] for start in range(0, len(text), LONGEST)]
+    return ",\n".join(f'R"{DELIMITER}({part}){DELIMITER}"' for part in parts)
+
+
+def function(name, text):
+    return f"""std::string {name}() {{
+  static constexpr std::string_view kParts[] = {{
+{literals(text)}
+  }};
+  std::string text;
+  text.reserve({len(text)});
+  for (const std::string_view part : kParts) text += part;
+  return text;
+}}
+"""
+
+
+def main(script_path, style_path, output):
+    script = pathlib.Path(script_path).read_text(encoding="ascii")
+    style = pathlib.Path(style_path).read_text(encoding="ascii")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    pathlib.Path(output).write_text(f"""// Made by reports/web/embed.py; do not edit.
+#include <string>
+#include <string_view>
+
+#include "reports/html/assets.hpp"
+
+namespace shardsim::html {{
+
+{function("report_script", script)}
+{function("report_style", style)}
+std::string report_script_hash() {{ return "{digest}"; }}
+
+}}  // namespace shardsim::html
+""", encoding="ascii")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

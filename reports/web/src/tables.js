@@ -1,0 +1,21 @@
+// Search over long tables: <input type="search" data-filters="ID of the table">.
+
+export function startFilters() {
+  for (const input of document.querySelectorAll('input[data-filters]')) {
+    const table = document.getElementById(input.dataset.filters);
+    const rows = [...table.tBodies[0].rows].map((row) => [row, row.textContent.toLowerCase()]);
+    const count = document.getElementById(`${input.dataset.filters}-count`);
+    const filter = () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      for (const [row, text] of rows) {
+        row.hidden = !words.every((word) => text.includes(word));
+        if (!row.hidden) ++shown;
+      }
+      count.textContent = `${shown} of ${rows.length}`;
+    };
+    input.closest('.search').hidden = false;
+    input.addEventListener('input', filter);
+    filter();
+  }
+}

@@ -1,0 +1,214 @@
+#include <utility>
+
+#include "scenarios/field_table.hpp"
+#include "scenarios/item_field.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using F = FaultSpec;
+
+bool with_failures(const Scenario& s) { return s.faults.has_failures(); }
+
+template <typename... Members>
+Field straggler_row(const char* path, Members... members) {
+  return item_field(
+      path, [](auto& s) -> auto& { return s.faults.stragglers; }, members...);
+}
+
+template <typename... Members>
+Field slow_link_row(const char* path, Members... members) {
+  return item_field(
+      path, [](auto& s) -> auto& { return s.faults.slow_links; }, members...);
+}
+
+template <typename... Members>
+Field flapping_row(const char* path, Members... members) {
+  return item_field(
+      path, [](auto& s) -> auto& { return s.faults.flapping_links; }, members...);
+}
+
+// A place that need not be chosen: it then is not written either.
+Field place_row(Field row, double last, const char* derived, const char* doc) {
+  row.get_item = [read = std::move(row.get_item)](const Scenario& s, std::size_t index) {
+    std::optional<FieldValue> value = read(s, index);
+    return *value == FieldValue(kNotChosen) ? std::nullopt : value;
+  };
+  return row.range(0, last).derived(derived).doc(doc);
+}
+
+Field tier_row(Field row) {
+  return row.one_of({"intra_node", "inter_node"})
+      .or_else("\"inter_node\"")
+      .doc("Links inside nodes, or network cards and what is between nodes.");
+}
+
+std::vector<Field> straggler_fields() {
+  using S = StragglerSpec;
+  const char* const other = "what rank, stage or node says: exactly one of them is given";
+  return {
+      place_row(straggler_row("faults.stragglers[].rank", &S::rank), kTwoTo40, other, "One rank."),
+      place_row(straggler_row("faults.stragglers[].stage", &S::stage), kTwoTo20, other,
+                "All ranks of one pipeline rank, from 0 to pp - 1."),
+      place_row(straggler_row("faults.stragglers[].node", &S::node), kTwoTo40, other,
+                "All ranks of one node."),
+      straggler_row("faults.stragglers[].slowdown", &S::slowdown)
+          .range(1, 1000)
+          .required()
+          .doc("Computing takes so many times as long there. A rank that several lines name is "
+               "slower by their product."),
+  };
+}
+
+std::vector<Field> link_fields() {
+  using S = SlowLinkSpec;
+  using L = FlappingLinkSpec;
+  const char* const all = "all nodes, where tier is given";
+  const char* const node = "The links of one node; with tier inter_node its network cards.";
+  return {
+      place_row(slow_link_row("faults.slow_links[].node", &S::place, &LinkPlaceSpec::node),
+                kTwoTo40, all, node),
+      tier_row(slow_link_row("faults.slow_links[].tier", &S::place, &LinkPlaceSpec::tier)),
+      slow_link_row("faults.slow_links[].bandwidth_factor", &S::bandwidth_factor)
+          .above(0, 1)
+          .or_else("1")
+          .doc("What is left of the bandwidth. Of several lines the smallest holds."),
+      slow_link_row("faults.slow_links[].added_latency_us", &S::added_latency_us)
+          .range(0, 1e9)
+          .unit("us")
+          .or_else("0")
+          .doc("What is added to the latency: of every message of an algorithm with network_model "
+               "alpha_beta, of every operation with nccl. Of several lines the largest holds."),
+      place_row(flapping_row("faults.flapping_links[].node", &L::place, &LinkPlaceSpec::node),
+                kTwoTo40, all, node),
+      tier_row(flapping_row("faults.flapping_links[].tier", &L::place, &LinkPlaceSpec::tier)),
+      flapping_row("faults.flapping_links[].down_s", &L::down_s)
+          .above(0, 1e6)
+          .unit("s")
+          .required()
+          .doc("For how long nothing moves. What is under way waits, and then goes on."),
+      flapping_row("faults.flapping_links[].period_s", &L::period_s)
+          .above(0, 1e6)
+          .unit("s")
+          .required()
+          .doc("From one outage's begin to the next one's."),
+      flapping_row("faults.flapping_links[].phase_s", &L::phase_s)
+          .range(0, 1e6)
+          .unit("s")
+          .or_else("0")
+          .doc("When the first outage begins, from the start of the run."),
+  };
+}
+
+Field failure_field(const char* path, double F::*member) {
+  return field(path, &Scenario::faults, member).sourced();
+}
+
+// 0 asks for the derived value, which needs more than the scenario.
+Field automatic_row(const char* path, double F::*member) {
+  Field row = field(path, &Scenario::faults, member);
+  row.get = [member](const Scenario& s) {
+    const double value = s.faults.*member;
+    return value > 0 ? FieldValue(value) : FieldValue(std::string("auto"));
+  };
+  return row.or_auto().acts_when("failures are given", with_failures);
+}
+
+std::vector<Field> checkpoint_fields() {
+  return {
+      automatic_row("faults.checkpoint_interval_s", &F::checkpoint_interval_s)
+          .above(0, 1e9)
+          .unit("s")
+          .derived("the optimum of Daly (2006)")
+          .doc("Training between two checkpoints. With failures the work since the last one is "
+               "lost."),
+      automatic_row("faults.checkpoint_write_s", &F::checkpoint_write_s)
+          .above(0, 1e9)
+          .unit("s")
+          .derived("weights and optimizer state / checkpoint_gb_per_s")
+          .sourced()
+          .doc("For how long training stands still for a checkpoint. Of one that is written beside "
+               "training: only the stall."),
+      failure_field("faults.checkpoint_gb_per_s", &F::checkpoint_gb_per_s)
+          .range(0, 1e9)
+          .unit("GB/s")
+          .or_else("0")
+          .acts_when("checkpoint_write_s is auto",
+                     [](const Scenario& s) {
+                       return with_failures(s) && s.faults.checkpoint_write_s == 0;
+                     })
+          .doc("What the storage takes of the whole job; 0: not known."),
+      failure_field("faults.detection_s", &F::detection_s)
+          .range(0, 1e9)
+          .unit("s")
+          .or_else("0")
+          .acts_when("failures are given", with_failures)
+          .doc("From a failure until it is noticed."),
+      failure_field("faults.restart_s", &F::restart_s)
+          .range(0, 1e9)
+          .unit("s")
+          .derived("none: failures need it")
+          .acts_when("failures are given", with_failures)
+          .doc("From then on until training goes on: nodes replaced, program started, checkpoint "
+               "read."),
+  };
+}
+
+Section list_section(const char* path, const char* meaning, ListItems items) {
+  return {path, meaning, true, "", std::move(items)};
+}
+
+}  // namespace
+
+std::vector<Section> fault_sections() {
+  return {
+      {"faults",
+       "What goes wrong on the machine. Nothing does that is not said here. Lists make steps "
+       "slower; failures (`gpu_mtbf_hours`, `node_mtbf_hours`) lower the goodput."},
+      list_section("faults.stragglers", "Ranks that compute slower than the others.",
+                   {"a straggler", R"({"rank": 3, "slowdown": 1.2})",
+                    [](Scenario& s) { s.faults.stragglers.emplace_back(); },
+                    [](const Scenario& s) { return s.faults.stragglers.size(); }}),
+      list_section("faults.slow_links",
+                   "Links that are always slower. A collective, or a message, is as slow as the "
+                   "slowest link it uses.",
+                   {"a slow link", R"({"node": 3, "bandwidth_factor": 0.5})",
+                    [](Scenario& s) { s.faults.slow_links.emplace_back(); },
+                    [](const Scenario& s) { return s.faults.slow_links.size(); }}),
+      list_section("faults.flapping_links",
+                   "Links that are down now and then. What uses one of them stands still "
+                   "meanwhile.",
+                   {"a flapping link", R"({"node": 3, "down_s": 0.5, "period_s": 60})",
+                    [](Scenario& s) { s.faults.flapping_links.emplace_back(); },
+                    [](const Scenario& s) { return s.faults.flapping_links.size(); }}),
+  };
+}
+
+std::vector<Field> fault_fields() {
+  std::vector<Field> rows = {
+      failure_field("faults.gpu_mtbf_hours", &F::gpu_mtbf_hours)
+          .range(0, 1e12)
+          .unit("h")
+          .or_else("0")
+          .doc("Mean time between failures of one GPU that stop the training; 0: none do. "
+               "Published figures are in docs/guide/faults.md."),
+      failure_field("faults.node_mtbf_hours", &F::node_mtbf_hours)
+          .range(0, 1e12)
+          .unit("h")
+          .or_else("0")
+          .doc("The same of one node, beside its GPUs' own: the rates add up."),
+      field("faults.observed_failures", &Scenario::faults, &F::observed_failures)
+          .range(0, kTwoTo31)
+          .or_else("0")
+          .acts_when("failures are given", with_failures)
+          .doc("How many failures these figures were counted from: the fewer, the wider is the "
+               "band of the goodput. 0: not known, no band."),
+  };
+  for (const auto& part : {checkpoint_fields(), straggler_fields(), link_fields()}) {
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  return rows;
+}
+
+}  // namespace shardsim

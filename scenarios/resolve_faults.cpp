@@ -1,0 +1,141 @@
+#include <string>
+
+#include "scenarios/resolve.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// An object in a list of faults, by which problems are told.
+struct Item {
+  Reading& reading;
+  std::string list;
+  std::size_t index;
+
+  [[nodiscard]] bool given(const char* key) const { return reading.item(list, index, key).given; }
+  [[nodiscard]] bool good(const char* key) const { return reading.item(list, index, key).good; }
+  [[nodiscard]] std::string pointer() const {
+    return pointer_to(pointer_of(list), std::to_string(index));
+  }
+  // At a key that is written, or at the list.
+  void refuse(const char* code, const char* key, const std::string& message,
+              const std::string& help) const {
+    const FieldState state = reading.item(list, index, key);
+    if (state.given) {
+      reading.problems.add(code, state.span, state.pointer, message, help);
+    } else {
+      reading.problems.add(code, reading.where(list), pointer(), message, help);
+    }
+  }
+};
+
+// E0271: `value` of a key is below `count`, how many of what it names there are.
+void check_exists(const Item& item, const char* key, std::int64_t value, const char* counted_by,
+                  std::int64_t count) {
+  if (!item.good(key) || !item.reading.good(counted_by) || value < count) return;
+  item.refuse("E0271", key, "there is no " + std::string(key) + " " + text_of(value),
+              std::string(key) + "s go from 0 to " + text_of(count - 1) + " (" + counted_by + ")");
+}
+
+void check_straggler(const Item& item, const StragglerSpec& straggler) {
+  const Scenario& s = item.reading.scenario;
+  int chosen = 0;
+  const char* last = "slowdown";
+  for (const char* key : {"rank", "stage", "node"}) {
+    if (!item.given(key)) continue;
+    ++chosen;
+    last = key;
+  }
+  if (chosen != 1) {
+    item.refuse("E0270", last,
+                chosen == 0 ? "a straggler without a rank, stage or node"
+                            : "a straggler is chosen in " + text_of(chosen) + " ways",
+                "give exactly one of rank, stage and node; several stragglers are several objects");
+    return;
+  }
+  check_exists(item, "rank", straggler.rank, "system.ranks", s.system.ranks);
+  check_exists(item, "stage", straggler.stage, "parallelism.pp", s.parallelism.pp);
+  check_exists(item, "node", straggler.node, "system.nodes", s.system.nodes);
+}
+
+void check_place(const Item& item, const LinkPlaceSpec& place) {
+  Reading& r = item.reading;
+  if (!item.given("node") && !item.given("tier")) {
+    item.refuse("E0272", "node", "a fault of links without a node or a tier",
+                "\"node\": 3 is that node's network cards, \"tier\": \"inter_node\" those of all "
+                "nodes");
+    return;
+  }
+  check_exists(item, "node", place.node, "system.nodes", r.scenario.system.nodes);
+  const char* const counted_by = place.is_inside() ? "system.gpus_per_node" : "system.nodes";
+  const std::int64_t count =
+      place.is_inside() ? r.scenario.system.gpus_per_node : r.scenario.system.nodes;
+  if (!r.good(counted_by) || count > 1) return;
+  item.refuse("E0273", item.given("tier") ? "tier" : "node",
+              "no link is " + place.tier + " here, as " + counted_by + " is 1",
+              "remove it, or choose the other tier");
+}
+
+void check_flapping(const Item& item, const FlappingLinkSpec& link) {
+  check_place(item, link.place);
+  if (!item.good("down_s") || !item.good("period_s")) return;
+  // Times are whole picoseconds; a shorter period than a microsecond is a mistake of units.
+  constexpr double kShortestPeriod = 1e-6;
+  if (link.period_s < kShortestPeriod) {
+    item.refuse("E0274", "period_s",
+                "a period of " + number_text(link.period_s) + " s is below " +
+                    number_text(kShortestPeriod) + " s",
+                "write the period in seconds");
+  } else if (link.down_s >= link.period_s) {
+    item.refuse("E0274", "down_s",
+                "down for " + number_text(link.down_s) + " s of every " +
+                    number_text(link.period_s) + " s, nothing would ever move",
+                "make down_s less than period_s");
+  }
+}
+
+// What the time between failures alone does not say.
+void check_failures(Reading& r) {
+  const FaultSpec& faults = r.scenario.faults;
+  if (!r.all_good({"faults.gpu_mtbf_hours", "faults.node_mtbf_hours"})) return;
+  if (!faults.has_failures()) return;
+  const char* const first = r.given("faults.gpu_mtbf_hours") && faults.gpu_mtbf_hours > 0
+                                ? "faults.gpu_mtbf_hours"
+                                : "faults.node_mtbf_hours";
+  const bool writes = r.given("faults.checkpoint_write_s");
+  const bool rate = r.given("faults.checkpoint_gb_per_s") && faults.checkpoint_gb_per_s != 0;
+  if (writes && rate) {
+    r.problem("E0275", "faults.checkpoint_gb_per_s",
+              "the time of a checkpoint is given twice: checkpoint_write_s and checkpoint_gb_per_s",
+              "give one of them");
+  } else if (!writes && !rate && r.good("faults.checkpoint_gb_per_s")) {
+    r.problem("E0276", first, "failures are given, and not how long a checkpoint takes",
+              "add \"checkpoint_write_s\": 30 or \"checkpoint_gb_per_s\": 100 to \"faults\"");
+  }
+  if (!r.given("faults.restart_s")) {
+    r.problem("E0277", first, "failures are given, and not how long a restart takes",
+              "add \"restart_s\": 600 to \"faults\"");
+  }
+}
+
+}  // namespace
+
+void resolve_faults(Reading& r) {
+  const FaultSpec& faults = r.scenario.faults;
+  for (std::size_t i = 0; i < faults.stragglers.size(); ++i) {
+    check_straggler({r, "faults.stragglers", i}, faults.stragglers[i]);
+  }
+  for (std::size_t i = 0; i < faults.slow_links.size(); ++i) {
+    const Item item{r, "faults.slow_links", i};
+    check_place(item, faults.slow_links[i].place);
+    if (item.given("bandwidth_factor") || item.given("added_latency_us")) continue;
+    item.refuse("E0278", item.given("tier") ? "tier" : "node", "a slow link that is not slower",
+                "add \"bandwidth_factor\": 0.5 or \"added_latency_us\": 10");
+  }
+  for (std::size_t i = 0; i < faults.flapping_links.size(); ++i) {
+    check_flapping({r, "faults.flapping_links", i}, faults.flapping_links[i]);
+  }
+  check_failures(r);
+}
+
+}  // namespace shardsim

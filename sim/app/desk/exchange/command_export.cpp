@@ -1,0 +1,129 @@
+#include "sim/app/desk/exchange/command_export.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/load.hpp"
+#include "scenarios/suggest.hpp"
+#include "sim/app/command_schedule.hpp"
+#include "sim/app/desk/exchange/export_chakra.hpp"
+#include "sim/app/desk/exchange/export_kineto.hpp"
+#include "sim/app/desk/exchange/export_nccl_tests.hpp"
+#include "sim/app/progress.hpp"
+#include "sim/app/write_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr std::array kExportKinds = {"schedule", "chakra", "kineto", "nccl-tests"};
+
+std::vector<std::string> export_kind_names() { return {kExportKinds.begin(), kExportKinds.end()}; }
+
+void require_kind(const std::string& kind) {
+  if (std::find(kExportKinds.begin(), kExportKinds.end(), kind) != kExportKinds.end()) return;
+  throw UsageError("E1374", "nothing is exported as \"" + kind + "\"",
+                   "the first word is " + one_of_list(export_kind_names()));
+}
+
+void put(const ExportArguments& arguments, const std::string& text, std::ostream& out,
+         std::ostream& err) {
+  if (arguments.output.empty()) {
+    out << text;
+  } else {
+    write_text(arguments.output, text, err);
+  }
+}
+
+int export_schedule(const ExportArguments& arguments, std::ostream& out, std::ostream& err) {
+  std::ostringstream csv;
+  const int exit_code = command_schedule({.file = arguments.file,
+                                          .overrides = arguments.overrides,
+                                          .csv = true,
+                                          .lowered = arguments.lowered},
+                                         csv, err);
+  if (exit_code == 0) put(arguments, csv.str(), out, err);
+  return exit_code;
+}
+
+std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, std::ostream& err,
+                                      RunHooks hooks) {
+  Scenario scenario = load_scenario(arguments.file, arguments.overrides);
+  for (const std::string& warning : scenario.warnings) err << "warning: " << warning << "\n";
+  Progress progress(err, !arguments.quiet);
+  hooks.on_progress = [&progress] { progress.tick(); };
+  std::unique_ptr<RecordedRun> run = record_run(std::move(scenario), hooks);
+  progress.done();
+  return run;
+}
+
+std::string stem_of(const ExportArguments& arguments) {
+  if (!arguments.output.empty()) return arguments.output;
+  return std::filesystem::path(arguments.file).stem().string();
+}
+
+// One file per rank, told in one line.
+void write_ranks(const RecordedRun& run, const std::string& stem, const char* ending,
+                 std::string (*text_of)(const RecordedRun&, int), std::ostream& err) {
+  std::ostringstream each;
+  const int ranks = static_cast<int>(run.ranks.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    write_text(fmt::format("{}.{}.{}", stem, rank, ending), text_of(run, rank), each);
+  }
+  err << fmt::format("wrote {0}.0.{1} to {0}.{2}.{1}\n", stem, ending, ranks - 1);
+}
+
+}  // namespace
+
+int command_export(const ExportArguments& arguments, std::ostream& out, std::ostream& err,
+                   const RunHooks& hooks) {
+  require_kind(arguments.kind);
+  if (arguments.kind == "schedule") return export_schedule(arguments, out, err);
+  const std::unique_ptr<RecordedRun> run = recorded(arguments, err, hooks);
+  if (arguments.kind == "nccl-tests") {
+    put(arguments, nccl_tests_tables(*run, arguments.file, arguments.overrides, err), out, err);
+    return 0;
+  }
+  const std::string stem = stem_of(arguments);
+  if (arguments.kind == "kineto") {
+    write_ranks(*run, stem, "pt.trace.json", to_kineto, err);
+    return 0;
+  }
+  write_ranks(*run, stem, "et", to_chakra, err);
+  write_text(stem + ".comm_groups.json", chakra_groups(*run), err);
+  return 0;
+}
+
+Verb export_verb() {
+  const auto arguments = std::make_shared<ExportArguments>();
+  return {
+      .name = "export",
+      .summary = "Write a schedule, traces or tables that other programs read",
+      .add_options =
+          [arguments](CLI::App& app) {
+            app.add_option("kind", arguments->kind, one_of_list(export_kind_names()))->required();
+            app.add_option("file", arguments->file, "The scenario")->required();
+            app.add_option("--set", arguments->overrides, "Override a field; repeatable")
+                ->allow_extra_args(false);
+            app.add_option("-o,--out", arguments->output,
+                           "The file, or what the names of the ranks' files begin with");
+            app.add_flag("--lowered", arguments->lowered, "A schedule with its sends and receives");
+            app.add_flag("-q,--quiet", arguments->quiet, "Do not tell that it is alive");
+          },
+      .run =
+          [arguments](const Console& console) {
+            return command_export(*arguments, console.out, console.err, console.hooks);
+          },
+      .wants_json = nullptr};
+}
+
+}  // namespace shardsim

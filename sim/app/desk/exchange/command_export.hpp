@@ -1,0 +1,29 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "sim/app/run.hpp"
+#include "sim/app/verb.hpp"
+
+namespace shardsim {
+
+/// The words of `shardsim export`.
+struct ExportArguments {
+  std::string kind;
+  std::string file;                    ///< The scenario.
+  std::vector<std::string> overrides;  ///< As --set.
+  std::string output;  ///< A file; for kinds with one per rank what their names begin with.
+  bool lowered = false;
+  bool quiet = false;
+};
+
+/// `shardsim export KIND FILE`: what other programs read, of a scenario (schedule) or of its run.
+/// Returns the exit code. Throws Error.
+int command_export(const ExportArguments& arguments, std::ostream& out, std::ostream& err,
+                   const RunHooks& hooks);
+
+[[nodiscard]] Verb export_verb();
+
+}  // namespace shardsim

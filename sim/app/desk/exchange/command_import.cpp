@@ -1,0 +1,107 @@
+#include "sim/app/desk/exchange/command_import.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/load.hpp"
+#include "scenarios/model_size.hpp"
+#include "scenarios/suggest.hpp"
+#include "sim/app/desk/exchange/import_deepspeed.hpp"
+#include "sim/app/desk/exchange/import_hf.hpp"
+#include "sim/app/desk/exchange/import_megatron.hpp"
+#include "sim/app/desk/exchange/import_schedule.hpp"
+#include "sim/app/desk/exchange/import_torchtitan.hpp"
+#include "sim/app/write_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+struct ImportKind {
+  const char* name;
+  void (*run)(const ImportRequest& request, Import& import);
+};
+
+constexpr std::array kImportKinds = {
+    ImportKind{"hf", import_hf},
+    ImportKind{"megatron", import_megatron},
+    ImportKind{"deepspeed", import_deepspeed},
+    ImportKind{"torchtitan", import_torchtitan},
+    ImportKind{"schedule", import_schedule},
+};
+
+std::vector<std::string> import_kind_names() {
+  std::vector<std::string> names;
+  for (const ImportKind& kind : kImportKinds) names.emplace_back(kind.name);
+  return names;
+}
+
+const ImportKind& import_kind_of(const std::string& name) {
+  const auto* found = std::find_if(kImportKinds.begin(), kImportKinds.end(),
+                                   [&](const ImportKind& kind) { return name == kind.name; });
+  if (found != kImportKinds.end()) return *found;
+  throw UsageError("E1359", "nothing is imported from \"" + name + "\"",
+                   "the first word is " + one_of_list(import_kind_names()));
+}
+
+// Problems are of the imported scenario: it is checked as it will be read, beside its file.
+Scenario load_imported(const ImportRequest& request, const std::string& json) {
+  const std::string name = request.output.empty() ? "imported.json" : request.output;
+  return load_scenario_text(json, name);
+}
+
+}  // namespace
+
+int command_import(const ImportRequest& request, std::ostream& out, std::ostream& err) {
+  const ImportKind& kind = import_kind_of(request.kind);
+  Import import;
+  import.set_name(std::filesystem::path(request.files.front()).filename().string() + ", " +
+                  request.kind);
+  kind.run(request, import);
+  const std::string json = import.scenario_json();
+  err << fmt::format("{} of {}\n", request.kind, request.files.front()) << import.table();
+  const Scenario scenario = load_imported(request, json);
+  for (const std::string& warning : scenario.warnings) err << "warning: " << warning << "\n";
+  err << fmt::format("  {} parameters on {} GPUs\n", num_parameters(scenario.model),
+                     scenario.system.ranks);
+  if (request.output.empty()) {
+    out << json;
+  } else {
+    write_text(request.output, json, err);
+  }
+  return 0;
+}
+
+Verb import_verb() {
+  const auto request = std::make_shared<ImportRequest>();
+  return {.name = "import",
+          .summary = "Make a scenario of another program's configuration or log",
+          .add_options =
+              [request](CLI::App& app) {
+                app.add_option("kind", request->kind, one_of_list(import_kind_names()))->required();
+                app.add_option("file", request->files, "What is imported")->required();
+                app.add_option("--model", request->model,
+                               "A config.json or a model preset, where the file says no model");
+                app.add_option("--gpus", request->gpus, "How many")->check(CLI::Range(1, 1 << 20));
+                app.add_option("--gpu", request->gpu, "Which: h100 is the preset dgx-h100");
+                app.add_option("--system", request->system, "A system preset, instead of --gpu");
+                app.add_option("-o,--out", request->output, "The scenario (standard output)");
+                app.add_flag("--approximate", request->approximate,
+                             "Where a scenario cannot say it, write the nearest one that can");
+              },
+          .run =
+              [request](const Console& console) {
+                return command_import(*request, console.out, console.err);
+              },
+          .wants_json = nullptr};
+}
+
+}  // namespace shardsim

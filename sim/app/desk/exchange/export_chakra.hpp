@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/app/desk/exchange/recorded_run.hpp"
+
+// Chakra execution traces (MLCommons, schema 0.0.4), which ASTRA-sim and others run: one file per
+// rank, a message GlobalMetadata and a message Node per operation, each after its length.
+//
+// Compute nodes carry their time and, for simulators that price operations by a roofline, as many
+// operations and bytes as would keep the device busy for that time. Dependencies are what the run
+// has shown: the order of each stream, the computation after which a communication was issued, and
+// the operations for whose end another one waited.
+namespace shardsim {
+
+/// The file of one rank.
+[[nodiscard]] std::string to_chakra(const RecordedRun& run, int rank);
+
+/// {"0": [0, 1, ...], ...}: members of the groups that nodes name by "pg_name".
+[[nodiscard]] std::string chakra_groups(const RecordedRun& run);
+
+}  // namespace shardsim

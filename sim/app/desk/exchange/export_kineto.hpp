@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "sim/app/desk/exchange/recorded_run.hpp"
+
+// Traces as PyTorch's profiler (Kineto) writes them, for tools that read those: one JSON per rank,
+// with distributedInfo, an event of category "kernel" per operation under the number of its stream,
+// and NCCL's kernels with what record_param_comms tells of a collective. There is no host in a
+// simulation: no operators and no launches, so what tools make of those stays empty.
+namespace shardsim {
+
+/// The file of one rank.
+[[nodiscard]] std::string to_kineto(const RecordedRun& run, int rank);
+
+}  // namespace shardsim

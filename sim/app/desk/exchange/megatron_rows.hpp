@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/app/desk/exchange/import.hpp"
+#include "sim/app/desk/exchange/megatron_arguments.hpp"
+
+namespace shardsim {
+
+/// The model section. Returns what of it no scenario can say.
+[[nodiscard]] std::vector<std::string> import_megatron_model(MegatronArguments& arguments,
+                                                             const MegatronRun& run,
+                                                             Import& import);
+
+/// tp, pp, cp, ep, the data-parallel ranks that `gpus` leave, schedule, sharding and overlap.
+/// Throws ScenarioError E1362 where the degrees do not divide the GPUs.
+void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Import& import);
+
+/// Batch, precision, optimizer, recomputation.
+void import_megatron_training(MegatronArguments& arguments, Import& import);
+
+}  // namespace shardsim

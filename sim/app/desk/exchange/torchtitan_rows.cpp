@@ -1,0 +1,198 @@
+#include "sim/app/desk/exchange/torchtitan_rows.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace shardsim {
+
+namespace {
+
+struct ScheduleName {
+  const char* theirs;
+  const char* ours;
+};
+
+// Classes of torch.distributed.pipelining.
+constexpr std::array kSchedules = {
+    ScheduleName{"1F1B", "1f1b"},
+    ScheduleName{"GPipe", "gpipe"},
+    ScheduleName{"Interleaved1F1B", "interleaved_1f1b"},
+    ScheduleName{"LoopedBFS", "looped_bfs"},
+    ScheduleName{"ZBVZeroBubble", "zb_v"},
+    ScheduleName{"DualPipeV", "dualpipe_v"},
+};
+
+void write_schedule(ForeignObject& parallelism, Import& import) {
+  const auto csv = parallelism.text("pipeline_parallel_schedule_csv");
+  if (csv && !csv->empty()) {
+    import.take(parallelism.name_of("pipeline_parallel_schedule_csv"), *csv,
+                "parallelism.schedule_file", *csv);
+    import.derive(parallelism.name_of("pipeline_parallel_schedule_csv"), *csv,
+                  "parallelism.schedule", std::string("file"));
+    return;
+  }
+  const std::string name = parallelism.text("pipeline_parallel_schedule").value_or("1F1B");
+  const auto* found = std::find_if(kSchedules.begin(), kSchedules.end(),
+                                   [&](const ScheduleName& each) { return name == each.theirs; });
+  if (found == kSchedules.end()) {
+    import.warn(parallelism.name_of("pipeline_parallel_schedule"), name,
+                "not a schedule that is known here: 1f1b is used");
+    return;
+  }
+  import.take(parallelism.name_of("pipeline_parallel_schedule"), name, "parallelism.schedule",
+              std::string(found->ours));
+  if (const auto layers = parallelism.integer("pipeline_parallel_layers_per_stage")) {
+    import.warn(parallelism.name_of("pipeline_parallel_layers_per_stage"), std::to_string(*layers),
+                "set parallelism.vpp to num_layers / pp / this");
+  }
+}
+
+std::int64_t write_degree(ForeignObject& parallelism, const char* key, const char* path,
+                          Import& import) {
+  const std::int64_t degree = parallelism.integer(key).value_or(1);
+  if (parallelism.has(key)) {
+    import.take(parallelism.name_of(key), parallelism.written(key), path, degree);
+  }
+  return degree;
+}
+
+std::int64_t shards_of(ForeignObject& parallelism, std::int64_t gpus, std::int64_t others,
+                       std::int64_t replicas, Import& import) {
+  const char* key = "data_parallel_shard_degree";
+  const std::int64_t told = parallelism.integer(key).value_or(-1);
+  const std::int64_t model = others * replicas;
+  if (model < 1 || gpus % model != 0 || (told > 0 && model * told != gpus)) {
+    parallelism.refuse("E1366", key,
+                       fmt::format("degrees multiply to {}, which {} {} GPUs",
+                                   model * std::max<std::int64_t>(told, 1),
+                                   told > 0 ? "are not" : "does not divide", gpus),
+                       "say with --gpus how many there were");
+  }
+  const std::int64_t shards = gpus / model;
+  import.derive(parallelism.name_of(key), std::to_string(told), "parallelism.dp_shard", shards,
+                told > 0 ? "" : "the GPUs that are left");
+  return shards;
+}
+
+void write_sharding(ForeignObject& parallelism, std::int64_t shards, std::int64_t cp,
+                    std::int64_t pp, Import& import) {
+  const std::int64_t stage = shards * cp > 1 ? 3 : 0;
+  import.derive(parallelism.name_of("data_parallel_shard_degree"), std::to_string(shards),
+                "parallelism.zero_stage", stage, stage == 3 ? "FSDP2" : "DDP");
+  if (stage == 0) return;
+  const std::string policy = parallelism.text("fsdp_reshard_after_forward").value_or("default");
+  const bool reshard = policy == "always" || (policy == "default" && pp == 1);
+  import.derive(parallelism.name_of("fsdp_reshard_after_forward"), policy,
+                "parallelism.reshard_after_forward", reshard);
+}
+
+void write_context(ForeignObject& parallelism, std::int64_t cp, Import& import) {
+  if (cp == 1) return;
+  const std::string method =
+      parallelism.text("context_parallel_rotate_method").value_or("allgather");
+  import.derive(parallelism.name_of("context_parallel_rotate_method"), method,
+                "parallelism.cp_attention",
+                std::string(method == "allgather" ? "all_gather" : "ring"));
+}
+
+}  // namespace
+
+std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, Import& import) {
+  const std::int64_t tp =
+      write_degree(parallelism, "tensor_parallel_degree", "parallelism.tp", import);
+  const std::int64_t pp =
+      write_degree(parallelism, "pipeline_parallel_degree", "parallelism.pp", import);
+  const std::int64_t cp =
+      write_degree(parallelism, "context_parallel_degree", "parallelism.cp", import);
+  write_degree(parallelism, "expert_parallel_degree", "parallelism.ep", import);
+  const std::int64_t replicas = write_degree(parallelism, "data_parallel_replicate_degree",
+                                             "parallelism.dp_replicate", import);
+  const std::int64_t shards = shards_of(parallelism, gpus, tp * pp * cp, replicas, import);
+  if (parallelism.integer("expert_tensor_parallel_degree").value_or(1) > 1) {
+    import.warn(parallelism.name_of("expert_tensor_parallel_degree"),
+                parallelism.written("expert_tensor_parallel_degree"), "experts are not cut here");
+  }
+  if (tp > 1) {
+    import.derive(parallelism.name_of("tensor_parallel_degree"), std::to_string(tp),
+                  "parallelism.sequence_parallel",
+                  parallelism.truth("enable_sequence_parallel").value_or(true),
+                  "torchtitan's tensor parallelism has it");
+  }
+  if (parallelism.truth("enable_async_tensor_parallel").value_or(false)) {
+    import.warn(parallelism.name_of("enable_async_tensor_parallel"), "true",
+                "not modelled: tensor-parallel communication is fully exposed");
+  }
+  if (pp > 1) write_schedule(parallelism, import);
+  write_context(parallelism, cp, import);
+  write_sharding(parallelism, shards, cp, pp, import);
+  return shards * replicas;
+}
+
+void write_titan_training(ForeignObject& training, ForeignObject& parallelism, std::int64_t data,
+                          Import& import) {
+  const std::int64_t local = training.integer("local_batch_size").value_or(1);
+  const std::int64_t pp = parallelism.integer("pipeline_parallel_degree").value_or(1);
+  const std::int64_t micro =
+      pp > 1 ? parallelism.integer("pipeline_parallel_microbatch_size").value_or(1) : local;
+  import.derive(training.name_of("local_batch_size"), std::to_string(local),
+                "training.micro_batch_size", micro,
+                pp > 1 ? "pipeline_parallel_microbatch_size" : "");
+  const std::int64_t told = training.integer("global_batch_size").value_or(-1);
+  const std::int64_t batch = told > 0 ? told : local * data;
+  if (batch % (local * data) != 0 || local % micro != 0) {
+    training.refuse("E1366", "global_batch_size",
+                    fmt::format("a global batch of {} is not cut evenly by {} data-parallel ranks "
+                                "of {} sequences in microbatches of {}",
+                                batch, data, local, micro),
+                    "say with --gpus how many there were");
+  }
+  import.derive(training.name_of("global_batch_size"), std::to_string(told),
+                "training.global_batch_size", batch,
+                told > 0 ? "" : fmt::format("{} x {} data-parallel ranks", local, data));
+  if (const auto norm = training.number("max_norm")) {
+    import.take(training.name_of("max_norm"), training.written("max_norm"),
+                "training.max_grad_norm", *norm);
+  }
+  const auto precision = [&](const char* key, const char* path, const char* otherwise) {
+    const std::string name = training.text(key).value_or(otherwise);
+    const std::string ours = name == "bfloat16" ? "bf16" : name == "float16" ? "fp16" : "fp32";
+    import.derive(training.name_of(key), name, path, ours);
+  };
+  precision("mixed_precision_param", "training.precision", "bfloat16");
+  precision("mixed_precision_reduce", "training.grad_reduce_dtype", "float32");
+}
+
+void write_titan_rest(ForeignObject& root, Import& import) {
+  ForeignObject optimizer = root.inner("optimizer");
+  if (const auto name = optimizer.text("name")) {
+    import.derive(optimizer.name_of("name"), *name, "training.optimizer",
+                  std::string(*name == "Adam" ? "adam" : "adamw"));
+  }
+  struct Row {
+    const char* key;
+    const char* path;
+  };
+  for (const Row& row : {Row{"lr", "training.learning_rate"}, Row{"beta1", "training.beta1"},
+                         Row{"beta2", "training.beta2"}, Row{"eps", "training.epsilon"},
+                         Row{"weight_decay", "training.weight_decay"}}) {
+    if (const auto value = optimizer.number(row.key)) {
+      import.take(optimizer.name_of(row.key), optimizer.written(row.key), row.path, *value);
+    }
+  }
+  ForeignObject checkpoint = root.inner("activation_checkpoint");
+  const std::string mode = checkpoint.text("mode").value_or("none");
+  if (mode == "none" || mode == "full" || mode == "selective") {
+    import.take(checkpoint.name_of("mode"), mode, "training.recompute", mode);
+  } else {
+    import.warn(checkpoint.name_of("mode"), mode, "not modelled: nothing is recomputed");
+  }
+  if (mode == "selective") {
+    import.warn(checkpoint.name_of("mode"), mode,
+                "torchtitan's choice of operations differs: here outputs of norms and activation "
+                "functions are recomputed");
+  }
+}
+
+}  // namespace shardsim

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "sim/app/desk/exchange/foreign_object.hpp"
+#include "sim/app/desk/exchange/import.hpp"
+
+namespace shardsim {
+
+/// The parallelism section; returns the data-parallel ranks. Throws ScenarioError E1366.
+std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, Import& import);
+
+/// Batch and precision, of `data` data-parallel ranks. Throws ScenarioError E1366.
+void write_titan_training(ForeignObject& training, ForeignObject& parallelism, std::int64_t data,
+                          Import& import);
+
+/// optimizer and activation_checkpoint.
+void write_titan_rest(ForeignObject& root, Import& import);
+
+}  // namespace shardsim

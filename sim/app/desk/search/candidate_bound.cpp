@@ -1,0 +1,294 @@
+#include "sim/app/desk/search/candidate_bound.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "strategies/pipeline/lower.hpp"
+#include "strategies/pipeline/schedule.hpp"
+#include "strategies/pipeline/stage_split.hpp"
+#include "strategies/pipeline/timeline.hpp"
+
+#include "sim/app/plan_of.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// W apart from I.
+bool splits_backward(std::string_view schedule) {
+  return schedule.substr(0, 2) == "zb" || schedule.substr(0, 2) == "v_" || schedule == "dualpipe_v";
+}
+
+WeightCounts operator+(const WeightCounts& a, const WeightCounts& b) {
+  return {a.dense + b.dense, a.expert + b.expert};
+}
+
+WeightCounts operator*(std::int64_t times, const WeightCounts& counts) {
+  return {times * counts.dense, times * counts.expert};
+}
+
+// The part of so many elements that one of `shards` ranks has at least.
+std::int64_t part(std::int64_t elements, std::int64_t shards) { return elements / shards; }
+
+}  // namespace
+
+/// What the stages of a pipeline cost, in model order, and which ranks have them.
+struct BoundTable::Stages {
+  struct Stage {
+    StageCosts costs;         // B in one piece: all of it is I.
+    std::int64_t kept = 0;    // Per microbatch,
+    std::int64_t before = 0;  // and on top of that when its backward begins.
+    WeightCounts weights;
+  };
+  std::vector<Stage> stages;
+  std::int64_t ranks = 1;
+  bool is_v = false;
+  std::int64_t message = 0;
+  std::int64_t gathered_unit = 0;  // Elements that are whole at stage 3 while a module runs.
+
+  [[nodiscard]] std::int64_t rank_of(std::int64_t stage) const {
+    const std::int64_t place = stage % ranks;
+    return is_v && stage >= ranks ? ranks - 1 - place : place;
+  }
+  [[nodiscard]] WeightCounts weights_of(std::int64_t rank) const {
+    WeightCounts sum;
+    for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+      if (rank_of(static_cast<std::int64_t>(stage)) == rank) sum = sum + stages[stage].weights;
+    }
+    return sum;
+  }
+};
+
+struct BoundTable::Played {
+  std::int64_t makespan = 0;
+  std::vector<std::int64_t> activations;  // The most of each pipeline rank.
+};
+
+BoundTable::BoundTable(const Scenario& base)
+    : base_(base),
+      cluster_(cluster_of(base.system)),
+      network_(make_network_model(cluster_)),
+      optimizer_(optimizer_of(base.training)) {}
+
+BoundTable::~BoundTable() = default;
+
+const LayerCosts& BoundTable::layers(const Candidate& candidate) {
+  const LayerKey key(candidate);
+  auto found = layers_.find(key);
+  if (found == layers_.end()) {
+    found = layers_.emplace(key, probe_layers(base_, cluster_, *network_, key)).first;
+  }
+  return found->second;
+}
+
+BoundTable::Stages BoundTable::stages_of(const Candidate& candidate) {
+  const LayerCosts& costs = layers(candidate);
+  const std::vector<std::int64_t> split = even_stage_layers(
+      base_.model.num_layers, candidate.num_stages(),
+      {.layers = {},
+       .account_for_embedding = base_.parallelism.account_for_embedding_in_pipeline_split,
+       .account_for_loss = base_.parallelism.account_for_loss_in_pipeline_split});
+  const bool splits = splits_backward(candidate.schedule);
+  Stages result;
+  result.ranks = candidate.pp;
+  result.is_v = candidate.pp > 1 && needs_of(candidate.schedule).placement == Placement::v;
+  result.message = costs.message;
+  result.gathered_unit = std::min(costs.block_weights.dense, costs.head_weights.dense);
+  std::int64_t first_block = 0;
+  for (std::size_t i = 0; i < split.size(); ++i) {
+    const std::int64_t blocks = split[i];
+    Stages::Stage stage;
+    const auto add = [&](const ModuleCost& module, std::int64_t times) {
+      stage.costs.forward += times * module.forward;
+      stage.costs.backward_input += times * (splits ? module.backward_input : module.backward);
+      stage.costs.backward_weight += times * (splits ? module.backward_weight : 0);
+      stage.kept += times * module.kept;
+    };
+    stage.costs = {0, 0, 0};
+    add(costs.block, blocks);
+    const std::int64_t dense =
+        std::clamp<std::int64_t>(base_.model.first_dense_layers - first_block, 0, blocks);
+    stage.weights = dense * costs.dense_block_weights + (blocks - dense) * costs.block_weights;
+    stage.before = blocks > 0 ? costs.block.transient + costs.message : 0;
+    if (i == 0) {
+      add(costs.embedding, 1);
+      stage.weights = stage.weights + costs.embedding_weights;
+    }
+    if (i + 1 == split.size()) {
+      add(costs.head, 1);
+      stage.kept += costs.message;
+      stage.before = costs.head.transient;
+      stage.weights = stage.weights + costs.head_weights;
+      // A tied table is on the last stage, too, unless that is the first's rank.
+      if (base_.model.tied_embeddings && result.rank_of(static_cast<std::int64_t>(i)) != 0) {
+        stage.weights = stage.weights + costs.embedding_weights;
+      }
+    }
+    first_block += blocks;
+    result.stages.push_back(stage);
+  }
+  return result;
+}
+
+std::int64_t BoundTable::state_bytes(const Candidate& candidate, const WeightCounts& weights,
+                                     std::int64_t gathered) const {
+  const DType weight = dtype_of(base_.training.precision);
+  const bool is_narrow = weight == DType::bf16 || weight == DType::fp16;
+  const std::int64_t master = is_narrow ? size_of(DType::fp32) : size_of(weight);
+  const auto states = static_cast<std::int64_t>(optimizer_->state_names().size());
+  const std::int64_t owned = master * (states + (is_narrow ? 1 : 0));
+  const std::int64_t gradient = size_of(dtype_of(base_.training.grad_reduce_dtype));
+  const MeshShape mesh = mesh_shape_of(candidate, RankOrder::tp_dp_pp);
+  const auto bytes = [&](std::int64_t elements, WeightKind kind) {
+    const int stage = candidate.zero_stage;
+    const std::int64_t shards = mesh.num_shards(kind);
+    return size_of(weight) * part(elements, stage >= 3 ? shards : 1) +
+           (base_.parallelism.offload_gradients
+                ? 0
+                : gradient * part(elements, stage >= 2 ? shards : 1)) +
+           (base_.parallelism.offload_optimizer ? 0
+                                                : owned * part(elements, stage >= 1 ? shards : 1));
+  };
+  std::int64_t sum =
+      bytes(weights.dense, WeightKind::dense) +
+      bytes(weights.expert, mesh.experts_apart() ? WeightKind::expert : WeightKind::dense);
+  if (base_.parallelism.offload_parameters) {
+    sum -= size_of(weight) * part(weights.dense + weights.expert, 1);
+  } else if (candidate.zero_stage == 3 && mesh.num_shards(WeightKind::dense) > 1) {
+    sum += size_of(weight) * gathered;
+  }
+  return std::max<std::int64_t>(sum, 0);
+}
+
+// A stage that keeps shards of its gradients, or of its weights, sends each microbatch's over one
+// stream.
+std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const Stages& stages) {
+  const ParallelismSpec& p = base_.parallelism;
+  const std::int64_t shards = candidate.dp_shard * candidate.cp;
+  if (candidate.zero_stage < 2 || shards == 1 || p.rank_order != "tp-dp-pp") return 0;
+  const MeshShape mesh = mesh_shape_of(candidate, RankOrder::tp_dp_pp);
+  std::vector<int> members;
+  for (int dp = 0; dp < mesh.dp_shard; ++dp) {
+    for (int cp = 0; cp < mesh.cp; ++cp) {
+      members.push_back(mesh.rank_of({.cp = cp, .dp_shard = dp}));
+    }
+  }
+  const GroupLayout layout(cluster_, members);
+  std::int64_t most = 0;
+  for (std::int64_t rank = 0; rank < stages.ranks; ++rank) {
+    most = std::max(most, stages.weights_of(rank).dense);
+  }
+  const auto price = [&](CollectiveKind kind, DType dtype) {
+    CollectiveRequest request;
+    request.kind = kind;
+    request.layout = &layout;
+    request.bytes = most * size_of(dtype);
+    request.largest_chunk = request.bytes / shards;
+    return network_->collective(request, Time()).duration.picoseconds();
+  };
+  const std::int64_t reductions =
+      price(CollectiveKind::reduce_scatter, dtype_of(base_.training.grad_reduce_dtype));
+  std::int64_t gathers = 0;
+  if (candidate.zero_stage == 3 && !p.offload_parameters) {
+    gathers = price(CollectiveKind::all_gather, dtype_of(base_.training.precision));
+  }
+  const std::int64_t times = p.sync_every_microbatch ? candidate.num_microbatches : 1;
+  return times * reductions + candidate.num_microbatches * gathers;
+}
+
+Bound BoundTable::quick(const Candidate& candidate) {
+  const Stages stages = stages_of(candidate);
+  const bool drains = !splits_backward(candidate.schedule) && !stages.is_v;
+  std::vector<std::int64_t> busy(static_cast<std::size_t>(candidate.pp), 0);
+  std::vector<std::int64_t> fill(static_cast<std::size_t>(candidate.pp), 0);
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < stages.stages.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(stages.rank_of(static_cast<std::int64_t>(i)));
+    const StageCosts& costs = stages.stages[i].costs;
+    if (static_cast<std::int64_t>(i) < candidate.pp) fill[rank] = before;
+    before += costs.forward + (drains ? costs.backward_input : 0);
+    busy[rank] += costs.forward + costs.backward_input + costs.backward_weight;
+  }
+  Bound bound;
+  for (std::int64_t rank = 0; rank < candidate.pp; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    bound.step_ps = std::max(bound.step_ps, fill[r] + candidate.num_microbatches * busy[r]);
+    // The first chunk's microbatches before the first backward comes back to it.
+    std::int64_t in_flight = 1;
+    if (candidate.schedule == "gpipe") in_flight = candidate.num_microbatches;
+    if (candidate.schedule == "1f1b" || candidate.schedule == "zb_h1") {
+      in_flight = std::min(candidate.num_microbatches, candidate.pp - rank);
+    }
+    const std::int64_t peak =
+        state_bytes(candidate, stages.weights_of(rank), stages.gathered_unit) +
+        in_flight * stages.stages[r].kept;
+    bound.peak_bytes = std::max(bound.peak_bytes, peak);
+  }
+  return bound;
+}
+
+// The quickest of all edges between pipeline ranks.
+std::int64_t BoundTable::message_ps(const Candidate& candidate, std::int64_t bytes) {
+  const MeshShape mesh =
+      mesh_shape_of(candidate, base_.parallelism.rank_order == "dp-tp-pp" ? RankOrder::dp_tp_pp
+                                                                          : RankOrder::tp_dp_pp);
+  Time least;
+  for (int pp = 0; pp < mesh.pp; ++pp) {
+    const int next = mesh.rank_of({.pp = (pp + 1) % mesh.pp});
+    const Time time = network_->transfer(mesh.rank_of({.pp = pp}), next, bytes, Time());
+    least = pp == 0 ? time : min(least, time);
+  }
+  return least.picoseconds();
+}
+
+const BoundTable::Played& BoundTable::play(const Candidate& candidate, const Stages& stages) {
+  const PipelineKey key{LayerKey(candidate), candidate.pp, candidate.vpp,
+                        candidate.num_microbatches, candidate.schedule};
+  const auto found = played_.find(key);
+  if (found != played_.end()) return found->second;
+  const PipelineShape shape{static_cast<int>(candidate.pp), static_cast<int>(candidate.vpp),
+                            static_cast<int>(candidate.num_microbatches)};
+  const PipelineSchedule schedule = make_schedule(candidate.schedule, shape);
+  ScheduleCosts costs;
+  for (const Stages::Stage& stage : stages.stages) costs.stages.push_back(stage.costs);
+  costs.message = message_ps(candidate, stages.message);
+  Played played;
+  played.makespan = timeline(lower(schedule), costs).makespan;
+  for (int rank = 0; rank < shape.num_ranks; ++rank) {
+    std::int64_t held = 0;
+    std::int64_t most = 0;
+    for (const Action& action : schedule.actions[static_cast<std::size_t>(rank)]) {
+      const Stages::Stage& stage =
+          stages.stages[static_cast<std::size_t>(schedule.stage_of(rank, action.chunk))];
+      if (action.kind == ActionKind::forward) held += stage.kept;
+      most = std::max(most, held + (makes_input_gradient(action.kind) ? stage.before : 0));
+      if (releases_activation(action.kind)) held -= stage.kept;
+    }
+    played.activations.push_back(most);
+  }
+  return played_.emplace(key, std::move(played)).first->second;
+}
+
+Bound BoundTable::close(const Candidate& candidate) {
+  const Stages stages = stages_of(candidate);
+  Bound bound = quick(candidate);
+  bound.step_ps = std::max(bound.step_ps, sharding_ps(candidate, stages));
+  if (candidate.pp == 1) {
+    const Stages::Stage& stage = stages.stages.front();
+    const std::int64_t state = state_bytes(candidate, stage.weights, stages.gathered_unit);
+    bound.peak_bytes = std::max(bound.peak_bytes, state + stage.kept + stage.before);
+    return bound;
+  }
+  const Played& played = play(candidate, stages);
+  bound.step_ps = std::max(bound.step_ps, played.makespan);
+  for (std::int64_t rank = 0; rank < candidate.pp; ++rank) {
+    const std::int64_t state =
+        state_bytes(candidate, stages.weights_of(rank), stages.gathered_unit);
+    bound.peak_bytes =
+        std::max(bound.peak_bytes, state + played.activations[static_cast<std::size_t>(rank)]);
+  }
+  return bound;
+}
+
+}  // namespace shardsim

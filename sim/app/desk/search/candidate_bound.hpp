@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "sim/hardware/network_model.hpp"
+
+#include "strategies/optimizer/optimizer.hpp"
+
+#include "scenarios/scenario.hpp"
+#include "sim/app/desk/search/candidate.hpp"
+#include "sim/app/desk/search/layer_costs.hpp"
+
+// What a candidate takes at least, without simulating it (docs/decisions/0044-search.md). Both
+// bounds are sound: a run is never faster and never needs less.
+namespace shardsim {
+
+struct Bound {
+  std::int64_t step_ps = 0;
+  std::int64_t peak_bytes = 0;
+};
+
+/// Bounds of the candidates of one search. Keeps what candidates have in common; one thread's.
+class BoundTable {
+ public:
+  /// `base` outlives it.
+  explicit BoundTable(const Scenario& base);
+  ~BoundTable();
+
+  /// In closed form: the busiest pipeline rank with what fills the pipeline before it; weights,
+  /// gradients and optimizer state as they are sharded, and the least of activations.
+  [[nodiscard]] Bound quick(const Candidate& candidate);
+  /// Plays the pipeline's schedule, with its messages, and counts what is in flight. Never below
+  /// quick().
+  [[nodiscard]] Bound close(const Candidate& candidate);
+
+  [[nodiscard]] const LayerCosts& layers(const Candidate& candidate);
+
+ private:
+  struct Stages;
+  struct Played;
+  /// What a played pipeline depends on.
+  struct PipelineKey {
+    LayerKey layers;
+    std::int64_t pp;
+    std::int64_t vpp;
+    std::int64_t num_microbatches;
+    std::string_view schedule;
+    friend auto operator<=>(const PipelineKey&, const PipelineKey&) = default;
+  };
+
+  [[nodiscard]] Stages stages_of(const Candidate& candidate);
+  [[nodiscard]] const Played& play(const Candidate& candidate, const Stages& stages);
+  [[nodiscard]] std::int64_t message_ps(const Candidate& candidate, std::int64_t bytes);
+  [[nodiscard]] std::int64_t sharding_ps(const Candidate& candidate, const Stages& stages);
+  [[nodiscard]] std::int64_t state_bytes(const Candidate& candidate, const WeightCounts& weights,
+                                         std::int64_t gathered) const;
+
+  const Scenario& base_;
+  Cluster cluster_;
+  std::unique_ptr<NetworkModel> network_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::map<LayerKey, LayerCosts> layers_;
+  std::map<PipelineKey, Played> played_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,167 @@
+#include "sim/app/desk/search/command_plan.hpp"
+
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "sim/app/desk/pool/interrupt.hpp"
+#include "sim/app/desk/pool/parallel.hpp"
+#include "sim/app/desk/search/emit.hpp"
+#include "sim/app/desk/search/search_report.hpp"
+#include "sim/app/progress.hpp"
+
+namespace shardsim {
+
+namespace {
+
+struct PlanArguments {
+  SearchRequest request;
+  std::string objective = "time";
+  std::string emit;
+  std::string out;
+  std::string csv;
+  int jobs = default_jobs();
+  bool json = false;
+  bool wide = false;
+  bool ascii = false;
+  bool quiet = false;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) return;
+  throw UsageError("E1328", "cannot write \"" + path + "\"",
+                   "name a file in a folder that is there and may be written to");
+}
+
+Objective objective_of(const PlanArguments& arguments) {
+  if (arguments.objective == "memory") return Objective::memory;
+  return arguments.objective == "cost" ? Objective::cost : Objective::time;
+}
+
+void require_in_range(const PlanArguments& arguments) {
+  if (arguments.jobs < 1 || arguments.request.top < 1 || arguments.request.usd_per_gpu_hour < 0) {
+    throw UsageError(
+        "E1330",
+        fmt::format("--jobs {} --top {} --usd-per-gpu-hour {}: out of range", arguments.jobs,
+                    arguments.request.top, arguments.request.usd_per_gpu_hour),
+        "give 1 or more of both, and a price of 0 or more");
+  }
+}
+
+std::string next_command(const PlanArguments& arguments, const std::string& words) {
+  if (!arguments.out.empty()) return "shardsim " + arguments.out;
+  return words + (arguments.emit.empty() ? " --emit megatron" : "") + " --out best.json";
+}
+
+// As it can be typed again.
+std::string command_line(const PlanArguments& arguments) {
+  const SearchRequest& r = arguments.request;
+  std::string words =
+      fmt::format("shardsim plan {} --gpus {} --gpu {}", r.model, r.num_gpus, r.gpu);
+  if (r.seq_len) words += fmt::format(" --seq-len {}", *r.seq_len);
+  if (r.global_batch_size) words += fmt::format(" --global-batch-size {}", *r.global_batch_size);
+  if (!r.precision.empty()) words += " --precision " + r.precision;
+  for (const std::string& override : r.overrides) words += " --set " + override;
+  for (const std::string& fixed : r.fixed) words += " --fix " + fixed;
+  return words;
+}
+
+SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchBase& base,
+                                   std::ostream& err) {
+  const InterruptWatch interrupt;
+  Progress progress(err, !arguments.quiet);
+  SearchHooks hooks;
+  hooks.jobs = arguments.jobs;
+  hooks.on_progress = [&progress](std::size_t done, std::size_t total) {
+    total > 0 ? progress.tick(done, total) : progress.tick();
+  };
+  hooks.stop = [&interrupt] { return interrupt.is_asked(); };
+  SearchOutcome outcome = search(base, arguments.request, hooks);
+  progress.done();
+  return outcome;
+}
+
+// What is asked for besides the page.
+void write_best(const PlanArguments& arguments, const SearchBase& base, const SearchReport& report,
+                std::ostream& out) {
+  if (!arguments.csv.empty()) write_file(arguments.csv, to_csv(report));
+  if (report.ranked.empty() || (arguments.out.empty() && arguments.emit.empty())) return;
+  const Scenario best = scenario_of(base, report.ranked.front().candidate);
+  if (!arguments.out.empty()) write_file(arguments.out, best.resolved_json);
+  if (!arguments.emit.empty()) {
+    out << (arguments.json ? "" : "\n") << emit_for(arguments.emit, best);
+  }
+}
+
+int command_plan(PlanArguments& arguments, const Console& console) {
+  require_in_range(arguments);
+  arguments.request.objective = objective_of(arguments);
+  if (arguments.json && !arguments.emit.empty()) {
+    throw UsageError("E1330", "--json and --emit both write to standard output",
+                     "ask for one of them at a time");
+  }
+  if (!arguments.emit.empty()) require_framework(arguments.emit);
+  const SearchBase base = prepare_search(arguments.request);
+  const SearchOutcome outcome = search_with_progress(arguments, base, console.err);
+  const SearchReport report = report_of(base, arguments.request, outcome);
+  const std::string command = next_command(arguments, command_line(arguments));
+  if (arguments.json) {
+    console.out << to_json(report);
+  } else {
+    console.out << to_text(report,
+                           {.wide = arguments.wide, .ascii = arguments.ascii, .command = command});
+  }
+  write_best(arguments, base, report, console.out);
+  if (report.is_interrupted) return static_cast<int>(ExitCode::interrupted);
+  return static_cast<int>(report.ranked.empty() ? ExitCode::does_not_fit : ExitCode::ok);
+}
+
+void add_options(CLI::App& app, PlanArguments& arguments) {
+  SearchRequest& request = arguments.request;
+  app.add_option("model", request.model, "A model's name, or a JSON file of it or of a scenario")
+      ->required();
+  app.add_option("--gpus", request.num_gpus, "How many GPUs")->required();
+  app.add_option("--gpu", request.gpu, "h100, a100, h200, b200, or a system's name")->required();
+  app.add_option("--seq-len", request.seq_len, "Positions per sequence");
+  app.add_option("--global-batch-size", request.global_batch_size, "Sequences per step");
+  app.add_option("--precision", request.precision, "bf16, fp16 or fp32");
+  app.add_option("--set", request.overrides, "Override a field: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("--fix", request.fixed, "Decide something: tp=4,8 or schedule=1f1b; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("--objective", arguments.objective, "time, memory or cost: what is best")
+      ->check(CLI::IsMember({"time", "memory", "cost"}));
+  app.add_option("--top", request.top, "How many to rank");
+  app.add_option("--usd-per-gpu-hour", request.usd_per_gpu_hour, "Price of a GPU");
+  app.add_option("--jobs,-j", arguments.jobs, "Simulations at a time");
+  app.add_option("--emit", arguments.emit, "Print the best for megatron, torchtitan or deepspeed");
+  app.add_option("--out", arguments.out, "Write the best as a scenario");
+  app.add_option("--csv", arguments.csv, "Write all that were simulated and fit as CSV");
+  app.add_flag("--json", arguments.json, "Print what was found as JSON");
+  app.add_flag("--wide", arguments.wide, "More than 100 columns");
+  app.add_flag("--ascii", arguments.ascii, "No Unicode in the scatter");
+  app.add_flag("-q,--quiet", arguments.quiet, "No progress");
+}
+
+}  // namespace
+
+Verb plan_verb() {
+  const auto arguments = std::make_shared<PlanArguments>();
+  return {.name = "plan",
+          .summary = "Find the best layout of a model on so many GPUs",
+          .add_options = [arguments](CLI::App& app) { add_options(app, *arguments); },
+          .run = [arguments](const Console& console) { return command_plan(*arguments, console); },
+          .wants_json = [arguments] { return arguments->json; }};
+}
+
+}  // namespace shardsim

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+
+// A layout in the words of the frameworks that train. What one cannot say stands in comments, as
+// what it says without being asked.
+namespace shardsim {
+
+/// "megatron", "torchtitan", "deepspeed".
+[[nodiscard]] const std::vector<std::string>& emitted_frameworks();
+
+/// Throws UsageError E1327 for any other name.
+void require_framework(std::string_view name);
+
+/// Flags or a configuration file. REQUIRES: require_framework(framework).
+[[nodiscard]] std::string emit_for(std::string_view framework, const Scenario& scenario);
+
+[[nodiscard]] std::string emit_megatron(const Scenario& scenario);
+[[nodiscard]] std::string emit_torchtitan(const Scenario& scenario);
+[[nodiscard]] std::string emit_deepspeed(const Scenario& scenario);
+
+}  // namespace shardsim

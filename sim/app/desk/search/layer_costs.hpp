@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+
+#include "sim/kernel/memory_ledger.hpp"
+
+#include "sim/hardware/network_model.hpp"
+
+#include "scenarios/scenario.hpp"
+#include "sim/app/desk/search/candidate.hpp"
+
+// What the embedding, one block and the head cost a rank for one microbatch: found by running the
+// model's own code on one rank, whose neighbours in tp and cp groups are always in time. A run can
+// only take longer, and hold more.
+namespace shardsim {
+
+/// Of one module: times in picoseconds, sizes in bytes.
+struct ModuleCost {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;         ///< B,
+  std::int64_t backward_input = 0;   ///< or I
+  std::int64_t backward_weight = 0;  ///< and W.
+  std::int64_t kept = 0;             ///< From forward to backward.
+  std::int64_t transient = 0;        ///< On top of what there is when its backward begins.
+
+  [[nodiscard]] std::int64_t both() const { return forward + backward; }
+};
+
+/// Elements of a module's weights on one rank.
+struct WeightCounts {
+  std::int64_t dense = 0;
+  std::int64_t expert = 0;  ///< Where other ranks have copies of them (ep > 1).
+};
+
+struct LayerCosts {
+  ModuleCost embedding;
+  ModuleCost block;
+  ModuleCost head;
+  std::int64_t message = 0;  ///< Bytes that a stage hands the next, per microbatch.
+  WeightCounts embedding_weights;
+  WeightCounts dense_block_weights;  ///< Of blocks that have no experts.
+  WeightCounts block_weights;
+  WeightCounts head_weights;  ///< Without a tied embedding's.
+};
+
+/// What of a candidate its layers depend on.
+struct LayerKey {
+  explicit LayerKey(const Candidate& candidate)
+      : tp(candidate.tp),
+        cp(candidate.cp),
+        ep(candidate.ep),
+        micro_batch_size(candidate.micro_batch_size),
+        sequence_parallel(candidate.sequence_parallel),
+        recompute(candidate.recompute) {}
+  friend auto operator<=>(const LayerKey&, const LayerKey&) = default;
+
+  std::int64_t tp;
+  std::int64_t cp;
+  std::int64_t ep;
+  std::int64_t micro_batch_size;
+  bool sequence_parallel;
+  std::string_view recompute;
+};
+
+/// `cluster` and `network`: the machine of `base`. Blocks with experts are counted as their
+/// attention, and their products at the device's peak: how tokens are routed is not known here.
+[[nodiscard]] LayerCosts probe_layers(const Scenario& base, const Cluster& cluster,
+                                      NetworkModel& network, const LayerKey& key);
+
+}  // namespace shardsim

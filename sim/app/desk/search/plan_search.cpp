@@ -1,0 +1,295 @@
+#include "sim/app/desk/search/plan_search.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "sim/kernel/error.hpp"
+
+#include "sim/app/desk/pool/parallel.hpp"
+#include "sim/app/run.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Enough for the threads of a workstation, few enough that little is simulated in vain.
+constexpr std::size_t kBatch = 16;
+constexpr double kPicoseconds = 1e12;
+
+std::optional<SimulatedPoint> simulate(const SearchBase& base, std::size_t index,
+                                       const Candidate& candidate) {
+  SimulatedPoint point;
+  point.index = index;
+  point.candidate = candidate;
+  try {
+    const Scenario scenario = scenario_of(base, candidate);
+    const Result result = run_scenario(scenario).result;
+    if (result.diagnosis) return std::nullopt;
+    const auto number = [&result](const char* name) { return result.number(name).value_or(0.0); };
+    const auto whole = [&](const std::string& name) {
+      return static_cast<std::int64_t>(number(name.c_str()));
+    };
+    point.fits = result.exit_code != static_cast<int>(ExitCode::does_not_fit);
+    point.step_time_s = number("step_time_s");
+    point.compute_s = number("time.compute_s");
+    point.exposed_comm_s = number("time.exposed_comm_s");
+    point.hidden_comm_s = number("time.hidden_comm_s");
+    point.bubble_s = number("time.bubble_s");
+    point.host_s = number("time.host_s");
+    point.mfu = number("mfu");
+    point.tokens_per_s = number("tokens_per_s");
+    point.tokens_per_s_per_gpu = number("tokens_per_s_per_gpu");
+    point.peak_bytes = whole("memory.peak_bytes.max");
+    point.device_bytes = whole("memory.device_bytes.max");
+    for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
+      point.category_bytes.at(i) =
+          whole("memory." + std::string(name_of(static_cast<MemoryCategory>(i))) + "_bytes.max");
+    }
+    for (const std::string& warning : result.warnings) {
+      if (warning.find("out of device memory") != std::string::npos) point.warning = warning;
+    }
+    return point;
+  } catch (const Error& error) {
+    // The reader knows more than divisibility, the model more than the reader.
+    if (error.exit_code() == ExitCode::internal) throw;
+    return std::nullopt;
+  }
+}
+
+class Search {
+ public:
+  Search(const SearchBase& base, const SearchRequest& request, const SearchHooks& hooks)
+      : base_(base),
+        request_(request),
+        hooks_(hooks),
+        candidates_(enumerate_candidates(base.scenario, base.fixed)),
+        bounds_(base.scenario) {}
+
+  SearchOutcome run() {
+    outcome_.num_candidates = candidates_.size();
+    quick_.reserve(candidates_.size());
+    for (const Candidate& candidate : candidates_) quick_.push_back(bounds_.quick(candidate));
+    order_.resize(candidates_.size());
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    if (hooks_.prunes) {
+      // The best by the objective first; then what could be on the front, the corner first.
+      visit(&Search::rank_key, true);
+      visit(&Search::corner_key, false);
+    } else {
+      visit(&Search::rank_key, false);
+    }
+    if (best_.empty() && !outcome_.is_interrupted && hooks_.prunes) find_nearest_miss();
+    std::sort(outcome_.simulated.begin(), outcome_.simulated.end(),
+              [](const SimulatedPoint& a, const SimulatedPoint& b) { return a.index < b.index; });
+    count();
+    return std::move(outcome_);
+  }
+
+ private:
+  enum class Fate : std::uint8_t { open, simulated, slower, too_large, refused };
+
+  [[nodiscard]] std::int64_t capacity() const { return base_.scenario.system.device.memory_bytes; }
+  [[nodiscard]] double rank_key(const Bound& bound) const {
+    return static_cast<double>(request_.objective == Objective::memory ? bound.peak_bytes
+                                                                       : bound.step_ps);
+  }
+  [[nodiscard]] double corner_key(const Bound& bound) const {
+    return static_cast<double>(bound.peak_bytes) * static_cast<double>(bound.step_ps);
+  }
+
+  // Whether the candidate is worse than the K-th best, whatever its simulation would say.
+  [[nodiscard]] bool is_below_best(const Bound& bound) const {
+    const auto top = static_cast<std::size_t>(request_.top);
+    if (best_.size() < top) return false;
+    const SimulatedPoint& last = best_[top - 1];
+    if (request_.objective == Objective::memory) return bound.peak_bytes > last.peak_bytes;
+    return seconds(bound) > last.step_time_s;
+  }
+  [[nodiscard]] bool is_off_front(const Bound& bound) const {
+    const double least = seconds(bound);
+    return std::any_of(front_.begin(), front_.end(), [&](const SimulatedPoint& point) {
+      return (point.step_time_s < least && point.peak_bytes <= bound.peak_bytes) ||
+             (point.step_time_s <= least && point.peak_bytes < bound.peak_bytes);
+    });
+  }
+  static double seconds(const Bound& bound) {
+    return static_cast<double>(bound.step_ps) / kPicoseconds;
+  }
+
+  // What the bound says of it; open: it must be simulated (or, in the first pass, seen later).
+  [[nodiscard]] Fate judge(const Bound& bound) const {
+    if (bound.peak_bytes > capacity()) return Fate::too_large;
+    if (is_below_best(bound) && is_off_front(bound)) return Fate::slower;
+    return Fate::open;
+  }
+
+  // Goes through all that is open in the order of a key. `ranking`: passes over what can only be on
+  // the front.
+  void visit(double (Search::*key)(const Bound&) const, bool ranking) {
+    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      return (this->*key)(quick_[a]) < (this->*key)(quick_[b]);
+    });
+    fates_.resize(candidates_.size(), Fate::open);
+    close_.resize(candidates_.size(), false);
+    std::vector<std::size_t> batch;
+    for (const std::size_t index : order_) {
+      if (outcome_.is_interrupted) return;
+      if (fates_[index] != Fate::open || !is_wanted(index, ranking)) continue;
+      batch.push_back(index);
+      if (batch.size() == kBatch) simulate_batch(batch);
+    }
+    if (!outcome_.is_interrupted) simulate_batch(batch);
+  }
+
+  [[nodiscard]] bool is_wanted(std::size_t index, bool ranking) {
+    if (!hooks_.prunes) return true;
+    const auto decided = [&] {
+      const Fate fate = judge(quick_[index]);
+      if (fate != Fate::open) fates_[index] = fate;
+      return fate != Fate::open || (ranking && is_below_best(quick_[index]));
+    };
+    if (decided()) return false;
+    if (close_[index]) return true;
+    if (hooks_.stop && hooks_.stop()) outcome_.is_interrupted = true;
+    try {
+      quick_[index] = bounds_.close(candidates_[index]);
+    } catch (const UsageError&) {
+      fates_[index] = Fate::refused;
+      return false;
+    }
+    close_[index] = true;
+    return !decided();
+  }
+
+  void simulate_batch(std::vector<std::size_t>& batch) {
+    std::vector<std::optional<SimulatedPoint>> points(batch.size());
+    std::vector<char> ended(batch.size(), 0);
+    run_parallel(batch.size(), hooks_.jobs,
+                 {.body =
+                      [&](std::size_t i) {
+                        points[i] = simulate(base_, batch[i], candidates_[batch[i]]);
+                        ended[i] = 1;
+                      },
+                  .finished =
+                      [&](std::size_t) {
+                        ++num_done_;
+                        if (hooks_.on_progress) hooks_.on_progress(num_done_, 0);
+                      },
+                  .stop = hooks_.stop});
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (ended[i] == 0) {
+        outcome_.is_interrupted = true;
+        continue;
+      }
+      fates_[batch[i]] = points[i] ? Fate::simulated : Fate::refused;
+      if (points[i]) keep(*points[i]);
+    }
+    batch.clear();
+  }
+
+  void keep(const SimulatedPoint& point) {
+    outcome_.simulated.push_back(point);
+    if (!point.fits) return;
+    const auto place = std::upper_bound(best_.begin(), best_.end(), point,
+                                        [&](const SimulatedPoint& a, const SimulatedPoint& b) {
+                                          return ranks_before(a, b, request_.objective);
+                                        });
+    best_.insert(place, point);
+    if (best_.size() > static_cast<std::size_t>(request_.top)) best_.pop_back();
+    front_.push_back(point);
+    front_ = pareto_front(front_);
+  }
+
+  // Of candidates that are all too large the one that needs least: by their bounds, until those of
+  // the rest are above what was simulated.
+  void find_nearest_miss() {
+    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      return quick_[a].peak_bytes < quick_[b].peak_bytes;
+    });
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const SimulatedPoint& point : outcome_.simulated)
+      least = std::min(least, point.peak_bytes);
+    std::vector<std::size_t> batch;
+    for (const std::size_t index : order_) {
+      if (outcome_.is_interrupted || quick_[index].peak_bytes >= least) break;
+      if (fates_[index] != Fate::too_large) continue;
+      const Bound bound = close_[index] ? quick_[index] : bounds_.close(candidates_[index]);
+      if (bound.peak_bytes >= least) continue;
+      batch.push_back(index);
+      if (batch.size() < kBatch) continue;
+      simulate_batch(batch);
+      for (const SimulatedPoint& point : outcome_.simulated) {
+        least = std::min(least, point.peak_bytes);
+      }
+    }
+    if (!outcome_.is_interrupted) simulate_batch(batch);
+  }
+
+  void count() {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    const auto note = [&](std::int64_t bytes, const Candidate& candidate) {
+      if (bytes >= least) return;
+      least = outcome_.least_bytes = bytes;
+      outcome_.least = candidate;
+    };
+    for (std::size_t i = 0; i < fates_.size(); ++i) {
+      if (fates_[i] == Fate::slower) ++outcome_.num_slower;
+      if (fates_[i] == Fate::refused) ++outcome_.num_refused;
+      if (fates_[i] == Fate::open) ++outcome_.num_unseen;
+      if (fates_[i] != Fate::too_large) continue;
+      ++outcome_.num_too_large;
+      note(quick_[i].peak_bytes, candidates_[i]);
+    }
+  }
+
+  const SearchBase& base_;
+  const SearchRequest& request_;
+  const SearchHooks& hooks_;
+  std::vector<Candidate> candidates_;
+  BoundTable bounds_;
+  std::vector<Bound> quick_;  // Or close ones, where close_ says so.
+  std::vector<bool> close_;
+  std::vector<Fate> fates_;
+  std::vector<std::size_t> order_;
+  std::vector<SimulatedPoint> best_;  // At most request.top, best first.
+  std::vector<SimulatedPoint> front_;
+  std::size_t num_done_ = 0;
+  SearchOutcome outcome_;
+};
+
+}  // namespace
+
+bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective objective) {
+  if (objective == Objective::memory) {
+    return std::tie(a.peak_bytes, a.step_time_s, a.index) <
+           std::tie(b.peak_bytes, b.step_time_s, b.index);
+  }
+  return std::tie(a.step_time_s, a.peak_bytes, a.index) <
+         std::tie(b.step_time_s, b.peak_bytes, b.index);
+}
+
+std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points) {
+  std::vector<SimulatedPoint> sorted;
+  for (const SimulatedPoint& point : points) {
+    if (point.fits) sorted.push_back(point);
+  }
+  std::sort(sorted.begin(), sorted.end(), [](const SimulatedPoint& a, const SimulatedPoint& b) {
+    return ranks_before(a, b, Objective::time);
+  });
+  std::vector<SimulatedPoint> front;
+  for (const SimulatedPoint& point : sorted) {
+    if (front.empty() || point.peak_bytes < front.back().peak_bytes) front.push_back(point);
+  }
+  return front;
+}
+
+SearchOutcome search(const SearchBase& base, const SearchRequest& request,
+                     const SearchHooks& hooks) {
+  return Search(base, request, hooks).run();
+}
+
+}  // namespace shardsim

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/memory_ledger.hpp"
+
+#include "sim/app/desk/search/candidate_bound.hpp"
+#include "sim/app/desk/search/search_request.hpp"
+
+// Simulates the candidates that could matter, and shows of all others that they cannot.
+namespace shardsim {
+
+/// What the simulation of a candidate said: metrics of its result under their names there.
+struct SimulatedPoint {
+  std::size_t index = 0;  ///< Of the candidate; ties go to the lower.
+  Candidate candidate;
+  bool fits = false;
+  double step_time_s = 0;
+  double compute_s = 0;
+  double exposed_comm_s = 0;
+  double hidden_comm_s = 0;
+  double bubble_s = 0;
+  double host_s = 0;
+  double mfu = 0;
+  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  std::int64_t peak_bytes = 0;
+  std::array<std::int64_t, kNumMemoryCategories> category_bytes{};
+  std::int64_t device_bytes = 0;  ///< With the allocator's gaps, CUDA context and NCCL's buffers.
+  std::string warning;            ///< That it may run out of memory; empty: none.
+};
+
+struct SearchOutcome {
+  std::vector<SimulatedPoint> simulated;  ///< By index.
+  std::size_t num_candidates = 0;
+  std::size_t num_slower = 0;     ///< Not simulated: neither among the best nor on the front.
+  std::size_t num_too_large = 0;  ///< Not simulated: more memory at least than there is.
+  std::size_t num_refused = 0;    ///< By the scenario's reader, or by the model.
+  std::size_t num_unseen = 0;     ///< Not decided when it was interrupted.
+  std::int64_t least_bytes = 0;   ///< The least that any candidate too large to be run needs.
+  Candidate least;
+  bool is_interrupted = false;
+  double bound_seconds = 0;  ///< Unused in results.
+};
+
+struct SearchHooks {
+  int jobs = 1;
+  std::function<void(std::size_t done, std::size_t total)> on_progress;
+  std::function<bool()> stop;
+  /// Whether bounds decide what is simulated; false: everything that is legal is.
+  bool prunes = true;
+};
+
+/// The same for any number of jobs: what is simulated is decided between batches of fixed size.
+/// Every candidate that is not simulated is strictly worse than `request.top` simulated ones, and
+/// strictly dominated in (time, memory) by a simulated one; or does not fit. Where nothing fits,
+/// the one that needs least memory is among the simulated.
+[[nodiscard]] SearchOutcome search(const SearchBase& base, const SearchRequest& request,
+                                   const SearchHooks& hooks);
+
+/// Better first: by the objective, then by the other of time and memory, then by index.
+[[nodiscard]] bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b,
+                                Objective objective);
+
+/// Of those that fit, the ones that no other beats in both time and memory; by time.
+[[nodiscard]] std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points);
+
+}  // namespace shardsim

@@ -1,0 +1,94 @@
+#include <nlohmann/json.hpp>
+
+#include "sim/app/desk/search/search_report.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json layout_json(const Candidate& candidate) {
+  return {{"tp", candidate.tp},
+          {"pp", candidate.pp},
+          {"cp", candidate.cp},
+          {"ep", candidate.ep},
+          {"vpp", candidate.vpp},
+          {"dp_replicate", candidate.dp_replicate},
+          {"dp_shard", candidate.dp_shard},
+          {"zero_stage", candidate.zero_stage},
+          {"sequence_parallel", candidate.sequence_parallel},
+          {"schedule", candidate.schedule},
+          {"micro_batch_size", candidate.micro_batch_size},
+          {"num_microbatches", candidate.num_microbatches},
+          {"recompute", candidate.recompute}};
+}
+
+// Metrics under the names that a result has.
+Json point_json(const SearchReport& report, const SimulatedPoint& point) {
+  Json metrics = {{"step_time_s", point.step_time_s},
+                  {"tokens_per_s", point.tokens_per_s},
+                  {"tokens_per_s_per_gpu", point.tokens_per_s_per_gpu},
+                  {"mfu", point.mfu},
+                  {"time.compute_s", point.compute_s},
+                  {"time.exposed_comm_s", point.exposed_comm_s},
+                  {"time.hidden_comm_s", point.hidden_comm_s},
+                  {"time.bubble_s", point.bubble_s},
+                  {"time.host_s", point.host_s},
+                  {"memory.peak_bytes.max", point.peak_bytes},
+                  {"memory.device_bytes.max", point.device_bytes}};
+  for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
+    metrics["memory." + std::string(name_of(static_cast<MemoryCategory>(i))) + "_bytes.max"] =
+        point.category_bytes.at(i);
+  }
+  Json json = {{"layout", report.layout_of(point)},
+               {"fields", layout_json(point.candidate)},
+               {"metrics", std::move(metrics)}};
+  if (report.usd_per_gpu_hour > 0) json["usd_per_1t_tokens"] = report.usd_per_1t_tokens(point);
+  if (!point.warning.empty()) json["warning"] = point.warning;
+  return json;
+}
+
+Json points_json(const SearchReport& report, const std::vector<SimulatedPoint>& points) {
+  Json list = Json::array();
+  for (const SimulatedPoint& point : points) list.push_back(point_json(report, point));
+  return list;
+}
+
+}  // namespace
+
+std::string to_json(const SearchReport& report) {
+  Json json = {{"schema_version", 1},
+               {"model", report.model},
+               {"system", report.system},
+               {"gpus", report.num_gpus},
+               {"seq_len", report.seq_len},
+               {"global_batch_size", report.global_batch_size},
+               {"precision", report.precision},
+               {"objective", report.objective == Objective::time     ? "time"
+                             : report.objective == Objective::memory ? "memory"
+                                                                     : "cost"},
+               {"memory_capacity_bytes", report.memory_capacity_bytes}};
+  if (report.usd_per_gpu_hour > 0) json["usd_per_gpu_hour"] = report.usd_per_gpu_hour;
+  json["interrupted"] = report.is_interrupted;
+  json["counts"] = {{"candidates", report.num_candidates},
+                    {"simulated", report.num_simulated},
+                    {"pruned_worse", report.num_slower},
+                    {"pruned_too_large", report.num_too_large},
+                    {"refused", report.num_refused},
+                    {"not_looked_at", report.num_unseen},
+                    {"simulated_did_not_fit", report.num_did_not_fit}};
+  if (!report.least_that_did_not_fit.empty()) {
+    json["least_that_did_not_fit"] = {{"layout", report.least_that_did_not_fit},
+                                      {"bytes", report.least_bytes_not_fitting},
+                                      {"is_lower_bound", !report.least_is_simulated}};
+  }
+  json["ranked"] = points_json(report, report.ranked);
+  json["pareto_front"] = points_json(report, report.front);
+  json["why_runner_up"] = report.why_runner_up;
+  json["assumptions"] = report.assumptions;
+  json["sources"] = report.sources;
+  return json.dump(2) + "\n";
+}
+
+}  // namespace shardsim

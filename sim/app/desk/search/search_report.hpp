@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/app/desk/search/plan_search.hpp"
+
+// What a search found, as plain values: what tables, pages and files are made of.
+namespace shardsim {
+
+/// One category of the step, of the best layout and of the one after it.
+struct CategoryDifference {
+  std::string category;  ///< "compute", "exposed communication", "bubble", "host"
+  double best_s = 0;
+  double runner_up_s = 0;
+};
+
+struct SearchReport {
+  std::string model;
+  std::string system;
+  std::int64_t num_gpus = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t global_batch_size = 0;
+  std::string precision;
+  Objective objective = Objective::time;
+  std::int64_t memory_capacity_bytes = 0;  ///< Of one GPU.
+  double usd_per_gpu_hour = 0;             ///< 0: not said, and there are no costs.
+
+  std::vector<std::string>
+      assumptions;  ///< In sentences; then the sources of the machine's numbers.
+  std::vector<std::string> sources;
+  std::vector<SimulatedPoint> ranked;  ///< Best first.
+  std::vector<SimulatedPoint> front;   ///< Throughput against memory; the fastest first.
+  std::vector<SimulatedPoint> others;  ///< All else that was simulated and fits, for a scatter.
+  std::vector<CategoryDifference> differences;  ///< Of ranked[0] and ranked[1].
+  std::string why_runner_up;                    ///< One sentence; empty without one.
+
+  // Every candidate is counted once in these five.
+  std::size_t num_candidates = 0;
+  std::size_t num_simulated = 0;
+  std::size_t num_slower = 0;          ///< Shown by their bounds to be worse.
+  std::size_t num_too_large = 0;       ///< Shown by their bounds not to fit.
+  std::size_t num_refused = 0;         ///< Not legal after all.
+  std::size_t num_unseen = 0;          ///< Interrupted before.
+  std::size_t num_did_not_fit = 0;     ///< Of those simulated.
+  std::string least_that_did_not_fit;  ///< Its layout; empty if all fit.
+  std::int64_t least_bytes_not_fitting = 0;
+  bool least_is_simulated = false;  ///< Else the bytes are a lower bound.
+  bool is_interrupted = false;
+
+  [[nodiscard]] std::string layout_of(const SimulatedPoint& point) const;
+  /// Dollars for 10^12 tokens; 0 where no price is said.
+  [[nodiscard]] double usd_per_1t_tokens(const SimulatedPoint& point) const;
+};
+
+[[nodiscard]] SearchReport report_of(const SearchBase& base, const SearchRequest& request,
+                                     const SearchOutcome& outcome);
+
+struct SearchTextOptions {
+  bool wide = false;    ///< All columns; else 100.
+  bool ascii = false;   ///< No braille.
+  std::string command;  ///< That was run, for the next one.
+};
+/// The page of `shardsim plan`.
+[[nodiscard]] std::string to_text(const SearchReport& report, const SearchTextOptions& options);
+[[nodiscard]] std::string to_json(const SearchReport& report);
+[[nodiscard]] std::string to_csv(const SearchReport& report);
+
+/// Throughput to the right, memory upwards: `front` bright, others faint.
+[[nodiscard]] std::string scatter_text(const SearchReport& report, bool ascii);
+
+}  // namespace shardsim

@@ -1,0 +1,227 @@
+#include "sim/app/desk/search/search_space.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/pipeline/schedule.hpp"
+#include "strategies/pipeline/schedule_size.hpp"
+
+#include "scenarios/suggest.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Some 500 MB of candidates with their bounds.
+constexpr std::size_t kMostCandidates = 2'000'000;
+constexpr std::array<std::string_view, 3> kRecomputes = {"none", "selective", "full"};
+
+std::vector<std::int64_t> divisors_of(std::int64_t number) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t d = 1; d <= number; ++d) {
+    if (number % d == 0) found.push_back(d);
+  }
+  return found;
+}
+
+class Enumeration {
+ public:
+  Enumeration(const Scenario& base, const FixedAxes& fixed) : base_(base), fixed_(fixed) {}
+
+  std::vector<Candidate> all() {
+    const std::int64_t ranks = base_.system.ranks;
+    for (const std::int64_t tp : divisors_of(ranks)) {
+      if (!allows("tp", tp) || !splits_tensors(tp)) continue;
+      for (const std::int64_t cp : divisors_of(ranks / tp)) {
+        if (!allows("cp", cp) || !cuts_sequence(cp, tp)) continue;
+        for (const std::int64_t pp : divisors_of(ranks / tp / cp)) {
+          if (!allows("pp", pp) || pp > base_.model.num_layers) continue;
+          add_data_parallel({.tp = tp, .pp = pp, .cp = cp}, ranks / tp / cp / pp);
+        }
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  template <class Value>
+  [[nodiscard]] bool allows(const char* axis, const Value& value) const {
+    const auto entry = fixed_.find(axis);
+    if (entry == fixed_.end()) return true;
+    return std::find(entry->second.begin(), entry->second.end(), fmt::format("{}", value)) !=
+           entry->second.end();
+  }
+
+  // What every tensor-parallel rank gets an equal part of.
+  [[nodiscard]] bool splits_tensors(std::int64_t tp) const {
+    const ModelSpec& m = base_.model;
+    return m.num_attention_heads % tp == 0 && m.num_query_groups % tp == 0 &&
+           m.ffn_hidden_size % tp == 0 &&
+           (m.num_experts == 0 || m.num_shared_experts * m.moe_ffn_hidden_size % tp == 0);
+  }
+
+  [[nodiscard]] bool cuts_sequence(std::int64_t cp, std::int64_t tp) const {
+    if (cp == 1) return true;
+    if (base_.model.seq_len % (2 * cp) != 0) return false;
+    return base_.parallelism.cp_attention != "ulysses" ||
+           base_.model.num_query_groups / tp % cp == 0;
+  }
+
+  void add_data_parallel(Candidate candidate, std::int64_t dp) {
+    if (base_.training.global_batch_size % dp != 0) return;
+    for (const std::int64_t ep : divisors_of(std::max<std::int64_t>(base_.model.num_experts, 1))) {
+      if (!allows("ep", ep)) continue;
+      candidate.ep = ep;
+      for (const std::int64_t replicas : divisors_of(dp)) {
+        candidate.dp_replicate = replicas;
+        candidate.dp_shard = dp / replicas;
+        const std::int64_t around = candidate.dp_shard * candidate.cp * candidate.tp;
+        if (!allows("dp_replicate", replicas) || around % ep != 0) continue;
+        add_stages_of_zero(candidate, around / ep);
+      }
+    }
+  }
+
+  // `expert_shards`: ranks that may share an expert's weights.
+  void add_stages_of_zero(Candidate candidate, std::int64_t expert_shards) {
+    const bool shards = candidate.dp_shard * candidate.cp > 1 ||
+                        (base_.model.num_experts > 0 && candidate.ep > 1 && expert_shards > 1);
+    // With experts apart, replicas at stage 0 are other groups than shards: still the same copies.
+    for (int stage = 0; stage <= 3; ++stage) {
+      if (!allows("zero_stage", stage)) continue;
+      if (stage == 0 ? candidate.dp_replicate > 1 : !shards) continue;
+      candidate.zero_stage = stage;
+      add_microbatches(candidate);
+    }
+  }
+
+  void add_microbatches(Candidate candidate) {
+    const std::int64_t of_rank = base_.training.global_batch_size / candidate.dp();
+    for (const std::int64_t size : divisors_of(of_rank)) {
+      if (!allows("micro_batch_size", size)) continue;
+      candidate.micro_batch_size = size;
+      candidate.num_microbatches = of_rank / size;
+      for (const bool sequence_parallel : {false, true}) {
+        candidate.sequence_parallel = sequence_parallel;
+        if (!may_share_tokens(candidate)) continue;
+        for (const std::string_view recompute : kRecomputes) {
+          if (!allows("recompute", recompute)) continue;
+          candidate.recompute = recompute;
+          add_schedules(candidate);
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] bool may_share_tokens(const Candidate& candidate) const {
+    if (candidate.tp == 1) return !candidate.sequence_parallel;
+    const bool is_fixed = fixed_.count("sequence_parallel") > 0;
+    if (is_fixed && !allows("sequence_parallel", candidate.sequence_parallel)) return false;
+    if (!candidate.sequence_parallel) return is_fixed && base_.model.num_experts == 0;
+    return candidate.micro_batch_size * (base_.model.seq_len / candidate.cp) % candidate.tp == 0;
+  }
+
+  void add_schedules(Candidate candidate) {
+    if (candidate.pp == 1) {
+      if (allows("vpp", 1) && allows("schedule", "none")) add(candidate);
+      return;
+    }
+    for (const std::string_view schedule : schedule_names()) {
+      if (!allows("schedule", schedule)) continue;
+      const ScheduleNeeds needs = needs_of(schedule);
+      candidate.schedule = schedule;
+      if (schedule == "interleaved_1f1b" || schedule == "looped_bfs") {
+        for (std::int64_t vpp = 2; candidate.pp * vpp <= base_.model.num_layers; ++vpp) {
+          if (base_.model.num_layers % (candidate.pp * vpp) == 0) add_chunks(candidate, vpp);
+        }
+      } else {
+        add_chunks(candidate, needs.min_chunks);
+      }
+    }
+  }
+
+  void add_chunks(Candidate candidate, std::int64_t vpp) {
+    candidate.vpp = vpp;
+    const std::int64_t stages = candidate.num_stages();
+    if (!allows("vpp", vpp) || stages > base_.model.num_layers) return;
+    if (stages > kMaxForwards / candidate.num_microbatches) return;
+    if (candidate.schedule == "interleaved_1f1b" &&
+        candidate.num_microbatches % candidate.pp != 0) {
+      return;
+    }
+    const PipelineShape shape{static_cast<int>(candidate.pp), static_cast<int>(vpp), 1};
+    if (candidate.num_microbatches < min_microbatches(candidate.schedule, shape)) return;
+    add(candidate);
+  }
+
+  void add(const Candidate& candidate) {
+    if (found_.size() == kMostCandidates) {
+      throw LimitError("E1329",
+                       fmt::format("there are more than {} ways to lay this out on {} GPUs",
+                                   kMostCandidates, base_.system.ranks),
+                       "decide something: --fix tp=8, --fix schedule=1f1b,interleaved_1f1b");
+    }
+    found_.push_back(candidate);
+  }
+
+  const Scenario& base_;
+  const FixedAxes& fixed_;
+  std::vector<Candidate> found_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& axis_names() {
+  static const std::vector<std::string> kNames = {"tp",
+                                                  "pp",
+                                                  "cp",
+                                                  "ep",
+                                                  "vpp",
+                                                  "dp_replicate",
+                                                  "zero_stage",
+                                                  "micro_batch_size",
+                                                  "sequence_parallel",
+                                                  "schedule",
+                                                  "recompute"};
+  return kNames;
+}
+
+void fix_axis(const std::string& words, FixedAxes& fixed) {
+  const std::size_t equals = words.find('=');
+  std::string axis = words.substr(0, equals);
+  if (const std::size_t dot = axis.find('.'); dot != std::string::npos) axis.erase(0, dot + 1);
+  const std::vector<std::string>& names = axis_names();
+  if (equals == std::string::npos || std::find(names.begin(), names.end(), axis) == names.end()) {
+    const std::string near = nearest(axis, names);
+    throw UsageError("E1325", "\"" + words + "\" fixes nothing that is searched",
+                     (near.empty() ? "write AXIS=VALUE[,VALUE], AXIS one of "
+                                   : "did you mean \"" + near + "\"? Axes are ") +
+                         one_of_list(names));
+  }
+  std::vector<std::string> values;
+  std::size_t begin = equals + 1;
+  while (begin <= words.size()) {
+    const std::size_t comma = std::min(words.find(',', begin), words.size());
+    values.push_back(words.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  fixed[axis] = std::move(values);
+}
+
+std::vector<Candidate> enumerate_candidates(const Scenario& base, const FixedAxes& fixed) {
+  std::vector<Candidate> found = Enumeration(base, fixed).all();
+  if (!found.empty()) return found;
+  throw UsageError(
+      "E1324",
+      fmt::format("there is no legal layout of {} on {} GPUs with a global batch of {}",
+                  base.model.preset.empty() ? base.name : base.model.preset, base.system.ranks,
+                  base.training.global_batch_size),
+      fixed.empty() ? "use a --global-batch-size that more of the GPUs divide"
+                    : "relax one of --fix, or change --global-batch-size");
+}
+
+}  // namespace shardsim

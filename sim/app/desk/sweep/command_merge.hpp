@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "sim/app/verb.hpp"
+
+namespace shardsim {
+
+struct MergeArguments {
+  std::string folder;
+  bool csv = false;
+  bool ndjson = false;  ///< The default, said aloud.
+  std::string output;   ///< Empty or "-": standard output.
+};
+
+/// `shardsim merge DIR`: the rows of all parts, ascending, each point once, without those that the
+/// sweep skips. The same bytes whoever computed them, in whatever order. Throws Error (E1315, exit
+/// code 1) with the way to finish where points are missing.
+int command_merge(const MergeArguments& arguments, const Console& console);
+
+[[nodiscard]] Verb merge_verb();
+
+}  // namespace shardsim

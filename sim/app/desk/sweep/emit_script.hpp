@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "sim/app/desk/sweep/part_file.hpp"
+
+// Scripts that run a sweep on many cores or machines, and put it together.
+namespace shardsim {
+
+struct ScriptSetting {
+  std::string kind;    ///< "slurm", "parallel" or "make".
+  std::string folder;  ///< Of the parts.
+  std::size_t shards = 1;
+};
+
+[[nodiscard]] std::string script_of(const PartHeader& header, const ScriptSetting& setting);
+
+/// As many tasks as are worth their start, unless the user says it.
+[[nodiscard]] std::size_t default_shards(std::size_t num_points);
+
+/// `word` as a shell reads it back.
+[[nodiscard]] std::string shell_word(const std::string& word);
+
+}  // namespace shardsim

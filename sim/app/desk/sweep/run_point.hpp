@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "sim/app/desk/sweep/point_row.hpp"
+#include "sim/app/desk/sweep/sweep_plan.hpp"
+#include "sim/app/run.hpp"
+
+// One point, from its number to its row.
+namespace shardsim {
+
+/// Whether a row of the point with this key is there already.
+using IsComplete = std::function<bool(std::size_t point, const std::string& key)>;
+
+/// Nothing if the point is complete, else its row. Whatever is wrong with a point is in the row:
+/// one bad point does not end a sweep. From any thread.
+[[nodiscard]] std::optional<PointRow> run_point(const SweepPlan& plan, std::size_t point,
+                                                const IsComplete& is_complete,
+                                                const RunHooks& hooks);
+
+}  // namespace shardsim

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+#include "sim/app/desk/sweep/part_file.hpp"
+#include "sim/app/desk/sweep/shard.hpp"
+#include "sim/app/desk/sweep/sweep_plan.hpp"
+#include "sim/app/run.hpp"
+
+// Computes the points of one shard that nobody has computed yet, and keeps each as it ends.
+namespace shardsim {
+
+struct SweepSetting {
+  std::string folder;
+  Shard shard;
+  int jobs = 1;
+  std::optional<std::chrono::seconds> time_limit;  ///< No point is started after it.
+  bool quiet = false;
+};
+
+struct SweepOutcome {
+  std::size_t share = 0;     ///< Points of this shard.
+  std::size_t found = 0;     ///< Of them, those that were there already.
+  std::size_t computed = 0;  ///< And those that this process added.
+  bool interrupted = false;
+  bool out_of_time = false;
+
+  [[nodiscard]] bool is_complete() const { return found + computed == share; }
+};
+
+/// What part files of this sweep say of themselves.
+[[nodiscard]] PartHeader header_of(const SweepPlan& plan, const std::string& folder);
+
+/// Returns when the shard is complete, time is over, or a stop was asked for (Ctrl-C, SIGTERM).
+/// Points that have been started are finished and kept in all three cases.
+[[nodiscard]] SweepOutcome run_sweep(const SweepPlan& plan, const SweepSetting& setting,
+                                     const RunHooks& hooks, std::ostream& err);
+
+}  // namespace shardsim

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "scenarios/sweep_block.hpp"
+#include "sim/app/desk/sweep/point_index.hpp"
+
+// What a sweep found, on one screen: how its points ended, the best of each objective, and those
+// that no other point beats in all of them.
+namespace shardsim {
+
+/// Of a point that is ok.
+struct ScoredPoint {
+  std::size_t point = 0;
+  std::vector<std::string> values;  ///< By column, as JSON texts.
+  std::vector<double> scores;       ///< By objective.
+};
+
+struct SweepFindings {
+  std::array<std::size_t, 4> counts{};  ///< By PointStatus.
+  std::vector<ScoredPoint> scored;      ///< Those with all objectives' metrics, ascending.
+};
+
+/// What is best unless the sweep says it: throughput and memory.
+[[nodiscard]] std::vector<SweepObjective> objectives_of(const SweepBlock& block);
+
+[[nodiscard]] SweepFindings find_best(const PointIndex& index,
+                                      const std::vector<std::string>& columns,
+                                      const std::vector<SweepObjective>& objectives);
+
+/// Places in `scored` of the points that no other is at least as good as in every objective and
+/// better in one, the best of the first objective first.
+[[nodiscard]] std::vector<std::size_t> pareto_front(const std::vector<ScoredPoint>& scored,
+                                                    const std::vector<SweepObjective>& objectives);
+
+/// Tables of at most 100 columns.
+[[nodiscard]] std::string summary_text(const SweepFindings& findings,
+                                       const std::vector<std::string>& columns,
+                                       const std::vector<SweepObjective>& objectives);
+
+}  // namespace shardsim

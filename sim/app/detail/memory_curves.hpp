@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reports/run_detail.hpp"
+#include "sim/app/detail/watched_run.hpp"
+
+namespace shardsim {
+
+/// Memory over time of `ranks`, one a stage. Moments count from `origin`. Adds to `notes` what was
+/// thinned.
+[[nodiscard]] std::vector<MemoryCurve> memory_curves(const WatchedRun& watched,
+                                                     const std::vector<int>& ranks, Time origin,
+                                                     std::vector<std::string>& notes);
+
+}  // namespace shardsim

@@ -1,0 +1,76 @@
+#include "sim/app/detail/rank_tables.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "sim/app/metrics.hpp"
+#include "sim/app/plan_of.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kAxes[] = {"dp", "tp", "cp", "ep", "pp"};
+
+// Metrics hold whole bytes, or a mean of steps that differ.
+std::int64_t whole_bytes(const Result& result, const std::string& name) {
+  const MetricValue* value = result.find(name);
+  if (value == nullptr) return 0;
+  if (const auto* bytes = std::get_if<std::int64_t>(value)) return *bytes;
+  const auto* mean = std::get_if<double>(value);
+  return mean == nullptr ? 0 : std::llround(*mean);
+}
+
+}  // namespace
+
+std::vector<AxisComm> axis_table(const RankRecorder& recorder, const Result& result) {
+  std::map<std::string_view, RankRecorder::CommTime> by_axis;
+  for (const auto& [communicator, time] : recorder.comm()) {
+    RankRecorder::CommTime& axis = by_axis[axis_of(communicator)];
+    axis.exposed += time.exposed;
+    axis.busy += time.busy;
+  }
+  std::vector<AxisComm> axes;
+  for (const char* axis : kAxes) {
+    const RankRecorder::CommTime time = by_axis[axis];
+    const Time hidden = time.busy - time.exposed;
+    const std::int64_t bytes = whole_bytes(result, fmt::format("comm.bytes_sent.by_axis.{}", axis));
+    if (bytes == 0 && time.busy == Time()) continue;
+    axes.push_back({axis, time.exposed.seconds(), hidden.seconds(), bytes});
+  }
+  // Groups are formed within a step where its members change.
+  const RankRecorder::CommTime other = by_axis["none"];
+  if (other.busy > Time()) {
+    axes.push_back({"other", other.exposed.seconds(), (other.busy - other.exposed).seconds(), 0});
+  }
+  return axes;
+}
+
+Roofline roofline_of(const RankRecorder& recorder, const Scenario& scenario) {
+  const DeviceSpec& device = scenario.system.device;
+  constexpr double kTera = 1e12;
+  constexpr double kGiga = 1e9;
+  Roofline roofline;
+  roofline.peak_flops_per_s = device.peak_tflops.of(scenario.training.precision) * kTera;
+  roofline.memory_bytes_per_s = device.memory_bandwidth_gb_per_s * kGiga;
+  Time copies;
+  for (const auto& [name, sum] : recorder.operations()) {
+    if (sum.on_host_link) {
+      copies += sum.time;
+      continue;
+    }
+    roofline.points.push_back(
+        {std::string(name), sum.flops, sum.bytes, sum.time.seconds(), sum.calls});
+  }
+  roofline.host_copies_s = copies.seconds();
+  roofline.beside_comm_s = recorder.slowed().seconds();
+  std::stable_sort(roofline.points.begin(), roofline.points.end(),
+                   [](const auto& a, const auto& b) { return a.time_s > b.time_s; });
+  return roofline;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "reports/result.hpp"
+#include "reports/run_detail.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/app/detail/rank_recorder.hpp"
+
+// Tables of the rank that ends last.
+namespace shardsim {
+
+/// Axes that sent or waited. In whole picoseconds they sum to the times of the result.
+[[nodiscard]] std::vector<AxisComm> axis_table(const RankRecorder& recorder, const Result& result);
+
+/// The longest operations first.
+[[nodiscard]] Roofline roofline_of(const RankRecorder& recorder, const Scenario& scenario);
+
+}  // namespace shardsim

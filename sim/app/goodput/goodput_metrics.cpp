@@ -1,0 +1,77 @@
+#include "sim/app/goodput/goodput_metrics.hpp"
+
+#include <algorithm>
+
+#include "sim/app/goodput/poisson_interval.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kSecondsPerHour = 3600.0;
+constexpr double kBytesPerGb = 1e9;
+
+double rate_per_s(double mtbf_hours, std::int64_t count) {
+  return mtbf_hours > 0.0 ? static_cast<double>(count) / (mtbf_hours * kSecondsPerHour) : 0.0;
+}
+
+double real_metric(const std::vector<Metric>& metrics, const char* name) {
+  const auto found = std::find_if(metrics.begin(), metrics.end(),
+                                  [name](const Metric& metric) { return metric.name == name; });
+  return found == metrics.end() ? 0.0 : std::get<double>(found->value);
+}
+
+// The goodput if `factor` times as many failures come, at the same interval.
+double useful_share(FailureModel model, double interval_s, double factor) {
+  model.mtbf_s /= factor;
+  return time_shares(model, interval_s).useful;
+}
+
+}  // namespace
+
+FailureModel failure_model_of(const Scenario& scenario) {
+  const FaultSpec& faults = scenario.faults;
+  const double rate = rate_per_s(faults.gpu_mtbf_hours, scenario.system.ranks) +
+                      rate_per_s(faults.node_mtbf_hours, scenario.system.nodes);
+  const double write_s = faults.checkpoint_write_s > 0.0
+                             ? faults.checkpoint_write_s
+                             : static_cast<double>(checkpoint_bytes(scenario)) /
+                                   (faults.checkpoint_gb_per_s * kBytesPerGb);
+  return {.mtbf_s = 1.0 / rate,
+          .checkpoint_s = write_s,
+          .restart_s = faults.detection_s + faults.restart_s};
+}
+
+void add_goodput(const Scenario& scenario, std::vector<Metric>& metrics) {
+  const FaultSpec& faults = scenario.faults;
+  if (!faults.has_failures()) return;
+  const FailureModel model = failure_model_of(scenario);
+  const double daly_s = daly_interval_s(model);
+  const double interval_s =
+      faults.checkpoint_interval_s > 0.0 ? faults.checkpoint_interval_s : daly_s;
+  const TimeShares shares = time_shares(model, interval_s);
+  metrics.push_back({"goodput.fraction", shares.useful});
+  if (faults.observed_failures > 0) {
+    const PoissonInterval seen = poisson_interval(faults.observed_failures);
+    const auto count = static_cast<double>(faults.observed_failures);
+    metrics.push_back({"goodput.fraction_low", useful_share(model, interval_s, seen.high / count)});
+    metrics.push_back({"goodput.fraction_high", useful_share(model, interval_s, seen.low / count)});
+  }
+  const double tokens_per_s = real_metric(metrics, "tokens_per_s");
+  metrics.push_back({"goodput.effective_tokens_per_s", tokens_per_s * shares.useful});
+  metrics.push_back({"goodput.mtbf_s", model.mtbf_s});
+  metrics.push_back({"goodput.checkpoint_interval_s", interval_s});
+  metrics.push_back({"goodput.checkpoint_write_s", model.checkpoint_s});
+  metrics.push_back({"goodput.young_s", young_interval_s(model)});
+  metrics.push_back({"goodput.daly_s", daly_s});
+  metrics.push_back({"goodput.lost_share.checkpoint", shares.checkpoint});
+  metrics.push_back({"goodput.lost_share.rework", shares.rework});
+  metrics.push_back({"goodput.lost_share.restart", shares.restart});
+}
+
+double stretched_by_failures(double time, const Result& result) {
+  const std::optional<double> fraction = result.number("goodput.fraction");
+  return fraction ? time / *fraction : time;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,72 @@
+#include "sim/app/headline.hpp"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "sim/app/faults/faults_of.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// "tp 2, pp 4 (1f1b), dp_shard 8, zero 1": axes of one rank are left out, but for dp_shard.
+std::string layout_of(const Scenario& scenario) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  const ModelSpec& model = scenario.model;
+  std::string words;
+  if (parallelism.tp > 1) {
+    words += fmt::format("tp {}{}, ", parallelism.tp,
+                         parallelism.sequence_parallel ? " (sequence parallel)" : "");
+  }
+  if (parallelism.pp > 1) {
+    const std::string chunks =
+        parallelism.vpp > 1 ? fmt::format(" x {} chunks", parallelism.vpp) : "";
+    words += fmt::format("pp {}{} ({}), ", parallelism.pp, chunks, parallelism.schedule);
+  }
+  if (parallelism.cp > 1) {
+    words += fmt::format("cp {} ({}), ", parallelism.cp, parallelism.cp_attention);
+  }
+  if (model.num_experts > 0) {
+    words += fmt::format("ep {} ({} experts, top {}, {} routing), ", parallelism.ep,
+                         model.num_experts, model.num_experts_per_token, model.moe_routing);
+  }
+  if (parallelism.dp_replicate > 1) {
+    words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
+  }
+  words += fmt::format("dp_shard {}, zero {}", parallelism.dp_shard, parallelism.zero_stage);
+  if (parallelism.data_parallel != DataParallelKind::synchronous) {
+    words += fmt::format(", {}", to_string(parallelism.data_parallel));
+  }
+  if (parallelism.compresses()) {
+    words += fmt::format(", {} gradients", to_string(parallelism.gradient_compression));
+  }
+  return words;
+}
+
+}  // namespace
+
+TextHeadline headline_of(const Scenario& scenario) {
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  TextHeadline headline;
+  headline.name = scenario.name;
+  headline.model =
+      scenario.model.preset.empty() ? to_string(scenario.model.family) : scenario.model.preset;
+  headline.system = fmt::format("{} x {}", scenario.system.nodes, scenario.system.name);
+  const std::string faults = faults_in_words(scenario.faults);
+  if (!faults.empty()) headline.system += ", " + faults;
+  headline.layout = layout_of(scenario);
+  headline.precision = to_string(scenario.training.precision);
+  headline.batch =
+      fmt::format("global batch {} ({} x {} x {} ranks), seq {}, reduce in {}",
+                  scenario.training.global_batch_size, scenario.training.micro_batch_size,
+                  scenario.training.num_microbatches, parallelism.data_parallel_size(),
+                  scenario.model.seq_len, to_string(scenario.training.grad_reduce_dtype));
+  headline.ranks = scenario.system.ranks;
+  headline.steps = scenario.execution.steps;
+  headline.tokens_total = scenario.training.tokens_total;
+  headline.device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes);
+  return headline;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,39 @@
+#include "sim/app/training_cost.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace shardsim {
+
+CostEstimate cost_of(const Scenario& scenario, const Result& result) {
+  constexpr double kSecondsPerDay = 86400.0;
+  constexpr double kHoursPerDay = 24.0;
+  CostEstimate cost;
+  cost.tokens_total = scenario.training.tokens_total;
+  cost.usd_per_gpu_hour = scenario.cost.usd_per_gpu_hour;
+  const double rate = result.number("tokens_per_s").value_or(0.0);
+  if (cost.tokens_total <= 0.0 || rate <= 0.0) return cost;
+  cost.days = cost.tokens_total / rate / kSecondsPerDay;
+  cost.gpu_hours = cost.days * kHoursPerDay * static_cast<double>(scenario.system.ranks);
+  cost.usd = cost.gpu_hours * cost.usd_per_gpu_hour;
+  return cost;
+}
+
+void add_cost(const Scenario& scenario, Result& result) {
+  const CostEstimate cost = cost_of(scenario, result);
+  if (cost.days <= 0.0) return;
+  result.metrics.push_back({"cost.days", cost.days});
+  result.metrics.push_back({"cost.gpu_hours", cost.gpu_hours});
+  if (cost.usd_per_gpu_hour > 0.0) result.metrics.push_back({"cost.usd", cost.usd});
+  result.assumptions.push_back(
+      {fmt::format("{} tokens are trained on in steps that all take as long as this one: no "
+                   "failures, no evaluation, no checkpoints",
+                   cost.tokens_total),
+       "training.tokens_total, given in the scenario"});
+  if (cost.usd_per_gpu_hour <= 0.0) return;
+  result.assumptions.push_back({fmt::format("a GPU costs {} $ an hour", cost.usd_per_gpu_hour),
+                                "cost.usd_per_gpu_hour, given in the scenario"});
+}
+
+}  // namespace shardsim

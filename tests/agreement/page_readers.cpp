@@ -1,0 +1,159 @@
+#include "tests/agreement/page_readers.hpp"
+
+#include <regex>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+namespace shardsim::test {
+
+namespace {
+
+// Texts among the metrics are no numbers.
+bool is_text(const std::string& metric) {
+  return metric == "trace_hash" || metric == "memory.peak_allocation";
+}
+
+// A number with its unit, as pages for people have it.
+const std::string kNumber =
+    R"(([\d.,]+(?:e[+-]\d+)? ?(?:[pnum]?s|%|[KMGTP]iB|[kMGTP]?B|[kMT])?)(?![\w]))";
+
+struct Place {
+  const char* metric;
+  std::string pattern;  // With one group: the number.
+};
+
+void find(const std::string& page, const std::vector<Place>& places, ShownNumbers& numbers) {
+  for (const Place& place : places) {
+    std::smatch match;
+    if (!std::regex_search(page, match, std::regex(place.pattern))) continue;
+    std::string text = match[1].str();
+    while (!text.empty() && (text.back() == ' ' || text.back() == ',')) text.pop_back();
+    numbers.push_back(rounded(place.metric, text));
+  }
+}
+
+std::string without_escapes(const std::string& text) {
+  return std::regex_replace(text, std::regex(R"(\\(.))"), "$1");
+}
+
+}  // namespace
+
+ShownNumbers read_json(const std::string& text) {
+  ShownNumbers numbers;
+  const nlohmann::json result = nlohmann::json::parse(text);
+  for (const auto& [name, value] : result["metrics"].items()) {
+    if (value.is_boolean()) numbers.push_back({name, value.get<bool>() ? 1.0 : 0.0, 0});
+    if (value.is_number()) numbers.push_back({name, value.get<double>(), 0});
+  }
+  return numbers;
+}
+
+ShownNumbers read_screen(const std::string& text) {
+  const std::string row = R"(\b[^\n]*% +)" + kNumber;
+  const std::string bar = "(?:^|\n) +";
+  ShownNumbers numbers;
+  find(text,
+       {{"step_time_s", "step " + kNumber},
+        {"mfu", "MFU " + kNumber},
+        {"tokens_per_s_per_gpu", kNumber + " tokens/s/GPU"},
+        {"model_tflops_per_gpu", kNumber + " TFLOP/s/GPU"},
+        {"time.compute_s", bar + "compute" + row},
+        {"time.exposed_comm_s", bar + "exposed comm" + row},
+        {"time.hidden_comm_s", "hidden comm " + kNumber},
+        {"time.bubble_s", bar + "bubble" + row},
+        {"time.host_s", bar + "host" + row},
+        {"memory.peak_bytes.max", bar + "memory peak" + row},
+        {"memory.params_bytes.max", bar + "params" + row},
+        {"memory.grads_bytes.max", bar + "grads" + row},
+        {"memory.optimizer_bytes.max", bar + "optimizer" + row},
+        {"memory.activations_bytes.max", bar + "activations" + row},
+        {"memory.comm_bytes.max", bar + "comm" + row},
+        {"comm.bytes_sent.total", bar + "traffic +" + kNumber},
+        {"comm.bytes_sent.max_rank", "busiest rank " + kNumber},
+        {"comm.bytes_sent.by_axis.dp", R"(sent \([^)]*\bdp )" + kNumber},
+        {"comm.bytes_sent.by_axis.tp", R"(sent \([^)]*\btp )" + kNumber},
+        {"comm.bytes_sent.by_axis.pp", R"(sent \([^)]*\bpp )" + kNumber},
+        {"cost.days", "tokens: " + kNumber + " days"},
+        {"cost.gpu_hours", "days, " + kNumber + " GPU hours"},
+        {"cost.usd", R"(hours, \$)" + kNumber}},
+       numbers);
+  return numbers;
+}
+
+ShownNumbers read_markdown(const std::string& text) {
+  const std::string cell = R"( \| )" + kNumber;
+  ShownNumbers numbers;
+  find(text,
+       {{"step_time_s", R"(\| step)" + cell},
+        {"mfu", R"(\| MFU)" + cell},
+        {"tokens_per_s", R"(\| tokens/s)" + cell},
+        {"tokens_per_s_per_gpu", R"(\| tokens/s/GPU)" + cell},
+        {"model_tflops_per_gpu", R"(\| TFLOP/s/GPU)" + cell},
+        {"memory.peak_bytes.max", R"(\| memory, fullest rank)" + cell},
+        {"comm.bytes_sent.total", R"(\| sent per step)" + cell},
+        {"time.compute_s", R"(\| compute)" + cell},
+        {"time.exposed_comm_s", R"(\| exposed comm)" + cell},
+        {"time.bubble_s", R"(\| bubble)" + cell},
+        {"time.host_s", R"(\| host)" + cell},
+        {"time.hidden_comm_s", "behind computing: " + kNumber},
+        {"cost.days", "tokens: " + kNumber + " days"},
+        {"cost.gpu_hours", "days, " + kNumber + " GPU hours"},
+        {"cost.usd", R"(hours, \$)" + kNumber},
+        {"comm.bytes_sent.by_axis.dp", R"(\| dp \|[^\n]*\|)" + cell.substr(3) + R"( \|\n)"},
+        {"comm.bytes_sent.by_axis.tp", R"(\| tp \|[^\n]*\|)" + cell.substr(3) + R"( \|\n)"},
+        {"comm.bytes_sent.by_axis.pp", R"(\| pp \|[^\n]*\|)" + cell.substr(3) + R"( \|\n)"}},
+       numbers);
+  const std::regex metric(R"(\| `([\w.]+)` \| ([^|]+) \|)");
+  for (std::sregex_iterator row(text.begin(), text.end(), metric), end; row != end; ++row) {
+    const std::string name = (*row)[1].str();
+    const std::string value = without_escapes((*row)[2].str());
+    if (is_text(name)) continue;
+    numbers.push_back(exact(name, value == "true" ? "1" : value == "false" ? "0" : value));
+  }
+  return numbers;
+}
+
+std::vector<std::vector<std::string>> csv_rows(const std::string& text) {
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> row;
+  std::string cell;
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char letter = text[i];
+    if (is_quoted) {
+      if (letter != '"') {
+        cell += letter;
+      } else if (i + 1 < text.size() && text[i + 1] == '"') {
+        cell += text[++i];
+      } else {
+        is_quoted = false;
+      }
+    } else if (letter == '"') {
+      is_quoted = true;
+    } else if (letter == ',' || letter == '\n') {
+      row.push_back(std::exchange(cell, {}));
+      if (letter == '\n') rows.push_back(std::exchange(row, {}));
+    } else {
+      cell += letter;
+    }
+  }
+  REQUIRE(cell.empty());
+  return rows;
+}
+
+ShownNumbers read_csv(const std::string& text) {
+  ShownNumbers numbers;
+  const std::vector<std::vector<std::string>> rows = csv_rows(text);
+  REQUIRE(rows.front() == std::vector<std::string>{"name", "value"});
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    REQUIRE(rows[i].size() == 2);
+    const std::string& value = rows[i][1];
+    if (is_text(rows[i][0])) continue;
+    numbers.push_back(exact(rows[i][0], value == "true" ? "1" : value == "false" ? "0" : value));
+  }
+  return numbers;
+}
+
+}  // namespace shardsim::test

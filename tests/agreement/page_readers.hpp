@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/agreement/shown_number.hpp"
+
+// What each kind of page says of a run, read back. To add a kind: a function that reads its numbers
+// under the names of the metrics they show, and a row in agreement_test.cpp.
+namespace shardsim::test {
+
+/// The object of --json, output.result.
+[[nodiscard]] ShownNumbers read_json(const std::string& text);
+/// What the command prints.
+[[nodiscard]] ShownNumbers read_screen(const std::string& text);
+/// output.markdown: rounded in its tables, and all digits in its list of metrics.
+[[nodiscard]] ShownNumbers read_markdown(const std::string& text);
+/// output.csv, the metrics.
+[[nodiscard]] ShownNumbers read_csv(const std::string& text);
+
+/// Rows and cells of a CSV file as RFC 4180 has it, the names first.
+[[nodiscard]] std::vector<std::vector<std::string>> csv_rows(const std::string& text);
+
+}  // namespace shardsim::test

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reports/run_detail.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/app/run.hpp"
+
+namespace shardsim::test {
+
+/// A run with what pages show of it.
+struct DetailedRun {
+  std::string name;
+  Scenario scenario;
+  Result result;
+  RunDetail detail;
+
+  [[nodiscard]] double metric(const std::string& metric) const { return *result.number(metric); }
+  /// Of the rank that the times of the result are of.
+  [[nodiscard]] const StageTime& last_stage_to_end() const;
+};
+
+[[nodiscard]] DetailedRun detailed(const std::string& path,
+                                   const std::vector<std::string>& overrides = {});
+
+/// Each kind of parallelism, alone and together; with data and without, folded and not. Run once.
+[[nodiscard]] const std::vector<DetailedRun>& detailed_runs();
+
+/// Of a time that was whole picoseconds.
+[[nodiscard]] std::int64_t picoseconds(double seconds);
+
+}  // namespace shardsim::test

@@ -1,0 +1,185 @@
+"""Opens sample reports in a headless Chromium: every chart is drawn, nothing is asked of any
+network, nothing is written to the console, and nobody's name becomes markup.
+
+usage: run.py WRITE_SAMPLE_PAGE WORK_FOLDER
+
+Screenshots are left in WORK_FOLDER, for people to look at. Skipped (77) where there is no Chromium.
+"""
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import browser
+
+SKIPPED = 77
+CHARTS = {"axes", "breakdown", "links", "memory", "memory-time", "roofline", "schedule", "traffic"}
+LAPTOP, NARROW = 1366, 400
+# Of each chart: its name, what it says of itself, and how many colours its picture has.
+STATE = """[...document.querySelectorAll('[data-chart]')].map((place) => {
+  const canvas = place.querySelector('canvas');
+  const pixels = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+  return [place.dataset.chart, place.dataset.drawn, Number(place.dataset.items), new Set(pixels).size];
+})"""
+LEAST_COLOURS = 8  # Antialiased text alone has more; an empty canvas has one.
+
+write_sample_page, work = None, None
+
+
+def page_file(name):
+    path = work / f"{name}.html"
+    if not path.exists():
+        subprocess.run([write_sample_page, name, path], check=True)
+    return path
+
+
+class BrowserTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = browser.Browser()
+        cls.addClassCleanup(cls.browser.__exit__)
+
+    def open(self, name, **options):
+        return self.open_file(page_file(name), **options)
+
+    def open_file(self, path, expected="drawn", **options):
+        page = self.browser.open(path, **options)
+        page.until("document.body.dataset.report !== undefined")
+        self.assertEqual(page.evaluate("document.body.dataset.report"), expected, page.problems)
+        return page
+
+    def require_quiet(self, page, path):
+        self.assertEqual(page.problems, [])
+        self.assertEqual(page.requests, [path.resolve().as_uri()])
+
+    def require_drawn(self, page, charts):
+        state = page.evaluate(STATE)
+        self.assertEqual({name for name, *_ in state}, charts)
+        for name, drawn, items, colours in state:
+            with self.subTest(chart=name):
+                self.assertEqual(drawn, "true")
+                self.assertGreater(items, 0)
+                self.assertGreaterEqual(colours, LEAST_COLOURS)
+
+    def require_fitting(self, page):
+        self.assertEqual(page.evaluate("document.documentElement.scrollWidth"),
+                         page.evaluate("document.documentElement.clientWidth"))
+
+    def test_every_chart_is_drawn_in_every_view(self):
+        for view, width, scheme in (("light", LAPTOP, "light"), ("dark", LAPTOP, "dark"),
+                                    ("narrow", NARROW, "light"), ("narrow-dark", NARROW, "dark")):
+            with self.subTest(view=view):
+                page = self.open("small", width=width, scheme=scheme)
+                self.require_drawn(page, CHARTS)
+                self.require_fitting(page)
+                self.require_quiet(page, page_file("small"))
+                page.screenshot(work / f"small-{view}.png")
+
+    def test_a_large_run_is_drawn_whole(self):
+        page = self.open("large")
+        self.require_drawn(page, CHARTS)
+        self.assertEqual(page.evaluate("Number(document.querySelector('[data-chart=schedule]').dataset.items)"),
+                         20000)
+        self.require_quiet(page, page_file("large"))
+        page.screenshot(work / "large-light.png")
+
+    def test_names_do_not_become_markup(self):
+        page = self.open("hostile", width=NARROW)
+        self.require_drawn(page, CHARTS)
+        self.assertEqual(page.evaluate("document.images.length"), 0)
+        self.assertIn("</script><img src=x onerror=alert(1)>\"'&\\x1b[31m",
+                      page.evaluate("document.querySelector('h1').textContent"))
+        self.require_fitting(page)
+        self.require_quiet(page, page_file("hostile"))
+        page.screenshot(work / "hostile-narrow.png")
+
+    def test_a_run_without_detail_has_what_metrics_tell(self):
+        page = self.open("bare")
+        self.require_drawn(page, {"breakdown"})
+        self.require_quiet(page, page_file("bare"))
+        page.screenshot(work / "bare-light.png")
+
+    def test_the_button_changes_colours_and_charts(self):
+        page = self.open("small")
+        background = "getComputedStyle(document.body).backgroundColor"
+        pixels = "document.querySelector('[data-chart=traffic] canvas').toDataURL()"
+        light = page.evaluate(background), page.evaluate(pixels)
+        page.evaluate("document.getElementById('theme').click()")
+        page.evaluate("new Promise((done) => setTimeout(done, 1500))")
+        dark = page.evaluate(background), page.evaluate(pixels)
+        self.assertNotEqual(light[0], dark[0])
+        self.assertNotEqual(light[1], dark[1])
+        self.require_drawn(page, CHARTS)
+
+    def test_search_hides_what_does_not_match(self):
+        page = self.open("small")
+        page.evaluate("""(() => {
+          const input = document.querySelector('[data-filters=assumptions-table]');
+          input.value = 'datasheet PEAK';
+          input.dispatchEvent(new Event('input'));
+        })()""")
+        self.assertEqual(page.evaluate("""[...document.querySelectorAll('#assumptions-table tbody tr')]
+          .map((row) => row.checkVisibility())"""), [True, False, False])
+        self.assertEqual(page.evaluate("document.getElementById('assumptions-table-count').textContent"),
+                         "1 of 3")
+
+    def test_another_stage_can_be_chosen(self):
+        page = self.open("small")
+        pixels = "document.querySelector('[data-chart=memory-time] canvas').toDataURL()"
+        first = page.evaluate(pixels)
+        page.evaluate("""(() => {
+          const select = document.querySelector('.choice select');
+          select.value = '3';
+          select.dispatchEvent(new Event('change'));
+        })()""")
+        page.until(f"{pixels} !== {first!r}")
+        self.assertEqual(page.problems, [])
+
+    def test_without_a_script_there_are_plain_figures(self):
+        page = self.browser.open(page_file("small"), script=False)
+        shown = page.evaluate("[...document.querySelectorAll('.static svg')].map((svg) => svg.checkVisibility())")
+        self.assertEqual(shown, [True] * 4)
+        self.assertFalse(page.evaluate("document.querySelector('.plot').checkVisibility()"))
+        self.require_quiet(page, page_file("small"))
+        page.screenshot(work / "small-scriptless.png")
+
+    def test_paper_has_plain_figures_and_the_page_comes_back(self):
+        page = self.open("small", scheme="dark")
+        page.send("Emulation.setEmulatedMedia", media="print")
+        self.assertTrue(page.evaluate("document.querySelector('.static svg').checkVisibility()"))
+        self.assertFalse(page.evaluate("document.querySelector('.plot.has-static').checkVisibility()"))
+        page.send("Emulation.setEmulatedMedia", media="")
+        page.print(work / "small.pdf")
+        self.assertIn(b"%PDF", (work / "small.pdf").read_bytes()[:8])
+        self.assertIsNone(page.evaluate("document.documentElement.dataset.theme ?? null"))
+        self.require_drawn(page, CHARTS)
+
+    def test_what_this_test_looks_for_would_be_seen(self):
+        text = page_file("small").read_text(encoding="utf-8")
+        broken = work / "broken.html"
+        broken.write_text(text.replace('{"device_memory_bytes"', "{device_memory_bytes"), encoding="utf-8")
+        page = self.open_file(broken, expected="failed")
+        self.assertNotEqual(page.problems, [])
+        self.assertTrue(page.evaluate("document.querySelector('.static svg').checkVisibility()"))
+        asking = work / "asking.html"
+        asking.write_text(text.replace("<main>", '<main><img src="https://example.invalid/x.png" onerror="alert(1)">'),
+                          encoding="utf-8")
+        page = self.open_file(asking)
+        self.assertTrue(any("Content Security Policy" in str(problem) for problem in page.problems), page.problems)
+
+
+def main():
+    global write_sample_page, work
+    write_sample_page, work = sys.argv[1], pathlib.Path(sys.argv[2])
+    if browser.find_browser() is None:
+        print("skipped: there is no Chromium (chromium, chromium-browser or google-chrome)")
+        return SKIPPED
+    work.mkdir(parents=True, exist_ok=True)
+    for path in work.glob("*.html"):
+        path.unlink()
+    program = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False, verbosity=2)
+    return 0 if program.result.wasSuccessful() and program.result.testsRun > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "tests/search/search_fixture.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+constexpr double kPicoseconds = 1e12;
+
+}  // namespace
+
+// Of whole spaces: a bound above one simulation could hide an optimum.
+TEST_CASE("no simulation is faster or smaller than its bounds") {
+  for (const SmallSpace& space : small_spaces()) {
+    const Searched all = searched(space, /*prunes=*/false);
+    REQUIRE(all.outcome.simulated.size() > 50);
+    BoundTable bounds(all.base.scenario);
+    double least_time = 1.0;
+    double least_memory = 1.0;
+    double mean_time = 0.0;
+    double mean_memory = 0.0;
+    for (const SimulatedPoint& point : all.outcome.simulated) {
+      INFO(space.name << ": " << words_of(point.candidate));
+      const Bound quick = bounds.quick(point.candidate);
+      const Bound close = bounds.close(point.candidate);
+      const double step_ps = point.step_time_s * kPicoseconds;
+      CHECK(quick.step_ps <= close.step_ps);
+      CHECK(quick.peak_bytes <= close.peak_bytes);
+      CHECK(static_cast<double>(close.step_ps) / kPicoseconds <= point.step_time_s);
+      CHECK(close.peak_bytes <= point.peak_bytes);
+      const double time = static_cast<double>(close.step_ps) / step_ps;
+      const double memory =
+          static_cast<double>(close.peak_bytes) / static_cast<double>(point.peak_bytes);
+      least_time = std::min(least_time, time);
+      least_memory = std::min(least_memory, memory);
+      mean_time += time;
+      mean_memory += memory;
+    }
+    const auto count = static_cast<double>(all.outcome.simulated.size());
+    INFO(space.name << ": " << count << " simulated; of the time " << mean_time / count
+                    << ", least " << least_time << "; of the memory " << mean_memory / count
+                    << ", least " << least_memory);
+    // A bound that says nothing would pass the above.
+    CHECK(mean_time / count > 0.5);
+    CHECK(mean_memory / count > 0.5);
+    UNSCOPED_INFO("done");
+  }
+}
+
+}  // namespace shardsim::test

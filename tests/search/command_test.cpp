@@ -1,0 +1,95 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/app/command_fixture.hpp"
+#include "tests/search/search_fixture.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+std::vector<std::string> plan(const std::string& model, std::vector<std::string> more = {}) {
+  std::vector<std::string> words = {"plan",
+                                    model,
+                                    "--gpus",
+                                    "8",
+                                    "--gpu",
+                                    "h100",
+                                    "-q",
+                                    "--global-batch-size",
+                                    "8",
+                                    "--fix",
+                                    "recompute=none",
+                                    "--fix",
+                                    "schedule=none,1f1b",
+                                    "--fix",
+                                    "micro_batch_size=1"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("the scenario that a plan writes gives the plan's numbers") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "best.json";
+  const Printed planned = shardsim(plan("gpt2", {"--json", "--out", file}));
+  REQUIRE(planned.exit_code == 0);
+  const Printed run = shardsim({file, "--json", "-q"});
+  REQUIRE(run.exit_code == 0);
+  const auto best = nlohmann::json::parse(planned.out)["ranked"][0]["metrics"];
+  const auto metrics = nlohmann::json::parse(run.out)["metrics"];
+  CHECK(best.size() > 10);
+  for (const auto& [name, value] : best.items()) {
+    INFO(name);
+    CHECK(metrics[name] == value);
+  }
+}
+
+TEST_CASE("a plan prints its assumptions, a table, the front and the next command") {
+  const Printed printed = shardsim(plan("gpt2", {"--usd-per-gpu-hour", "2", "--ascii"}));
+  REQUIRE(printed.exit_code == 0);
+  for (const char* part :
+       {"assumed: ", "fastest first", "$/1T tok", "why #1 and not #2", "no other is both faster",
+        "simulated in full", "next: shardsim plan gpt2 --gpus 8 --gpu h100 "}) {
+    INFO(part);
+    CHECK(contains(printed.out, part));
+  }
+}
+
+TEST_CASE("a plan says what is wrong and how to go on") {
+  const Mistake mistakes[] = {
+      {{"plan", "llama3-70", "--gpus", "8", "--gpu", "h100"},
+       "no model is called \"llama3-70\"",
+       "did you mean \"llama3-70b\"?"},
+      {{"plan", "gpt2", "--gpus", "8", "--gpu", "h10"},
+       "no GPU or system",
+       "did you mean \"h100\"?"},
+      {{"plan", "gpt2", "--gpus", "12", "--gpu", "h100"},
+       "12 ranks do not fill nodes of 8 GPUs",
+       "8 or 16"},
+      {{"plan", "gpt2", "--gpus", "0", "--gpu", "h100"}, "0 GPUs", "--gpus 128"},
+      {{"plan", "gpt2", "--gpus", "8", "--gpu", "h100", "--emit", "jax"}, "\"jax\"", "torchtitan"},
+      {{"plan", "gpt2", "--gpus", "8", "--gpu", "h100", "--top", "0"}, "out of range", "1 or more"},
+      {{"plan", "gpt2", "--gpus", "8", "--gpu", "h100", "--fix", "tq=1"},
+       "fixes nothing",
+       "\"tp\""},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const Printed printed = shardsim(mistake.arguments);
+    INFO(mistake.said);
+    CHECK(printed.exit_code == 2);
+    CHECK(contains(printed.err, mistake.said));
+    CHECK(contains(printed.err, mistake.way_out));
+  }
+}
+
+TEST_CASE("where nothing fits a plan ends with 3 and the nearest miss") {
+  const Printed printed = shardsim(plan("gpt2", {"--set", "system.device.memory_gib=0.05"}));
+  CHECK(printed.exit_code == 3);
+  CHECK(contains(printed.out, "nothing fits"));
+  CHECK(contains(printed.out, "needs least: "));
+}
+
+}  // namespace shardsim::test

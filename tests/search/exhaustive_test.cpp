@@ -1,0 +1,79 @@
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "sim/app/desk/search/search_report.hpp"
+
+#include "tests/search/search_fixture.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+SearchReport report_of(const Searched& found) {
+  return shardsim::report_of(found.base, found.request, found.outcome);
+}
+
+}  // namespace
+
+TEST_CASE("a search finds what simulating every layout finds") {
+  for (const SmallSpace& space : small_spaces()) {
+    for (const Objective objective : {Objective::time, Objective::memory}) {
+      INFO(space.name);
+      const Searched pruned = searched(space, /*prunes=*/true, 2, objective);
+      const Searched all = searched(space, /*prunes=*/false, 2, objective);
+      const SearchReport found = report_of(pruned);
+      const SearchReport expected = report_of(all);
+      REQUIRE(!expected.ranked.empty());
+      CHECK(words_of_points(found.ranked) == words_of_points(expected.ranked));
+      CHECK(words_of_points(found.front) == words_of_points(expected.front));
+      // All of it would be no search.
+      CHECK(pruned.outcome.simulated.size() < all.outcome.simulated.size());
+      CHECK(found.num_simulated + found.num_slower + found.num_too_large + found.num_refused ==
+            found.num_candidates);
+    }
+  }
+}
+
+TEST_CASE("how many simulate at a time changes nothing") {
+  const SmallSpace space = small_spaces().back();
+  const SearchReport one = report_of(searched(space, /*prunes=*/true, 1));
+  const SearchReport four = report_of(searched(space, /*prunes=*/true, 4));
+  CHECK(to_text(one, {}) == to_text(four, {}));
+  CHECK(to_json(one) == to_json(four));
+  CHECK(to_csv(one) == to_csv(four));
+}
+
+TEST_CASE("where nothing fits, the one that needs least is found") {
+  SmallSpace space = small_spaces().back();
+  space.overrides = {"system.device.memory_gib=0.01"};
+  const Searched all = searched(space, /*prunes=*/false);
+  const SearchReport found = report_of(searched(space, /*prunes=*/true));
+  std::int64_t least = all.outcome.simulated.front().peak_bytes;
+  for (const SimulatedPoint& point : all.outcome.simulated) {
+    least = std::min(least, point.peak_bytes);
+  }
+  CHECK(found.ranked.empty());
+  CHECK(found.least_is_simulated);
+  CHECK(found.least_bytes_not_fitting == least);
+}
+
+TEST_CASE("an interrupted search keeps what it has") {
+  const SmallSpace space = small_spaces().front();
+  const TemporaryFolder folder;
+  const SearchRequest request = request_of(space, folder / "model.json");
+  const SearchBase base = prepare_search(request);
+  SearchHooks hooks;
+  std::size_t done = 0;
+  hooks.on_progress = [&done](std::size_t count, std::size_t) { done = count; };
+  hooks.stop = [&done] { return done >= 20; };
+  const SearchOutcome outcome = search(base, request, hooks);
+  CHECK(outcome.is_interrupted);
+  CHECK(outcome.simulated.size() == 20);
+  CHECK(outcome.num_unseen > 0);
+  const SearchReport report = shardsim::report_of(base, request, outcome);
+  CHECK(to_text(report, {}).find("interrupted: the best so far") != std::string::npos);
+}
+
+}  // namespace shardsim::test

@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "reports/terminal_text.hpp"
+#include "sim/app/desk/search/search_report.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+SimulatedPoint point(std::size_t index, double step_s, std::int64_t peak_bytes) {
+  SimulatedPoint made;
+  made.index = index;
+  made.fits = true;
+  made.step_time_s = step_s;
+  made.peak_bytes = peak_bytes;
+  made.tokens_per_s = 1024.0 / step_s;
+  made.tokens_per_s_per_gpu = made.tokens_per_s / 8;
+  made.candidate.tp = static_cast<std::int64_t>(index + 1);
+  return made;
+}
+
+SearchReport small_report() {
+  SearchReport report;
+  report.model = "m";
+  report.system = "s";
+  report.num_gpus = 8;
+  report.usd_per_gpu_hour = 2;
+  report.memory_capacity_bytes = 100;
+  report.num_candidates = 5;
+  report.num_simulated = 3;
+  report.num_slower = 1;
+  report.num_too_large = 1;
+  report.others = {point(0, 2, 90), point(1, 4, 60), point(2, 8, 70)};
+  report.ranked = report.others;
+  report.front = pareto_front(report.others);
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("the front leaves out what another beats in both") {
+  const std::vector<SimulatedPoint> front = pareto_front(
+      {point(0, 4, 60), point(1, 2, 90), point(2, 8, 70), point(3, 4, 60), point(4, 3, 90)});
+  REQUIRE(front.size() == 2);
+  CHECK(front[0].index == 1);
+  CHECK(front[1].index == 0);  // Of equals the first.
+}
+
+TEST_CASE("what does not fit is on no front") {
+  SimulatedPoint large = point(0, 1, 200);
+  large.fits = false;
+  CHECK(pareto_front({large}).empty());
+}
+
+TEST_CASE("cost is hours of all GPUs for so many tokens") {
+  SearchReport report = small_report();
+  // 512 tokens a second: 10^12 tokens take 10^12 / 512 seconds.
+  CHECK(report.usd_per_1t_tokens(report.ranked[0]) == Approx(1e12 / 512 / 3600 * 8 * 2));
+  report.usd_per_gpu_hour = 0;
+  CHECK(report.usd_per_1t_tokens(report.ranked[0]) == 0);
+}
+
+TEST_CASE("no line is wider than a screen") {
+  SearchReport report = small_report();
+  report.assumptions = {std::string(300, 'x') + " " + std::string(50, 'y')};
+  report.ranked[0].candidate = {.tp = 16,
+                                .pp = 16,
+                                .cp = 16,
+                                .ep = 64,
+                                .vpp = 16,
+                                .dp_replicate = 128,
+                                .dp_shard = 128,
+                                .micro_batch_size = 128,
+                                .zero_stage = 3,
+                                .schedule = "interleaved_1f1b",
+                                .recompute = "selective"};
+  std::istringstream lines(to_text(report, {.wide = false, .ascii = true, .command = "shardsim"}));
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(display_width(line) <= 100);
+  }
+}
+
+TEST_CASE("JSON, CSV and text say the same") {
+  const SearchReport report = small_report();
+  const auto json = nlohmann::json::parse(to_json(report));
+  CHECK(json["ranked"].size() == 3);
+  CHECK(json["ranked"][1]["metrics"]["step_time_s"] == 4.0);
+  CHECK(json["pareto_front"].size() == 2);
+  CHECK(json["counts"]["pruned_worse"] == 1);
+  const std::string csv = to_csv(report);
+  CHECK(csv.find("\n2,true,tp2 no-sp mb1,2,") != std::string::npos);
+  CHECK(csv.find("\n3,false,") != std::string::npos);
+  CHECK(to_text(report, {}).find("5 layouts: 3 simulated in full, 1 shown") != std::string::npos);
+}
+
+TEST_CASE("a scatter marks the front") {
+  const std::string picture = scatter_text(small_report(), /*ascii=*/true);
+  CHECK(std::count(picture.begin(), picture.end(), '*') == 2);
+  CHECK(std::count(picture.begin(), picture.end(), '.') >= 1);
+  CHECK(scatter_text(small_report(), /*ascii=*/false).find("\xE2\xA0") != std::string::npos);
+}
+
+}  // namespace shardsim::test

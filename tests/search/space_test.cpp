@@ -1,0 +1,126 @@
+#include <set>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/scenario_error.hpp"
+#include "sim/app/desk/search/search_space.hpp"
+
+#include "tests/search/search_fixture.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+bool is_accepted(const SearchBase& base, const Candidate& candidate) {
+  try {
+    (void)scenario_of(base, candidate);
+    return true;
+  } catch (const ScenarioError&) {
+    return false;
+  }
+}
+
+// Every combination of some values that has the machine's ranks, whether it divides anything or
+// not.
+std::vector<Candidate> lattice(std::int64_t ranks, std::int64_t batch) {
+  std::vector<Candidate> all;
+  for (const std::int64_t tp : {1, 2, 3, 4, 8}) {
+    for (const std::int64_t cp : {1, 2, 4}) {
+      for (const std::int64_t pp : {1, 2, 4, 8}) {
+        if (ranks % (tp * cp * pp) != 0) continue;
+        const std::int64_t dp = ranks / (tp * cp * pp);
+        for (const std::int64_t size : {1, 2, 3, 8}) {
+          for (const std::string_view schedule :
+               {"none", "1f1b", "gpipe", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "v_half",
+                "v_min", "dualpipe_v"}) {
+            for (const std::int64_t vpp : {1, 2}) {
+              all.push_back({.tp = tp,
+                             .pp = pp,
+                             .cp = cp,
+                             .vpp = vpp,
+                             .dp_shard = dp,
+                             .micro_batch_size = size,
+                             .num_microbatches = batch / (dp * size),
+                             .zero_stage = dp * cp > 1 ? 1 : 0,
+                             .sequence_parallel = tp > 1,
+                             .schedule = schedule});
+            }
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("what is searched is what the reader accepts, no more and no less") {
+  SmallSpace space = small_spaces().front();
+  space.fixed = {};
+  const TemporaryFolder folder;
+  const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
+  std::set<std::vector<std::string>> searched_ones;
+  for (const Candidate& candidate : enumerate_candidates(base.scenario, {})) {
+    searched_ones.insert(overrides_of(candidate));
+  }
+  int legal = 0;
+  for (const Candidate& candidate : lattice(space.gpus, space.batch)) {
+    // The same run as 1f1b.
+    if (candidate.schedule == "interleaved_1f1b" && candidate.vpp == 1) continue;
+    INFO(words_of(candidate));
+    const bool accepted = is_accepted(base, candidate);
+    if (accepted) ++legal;
+    CHECK(accepted == (searched_ones.count(overrides_of(candidate)) == 1));
+  }
+  CHECK(legal > 100);
+}
+
+TEST_CASE("all candidates of the small spaces can be run") {
+  for (const SmallSpace& space : small_spaces()) {
+    const TemporaryFolder folder;
+    const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
+    for (const Candidate& candidate : enumerate_candidates(base.scenario, base.fixed)) {
+      INFO(space.name << ": " << words_of(candidate));
+      CHECK(is_accepted(base, candidate));
+    }
+  }
+}
+
+TEST_CASE("what is fixed is one of its values") {
+  SmallSpace space = small_spaces().front();
+  space.fixed = {"tp=2,4", "schedule=1f1b"};
+  space.overrides = {"parallelism.zero_stage=1", "training.recompute=full"};
+  const TemporaryFolder folder;
+  const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
+  const std::vector<Candidate> found = enumerate_candidates(base.scenario, base.fixed);
+  REQUIRE(!found.empty());
+  for (const Candidate& candidate : found) {
+    CHECK((candidate.tp == 2 || candidate.tp == 4));
+    CHECK(candidate.schedule == "1f1b");
+    CHECK(candidate.zero_stage == 1);
+    CHECK(candidate.recompute == "full");
+  }
+}
+
+TEST_CASE("a mistake in what is fixed is explained") {
+  FixedAxes fixed;
+  try {
+    fix_axis("schedul=1f1b", fixed);
+    FAIL("it must be refused");
+  } catch (const UsageError& error) {
+    CHECK(error.code() == "E1325");
+    CHECK(error.fix().find("did you mean \"schedule\"?") != std::string::npos);
+  }
+  SmallSpace space = small_spaces().front();
+  space.fixed = {"tp=5"};
+  const TemporaryFolder folder;
+  const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
+  CHECK_THROWS_AS(enumerate_candidates(base.scenario, base.fixed), UsageError);
+}
+
+}  // namespace shardsim::test
