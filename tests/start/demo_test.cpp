@@ -78,6 +78,7 @@ TEST_CASE("the demo prints the screen of its scenario and leaves it to be change
   const Printed again = shardsim({"-q", folder / "demo/scenario.json", "--out", folder / "again"});
   CHECK(again.exit_code == 0);
   CHECK(content_of(folder / "again/step.pftrace") == content_of(folder / "demo/step.pftrace"));
+  CHECK(content_of(folder / "demo/report.html").rfind("<!DOCTYPE html>", 0) == 0);
 }
 
 TEST_CASE("what is proposed next after the demo is a better plan") {
@@ -93,7 +94,8 @@ TEST_CASE("what is proposed next after the demo is a better plan") {
     CHECK(result.exit_code == 0);
     return result.number("step_time_s").value();
   };
-  CHECK(step_of({"output.trace=", change}) < step_of({"output.trace="}));
+  CHECK(step_of({"output.trace=", "output.report=", change}) <
+        step_of({"output.trace=", "output.report="}));
 }
 
 TEST_CASE("a demo's scenario that somebody changed is not written over") {
