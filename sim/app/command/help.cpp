@@ -29,7 +29,7 @@ const char* title_of(VerbGroup group) {
     case VerbGroup::run:
       return "Run and check one scenario";
     case VerbGroup::plan:
-      return "Plan with many runs";
+      return "Plan with many runs, and exchange";
     case VerbGroup::measure:
       return "Hold against real machines";
     case VerbGroup::shell:

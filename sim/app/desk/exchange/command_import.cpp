@@ -101,7 +101,12 @@ Verb import_verb() {
               [request](const Console& console) {
                 return command_import(*request, console.out, console.err);
               },
-          .wants_json = nullptr};
+          .wants_json = nullptr,
+          .group = VerbGroup::plan,
+          .examples = {{"shardsim import hf config.json --gpus 64 --gpu h100 -o plan.json",
+                        "a model of Hugging Face"},
+                       {"shardsim import megatron train.log -o plan.json",
+                        "what a run said of itself"}}};
 }
 
 }  // namespace shardsim

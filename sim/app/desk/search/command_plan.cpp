@@ -161,7 +161,12 @@ Verb plan_verb() {
           .summary = "Find the best layout of a model on so many GPUs",
           .add_options = [arguments](CLI::App& app) { add_options(app, *arguments); },
           .run = [arguments](const Console& console) { return command_plan(*arguments, console); },
-          .wants_json = [arguments] { return arguments->json; }};
+          .wants_json = [arguments] { return arguments->json; },
+          .group = VerbGroup::plan,
+          .examples = {{"shardsim plan llama3-70b --gpus 128 --gpu h100",
+                        "the best layouts, why they are, and what they cost"},
+                       {"shardsim plan llama3-70b --gpus 128 --gpu h100 --emit megatron",
+                        "with the flags to launch it"}}};
 }
 
 }  // namespace shardsim

@@ -10,7 +10,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "scenarios/field.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/desk/start/demo_scenario.hpp"
 #include "sim/app/write_text.hpp"
@@ -46,15 +45,13 @@ int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream
   run.file = scenario.string();
   run.text = demo_scenario();
   run.overrides = arguments.overrides;
-  if (find_field("output.report")->missing_part.empty()) {
-    run.overrides.insert(run.overrides.begin(), "output.report=report.html");
-  }
   run.out_directory = arguments.folder;
   run.json = arguments.json;
+  run.assumptions = arguments.assumptions;
   run.quiet = arguments.quiet;
   run.color = arguments.color;
-  run.next_command = fmt::format(
-      "shardsim {} --set parallelism.schedule=interleaved_1f1b --set parallelism.vpp=4", run.file);
+  // Faster, and nearer to the edge of the memory: the question that planners have.
+  run.next_command = fmt::format("shardsim {} --set parallelism.tp=4", run.file);
   return command_run(run, out, err, hooks);
 }
 
@@ -71,6 +68,8 @@ Verb demo_verb() {
                 ->allow_extra_args(false);
             app.add_flag("--json", arguments->json,
                          "Print the result object instead of the summary");
+            app.add_flag("--assumptions", arguments->assumptions,
+                         "List every number and simplification that the result rests on");
             app.add_flag("-q,--quiet", arguments->quiet, "Print nothing unless something is wrong");
           },
       .run =

@@ -12,6 +12,7 @@ struct DemoArguments {
   std::string folder = "shardsim-demo";  ///< Gets the scenario and what it names.
   std::vector<std::string> overrides;
   bool json = false;
+  bool assumptions = false;
   bool quiet = false;
   bool color = false;
 };

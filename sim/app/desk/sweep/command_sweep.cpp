@@ -181,11 +181,17 @@ int command_sweep(const SweepArguments& arguments, const Console& console) {
 
 Verb sweep_verb() {
   const auto arguments = std::make_shared<SweepArguments>();
-  return {.name = "sweep",
-          .summary = "Run a scenario at many points, and go on where it was stopped",
-          .add_options = [arguments](CLI::App& app) { add_sweep_options(app, *arguments); },
-          .run = [arguments](const Console& console) { return command_sweep(*arguments, console); },
-          .wants_json = nullptr};
+  return {
+      .name = "sweep",
+      .summary = "Run a scenario at many points, and go on where it was stopped",
+      .add_options = [arguments](CLI::App& app) { add_sweep_options(app, *arguments); },
+      .run = [arguments](const Console& console) { return command_sweep(*arguments, console); },
+      .wants_json = nullptr,
+      .group = VerbGroup::plan,
+      .examples =
+          {{"shardsim sweep scenarios/quickstart.json --axis training.global_batch_size=128,256",
+            "a run for each"},
+           {"shardsim sweep plan.json --shard auto", "this task's share, under Slurm or mpirun"}}};
 }
 
 }  // namespace shardsim
