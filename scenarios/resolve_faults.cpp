@@ -81,12 +81,13 @@ void check_flapping(const Item& item, const FlappingLinkSpec& link) {
   if (!item.good("down_s") || !item.good("period_s")) return;
   // Times are whole picoseconds; a shorter period than a microsecond is a mistake of units.
   constexpr double kShortestPeriod = 1e-6;
+  constexpr double kShortestUp = 1e-9;
   if (link.period_s < kShortestPeriod) {
     item.refuse("E0274", "period_s",
                 "a period of " + number_text(link.period_s) + " s is below " +
                     number_text(kShortestPeriod) + " s",
                 "write the period in seconds");
-  } else if (link.down_s >= link.period_s) {
+  } else if (link.period_s - link.down_s < kShortestUp) {
     item.refuse("E0274", "down_s",
                 "down for " + number_text(link.down_s) + " s of every " +
                     number_text(link.period_s) + " s, nothing would ever move",
