@@ -14,18 +14,11 @@ struct Item {
 
   [[nodiscard]] bool given(const char* key) const { return reading.item(list, index, key).given; }
   [[nodiscard]] bool good(const char* key) const { return reading.item(list, index, key).good; }
-  [[nodiscard]] std::string pointer() const {
-    return pointer_to(pointer_of(list), std::to_string(index));
-  }
-  // At a key that is written, or at the list.
+  // At a key that is written, or at the object.
   void refuse(const char* code, const char* key, const std::string& message,
               const std::string& help) const {
-    const FieldState state = reading.item(list, index, key);
-    if (state.given) {
-      reading.problems.add(code, state.span, state.pointer, message, help);
-    } else {
-      reading.problems.add(code, reading.where(list), pointer(), message, help);
-    }
+    const FieldState state = reading.item(list, index, given(key) ? key : "");
+    reading.problems.add(code, state.span, state.pointer, message, help);
   }
 };
 

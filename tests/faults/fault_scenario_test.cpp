@@ -58,7 +58,7 @@ TEST_CASE("wrong faults are refused where they stand, with a way out") {
        "such as [{\"rank\": 3, \"slowdown\": 1.2}]"},
       {R"("stragglers": [3])", "E0101", "3]", "/faults/stragglers/0",
        "a straggler must be an object, not the number 3", "such as {\"rank\""},
-      {R"("slow_links": [{"bandwidth_factor": 0.5}])", "E0272", "[", "/faults/slow_links/0",
+      {R"("slow_links": [{"bandwidth_factor": 0.5}])", "E0272", "{", "/faults/slow_links/0",
        "without a node or a tier", "\"node\": 3 is that node's network cards"},
       {R"("slow_links": [{"node": 2, "bandwidth_factor": 0.5}])", "E0271", "2, ",
        "/faults/slow_links/0/node", "there is no node 2", "nodes go from 0 to 1"},
