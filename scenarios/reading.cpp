@@ -34,7 +34,6 @@ class DocumentReader {
       if (field != nullptr) {
         read_field(*field, member.value, child_pointer, reading_->fields[child]);
       } else if (section != nullptr && section->is_list) {
-        reading_->sections[child] = Span{member.value.span.source, member.value.span.offset, 1};
         read_list(*section, member.value, child_pointer);
       } else if (section != nullptr) {
         read_section(member.value, child, child_pointer);
@@ -134,6 +133,7 @@ class DocumentReader {
     const std::string inside = section.path + "[]";
     std::map<std::string, FieldState>& states = reading_->items[section.path].emplace_back();
     std::set<std::string> fixed;
+    states[""] = {true, true, {item.span.source, item.span.offset, 1}, pointer, ""};
     for (const JsonMember& member : item.object()) {
       const bool plain = member.key.find('.') == std::string::npos;
       const Field* field = plain ? find_field(inside + "." + member.key) : nullptr;

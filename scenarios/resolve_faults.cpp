@@ -14,18 +14,11 @@ struct Item {
 
   [[nodiscard]] bool given(const char* key) const { return reading.item(list, index, key).given; }
   [[nodiscard]] bool good(const char* key) const { return reading.item(list, index, key).good; }
-  [[nodiscard]] std::string pointer() const {
-    return pointer_to(pointer_of(list), std::to_string(index));
-  }
-  // At a key that is written, or at the list.
+  // At a key that is written, or at the object.
   void refuse(const char* code, const char* key, const std::string& message,
               const std::string& help) const {
-    const FieldState state = reading.item(list, index, key);
-    if (state.given) {
-      reading.problems.add(code, state.span, state.pointer, message, help);
-    } else {
-      reading.problems.add(code, reading.where(list), pointer(), message, help);
-    }
+    const FieldState state = reading.item(list, index, given(key) ? key : "");
+    reading.problems.add(code, state.span, state.pointer, message, help);
   }
 };
 
@@ -81,12 +74,13 @@ void check_flapping(const Item& item, const FlappingLinkSpec& link) {
   if (!item.good("down_s") || !item.good("period_s")) return;
   // Times are whole picoseconds; a shorter period than a microsecond is a mistake of units.
   constexpr double kShortestPeriod = 1e-6;
+  constexpr double kShortestUp = 1e-9;
   if (link.period_s < kShortestPeriod) {
     item.refuse("E0274", "period_s",
                 "a period of " + number_text(link.period_s) + " s is below " +
                     number_text(kShortestPeriod) + " s",
                 "write the period in seconds");
-  } else if (link.down_s >= link.period_s) {
+  } else if (link.period_s - link.down_s < kShortestUp) {
     item.refuse("E0274", "down_s",
                 "down for " + number_text(link.down_s) + " s of every " +
                     number_text(link.period_s) + " s, nothing would ever move",

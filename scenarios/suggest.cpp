@@ -43,7 +43,8 @@ const KnownNames& known_names() {
       for (const ForeignName& foreign : field.foreign_names) {
         names.foreign.emplace(normalized(foreign.name), std::pair(&field, &foreign.tool));
       }
-      names.own.emplace(last_key(field.path), &field);
+      // A key of objects in a list stands in no section that it could be moved to.
+      if (!is_item_field(field)) names.own.emplace(last_key(field.path), &field);
     }
     return names;
   }();
@@ -118,7 +119,8 @@ std::string one_of_list(const std::vector<std::string>& words) {
 KeyHint hint_for_key(const std::string& section, const std::string& key) {
   const std::string wanted = normalized(key);
   const KnownNames& known = known_names();
-  if (const auto found = known.foreign.find(wanted); found != known.foreign.end()) {
+  const bool in_list = section.ends_with("[]");  // Other programs have no such lists.
+  if (const auto found = known.foreign.find(wanted); !in_list && found != known.foreign.end()) {
     const auto& [field, tool] = found->second;
     const std::string ours = name_from(section, *field);
     return {*tool + "'s name; here it is " + ours, "write " + ours + " instead"};

@@ -91,7 +91,7 @@ TEST_CASE("outages are those of a clock that counts every picosecond") {
   check_property(400, [] {
     const auto links = *rc::gen::resize(
         3, rc::gen::nonEmpty(rc::gen::container<std::vector<FlappingLink>>(rc::gen::exec([] {
-          const auto period = *rc::gen::inRange<std::int64_t>(2, 40);
+          const auto period = *rc::gen::inRange<std::int64_t>(4, 40);
           // With up to three of them something is up, for periods with common factors, too.
           return flapping(*rc::gen::inRange<std::int64_t>(1, 1 + period / 4), period,
                           *rc::gen::inRange<std::int64_t>(0, 50));

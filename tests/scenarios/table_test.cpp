@@ -79,12 +79,20 @@ TEST_CASE("foreign names collide neither with each other nor with ours") {
     for (const ForeignName& foreign : field.foreign_names) {
       INFO(foreign.name);
       CHECK(foreign_names.insert(foreign.name).second);
-      const bool is_ours = std::any_of(
-          field_table().begin(), field_table().end(),
-          [&foreign](const Field& other) { return last_key(other.path) == foreign.name; });
+      const bool is_ours =
+          std::any_of(field_table().begin(), field_table().end(), [&foreign](const Field& other) {
+            return !is_item_field(other) && last_key(other.path) == foreign.name;
+          });
       CHECK_FALSE(is_ours);
     }
   }
+}
+
+TEST_CASE("what objects in a list are asked for is told, whatever other programs mean by a word") {
+  const KeyHint hint = hint_for_key("faults.slow_links[]", "stage");
+  CHECK(hint.help.rfind("the keys here are ", 0) == 0);
+  CHECK(hint_for_key("parallelism", "stage").help == "write \"zero_stage\" instead");
+  CHECK(hint_for_key("faults.stragglers[]", "slow_down").help.rfind("write \"slowdown\"", 0) == 0);
 }
 
 TEST_CASE("every row reaches the scenario: what is set is what the resolved text says") {

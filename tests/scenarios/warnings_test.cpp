@@ -55,6 +55,8 @@ std::vector<Case> cases() {
     return std::vector<std::string>{std::string("parallelism.gradient_compression=") + kind,
                                     "parallelism.zero_stage=0"};
   };
+  const std::vector<std::string> failures = {"faults.gpu_mtbf_hours=9", "faults.restart_s=9",
+                                             "faults.checkpoint_write_s=9"};
   const std::vector<std::string> nccl = {"system.network_model=nccl",
                                          "system.device.name=NVIDIA H100",
                                          "system.intra_node.bandwidth_gb_per_s=450"};
@@ -135,6 +137,12 @@ std::vector<Case> cases() {
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
       {"execution.fold=auto", {"execution.tensors=real"}, {"execution.tensors=meta"}},
       {"execution.buffered_sends=true", {}, {"parallelism.pp=2"}},
+      {"faults.observed_failures=9", {}, failures},
+      {"faults.checkpoint_interval_s=9", {}, failures},
+      {"faults.checkpoint_write_s=9", {}, {"faults.gpu_mtbf_hours=9", "faults.restart_s=9"}},
+      {"faults.checkpoint_gb_per_s=9", {}, {"faults.gpu_mtbf_hours=9", "faults.restart_s=9"}},
+      {"faults.detection_s=9", {}, failures},
+      {"faults.restart_s=9", {}, {"faults.node_mtbf_hours=9", "faults.checkpoint_write_s=9"}},
       {"execution.buffered_sends=true",
        {"parallelism.cp=2", "model.seq_len=8", "parallelism.cp_attention=all_gather"},
        {"parallelism.cp=2", "model.seq_len=8"}},
