@@ -10,7 +10,8 @@
 
 // What pages and tables show of a run beyond its metrics: plain numbers, filled by sim/app/detail
 // where a report is asked for, and read by the writers here. Times are in seconds of virtual time,
-// of the last step; sizes are in bytes. Where a metric says the same, it is the same number.
+// of the last step, moments counted from where the first rank begins it; sizes are in bytes. Where
+// a metric says the same, it is the same number.
 namespace shardsim {
 
 /// One pipeline rank (all of them one without a pipeline): of its ranks the one whose last step
@@ -26,13 +27,13 @@ struct StageTime {
   std::array<std::int64_t, kNumMemoryCategories> at_peak{};
 };
 
-/// Communication of one axis ("dp", "tp", "cp", "ep", "pp") on the rank that ends last, and what
-/// all ranks sent over it.
+/// Communication of one axis ("dp", "tp", "cp", "ep", "pp"; "other": forming groups within the
+/// step) on the rank that ends last, and what all ranks sent over it.
 struct AxisComm {
   std::string axis;
-  double exposed_s = 0;  ///< Over all axes these sum to time.exposed_comm_s,
-  double hidden_s = 0;   ///< and these to time.hidden_comm_s.
-  std::int64_t bytes_sent = 0;
+  double exposed_s = 0;         ///< Over all axes these sum to time.exposed_comm_s,
+  double hidden_s = 0;          ///< and these to time.hidden_comm_s.
+  std::int64_t bytes_sent = 0;  ///< As comm.bytes_sent.by_axis; rounded where that is a mean.
 };
 
 /// Bytes in use on one rank, by category, from a moment on until the next.
@@ -43,15 +44,18 @@ struct MemoryCurve {
     double time_s = 0;
     std::array<std::int64_t, kNumMemoryCategories> bytes{};
   };
-  /// Increasing in time. Thinned to at most kMaxMemoryPoints; the peak is always among them.
+  /// In order of time; where an instant has two, the first is the most that was in use, the second
+  /// what was left. Thinned to at most kMaxMemoryPoints; the peak of the run is always among them,
+  /// before 0 or after the step if it was reached there.
   std::vector<Point> points;
 };
 inline constexpr std::size_t kMaxMemoryPoints = 2000;
 
-/// A bar of the schedule of one stage: what its traced rank's compute stream, or one of its
-/// communicators, did.
+/// A bar of the schedule of one stage: what its rank's compute stream, or one of its communicators,
+/// did.
 struct GanttBar {
   std::uint32_t name = 0;        ///< Index into ScheduleChart::names.
+  std::int64_t chunk = 0;        ///< Of the model on this rank, where it has several.
   std::int64_t microbatch = -1;  ///< -1: of none.
   double begin_s = 0;
   double end_s = 0;
@@ -59,23 +63,29 @@ struct GanttBar {
 struct GanttRow {
   std::int64_t stage = 0;
   int rank = 0;
-  std::string track;  ///< "compute", "dp_shard", "tp", ...
+  std::string track;  ///< "compute", "dp_shard", "tp", "pp_forward", "pp_forward 2", ...
   std::vector<GanttBar> bars;
 };
-/// The last step as a Gantt chart, one rank a stage. Bars that follow each other without a gap and
-/// do the same of one microbatch are one, so that a chart stays drawable.
+/// The last step as a Gantt chart, of each stage the rank whose last step ends last. Bars that
+/// follow each other without a gap and do the same of one microbatch are one; where there are more
+/// than kMaxGanttBars, so are neighbours with little between them.
 struct ScheduleChart {
-  std::vector<std::string>
-      names;  ///< "forward", "backward", "weight grad", "optimizer", "all_gather"
-  std::vector<GanttRow> rows;
+  /// "forward", "backward", "input grad", "weight grad", "gradients" (before the first action
+  /// and after the last: zeroed, reduced), "optimizer"; of communicators their operations,
+  /// "all_gather"; "several".
+  std::vector<std::string> names;
+  std::vector<GanttRow> rows;  ///< By stage, "compute" first.
 };
+inline constexpr std::size_t kMaxGanttBars = 20000;
 
 /// Payload bytes of one step, from row to column. Where there are more ranks than
 /// kMaxTrafficCells, a cell is ranks_per_cell x ranks_per_cell of them, in order of rank.
 struct TrafficMatrix {
   std::int64_t ranks_per_cell = 1;
-  std::size_t cells = 0;            ///< Rows, and columns.
-  std::vector<std::int64_t> bytes;  ///< Row by row, cells x cells; sum = comm.bytes_sent.total.
+  std::int64_t steps = 1;  ///< That the bytes are of: more than one only if steps differ.
+  std::size_t cells = 0;   ///< Rows, and columns.
+  /// Row by row, cells x cells; sum / steps = comm.bytes_sent.total.
+  std::vector<std::int64_t> bytes;
 };
 inline constexpr std::size_t kMaxTrafficCells = 128;
 
@@ -89,7 +99,8 @@ struct LinkUse {
   int busiest_rank = 0;
 };
 
-/// All operations of one name on the rank that ends last, against the device's roofline.
+/// All operations of one name on the rank that ends last, against the device's roofline; without
+/// copies over the host link.
 struct RooflinePoint {
   std::string name;
   double flops = 0;
@@ -101,12 +112,18 @@ struct Roofline {
   double peak_flops_per_s = 0;  ///< At the precision of training.
   double memory_bytes_per_s = 0;
   std::vector<RooflinePoint> points;
+  /// With these two the times of all points sum to time.compute_s: copies over the host link, which
+  /// have no place in the figure, and what computing takes longer beside communication.
+  double host_copies_s = 0;
+  double beside_comm_s = 0;
 };
 
-/// What training costs at this step time. Zero where the scenario does not say it.
+/// What training costs at this step time; days, GPU hours and USD are the metrics cost.*. Zero
+/// where the scenario does not say it.
 struct CostEstimate {
   double tokens_total = 0;
   double days = 0;
+  double gpu_hours = 0;
   double usd_per_gpu_hour = 0;
   double usd = 0;
 };
