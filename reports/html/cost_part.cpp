@@ -29,10 +29,15 @@ std::string cost_part(const Input& input) {
   }
   Table table(fmt::format("{} tokens on {} GPUs.", format_tokens(cost.tokens_total),
                           format_count(input.headline.ranks)),
-              {{"step time", false}, {"one step", true}, {"time to train", true}, {"cost", true}});
+              {{"step time", false},
+               {"one step", true},
+               {"time to train", true},
+               {"GPU hours", true},
+               {"cost", true}});
   for (const Case& each : cases) {
     table.add_row({each.name, format_seconds(step * each.factor),
                    format_days(cost.days * each.factor),
+                   format_number(cost.gpu_hours * each.factor),
                    cost.usd > 0 ? format_usd(cost.usd * each.factor) : "no price given"});
   }
   std::string text = "Tokens divided by tokens per second; GPUs are paid all that time";

@@ -53,6 +53,7 @@ Json row_json(const GanttRow& row) {
           {"rank", row.rank},
           {"track", row.track},
           {"name", column([](const GanttBar& bar) { return bar.name; })},
+          {"chunk", column([](const GanttBar& bar) { return bar.chunk; })},
           {"microbatch", column([](const GanttBar& bar) { return bar.microbatch; })},
           {"begin_ns", column([](const GanttBar& bar) { return nanoseconds(bar.begin_s); })},
           {"duration_ns", column([](const GanttBar& bar) {
@@ -90,10 +91,14 @@ std::string detail_json(const RunDetail& detail, double device_memory_bytes) {
                 {"hidden_s", axis.hidden_s},
                 {"bytes_sent", axis.bytes_sent}};
   });
-  root["memory"] = array_of(detail.memory, curve_json);
+  root["memory"] = Json::array();
+  for (const MemoryCurve& curve : detail.memory) {
+    if (!curve.points.empty()) root["memory"].push_back(curve_json(curve));
+  }
   root["schedule"] = {{"names", detail.schedule.names},
                       {"rows", array_of(detail.schedule.rows, row_json)}};
   root["traffic"] = {{"ranks_per_cell", detail.traffic.ranks_per_cell},
+                     {"steps", detail.traffic.steps},
                      {"cells", detail.traffic.cells},
                      {"bytes", detail.traffic.bytes}};
   root["links"] = array_of(detail.links, [](const LinkUse& link) {
@@ -106,6 +111,7 @@ std::string detail_json(const RunDetail& detail, double device_memory_bytes) {
   root["roofline"] = roofline_json(detail.roofline);
   root["cost"] = {{"tokens_total", detail.cost.tokens_total},
                   {"days", detail.cost.days},
+                  {"gpu_hours", detail.cost.gpu_hours},
                   {"usd_per_gpu_hour", detail.cost.usd_per_gpu_hour},
                   {"usd", detail.cost.usd}};
   return dump(root, -1);

@@ -1,4 +1,5 @@
-#include <string_view>
+#include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -39,14 +40,18 @@ std::string stages_figure(const Input& input) {
 }
 
 std::string over_time_figure(const Input& input) {
-  if (input.detail.memory.empty()) return {};
+  const std::vector<MemoryCurve>& curves = input.detail.memory;
+  if (std::all_of(curves.begin(), curves.end(),
+                  [](const MemoryCurve& curve) { return curve.points.empty(); })) {
+    return {};
+  }
   Figure chart;
   chart.chart = "memory-time";
   chart.caption =
       "How memory rises and falls through the step, of one rank of each stage. Choose the stage; "
       "the fullest is shown first.";
-  chart.label = fmt::format("Stacked areas of memory by category through the step, {} curves",
-                            input.detail.memory.size());
+  chart.label =
+      fmt::format("Stacked areas of memory by category through the step, {} curves", curves.size());
   chart.static_markup = to_svg_memory_over_time(input.detail, input.headline.device_memory_bytes);
   return "<h3>Through the step</h3>\n" + figure(chart);
 }

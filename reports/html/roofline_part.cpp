@@ -28,21 +28,29 @@ std::string roofline_part(const Input& input) {
   std::stable_sort(
       points.begin(), points.end(),
       [](const RooflinePoint& a, const RooflinePoint& b) { return a.time_s > b.time_s; });
-  double sum = 0;
+  double sum = roofline.host_copies_s + roofline.beside_comm_s;
   for (const RooflinePoint& point : points) sum += point.time_s;
-  Table table("Operations of one step on the rank that ends last, by name.",
-              {{"operation", false},
-               {"calls", true},
-               {"time", true},
-               {"share", true},
-               {"rate", true},
-               {"operations per byte", true}});
+  Table table(
+      "Operations of one step on the rank that ends last, by name; the times sum to computing.",
+      {{"operation", false},
+       {"calls", true},
+       {"time", true},
+       {"share", true},
+       {"rate", true},
+       {"operations per byte", true}});
   for (const RooflinePoint& point : points) {
     table.add_row({markup_text(point.name), format_count(point.calls), format_seconds(point.time_s),
                    sum > 0 ? format_share(point.time_s / sum) : "",
                    point.time_s > 0 ? rate_of(point.flops / point.time_s) : "",
                    point.bytes > 0 ? format_number(point.flops / point.bytes) : ""});
   }
+  const auto add_rest = [&table, sum](const char* name, double seconds) {
+    if (seconds > 0) {
+      table.add_row({name, "", format_seconds(seconds), format_share(seconds / sum), "", ""});
+    }
+  };
+  add_rest("copies over the host link", roofline.host_copies_s);
+  add_rest("computing longer beside communication", roofline.beside_comm_s);
   const bool has_roof = roofline.peak_flops_per_s > 0 && roofline.memory_bytes_per_s > 0;
   std::string markup;
   if (has_roof && std::any_of(points.begin(), points.end(), is_drawable)) {

@@ -43,16 +43,19 @@ std::string traffic_part(const Input& input) {
   const TrafficMatrix& matrix = input.detail.traffic;
   const std::vector<std::size_t> busiest = busiest_cells(matrix);
   if (busiest.empty()) return {};
-  const auto total = std::accumulate(matrix.bytes.begin(), matrix.bytes.end(), std::int64_t{0});
+  const auto steps = static_cast<double>(matrix.steps);
+  const double total = static_cast<double>(std::accumulate(matrix.bytes.begin(), matrix.bytes.end(),
+                                                           std::int64_t{0})) /
+                       steps;
   Table table("The busiest pairs.",
               {{"from rank", false}, {"to rank", true}, {"payload", true}, {"share of all", true}});
   for (const std::size_t cell : busiest) {
-    const auto bytes = static_cast<double>(matrix.bytes[cell]);
+    const double bytes = static_cast<double>(matrix.bytes[cell]) / steps;
     table.add_row({cell_name(matrix, cell / matrix.cells, input.headline.ranks),
                    cell_name(matrix, cell % matrix.cells, input.headline.ranks),
-                   format_traffic(bytes), format_share(bytes / static_cast<double>(total))});
+                   format_traffic(bytes), format_share(bytes / total)});
   }
-  const std::string all = format_traffic(static_cast<double>(total));
+  const std::string all = format_traffic(total);
   Figure chart;
   chart.chart = "traffic";
   chart.caption = fmt::format(
@@ -62,6 +65,9 @@ std::string traffic_part(const Input& input) {
   if (matrix.ranks_per_cell > 1) {
     chart.caption +=
         fmt::format(" A cell is {0} times {0} neighbouring ranks.", matrix.ranks_per_cell);
+  }
+  if (matrix.steps > 1) {
+    chart.caption += fmt::format(" Steps differ: this is the mean of {}.", matrix.steps);
   }
   chart.label = fmt::format(
       "Heat map of {0} by {0} cells, {1} in all; the busiest pairs stand beside it as a table",

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
@@ -16,6 +17,19 @@ namespace {
 svg::StackedBar bar_of(std::string label, std::vector<double> seconds) {
   const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   return {std::move(label), std::move(seconds), format_seconds(sum)};
+}
+
+// A part that no bar has would be a riddle in the legend.
+void leave_out_empty(svg::StackedBars& chart) {
+  for (std::size_t part = chart.inks.size(); part-- > 0;) {
+    const auto at = static_cast<std::ptrdiff_t>(part);
+    if (std::any_of(chart.bars.begin(), chart.bars.end(),
+                    [part](const svg::StackedBar& bar) { return bar.parts[part] > 0; })) {
+      continue;
+    }
+    chart.inks.erase(chart.inks.begin() + at);
+    for (svg::StackedBar& bar : chart.bars) bar.parts.erase(bar.parts.begin() + at);
+  }
 }
 
 }  // namespace
@@ -39,6 +53,7 @@ std::string to_svg_breakdown(const Result& result, const RunDetail& detail) {
   for (const svg::StackedBar& bar : chart.bars) {
     chart.full = std::max(chart.full, std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0));
   }
+  leave_out_empty(chart);
   svg::Drawing drawing("Where the time of one step goes, for the whole run and each stage");
   const double y = drawing.legend(chart.inks, 2);
   return drawing.finish(svg::draw_stacked_bars(drawing, chart, y));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLegendLine = 20;
 // Of a character at the size of labels, about.
-constexpr double kCharacterWidth = 6.6;
+constexpr double kCharacterWidth = 6.1;
 constexpr double kSwatch = 12;
 
 const char* name_of(Anchor anchor) {

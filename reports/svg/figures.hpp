@@ -12,8 +12,8 @@ namespace shardsim {
 /// Where the step goes: the rank that ends last, and one of each stage.
 [[nodiscard]] std::string to_svg_breakdown(const Result& result, const RunDetail& detail);
 
-/// The last step as a Gantt chart. Where there are more bars than a page can show, each small piece
-/// of time has the colour of what fills most of it.
+/// The last step as a Gantt chart. Where there are more bars than a page can show, small pieces of
+/// time have the colours of what fills them, in their proportion.
 [[nodiscard]] std::string to_svg_schedule(const RunDetail& detail);
 
 /// Memory of the fullest rank of each stage at its peak, by category. `device_bytes` is what a

@@ -40,7 +40,9 @@ std::vector<Point> columns_of(const MemoryCurve& curve) {
     Point fullest = next > 0 ? curve.points[next - 1] : curve.points.front();
     const double end = begin + span * static_cast<double>(column + 1) / kColumns;
     bool is_first = true;
-    for (; next < curve.points.size() && curve.points[next].time_s <= end; ++next) {
+    for (;
+         next < curve.points.size() && (curve.points[next].time_s <= end || column + 1 == kColumns);
+         ++next) {
       if (is_first || total_of(curve.points[next]) > total_of(fullest)) {
         fullest = curve.points[next];
       }
@@ -110,9 +112,12 @@ std::string to_svg_memory_over_time(const RunDetail& detail, double device_bytes
     drawing.text(kPlotRight, y + 14, "device: " + format_memory(device_bytes), svg::Anchor::end,
                  svg::kAlarm);
   }
-  drawing.text(kPlotLeft, bottom + 18, "begin of the step", svg::Anchor::start, svg::kMuted);
-  const double span = fullest->points.back().time_s - fullest->points.front().time_s;
-  drawing.text(kPlotRight, bottom + 18, format_seconds(span), svg::Anchor::end, svg::kMuted);
+  drawing.text(kPlotLeft, bottom + 18, format_seconds(fullest->points.front().time_s),
+               svg::Anchor::start, svg::kMuted);
+  drawing.text((kPlotLeft + kPlotRight) / 2, bottom + 18, "time since the step began",
+               svg::Anchor::middle, svg::kMuted);
+  drawing.text(kPlotRight, bottom + 18, format_seconds(fullest->points.back().time_s),
+               svg::Anchor::end, svg::kMuted);
   return drawing.finish(bottom + 26);
 }
 

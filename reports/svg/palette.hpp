@@ -34,11 +34,13 @@ inline constexpr std::array<Ink, kNumMemoryCategories> kMemoryInks = {
      {"communication", "#ad4f85", "#ffffff"}}};
 
 /// Of a schedule: computations by their names,
-inline constexpr std::array<Ink, 5> kWorkInks = {{{"forward", "#2b6cb0", "#ffffff"},
+inline constexpr std::array<Ink, 7> kWorkInks = {{{"forward", "#2b6cb0", "#ffffff"},
                                                   {"backward", "#25806a", "#ffffff"},
                                                   {"weight grad", "#98c97a", "#14240a"},
                                                   {"optimizer", "#e3a63b", "#241500"},
-                                                  {"recompute", "#8fbce8", "#0d2136"}}};
+                                                  {"input grad", "#6cbfa8", "#06231a"},
+                                                  {"gradients", "#8fbce8", "#0d2136"},
+                                                  {"several", "#aab3bf", "#1b222c"}}};
 /// and all others in turn.
 inline constexpr std::array<Ink, 5> kOtherInks = {{{"", "#d9742a", "#1d0d00"},
                                                    {"", "#ad4f85", "#ffffff"},

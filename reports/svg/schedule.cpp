@@ -21,7 +21,7 @@ constexpr std::size_t kMostBars = 2000;
 constexpr std::size_t kMostPieces = 16'000;
 
 struct Frame {
-  double begin_s = 0;
+  double begin_s = 0;  ///< Of the step, or of what began before it.
   double end_s = 0;
   double top = 0;
   double pitch = 0;  ///< From row to row.
@@ -84,7 +84,7 @@ void draw_time_axis(svg::Drawing& drawing, const Frame& frame, double bottom) {
     const double time = (frame.end_s - frame.begin_s) * i / kTicks;
     const double x = frame.x(frame.begin_s + time);
     drawing.line(x, frame.top, x, bottom, svg::kLine);
-    drawing.text(x, bottom + 16, format_seconds(time),
+    drawing.text(x, bottom + 16, format_seconds(frame.begin_s + time),
                  i == kTicks ? svg::Anchor::end : svg::Anchor::middle, svg::kMuted, 11);
   }
 }
@@ -97,7 +97,7 @@ std::string to_svg_schedule(const RunDetail& detail) {
   Frame frame;
   for (const GanttRow& row : chart.rows) {
     for (const GanttBar& bar : row.bars) {
-      frame.begin_s = bars == 0 ? bar.begin_s : std::min(frame.begin_s, bar.begin_s);
+      frame.begin_s = std::min(frame.begin_s, bar.begin_s);
       frame.end_s = std::max(frame.end_s, bar.end_s);
       ++bars;
     }

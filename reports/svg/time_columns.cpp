@@ -1,7 +1,6 @@
 #include "reports/svg/time_columns.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace shardsim::svg {
 
@@ -20,11 +19,18 @@ std::vector<Piece> to_columns(const std::vector<GanttBar>& bars, std::size_t nam
     }
   }
   std::vector<Piece> pieces;
+  std::vector<double> owed(names + 1, 0.0);  // The last is idleness.
   for (std::size_t column = 0; column < columns; ++column) {
-    const auto begin = filled.begin() + static_cast<std::ptrdiff_t>(column * names);
-    const auto end = begin + static_cast<std::ptrdiff_t>(names);
-    if (std::accumulate(begin, end, 0.0) < 0.5) continue;
-    const auto name = static_cast<std::size_t>(std::max_element(begin, end) - begin);
+    double idle = 1;
+    for (std::size_t name = 0; name < names; ++name) {
+      owed[name] += filled[column * names + name];
+      idle -= filled[column * names + name];
+    }
+    owed[names] += idle;
+    const auto most = std::max_element(owed.begin(), owed.end());
+    *most -= 1;
+    const auto name = static_cast<std::size_t>(most - owed.begin());
+    if (name == names) continue;
     if (!pieces.empty() && pieces.back().name == name && pieces.back().end == column) {
       ++pieces.back().end;
     } else {

@@ -36,11 +36,16 @@ TEST_CASE("Charts get every number of the detail") {
 TEST_CASE("Bars that touch go on touching in whole nanoseconds") {
   RunDetail detail;
   detail.schedule.names = {"forward"};
-  detail.schedule.rows = {{0, 0, "compute", {{0, 0, 0.4e-9, 1.4e-9}, {0, 1, 1.4e-9, 3.6e-9}}}};
+  detail.schedule.rows = {{0,
+                           0,
+                           "compute",
+                           {{.microbatch = 0, .begin_s = 0.4e-9, .end_s = 1.4e-9},
+                            {.chunk = 1, .microbatch = 1, .begin_s = 1.4e-9, .end_s = 3.6e-9}}}};
   const Json row = Json::parse(html::detail_json(detail, 0))["schedule"]["rows"][0];
   CHECK(row["begin_ns"] == std::vector<int>{0, 1});
   CHECK(row["duration_ns"] == std::vector<int>{1, 3});
   CHECK(row["microbatch"] == std::vector<int>{0, 1});
+  CHECK(row["chunk"] == std::vector<int>{0, 1});
 }
 
 TEST_CASE("A scenario that is no JSON object is a bug of ours") {

@@ -53,22 +53,37 @@ TEST_CASE("A schedule of 20,000 bars is a figure that can be mailed") {
   CHECK(svg.size() < 500'000);
 }
 
+using Columns = std::array<std::size_t, 3>;  // Name, begin, end.
+
+GanttBar bar_of(std::uint32_t name, double begin_s, double end_s) {
+  return {.name = name, .begin_s = begin_s, .end_s = end_s};
+}
+
+Columns columns_of(const svg::Piece& piece) { return {piece.name, piece.begin, piece.end}; }
+
 TEST_CASE("A column has the colour of what fills most of it") {
-  // Four columns of one second: name 0 fills the first, name 1 most of the second, nothing half of
+  // Four columns of one second: name 0 fills the first, name 1 most of the second, nothing most of
   // the third, and name 1 the last.
-  const std::vector<GanttBar> bars = {{0, -1, 0.0, 1.25}, {1, -1, 1.25, 2.25}, {1, -1, 3.0, 4.0}};
+  const std::vector<GanttBar> bars = {bar_of(0, 0.0, 1.25), bar_of(1, 1.25, 2.25),
+                                      bar_of(1, 3.0, 4.0)};
   const std::vector<svg::Piece> pieces = svg::to_columns(bars, 2, 0.0, 4.0, 4);
   REQUIRE(pieces.size() == 3);
-  CHECK(std::array{pieces[0].name, pieces[0].begin, pieces[0].end} ==
-        std::array<std::size_t, 3>{0, 0, 1});
-  CHECK(std::array{pieces[1].name, pieces[1].begin, pieces[1].end} ==
-        std::array<std::size_t, 3>{1, 1, 2});
-  CHECK(std::array{pieces[2].name, pieces[2].begin, pieces[2].end} ==
-        std::array<std::size_t, 3>{1, 3, 4});
+  CHECK(columns_of(pieces[0]) == Columns{0, 0, 1});
+  CHECK(columns_of(pieces[1]) == Columns{1, 1, 2});
+  CHECK(columns_of(pieces[2]) == Columns{1, 3, 4});
+}
+
+TEST_CASE("Short bars between longer gaps get as many columns as they fill") {
+  std::vector<GanttBar> bars;  // A quarter of each second, eight seconds, eight columns.
+  for (int i = 0; i < 8; ++i) bars.push_back(bar_of(0, i, i + 0.25));
+  const std::vector<svg::Piece> pieces = svg::to_columns(bars, 1, 0.0, 8.0, 8);
+  REQUIRE(pieces.size() == 2);
+  CHECK(columns_of(pieces[0]) == Columns{0, 1, 2});
+  CHECK(columns_of(pieces[1]) == Columns{0, 5, 6});
 }
 
 TEST_CASE("Neighbouring columns of one name are one piece") {
-  const std::vector<svg::Piece> pieces = svg::to_columns({{0, 3, 0.0, 4.0}}, 1, 0.0, 4.0, 8);
+  const std::vector<svg::Piece> pieces = svg::to_columns({bar_of(0, 0.0, 4.0)}, 1, 0.0, 4.0, 8);
   REQUIRE(pieces.size() == 1);
   CHECK(pieces[0].begin == 0);
   CHECK(pieces[0].end == 8);

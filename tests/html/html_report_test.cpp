@@ -107,8 +107,29 @@ TEST_CASE("The summary says what a step takes, costs and needs") {
 
 TEST_CASE("Days and cost have the band of the step") {
   const std::string html = html_of(samples::small_page());
-  CHECK(contains(html, "<td class=\"number\">24.8 days</td><td class=\"number\">$95,400</td>"));
-  CHECK(contains(html, "<td class=\"number\">41.4 days</td><td class=\"number\">$159,000</td>"));
+  CHECK(contains(html,
+                 "<td class=\"number\">24.8 days</td><td class=\"number\">38,100</td>"
+                 "<td class=\"number\">$95,400</td>"));
+  CHECK(contains(html,
+                 "<td class=\"number\">41.4 days</td><td class=\"number\">63,600</td>"
+                 "<td class=\"number\">$159,000</td>"));
+}
+
+TEST_CASE("Where steps differ, traffic is their mean") {
+  samples::Page page = samples::small_page();
+  page.detail.traffic = {.ranks_per_cell = 1, .steps = 4, .cells = 2, .bytes = {0, 4000, 12000, 0}};
+  const std::string html = html_of(page);
+  CHECK(contains(html, "4.00 kB in all."));
+  CHECK(contains(html, "this is the mean of 4."));
+  CHECK(contains(html, "<td class=\"number\">3.00 kB</td><td class=\"number\">75 %</td>"));
+}
+
+TEST_CASE("Operations and what is beside them sum to computing") {
+  samples::Page page = samples::small_page();
+  page.detail.roofline.host_copies_s = 1.5;
+  const std::string html = html_of(page);
+  CHECK(contains(html, "copies over the host link</th>"));
+  CHECK_FALSE(contains(html, "computing longer beside communication</th>"));
 }
 
 TEST_CASE("Parts without facts are left out") {

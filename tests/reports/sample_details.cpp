@@ -16,8 +16,10 @@ void add_stages(RunDetail& detail, const PageShape& shape) {
   const double bubble = 0.125;
   for (std::int64_t stage = 0; stage < shape.stages; ++stage) {
     // Earlier stages hold more microbatches, so more activations.
-    const std::int64_t activations = 8 * kPageGiB * (shape.stages - stage) / shape.stages + 8 * kPageGiB;
-    const MemoryUse at_peak = {9 * kPageGiB, 5 * kPageGiB, 14 * kPageGiB, activations, kPageGiB / 2};
+    const std::int64_t activations =
+        8 * kPageGiB * (shape.stages - stage) / shape.stages + 8 * kPageGiB;
+    const MemoryUse at_peak = {9 * kPageGiB, 5 * kPageGiB, 14 * kPageGiB, activations,
+                               kPageGiB / 2};
     std::int64_t peak = 0;
     for (const std::int64_t bytes : at_peak) peak += bytes;
     const double exposed = 0.3125 + 0.03125 * static_cast<double>(stage % 3);
@@ -84,6 +86,9 @@ Page pipeline_page(const PageShape& shape) {
   headline.model = "llama3-70b";
   headline.layout = "tp 8, pp " + std::to_string(shape.stages) + ", zero 1";
   headline.ranks = shape.ranks;
+  for (Metric& metric : page.sample.result.metrics) {
+    if (metric.name == "ranks") metric.value = shape.ranks;
+  }
   RunDetail& detail = page.detail;
   add_stages(detail, shape);
   detail.axes = {{"tp", 0.21875, 0.0625, 2'100'000'000'000},
@@ -96,7 +101,11 @@ Page pipeline_page(const PageShape& shape) {
   detail.links = {{"inside node", 2'300'000'000'000, 450, 0.1875, 0},
                   {"between nodes", 730'000'000'000, 50, 0.40625, 17}};
   add_roofline(detail);
-  detail.cost = {1e12, 27.59, 2.5, 105'945};
+  detail.cost = {.tokens_total = 1e12,
+                 .days = 27.59,
+                 .gpu_hours = 42'378,
+                 .usd_per_gpu_hour = 2.5,
+                 .usd = 105'945};
   detail.notes = {"Bars shorter than a microsecond are not shown: 12 of 1,204."};
   return page;
 }

@@ -61,7 +61,8 @@ ScheduleChart one_forward_one_backward(std::int64_t stages, std::int64_t microba
       if (ready < 0) continue;
       const double begin = std::max(ready, free_at[s]);
       const double end = begin + (is_forward ? kForward : kBackward);
-      chart.rows[s].bars.push_back({work.name, work.microbatch, begin, end});
+      chart.rows[s].bars.push_back(
+          {.name = work.name, .microbatch = work.microbatch, .begin_s = begin, .end_s = end});
       ends[s][is_forward ? m : width + m] = free_at[s] = end;
       ++next[s];
       has_moved = true;
@@ -70,7 +71,7 @@ ScheduleChart one_forward_one_backward(std::int64_t stages, std::int64_t microba
   const double last = *std::max_element(free_at.begin(), free_at.end());
   const double scale = step_s / (last + kOptimizer);
   for (GanttRow& row : chart.rows) {
-    row.bars.push_back({optimizer, -1, last, last + kOptimizer});
+    row.bars.push_back({.name = optimizer, .begin_s = last, .end_s = last + kOptimizer});
     for (GanttBar& bar : row.bars) {
       bar.begin_s *= scale;
       bar.end_s *= scale;
@@ -84,7 +85,8 @@ ScheduleChart one_forward_one_backward(std::int64_t stages, std::int64_t microba
     rows.push_back({row.stage, row.rank, "tp", {}});
     for (std::int64_t i = 0; i < comm_bars; ++i) {
       const double begin = pitch * static_cast<double>(i);
-      rows.back().bars.push_back({all_reduce, -1, begin, begin + 0.4 * pitch});
+      rows.back().bars.push_back(
+          {.name = all_reduce, .begin_s = begin, .end_s = begin + 0.4 * pitch});
     }
   }
   chart.rows = rows;

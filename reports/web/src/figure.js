@@ -49,7 +49,7 @@ export class Figure {
   #drawKey(entries) {
     if (!this.#key) {
       this.#key = document.createElement('ul');
-      this.#key.className = 'key';
+      this.#key.className = this.#place.classList.contains('has-static') ? 'key has-static' : 'key';
       this.#place.before(this.#key);
     }
     this.#key.replaceChildren(...entries.map(([color, name]) => {

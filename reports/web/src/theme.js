@@ -20,8 +20,8 @@ export function readTheme() {
     onHidden: color('on-hidden'),
     memory: list('memory', 5),
     onMemory: list('on-memory', 5),
-    bars: list('bar', 10), // Of a schedule: computations, then communications.
-    onBars: list('on-bar', 10),
+    bars: list('bar', 12), // Of a schedule: computations, then communications.
+    onBars: list('on-bar', 12),
     heat: list('heat', 4),
     font: css.getPropertyValue('--font').trim(),
   };

@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import tempfile
@@ -20,7 +21,7 @@ ARGUMENTS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--remote-debugging-pipe")
-PATIENCE_S = 120
+PATIENCE_S = 60
 
 
 def find_browser():
@@ -108,7 +109,7 @@ class Browser:
         try:
             self.send("Browser.close")
             self.process.wait(10)
-        except (OSError, EOFError, subprocess.TimeoutExpired):
+        except (OSError, EOFError, TimeoutError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
         os.close(self.to_browser)
@@ -117,6 +118,8 @@ class Browser:
 
     def read(self):
         while b"\0" not in self.rest:
+            if not select.select([self.from_browser], [], [], PATIENCE_S)[0]:
+                raise TimeoutError(f"the browser has said nothing for {PATIENCE_S} s")
             piece = os.read(self.from_browser, 1 << 20)
             if not piece:
                 raise EOFError("the browser has ended")

@@ -5,7 +5,7 @@ import { formatSeconds, secondsUnit, shortNumber } from '../units.js';
 
 // More bars than this are shown a part at first: the whole takes seconds to draw.
 const MOST_AT_ONCE = 20000;
-const KNOWN = new Map([['forward', 0], ['backward', 1], ['weight grad', 2], ['optimizer', 3], ['recompute', 4]]);
+const KNOWN = new Map(['forward', 'backward', 'weight grad', 'optimizer', 'input grad', 'gradients', 'several'].map((name, i) => [name, i]));
 
 const barCount = (schedule) => schedule.rows.reduce((sum, row) => sum + row.begin_ns.length, 0);
 const rowHeight = (rows) => Math.max(7, Math.min(26, 1400 / rows));
@@ -20,7 +20,7 @@ export const rows = ({ detail }) => detail.schedule.rows.length;
 export const height = (data) => Math.ceil(116 + rowHeight(rows(data)) * rows(data));
 export const items = ({ detail }) => barCount(detail.schedule);
 
-const FIRST_OTHER = 5;
+const FIRST_OTHER = KNOWN.size;
 
 /** Which of the theme's colours each name has: computations theirs, communications share the rest. */
 function colorIndices(names, theme) {
@@ -29,11 +29,11 @@ function colorIndices(names, theme) {
     KNOWN.get(name) ?? FIRST_OTHER + (next++ % (theme.bars.length - FIRST_OTHER)));
 }
 
-function dataOf(schedule, begin) {
+function dataOf(schedule) {
   const data = [];
   schedule.rows.forEach((row, y) => {
     for (let i = 0; i < row.begin_ns.length; ++i) {
-      data.push([y, row.begin_ns[i] - begin, row.duration_ns[i], row.name[i], row.microbatch[i]]);
+      data.push([y, row.begin_ns[i], row.duration_ns[i], row.name[i], row.microbatch[i], row.chunk[i]]);
     }
   });
   return data;
@@ -60,14 +60,15 @@ function barOf(params, api, names, indices, theme) {
 
 export function option({ detail }, theme, width) {
   const { schedule } = detail;
-  const begin = Math.min(...schedule.rows.map((row) => row.begin_ns[0] ?? Infinity));
-  const end = Math.max(...schedule.rows.map((row) =>
-    row.begin_ns.length ? row.begin_ns[row.begin_ns.length - 1] + row.duration_ns[row.begin_ns.length - 1] : 0));
+  const begin = schedule.rows.reduce((least, row) => row.begin_ns.reduce((a, b) => Math.min(a, b), least), 0);
+  const end = schedule.rows.reduce((most, row) =>
+    row.begin_ns.reduce((last, at, i) => Math.max(last, at + row.duration_ns[i]), most), begin);
   const span = end - begin;
   const unit = secondsUnit(span / 1e9);
   const left = width < 560 ? 84 : 148;
   const labels = schedule.rows.map((row) => `${width < 560 ? '' : 'stage '}${row.stage} ${row.track}`);
   const indices = colorIndices(schedule.names, theme);
+  const hasChunks = schedule.rows.some((row) => row.chunk.some((chunk) => chunk > 0));
   const base = baseOption(theme);
   const part = Math.min(100, (100 * MOST_AT_ONCE) / barCount(schedule));
   const tick = (ns) => shortNumber(ns / 1e9 / unit.scale);
@@ -77,8 +78,8 @@ export function option({ detail }, theme, width) {
     grid: { left, right: 16, top: 8, bottom: 88 },
     xAxis: {
       ...valueAxis(theme, `time since the step began, ${unit.name}`),
-      min: 0,
-      max: span,
+      min: begin,
+      max: end,
       axisLabel: { color: theme.muted, formatter: tick, hideOverlap: true, showMaxLabel: false },
     },
     yAxis: {
@@ -100,9 +101,10 @@ export function option({ detail }, theme, width) {
     ],
     tooltip: {
       ...base.tooltip,
-      formatter: ({ value: [row, at, lasts, name, microbatch] }) => tooltipRows(schedule.names[name], [
+      formatter: ({ value: [row, at, lasts, name, microbatch, chunk] }) => tooltipRows(schedule.names[name], [
         [theme.bars[indices[name]], `stage ${schedule.rows[row].stage} ${schedule.rows[row].track}`, `rank ${schedule.rows[row].rank}`],
         ...(microbatch >= 0 ? [[null, 'microbatch', String(microbatch)]] : []),
+        ...(hasChunks ? [[null, 'chunk of the model', String(chunk)]] : []),
         [null, 'begins', formatSeconds(at / 1e9)],
         [null, 'lasts', formatSeconds(lasts / 1e9)],
       ]),
@@ -111,9 +113,9 @@ export function option({ detail }, theme, width) {
       type: 'custom',
       renderItem: (params, api) => barOf(params, api, schedule.names, indices, theme),
       encode: { x: [1], y: 0 },
-      dimensions: ['row', 'begin', 'duration', 'name', 'microbatch'],
+      dimensions: ['row', 'begin', 'duration', 'name', 'microbatch', 'chunk'],
       progressive: 0,
-      data: dataOf(schedule, begin),
+      data: dataOf(schedule),
     }],
   };
 }

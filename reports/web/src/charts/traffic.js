@@ -19,12 +19,13 @@ const cellName = (cell, per, ranks) => {
 /** Every how many cells there is room for a label: a power of two, as ranks are laid out. */
 function labelStep(cells, side) {
   let step = 1;
-  while ((side / cells) * step < 26) step *= 2;
+  while ((side / cells) * step < 30) step *= 2;
   return step;
 }
 
 export function option({ detail, result }, theme, width) {
-  const { cells, bytes, ranks_per_cell: per } = detail.traffic;
+  const { cells, steps, ranks_per_cell: per } = detail.traffic;
+  const bytes = detail.traffic.bytes.map((sent) => sent / steps);
   const ranks = result.metrics.ranks ?? cells * per;
   const names = Array.from({ length: cells }, (_, cell) => cellName(cell, per, ranks));
   const data = [];
@@ -40,7 +41,7 @@ export function option({ detail, result }, theme, width) {
   const axis = (name, gap) => ({
     type: 'category', data: names, name, nameLocation: 'middle', nameGap: gap,
     nameTextStyle: { color: theme.muted, fontSize: 12 },
-    axisLabel: { color: theme.muted, fontSize: 11, interval: step - 1 },
+    axisLabel: { color: theme.muted, fontSize: 11, interval: step - 1, formatter: (ranks) => ranks.split('-')[0] },
     axisTick: { show: false },
     axisLine: { lineStyle: { color: theme.line } },
     splitArea: { show: false },
