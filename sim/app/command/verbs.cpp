@@ -7,6 +7,7 @@
 #include "sim/app/command_presets.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/command_schedule.hpp"
+#include "sim/app/desk/diff/command_diff.hpp"
 #include "sim/app/desk/sweep/command_merge.hpp"
 #include "sim/app/desk/sweep/command_sweep.hpp"
 #include "sim/app/explore/command_explain.hpp"
@@ -16,9 +17,9 @@ namespace shardsim {
 
 std::vector<Verb> all_verbs() {
   return {
-      run_verb(),        check_verb(),     sweep_verb(),    merge_verb(),
-      collective_verb(), calibrate_verb(), schedule_verb(), presets_verb(),
-      doctor_verb(),     explain_verb(),   schema_verb(),   validate_verb(),
+      run_verb(),        check_verb(),     sweep_verb(),    merge_verb(),   diff_verb(),
+      collective_verb(), calibrate_verb(), schedule_verb(), presets_verb(), doctor_verb(),
+      explain_verb(),    schema_verb(),    validate_verb(),
   };
 }
 
