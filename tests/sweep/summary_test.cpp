@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include <catch2/catch.hpp>
 
 #include "sim/app/desk/sweep/emit_script.hpp"
@@ -72,7 +74,40 @@ TEST_CASE("the summary counts, ranks and says what is next", "[sweep]") {
                                  "execution.fold=auto", "--format", "ndjson"});
   CHECK(rows.out == shardsim({"merge", folder / "a"}).out);
   CHECK(contains(rows.out, R"("status":"out_of_memory","code":"MEMORY","message":"rank)"));
-  CHECK(contains(rows.out, R"("status":"invalid","code":"E0204")"));
+  CHECK(contains(rows.out, R"("status":"invalid","code":"E0210")"));
+}
+
+TEST_CASE("points of a preset that has changed are computed again", "[sweep]") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "models");
+  const auto write_model = [&](const std::string& hidden_size) {
+    write(folder / "models/tiny.json",
+          R"({"family": "mlp", "num_layers": 2, "ffn_hidden_size": 37, "vocab_size": 11, )"
+          R"("hidden_size": )" +
+              hidden_size + "}");
+  };
+  write(folder / "s.json",
+        R"({"schema_version": 1, "model": "tiny", "system": {"preset": "dgx-h100", "nodes": 1},
+            "training": {"global_batch_size": 16, "precision": "bf16"},
+            "sweep": {"axes": {"parallelism.zero_stage": [0, 1]}}})");
+  const auto sweep_into = [&](const std::string& out) {
+    const Printed printed = shardsim({"sweep", folder / "s.json", "--out", folder / out});
+    INFO(printed.out << printed.err);
+    CHECK(printed.exit_code == 0);
+    return printed.err.substr(0, printed.err.find(';'));
+  };
+  write_model("24");
+  CHECK(sweep_into("a") == "2 points computed, 0 were there");
+  const std::string old = shardsim({"merge", folder / "a"}).out;
+  CHECK(sweep_into("a") == "0 points computed, 2 were there");
+  write_model("48");
+  CHECK(sweep_into("a") == "2 points computed, 0 were there");
+  CHECK(sweep_into("fresh") == "2 points computed, 0 were there");
+  CHECK(shardsim({"merge", folder / "a"}).out == shardsim({"merge", folder / "fresh"}).out);
+  CHECK(shardsim({"merge", folder / "a"}).out != old);
+  write_model("24");
+  CHECK(sweep_into("a") == "2 points computed, 0 were there");
+  CHECK(shardsim({"merge", folder / "a"}).out == old);
 }
 
 TEST_CASE("points are listed without being run, with their values for a shell", "[sweep]") {

@@ -120,6 +120,7 @@ LIBRARY_RULES = (
                  r"sim/app/validate/validation_json\.cpp",
                  r"sim/app/explore/codes_json\.cpp", r"sim/app/desk/exchange/import\.cpp",
                  r"sim/app/desk/search/search_json\.cpp", r"sim/app/desk/sweep/point_row\.cpp",
+                 r"sim/app/desk/diff/(side_of_result|profiler_trace|diff_json)\.cpp",
                  r"scenarios/schema\.cpp", r"scenarios/scenario_error\.cpp",
                  r"scenarios/write_resolved\.cpp", r"reports/diagnosis_json\.cpp", r"reports/html/detail_json\.cpp",
                  r"reports/json_writer\.cpp",

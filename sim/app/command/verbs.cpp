@@ -7,6 +7,7 @@
 #include "sim/app/command_presets.hpp"
 #include "sim/app/command_run.hpp"
 #include "sim/app/command_schedule.hpp"
+#include "sim/app/desk/diff/command_diff.hpp"
 #include "sim/app/desk/exchange/command_export.hpp"
 #include "sim/app/desk/exchange/command_import.hpp"
 #include "sim/app/desk/search/command_plan.hpp"
@@ -23,10 +24,11 @@ namespace shardsim {
 
 std::vector<Verb> all_verbs() {
   return {
-      run_verb(),    demo_verb(),      init_verb(),     fix_verb(),        plan_verb(),
-      sweep_verb(),  merge_verb(),     import_verb(),   export_verb(),     presets_verb(),
-      schema_verb(), check_verb(),     schedule_verb(), explain_verb(),    collective_verb(),
-      doctor_verb(), calibrate_verb(), validate_verb(), completion_verb(), man_verb(),
+      run_verb(),        demo_verb(),   init_verb(),      fix_verb(),      plan_verb(),
+      sweep_verb(),      merge_verb(),  diff_verb(),      import_verb(),   export_verb(),
+      presets_verb(),    schema_verb(), check_verb(),     schedule_verb(), explain_verb(),
+      collective_verb(), doctor_verb(), calibrate_verb(), validate_verb(), completion_verb(),
+      man_verb(),
   };
 }
 

@@ -58,7 +58,9 @@ PointIndex::PointIndex(const std::filesystem::path& folder, const PartHeader* wa
     parts_.push_back(std::move(part));
   }
   for (const PartContents& part : parts_) {
-    for (const KeptRow& row : part.rows) keys_.emplace(row.point, row.key);
+    std::map<std::size_t, const std::string*> last;
+    for (const KeptRow& row : part.rows) last[row.point] = &row.key;
+    for (const auto& [point, key] : last) keys_.emplace(point, *key);
   }
 }
 
@@ -87,7 +89,8 @@ void PointIndex::for_each_line(
   LineReader reader(parts_);
   for (const auto& [point, of_point] : places) {
     const std::string line = reader.read(of_point.front());
-    for (const RowPlace& other : of_point) {
+    for (std::size_t i = 1; i < of_point.size(); ++i) {
+      const RowPlace& other = of_point[i];
       if (reader.read(other) == line) continue;
       throw UsageError("E1316",
                        fmt::format("point {} differs between {} and {}", point,

@@ -20,7 +20,7 @@ class PointIndex {
   PointIndex(const std::filesystem::path& folder, const PartHeader* wanted);
 
   [[nodiscard]] const std::vector<PartContents>& parts() const { return parts_; }
-  /// Whether a row of the point with this key is there.
+  /// Whether the point's row in a part, of several the last, has this key.
   [[nodiscard]] bool has(std::size_t point, const std::string& key) const {
     return keys_.count({point, key}) > 0;
   }

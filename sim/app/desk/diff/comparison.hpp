@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/run_detail.hpp"
+#include "sim/app/desk/diff/run_side.hpp"
+
+// Two runs held against each other. Rows of a table add up to its total exactly: what no row
+// explains is a row of its own.
+namespace shardsim {
+
+struct DiffRow {
+  std::string name;
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+
+  [[nodiscard]] std::int64_t difference() const { return b - a; }
+};
+
+struct DiffTable {
+  DiffRow total;
+  std::vector<DiffRow> rows;
+};
+
+struct FieldChange {
+  std::string path;
+  std::string a;  ///< Empty: the field is not there.
+  std::string b;
+};
+
+struct MetricPair {
+  std::string name;
+  double a = 0.0;
+  double b = 0.0;
+};
+
+/// What the error bands of predictions say of the difference in step time.
+enum class Verdict { no_band, distinguishable, within_band };
+
+struct Comparison {
+  RunSide a;
+  RunSide b;
+  DiffTable time;                   ///< In picoseconds.
+  std::optional<DiffTable> memory;  ///< Nothing where one side does not tell it.
+  std::vector<DiffRow> traffic;     ///< By axis; those with traffic on a side.
+  std::vector<FieldChange> fields;
+  std::vector<std::string> only_in_a;  ///< Assumptions.
+  std::vector<std::string> only_in_b;
+  std::vector<MetricPair> metrics;  ///< Of both sides, by name.
+  Verdict verdict = Verdict::no_band;
+};
+
+[[nodiscard]] Comparison compare(RunSide a, RunSide b);
+
+/// Divides what a side waits for communication by axes, where a run has told that.
+void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
+
+/// The part that explains most of a difference, in its direction; null if none does.
+[[nodiscard]] const DiffRow* main_reason(const DiffTable& table);
+
+/// What it comes to, in one sentence.
+[[nodiscard]] std::string sentence_of(const Comparison& comparison);
+
+/// Tables of at most 100 columns, and the sentence at the end.
+[[nodiscard]] std::string diff_text(const Comparison& comparison);
+/// One object; times in picoseconds and sizes in bytes, so that they add up for whoever reads it.
+[[nodiscard]] std::string diff_json(const Comparison& comparison);
+
+}  // namespace shardsim

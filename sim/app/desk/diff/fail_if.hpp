@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "sim/app/desk/diff/comparison.hpp"
+
+// A limit on a change, for scripts: "step_time_s > 2%".
+namespace shardsim {
+
+struct ChangeLimit {
+  std::string metric;
+  bool above = true;
+  double limit = 0.0;
+  bool relative = false;  ///< In percent of A, else in the metric's unit.
+};
+
+/// Throws UsageError (E1344) for another text.
+[[nodiscard]] ChangeLimit parse_limit(const std::string& text);
+
+/// What is beyond the limit, in words; empty if nothing is. Throws UsageError (E1344) where the
+/// metric is not told by both sides, or where there is nothing to take percents of.
+[[nodiscard]] std::string breach_of(const ChangeLimit& limit, const Comparison& comparison);
+
+}  // namespace shardsim
