@@ -166,6 +166,8 @@ class Search {
   }
 
   void simulate_batch(std::vector<std::size_t>& batch) {
+    if (batch.empty()) return;
+    const std::size_t all = num_done_ + std::max(num_left(), batch.size());
     std::vector<std::optional<SimulatedPoint>> points(batch.size());
     std::vector<char> ended(batch.size(), 0);
     run_parallel(batch.size(), hooks_.jobs,
@@ -177,7 +179,7 @@ class Search {
                   .finished =
                       [&](std::size_t) {
                         ++num_done_;
-                        if (hooks_.on_progress) hooks_.on_progress(num_done_, 0);
+                        if (hooks_.on_progress) hooks_.on_progress(num_done_, all);
                       },
                   .stop = hooks_.stop});
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -189,6 +191,16 @@ class Search {
       if (points[i]) keep(*points[i]);
     }
     batch.clear();
+  }
+
+  // As far as is known now: most of these will turn out not to matter.
+  [[nodiscard]] std::size_t num_left() const {
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      if (fates_[i] != Fate::open) continue;
+      if (!hooks_.prunes || judge(quick_[i]) == Fate::open) ++left;
+    }
+    return left;
   }
 
   void keep(const SimulatedPoint& point) {
