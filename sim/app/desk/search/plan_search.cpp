@@ -111,6 +111,7 @@ class Search {
   }
   [[nodiscard]] bool is_off_front(const Bound& bound) const {
     const double least = seconds(bound);
+    if (!front_.empty() && least > request_.front_within * front_.front().step_time_s) return true;
     return std::any_of(front_.begin(), front_.end(), [&](const SimulatedPoint& point) {
       return (point.step_time_s < least && point.peak_bytes <= bound.peak_bytes) ||
              (point.step_time_s <= least && point.peak_bytes < bound.peak_bytes);
@@ -213,7 +214,7 @@ class Search {
     best_.insert(place, point);
     if (best_.size() > static_cast<std::size_t>(request_.top)) best_.pop_back();
     front_.push_back(point);
-    front_ = pareto_front(front_);
+    front_ = pareto_front(front_, request_.front_within);
   }
 
   // Of candidates that are all too large the one that needs least: by their bounds, until those of
@@ -284,7 +285,7 @@ bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective ob
          std::tie(b.step_time_s, b.peak_bytes, b.index);
 }
 
-std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points) {
+std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points, double within) {
   std::vector<SimulatedPoint> sorted;
   for (const SimulatedPoint& point : points) {
     if (point.fits) sorted.push_back(point);
@@ -294,6 +295,7 @@ std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& poin
   });
   std::vector<SimulatedPoint> front;
   for (const SimulatedPoint& point : sorted) {
+    if (!front.empty() && point.step_time_s > within * front.front().step_time_s) break;
     if (front.empty() || point.peak_bytes < front.back().peak_bytes) front.push_back(point);
   }
   return front;
