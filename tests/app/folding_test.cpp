@@ -107,6 +107,24 @@ TEST_CASE("shards that differ are run, those that are alike are folded") {
   for (const Layout& layout : layouts) check_law(layout);
 }
 
+TEST_CASE("tensor-parallel ranks with equal parts are folded, too") {
+  const std::string even = "model.vocab_size=56";
+  const Layout layouts[] = {
+      {on(1, {even, "parallelism.tp=8"}), 1},  // There is but one replica.
+      {on(2, {even, "parallelism.tp=2", "parallelism.pp=4"}), 4},
+      {on(4, {even, "parallelism.tp=8", "parallelism.pp=2"}), 2, "gpt2"},
+      {on(2, {even, "parallelism.rank_order=dp-tp-pp", "parallelism.tp=2"}), 1},
+      {on(2, {even, "parallelism.cp=2", "parallelism.tp=2", "parallelism.zero_stage=3"}), 2},
+      {on(4, {even, "parallelism.zero_stage=1", "parallelism.tp=2",
+              "parallelism.sequence_parallel=true"}),
+       1},
+      {on(4, {even, "parallelism.zero_stage=1", "parallelism.tp=2", "parallelism.pp=2",
+              "model.tied_embeddings=true"}),
+       2},
+  };
+  for (const Layout& layout : layouts) check_law(layout);
+}
+
 TEST_CASE("the law holds for every schedule") {
   for (const std::string schedule : {"gpipe", "1f1b", "interleaved_1f1b", "looped_bfs", "zb_h1",
                                      "zb_h2", "zb_v", "v_half", "v_min", "dualpipe_v"}) {

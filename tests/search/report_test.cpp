@@ -11,6 +11,8 @@ namespace shardsim::test {
 
 namespace {
 
+constexpr double kAnySlower = 1e9;
+
 SimulatedPoint point(std::size_t index, double step_s, std::int64_t peak_bytes) {
   SimulatedPoint made;
   made.index = index;
@@ -36,7 +38,7 @@ SearchReport small_report() {
   report.num_too_large = 1;
   report.others = {point(0, 2, 90), point(1, 4, 60), point(2, 8, 70)};
   report.ranked = report.others;
-  report.front = pareto_front(report.others);
+  report.front = pareto_front(report.others, kAnySlower);
   return report;
 }
 
@@ -44,16 +46,18 @@ SearchReport small_report() {
 
 TEST_CASE("the front leaves out what another beats in both") {
   const std::vector<SimulatedPoint> front = pareto_front(
-      {point(0, 4, 60), point(1, 2, 90), point(2, 8, 70), point(3, 4, 60), point(4, 3, 90)});
+      {point(0, 4, 60), point(1, 2, 90), point(2, 8, 70), point(3, 4, 60), point(4, 3, 90)},
+      kAnySlower);
   REQUIRE(front.size() == 2);
   CHECK(front[0].index == 1);
   CHECK(front[1].index == 0);  // Of equals the first.
+  CHECK(pareto_front({point(0, 4, 60), point(1, 2, 90)}, 1.5).size() == 1);
 }
 
 TEST_CASE("what does not fit is on no front") {
   SimulatedPoint large = point(0, 1, 200);
   large.fits = false;
-  CHECK(pareto_front({large}).empty());
+  CHECK(pareto_front({large}, kAnySlower).empty());
 }
 
 TEST_CASE("cost is hours of all GPUs for so many tokens") {

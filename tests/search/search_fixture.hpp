@@ -33,6 +33,9 @@ struct Searched {
 [[nodiscard]] Searched searched(const SmallSpace& space, bool prunes, int jobs = 2,
                                 Objective objective = Objective::time);
 
+/// Every layout of the space, simulated once for all tests.
+[[nodiscard]] const Searched& simulated_in_full(const SmallSpace& space);
+
 /// "3 dp8 mb1 0.123 s 456 B" for each, so that two lists can be compared.
 [[nodiscard]] std::vector<std::string> words_of_points(const std::vector<SimulatedPoint>& points);
 

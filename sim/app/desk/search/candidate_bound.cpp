@@ -20,6 +20,20 @@ bool splits_backward(std::string_view schedule) {
   return schedule.substr(0, 2) == "zb" || schedule.substr(0, 2) == "v_" || schedule == "dualpipe_v";
 }
 
+struct BackwardParts {
+  std::int64_t input = 0;
+  std::int64_t weight = 0;
+};
+
+// I and W as a schedule runs them; where it has B, that is all I. dualpipe_v has both: there they
+// add up to no more than B.
+BackwardParts parts_of(const ModuleCost& module, std::string_view schedule) {
+  if (!splits_backward(schedule)) return {module.backward, 0};
+  if (schedule != "dualpipe_v") return {module.backward_input, module.backward_weight};
+  const std::int64_t input = std::min(module.backward_input, module.backward);
+  return {input, std::min(module.backward_weight, module.backward - input)};
+}
+
 WeightCounts operator+(const WeightCounts& a, const WeightCounts& b) {
   return {a.dense + b.dense, a.expert + b.expert};
 }
@@ -39,13 +53,18 @@ struct BoundTable::Stages {
     StageCosts costs;         // B in one piece: all of it is I.
     std::int64_t kept = 0;    // Per microbatch,
     std::int64_t before = 0;  // and on top of that when its backward begins.
+    std::int64_t waiting = 0;
+    std::int64_t blocks = 0;
     WeightCounts weights;
   };
   std::vector<Stage> stages;
   std::int64_t ranks = 1;
   bool is_v = false;
   std::int64_t message = 0;
-  std::int64_t gathered_unit = 0;  // Elements that are whole at stage 3 while a module runs.
+  // Elements that stage 3 has whole while the last module of any stage runs forward, and when its
+  // backward begins: then the one before it is on its way, too.
+  std::int64_t gathered_forward = 0;
+  std::int64_t gathered_backward = 0;
 
   [[nodiscard]] std::int64_t rank_of(std::int64_t stage) const {
     const std::int64_t place = stage % ranks;
@@ -62,7 +81,9 @@ struct BoundTable::Stages {
 
 struct BoundTable::Played {
   std::int64_t makespan = 0;
-  std::vector<std::int64_t> activations;  // The most of each pipeline rank.
+  // The most of each pipeline rank: after a forward, and when a backward begins.
+  std::vector<std::int64_t> after_forward;
+  std::vector<std::int64_t> in_backward;
 };
 
 BoundTable::BoundTable(const Scenario& base)
@@ -89,20 +110,27 @@ BoundTable::Stages BoundTable::stages_of(const Candidate& candidate) {
       {.layers = {},
        .account_for_embedding = base_.parallelism.account_for_embedding_in_pipeline_split,
        .account_for_loss = base_.parallelism.account_for_loss_in_pipeline_split});
-  const bool splits = splits_backward(candidate.schedule);
   Stages result;
   result.ranks = candidate.pp;
   result.is_v = candidate.pp > 1 && needs_of(candidate.schedule).placement == Placement::v;
   result.message = costs.message;
-  result.gathered_unit = std::min(costs.block_weights.dense, costs.head_weights.dense);
+  const std::int64_t block = costs.block_weights.dense;
+  result.gathered_forward = std::min(block, costs.head_weights.dense);
+  const bool prefetches = base_.parallelism.overlap_param_gather &&
+                          base_.parallelism.prefetch_units > 0 && split.back() > 0 &&
+                          *std::min_element(split.begin(), split.end()) > 1;
+  result.gathered_backward = result.gathered_forward + (prefetches ? block : 0);
   std::int64_t first_block = 0;
   for (std::size_t i = 0; i < split.size(); ++i) {
     const std::int64_t blocks = split[i];
     Stages::Stage stage;
+    stage.blocks = blocks;
     const auto add = [&](const ModuleCost& module, std::int64_t times) {
+      const BackwardParts parts = parts_of(module, candidate.schedule);
       stage.costs.forward += times * module.forward;
-      stage.costs.backward_input += times * (splits ? module.backward_input : module.backward);
-      stage.costs.backward_weight += times * (splits ? module.backward_weight : 0);
+      stage.costs.backward_input += times * parts.input;
+      stage.costs.backward_weight += times * parts.weight;
+      stage.waiting += times * module.waiting;
       stage.kept += times * module.kept;
     };
     stage.costs = {0, 0, 0};
@@ -122,7 +150,7 @@ BoundTable::Stages BoundTable::stages_of(const Candidate& candidate) {
       stage.weights = stage.weights + costs.head_weights;
       // A tied table is on the last stage, too, unless that is the first's rank.
       if (base_.model.tied_embeddings && result.rank_of(static_cast<std::int64_t>(i)) != 0) {
-        stage.weights = stage.weights + costs.embedding_weights;
+        stage.weights.dense += costs.tied_table;
       }
     }
     first_block += blocks;
@@ -131,8 +159,14 @@ BoundTable::Stages BoundTable::stages_of(const Candidate& candidate) {
   return result;
 }
 
-std::int64_t BoundTable::state_bytes(const Candidate& candidate, const WeightCounts& weights,
-                                     std::int64_t gathered) const {
+std::int64_t BoundTable::gathered_bytes(const Candidate& candidate, std::int64_t elements) const {
+  const bool gathers = candidate.zero_stage == 3 && !base_.parallelism.offload_parameters &&
+                       candidate.dp_shard * candidate.cp > 1;
+  return gathers ? elements * size_of(dtype_of(base_.training.precision)) : 0;
+}
+
+std::int64_t BoundTable::state_bytes(const Candidate& candidate,
+                                     const WeightCounts& weights) const {
   const DType weight = dtype_of(base_.training.precision);
   const bool is_narrow = weight == DType::bf16 || weight == DType::fp16;
   const std::int64_t master = is_narrow ? size_of(DType::fp32) : size_of(weight);
@@ -154,19 +188,22 @@ std::int64_t BoundTable::state_bytes(const Candidate& candidate, const WeightCou
       bytes(weights.dense, WeightKind::dense) +
       bytes(weights.expert, mesh.experts_apart() ? WeightKind::expert : WeightKind::dense);
   if (base_.parallelism.offload_parameters) {
-    sum -= size_of(weight) * part(weights.dense + weights.expert, 1);
-  } else if (candidate.zero_stage == 3 && mesh.num_shards(WeightKind::dense) > 1) {
-    sum += size_of(weight) * gathered;
+    sum -= size_of(weight) * (weights.dense + weights.expert);
   }
   return std::max<std::int64_t>(sum, 0);
 }
 
-// A stage that keeps shards of its gradients, or of its weights, sends each microbatch's over one
-// stream.
+// Stages 2 and 3 reduce every microbatch's gradients, and 3 gathers every unit twice for it, over
+// one stream. While that is busy a rank computes slower, or it waits: of a step T = C + lost + N,
+// with C computing and N waiting, the stream's D is beside computing for D - N - lost or more, and
+// lost is so often `share`. Least where N is no more than the layers' own waiting.
 std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const Stages& stages) {
   const ParallelismSpec& p = base_.parallelism;
   const std::int64_t shards = candidate.dp_shard * candidate.cp;
-  if (candidate.zero_stage < 2 || shards == 1 || p.rank_order != "tp-dp-pp") return 0;
+  if (candidate.zero_stage < 2 || shards == 1 || p.rank_order != "tp-dp-pp" ||
+      !p.sync_every_microbatch) {
+    return 0;
+  }
   const MeshShape mesh = mesh_shape_of(candidate, RankOrder::tp_dp_pp);
   std::vector<int> members;
   for (int dp = 0; dp < mesh.dp_shard; ++dp) {
@@ -175,26 +212,48 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const Stages& s
     }
   }
   const GroupLayout layout(cluster_, members);
-  std::int64_t most = 0;
-  for (std::int64_t rank = 0; rank < stages.ranks; ++rank) {
-    most = std::max(most, stages.weights_of(rank).dense);
-  }
-  const auto price = [&](CollectiveKind kind, DType dtype) {
+  const auto price = [&](CollectiveKind kind, std::int64_t elements, DType dtype) {
     CollectiveRequest request;
     request.kind = kind;
     request.layout = &layout;
-    request.bytes = most * size_of(dtype);
+    request.bytes = elements * size_of(dtype);
     request.largest_chunk = request.bytes / shards;
     return network_->collective(request, Time()).duration.picoseconds();
   };
-  const std::int64_t reductions =
-      price(CollectiveKind::reduce_scatter, dtype_of(base_.training.grad_reduce_dtype));
-  std::int64_t gathers = 0;
-  if (candidate.zero_stage == 3 && !p.offload_parameters) {
-    gathers = price(CollectiveKind::all_gather, dtype_of(base_.training.precision));
+  const DType gradient = dtype_of(base_.training.grad_reduce_dtype);
+  const DType weight = dtype_of(base_.training.precision);
+  const LayerCosts& costs = layers(candidate);
+  const bool gathers =
+      candidate.zero_stage == 3 && p.reshard_after_forward && !p.offload_parameters;
+  const auto of_unit = [&](std::int64_t elements) {
+    return price(CollectiveKind::reduce_scatter, elements, gradient) +
+           (gathers ? 2 * price(CollectiveKind::all_gather, elements, weight) : 0);
+  };
+  const double share = cluster_.device.slowdown_beside_collectives;
+  std::int64_t most = 0;
+  for (std::int64_t rank = 0; rank < stages.ranks; ++rank) {
+    std::int64_t busy = 0;
+    std::int64_t own = 0;
+    std::int64_t waiting = 0;
+    std::int64_t blocks = 0;
+    for (std::size_t i = 0; i < stages.stages.size(); ++i) {
+      if (stages.rank_of(static_cast<std::int64_t>(i)) != rank) continue;
+      const Stages::Stage& stage = stages.stages[i];
+      own += stage.costs.forward + stage.costs.backward_input + stage.costs.backward_weight;
+      waiting += stage.waiting;
+      blocks += stage.blocks;
+      if (base_.model.tied_embeddings) continue;
+      if (i == 0) busy += of_unit(costs.embedding_weights.dense);
+      if (i + 1 == stages.stages.size()) busy += of_unit(costs.head_weights.dense);
+    }
+    const std::int64_t smaller =
+        std::min(costs.block_weights.dense, costs.dense_block_weights.dense);
+    busy += blocks * of_unit(smaller);
+    const auto beside = static_cast<double>(std::max<std::int64_t>(busy - waiting, 0));
+    const auto lost = static_cast<std::int64_t>(beside * share / (1.0 + share));
+    most = std::max(most, std::max(busy, own + lost));
   }
-  const std::int64_t times = p.sync_every_microbatch ? candidate.num_microbatches : 1;
-  return times * reductions + candidate.num_microbatches * gathers;
+  return candidate.num_microbatches * most;
 }
 
 Bound BoundTable::quick(const Candidate& candidate) {
@@ -221,8 +280,7 @@ Bound BoundTable::quick(const Candidate& candidate) {
       in_flight = std::min(candidate.num_microbatches, candidate.pp - rank);
     }
     const std::int64_t peak =
-        state_bytes(candidate, stages.weights_of(rank), stages.gathered_unit) +
-        in_flight * stages.stages[r].kept;
+        state_bytes(candidate, stages.weights_of(rank)) + in_flight * stages.stages[r].kept;
     bound.peak_bytes = std::max(bound.peak_bytes, peak);
   }
   return bound;
@@ -257,15 +315,22 @@ const BoundTable::Played& BoundTable::play(const Candidate& candidate, const Sta
   played.makespan = timeline(lower(schedule), costs).makespan;
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
     std::int64_t held = 0;
-    std::int64_t most = 0;
+    std::int64_t after_forward = 0;
+    std::int64_t in_backward = 0;
     for (const Action& action : schedule.actions[static_cast<std::size_t>(rank)]) {
       const Stages::Stage& stage =
           stages.stages[static_cast<std::size_t>(schedule.stage_of(rank, action.chunk))];
-      if (action.kind == ActionKind::forward) held += stage.kept;
-      most = std::max(most, held + (makes_input_gradient(action.kind) ? stage.before : 0));
+      if (action.kind == ActionKind::forward) {
+        held += stage.kept;
+        after_forward = std::max(after_forward, held);
+      }
+      if (makes_input_gradient(action.kind)) {
+        in_backward = std::max(in_backward, held + stage.before);
+      }
       if (releases_activation(action.kind)) held -= stage.kept;
     }
-    played.activations.push_back(most);
+    played.after_forward.push_back(after_forward);
+    played.in_backward.push_back(in_backward);
   }
   return played_.emplace(key, std::move(played)).first->second;
 }
@@ -274,19 +339,22 @@ Bound BoundTable::close(const Candidate& candidate) {
   const Stages stages = stages_of(candidate);
   Bound bound = quick(candidate);
   bound.step_ps = std::max(bound.step_ps, sharding_ps(candidate, stages));
+  const std::int64_t forward = gathered_bytes(candidate, stages.gathered_forward);
+  const std::int64_t backward = gathered_bytes(candidate, stages.gathered_backward);
   if (candidate.pp == 1) {
     const Stages::Stage& stage = stages.stages.front();
-    const std::int64_t state = state_bytes(candidate, stage.weights, stages.gathered_unit);
-    bound.peak_bytes = std::max(bound.peak_bytes, state + stage.kept + stage.before);
+    const std::int64_t peak = std::max(stage.kept + forward, stage.kept + stage.before + backward);
+    bound.peak_bytes = std::max(bound.peak_bytes, state_bytes(candidate, stage.weights) + peak);
     return bound;
   }
   const Played& played = play(candidate, stages);
   bound.step_ps = std::max(bound.step_ps, played.makespan);
   for (std::int64_t rank = 0; rank < candidate.pp; ++rank) {
-    const std::int64_t state =
-        state_bytes(candidate, stages.weights_of(rank), stages.gathered_unit);
+    const auto r = static_cast<std::size_t>(rank);
+    const std::int64_t peak =
+        std::max(played.after_forward[r] + forward, played.in_backward[r] + backward);
     bound.peak_bytes =
-        std::max(bound.peak_bytes, state + played.activations[static_cast<std::size_t>(rank)]);
+        std::max(bound.peak_bytes, state_bytes(candidate, stages.weights_of(rank)) + peak);
   }
   return bound;
 }

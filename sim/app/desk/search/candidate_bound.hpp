@@ -56,8 +56,10 @@ class BoundTable {
   [[nodiscard]] const Played& play(const Candidate& candidate, const Stages& stages);
   [[nodiscard]] std::int64_t message_ps(const Candidate& candidate, std::int64_t bytes);
   [[nodiscard]] std::int64_t sharding_ps(const Candidate& candidate, const Stages& stages);
-  [[nodiscard]] std::int64_t state_bytes(const Candidate& candidate, const WeightCounts& weights,
-                                         std::int64_t gathered) const;
+  [[nodiscard]] std::int64_t state_bytes(const Candidate& candidate,
+                                         const WeightCounts& weights) const;
+  [[nodiscard]] std::int64_t gathered_bytes(const Candidate& candidate,
+                                            std::int64_t elements) const;
 
   const Scenario& base_;
   Cluster cluster_;

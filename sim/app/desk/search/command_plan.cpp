@@ -49,11 +49,12 @@ Objective objective_of(const PlanArguments& arguments) {
 }
 
 void require_in_range(const PlanArguments& arguments) {
-  if (arguments.jobs < 1 || arguments.request.top < 1 || arguments.request.usd_per_gpu_hour < 0) {
+  if (arguments.jobs < 1 || arguments.request.top < 1 || arguments.request.usd_per_gpu_hour < 0 ||
+      !(arguments.request.front_within >= 1)) {
     throw UsageError(
         "E1330",
-        fmt::format("--jobs {} --top {} --usd-per-gpu-hour {}: out of range", arguments.jobs,
-                    arguments.request.top, arguments.request.usd_per_gpu_hour),
+        fmt::format("--jobs {} --top {} --usd-per-gpu-hour {} --front-within {}: out of range",
+                    arguments.jobs, arguments.request.top, arguments.request.usd_per_gpu_hour),
         "give 1 or more of both, and a price of 0 or more");
   }
 }
@@ -142,6 +143,8 @@ void add_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--objective", arguments.objective, "time, memory or cost: what is best")
       ->check(CLI::IsMember({"time", "memory", "cost"}));
   app.add_option("--top", request.top, "How many to rank");
+  app.add_option("--front-within", request.front_within,
+                 "Look for the front up to so many times the fastest step; 1.25 if not given");
   app.add_option("--usd-per-gpu-hour", request.usd_per_gpu_hour, "Price of a GPU");
   app.add_option("--jobs,-j", arguments.jobs, "Simulations at a time");
   app.add_option("--emit", arguments.emit, "Print the best for megatron, torchtitan or deepspeed");

@@ -120,7 +120,13 @@ class Probe {
         model_->activation_shape(samples_).numel() * std::int64_t{size_of(model_->dtype())};
     const std::array<ModuleCost*, 3> modules = {&costs.embedding, &costs.block, &costs.head};
     pass(modules, false);
+    std::array<std::int64_t, 3> waiting{};
+    for (std::size_t i = 0; i < modules.size(); ++i) waiting.at(i) = modules.at(i)->waiting;
     pass(modules, true);
+    // The longer of both ways leaves the least room for other communication: sound for either.
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      modules.at(i)->waiting = std::max(modules.at(i)->waiting, waiting.at(i));
+    }
     // What is handed on is the next module's.
     costs.embedding.kept -= costs.message;
   }
@@ -147,9 +153,11 @@ class Probe {
     for (int module = 0; module < 3; ++module) {
       const auto i = static_cast<std::size_t>(module);
       const Time begin = clock_.now;
+      const Time waited = clock_.waited;
       const std::int64_t held = runtime_.ledger()->total_now();
       x = model_->forward(module, context(), std::exchange(x, Tensor()), batch, saved[i]);
       costs[i]->forward = (clock_.now - begin).picoseconds();
+      costs[i]->waiting = (clock_.waited - waited).picoseconds();
       costs[i]->kept = runtime_.ledger()->total_now() - held;
     }
     x = {};
@@ -166,10 +174,12 @@ class Probe {
     ModelContext here = context();
     if (splits) here.later = &later;
     Time begin = clock_.now;
+    const Time waited = clock_.waited;
     const std::int64_t held = runtime_.ledger()->total_now();
     runtime_.ledger()->reset_peaks();
     Tensor result = model_->backward(module, here, gradient, batch, saved);
     const std::int64_t taken = (clock_.now - begin).picoseconds();
+    cost.waiting += (clock_.waited - waited).picoseconds();
     if (!splits) {
       cost.backward = taken;
       cost.transient = runtime_.ledger()->peak() - held;
@@ -217,7 +227,8 @@ void count_weights(const Scenario& base, const LayerKey& key, LayerCosts& costs)
   costs.head_weights = weights_of(*model, last_block + 1);
   if (!options.tied_embeddings) return;
   const int table = model->parameters_of(0).front();
-  costs.head_weights.dense -= model->parameters()[static_cast<std::size_t>(table)].shape.numel();
+  costs.tied_table = model->parameters()[static_cast<std::size_t>(table)].shape.numel();
+  costs.head_weights.dense -= costs.tied_table;
 }
 
 // The least that MLPs of a block with experts take: every token passes so many of them, on

@@ -20,6 +20,7 @@ struct ModuleCost {
   std::int64_t backward = 0;         ///< B,
   std::int64_t backward_input = 0;   ///< or I
   std::int64_t backward_weight = 0;  ///< and W.
+  std::int64_t waiting = 0;          ///< For others, of forward and backward.
   std::int64_t kept = 0;             ///< From forward to backward.
   std::int64_t transient = 0;        ///< On top of what there is when its backward begins.
 
@@ -40,7 +41,8 @@ struct LayerCosts {
   WeightCounts embedding_weights;
   WeightCounts dense_block_weights;  ///< Of blocks that have no experts.
   WeightCounts block_weights;
-  WeightCounts head_weights;  ///< Without a tied embedding's.
+  WeightCounts head_weights;    ///< Without a tied table of tokens,
+  std::int64_t tied_table = 0;  ///< which has so many elements.
 };
 
 /// What of a candidate its layers depend on.

@@ -111,6 +111,7 @@ class Search {
   }
   [[nodiscard]] bool is_off_front(const Bound& bound) const {
     const double least = seconds(bound);
+    if (!front_.empty() && least > request_.front_within * front_.front().step_time_s) return true;
     return std::any_of(front_.begin(), front_.end(), [&](const SimulatedPoint& point) {
       return (point.step_time_s < least && point.peak_bytes <= bound.peak_bytes) ||
              (point.step_time_s <= least && point.peak_bytes < bound.peak_bytes);
@@ -166,6 +167,8 @@ class Search {
   }
 
   void simulate_batch(std::vector<std::size_t>& batch) {
+    if (batch.empty()) return;
+    const std::size_t all = num_done_ + std::max(num_left(), batch.size());
     std::vector<std::optional<SimulatedPoint>> points(batch.size());
     std::vector<char> ended(batch.size(), 0);
     run_parallel(batch.size(), hooks_.jobs,
@@ -177,7 +180,7 @@ class Search {
                   .finished =
                       [&](std::size_t) {
                         ++num_done_;
-                        if (hooks_.on_progress) hooks_.on_progress(num_done_, 0);
+                        if (hooks_.on_progress) hooks_.on_progress(num_done_, all);
                       },
                   .stop = hooks_.stop});
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -191,6 +194,16 @@ class Search {
     batch.clear();
   }
 
+  // As far as is known now: most of these will turn out not to matter.
+  [[nodiscard]] std::size_t num_left() const {
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      if (fates_[i] != Fate::open) continue;
+      if (!hooks_.prunes || judge(quick_[i]) == Fate::open) ++left;
+    }
+    return left;
+  }
+
   void keep(const SimulatedPoint& point) {
     outcome_.simulated.push_back(point);
     if (!point.fits) return;
@@ -201,7 +214,7 @@ class Search {
     best_.insert(place, point);
     if (best_.size() > static_cast<std::size_t>(request_.top)) best_.pop_back();
     front_.push_back(point);
-    front_ = pareto_front(front_);
+    front_ = pareto_front(front_, request_.front_within);
   }
 
   // Of candidates that are all too large the one that needs least: by their bounds, until those of
@@ -272,7 +285,7 @@ bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective ob
          std::tie(b.step_time_s, b.peak_bytes, b.index);
 }
 
-std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points) {
+std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points, double within) {
   std::vector<SimulatedPoint> sorted;
   for (const SimulatedPoint& point : points) {
     if (point.fits) sorted.push_back(point);
@@ -282,6 +295,7 @@ std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& poin
   });
   std::vector<SimulatedPoint> front;
   for (const SimulatedPoint& point : sorted) {
+    if (!front.empty() && point.step_time_s > within * front.front().step_time_s) break;
     if (front.empty() || point.peak_bytes < front.back().peak_bytes) front.push_back(point);
   }
   return front;

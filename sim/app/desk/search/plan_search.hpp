@@ -45,7 +45,6 @@ struct SearchOutcome {
   std::int64_t least_bytes = 0;   ///< The least that any candidate too large to be run needs.
   Candidate least;
   bool is_interrupted = false;
-  double bound_seconds = 0;  ///< Unused in results.
 };
 
 struct SearchHooks {
@@ -57,9 +56,10 @@ struct SearchHooks {
 };
 
 /// The same for any number of jobs: what is simulated is decided between batches of fixed size.
-/// Every candidate that is not simulated is strictly worse than `request.top` simulated ones, and
-/// strictly dominated in (time, memory) by a simulated one; or does not fit. Where nothing fits,
-/// the one that needs least memory is among the simulated.
+/// Every candidate that is not simulated is strictly worse than `request.top` simulated ones and
+/// off the front: strictly dominated in (time, memory) by a simulated one, or slower than it
+/// reaches; or does not fit. Where nothing fits, the one that needs least memory is among the
+/// simulated.
 [[nodiscard]] SearchOutcome search(const SearchBase& base, const SearchRequest& request,
                                    const SearchHooks& hooks);
 
@@ -67,7 +67,9 @@ struct SearchHooks {
 [[nodiscard]] bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b,
                                 Objective objective);
 
-/// Of those that fit, the ones that no other beats in both time and memory; by time.
-[[nodiscard]] std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points);
+/// Of those that fit, the ones that no other beats in both time and memory, up to `within` times
+/// the fastest one's step; by time.
+[[nodiscard]] std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points,
+                                                       double within);
 
 }  // namespace shardsim

@@ -16,7 +16,9 @@ PricedGroup::PricedGroup(ProbeClock& clock, NetworkModel* network, const GroupLa
       name_(std::move(name)) {}
 
 void PricedGroup::wait(void* operation) {
-  clock_.now = max(clock_.now, *static_cast<Time*>(operation));
+  const Time then = max(clock_.now, *static_cast<Time*>(operation));
+  clock_.waited += then - clock_.now;
+  clock_.now = then;
 }
 
 void PricedGroup::abandon(void* /*operation*/) noexcept {}

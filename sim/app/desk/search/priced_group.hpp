@@ -19,6 +19,7 @@ namespace shardsim {
 /// The compute stream of the one rank there is.
 struct ProbeClock {
   Time now;
+  Time waited;  ///< Of that, for communication.
 };
 
 class PricedGroup final : public Communicator, private WorkOwner {

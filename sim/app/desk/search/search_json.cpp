@@ -84,6 +84,7 @@ std::string to_json(const SearchReport& report) {
                                       {"is_lower_bound", !report.least_is_simulated}};
   }
   json["ranked"] = points_json(report, report.ranked);
+  json["front_within"] = report.front_within;
   json["pareto_front"] = points_json(report, report.front);
   json["why_runner_up"] = report.why_runner_up;
   json["assumptions"] = report.assumptions;

@@ -127,7 +127,8 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   const std::size_t shown = std::min(report.others.size(), static_cast<std::size_t>(request.top));
   report.ranked.assign(report.others.begin(),
                        report.others.begin() + static_cast<std::ptrdiff_t>(shown));
-  report.front = pareto_front(outcome.simulated);
+  report.front = pareto_front(outcome.simulated, request.front_within);
+  report.front_within = request.front_within;
   if (report.ranked.size() > 1) {
     report.differences = differences_of(report.ranked[0], report.ranked[1]);
     report.why_runner_up = why(report);

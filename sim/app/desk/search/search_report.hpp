@@ -33,6 +33,7 @@ struct SearchReport {
   std::vector<std::string> sources;
   std::vector<SimulatedPoint> ranked;  ///< Best first.
   std::vector<SimulatedPoint> front;   ///< Throughput against memory; the fastest first.
+  double front_within = 0;  ///< Times the fastest step: what is slower is not on the front.
   std::vector<SimulatedPoint> others;  ///< All else that was simulated and fits, for a scatter.
   std::vector<CategoryDifference> differences;  ///< Of ranked[0] and ranked[1].
   std::string why_runner_up;                    ///< One sentence; empty without one.

@@ -24,6 +24,8 @@ struct SearchRequest {
   std::vector<std::string> fixed;      ///< "tp=4,8"
   Objective objective = Objective::time;
   int top = 10;
+  /// The front is looked for among layouts whose step is at most so many times the fastest one's.
+  double front_within = 1.25;
   double usd_per_gpu_hour = 0;  ///< 0: not said.
 };
 

@@ -121,7 +121,9 @@ std::string runner_up(const SearchReport& report) {
 
 std::string front(const SearchReport& report, const SearchTextOptions& options,
                   const Table& table) {
-  std::string text = "\nno other is both faster and smaller (*)\n" + table.header("");
+  std::string text =
+      fmt::format("\nno other is both faster and smaller (*); to {:.3g} x the fastest step\n{}",
+                  report.front_within, table.header(""));
   const std::size_t shown = std::min(report.front.size(), kMostOnFront);
   for (std::size_t i = 0; i < shown; ++i) {
     // Evenly over the front, with both ends.
