@@ -90,7 +90,9 @@ int command_export(const ExportArguments& arguments, std::ostream& out, std::ost
   if (arguments.kind == "schedule") return export_schedule(arguments, out, err);
   const std::unique_ptr<RecordedRun> run = recorded(arguments, err, hooks);
   if (arguments.kind == "nccl-tests") {
-    put(arguments, nccl_tests_tables(*run, arguments.file, arguments.overrides, err), out, err);
+    put(arguments,
+        nccl_tests_tables(*run, {arguments.file, arguments.overrides, arguments.sweep}, err), out,
+        err);
     return 0;
   }
   const std::string stem = stem_of(arguments);
@@ -117,6 +119,8 @@ Verb export_verb() {
             app.add_option("-o,--out", arguments->output,
                            "The file, or what the names of the ranks' files begin with");
             app.add_flag("--lowered", arguments->lowered, "A schedule with its sends and receives");
+            app.add_flag("--sweep", arguments->sweep,
+                         "nccl-tests: besides the run's sizes, powers of two from 8 to 8G");
             app.add_flag("-q,--quiet", arguments->quiet, "Do not tell that it is alive");
           },
       .run =

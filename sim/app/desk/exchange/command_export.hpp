@@ -16,6 +16,7 @@ struct ExportArguments {
   std::vector<std::string> overrides;  ///< As --set.
   std::string output;  ///< A file; for kinds with one per rank what their names begin with.
   bool lowered = false;
+  bool sweep = false;  ///< nccl-tests: more sizes than the run's.
   bool quiet = false;
 };
 

@@ -29,13 +29,13 @@ constexpr std::array kNcclTypes = {
     NcclTestsType{DType::bf16, "bfloat16"},
 };
 
-// A table: what it measures and where.
+// A table: what it measures and where. What is reduced how costs the same: all are priced as sums,
+// which is what `shardsim calibrate` reads.
 struct TableKey {
   TestedOperation operation;
   int ranks;
   int nodes;
   DType dtype;
-  ReduceOp op;
   auto operator<=>(const TableKey&) const = default;
 };
 using SizesByTable = std::map<TableKey, std::set<std::int64_t>>;
@@ -81,9 +81,8 @@ SizesByTable sizes_of(const RecordedRun& run, std::ostream& err) {
         }
         continue;
       }
-      const ReduceOp op = reduces(*tested) ? operation.call->op : ReduceOp::sum;
-      sizes[{*tested, static_cast<int>(group.members.size()), nodes, operation.call->dtype, op}]
-          .insert(size_of_call(*operation.call));
+      sizes[{*tested, static_cast<int>(group.members.size()), nodes, operation.call->dtype}].insert(
+          size_of_call(*operation.call));
     }
   }
   return sizes;
@@ -102,8 +101,15 @@ std::int64_t smallest_size(const TableKey& key) {
   return kChunk * key.ranks;
 }
 
+// `all_reduce_perf -b 8 -e 8G -f 2`, what `shardsim calibrate` asks for.
+void add_powers_of_two(std::set<std::int64_t>& sizes) {
+  constexpr std::int64_t kSmallest = 8;
+  constexpr std::int64_t kLargest = std::int64_t{8} << 30;
+  for (std::int64_t size = kSmallest; size <= kLargest; size *= 2) sizes.insert(size);
+}
+
 std::string table_of(const TableKey& key, const std::set<std::int64_t>& sizes,
-                     const std::string& file, const std::vector<std::string>& overrides) {
+                     const NcclTestsExport& options) {
   CollectiveArguments arguments;
   arguments.operation = std::string(name_of(key.operation));
   arguments.iterations = 1;  // Times are virtual: all iterations are equal.
@@ -111,12 +117,9 @@ std::string table_of(const TableKey& key, const std::set<std::int64_t>& sizes,
   arguments.checks = 0;
   arguments.ranks = key.ranks;
   arguments.nodes = key.nodes;
-  arguments.system = file;
-  arguments.overrides = overrides;
+  arguments.system = options.file;
+  arguments.overrides = options.overrides;
   arguments.dtype = nccl_type_name(key.dtype);
-  if (reduces(key.operation)) {
-    arguments.reduction = key.op == ReduceOp::product ? "prod" : shardsim::name_of(key.op);
-  }
   CollectiveSetting setting = collective_setting_of(arguments, 0);
   setting.sizes.clear();
   for (const std::int64_t size : sizes) {
@@ -130,11 +133,12 @@ std::string table_of(const TableKey& key, const std::set<std::int64_t>& sizes,
 
 }  // namespace
 
-std::string nccl_tests_tables(const RecordedRun& run, const std::string& file,
-                              const std::vector<std::string>& overrides, std::ostream& err) {
+std::string nccl_tests_tables(const RecordedRun& run, const NcclTestsExport& options,
+                              std::ostream& err) {
   std::string text;
-  for (const auto& [key, sizes] : sizes_of(run, err)) {
-    text += table_of(key, sizes, file, overrides);
+  for (auto [key, sizes] : sizes_of(run, err)) {
+    if (options.sweep) add_powers_of_two(sizes);
+    text += table_of(key, sizes, options);
   }
   return text;
 }

@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/error.hpp"
+
 #include "strategies/pipeline/schedule_csv.hpp"
+#include "strategies/pipeline/validate.hpp"
 
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/desk/exchange/foreign_object.hpp"
@@ -24,6 +27,30 @@ PipelineSchedule read_schedule(const std::string& path) {
   }
   if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
   return std::move(csv.schedule);
+}
+
+// Until October 2024 (pull request 138886) PyTorch wrote a B before a W for what is I today.
+bool has_old_letters(const PipelineSchedule& schedule) {
+  bool has_whole = false;
+  bool has_weight = false;
+  for (const std::vector<Action>& cells : schedule.actions) {
+    for (const Action& action : cells) {
+      has_whole = has_whole || action.kind == ActionKind::backward;
+      has_weight = has_weight || action.kind == ActionKind::backward_weight;
+    }
+  }
+  return has_whole && has_weight;
+}
+
+void require_sound(const PipelineSchedule& schedule) {
+  const std::vector<ScheduleProblem> problems = validate(schedule);
+  if (problems.empty()) return;
+  const std::string explained = explain(schedule, problems.front());
+  throw Error(
+      ExitCode::communication, "E1370", explained.substr(0, explained.find('\n')),
+      has_old_letters(schedule)
+          ? "where W cells follow, write I for B: PyTorch did not until October 2024"
+          : fmt::format("correct the file; this is the first of {} problems", problems.size()));
 }
 
 // As the scenario will name it: relative to its own folder.
@@ -58,6 +85,7 @@ void assume_model(std::int64_t stages, Import& import) {
 void import_schedule(const ImportRequest& request, Import& import) {
   const std::string& file = request.files.front();
   const PipelineSchedule schedule = read_schedule(file);
+  require_sound(schedule);
   const PipelineShape& shape = schedule.shape;
   if (request.model.empty()) {
     assume_model(schedule.num_stages(), import);

@@ -1,0 +1,123 @@
+#include <catch2/catch.hpp>
+
+#include "scenarios/model_size.hpp"
+
+#include "tests/exchange/exchange_fixture.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+Imported import_megatron_text(const std::string& text, std::vector<std::string> options = {}) {
+  const TemporaryFolder folder;
+  write(folder / "run", text);
+  options.insert(options.begin(), {"megatron", folder / "run"});
+  return import_file(options);
+}
+
+const std::string kGptFlags =
+    "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+    "--max-position-embeddings 32 --vocab-size 100 --global-batch-size 8 ";
+
+}  // namespace
+
+TEST_CASE("A run's log becomes the scenario that ran", "[exchange]") {
+  const Imported imported = import_file({"megatron", kData + "megatron-28b.log"});
+  const Scenario& s = imported.scenario;
+  // 56 layers of 490,745,856, twice 50,688 x 6,144 and a norm: the log says 27.48 + 0.62 billion.
+  CHECK(num_parameters(s.model) == 28104628224);
+  CHECK(s.model.num_query_groups == 24);
+  CHECK(s.system.ranks == 8);
+  CHECK(s.parallelism.tp == 4);
+  CHECK(s.parallelism.pp == 2);
+  CHECK(s.parallelism.dp_shard == 1);
+  CHECK(s.parallelism.zero_stage == 1);
+  CHECK(s.parallelism.schedule == "1f1b");
+  CHECK(s.parallelism.sequence_parallel);
+  CHECK(s.training.num_microbatches == 512);
+  CHECK(s.training.grad_reduce_dtype == Precision::fp32);
+  // The median of steps 2 to 8.
+  CHECK(contains(imported.printed.err, "measured   elapsed time per iteration (ms)      420965.6"));
+  CHECK(contains(imported.printed.err, "249.8"));
+}
+
+TEST_CASE("Lines of a log may begin with a rank and end with an origin", "[exchange]") {
+  const std::string log =
+      "0: ------------------------ arguments ------------------------\n"
+      "0:   num_layers .................... 2\n"
+      "[default0]:   hidden_size ................... 64..........................default\n"
+      "0:   num_attention_heads ........... 4\n0:   seq_length .................... 32\n"
+      "0:   max_position_embeddings ....... 32\n"
+      "0:   world_size .................... 8\n0:   padded_vocab_size ............. 128\n"
+      "0: -------------------- end of arguments ---------------------\n";
+  const Imported imported = import_megatron_text(log);
+  CHECK(imported.scenario.model.hidden_size == 64);
+  CHECK(imported.scenario.model.vocab_size == 128);
+  CHECK(imported.scenario.system.ranks == 8);
+}
+
+TEST_CASE("A launch script is read with its variables, quotes and arrays", "[exchange]") {
+  const Imported imported =
+      import_file({"megatron", kData + "gpt3-175b.sh", "--gpus", "1024", "--gpu", "h100"});
+  const Scenario& s = imported.scenario;
+  CHECK(num_parameters(s.model) == 174615846912);
+  CHECK(s.parallelism.tp == 8);
+  CHECK(s.parallelism.pp == 16);
+  CHECK(s.parallelism.dp_shard == 8);
+  CHECK(s.training.precision == Precision::fp16);
+  CHECK(s.training.global_batch_size == 1536);
+  CHECK(contains(imported.printed.err, "--gpus 1024 is given"));
+  CHECK(contains(imported.printed.err, "taken      micro_batch_size                     1 "));
+}
+
+TEST_CASE("Degrees that the GPUs do not allow are refused where they stand", "[exchange]") {
+  const Printed printed = shardsim({"import", "megatron", kData + "gpt3-175b.sh"});
+  CHECK(printed.exit_code == 2);
+  CHECK(contains(printed.err, "is 128, which does not divide 8 GPUs"));
+  CHECK(contains(printed.err, "gpt3-175b.sh:17"));
+  CHECK(contains(printed.err, "such as 128"));
+}
+
+TEST_CASE("Flags mean what Megatron-LM means", "[exchange]") {
+  const Imported imported = import_megatron_text(
+      kGptFlags +
+          "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --bf16 "
+          "--use-distributed-optimizer --overlap-grad-reduce --recompute-granularity full "
+          "--num-distributed-optimizer-instances 2 --hidden-dropout 0",
+      {"--gpus", "8"});
+  const Scenario& s = imported.scenario;
+  CHECK(s.model.family == ModelFamily::gpt2);
+  CHECK(s.model.vocab_size == 128);  // Filled up.
+  CHECK(s.model.tied_embeddings);
+  CHECK(s.parallelism.vpp == 2);
+  CHECK(s.parallelism.schedule == "interleaved_1f1b");
+  CHECK(s.parallelism.dp_replicate == 2);
+  CHECK(s.parallelism.dp_shard == 2);
+  CHECK(s.parallelism.bucket_bytes == 160000000);  // 40 million of four bytes.
+  CHECK(s.training.recompute == "full");
+  CHECK(s.training.hidden_dropout == 0.0);
+}
+
+TEST_CASE("Blocks of no family are refused or approximated", "[exchange]") {
+  const std::string flags = kGptFlags + "--swiglu --ffn-hidden-size 128 --micro-batch-size 1";
+  const TemporaryFolder folder;
+  write(folder / "run", flags);
+  const Printed printed = shardsim({"import", "megatron", folder / "run", "--gpus", "8"});
+  CHECK(printed.exit_code == 2);
+  CHECK(contains(printed.err, "learned positions beside a gated MLP"));
+  const Imported imported = import_megatron_text(flags, {"--gpus", "8", "--approximate"});
+  CHECK(imported.scenario.model.family == ModelFamily::llama);
+}
+
+TEST_CASE("Values that a script does not set are refused with their line", "[exchange]") {
+  const TemporaryFolder folder;
+  write(folder / "run.sh", kGptFlags + "\\\n  --tensor-model-parallel-size $TP\n");
+  const Printed printed = shardsim({"import", "megatron", folder / "run.sh"});
+  CHECK(printed.exit_code == 2);
+  CHECK(contains(printed.err, "tensor_model_parallel_size is $TP, not a whole number"));
+  CHECK(contains(printed.err, "run.sh:2:32"));
+  write(folder / "run.sh", "no flags at all");
+  CHECK(contains(shardsim({"import", "megatron", folder / "run.sh"}).err, "E1360"));
+}
+
+}  // namespace shardsim::test
