@@ -57,7 +57,7 @@ struct GanttBar {
   std::uint32_t name = 0;        ///< Index into ScheduleChart::names.
   std::int64_t chunk = 0;        ///< Of the model on this rank, where it has several.
   std::int64_t microbatch = -1;  ///< -1: of none.
-  double begin_s = 0;
+  double begin_s = 0;            ///< Below 0: begun in the step before, and waited for in this one.
   double end_s = 0;
 };
 struct GanttRow {

@@ -54,7 +54,7 @@ RunDetail detail_of(const EndedRun& run) {
   WatchedRun watched(run.plan, run.hooks, run.options, run.decisions, ranks);
   require_same(watched, world);
   const Time origin = begin_of_last_step(world, run.record);
-  detail.axes = axis_table(watched.of(last), run.result);
+  detail.axes = axis_table(watched.of(last), run.record, run.result);
   detail.roofline = roofline_of(watched.of(last), run.scenario);
   detail.memory = memory_curves(watched, fullest, origin, detail.notes);
   detail.schedule = schedule_chart(watched, detail.stages, origin, detail.notes);

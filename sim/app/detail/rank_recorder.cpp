@@ -110,9 +110,10 @@ void RankRecorder::waited(const FiberOperation& operation, int member) {
         {doing_.name, doing_.chunk, doing_.microbatch, begin_of_wait_, begin_of_wait_ + slowed});
   }
   const std::string_view name = operation.record_of(member).name;
+  // Forming groups is of no axis, and nothing to draw.
+  if (name == "split") return;
   comm.busy += operation.end() - operation.start();
-  // Forming groups is waited for, and nothing to draw.
-  if (name == "split" || operation.end() == operation.start()) return;
+  if (operation.end() == operation.start()) return;
   streams_[{group, operation.group()->id()}].add(
       {name, doing.chunk, doing.microbatch, operation.start(), operation.end()});
 }

@@ -27,25 +27,31 @@ std::int64_t whole_bytes(const Result& result, const std::string& name) {
 
 }  // namespace
 
-std::vector<AxisComm> axis_table(const RankRecorder& recorder, const Result& result) {
+std::vector<AxisComm> axis_table(const RankRecorder& recorder, const RunRecord& record,
+                                 const Result& result) {
   std::map<std::string_view, RankRecorder::CommTime> by_axis;
   for (const auto& [communicator, time] : recorder.comm()) {
     RankRecorder::CommTime& axis = by_axis[axis_of(communicator)];
     axis.exposed += time.exposed;
     axis.busy += time.busy;
   }
+  const RankMoment& begin = record.last_step_begin(recorder.rank());
+  const RankMoment& end = record.last_step_end(recorder.rank());
+  Time exposed_left = end.split.exposed_comm - begin.split.exposed_comm;
+  Time hidden_left = max(end.comm_busy - begin.comm_busy - exposed_left, Time());
   std::vector<AxisComm> axes;
   for (const char* axis : kAxes) {
     const RankRecorder::CommTime time = by_axis[axis];
     const Time hidden = time.busy - time.exposed;
+    exposed_left -= time.exposed;
+    hidden_left -= hidden;
     const std::int64_t bytes = whole_bytes(result, fmt::format("comm.bytes_sent.by_axis.{}", axis));
     if (bytes == 0 && time.busy == Time()) continue;
     axes.push_back({axis, time.exposed.seconds(), hidden.seconds(), bytes});
   }
-  // Groups are formed within a step where its members change.
-  const RankRecorder::CommTime other = by_axis["none"];
-  if (other.busy > Time()) {
-    axes.push_back({"other", other.exposed.seconds(), (other.busy - other.exposed).seconds(), 0});
+  // What is left is forming groups, within a step where its members change.
+  if (exposed_left != Time() || hidden_left != Time()) {
+    axes.push_back({"other", exposed_left.seconds(), hidden_left.seconds(), 0});
   }
   return axes;
 }

@@ -6,12 +6,14 @@
 #include "reports/run_detail.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/app/detail/rank_recorder.hpp"
+#include "sim/app/run_record.hpp"
 
 // Tables of the rank that ends last.
 namespace shardsim {
 
 /// Axes that sent or waited. In whole picoseconds they sum to the times of the result.
-[[nodiscard]] std::vector<AxisComm> axis_table(const RankRecorder& recorder, const Result& result);
+[[nodiscard]] std::vector<AxisComm> axis_table(const RankRecorder& recorder,
+                                               const RunRecord& record, const Result& result);
 
 /// The longest operations first.
 [[nodiscard]] Roofline roofline_of(const RankRecorder& recorder, const Scenario& scenario);
