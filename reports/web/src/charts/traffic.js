@@ -6,7 +6,7 @@ import { formatTraffic } from '../units.js';
 export const rows = ({ detail }) => detail.traffic.cells;
 const LEFT = 64;
 const TOP = 40;
-const sideOf = (width) => Math.min(540, width - LEFT - 8);
+const sideOf = (width) => Math.max(120, Math.min(540, width - LEFT - 8));
 
 export const height = (_, width) => TOP + sideOf(width) + 50;
 export const items = ({ detail }) => detail.traffic.bytes.filter((bytes) => bytes > 0).length;
@@ -19,7 +19,7 @@ const cellName = (cell, per, ranks) => {
 /** Every how many cells there is room for a label: a power of two, as ranks are laid out. */
 function labelStep(cells, side) {
   let step = 1;
-  while ((side / cells) * step < 30) step *= 2;
+  while (step < cells && (side / cells) * step < 30) step *= 2;
   return step;
 }
 
@@ -60,7 +60,7 @@ export function option({ detail, result }, theme, width) {
       left: LEFT,
       top: TOP + side + 16,
       itemWidth: 14,
-      itemHeight: Math.min(200, side - 130),
+      itemHeight: Math.max(40, Math.min(200, side - 130)),
       precision: 2,
       text: [formatTraffic(10 ** most), formatTraffic(10 ** least)],
       textGap: 8,
