@@ -59,7 +59,8 @@ void require_sound_file(const SweepPlan& plan) {
   } catch (const ScenarioError& error) {
     std::vector<Problem> own;
     for (const Problem& problem : error.problems()) {
-      const bool alone = problem.code.rfind("E01", 0) == 0 && problem.code != "E0103";
+      const bool missing = problem.message.find(" is missing") != std::string::npos;
+      const bool alone = problem.code.rfind("E01", 0) == 0 && !missing;
       if (alone && problem.line > 0 && problem.file == plan.file) own.push_back(problem);
     }
     if (!own.empty()) throw ScenarioError(std::move(own), 0);
