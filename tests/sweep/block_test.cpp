@@ -154,6 +154,19 @@ TEST_CASE("nothing to vary, and an axis that is set, are refused", "[sweep]") {
   }
 }
 
+TEST_CASE("a slip in the file is told once, before any point runs", "[sweep]") {
+  const TemporaryFolder folder;
+  write(folder / "s.json",
+        std::string(kBefore) +
+            "  \"sweep\": {\"axes\": {\"training.precision\": [\"fp32\", \"bf16\"]}},\n"
+            "  \"paralelism\": {}\n}\n");
+  const Printed printed = shardsim({"sweep", folder / "s.json", "--out", folder / "out"});
+  CHECK(printed.exit_code == 2);
+  CHECK(contains(printed.err, "error[E0107]"));
+  CHECK(contains(printed.err, "s.json:7:3"));
+  CHECK(files_in(folder) == std::vector<std::string>{"s.json"});
+}
+
 TEST_CASE("a plain run leaves the sweep out, but says what is wrong with it", "[sweep]") {
   const SweepFile good(R"({"axes": {"parallelism.tp": [1, 2]}})");
   CHECK(shardsim({"run", good.path()}).exit_code == 0);

@@ -51,6 +51,22 @@ std::string hash_of_sweep(const JsonValue& document, const SweepBlock& block) {
   return fmt::format("{:016x}", hash_text(all));
 }
 
+// What is wrong with the file itself would be wrong at every point: told once, before any runs.
+// What is missing, another point may bring with a preset.
+void require_sound_file(const SweepPlan& plan) {
+  try {
+    static_cast<void>(load_scenario_text(plan.text, plan.file, overrides_of(plan, 0)));
+  } catch (const ScenarioError& error) {
+    std::vector<Problem> own;
+    for (const Problem& problem : error.problems()) {
+      const bool missing = problem.message.find(" is missing") != std::string::npos;
+      const bool alone = problem.code.rfind("E01", 0) == 0 && !missing;
+      if (alone && problem.line > 0 && problem.file == plan.file) own.push_back(problem);
+    }
+    if (!own.empty()) throw ScenarioError(std::move(own), 0);
+  }
+}
+
 void refuse_set_axes(const SweepPlan& plan) {
   for (const std::string& flag : plan.overrides) {
     const std::string path = flag.substr(0, flag.find('='));
@@ -96,6 +112,7 @@ SweepPlan load_sweep(const SweepRequest& request) {
     for (const SweepAxis& axis : dimension) plan.columns.push_back(axis.path);
   }
   refuse_set_axes(plan);
+  require_sound_file(plan);
   plan.hash = hash_of_sweep(*document, plan.block);
   return plan;
 }
