@@ -39,7 +39,8 @@ TEST_CASE("a search finds what simulating every layout finds") {
 TEST_CASE("how many simulate at a time changes nothing") {
   const SmallSpace space = small_spaces().back();
   const SearchReport one = report_of(searched(space, /*prunes=*/true, 1));
-  const SearchReport four = report_of(searched(space, /*prunes=*/true, 4));
+  SearchReport four = report_of(searched(space, /*prunes=*/true, 4));
+  four.model = one.model;  // A file in another temporary folder.
   CHECK(to_text(one, {}) == to_text(four, {}));
   CHECK(to_json(one) == to_json(four));
   CHECK(to_csv(one) == to_csv(four));

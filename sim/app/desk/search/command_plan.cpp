@@ -54,8 +54,9 @@ void require_in_range(const PlanArguments& arguments) {
     throw UsageError(
         "E1330",
         fmt::format("--jobs {} --top {} --usd-per-gpu-hour {} --front-within {}: out of range",
-                    arguments.jobs, arguments.request.top, arguments.request.usd_per_gpu_hour),
-        "give 1 or more of both, and a price of 0 or more");
+                    arguments.jobs, arguments.request.top, arguments.request.usd_per_gpu_hour,
+                    arguments.request.front_within),
+        "give 1 or more, and a price of 0 or more");
   }
 }
 
