@@ -28,7 +28,7 @@ TEST_CASE("Exported tables are what calibrate reads", "[exchange]") {
       shardsim({"calibrate", folder / "sweep.txt", "--system", folder / "run.json"});
   INFO(calibrated.err << calibrated.out);
   CHECK(calibrated.exit_code == 0);
-  CHECK(contains(calibrated.out, "all_gather      8 ranks on 1 nodes"));
+  CHECK(contains(calibrated.out, "all_gather      8 ranks on 1 node"));
   // Its own prices need no correction.
   CHECK(contains(calibrated.out, " 1.0000"));
 }

@@ -84,6 +84,12 @@ void import_recompute(MegatronArguments& arguments, Import& import) {
     // With a fused attention, which keeps no scores, as here, nothing is left of it.
     import.derive("recompute_granularity", granularity, "training.recompute", std::string("none"),
                   "it repeats core attention, whose scores are not kept here in any case");
+    const std::string modules = arguments.text("recompute_modules").value_or("['core_attn']");
+    if (modules.find(',') != std::string::npos || modules.find("core_attn") == std::string::npos) {
+      import.warn("recompute_modules", modules,
+                  "only core_attn is as here: for layernorm and moe_act, recompute selective is "
+                  "nearest");
+    }
     return;
   }
   import.derive("recompute_granularity", granularity, "training.recompute", granularity);
