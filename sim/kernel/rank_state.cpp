@@ -1,10 +1,40 @@
 #include "sim/kernel/rank_state.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <string>
-#include <utility>
+#include <vector>
 
 namespace shardsim {
+
+namespace {
+
+// Takes what lies from `start` to `end` out of intervals that are in order of time and apart from
+// each other, and returns how long that was. Mostly the last few are meant.
+template <typename Interval>
+Time take_between(std::vector<Interval>& computed, Time start, Time end) {
+  const auto first =
+      std::partition_point(computed.begin(), computed.end(),
+                           [start](const Interval& interval) { return interval.end <= start; });
+  auto last = first;
+  Time taken;
+  std::array<Interval, 2> left;  // Before what is taken, and after.
+  std::size_t num_left = 0;
+  for (; last != computed.end() && last->begin < end; ++last) {
+    const Time from = max(start, last->begin);
+    const Time until = min(end, last->end);
+    if (last->begin < from) left.at(num_left++) = {last->begin, from};
+    if (until < last->end) left.at(num_left++) = {until, last->end};
+    if (from < until) taken += until - from;
+  }
+  const auto gap = computed.erase(first, last);
+  computed.insert(gap, left.begin(), left.begin() + static_cast<std::ptrdiff_t>(num_left));
+  return taken;
+}
+
+}  // namespace
 
 void RankState::compute(const char* name, Time price) {
   const Time begin = clock_;
@@ -29,20 +59,7 @@ void RankState::end_beside(Time start, Time end, double share) {
     --num_beside_;
     return;
   }
-  Time beside;
-  std::vector<Interval> left;
-  for (const Interval& computed : computed_) {
-    const Time from = max(start, computed.begin);
-    const Time until = min(end, computed.end);
-    if (until <= from) {
-      left.push_back(computed);
-      continue;
-    }
-    beside += until - from;
-    if (computed.begin < from) left.push_back({computed.begin, from});
-    if (until < computed.end) left.push_back({until, computed.end});
-  }
-  computed_ = std::move(left);
+  const Time beside = take_between(computed_, start, end);
   if (--num_beside_ == 0) computed_.clear();  // Later ones start later.
   const Time lost = Time::from_seconds(beside.seconds() * share);
   clock_ += lost;

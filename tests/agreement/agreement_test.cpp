@@ -54,6 +54,7 @@ struct WrittenRun {
   std::string screen;
   std::string json;
   std::string markdown;
+  std::string html;
   std::string csv;
   std::map<std::string, std::vector<std::vector<std::string>>> tables;
 };
@@ -69,6 +70,8 @@ WrittenRun written(const std::string& scenario, std::vector<std::string> more = 
                                     "--set",
                                     "output.markdown=run.md",
                                     "--set",
+                                    "output.report=run.html",
+                                    "--set",
                                     "output.csv=tables/run.csv",
                                     "--out",
                                     folder.path()};
@@ -80,6 +83,7 @@ WrittenRun written(const std::string& scenario, std::vector<std::string> more = 
   WrittenRun run{.screen = printed.out,
                  .json = content_of(folder / "run.json"),
                  .markdown = content_of(folder / "run.md"),
+                 .html = content_of(folder / "run.html"),
                  .csv = content_of(folder / "tables/run.csv"),
                  .tables = {}};
   for (const char* table : {"stages", "axes", "links", "traffic", "operations"}) {
@@ -115,7 +119,7 @@ std::int64_t column_sum(const std::vector<std::vector<std::string>>& table, cons
 
 }  // namespace
 
-TEST_CASE("screen, JSON, Markdown and CSV of one run agree on every number they share") {
+TEST_CASE("screen, JSON, Markdown, HTML and CSV of one run agree on every number they share") {
   for (const char* scenario : kScenarios) {
     INFO(scenario);
     const WrittenRun run = written(scenario);
@@ -125,6 +129,7 @@ TEST_CASE("screen, JSON, Markdown and CSV of one run agree on every number they 
     const std::set<std::string> all = names_of(truth);
     const std::vector<Page> pages = {{"screen", read_screen, run.screen, kOfEveryScreen},
                                      {"Markdown", read_markdown, run.markdown, all},
+                                     {"HTML", read_html, run.html, all},
                                      {"CSV", read_csv, run.csv, all}};
     for (const Page& page : pages) {
       INFO(page.kind);
@@ -149,6 +154,16 @@ TEST_CASE("Markdown rounds its tables' figures, too, and not only lists them") {
                  "memory.peak_bytes.max", "comm.bytes_sent.total", "comm.bytes_sent.by_axis.dp",
                  "comm.bytes_sent.by_axis.tp", "comm.bytes_sent.by_axis.pp"},
                 in_tables) == "");
+}
+
+TEST_CASE("the HTML page rounds its tiles' figures, too, and not only lists them") {
+  std::set<std::string> in_tiles;
+  for (const ShownNumber& number : read_html(written(kScenarios[0]).html)) {
+    if (number.rounding > 0) in_tiles.insert(number.metric);
+  }
+  CHECK(missing({"step_time_s", "mfu", "tokens_per_s_per_gpu", "model_tflops_per_gpu",
+                 "memory.peak_bytes.max", "memory.device_bytes.max", "cost.days", "cost.usd"},
+                in_tiles) == "");
 }
 
 TEST_CASE("tables of CSV sum to the metrics") {

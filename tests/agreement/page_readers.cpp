@@ -115,6 +115,38 @@ ShownNumbers read_markdown(const std::string& text) {
   return numbers;
 }
 
+ShownNumbers read_html(const std::string& text) {
+  const auto tile = [](const std::string& name) {
+    return "<dt>" + name + "</dt><dd class=\"value\">\\$?" + kNumber;
+  };
+  ShownNumbers numbers;
+  find(text,
+       {{"step_time_s", tile("Step time")},
+        {"mfu", tile("MFU")},
+        {"tokens_per_s_per_gpu", tile("Tokens/s/GPU")},
+        {"model_tflops_per_gpu", tile("TFLOP/s/GPU")},
+        {"memory.peak_bytes.max", tile("Memory, payload")},
+        {"memory.device_bytes.max", tile("Memory, on device")},
+        {"cost.days", tile("Time to train")},
+        {"cost.usd", tile("Cost")}},
+       numbers);
+  const std::regex metric(
+      R"(<code>([\w.]+)</code></th><td class="[^"]*">[^<]*</td><td class="[^"]*"><code>([^<]+)</code>)");
+  for (std::sregex_iterator row(text.begin(), text.end(), metric), end; row != end; ++row) {
+    const std::string name = (*row)[1].str();
+    const std::string value = (*row)[2].str();
+    if (is_text(name)) continue;
+    numbers.push_back(exact(name, value == "true" ? "1" : value == "false" ? "0" : value));
+  }
+  const std::string opening = R"(<script type="application/json" id="result">)";
+  const std::size_t data = text.find(opening) + opening.size();
+  for (const ShownNumber& number :
+       read_json(text.substr(data, text.find("</script>", data) - data))) {
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
 std::vector<std::vector<std::string>> csv_rows(const std::string& text) {
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> row;

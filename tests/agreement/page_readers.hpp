@@ -15,6 +15,8 @@ namespace shardsim::test {
 [[nodiscard]] ShownNumbers read_screen(const std::string& text);
 /// output.markdown: rounded in its tables, and all digits in its list of metrics.
 [[nodiscard]] ShownNumbers read_markdown(const std::string& text);
+/// output.report: rounded in its tiles, and all digits in its list of metrics and in its data.
+[[nodiscard]] ShownNumbers read_html(const std::string& text);
 /// output.csv, the metrics.
 [[nodiscard]] ShownNumbers read_csv(const std::string& text);
 

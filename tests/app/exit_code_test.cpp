@@ -133,7 +133,7 @@ TEST_CASE("5 and 70: a backend that fails and a bug end the run, with the rank t
     } catch (const Error& error) {
       std::ostringstream out;
       std::ostringstream err;
-      const int exit_code = report(error, false, out, err);
+      const int exit_code = report(error, ErrorForm::text, out, err);
       CHECK(out.str().empty());
       return Printed{exit_code, out.str(), err.str()};
     }

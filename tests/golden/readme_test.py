@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs/guide").glob("*.md")))
 SHOWN = re.compile(r"<!-- output of: shardsim (.+?) -->\n```\n(.*?)```\n", re.DOTALL)
 COMMAND = re.compile(r"^\./dev run ([^#\n]+)", re.MULTILINE)
+BAD_USAGE = 2  # The exit code where an error is shown.
 HELP_EXAMPLE = re.compile(r"^  shardsim (.+?)(?:  .*)?$", re.MULTILINE)
 
 
@@ -30,7 +31,10 @@ def run(shardsim, arguments, folder=None):
         with tempfile.TemporaryDirectory() as own:
             return run(shardsim, arguments, own)
     words = shlex.split(arguments)
-    for option in ("--record-decisions", "--replay-decisions"):
+    shows_all = words[-1] == "2>&1"  # Notes and errors, too.
+    if shows_all:
+        words.pop()
+    for option in ("--record-decisions", "--replay-decisions", "-o"):
         if option in words:
             place = words.index(option) + 1
             words[place] = os.path.join(folder, words[place])
@@ -39,8 +43,8 @@ def run(shardsim, arguments, folder=None):
         words += ["--out", folder]
     done = subprocess.run([os.path.abspath(shardsim), *words], cwd=folder if writes_here else ROOT, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, check=False, text=True, encoding="utf-8",
-                          env={"PATH": os.environ["PATH"]})
-    return done.returncode, done.stdout
+                          stderr=subprocess.STDOUT if shows_all else None, env={"PATH": os.environ["PATH"]})
+    return done.returncode, done.stdout.replace(folder + "/", "")
 
 
 def text_of_pages():
@@ -54,7 +58,7 @@ class ReadmeTest(unittest.TestCase):
         shown = SHOWN.findall(text_of_pages())
         self.assertTrue(shown)
         for arguments, text in shown:
-            self.assertEqual(run(self.shardsim, arguments), (0, text),
+            self.assertEqual(run(self.shardsim, arguments), (BAD_USAGE if text.startswith("error[") else 0, text),
                              "to accept it: python3 tests/golden/readme_test.py SHARDSIM --update")
 
     def test_every_command_shown_ends_well(self):
