@@ -69,9 +69,4 @@ void add_goodput(const Scenario& scenario, std::vector<Metric>& metrics) {
   metrics.push_back({"goodput.lost_share.restart", shares.restart});
 }
 
-double stretched_by_failures(double time, const Result& result) {
-  const std::optional<double> fraction = result.number("goodput.fraction");
-  return fraction ? time / *fraction : time;
-}
-
 }  // namespace shardsim

@@ -19,9 +19,4 @@ namespace shardsim {
 /// goodput.*, with tokens_per_s of `metrics`; nothing without failures.
 void add_goodput(const Scenario& scenario, std::vector<Metric>& metrics);
 
-/// How long something takes that takes `time` without failures, in the same unit: days of a
-/// training, or what it costs. `time` itself if the result knows of none; infinite if nothing is
-/// left.
-[[nodiscard]] double stretched_by_failures(double time, const Result& result);
-
 }  // namespace shardsim

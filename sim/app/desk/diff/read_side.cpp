@@ -9,6 +9,7 @@
 
 #include "reports/json_writer.hpp"
 #include "scenarios/load.hpp"
+#include "sim/app/desk/diff/comparison.hpp"
 #include "sim/app/desk/diff/measured_side.hpp"
 
 namespace shardsim {
@@ -43,10 +44,15 @@ char first_character(std::istream& file) {
   return character;
 }
 
-RunSide run_side(const SideRequest& request, const RunHooks& hooks) {
+// Run here, it tells what it waits for, too.
+RunSide run_side(const SideRequest& request, RunHooks hooks) {
   Scenario scenario = load_scenario(request.path, request.overrides);
   scenario.output.trace.clear();
-  return side_of_result(to_json(run_scenario(scenario, hooks).result), request.path, false);
+  hooks.detail = true;
+  const RunOutcome outcome = run_scenario(scenario, hooks);
+  RunSide side = side_of_result(to_json(outcome.result), request.path, false);
+  if (outcome.detail) add_axes(side, outcome.detail->axes);
+  return side;
 }
 
 RunSide read_json_side(const SideRequest& request, std::ifstream& file, const RunHooks& hooks) {
