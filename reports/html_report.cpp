@@ -19,7 +19,7 @@ namespace shardsim {
 namespace {
 
 // Below this, data that people can read and search is worth more than a smaller page.
-constexpr std::size_t kPackFrom = 256 * 1024;
+constexpr std::size_t kPackFrom = std::size_t{256} * 1024;
 
 struct Section {
   const char* id;

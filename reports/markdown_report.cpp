@@ -64,14 +64,18 @@ std::string figures(const Result& result, const TextHeadline& headline) {
     const char* metric;
     std::string (*format)(double);
   };
+  const auto in_percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
   const Figure all[] = {
       {"step", "step_time_s", format_seconds},
-      {"MFU", "mfu", [](double share) { return fmt::format("{:.1f} %", 100 * share); }},
+      {"MFU", "mfu", in_percent},
       {"tokens/s", "tokens_per_s", format_number},
       {"tokens/s/GPU", "tokens_per_s_per_gpu", format_number},
       {"TFLOP/s/GPU", "model_tflops_per_gpu", format_number},
       {"memory, fullest rank", "memory.peak_bytes.max", format_memory},
-      {"sent per step", "comm.bytes_sent.total", format_traffic}};
+      {"sent per step", "comm.bytes_sent.total", format_traffic},
+      {"goodput", "goodput.fraction", in_percent},
+      {"goodput, failures as frequent as their count allows", "goodput.fraction_low", in_percent},
+      {"goodput, as rare", "goodput.fraction_high", in_percent}};
   std::string text;
   for (const Figure& figure : all) {
     const auto value = result.number(figure.metric);

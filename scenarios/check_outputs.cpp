@@ -29,7 +29,7 @@ void check_path(Reading& r, const std::string& field, const std::string& path) {
   }
   if (!fault.empty()) {
     r.problem("E0110", field, "the path \"" + printable(path, 60) + "\" " + fault,
-              "write a plain name such as \"result.json\"");
+              "write a plain name such as \"result.json\"; the folder is that of --out");
   }
 }
 
@@ -50,6 +50,23 @@ void check_distinct(Reading& r, const std::vector<NamedFile>& files) {
           "give them different names");
       break;
     }
+  }
+}
+
+// "run.csv" is joined by "run.stages.csv" and others: no other file may have such a name.
+void check_beside_tables(Reading& r, const std::vector<NamedFile>& files) {
+  const std::string& table = r.scenario.output.csv;
+  const std::string end = ".csv";
+  if (table.size() <= end.size() || !table.ends_with(end)) return;
+  const std::string stem = table.substr(0, table.size() - end.size()) + ".";
+  for (const NamedFile& file : files) {
+    const bool is_beside = file.path != table && file.path.starts_with(stem) &&
+                           file.path.ends_with(end) &&
+                           file.path.find('/', stem.size()) == std::string::npos;
+    if (!is_beside) continue;
+    r.problem("E0211", std::string("output.") + file.field,
+              std::string(file.field) + " has a name that tables beside csv may have",
+              "give it another name");
   }
 }
 
@@ -97,6 +114,7 @@ void check_outputs(Reading& r) {
                                         {"result", output.result}};
   for (const NamedFile& file : files) check_path(r, std::string("output.") + file.field, file.path);
   check_distinct(r, files);
+  check_beside_tables(r, files);
   check_extension(r, "output.report", output.report, ".html");
   check_extension(r, "output.csv", output.csv, ".csv");
   if (!r.all_good({"output.trace_ranks", "system.ranks"}) || output.trace_ranks.empty()) {

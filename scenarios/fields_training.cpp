@@ -122,6 +122,40 @@ std::vector<Field> optimizer_fields() {
   };
 }
 
+std::vector<Field> other_training_fields() {
+  using T = TrainingSpec;
+  const auto training = [](const char* path, auto member) {
+    return field(path, &Scenario::training, member);
+  };
+  return {
+      training("training.recompute", &T::recompute)
+          .one_of({"none", "selective", "full"})
+          .or_else("\"none\"")
+          .foreign({{"Megatron-LM", "recompute_granularity"},
+                    {"DeepSpeed", "activation_checkpointing"},
+                    {"torchtitan", "activation_checkpoint"}})
+          .doc("Activations of blocks that are computed again in backward instead of "
+               "kept. selective: outputs of norms and activation functions; full: all "
+               "but a block's input."),
+      training("training.hidden_dropout", &T::hidden_dropout)
+          .below(0, 1)
+          .or_else("0")
+          .doc("Share of the elements dropped from the embedding's output and from the "
+               "output of each branch of a block, drawn from the seed."),
+      training("training.ignore_fraction", &T::ignore_fraction)
+          .below(0, 1)
+          .or_else("0")
+          .doc("Share of the targets that the loss ignores, drawn from the seed; ranks "
+               "then hold unequal numbers of tokens, as with padding."),
+      training("training.tokens_total", &T::tokens_total)
+          .range(0, 1e18)
+          .unit("tokens")
+          .or_else("0")
+          .doc("Tokens of the whole training, such as 1e12: how many days it takes, and "
+               "with cost.usd_per_gpu_hour what it costs, is told; 0 is not said."),
+  };
+}
+
 }  // namespace
 
 std::vector<Field> training_fields() {
@@ -172,31 +206,9 @@ std::vector<Field> training_fields() {
   for (const Field& row : loss_scaling_fields()) {
     rows.push_back(row);
   }
-  rows.push_back(training("training.recompute", &T::recompute)
-                     .one_of({"none", "selective", "full"})
-                     .or_else("\"none\"")
-                     .foreign({{"Megatron-LM", "recompute_granularity"},
-                               {"DeepSpeed", "activation_checkpointing"},
-                               {"torchtitan", "activation_checkpoint"}})
-                     .doc("Activations of blocks that are computed again in backward instead of "
-                          "kept. selective: outputs of norms and activation functions; full: all "
-                          "but a block's input."));
-  rows.push_back(training("training.hidden_dropout", &T::hidden_dropout)
-                     .below(0, 1)
-                     .or_else("0")
-                     .doc("Share of the elements dropped from the embedding's output and from the "
-                          "output of each branch of a block, drawn from the seed."));
-  rows.push_back(training("training.ignore_fraction", &T::ignore_fraction)
-                     .below(0, 1)
-                     .or_else("0")
-                     .doc("Share of the targets that the loss ignores, drawn from the seed; ranks "
-                          "then hold unequal numbers of tokens, as with padding."));
-  rows.push_back(training("training.tokens_total", &T::tokens_total)
-                     .range(0, 1e18)
-                     .unit("tokens")
-                     .or_else("0")
-                     .doc("Tokens of the whole training, such as 1e12: how many days it takes, and "
-                          "with cost.usd_per_gpu_hour what it costs, is told; 0 is not said."));
+  for (const Field& row : other_training_fields()) {
+    rows.push_back(row);
+  }
   return rows;
 }
 

@@ -11,7 +11,8 @@ namespace {
 
 struct Case {
   const char* name;
-  double factor;  ///< Of the step time that this page is about.
+  double step = 1.0;      ///< Of the step time that this page is about.
+  double training = 1.0;  ///< And of the steps that a training needs.
 };
 
 }  // namespace
@@ -21,34 +22,47 @@ std::string cost_part(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   const double step = input.result.number("step_time_s").value_or(0);
   if (!(cost.tokens_total > 0) || !(cost.days > 0) || !(step > 0)) return {};
-  std::vector<Case> cases = {{"as simulated", 1.0}};
+  std::vector<Case> cases = {{"as simulated", 1.0, 1.0}};
   for (const MetricBand& band : input.result.error_bands) {
     if (band.metric != "step_time_s") continue;
-    cases.push_back({"lower end of the error band", band.low / step});
-    cases.push_back({"upper end of the error band", band.high / step});
+    cases.push_back({"lower end of the error band", band.low / step, 1.0});
+    cases.push_back({"upper end of the error band", band.high / step, 1.0});
+  }
+  if (const auto kept = input.result.number("goodput.fraction")) {
+    const auto add = [&](const char* name, const char* metric) {
+      const auto other = input.result.number(metric);
+      if (other && *other > 0) cases.push_back({name, 1.0, *kept / *other});
+    };
+    add("failures as frequent as their count allows", "goodput.fraction_low");
+    add("failures as rare as their count allows", "goodput.fraction_high");
   }
   Table table(fmt::format("{} tokens on {} GPUs.", format_tokens(cost.tokens_total),
                           format_count(input.headline.ranks)),
-              {{"step time", false},
+              {{"case", false},
                {"one step", true},
                {"time to train", true},
                {"GPU hours", true},
                {"cost", true}});
   for (const Case& each : cases) {
-    table.add_row({each.name, format_seconds(step * each.factor),
-                   format_days(cost.days * each.factor),
-                   format_number(cost.gpu_hours * each.factor),
-                   cost.usd > 0 ? format_usd(cost.usd * each.factor) : "no price given"});
+    const double factor = each.step * each.training;
+    table.add_row({each.name, format_seconds(step * each.step), format_days(cost.days * factor),
+                   format_number(cost.gpu_hours * factor),
+                   cost.usd > 0 ? format_usd(cost.usd * factor) : "no price given"});
   }
-  std::string text = "Tokens divided by tokens per second; GPUs are paid all that time";
+  const auto goodput = input.result.number("goodput.fraction");
+  std::string text = goodput ? fmt::format(
+                                   "Tokens divided by the tokens per second that are kept, "
+                                   "{} of those of a step (goodput); GPUs are paid all "
+                                   "that time",
+                                   format_share(*goodput))
+                             : "Tokens divided by tokens per second; GPUs are paid all that time";
   if (cost.usd_per_gpu_hour > 0) {
     text += fmt::format(", at ${:.2f} a GPU and hour", cost.usd_per_gpu_hour);
   }
-  return fmt::format(
-      "<p>{}. Failures, checkpoints, evaluation and idle weeks are not in it unless the metrics "
-      "say "
-      "so.</p>\n{}",
-      markup_text(text), table.markup());
+  const char* const left_out = goodput ? "Evaluation and idle weeks are not in it."
+                                       : "Failures, checkpoints, evaluation and idle weeks are not "
+                                         "in it.";
+  return fmt::format("<p>{}. {}</p>\n{}", markup_text(text), left_out, table.markup());
 }
 
 }  // namespace shardsim::html

@@ -72,7 +72,7 @@ std::string shares_sentence(const Input& input) {
     if (percents[i] > 0) words.push_back(fmt::format("{} {} %", kParts.at(i).words, percents[i]));
   }
   if (words.empty()) return {};
-  std::string text = "The slowest GPU " + words.front();
+  std::string text = "The GPU that ends last " + words.front();
   for (std::size_t i = 1; i < words.size(); ++i) {
     text += (i + 1 == words.size() ? " and " : ", ") + words[i];
   }
@@ -95,7 +95,12 @@ std::string cost_sentence(const Input& input) {
   std::string text = fmt::format("Training on {} tokens takes {}", format_tokens(cost.tokens_total),
                                  bold(format_days(cost.days)));
   if (cost.usd > 0) text += " and costs " + bold(format_usd(cost.usd));
-  return text + ", if every step is like this one.";
+  text += ", if every step is like this one";
+  if (const auto goodput = input.result.number("goodput.fraction")) {
+    text += fmt::format(" and, with failures and checkpoints, {} of the work is kept",
+                        bold(format_share(*goodput)));
+  }
+  return text + ".";
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "reports/html/plain_words.hpp"
 
-#include <array>
-
 #include <fmt/format.h>
 
 #include "reports/units.hpp"
@@ -21,15 +19,7 @@ std::string format_usd(double usd) {
   return "$" + format_number(usd);
 }
 
-std::string format_tokens(double tokens) {
-  constexpr std::array<const char*, 5> kUnits = {"", " k", " M", " B", " T"};
-  std::size_t unit = 0;
-  while (unit + 1 < kUnits.size() && tokens >= 1000) {
-    tokens /= 1000;
-    ++unit;
-  }
-  return fmt::format("{:.3g}{}", tokens, kUnits.at(unit));
-}
+std::string format_tokens(double tokens) { return format_amount(tokens, Digits::given); }
 
 std::string format_days(double days) {
   if (days < 1) return format_number(days * kHoursPerDay) + " hours";

@@ -42,6 +42,16 @@ std::string memory_tiles(const Input& input) {
   return markup;
 }
 
+std::string goodput_tile(const Input& input) {
+  const auto goodput = input.result.number("goodput.fraction");
+  if (!goodput) return {};
+  const auto low = input.result.number("goodput.fraction_low");
+  const auto high = input.result.number("goodput.fraction_high");
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  return tile("Goodput", percent(*goodput),
+              low && high ? percent(*low) + " to " + percent(*high) : "work that is kept");
+}
+
 std::string cost_tiles(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
   if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
@@ -75,7 +85,7 @@ std::string tiles(const Input& input) {
   if (const auto rate = result.number("model_tflops_per_gpu")) {
     markup += tile("TFLOP/s/GPU", format_number(*rate), "of the model");
   }
-  markup += memory_tiles(input) + cost_tiles(input);
+  markup += memory_tiles(input) + goodput_tile(input) + cost_tiles(input);
   return markup.empty() ? markup : "<dl class=\"tiles\">\n" + markup + "</dl>\n";
 }
 

@@ -10,6 +10,7 @@
 #include "sim/app/band/band_of_run.hpp"
 #include "sim/app/detail/detail_of.hpp"
 #include "sim/app/device_memory.hpp"
+#include "sim/app/faults/fault_warnings.hpp"
 #include "sim/app/folding.hpp"
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
@@ -117,6 +118,9 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
     result.metrics =
         metrics_of(scenario, plan.whole(), world, memory, record, oracle ? &*oracle : nullptr);
     add_cost(scenario, result);
+    for (std::string& warning : fault_warnings(scenario, result)) {
+      result.warnings.push_back(std::move(warning));
+    }
     if (hooks.detail || scenario.output.wants_detail()) {
       outcome.detail = detail_of({.scenario = scenario,
                                   .plan = plan,

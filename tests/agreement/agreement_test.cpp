@@ -95,7 +95,8 @@ WrittenRun written(const std::string& scenario, std::vector<std::string> more = 
 
 const char* const kScenarios[] = {
     "scenarios/quickstart.json", "scenarios/gpt2-xl-zero2-32xa100.json",
-    "scenarios/verify-gpt-tp2-pp2-dp2-zero1.json", "scenarios/verify-llama-ep4-skewed.json"};
+    "scenarios/verify-gpt-tp2-pp2-dp2-zero1.json", "scenarios/verify-llama-ep4-skewed.json",
+    "scenarios/faults-llama3-70b.json"};
 
 std::size_t column(const std::vector<std::vector<std::string>>& table, const std::string& name) {
   const auto found = std::find(table.front().begin(), table.front().end(), name);

@@ -58,6 +58,15 @@ TEST_CASE("a tier's share is its busiest rank's bytes by what the link could car
   CHECK(link.busiest_share == run.metric("comm.bytes_sent.max_rank") / carried);
 }
 
+TEST_CASE("of a worn link the share is of what is left of it") {
+  const DetailedRun run =
+      detailed("scenarios/verify-gpt-tp4.json",
+               {R"(faults.slow_links=[{"tier": "intra_node", "bandwidth_factor": 0.25}])"});
+  const LinkUse& link = run.detail.links.front();
+  const double carried = link.bandwidth_gb_per_s * 0.25 * 1e9 * run.metric("step_time_s");
+  CHECK(link.busiest_share == run.metric("comm.bytes_sent.max_rank") / carried);
+}
+
 TEST_CASE("a folded run has the traffic, links and stages of the run of all ranks") {
   const std::string plan = "scenarios/gpt2-xl-zero2-32xa100.json";
   const DetailedRun whole = detailed(plan);

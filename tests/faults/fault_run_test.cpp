@@ -36,6 +36,28 @@ std::string small_hash(Overrides overrides) {
 
 }  // namespace
 
+TEST_CASE("what a faulty plan's numbers do not say is a warning") {
+  const auto warned = [](const Overrides& overrides, const std::string& words) {
+    const std::vector<std::string> warnings =
+        planned(small_plan("llama"), overrides, "off").warnings;
+    return std::any_of(warnings.begin(), warnings.end(),
+                       [&](const std::string& warning) { return contains(warning, words); });
+  };
+  const std::string rare =
+      R"(faults.flapping_links=[{"tier": "intra_node", "down_s": 0.5, "period_s": 60}])";
+  CHECK(warned({rare}, "links flap every 60"));
+  CHECK_FALSE(warned({kStraggler}, "links flap"));
+  const Overrides failing = {"faults.gpu_mtbf_hours=0.001", "faults.restart_s=600",
+                             "faults.checkpoint_write_s=60"};
+  CHECK(warned(failing, "practically never ends"));
+  const Overrides frequent = {"faults.gpu_mtbf_hours=50000", "faults.restart_s=600",
+                              "faults.checkpoint_write_s=1", "faults.checkpoint_interval_s=1e-9"};
+  CHECK(warned(frequent, "less than a step"));
+  CHECK_FALSE(warned(
+      {"faults.gpu_mtbf_hours=50000", "faults.restart_s=600", "faults.checkpoint_write_s=60"},
+      "goodput"));
+}
+
 TEST_CASE("where nothing is wrong every operation is as it was") {
   const std::string healthy = small_hash({});
   CHECK(small_hash({"faults={}"}) == healthy);

@@ -11,6 +11,10 @@ TEST_CASE("files to write have names of their own, which tell what they are") {
   };
   CHECK(code({"output.csv=run.csv", "output.result=run.csv"}) == "E0211");
   CHECK(code({"output.report=a.html", "output.markdown=a.html"}) == "E0211");
+  // Tables beside run.csv are run.stages.csv and its like.
+  CHECK(code({"output.csv=t/run.csv", "output.result=t/run.stages.csv"}) == "E0211");
+  CHECK(loaded(valid_text(), {"output.csv=run.csv", "output.result=run.json"}).output.csv ==
+        "run.csv");
   CHECK(code({"output.report=run.htm"}) == "E1392");
   CHECK(code({"output.csv=.csv"}) == "E1392");
   CHECK(code({"output.markdown=../run.md"}) == "E0110");

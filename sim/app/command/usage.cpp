@@ -82,7 +82,12 @@ UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
     if (option != left.end()) return unexpected_word(app, *option, words);
     const std::string missing = error.what();  // "shell is required"
     const bool without_verb = &verb == &app || verb.get_name() == "run";
-    if (!without_verb && missing.rfind("file", 0) != 0) return {"E0905", missing, help_of(app)};
+    if (!without_verb && missing.rfind("file", 0) != 0) {
+      return {"E0905",
+              "\"shardsim " + verb.get_name() + "\" needs \"" +
+                  missing.substr(0, missing.find(' ')) + "\"",
+              help_of(app)};
+    }
     return {"E0905", "no scenario is given",
             "name a file: \"shardsim " + (without_verb ? std::string() : verb.get_name() + " ") +
                 "scenarios/quickstart.json\"; \"shardsim demo\" needs none; " + help_of(app)};

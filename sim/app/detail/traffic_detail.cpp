@@ -32,21 +32,41 @@ namespace {
 struct TierTraffic {
   std::vector<std::int64_t> by_rank;
 
-  LinkUse use(const char* name, const LinkSpec& link, std::int64_t steps, double step_s) const {
+  // `worn`: by rank, what is left of its bandwidth.
+  LinkUse use(const char* name, const LinkSpec& link, const std::vector<double>& worn,
+              std::int64_t steps, double step_s) const {
     LinkUse use;
     use.tier = name;
     const std::int64_t total = std::accumulate(by_rank.begin(), by_rank.end(), std::int64_t{0});
     use.bytes = (total + steps / 2) / steps;
     use.bandwidth_gb_per_s = link.bandwidth_gb_per_s;
-    const auto busiest = std::max_element(by_rank.begin(), by_rank.end());
-    use.busiest_rank = static_cast<int>(busiest - by_rank.begin());
-    const double bytes = static_cast<double>(*busiest) / static_cast<double>(steps);
     constexpr double kBytesPerGb = 1e9;
-    const double room = link.bandwidth_gb_per_s * kBytesPerGb * step_s;
-    use.busiest_share = room > 0.0 ? bytes / room : 0.0;
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+      const double bytes = static_cast<double>(by_rank[rank]) / static_cast<double>(steps);
+      const double room = link.bandwidth_gb_per_s * worn[rank] * kBytesPerGb * step_s;
+      const double share = room > 0.0 ? bytes / room : 0.0;
+      if (share <= use.busiest_share) continue;
+      use.busiest_share = share;
+      use.busiest_rank = static_cast<int>(rank);
+    }
     return use;
   }
 };
+
+// What slow links (not outages) leave of each rank's bandwidth.
+std::vector<double> worn_bandwidth(const Cluster& cluster, std::size_t ranks, LinkTier tier) {
+  std::vector<double> worn(ranks, 1.0);
+  if (cluster.faults == nullptr) return worn;
+  for (const SlowLink& link : cluster.faults->slow_links) {
+    if (link.tier != tier) continue;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const bool meant =
+          link.node == kAllNodes || link.node == cluster.node_of(static_cast<int>(rank));
+      if (meant) worn[rank] = std::min(worn[rank], link.bandwidth_factor);
+    }
+  }
+  return worn;
+}
 
 }  // namespace
 
@@ -64,10 +84,13 @@ std::vector<LinkUse> link_use(const FiberWorld& world, const Scenario& scenario,
   const std::int64_t steps = scenario.execution.steps;
   std::vector<LinkUse> uses;
   if (system.gpus_per_node > 1) {
-    uses.push_back(inside.use("inside node", system.intra_node, steps, step_s));
+    uses.push_back(inside.use("inside node", system.intra_node,
+                              worn_bandwidth(cluster, ranks, LinkTier::intra_node), steps, step_s));
   }
   if (system.nodes > 1) {
-    uses.push_back(between.use("between nodes", system.inter_node, steps, step_s));
+    uses.push_back(between.use("between nodes", system.inter_node,
+                               worn_bandwidth(cluster, ranks, LinkTier::inter_node), steps,
+                               step_s));
   }
   return uses;
 }

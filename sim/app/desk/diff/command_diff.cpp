@@ -74,11 +74,17 @@ int command_diff(const DiffArguments& arguments, const Console& console) {
 
 Verb diff_verb() {
   const auto arguments = std::make_shared<DiffArguments>();
-  return {.name = "diff",
-          .summary = "Say where time and memory went between two runs, or a run and a measurement",
-          .add_options = [arguments](CLI::App& app) { add_diff_options(app, *arguments); },
-          .run = [arguments](const Console& console) { return command_diff(*arguments, console); },
-          .wants_json = [arguments] { return arguments->json; }};
+  return {
+      .name = "diff",
+      .summary = "Say where time and memory went between two runs, or a run and a measurement",
+      .add_options = [arguments](CLI::App& app) { add_diff_options(app, *arguments); },
+      .run = [arguments](const Console& console) { return command_diff(*arguments, console); },
+      .wants_json = [arguments] { return arguments->json; },
+      .examples = {{"shardsim diff scenarios/verify-gpt-zero1.json scenarios/verify-gpt-zero3.json",
+                    "two scenarios, or results of runs"},
+                   {"shardsim diff plan.json --set parallelism.tp=4", "one, and itself changed"},
+                   {"shardsim diff plan.json --measured train.log",
+                    "a plan, and Megatron-LM's log"}}};
 }
 
 }  // namespace shardsim
