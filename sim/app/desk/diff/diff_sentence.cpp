@@ -99,7 +99,11 @@ std::string band_words(const Comparison& comparison) {
 std::string sentence_of(const Comparison& comparison) {
   const bool measured = comparison.a.is_measured() || comparison.b.is_measured();
   std::string words = time_words(comparison);
-  if (measured) words += band_words(comparison);
+  if (!comparison.unlike.empty()) {
+    words += ", but " + comparison.unlike;
+  } else if (measured) {
+    words += band_words(comparison);
+  }
   if (comparison.memory) words += memory_words(*comparison.memory);
   if (!measured && comparison.verdict == Verdict::within_band) {
     words +=
