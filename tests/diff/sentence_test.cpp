@@ -90,6 +90,11 @@ TEST_CASE("bands are part of the sentence", "[diff]") {
   CHECK(sentence(a, b) ==
         "The measured run is 1.10 times slower (11.0 s instead of 10.0 s), outside the "
         "prediction's error band (8.00 s to 10.5 s).");
+  // Shifted by a known bias, it may leave out the prediction itself.
+  a.band = {10.5, 12.0};
+  CHECK(sentence(a, b) ==
+        "The measured run is 1.10 times slower (11.0 s instead of 10.0 s), within the range of "
+        "measured runs like it: 10.5 s to 12.0 s.");
 }
 
 TEST_CASE("a log is no measurement of another model, of other GPUs, of another batch", "[diff]") {
