@@ -148,6 +148,9 @@ TEST_CASE("bands say whether a difference can be seen", "[diff]") {
   CHECK(compare(a, b).verdict == Verdict::distinguishable);
   b.band.reset();
   b.kind = SideKind::megatron_log;
+  CHECK(compare(a, b).verdict == Verdict::unlike);  // Whatever ran there.
+  a.fields = {{"model.num_layers", "2"}, {"model.hidden_size", "64"}, {"system.ranks", "8"}};
+  b.fields = a.fields;
   CHECK(compare(a, b).verdict == Verdict::within_band);
   CHECK(compare(b, a).verdict == Verdict::within_band);
   a.band = {0.08, 0.105};

@@ -24,7 +24,7 @@ TEST_CASE("two settings of one scenario are compared, and a sentence ends it", "
   INFO(printed.out << printed.err);
   CHECK(printed.exit_code == 0);
   CHECK(contains(printed.out, "\nstep time "));
-  CHECK(contains(printed.out, "\n  exposed comm "));
+  CHECK(contains(printed.out, "\n  exposed dp "));
   CHECK(contains(printed.out, "\n  dp "));
   CHECK(contains(printed.out, "parallelism.zero_stage                       3 -> 2\n"));
   CHECK(last_line(printed.out).rfind("B is ", 0) == 0);
@@ -63,6 +63,30 @@ TEST_CASE("a plan is held against the log of a real run", "[diff]") {
   CHECK_FALSE(contains(printed.out, "scenario: "));
   const Printed other = shardsim({"diff", kPlan, kLog, "--json"});
   CHECK(nlohmann::json::parse(other.out)["b"]["kind"] == "megatron_log");
+}
+
+TEST_CASE("a log of another model is no measurement of the plan", "[diff]") {
+  const Printed printed =
+      shardsim({"diff", kPlan, "--measured", "tests/exchange/data/megatron-28b.log"});
+  INFO(printed.out << printed.err);
+  CHECK(printed.exit_code == 0);
+  CHECK(contains(printed.out, "model.num_layers                             32 -> 56\n"));
+  CHECK(contains(printed.out, "parallelism.tp                               1 -> 4\n"));
+  CHECK(contains(last_line(printed.out),
+                 ", but it is not the same model: 56 layers instead of 32, hidden size 6144"));
+  CHECK(contains(last_line(printed.out), "; it is not on as many GPUs: 8 instead of 64;"));
+  CHECK_FALSE(contains(last_line(printed.out), "band"));
+}
+
+TEST_CASE("a log may begin with a path", "[diff]") {
+  const TemporaryFolder folder;
+  write(folder / "run.log", "/usr/lib/python3/torch/x.py:1: FutureWarning: y\n" + content_of(kLog));
+  const Printed printed = shardsim({"diff", kPlan, folder / "run.log"});
+  INFO(printed.err);
+  CHECK(printed.exit_code == 0);
+  CHECK(contains(printed.out, "Megatron-LM log, median of 5 of 7"));
+  write(folder / "plan.json", "/* ours */ " + content_of(kPlan));
+  CHECK(shardsim({"diff", kPlan, folder / "plan.json"}).exit_code == 0);
 }
 
 TEST_CASE("a plan is held against a profiler's trace", "[diff]") {

@@ -60,6 +60,23 @@ TEST_CASE("a Megatron-LM log tells the median iteration and the largest memory",
   CHECK(side->time.empty());
 }
 
+TEST_CASE("a log's arguments are its fields, and its last run counts", "[diff]") {
+  const auto arguments = [](const std::string& rows) {
+    return "--- arguments ---\n" + rows + "--- end of arguments ---\n";
+  };
+  const std::string first =
+      arguments("0:   num_layers ...... 2\n  num_experts ..... None\n") + iteration(10.0);
+  CHECK(log_of(first)->fields.at("model.num_layers") == "2");
+  CHECK(log_of(first)->fields.count("model.num_experts") == 0);
+  const std::string second = arguments("  num_layers ...... 4\n  world_size ...... 16\n");
+  const RunSide side = *log_of(first + second + iteration(30.0));
+  CHECK(side.step_ps == 30'000 * kMicrosecond);
+  CHECK(side.fields.at("model.num_layers") == "4");
+  CHECK(side.fields.at("system.ranks") == "16");
+  // A run that came to nothing does not.
+  CHECK(log_of(first + second)->fields.at("model.num_layers") == "2");
+}
+
 TEST_CASE("logs of few lines, with launchers' marks, and of other programs", "[diff]") {
   CHECK(log_of(iteration(10.0))->step_ps == 10'000 * kMicrosecond);
   CHECK(log_of(iteration(10.0) + iteration(30.0))->step_ps == 20'000 * kMicrosecond);

@@ -79,12 +79,44 @@ TEST_CASE("bands are part of the sentence", "[diff]") {
       "band, so a measurement may not tell them apart.");
   b.kind = SideKind::megatron_log;
   CHECK(sentence(a, b) ==
+        "The measured run is 1.10 times slower (11.0 s instead of 10.0 s), but it is not told "
+        "whether it was the same model on as many GPUs.");
+  a.fields = {{"model.num_layers", "2"}, {"model.hidden_size", "64"}, {"system.ranks", "8"}};
+  b.fields = a.fields;
+  CHECK(sentence(a, b) ==
         "The measured run is 1.10 times slower (11.0 s instead of 10.0 s), within the prediction's "
         "error band (8.00 s to 12.0 s).");
   a.band = {8.0, 10.5};
   CHECK(sentence(a, b) ==
         "The measured run is 1.10 times slower (11.0 s instead of 10.0 s), outside the "
         "prediction's error band (8.00 s to 10.5 s).");
+  // Shifted by a known bias, it may leave out the prediction itself.
+  a.band = {10.5, 12.0};
+  CHECK(sentence(a, b) ==
+        "The measured run is 1.10 times slower (11.0 s instead of 10.0 s), within the range of "
+        "measured runs like it: 10.5 s to 12.0 s.");
+}
+
+TEST_CASE("a log is no measurement of another model, of other GPUs, of another batch", "[diff]") {
+  RunSide a = made_side(10 * kSecond, {});
+  RunSide b = made_side(11 * kSecond, {});
+  a.band = {8.0, 12.0};
+  b.kind = SideKind::megatron_log;
+  a.fields = {{"model.num_layers", "2"}, {"model.hidden_size", "64"}, {"system.ranks", "8"}};
+  const auto with = [&](const std::string& path, const std::string& value) {
+    b.fields = a.fields;
+    b.fields[path] = value;
+    const std::string said = sentence(a, b);
+    return said.substr(said.find(')') + 1);
+  };
+  CHECK(with("model.num_layers", "3") == ", but it is not the same model: 3 layers instead of 2.");
+  CHECK(with("system.ranks", "16") == ", but it is not on as many GPUs: 16 instead of 8.");
+  CHECK(with("model.num_experts", "4") ==
+        ", but it is not the same model: 4 experts instead of none.");
+  CHECK(with("system.ranks", "") == ", but it is not told whether it ran on as many GPUs.");
+  a.fields["training.global_batch_size"] = "32";
+  CHECK(with("training.global_batch_size", "64") ==
+        ", but it is not the same batch: 64 sequences instead of 32.");
 }
 
 }  // namespace shardsim::test

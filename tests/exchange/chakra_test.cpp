@@ -5,6 +5,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/kernel/error.hpp"
+
+#include "sim/app/desk/exchange/export_chakra.hpp"
+
 #include "tests/exchange/exchange_fixture.hpp"
 #include "tests/protoc.hpp"
 
@@ -142,6 +146,13 @@ TEST_CASE("A Chakra file is metadata and nodes of the public schema", "[exchange
     }
     CHECK(types.size() == 4);  // All that are written, and no other.
   }
+}
+
+TEST_CASE("A Chakra file says that operations are not counted", "[exchange]") {
+  CHECK(contains(chakra_of_small().front().version, "num_ops and tensor_size are not counted"));
+  CHECK(chakra_collective_type("all_reduce") == 0);
+  CHECK(chakra_collective_type("all_to_all") == 6);
+  CHECK_THROWS_AS(chakra_collective_type("all_shuffle"), Error);
 }
 
 TEST_CASE("Dependencies are earlier nodes that have ended", "[exchange]") {

@@ -7,6 +7,25 @@
 // DeepSpeed's and torchtitan's configurations.
 namespace shardsim::test {
 
+TEST_CASE("A file without its kind is told the kind, not to name a file", "[exchange]") {
+  const Mistake mistakes[] = {
+      {{"import", "llama3-8b.config.json"},
+       "what llama3-8b.config.json is",
+       "say what it is first: shardsim import hf llama3-8b.config.json"},
+      {{"import", "train.log"}, "what train.log is", "shardsim import megatron train.log"},
+      {{"import", "hf"}, "no file is given", "name it: shardsim import hf FILE"},
+      {{"export", "plan.json"}, "what plan.json becomes", "shardsim export chakra plan.json"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const Printed printed = shardsim(mistake.arguments);
+    INFO(printed.err);
+    CHECK(printed.exit_code == 2);
+    CHECK(contains(printed.err, mistake.said));
+    CHECK(contains(printed.err, mistake.way_out));
+    CHECK_FALSE(contains(printed.err, "no scenario"));
+  }
+}
+
 namespace {
 
 Printed import_config(const std::string& kind, const std::string& text,

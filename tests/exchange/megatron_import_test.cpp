@@ -109,6 +109,29 @@ TEST_CASE("Blocks of no family are refused or approximated", "[exchange]") {
   CHECK(imported.scenario.model.family == ModelFamily::llama);
 }
 
+TEST_CASE("A flag ends where the shell ends it", "[exchange]") {
+  const char* const scripts[] = {
+      "ARGS=(\n  --use-distributed-optimizer\n  --bf16 )\npython pretrain.py ${ARGS[@]}\n",
+      "python pretrain.py --use-distributed-optimizer --bf16 $EXTRA_ARGS\n",
+      "python pretrain.py --use-distributed-optimizer --bf16 2>&1 | tee log\n",
+      "python pretrain.py --use-distributed-optimizer --bf16 > log 2> errors; echo done\n",
+      "python pretrain.py --use-distributed-optimizer --bf16\nwait\n",
+      "python pretrain.py --use-distributed-optimizer --bf16 &\n",
+      "ARGS=\" \\\n --use-distributed-optimizer \\\n --bf16 \\\n\"\n",
+  };
+  for (const char* script : scripts) {
+    INFO(script);
+    const Imported imported = import_megatron_text(kGptFlags + "\n" + script, {"--gpus", "8"});
+    CHECK(imported.scenario.training.precision == Precision::bf16);
+    CHECK(imported.scenario.parallelism.zero_stage == 1);
+  }
+  const Imported last = import_megatron_text(kGptFlags +
+                                                 "--micro-batch-size 1 --lr-decay-style)\n"
+                                                 "--clip-grad \\\n 0.5 2>&1\n",
+                                             {"--gpus", "8"});
+  CHECK(last.scenario.training.max_grad_norm == 0.5);
+}
+
 TEST_CASE("Values that a script does not set are refused with their line", "[exchange]") {
   const TemporaryFolder folder;
   write(folder / "run.sh", kGptFlags + "\\\n  --tensor-model-parallel-size $TP\n");

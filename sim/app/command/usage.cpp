@@ -57,6 +57,32 @@ UsageError unexpected_word(const CLI::App& app, const std::string& word,
                                    : help_of(app)};
 }
 
+// What a file is by its name, as far as one can tell.
+std::string likely_kind(const std::string& verb, const std::string& file) {
+  if (verb != "import") return file.ends_with(".csv") ? "schedule" : "chakra";
+  if (file.ends_with(".log") || file.ends_with(".sh")) return "megatron";
+  if (file.ends_with(".csv")) return "schedule";
+  if (file.find("ds_") != std::string::npos || file.find("deepspeed") != std::string::npos) {
+    return "deepspeed";
+  }
+  return file.find("titan") != std::string::npos ? "torchtitan" : "hf";
+}
+
+// "import FILE" and "import hf": of kind and file one is missing, and the one that is there is
+// taken for the kind. The kinds are the option's description.
+UsageError missing_kind(const CLI::App& verb, const CLI::Option& kind) {
+  const std::string word = kind.results().empty() ? std::string() : kind.results().front();
+  const std::string start = "shardsim " + verb.get_name() + " ";
+  if (kind.get_description().find("\"" + word + "\"") != std::string::npos) {
+    return {"E0905", "no file is given", "name it: " + start + word + " FILE"};
+  }
+  return {"E0905",
+          "it is not said what " + word + (verb.get_name() == "import" ? " is" : " becomes"),
+          "say what it " + std::string(verb.get_name() == "import" ? "is" : "becomes") +
+              " first: " + start + likely_kind(verb.get_name(), word) + " " + word +
+              "; the kinds are " + kind.get_description()};
+}
+
 ScenarioError as_list(const Error& error) {
   Problem problem;
   problem.code = error.code();
@@ -88,6 +114,8 @@ UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
                   missing.substr(0, missing.find(' ')) + "\"",
               help_of(app)};
     }
+    if (const CLI::Option* kind = verb.get_option_no_throw("kind"))
+      return missing_kind(verb, *kind);
     return {"E0905", "no scenario is given",
             "name a file: \"shardsim " + (without_verb ? std::string() : verb.get_name() + " ") +
                 "scenarios/quickstart.json\"; \"shardsim demo\" needs none; " + help_of(app)};

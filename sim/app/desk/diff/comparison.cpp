@@ -122,11 +122,6 @@ std::vector<std::string> missing_in(const std::vector<std::string>& some,
   return missing;
 }
 
-bool holds(const std::optional<StepBand>& band, std::int64_t step_ps) {
-  const double step_s = seconds_of(step_ps);
-  return band && band->low_s <= step_s && step_s <= band->high_s;
-}
-
 // A prediction says no more than its band; two of them must each leave the other out.
 Verdict verdict_of(const RunSide& a, const RunSide& b) {
   if (a.is_measured() && b.is_measured()) return Verdict::no_band;
@@ -137,6 +132,11 @@ Verdict verdict_of(const RunSide& a, const RunSide& b) {
 }
 
 }  // namespace
+
+bool holds(const std::optional<StepBand>& band, std::int64_t step_ps) {
+  const double step_s = seconds_of(step_ps);
+  return band && band->low_s <= step_s && step_s <= band->high_s;
+}
 
 Comparison compare(RunSide a, RunSide b) {
   Comparison result;
@@ -153,7 +153,8 @@ Comparison compare(RunSide a, RunSide b) {
     const auto other = b.metrics.find(name);
     if (other != b.metrics.end()) result.metrics.push_back({name, value, other->second});
   }
-  result.verdict = verdict_of(a, b);
+  result.unlike = unlike_words(a, b);
+  result.verdict = result.unlike.empty() ? verdict_of(a, b) : Verdict::unlike;
   result.a = std::move(a);
   result.b = std::move(b);
   return result;

@@ -38,7 +38,7 @@ struct MetricPair {
 };
 
 /// What the error bands of predictions say of the difference in step time.
-enum class Verdict { no_band, distinguishable, within_band };
+enum class Verdict { no_band, distinguishable, within_band, unlike };
 
 struct Comparison {
   RunSide a;
@@ -51,15 +51,23 @@ struct Comparison {
   std::vector<std::string> only_in_b;
   std::vector<MetricPair> metrics;  ///< Of both sides, by name.
   Verdict verdict = Verdict::no_band;
+  std::string unlike;  ///< Why no verdict is given; see unlike_words.
 };
 
 [[nodiscard]] Comparison compare(RunSide a, RunSide b);
+
+/// Where one side is a log: in what B is not the run that A is, by model, GPUs and batch, or what
+/// of model and GPUs is not told. Empty where they are the same.
+[[nodiscard]] std::string unlike_words(const RunSide& a, const RunSide& b);
 
 /// Divides what a side waits for communication by axes, where a run has told that.
 void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
 
 /// The part that explains most of a difference, in its direction; null if none does.
 [[nodiscard]] const DiffRow* main_reason(const DiffTable& table);
+
+/// Whether the band holds this time.
+[[nodiscard]] bool holds(const std::optional<StepBand>& band, std::int64_t step_ps);
 
 /// What it comes to, in one sentence.
 [[nodiscard]] std::string sentence_of(const Comparison& comparison);

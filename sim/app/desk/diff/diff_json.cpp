@@ -32,6 +32,8 @@ const char* name_of(Verdict verdict) {
       return "distinguishable";
     case Verdict::within_band:
       return "within_band";
+    case Verdict::unlike:
+      return "unlike";
   }
   return "";
 }

@@ -85,13 +85,22 @@ std::string memory_words(const DiffTable& memory) {
   return words;
 }
 
+// Predictions tend to err one way: the band, which is of measurements, may leave its own out.
+bool leaves_itself_out(const RunSide& side) {
+  return !side.is_measured() && side.band && !holds(side.band, side.step_ps);
+}
+
 // Of a measurement: where it lies to what was predicted.
 std::string band_words(const Comparison& comparison) {
   const RunSide& predicted = comparison.a.is_measured() ? comparison.b : comparison.a;
   if (comparison.verdict == Verdict::no_band || !predicted.band) return "";
-  return fmt::format(", {} the prediction's error band ({} to {})",
-                     comparison.verdict == Verdict::within_band ? "within" : "outside",
-                     format_seconds(predicted.band->low_s), format_seconds(predicted.band->high_s));
+  const char* const where = comparison.verdict == Verdict::within_band ? "within" : "outside";
+  const std::string low = format_seconds(predicted.band->low_s);
+  const std::string high = format_seconds(predicted.band->high_s);
+  if (leaves_itself_out(predicted)) {
+    return fmt::format(", {} the range of measured runs like it: {} to {}", where, low, high);
+  }
+  return fmt::format(", {} the prediction's error band ({} to {})", where, low, high);
 }
 
 }  // namespace
@@ -99,11 +108,17 @@ std::string band_words(const Comparison& comparison) {
 std::string sentence_of(const Comparison& comparison) {
   const bool measured = comparison.a.is_measured() || comparison.b.is_measured();
   std::string words = time_words(comparison);
-  if (measured) words += band_words(comparison);
+  if (!comparison.unlike.empty()) {
+    words += ", but " + comparison.unlike;
+  } else if (measured) {
+    words += band_words(comparison);
+  }
   if (comparison.memory) words += memory_words(*comparison.memory);
   if (!measured && comparison.verdict == Verdict::within_band) {
-    words +=
-        "; the times are within each other's error band, so a measurement may not tell them apart";
+    const bool shifted = leaves_itself_out(comparison.a) || leaves_itself_out(comparison.b);
+    words += fmt::format(
+        "; the times are within {}, so a measurement may not tell them apart",
+        shifted ? "the ranges of measured runs like each other's plan" : "each other's error band");
   }
   return words + ".";
 }

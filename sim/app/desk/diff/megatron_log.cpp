@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/app/desk/diff/measured_side.hpp"
+#include "sim/app/desk/diff/megatron_fields.hpp"
 
 namespace shardsim {
 
@@ -14,6 +15,7 @@ namespace {
 // The first iterations wait for compilation, warm-up of the allocator and NCCL's connections.
 constexpr std::size_t kWarmUp = 2;
 constexpr std::size_t kEnough = 5;  // Fewer are all taken.
+constexpr const char* kIterationTime = "elapsed time per iteration (ms):";
 constexpr double kMebibyte = 1024.0 * 1024.0;
 
 // Adds the number behind each `label` in a line; blanks between them do not count.
@@ -44,7 +46,7 @@ struct LoggedIterations {
 
   // Ranks write without waiting for each other: one line may hold several reports.
   void read(const std::string& line) {
-    for_each_after(line, "elapsed time per iteration (ms):", ms);
+    for_each_after(line, kIterationTime, ms);
     for_each_after(line, "throughput per GPU (TFLOP/s/GPU):", tflops);
     for_each_after(line, "global batch size:", global_batch_sizes);
     if (line.find("memory (MB)") == std::string::npos) return;
@@ -65,7 +67,14 @@ struct LoggedIterations {
 std::optional<RunSide> read_megatron_log(std::istream& log) {
   LoggedIterations logged;
   std::string line;
-  while (std::getline(log, line)) logged.read(line);
+  MegatronRunFinder run;
+  while (std::getline(log, line)) {
+    run.read(line);
+    // A log that was appended to tells of several runs: the last one counts.
+    const bool reports = line.find(kIterationTime) != std::string::npos;
+    if (reports && run.iterates()) logged = {};
+    logged.read(line);
+  }
   if (logged.ms.empty()) return std::nullopt;
   const std::size_t all = logged.ms.size();
   LoggedIterations::settle(logged.ms);
@@ -84,6 +93,8 @@ std::optional<RunSide> read_megatron_log(std::istream& log) {
   };
   add_largest("memory.allocated_peak_bytes.max", logged.max_allocated_mb);
   add_largest("memory.reserved_peak_bytes.max", logged.max_reserved_mb);
+  side.fields = run.fields();
+  // Where it grows, the arguments tell what it grows to.
   if (!logged.global_batch_sizes.empty()) {
     side.fields["training.global_batch_size"] =
         fmt::format("{:.0f}", logged.global_batch_sizes.back());

@@ -35,13 +35,19 @@ std::ifstream opened(const std::string& path) {
                    "check the path and its permissions");
 }
 
-char first_character(std::istream& file) {
-  char character = '\0';
+std::string first_characters(std::istream& file) {
+  constexpr std::size_t kTwo = 2;
+  std::string characters(kTwo, '\0');
   file >> std::ws;
-  file.get(character);
+  file.read(characters.data(), kTwo);
   file.clear();
   file.seekg(0);
-  return character;
+  return characters;
+}
+
+// A scenario may begin with a comment; "/usr/lib/python3/..." is a line of a log.
+bool begins_json(const std::string& characters) {
+  return characters[0] == '{' || characters == "//" || characters == "/*";
 }
 
 // Run here, it tells what it waits for, too.
@@ -79,12 +85,12 @@ RunSide read_json_side(const SideRequest& request, std::ifstream& file, const Ru
 RunSide read_side(const SideRequest& request, const RunHooks& hooks) {
   const std::string& path = request.path;
   std::ifstream file = opened(path);
-  const char first = first_character(file);
-  if (static_cast<unsigned char>(first) == kGzip) {
+  const std::string first = first_characters(file);
+  if (static_cast<unsigned char>(first[0]) == kGzip) {
     refuse(path, "it is compressed: unpack it with gunzip first");
   }
   RunSide side;
-  if (first == '{' || first == '/') {
+  if (begins_json(first)) {
     side = read_json_side(request, file, hooks);
   } else if (std::optional<RunSide> logged = read_megatron_log(file)) {
     side = *logged;

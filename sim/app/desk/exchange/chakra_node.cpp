@@ -112,12 +112,14 @@ void ChakraNode::add_string(std::string_view name, std::string_view value) {
 
 std::string ChakraNode::framed() const { return with_length(node_.bytes()); }
 
-std::string chakra_metadata(std::string_view written_by) {
+std::string chakra_metadata(const std::vector<MetadataText>& texts) {
   ProtoWriter metadata;
   metadata.add_string(metadata_field::kVersion, kSchemaVersion);
-  ProtoWriter writer = attribute("written_by");
-  writer.add_string(attribute_field::kString, written_by);
-  metadata.add_message(metadata_field::kAttribute, writer);
+  for (const MetadataText& each : texts) {
+    ProtoWriter writer = attribute(each.name);
+    writer.add_string(attribute_field::kString, each.text);
+    metadata.add_message(metadata_field::kAttribute, writer);
+  }
   return with_length(metadata.bytes());
 }
 

@@ -34,7 +34,12 @@ class ChakraNode {
   ProtoWriter node_;
 };
 
+struct MetadataText {
+  std::string_view name;
+  std::string text;
+};
+
 /// The message that begins a file, with its length.
-[[nodiscard]] std::string chakra_metadata(std::string_view written_by);
+[[nodiscard]] std::string chakra_metadata(const std::vector<MetadataText>& texts);
 
 }  // namespace shardsim

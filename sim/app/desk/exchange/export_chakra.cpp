@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/error.hpp"
 #include "sim/kernel/version.hpp"
 
 #include "sim/app/desk/exchange/chakra_node.hpp"
@@ -30,12 +31,10 @@ constexpr std::array kCollectives = {
     ChakraCollective{"barrier", 9},
 };
 
-std::int64_t collective_type(std::string_view name) {
-  for (const ChakraCollective& each : kCollectives) {
-    if (each.name == name) return each.type;
-  }
-  return 0;
-}
+constexpr std::string_view kNoCollective = "batch";
+constexpr const char* kComputeNote =
+    "num_ops and tensor_size are not counted: each is what the device does, or moves, at its peak "
+    "in the node's time, so that a roofline of the same device finds that time";
 
 std::uint64_t microseconds(Time time) {
   constexpr std::int64_t kPerMicrosecond = 1'000'000;
@@ -47,7 +46,8 @@ class ChakraRank {
   ChakraRank(const RecordedRun& run, int rank) : run_(run), rank_(rank) {}
 
   std::string write() {
-    std::string file = chakra_metadata("shardsim " + std::string(version()));
+    std::string file = chakra_metadata(
+        {{"written_by", "shardsim " + std::string(version())}, {"compute_nodes", kComputeNote}});
     for (const RecordedOperation& operation : run_.ranks[static_cast<std::size_t>(rank_)]) {
       file += nodes_of(operation);
     }
@@ -64,6 +64,8 @@ class ChakraRank {
     std::string bytes;
     if (operation.call == nullptr) {
       bytes = compute_node(operation, control, data, made);
+    } else if (operation.call->transfers.empty() && operation.call->name == kNoCollective) {
+      return bytes;  // Nothing was sent.
     } else if (operation.call->transfers.empty()) {
       bytes = collective_node(operation, control, data, made);
     } else {
@@ -132,7 +134,7 @@ class ChakraRank {
     const std::string& group = run_.calls.groups()[static_cast<std::size_t>(operation.group)].name;
     ChakraNode node = begin_node(operation, ChakraNodeType::collective, group + " " + call.name,
                                  control, data, made);
-    node.add_int64("comm_type", collective_type(call.name));
+    node.add_int64("comm_type", chakra_collective_type(call.name));
     node.add_int64("comm_size", call.input_elements * size_of(call.dtype));
     node.add_string("pg_name", std::to_string(operation.group));
     return node.framed();
@@ -174,6 +176,15 @@ class ChakraRank {
 };
 
 }  // namespace
+
+std::int64_t chakra_collective_type(std::string_view name) {
+  for (const ChakraCollective& each : kCollectives) {
+    if (each.name == name) return each.type;
+  }
+  throw Error(ExitCode::internal, "E1375",
+              fmt::format("there is no collective \"{}\" in Chakra's schema", name),
+              "please report this scenario");
+}
 
 std::string to_chakra(const RecordedRun& run, int rank) { return ChakraRank(run, rank).write(); }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/app/desk/exchange/recorded_run.hpp"
@@ -16,6 +18,10 @@ namespace shardsim {
 
 /// The file of one rank.
 [[nodiscard]] std::string to_chakra(const RecordedRun& run, int rank);
+
+/// CollectiveCommType of a call by its name in traces. Throws Error E1375 (internal) for a name
+/// that the schema does not have.
+[[nodiscard]] std::int64_t chakra_collective_type(std::string_view name);
 
 /// {"0": [0, 1, ...], ...}: members of the groups that nodes name by "pg_name".
 [[nodiscard]] std::string chakra_groups(const RecordedRun& run);

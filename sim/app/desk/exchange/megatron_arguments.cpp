@@ -58,6 +58,8 @@ bool MegatronArguments::truth(const std::string& name, bool otherwise) {
   // A flag without a word after it.
   if (argument->value.empty() || argument->value == "True") return true;
   if (argument->value == "False") return false;
+  // On a command line the next word is not the flag's: --bf16 $EXTRA_ARGS.
+  if (!from_log_) return true;
   refuse_value(name, argument->value, where(name), "True or False");
 }
 

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "sim/app/desk/exchange/megatron_arguments.hpp"
 
@@ -13,6 +15,7 @@ namespace {
 struct ShellWord {
   std::string text;
   std::size_t offset = 0;
+  bool begins = false;  ///< Of a command, or after a redirection: no flag's value.
 };
 
 bool is_name_character(char c) {
@@ -32,7 +35,9 @@ class ShellWords {
  private:
   void step() {
     const char c = text_[at_];
-    if (quote_ != '\0') {
+    if (c == '\\' && quote_ != '\'') {
+      escape();
+    } else if (quote_ != '\0') {
       if (c == quote_) {
         quote_ = '\0';
       } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
@@ -45,16 +50,44 @@ class ShellWords {
     } else if (c == '#' && word_.text.empty()) {
       at_ = std::min(text_.find('\n', at_), text_.size());
       return;
-    } else if (std::isspace(static_cast<unsigned char>(c)) != 0 || c == '\\' || c == '(' ||
-               c == ')' || c == ';') {
+    } else if (is_operator(c)) {
+      end_command(c);
+    } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
       flush();
+      begins_ = begins_ || (c == '\n' && depth_ == 0);
     } else {
       put(c);
     }
     ++at_;
   }
+  // At the end of a line it goes on; on Windows that is two characters.
+  void escape() {
+    if (text_.compare(at_ + 1, 2, "\r\n") == 0) ++at_;
+    ++at_;
+    if (at_ == text_.size() || std::isspace(static_cast<unsigned char>(text_[at_])) != 0) {
+      flush();
+    } else {
+      put(text_[at_]);
+    }
+  }
+  static bool is_operator(char c) {
+    return std::string_view("();|&<>").find(c) != std::string_view::npos;
+  }
+  void end_command(char c) {
+    // The 2 of 2>&1 is a file.
+    const bool redirects = c == '<' || c == '>';
+    if (redirects && word_.text.find_first_not_of("0123456789") == std::string::npos) word_ = {};
+    flush();
+    begins_ = true;
+    // In NAME=( words ) lines do not end anything.
+    if (c == '(') ++depth_;
+    if (c == ')' && depth_ > 0) --depth_;
+  }
   void put(char c) {
-    if (word_.text.empty()) word_.offset = at_;
+    if (word_.text.empty()) {
+      word_.offset = at_;
+      word_.begins = std::exchange(begins_, false);
+    }
     word_.text += c;
   }
   void flush() {
@@ -65,6 +98,8 @@ class ShellWords {
   const std::string& text_;
   std::size_t at_ = 0;
   char quote_ = '\0';
+  int depth_ = 0;
+  bool begins_ = false;
   ShellWord word_;
   std::vector<ShellWord> words_;
 };
@@ -134,7 +169,7 @@ void read_megatron_flags(const SourceText& source, MegatronArguments& arguments)
     if (word.rfind("--", 0) != 0 || word.size() == 2) continue;
     Flag flag = flag_of(word);
     std::size_t length = word.size();
-    while (i + 1 < words.size() && words[i + 1].text.rfind("--", 0) != 0 &&
+    while (i + 1 < words.size() && !words[i + 1].begins && words[i + 1].text.rfind("--", 0) != 0 &&
            assignment_of(words[i + 1].text) == 0 && flag.value.empty()) {
       ++i;
       flag.value = words[i].text;
