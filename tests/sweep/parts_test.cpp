@@ -22,11 +22,11 @@ const PartHeader kHeader = {.version = "1.2.3",
                             .command = "shardsim sweep f.json --out d"};
 
 std::string row(std::size_t point, const std::string& key = "k",
-                PointStatus status = PointStatus::ok) {
+                PointStatus status = PointStatus::ok, const std::string& code = "") {
   return line_of({.point = point,
                   .key = key,
                   .status = status,
-                  .code = "",
+                  .code = code,
                   .message = "a \"b\", c",
                   .values = {std::to_string(point), "\"bf16\""},
                   .metrics = {{"step_time_s", 0.5}, {"ranks", std::int64_t{8}}}},
@@ -137,6 +137,28 @@ TEST_CASE("points come once and in order, whatever part has them", "[sweep]") {
   CHECK_FALSE(index.has(0, "old"));
   CHECK_FALSE(index.has(1, "old"));
   CHECK(index.points() == std::set<std::size_t>{0, 1, 2});
+}
+
+TEST_CASE("a point that failed here is not finished, wherever else it ended counts", "[sweep]") {
+  const TemporaryFolder folder;
+  const std::string failed = row(0, "k", PointStatus::failed, "INTERNAL");
+  const std::string also_failed = row(1, "", PointStatus::failed, "INTERNAL");
+  write(folder / "part-0-of-2.ndjson", line_of(kHeader) + failed + also_failed + row(2));
+  const PointIndex index(folder.path(), &kHeader);
+  CHECK_FALSE(index.has(0, "k"));
+  CHECK(index.points() == std::set<std::size_t>{2});
+  CHECK(lines_in(folder) == std::vector<std::string>{failed, also_failed, row(2)});
+  const Printed printed = shardsim({"merge", folder.path()});
+  CHECK(printed.exit_code == 1);
+  CHECK(contains(printed.err, "2 of 3 points are missing: 0-1"));
+  // Computed again, one in the same part and one in another.
+  write(folder / "part-0-of-2.ndjson", line_of(kHeader) + failed + also_failed + row(2) + row(0));
+  write(folder / "part-1-of-2.ndjson", line_of(kHeader) + row(1));
+  CHECK(shardsim({"merge", folder.path()}).out == row(0) + row(1) + row(2));
+  // A failure of the point's own stays.
+  write(folder / "part-0-of-2.ndjson",
+        line_of(kHeader) + row(0, "k", PointStatus::failed, "DEADLOCK"));
+  CHECK(PointIndex(folder.path(), &kHeader).has(0, "k"));
 }
 
 TEST_CASE("parts that do not belong together are refused", "[sweep]") {

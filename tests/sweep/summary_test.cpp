@@ -1,7 +1,10 @@
 #include <filesystem>
+#include <iterator>
+#include <sstream>
 
 #include <catch2/catch.hpp>
 
+#include "sim/app/desk/sweep/command_sweep.hpp"
 #include "sim/app/desk/sweep/emit_script.hpp"
 #include "sim/app/desk/sweep/sweep_summary.hpp"
 
@@ -65,6 +68,8 @@ TEST_CASE("the summary counts, ranks and says what is next", "[sweep]") {
   CHECK(contains(printed.err, "4 points computed, 0 were there; kept in"));
   // Microbatches follow from the batch: one of two values is right. 8B parameters fit sharded only.
   CHECK(contains(printed.out, "points: 1 ok, 2 invalid, 1 out_of_memory\n"));
+  CHECK(contains(printed.out, "\n  invalid: 2 x E0210; point 0: global batch, micro-batch"));
+  CHECK(contains(printed.out, "\n  out_of_memory: 1 x MEMORY; point 1: rank"));
   CHECK(contains(printed.out, "max tokens_per_s_per_gpu\n"));
   CHECK(contains(printed.out, "  point  zero_stage  num_microbatches  tokens_per_s_per_gpu"));
   CHECK(contains(printed.out, "Pareto front: 1 of 1 points\n"));
@@ -75,6 +80,46 @@ TEST_CASE("the summary counts, ranks and says what is next", "[sweep]") {
   CHECK(rows.out == shardsim({"merge", folder / "a"}).out);
   CHECK(contains(rows.out, R"("status":"out_of_memory","code":"MEMORY","message":"rank)"));
   CHECK(contains(rows.out, R"("status":"invalid","code":"E0210")"));
+}
+
+TEST_CASE("the summary tells the commonest reason of each status", "[sweep]") {
+  SweepFindings findings;
+  findings.counts = {0, 3, 0, 1};
+  findings.reasons[1] = {{"E0203", {1, 0, "rare"}}, {"E0210", {2, 4, "one\x1b[31m"}}};
+  findings.reasons[3] = {{"INTERNAL", {1, 7, "std::bad_alloc"}}};
+  CHECK(summary_text(findings, {}, {}) ==
+        "points: 3 invalid, 1 failed\n"
+        "  invalid: 2 x E0210; point 4: one\\x1b[31m\n"
+        "  failed: 1 x INTERNAL; point 7: std::bad_alloc\n"
+        "    the next run of the sweep computes these again\n");
+}
+
+TEST_CASE("a sweep computes again what failed here", "[sweep]") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> command = {"sweep", kPlan,        "--axis", "execution.seed=1,2",
+                                            "--out", folder / "a", "--set",  "execution.fold=auto"};
+  REQUIRE(shardsim(command).exit_code == 0);
+  const std::string whole = shardsim({"merge", folder / "a"}).out;
+  const std::string part = folder / "a/part-0-of-1.ndjson";
+  std::string text = content_of(part);
+  const std::string fine = R"("status":"ok","code":"")";
+  REQUIRE(contains(text, fine));
+  text.replace(text.find(fine), fine.size(), R"("status":"failed","code":"INTERNAL")");
+  write(part, text);
+  CHECK(contains(shardsim(command).err, "1 points computed, 1 were there"));
+  CHECK(shardsim({"merge", folder / "a"}).out == whole);
+}
+
+TEST_CASE("the first example of the help has no invalid point", "[sweep]") {
+  const TemporaryFolder folder;
+  std::istringstream line(sweep_verb().examples.front().first);
+  std::vector<std::string> words{std::istream_iterator<std::string>(line), {}};
+  words.erase(words.begin());
+  words.insert(words.end(), {"--out", folder / "a", "--set", "execution.fold=auto"});
+  const Printed printed = shardsim(words);
+  INFO(printed.out << printed.err);
+  CHECK(printed.exit_code == 0);
+  CHECK(contains(printed.out, "points: 4 ok, 2 out_of_memory\n"));
 }
 
 TEST_CASE("points of a preset that has changed are computed again", "[sweep]") {

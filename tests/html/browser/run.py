@@ -1,11 +1,15 @@
-"""Opens sample reports in a headless Chromium: every chart is drawn, nothing is asked of any
-network, nothing is written to the console, and nobody's name becomes markup.
+"""Opens sample reports, and one that the command wrote, in a headless Chromium: every chart is
+drawn, nothing is asked of any network, nothing is written to the console, and nobody's name becomes
+markup.
 
-usage: run.py WRITE_SAMPLE_PAGE WORK_FOLDER
+usage: run.py WRITE_SAMPLE_PAGE SHARDSIM WORK_FOLDER
 
 Screenshots are left in WORK_FOLDER, for people to look at. Skipped (77) where there is no Chromium.
 """
+import base64
+import hashlib
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -15,15 +19,53 @@ import browser
 SKIPPED = 77
 CHARTS = {"axes", "breakdown", "links", "memory", "memory-time", "roofline", "schedule", "traffic"}
 LAPTOP, NARROW = 1366, 400
-# Of each chart: its name, what it says of itself, and how many colours its picture has.
-STATE = """[...document.querySelectorAll('[data-chart]')].map((place) => {
-  const canvas = place.querySelector('canvas');
-  const pixels = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
-  return [place.dataset.chart, place.dataset.drawn, Number(place.dataset.items), new Set(pixels).size];
-})"""
-LEAST_COLOURS = 8  # Antialiased text alone has more; an empty canvas has one.
+# Of each chart: its name, what it says of itself, and how many of its pixels have nearly a colour of
+# its series or, where colours run into each other, one between two of them. A chart has canvases one
+# over the other, transparent but for what is drawn. Below the squares of the traffic is a legend in
+# their colours, which does not count.
+STATE = """(() => {
+  const css = getComputedStyle(document.documentElement);
+  const rgb = (name) => [1, 3, 5].map((i) => parseInt(css.getPropertyValue(`--${name}`).trim().slice(i, i + 2), 16));
+  const list = (name, count) => Array.from({ length: count }, (_, i) => rgb(`${name}-${i}`));
+  const near = (a, b) => a.every((value, i) => Math.abs(value - b[i]) <= 2);
+  const mix = (a, b, share) => a.map((value, i) => value + (b[i] - value) * share);
+  const between = (colours) => colours.slice(1).flatMap(
+    (end, k) => Array.from({ length: 65 }, (_, i) => mix(colours[k], end, i / 64)));
+  const series = {
+    axes: [rgb('time-1'), rgb('hidden')],
+    breakdown: list('time', 4),
+    links: [rgb('time-1')],
+    memory: list('memory', 5),
+    'memory-time': list('memory', 5),
+    roofline: [rgb('time-0')],
+    schedule: list('bar', 12),
+    traffic: between(list('heat', 4)),
+  };
+  return [...document.querySelectorAll('[data-chart]')].map((place) => {
+    const { chart, drawn, items } = place.dataset;
+    const counts = new Map();
+    for (const canvas of place.querySelectorAll('canvas')) {
+      const height = canvas.height - (chart === 'traffic' ? 50 : 0);
+      const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, height).data;
+      for (let i = 0; i < pixels.length; i += 4) {
+        if (pixels[i + 3] < 128) continue;
+        const colour = pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2];
+        counts.set(colour, (counts.get(colour) ?? 0) + 1);
+      }
+    }
+    let coloured = 0;
+    for (const [colour, count] of counts) {
+      const channels = [colour >> 16, colour >> 8 & 255, colour & 255];
+      if (series[chart].some((wanted) => near(channels, wanted))) coloured += count;
+    }
+    return [chart, drawn, Number(items), coloured];
+  });
+})()"""
+LEAST_COLOURED = 40  # Pixels. Axes alone have none, or few by chance where text is antialiased.
+LARGEST_REPORT = 3_000_000  # Bytes, of 1,024 ranks: small enough for a mail.
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
-write_sample_page, work = None, None
+write_sample_page, shardsim, work = None, None, None
 
 
 def page_file(name):
@@ -31,6 +73,31 @@ def page_file(name):
     if not path.exists():
         subprocess.run([write_sample_page, name, path], check=True)
     return path
+
+
+def real_report(scenario, *overrides):
+    """What the command writes."""
+    path = work / f"{pathlib.Path(scenario).stem}-real.html"
+    flags = [word for override in (f"output.report={path.name}", *overrides) for word in ("--set", override)]
+    subprocess.run([shardsim, scenario, "-q", "--out", work, *flags], cwd=ROOT, check=True)
+    return path
+
+
+def without_series(path):
+    """The page with charts of axes alone; the script is another, so the policy has its hash."""
+    text = path.read_text(encoding="utf-8")
+    changed, count = re.subn(r"\.setOption\((this\.#\w+\.option\([^()]*\))\)",
+                             r".setOption((o=>{for(const s of o.series)s.data=[];return o})(\1))", text)
+    assert count == 1, f"{count} places where charts are drawn"
+
+    def hash_of(page):
+        script = re.search(r"<script>(.*?)</script>", page, re.DOTALL).group(1)
+        return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+    assert hash_of(text) in text
+    broken = work / "without-series.html"
+    broken.write_text(changed.replace(hash_of(text), hash_of(changed)), encoding="utf-8")
+    return broken
 
 
 class BrowserTest(unittest.TestCase):
@@ -55,11 +122,11 @@ class BrowserTest(unittest.TestCase):
     def require_drawn(self, page, charts):
         state = page.evaluate(STATE)
         self.assertEqual({name for name, *_ in state}, charts)
-        for name, drawn, items, colours in state:
+        for name, drawn, items, coloured in state:
             with self.subTest(chart=name):
                 self.assertEqual(drawn, "true")
                 self.assertGreater(items, 0)
-                self.assertGreaterEqual(colours, LEAST_COLOURS)
+                self.assertGreaterEqual(coloured, LEAST_COLOURED)
 
     def require_fitting(self, page):
         self.assertEqual(page.evaluate("document.documentElement.scrollWidth"),
@@ -82,6 +149,28 @@ class BrowserTest(unittest.TestCase):
                          20000)
         self.require_quiet(page, page_file("large"))
         page.screenshot(work / "large-light.png")
+
+    def test_a_report_of_the_command_is_drawn(self):
+        path = real_report("scenarios/quickstart.json")
+        page = self.open_file(path)
+        self.require_drawn(page, CHARTS)
+        self.require_fitting(page)
+        self.require_quiet(page, path)
+        page.screenshot(work / "quickstart-real.png")
+
+    def test_a_report_of_a_thousand_ranks_is_small(self):
+        path = real_report("scenarios/gpt3-175b-1024xa100.json", "execution.fold=auto")
+        self.assertLess(path.stat().st_size, LARGEST_REPORT)
+
+    def test_axes_alone_are_not_taken_for_a_chart(self):
+        path = without_series(page_file("small"))
+        for width, scheme in ((LAPTOP, "light"), (LAPTOP, "dark"), (NARROW, "light"), (NARROW, "dark")):
+            page = self.open_file(path, width=width, scheme=scheme)
+            state = page.evaluate(STATE)
+            self.assertEqual({name for name, *_ in state}, CHARTS)
+            for name, _, _, coloured in state:
+                with self.subTest(chart=name, width=width, scheme=scheme):
+                    self.assertLess(coloured, LEAST_COLOURED)
 
     def test_names_do_not_become_markup(self):
         page = self.open("hostile", width=NARROW)
@@ -169,15 +258,15 @@ class BrowserTest(unittest.TestCase):
 
 
 def main():
-    global write_sample_page, work
-    write_sample_page, work = sys.argv[1], pathlib.Path(sys.argv[2])
+    global write_sample_page, shardsim, work
+    write_sample_page, shardsim, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
     if browser.find_browser() is None:
         print("skipped: there is no Chromium (chromium, chromium-browser or google-chrome)")
         return SKIPPED
     work.mkdir(parents=True, exist_ok=True)
     for path in work.glob("*.html"):
         path.unlink()
-    program = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False, verbosity=2)
+    program = unittest.main(argv=[sys.argv[0], *sys.argv[4:]], exit=False, verbosity=2)
     return 0 if program.result.wasSuccessful() and program.result.testsRun > 0 else 1
 
 

@@ -189,8 +189,9 @@ Verb sweep_verb() {
       .wants_json = nullptr,
       .group = VerbGroup::plan,
       .examples =
-          {{"shardsim sweep scenarios/quickstart.json --axis training.global_batch_size=128,256",
-            "a run for each"},
+          {{"shardsim sweep scenarios/quickstart.json --axis training.micro_batch_size=1,2 --axis "
+            "parallelism.zero_stage=1,2,3",
+            "six runs: what is fastest, and what fits"},
            {"shardsim sweep plan.json --shard auto", "this task's share, under Slurm or mpirun"}}};
 }
 

@@ -20,6 +20,7 @@ struct KeptRow {
   std::string status;
   std::uint64_t offset = 0;  ///< Of its line in the file.
   std::size_t length = 0;    ///< Without the newline.
+  bool is_final = true;      ///< As PartLine's.
 };
 
 struct PartContents {

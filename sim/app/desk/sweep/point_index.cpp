@@ -44,6 +44,13 @@ class LineReader {
   std::map<std::size_t, std::ifstream> files_;
 };
 
+// Where a point ended elsewhere, a failure that was not its own is forgotten.
+void keep_final(std::vector<RowPlace>& of_point) {
+  const auto is_final = [](const RowPlace& place) { return place.row->is_final; };
+  const auto end = std::stable_partition(of_point.begin(), of_point.end(), is_final);
+  of_point.erase(end == of_point.begin() ? end + 1 : end, of_point.end());
+}
+
 }  // namespace
 
 PointIndex::PointIndex(const std::filesystem::path& folder, const PartHeader* wanted) {
@@ -58,9 +65,11 @@ PointIndex::PointIndex(const std::filesystem::path& folder, const PartHeader* wa
     parts_.push_back(std::move(part));
   }
   for (const PartContents& part : parts_) {
-    std::map<std::size_t, const std::string*> last;
-    for (const KeptRow& row : part.rows) last[row.point] = &row.key;
-    for (const auto& [point, key] : last) keys_.emplace(point, *key);
+    std::map<std::size_t, const KeptRow*> last;
+    for (const KeptRow& row : part.rows) last[row.point] = &row;
+    for (const auto& [point, row] : last) {
+      if (row->is_final) keys_.emplace(point, row->key);
+    }
   }
 }
 
@@ -87,7 +96,8 @@ void PointIndex::for_each_line(
     }
   }
   LineReader reader(parts_);
-  for (const auto& [point, of_point] : places) {
+  for (auto& [point, of_point] : places) {
+    keep_final(of_point);
     const std::string line = reader.read(of_point.front());
     for (std::size_t i = 1; i < of_point.size(); ++i) {
       const RowPlace& other = of_point[i];

@@ -20,16 +20,17 @@ class PointIndex {
   PointIndex(const std::filesystem::path& folder, const PartHeader* wanted);
 
   [[nodiscard]] const std::vector<PartContents>& parts() const { return parts_; }
-  /// Whether the point's row in a part, of several the last, has this key.
+  /// Whether the point's row in a part, of several the last, is final and has this key.
   [[nodiscard]] bool has(std::size_t point, const std::string& key) const {
     return keys_.count({point, key}) > 0;
   }
-  /// Points with a row, ascending.
+  /// Points with a final row, ascending.
   [[nodiscard]] std::set<std::size_t> points() const;
   [[nodiscard]] std::size_t num_damaged() const;
 
-  /// The lines of all points, ascending, each point once: of several rows in one file the last.
-  /// With rows that differ between files, throws UsageError (E1316).
+  /// The lines of all points, ascending, each point once: of several rows in one file the last,
+  /// and a final one before others. With final rows that differ between files, throws UsageError
+  /// (E1316).
   void for_each_line(
       const std::function<void(const KeptRow& row, const std::string& line)>& take) const;
 

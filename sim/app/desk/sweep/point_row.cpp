@@ -101,7 +101,8 @@ std::optional<PartLine> parse_line(std::string_view text) {
     return PartLine{.header = std::nullopt,
                     .point = line.at("point"),
                     .key = line.at("key"),
-                    .status = line.at("status")};
+                    .status = line.at("status"),
+                    .is_final = line.at("code") != kInternalCode};
   } catch (const Json::exception&) {
     return std::nullopt;
   }

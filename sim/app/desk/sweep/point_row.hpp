@@ -17,6 +17,10 @@ enum class PointStatus { ok, invalid, out_of_memory, failed };
 
 [[nodiscard]] std::string_view name_of(PointStatus status);
 
+/// Code of what went wrong here rather than in the point, such as too little memory: it may go well
+/// the next time, so the point is not finished.
+inline constexpr const char* kInternalCode = "INTERNAL";
+
 struct PointRow {
   std::size_t point = 0;
   /// Stands for the point's resolved scenario, what files it names say, and this version.
@@ -50,6 +54,7 @@ struct PartLine {
   std::size_t point = 0;
   std::string key;
   std::string status;
+  bool is_final = true;  ///< Else the point is computed again.
 };
 [[nodiscard]] std::optional<PartLine> parse_line(std::string_view line);
 

@@ -32,7 +32,8 @@ void take_line(PartContents& part, const std::string& line, std::uint64_t offset
   } else if (parsed->point >= part.header.num_points) {
     ++part.num_damaged;
   } else {
-    part.rows.push_back({parsed->point, parsed->key, parsed->status, offset, line.size()});
+    part.rows.push_back(
+        {parsed->point, parsed->key, parsed->status, offset, line.size(), parsed->is_final});
   }
 }
 

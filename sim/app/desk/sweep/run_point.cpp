@@ -98,7 +98,7 @@ std::optional<PointRow> run_point(const SweepPlan& plan, std::size_t point,
   } catch (const Error& error) {
     fail(row, PointStatus::failed, error.code(), error.what());
   } catch (const std::exception& error) {  // A bug of ours, or too little memory here.
-    fail(row, PointStatus::failed, "INTERNAL", error.what());
+    fail(row, PointStatus::failed, kInternalCode, error.what());
   }
   return row;
 }

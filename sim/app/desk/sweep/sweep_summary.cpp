@@ -10,6 +10,7 @@
 
 #include "reports/units.hpp"
 #include "scenarios/field.hpp"
+#include "scenarios/source_text.hpp"
 
 namespace shardsim {
 
@@ -18,6 +19,7 @@ namespace {
 constexpr std::size_t kShownBest = 5;
 constexpr std::size_t kShownFront = 12;
 constexpr std::size_t kWidestCell = 24;
+constexpr std::size_t kWidestMessage = 200;  // Two lines of most terminals.
 
 std::optional<double> number_of(const PointRow& row, const std::string& name) {
   const auto metric = std::find_if(row.metrics.begin(), row.metrics.end(),
@@ -124,6 +126,33 @@ std::string table_of(const std::vector<ScoredPoint>& scored, const std::vector<s
   return aligned(rows);
 }
 
+// The numbers in the messages of one code differ from point to point, so codes are counted.
+void add_reason(SweepFindings& findings, const PointRow& row) {
+  ReasonCount& reason = findings.reasons.at(static_cast<std::size_t>(row.status))[row.code];
+  if (reason.count++ == 0) {
+    reason.point = row.point;
+    reason.message = row.message;
+  }
+}
+
+// Why most points of each status ended so, with the words of one of them.
+std::string reasons_text(const SweepFindings& findings) {
+  std::string text;
+  for (std::size_t i = 0; i < findings.reasons.size(); ++i) {
+    const auto& reasons = findings.reasons.at(i);
+    if (reasons.empty()) continue;
+    const auto most = std::max_element(
+        reasons.begin(), reasons.end(),
+        [](const auto& a, const auto& b) { return a.second.count < b.second.count; });
+    const auto& [code, reason] = *most;
+    text += fmt::format("  {}: {} x {}; point {}: {}\n", name_of(static_cast<PointStatus>(i)),
+                        format_count(static_cast<std::int64_t>(reason.count)), code, reason.point,
+                        printable(reason.message, kWidestMessage));
+    if (code == kInternalCode) text += "    the next run of the sweep computes these again\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<SweepObjective> objectives_of(const SweepBlock& block) {
@@ -137,7 +166,7 @@ SweepFindings find_best(const PointIndex& index, const std::vector<std::string>&
   index.for_each_line([&](const KeptRow&, const std::string& line) {
     const PointRow row = row_of(line, columns);
     ++findings.counts.at(static_cast<std::size_t>(row.status));
-    if (row.status != PointStatus::ok) return;
+    if (row.status != PointStatus::ok) return add_reason(findings, row);
     ScoredPoint point{.point = row.point, .values = row.values, .scores = {}};
     for (const SweepObjective& objective : objectives) {
       const std::optional<double> score = number_of(row, objective.metric);
@@ -173,6 +202,7 @@ std::string summary_text(const SweepFindings& findings, const std::vector<std::s
   }
   text.back() = text.back() == ',' ? '\n' : ' ';
   if (text.back() != '\n') text += "none\n";
+  text += reasons_text(findings);
   if (findings.scored.empty()) return text;
   for (std::size_t i = 0; i < objectives.size(); ++i) {
     text += fmt::format("\n{} {}\n", objectives[i].maximize ? "max" : "min", objectives[i].metric);

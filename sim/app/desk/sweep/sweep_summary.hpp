@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,17 @@ struct ScoredPoint {
   std::vector<double> scores;       ///< By objective.
 };
 
+/// Points that ended with one code.
+struct ReasonCount {
+  std::size_t count = 0;
+  std::size_t point = 0;  ///< The first of them,
+  std::string message;    ///< and what it says.
+};
+
 struct SweepFindings {
-  std::array<std::size_t, 4> counts{};  ///< By PointStatus.
-  std::vector<ScoredPoint> scored;      ///< Those with all objectives' metrics, ascending.
+  std::array<std::size_t, 4> counts{};                          ///< By PointStatus.
+  std::array<std::map<std::string, ReasonCount>, 4> reasons{};  ///< Then by code; none of ok.
+  std::vector<ScoredPoint> scored;  ///< Those with all objectives' metrics, ascending.
 };
 
 /// What is best unless the sweep says it: throughput and memory.
