@@ -166,9 +166,15 @@ std::string same_quantity(const std::string& section, const std::string& name) {
   return "";
 }
 
-std::string our_key(const std::string& section, const std::string& key) {
+// As a key is written, of a name as a flag or in capitals.
+std::string plain_name(const std::string& key) {
   std::string name = lower(key.substr(std::min(key.find_first_not_of('-'), key.size())));
   std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::string our_key(const std::string& section, const std::string& key) {
+  const std::string name = plain_name(key);
   const std::vector<std::string> keys = fixable_keys(section);
   if (is_in(keys, name)) return name;
   const std::string same = same_quantity(section, name);
@@ -184,6 +190,14 @@ std::optional<Fix> fix_of_value(const Field& field, const JsonValue& value) {
   if (read_value(field, value, "", problems, automatic).has_value() || automatic) return Fix{};
   if (problems.empty() || problems.problems().front().fix.edits.empty()) return std::nullopt;
   return problems.problems().front().fix;
+}
+
+// torchtitan's -1: all ranks that are left.
+std::optional<Fix> fix_of_foreign_value(const JsonMember& member) {
+  const auto* const number = std::get_if<std::int64_t>(&member.value.data);
+  if (number == nullptr || *number != -1) return std::nullopt;
+  if (plain_name(member.key) != "data_parallel_shard_degree") return std::nullopt;
+  return Fix{"\"auto\" for -1", {{member.value.span.offset, member.value.span.length, "\"auto\""}}};
 }
 
 bool is_written(const JsonObject& object, const std::string& key) {
@@ -202,8 +216,9 @@ Fix fix_of_key(const std::string& section, const JsonMember& member, const JsonO
   const Field* const field = find_field(path);
   std::optional<Fix> fix;
   if (field != nullptr) {
-    fix = fix_of_value(*field, member.value);
-  } else if (member.value.is_object() && !find_section(path)->is_list) {
+    fix = fix_of_foreign_value(member);
+    if (!fix) fix = fix_of_value(*field, member.value);
+  } else if (find_section(path)->is_list ? member.value.is_array() : member.value.is_object()) {
     fix = Fix{};  // What is in it is judged under its right name.
   }
   if (!fix || !claimed.insert(ours).second) return {};

@@ -125,6 +125,14 @@ KeyHint hint_for_key(const std::string& section, const std::string& key) {
     const std::string ours = name_from(section, *field);
     return {*tool + "'s name; here it is " + ours, "write " + ours + " instead"};
   }
+  // Others switch a type on; our keys of that name are a device's speeds.
+  const std::vector<std::string>& types = find_field("training.precision")->served;
+  const bool is_type = std::find(types.begin(), types.end(), wanted) != types.end();
+  if (is_type && section.rfind("system", 0) != 0) {
+    const std::string ours = section == "training" ? "precision" : "training.precision";
+    return {"a type; here it is a value of " + quoted(ours),
+            "write " + quoted(ours) + ": " + quoted(wanted) + " instead"};
+  }
   const auto own = known.own.find(wanted);
   if (own != known.own.end() && wanted != "source" && wanted != "preset") {
     const std::string home = parent_path(own->second->path);

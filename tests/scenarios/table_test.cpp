@@ -92,6 +92,11 @@ TEST_CASE("what objects in a list are asked for is told, whatever other programs
   const KeyHint hint = hint_for_key("faults.slow_links[]", "stage");
   CHECK(hint.help.rfind("the keys here are ", 0) == 0);
   CHECK(hint_for_key("parallelism", "stage").help == "write \"zero_stage\" instead");
+  // A switch for a type is no speed of a device.
+  CHECK(hint_for_key("training", "bf16").help == "write \"precision\": \"bf16\" instead");
+  CHECK(hint_for_key("", "fp16").help == "write \"training.precision\": \"fp16\" instead");
+  CHECK(hint_for_key("system", "bf16").help ==
+        "move it: its full name is \"system.device.peak_tflops.bf16\"");
   CHECK(hint_for_key("faults.stragglers[]", "slow_down").help.rfind("write \"slowdown\"", 0) == 0);
 }
 

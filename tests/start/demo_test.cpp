@@ -98,6 +98,28 @@ TEST_CASE("what is proposed next after the demo is a better plan") {
         step_of({"output.trace=", "output.report="}));
 }
 
+TEST_CASE("a changed demo does not go by its old name, and what is next repeats the change") {
+  const TemporaryFolder folder;
+  const std::string file = "shardsim " + folder / "scenario.json";
+  const Printed nodes = shardsim({"demo", "--out", folder.path(), "--set", "system.nodes=4",
+                                  "--set", "training.micro_batch_size=2"});
+  REQUIRE(nodes.exit_code == 0);
+  CHECK(contains(nodes.out, "4 x NVIDIA DGX H100"));
+  CHECK(contains(nodes.err, "next, in full: " + file +
+                                " --set 'name=demo, changed' --set system.nodes=4"
+                                " --set training.micro_batch_size=2 --set parallelism.tp=4\n"));
+  const std::string page = content_of(folder / "report.html");
+  CHECK(contains(page, "demo, changed"));
+  CHECK_FALSE(contains(page, "on 16 DGX-H100"));
+  CHECK(content_of(folder / "scenario.json") == demo_scenario());
+
+  const Printed named = shardsim(
+      {"demo", "--out", folder.path(), "--set", "name=it's mine", "--set", "parallelism.tp=4"});
+  CHECK(contains(named.out + named.err,
+                 file + " --set 'name=it'\\''s mine' --set parallelism.tp=4\n"));
+  CHECK(contains(content_of(folder / "report.html"), "it&#39;s mine"));
+}
+
 TEST_CASE("a demo's scenario that somebody changed is not written over") {
   const TemporaryFolder folder;
   REQUIRE(shardsim({"demo", "-q", "--out", folder.path()}).exit_code == 0);

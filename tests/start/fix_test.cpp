@@ -64,6 +64,23 @@ TEST_CASE("foreign names, slips and commas are corrected, comments and layout st
   CHECK(again.applied.empty());
 }
 
+TEST_CASE("lists have slips in their names, and torchtitan's -1 is auto") {
+  const FixedScenario all =
+      fix_scenario(with_parallelism(R"("data_parallel_shard_degree": -1)"), "mine.json");
+  CHECK_FALSE(all.problems.has_value());
+  CHECK(all.text == with_parallelism(R"("dp_shard": "auto")"));
+  const std::string wrong = with_parallelism(R"("tp": 1}, "faults": {"straglers": [)"
+                                             R"({"rank": 3, "slowdwn": 1.2}])");
+  const FixedScenario list = fix_scenario(wrong, "mine.json");
+  CHECK_FALSE(list.problems.has_value());
+  CHECK(list.text == with_parallelism(R"("tp": 1}, "faults": {"stragglers": [)"
+                                      R"({"rank": 3, "slowdown": 1.2}])"));
+  // What is no list is no list of stragglers.
+  const FixedScenario other = fix_scenario(
+      with_parallelism(R"("tp": 1}, "faults": {"straglers": {"rank": 3})"), "mine.json");
+  CHECK(other.applied.empty());
+}
+
 TEST_CASE("what could mean something else is left alone and told") {
   const char* const kDoubtful[] = {
       R"("dp": 8)",                               // As near to tp as to pp.
@@ -71,7 +88,8 @@ TEST_CASE("what could mean something else is left alone and told") {
       R"("tensor_parallel_degree": 8, "autotp_size": 4)",
       R"("num_layers_per_virtual_pipeline_stage": 2)",  // Layers, not chunks.
       R"("bucket_cap_mb": 25)",                         // Another unit.
-      R"("data_parallel_shard_degree": -1)",            // Out of range for us.
+      R"("data_parallel_shard_degree": -2)",            // Out of range for us.
+      R"("data_parallel_replicate_degree": -1)",
       R"("tensor_model_parallel_size": "eight")",
       R"("zero_stage": true)",
       R"("recompute_granularity": "selective")",  // Of another section, and other tensors.

@@ -1,5 +1,6 @@
 #include "sim/app/desk/start/command_demo.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +13,7 @@
 
 #include "sim/app/command_run.hpp"
 #include "sim/app/desk/start/demo_scenario.hpp"
+#include "sim/app/explore/shrink_scenario.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -35,6 +37,20 @@ void put_scenario(const fs::path& path, bool quiet, std::ostream& err) {
   if (!quiet) err << "wrote " << path.string() << "\n";
 }
 
+// The demo's own name tells of its model and its machines.
+constexpr const char* kNameOfChanged = "name=demo, changed";
+
+// That fits behind "  Next: " into the least width of a summary.
+constexpr std::size_t kWidestCommand = 72;
+
+// Whether an override is of the field, or of the section that it stands in.
+bool sets(const std::vector<std::string>& overrides, const std::string& path) {
+  return std::any_of(overrides.begin(), overrides.end(), [&](const std::string& text) {
+    const std::string set = text.substr(0, text.find('='));
+    return set == path || path.rfind(set + ".", 0) == 0;
+  });
+}
+
 }  // namespace
 
 int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream& err,
@@ -50,9 +66,19 @@ int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream
   run.assumptions = arguments.assumptions;
   run.quiet = arguments.quiet;
   run.color = arguments.color;
-  // Faster, and nearer to the edge of the memory: the question that planners have.
-  run.next_command = fmt::format("shardsim {} --set parallelism.tp=4", run.file);
-  return command_run(run, out, err, hooks);
+  if (!run.overrides.empty() && !sets(run.overrides, "name")) {
+    run.overrides.insert(run.overrides.begin(), kNameOfChanged);
+  }
+  // The file has no overrides, so what is proposed repeats them. Faster, and nearer to the edge of
+  // the memory: the question that planners have.
+  std::vector<std::string> next = run.overrides;
+  if (!sets(next, "parallelism.tp")) next.emplace_back("parallelism.tp=4");
+  run.next_command = command_line(run.file, next);
+  const int exit_code = command_run(run, out, err, hooks);
+  // The summary cuts what is wider than itself.
+  const bool is_cut = run.next_command.size() > kWidestCommand;
+  if (is_cut && !run.quiet && !run.json) err << "next, in full: " << run.next_command << "\n";
+  return exit_code;
 }
 
 Verb demo_verb() {
