@@ -72,6 +72,14 @@ void Progress::tick(std::size_t done, std::size_t total) {
                       std::chrono::duration_cast<std::chrono::milliseconds>(now - begin_)));
 }
 
+void Progress::tick(const std::string& words) {
+  if (!enabled_) return;
+  const Clock::time_point now = Clock::now();
+  if (!is_due(now)) return;
+  show(words + ", " +
+       duration_words(std::chrono::duration_cast<std::chrono::seconds>(now - begin_)));
+}
+
 void Progress::done() {
   if (shown_ && in_place_) err_ << "\r\033[K" << std::flush;
   shown_ = false;

@@ -26,6 +26,8 @@ class Progress {
   /// `done` of `total` equal parts are done, counted from the begin of this Progress: a sweep that
   /// goes on with an old one leaves out what it found.
   void tick(std::size_t done, std::size_t total);
+  /// It is known what is left, but not how long it takes: "3 simulated, 8 still open".
+  void tick(const std::string& words);
   /// Ends the line, if there is one.
   void done();
   /// Since its begin: for limits on time that a user sets.

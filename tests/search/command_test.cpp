@@ -58,6 +58,19 @@ TEST_CASE("a plan prints its assumptions, a table, the front and the next comman
   }
 }
 
+TEST_CASE("the next command is the one that was run, as a shell reads it") {
+  const Printed printed =
+      shardsim(plan("gpt2", {"--objective", "memory", "--top", "3", "--front-within", "1.5",
+                             "--usd-per-gpu-hour", "2.5", "--set", "name=it's a; test"}));
+  REQUIRE(printed.exit_code == 0);
+  CHECK(contains(printed.out, " --set 'name=it'\\''s a; test' --fix "));
+  CHECK(contains(printed.out,
+                 " --objective memory --top 3 --front-within 1.5 --usd-per-gpu-hour 2.5 --emit "
+                 "megatron --out best.json\n"));
+  const Printed plain = shardsim(plan("gpt2"));
+  CHECK(contains(plain.out, " --fix micro_batch_size=1 --emit megatron"));
+}
+
 TEST_CASE("a plan says what is wrong and how to go on") {
   const Mistake mistakes[] = {
       {{"plan", "llama3-70", "--gpus", "8", "--gpu", "h100"},

@@ -5,8 +5,10 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "scenarios/field_table.hpp"
 #include "scenarios/load.hpp"
 
+#include "tests/app/command_fixture.hpp"
 #include "tests/approved_file.hpp"
 
 namespace shardsim::test {
@@ -50,6 +52,45 @@ TEST_CASE("what is emitted for DeepSpeed is JSON, and its batch adds up") {
     CHECK(json["train_batch_size"].get<std::int64_t>() ==
           json["train_micro_batch_size_per_gpu"].get<std::int64_t>() *
               json["gradient_accumulation_steps"].get<std::int64_t>() * ranks);
+  }
+}
+
+// What is planned, launched and imported again is the same plan.
+TEST_CASE("flags for Megatron-LM are read back as the layout that they were made of") {
+  const std::pair<const char*, const char*> layouts[] = {
+      {R"("tp": 4, "pp": 2, "sequence_parallel": true, "bucket_bytes": 40000000,
+          "first_bucket_bytes": 40000000)",
+       R"("grad_reduce_dtype": "fp32")"},
+      {R"("tp": 8, "pp": 4, "vpp": 5, "sequence_parallel": true, "zero_stage": 1,
+          "dp_replicate": 2, "bucket_bytes": 40000000, "first_bucket_bytes": 40000000)",
+       R"("grad_reduce_dtype": "bf16")"},
+      {R"("zero_stage": 1, "overlap_grad_reduce": false, "overlap_param_gather": false,
+          "bucket_bytes": 1099511627776, "first_bucket_bytes": 1099511627776)",
+       R"("grad_reduce_dtype": "fp32")"},
+      {R"("zero_stage": 3, "cp": 2, "cp_attention": "all_gather")",
+       R"("grad_reduce_dtype": "fp32")"}};
+  for (const auto& [parallelism, training] : layouts) {
+    const Scenario planned = load_scenario_text(
+        std::string(R"({"schema_version": 1, "model": "llama3-70b",
+                        "system": {"preset": "dgx-h100", "nodes": 16}, "parallelism": {)") +
+            parallelism + R"(}, "training": {"global_batch_size": 128, )" + training + "}}",
+        "test.json");
+    const TemporaryFolder folder;
+    write(folder / "run.sh", emit_megatron(planned));
+    const Printed printed =
+        shardsim({"import", "megatron", folder / "run.sh", "--model", "llama3-70b"});
+    INFO(parallelism << printed.err);
+    REQUIRE(printed.exit_code == 0);
+    const Scenario imported = load_scenario_text(printed.out, "imported.json");
+    CHECK(imported.training.grad_reduce_dtype == planned.training.grad_reduce_dtype);
+    int compared = 0;
+    for (const Field& field : parallelism_fields()) {
+      if (!field.get || (field.acts && !field.acts(planned))) continue;
+      INFO(field.path);
+      CHECK(field.get(imported) == field.get(planned));
+      ++compared;
+    }
+    CHECK(compared > 10);
   }
 }
 

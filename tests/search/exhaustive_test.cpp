@@ -60,6 +60,42 @@ TEST_CASE("where nothing fits, the one that needs least is found") {
   CHECK(found.least_bytes_not_fitting == least);
 }
 
+TEST_CASE("a layout whose run fails is counted apart from those that are not legal") {
+  SmallSpace space = small_spaces().front();
+  // Ranks that share samples are no replicas of each other: their run is legal, and refused.
+  space.overrides = {"execution.fold=require"};
+  space.fixed = {
+      "tp=1", "pp=1", "cp=1,8", "zero_stage=0", "micro_batch_size=1", "recompute=none,full"};
+  const Searched found = searched(space, /*prunes=*/false);
+  CHECK(found.outcome.simulated.size() == 2);
+  CHECK(found.outcome.num_failed == 2);
+  CHECK(found.outcome.num_refused == 0);
+  CHECK(found.outcome.failed == Candidate{.cp = 8, .micro_batch_size = 1, .num_microbatches = 16});
+  CHECK(found.outcome.first_failure.rfind("E0310: ", 0) == 0);
+  const SearchReport report = report_of(found);
+  const std::string text = to_text(report, {});
+  CHECK(text.find("; 2 failed. First") != std::string::npos);
+  CHECK(text.find("E0310:") != std::string::npos);
+  CHECK(to_json(report).find("\"reason\": \"E0310: ") != std::string::npos);
+}
+
+TEST_CASE("a search can be stopped before it simulates") {
+  const SmallSpace space = small_spaces().front();
+  const TemporaryFolder folder;
+  const SearchRequest request = request_of(space, folder / "model.json");
+  const SearchBase base = prepare_search(request);
+  SearchHooks hooks;
+  std::size_t asked = 0;
+  std::size_t open = 0;
+  hooks.on_progress = [&open](std::size_t, std::size_t left) { open = left; };
+  hooks.stop = [&asked] { return ++asked == 1; };
+  const SearchOutcome outcome = search(base, request, hooks);
+  CHECK(outcome.is_interrupted);
+  CHECK(asked == 1);
+  CHECK(outcome.num_unseen == outcome.num_candidates);
+  CHECK(open == outcome.num_candidates);
+}
+
 TEST_CASE("an interrupted search keeps what it has") {
   const SmallSpace space = small_spaces().front();
   const TemporaryFolder folder;

@@ -7,6 +7,7 @@
 #include "sim/app/desk/sweep/command_sweep.hpp"
 #include "sim/app/desk/sweep/emit_script.hpp"
 #include "sim/app/desk/sweep/sweep_summary.hpp"
+#include "sim/app/shell_word.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -134,9 +134,7 @@ void import_overlap(MegatronArguments& arguments, std::int64_t data, Import& imp
     import.take("overlap_param_gather", gather ? "True" : "False",
                 "parallelism.overlap_param_gather", gather);
   }
-  const bool wide =
-      arguments.truth("accumulate_allreduce_grads_in_fp32") || arguments.truth("bf16");
-  const std::int64_t bytes = wide ? 4 : 2;
+  const std::int64_t bytes = reduces_in_fp32(arguments) ? 4 : 2;
   const auto told = arguments.integer("ddp_bucket_size");
   const std::int64_t bucket =
       overlap ? told.value_or(std::max(kFewest, kPerRank * data)) * bytes : kOneBucket;

@@ -18,6 +18,9 @@ namespace shardsim {
 /// Throws ScenarioError E1362 where the degrees do not divide the GPUs.
 void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Import& import);
 
+/// Whether gradients are summed up and reduced in fp32, whatever the parameters are.
+[[nodiscard]] bool reduces_in_fp32(MegatronArguments& arguments);
+
 /// Batch, precision, optimizer, recomputation.
 void import_megatron_training(MegatronArguments& arguments, Import& import);
 

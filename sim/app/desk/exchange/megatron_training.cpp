@@ -40,8 +40,7 @@ void import_precision(MegatronArguments& arguments, Import& import) {
   import.derive("bf16, fp16",
                 fmt::format("{}, {}", bf16 ? "True" : "False", fp16 ? "True" : "False"),
                 "training.precision", precision);
-  // With bf16, Megatron-LM always reduces in fp32.
-  const bool wide = bf16 || arguments.truth("accumulate_allreduce_grads_in_fp32");
+  const bool wide = reduces_in_fp32(arguments);
   import.derive("accumulate_allreduce_grads_in_fp32", wide ? "True" : "False",
                 "training.grad_reduce_dtype", std::string(wide ? "fp32" : precision));
   if (arguments.text("fp8") || arguments.text("fp8_format")) {
@@ -101,6 +100,13 @@ void import_recompute(MegatronArguments& arguments, Import& import) {
 }
 
 }  // namespace
+
+// With bf16, Megatron-LM reduces in fp32 unless it is told otherwise.
+bool reduces_in_fp32(MegatronArguments& arguments) {
+  const bool told = arguments.truth("accumulate_allreduce_grads_in_fp32");
+  if (!arguments.truth("bf16")) return told || !arguments.truth("fp16");
+  return !arguments.truth("grad_reduce_in_bf16");
+}
 
 void import_megatron_training(MegatronArguments& arguments, Import& import) {
   import_batch(arguments, import);

@@ -16,6 +16,7 @@
 #include "sim/app/desk/search/emit.hpp"
 #include "sim/app/desk/search/search_report.hpp"
 #include "sim/app/progress.hpp"
+#include "sim/app/shell_word.hpp"
 
 namespace shardsim {
 
@@ -61,20 +62,29 @@ void require_in_range(const PlanArguments& arguments) {
 }
 
 std::string next_command(const PlanArguments& arguments, const std::string& words) {
-  if (!arguments.out.empty()) return "shardsim " + arguments.out;
+  if (!arguments.out.empty()) return "shardsim " + shell_word(arguments.out);
   return words + (arguments.emit.empty() ? " --emit megatron" : "") + " --out best.json";
 }
 
-// As it can be typed again.
+// As it can be typed again: what is as it would be without a word is left out.
 std::string command_line(const PlanArguments& arguments) {
   const SearchRequest& r = arguments.request;
-  std::string words =
-      fmt::format("shardsim plan {} --gpus {} --gpu {}", r.model, r.num_gpus, r.gpu);
+  const SearchRequest usual;
+  std::string words = fmt::format("shardsim plan {} --gpus {} --gpu {}", shell_word(r.model),
+                                  r.num_gpus, shell_word(r.gpu));
   if (r.seq_len) words += fmt::format(" --seq-len {}", *r.seq_len);
   if (r.global_batch_size) words += fmt::format(" --global-batch-size {}", *r.global_batch_size);
-  if (!r.precision.empty()) words += " --precision " + r.precision;
-  for (const std::string& override : r.overrides) words += " --set " + override;
-  for (const std::string& fixed : r.fixed) words += " --fix " + fixed;
+  if (!r.precision.empty()) words += " --precision " + shell_word(r.precision);
+  for (const std::string& override : r.overrides) words += " --set " + shell_word(override);
+  for (const std::string& fixed : r.fixed) words += " --fix " + shell_word(fixed);
+  if (r.objective != usual.objective) words += " --objective " + arguments.objective;
+  if (r.top != usual.top) words += fmt::format(" --top {}", r.top);
+  if (r.front_within != usual.front_within) {
+    words += fmt::format(" --front-within {}", r.front_within);
+  }
+  if (r.usd_per_gpu_hour != usual.usd_per_gpu_hour) {
+    words += fmt::format(" --usd-per-gpu-hour {}", r.usd_per_gpu_hour);
+  }
   return words;
 }
 
@@ -84,8 +94,8 @@ SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchB
   Progress progress(err, !arguments.quiet);
   SearchHooks hooks;
   hooks.jobs = arguments.jobs;
-  hooks.on_progress = [&progress](std::size_t done, std::size_t total) {
-    total > 0 ? progress.tick(done, total) : progress.tick();
+  hooks.on_progress = [&progress](std::size_t simulated, std::size_t open) {
+    progress.tick(fmt::format("{} simulated, {} still open", simulated, open));
   };
   hooks.stop = [&interrupt] { return interrupt.is_asked(); };
   SearchOutcome outcome = search(base, arguments.request, hooks);

@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "sim/app/desk/search/emit.hpp"
+#include "sim/app/plan_of.hpp"
 
 // Flags of Megatron-LM's pretrain_gpt.py, as megatron/training/arguments.py has them.
 namespace shardsim {
@@ -76,6 +79,26 @@ void add_schedule(const ParallelismSpec& p, Flags& flags) {
                         : "1F1B. Plan again with --fix schedule=1f1b"));
 }
 
+// Buckets count parameters; without overlap there is but one.
+void add_overlap(const ParallelismSpec& p, Precision reduced, Flags& flags) {
+  if (!p.overlap_grad_reduce) {
+    if (p.zero_stage > 0 && p.overlap_param_gather) {
+      flags.note("Megatron-LM gathers parameters early only with --overlap-grad-reduce");
+    }
+    return;
+  }
+  flags.flag("overlap-grad-reduce");
+  if (p.zero_stage > 0 && p.overlap_param_gather) flags.flag("overlap-param-gather");
+  if (p.zero_stage == 3) return;
+  const std::int64_t bytes = size_of(dtype_of(reduced));
+  flags.flag("ddp-bucket-size", std::max<std::int64_t>(p.bucket_bytes / bytes, 1));
+  if (p.first_bucket_bytes != p.bucket_bytes) {
+    flags.note(
+        fmt::format("the first bucket was planned with {} bytes; Megatron-LM's are all alike",
+                    p.first_bucket_bytes));
+  }
+}
+
 void add_sharding(const ParallelismSpec& p, Flags& flags) {
   if (p.zero_stage == 0) return;
   flags.flag("use-distributed-optimizer");
@@ -87,8 +110,6 @@ void add_sharding(const ParallelismSpec& p, Flags& flags) {
     flags.flag("ckpt-format", "fsdp_dtensor");
   }
   if (p.dp_replicate > 1) flags.flag("num-distributed-optimizer-instances", p.dp_replicate);
-  if (p.overlap_grad_reduce) flags.flag("overlap-grad-reduce");
-  if (p.overlap_param_gather) flags.flag("overlap-param-gather");
 }
 
 void add_recompute(const TrainingSpec& training, Flags& flags) {
@@ -125,6 +146,7 @@ std::string emit_megatron(const Scenario& scenario) {
     flags.flag("expert-tensor-parallel-size", 1);
   }
   add_sharding(p, flags);
+  add_overlap(p, t.grad_reduce_dtype, flags);
   flags.flag("micro-batch-size", t.micro_batch_size);
   flags.flag("global-batch-size", t.global_batch_size);
   add_recompute(t, flags);

@@ -9,6 +9,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "scenarios/scenario_error.hpp"
 #include "sim/app/desk/pool/parallel.hpp"
 #include "sim/app/run.hpp"
 
@@ -20,15 +21,23 @@ namespace {
 constexpr std::size_t kBatch = 16;
 constexpr double kPicoseconds = 1e12;
 
-std::optional<SimulatedPoint> simulate(const SearchBase& base, std::size_t index,
-                                       const Candidate& candidate) {
+// Between looks at whether to stop and at the clock.
+constexpr std::size_t kQuickAtATime = 256;
+
+// One of the two, or neither: the reader refused it.
+struct Simulation {
+  std::optional<SimulatedPoint> point;
+  std::string failure;
+};
+
+Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& candidate) {
   SimulatedPoint point;
   point.index = index;
   point.candidate = candidate;
   try {
     const Scenario scenario = scenario_of(base, candidate);
     const Result result = run_scenario(scenario).result;
-    if (result.diagnosis) return std::nullopt;
+    if (result.diagnosis) return {{}, result.diagnosis->code + ": " + result.diagnosis->summary};
     const auto number = [&result](const char* name) { return result.number(name).value_or(0.0); };
     const auto whole = [&](const std::string& name) {
       return static_cast<std::int64_t>(number(name.c_str()));
@@ -52,11 +61,14 @@ std::optional<SimulatedPoint> simulate(const SearchBase& base, std::size_t index
     for (const std::string& warning : result.warnings) {
       if (warning.find("out of device memory") != std::string::npos) point.warning = warning;
     }
-    return point;
+    return {point, {}};
+  } catch (const ScenarioError& error) {
+    // The reader knows more than divisibility. A limit is no matter of legality.
+    if (error.exit_code() == ExitCode::bad_usage) return {};
+    return {{}, error.code() + ": " + error.what()};
   } catch (const Error& error) {
-    // The reader knows more than divisibility, the model more than the reader.
     if (error.exit_code() == ExitCode::internal) throw;
-    return std::nullopt;
+    return {{}, error.code() + ": " + error.what()};
   }
 }
 
@@ -71,8 +83,13 @@ class Search {
 
   SearchOutcome run() {
     outcome_.num_candidates = candidates_.size();
-    quick_.reserve(candidates_.size());
-    for (const Candidate& candidate : candidates_) quick_.push_back(bounds_.quick(candidate));
+    fates_.resize(candidates_.size(), Fate::open);
+    close_.resize(candidates_.size(), false);
+    see_all();
+    if (outcome_.is_interrupted) {
+      outcome_.num_unseen = candidates_.size();
+      return std::move(outcome_);
+    }
     order_.resize(candidates_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     if (hooks_.prunes) {
@@ -90,7 +107,21 @@ class Search {
   }
 
  private:
-  enum class Fate : std::uint8_t { open, simulated, slower, too_large, refused };
+  enum class Fate : std::uint8_t { open, simulated, slower, too_large, refused, failed };
+
+  void see_all() {
+    quick_.reserve(candidates_.size());
+    for (const Candidate& candidate : candidates_) {
+      if (quick_.size() % kQuickAtATime == 0) {
+        if (hooks_.on_progress) hooks_.on_progress(0, candidates_.size());
+        if (hooks_.stop && hooks_.stop()) {
+          outcome_.is_interrupted = true;
+          return;
+        }
+      }
+      quick_.push_back(bounds_.quick(candidate));
+    }
+  }
 
   [[nodiscard]] std::int64_t capacity() const { return base_.scenario.system.device.memory_bytes; }
   [[nodiscard]] double rank_key(const Bound& bound) const {
@@ -134,8 +165,6 @@ class Search {
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
       return (this->*key)(quick_[a]) < (this->*key)(quick_[b]);
     });
-    fates_.resize(candidates_.size(), Fate::open);
-    close_.resize(candidates_.size(), false);
     std::vector<std::size_t> batch;
     for (const std::size_t index : order_) {
       if (outcome_.is_interrupted) return;
@@ -156,31 +185,35 @@ class Search {
     if (decided()) return false;
     if (close_[index]) return true;
     if (hooks_.stop && hooks_.stop()) outcome_.is_interrupted = true;
+    tighten(index);
+    return !decided();
+  }
+
+  // A schedule that cannot be made keeps its quick bound: its run says what is wrong.
+  void tighten(std::size_t index) {
+    if (close_[index]) return;
+    close_[index] = true;
     try {
       quick_[index] = bounds_.close(candidates_[index]);
     } catch (const UsageError&) {
-      fates_[index] = Fate::refused;
-      return false;
     }
-    close_[index] = true;
-    return !decided();
   }
 
   void simulate_batch(std::vector<std::size_t>& batch) {
     if (batch.empty()) return;
     const std::size_t all = num_done_ + std::max(num_left(), batch.size());
-    std::vector<std::optional<SimulatedPoint>> points(batch.size());
+    std::vector<Simulation> runs(batch.size());
     std::vector<char> ended(batch.size(), 0);
     run_parallel(batch.size(), hooks_.jobs,
                  {.body =
                       [&](std::size_t i) {
-                        points[i] = simulate(base_, batch[i], candidates_[batch[i]]);
+                        runs[i] = simulate(base_, batch[i], candidates_[batch[i]]);
                         ended[i] = 1;
                       },
                   .finished =
                       [&](std::size_t) {
                         ++num_done_;
-                        if (hooks_.on_progress) hooks_.on_progress(num_done_, all);
+                        if (hooks_.on_progress) hooks_.on_progress(num_done_, all - num_done_);
                       },
                   .stop = hooks_.stop});
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -188,10 +221,22 @@ class Search {
         outcome_.is_interrupted = true;
         continue;
       }
-      fates_[batch[i]] = points[i] ? Fate::simulated : Fate::refused;
-      if (points[i]) keep(*points[i]);
+      settle(batch[i], runs[i]);
     }
     batch.clear();
+  }
+
+  void settle(std::size_t index, const Simulation& run) {
+    if (run.point) {
+      fates_[index] = Fate::simulated;
+      keep(*run.point);
+      return;
+    }
+    fates_[index] = run.failure.empty() ? Fate::refused : Fate::failed;
+    if (run.failure.empty() || index >= first_failed_) return;
+    first_failed_ = index;
+    outcome_.first_failure = run.failure;
+    outcome_.failed = candidates_[index];
   }
 
   // As far as is known now: most of these will turn out not to matter.
@@ -230,8 +275,8 @@ class Search {
     for (const std::size_t index : order_) {
       if (outcome_.is_interrupted || quick_[index].peak_bytes >= least) break;
       if (fates_[index] != Fate::too_large) continue;
-      const Bound bound = close_[index] ? quick_[index] : bounds_.close(candidates_[index]);
-      if (bound.peak_bytes >= least) continue;
+      tighten(index);
+      if (quick_[index].peak_bytes >= least) continue;
       batch.push_back(index);
       if (batch.size() < kBatch) continue;
       simulate_batch(batch);
@@ -252,6 +297,7 @@ class Search {
     for (std::size_t i = 0; i < fates_.size(); ++i) {
       if (fates_[i] == Fate::slower) ++outcome_.num_slower;
       if (fates_[i] == Fate::refused) ++outcome_.num_refused;
+      if (fates_[i] == Fate::failed) ++outcome_.num_failed;
       if (fates_[i] == Fate::open) ++outcome_.num_unseen;
       if (fates_[i] != Fate::too_large) continue;
       ++outcome_.num_too_large;
@@ -271,6 +317,7 @@ class Search {
   std::vector<SimulatedPoint> best_;  // At most request.top, best first.
   std::vector<SimulatedPoint> front_;
   std::size_t num_done_ = 0;
+  std::size_t first_failed_ = std::numeric_limits<std::size_t>::max();
   SearchOutcome outcome_;
 };
 

@@ -40,7 +40,10 @@ struct SearchOutcome {
   std::size_t num_candidates = 0;
   std::size_t num_slower = 0;     ///< Not simulated: neither among the best nor on the front.
   std::size_t num_too_large = 0;  ///< Not simulated: more memory at least than there is.
-  std::size_t num_refused = 0;    ///< By the scenario's reader, or by the model.
+  std::size_t num_refused = 0;    ///< By the scenario's reader.
+  std::size_t num_failed = 0;     ///< Legal, but the run ended early: deadlock, a limit exceeded.
+  std::string first_failure;      ///< Its code and words, of the failed layout of lowest index.
+  Candidate failed;               ///< That layout.
   std::size_t num_unseen = 0;     ///< Not decided when it was interrupted.
   std::int64_t least_bytes = 0;   ///< The least that any candidate too large to be run needs.
   Candidate least;
@@ -49,7 +52,8 @@ struct SearchOutcome {
 
 struct SearchHooks {
   int jobs = 1;
-  std::function<void(std::size_t done, std::size_t total)> on_progress;
+  /// `open`: not decided yet; bounds decide most of these without a simulation.
+  std::function<void(std::size_t simulated, std::size_t open)> on_progress;
   std::function<bool()> stop;
   /// Whether bounds decide what is simulated; false: everything that is legal is.
   bool prunes = true;

@@ -71,13 +71,14 @@ std::string to_json(const SearchReport& report) {
                {"memory_capacity_bytes", report.memory_capacity_bytes}};
   if (report.usd_per_gpu_hour > 0) json["usd_per_gpu_hour"] = report.usd_per_gpu_hour;
   json["interrupted"] = report.is_interrupted;
-  json["counts"] = {{"candidates", report.num_candidates},
-                    {"simulated", report.num_simulated},
-                    {"pruned_worse", report.num_slower},
-                    {"pruned_too_large", report.num_too_large},
-                    {"refused", report.num_refused},
-                    {"not_looked_at", report.num_unseen},
-                    {"simulated_did_not_fit", report.num_did_not_fit}};
+  json["counts"] = {
+      {"candidates", report.num_candidates}, {"simulated", report.num_simulated},
+      {"pruned_worse", report.num_slower},   {"pruned_too_large", report.num_too_large},
+      {"refused", report.num_refused},       {"failed", report.num_failed},
+      {"not_looked_at", report.num_unseen},  {"simulated_did_not_fit", report.num_did_not_fit}};
+  if (report.num_failed > 0) {
+    json["first_failed"] = {{"layout", report.first_failed}, {"reason", report.first_failure}};
+  }
   if (!report.least_that_did_not_fit.empty()) {
     json["least_that_did_not_fit"] = {{"layout", report.least_that_did_not_fit},
                                       {"bytes", report.least_bytes_not_fitting},
@@ -88,6 +89,7 @@ std::string to_json(const SearchReport& report) {
   json["pareto_front"] = points_json(report, report.front);
   json["why_runner_up"] = report.why_runner_up;
   json["assumptions"] = report.assumptions;
+  json["ignored"] = report.ignored;
   json["sources"] = report.sources;
   return json.dump(2) + "\n";
 }

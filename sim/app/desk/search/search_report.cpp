@@ -113,6 +113,7 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   report.memory_capacity_bytes = s.system.device.memory_bytes;
   report.usd_per_gpu_hour = request.usd_per_gpu_hour;
   report.assumptions = base.assumptions;
+  report.ignored = base.ignored;
   for (const NumberSource& source : s.sources) {
     if (source.field.rfind("system.", 0) != 0) continue;
     report.sources.push_back(source.field + ": " + source.source);
@@ -138,6 +139,9 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   report.num_slower = outcome.num_slower;
   report.num_too_large = outcome.num_too_large;
   report.num_refused = outcome.num_refused;
+  report.num_failed = outcome.num_failed;
+  report.first_failure = outcome.first_failure;
+  if (outcome.num_failed > 0) report.first_failed = words_of(outcome.failed);
   report.num_unseen = outcome.num_unseen;
   report.is_interrupted = outcome.is_interrupted;
   add_least(report, outcome);

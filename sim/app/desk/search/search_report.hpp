@@ -29,7 +29,8 @@ struct SearchReport {
   double usd_per_gpu_hour = 0;             ///< 0: not said, and there are no costs.
 
   std::vector<std::string>
-      assumptions;  ///< In sentences; then the sources of the machine's numbers.
+      assumptions;                   ///< In sentences; then the sources of the machine's numbers.
+  std::vector<std::string> ignored;  ///< What a file says and is not taken.
   std::vector<std::string> sources;
   std::vector<SimulatedPoint> ranked;  ///< Best first.
   std::vector<SimulatedPoint> front;   ///< Throughput against memory; the fastest first.
@@ -38,12 +39,15 @@ struct SearchReport {
   std::vector<CategoryDifference> differences;  ///< Of ranked[0] and ranked[1].
   std::string why_runner_up;                    ///< One sentence; empty without one.
 
-  // Every candidate is counted once in these five.
+  // Every candidate is counted once in these six.
   std::size_t num_candidates = 0;
   std::size_t num_simulated = 0;
   std::size_t num_slower = 0;          ///< Shown by their bounds to be worse.
   std::size_t num_too_large = 0;       ///< Shown by their bounds not to fit.
   std::size_t num_refused = 0;         ///< Not legal after all.
+  std::size_t num_failed = 0;          ///< Legal, but the run ended early.
+  std::string first_failure;           ///< Why the first of them did.
+  std::string first_failed;            ///< Its layout.
   std::size_t num_unseen = 0;          ///< Interrupted before.
   std::size_t num_did_not_fit = 0;     ///< Of those simulated.
   std::string least_that_did_not_fit;  ///< Its layout; empty if all fit.

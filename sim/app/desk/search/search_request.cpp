@@ -1,7 +1,6 @@
 #include "sim/app/desk/search/search_request.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -10,11 +9,10 @@
 #include "sim/kernel/error.hpp"
 
 #include "reports/units.hpp"
-#include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
-#include "scenarios/read_file.hpp"
 #include "scenarios/suggest.hpp"
+#include "sim/app/desk/search/search_file.hpp"
 
 namespace shardsim {
 
@@ -67,31 +65,14 @@ bool looks_like_file(const std::string& model) {
          std::filesystem::exists(model);
 }
 
-// A scenario as it is, or a section "model" with a scenario around it.
-std::string text_of_file(const std::string& path, std::optional<std::int64_t>& batch) {
-  ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  const SourceText source{path, *text, false};
-  const std::optional<JsonValue> document = parse_json(source, problems);
-  if (!document) throw ScenarioError(problems.problems(), problems.num_dropped());
-  if (document->is_object() && document->find("model") != nullptr) {
-    const JsonValue* training = document->find("training");
-    if (training != nullptr && training->is_object()) {
-      const JsonValue* size = training->find("global_batch_size");
-      const auto* number = size == nullptr ? nullptr : std::get_if<std::int64_t>(&size->data);
-      if (number != nullptr) batch = *number;
-    }
-    return *text;
-  }
-  return "{\"schema_version\": 1, \"model\": " + *text + "}";
-}
-
 void read_model(const SearchRequest& request, SearchBase& base,
                 std::optional<std::int64_t>& batch) {
   if (looks_like_file(request.model)) {
-    base.text = text_of_file(request.model, batch);
+    SearchFile file = read_search_file(request.model);
+    base.text = std::move(file.text);
     base.file = request.model;
+    base.ignored = std::move(file.ignored);
+    batch = file.global_batch_size;
     return;
   }
   const std::vector<std::string> names = preset_names("models");
@@ -114,7 +95,7 @@ void sort_overrides(const SearchRequest& request, SearchBase& base,
     const std::string key =
         dot == std::string::npos ? "" : words.substr(dot + 1, words.find('=') - dot - 1);
     if (words.rfind(kBatch, 0) == 0) {
-      batch = std::strtoll(words.c_str() + kBatch.size(), nullptr, 10);
+      batch = batch_of_words(words.substr(kBatch.size()));
     } else if ((section == "parallelism" || section == "training") && has(axis_names(), key)) {
       fix_axis(words, base.fixed);
     } else if (key == "stage_layers" || key == "dp_shard" || key == "num_microbatches") {
@@ -151,10 +132,7 @@ SearchBase prepare_search(const SearchRequest& request) {
       fmt::format("name={} on {} x {}", base.file == "plan" ? request.model : base.file,
                   request.num_gpus, preset),
       fmt::format("system={{\"preset\": \"{}\", \"ranks\": {}}}", preset, request.num_gpus),
-      "parallelism={}",
-      "expect=[]",
-      "output={}",
-      R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
+      "expect=[]", "output={}", R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
   if (request.seq_len) base.overrides.push_back(fmt::format("model.seq_len={}", *request.seq_len));
   if (!request.precision.empty()) {
     base.overrides.push_back("training.precision=" + request.precision);
@@ -193,6 +171,11 @@ SearchBase prepare_search(const SearchRequest& request) {
     assume(base, fmt::format("{}, optimizer {} (--precision, --set training.optimizer=...)",
                              to_string(scenario.training.precision),
                              to_string(scenario.training.optimizer)));
+  }
+  if (request.objective == Objective::cost && request.usd_per_gpu_hour <= 0) {
+    assume(base,
+           "cost ranks as time: with one kind and number of GPUs the fastest is the cheapest "
+           "(--usd-per-gpu-hour says what it costs)");
   }
   return base;
 }

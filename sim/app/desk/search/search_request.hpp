@@ -39,10 +39,12 @@ struct SearchBase {
   Scenario scenario;
   /// What was taken because nobody said otherwise, in sentences.
   std::vector<std::string> assumptions;
+  /// What the model's file says and the search does not take, in sentences.
+  std::vector<std::string> ignored;
 };
 
 /// Throws UsageError E1321 (model), E1322 (GPU), E1323 (number of GPUs), E1325 (fixed), E1326
-/// (family), and ScenarioError.
+/// (family), E1331 (global batch), and ScenarioError.
 [[nodiscard]] SearchBase prepare_search(const SearchRequest& request);
 
 /// The scenario of one candidate. Throws ScenarioError where the reader refuses it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -175,6 +176,43 @@ class Enumeration {
 
 }  // namespace
 
+namespace {
+
+// Words that an axis takes; none: it takes numbers.
+std::vector<std::string> choices_of(const std::string& axis) {
+  if (axis == "sequence_parallel") return {"true", "false"};
+  if (axis == "recompute") return {kRecomputes.begin(), kRecomputes.end()};
+  if (axis == "zero_stage") return {"0", "1", "2", "3"};
+  if (axis != "schedule") return {};
+  std::vector<std::string> names = {"none"};
+  for (const std::string_view name : schedule_names()) names.emplace_back(name);
+  return names;
+}
+
+// As candidates write it. Throws UsageError E1325 for what no candidate can have.
+std::string value_of_axis(const std::string& axis, const std::string& word) {
+  const std::vector<std::string> choices = choices_of(axis);
+  if (choices.empty()) {
+    std::int64_t number = 0;
+    const char* end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data(), end, number);
+    if (error == std::errc{} && stop == end && number > 0) return std::to_string(number);
+    throw UsageError("E1325", fmt::format("{} cannot be \"{}\"", axis, word),
+                     fmt::format("write whole numbers from 1: --fix {}=1,2", axis));
+  }
+  if (std::find(choices.begin(), choices.end(), word) != choices.end()) return word;
+  std::string lower = word;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  });
+  const std::string near = nearest(lower, choices);
+  throw UsageError("E1325", fmt::format("{} cannot be \"{}\"", axis, word),
+                   (near.empty() ? "" : "did you mean \"" + near + "\"? ") +
+                       ("it is one of " + one_of_list(choices)));
+}
+
+}  // namespace
+
 const std::vector<std::string>& axis_names() {
   static const std::vector<std::string> kNames = {"tp",
                                                   "pp",
@@ -206,7 +244,7 @@ void fix_axis(const std::string& words, FixedAxes& fixed) {
   std::size_t begin = equals + 1;
   while (begin <= words.size()) {
     const std::size_t comma = std::min(words.find(',', begin), words.size());
-    values.push_back(words.substr(begin, comma - begin));
+    values.push_back(value_of_axis(axis, words.substr(begin, comma - begin)));
     begin = comma + 1;
   }
   fixed[axis] = std::move(values);

@@ -80,6 +80,9 @@ std::string heading(const SearchReport& report) {
   for (const std::string& assumption : report.assumptions) {
     text += paragraph("assumed: " + escape_untrusted(assumption));
   }
+  for (const std::string& words : report.ignored) {
+    text += paragraph("ignored: " + escape_untrusted(words));
+  }
   return text;
 }
 
@@ -93,6 +96,7 @@ std::string counts(const SearchReport& report) {
     words += fmt::format("; of those simulated {} did not fit", report.num_did_not_fit);
   }
   if (report.num_refused > 0) words += fmt::format("; {} not legal", report.num_refused);
+  if (report.num_failed > 0) words += fmt::format("; {} failed", report.num_failed);
   if (report.num_unseen > 0) words += fmt::format("; {} not looked at", report.num_unseen);
   words += ".";
   if (!report.least_that_did_not_fit.empty()) {
@@ -101,6 +105,10 @@ std::string counts(const SearchReport& report) {
                     format_memory(static_cast<double>(report.memory_capacity_bytes)),
                     report.least_that_did_not_fit, report.least_is_simulated ? "" : "at least ",
                     format_memory(static_cast<double>(report.least_bytes_not_fitting)));
+  }
+  if (report.num_failed > 0) {
+    words += fmt::format(" First failed: {}, {}", report.first_failed,
+                         escape_untrusted(report.first_failure));
   }
   return paragraph(words);
 }

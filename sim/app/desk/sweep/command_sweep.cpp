@@ -16,6 +16,7 @@
 #include "sim/app/desk/sweep/point_index.hpp"
 #include "sim/app/desk/sweep/run_sweep.hpp"
 #include "sim/app/desk/sweep/sweep_summary.hpp"
+#include "sim/app/shell_word.hpp"
 
 namespace shardsim {
 

@@ -1,11 +1,11 @@
 #include "sim/app/desk/sweep/emit_script.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
-#include <string_view>
 
 #include <fmt/format.h>
+
+#include "sim/app/shell_word.hpp"
 
 namespace shardsim {
 
@@ -72,17 +72,6 @@ shard-%:
 }
 
 }  // namespace
-
-std::string shell_word(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           std::string_view("-_./=,:+@%").find(c) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 std::size_t default_shards(std::size_t num_points) {
   return std::clamp((num_points + kPointsPerTask - 1) / kPointsPerTask, std::size_t{1}, kMostTasks);

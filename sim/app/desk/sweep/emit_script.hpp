@@ -19,7 +19,4 @@ struct ScriptSetting {
 /// As many tasks as are worth their start, unless the user says it.
 [[nodiscard]] std::size_t default_shards(std::size_t num_points);
 
-/// `word` as a shell reads it back.
-[[nodiscard]] std::string shell_word(const std::string& word);
-
 }  // namespace shardsim

@@ -17,6 +17,7 @@
 #include "sim/app/desk/sweep/point_index.hpp"
 #include "sim/app/desk/sweep/run_point.hpp"
 #include "sim/app/progress.hpp"
+#include "sim/app/shell_word.hpp"
 
 namespace shardsim {
 
