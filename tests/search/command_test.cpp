@@ -1,5 +1,8 @@
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "sim/app/desk/search/search_page.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/search/search_fixture.hpp"
@@ -45,6 +48,42 @@ TEST_CASE("the scenario that a plan writes gives the plan's numbers") {
     INFO(name);
     CHECK(metrics[name] == value);
   }
+}
+
+TEST_CASE("the page of a plan has the ranking, the counts and the assumptions of the text") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "plan.html";
+  const Printed planned = shardsim(plan("gpt2", {"--json", "--report", file}));
+  REQUIRE(planned.exit_code == 0);
+  const auto found = nlohmann::json::parse(planned.out);
+  const std::string page = content_of(file);
+  CHECK(contains(page, "gpt2 on 8 GPUs of "));
+  CHECK(contains(page, fmt::format("{} layouts: {} simulated in full",
+                                   found["counts"]["candidates"].get<int>(),
+                                   found["counts"]["simulated"].get<int>())));
+  CHECK(found["ranked"].size() > 1);
+  for (const auto& point : found["ranked"]) {
+    CHECK(contains(page, point["layout"].get<std::string>()));
+  }
+  for (const auto& assumption : found["assumptions"]) {
+    const auto words = assumption.get<std::string>();
+    CHECK(contains(page, "<li>" + words.substr(0, words.find('\''))));  // A quote is escaped.
+  }
+}
+
+TEST_CASE("the page of a plan counts what failed and what was not looked at") {
+  SearchReport report;
+  report.num_candidates = 9;
+  report.num_simulated = 2;
+  report.num_refused = 1;
+  report.num_failed = 3;
+  report.first_failed = "tp2 dp4";
+  report.first_failure = "no route";
+  report.num_unseen = 3;
+  CHECK(page_of(report).counts ==
+        "9 layouts: 2 simulated in full, 0 shown by bounds to be worse, 0 shown not to fit. 1 are "
+        "not legal after all. 3 failed, the first (tp2 dp4) with: no route. The search was "
+        "interrupted: 3 were not looked at.");
 }
 
 TEST_CASE("a plan prints its assumptions, a table, the front and the next command") {
@@ -99,10 +138,14 @@ TEST_CASE("a plan says what is wrong and how to go on") {
 }
 
 TEST_CASE("where nothing fits a plan ends with 3 and the nearest miss") {
-  const Printed printed = shardsim(plan("gpt2", {"--set", "system.device.memory_gib=0.05"}));
+  const TemporaryFolder folder;
+  const std::string file = folder / "plan.html";
+  const Printed printed =
+      shardsim(plan("gpt2", {"--set", "system.device.memory_gib=0.05", "--report", file}));
   CHECK(printed.exit_code == 3);
   CHECK(contains(printed.out, "nothing fits"));
   CHECK(contains(printed.out, "needs least: "));
+  CHECK(contains(content_of(file), "needs least: "));
 }
 
 }  // namespace shardsim::test

@@ -141,8 +141,8 @@ TEST_CASE("points come once and in order, whatever part has them", "[sweep]") {
 
 TEST_CASE("a point that failed here is not finished, wherever else it ended counts", "[sweep]") {
   const TemporaryFolder folder;
-  const std::string failed = row(0, "k", PointStatus::failed, "INTERNAL");
-  const std::string also_failed = row(1, "", PointStatus::failed, "INTERNAL");
+  const std::string failed = row(0, "k", PointStatus::failed, "internal");
+  const std::string also_failed = row(1, "", PointStatus::failed, "internal");
   write(folder / "part-0-of-2.ndjson", line_of(kHeader) + failed + also_failed + row(2));
   const PointIndex index(folder.path(), &kHeader);
   CHECK_FALSE(index.has(0, "k"));

@@ -70,7 +70,7 @@ TEST_CASE("the summary counts, ranks and says what is next", "[sweep]") {
   // Microbatches follow from the batch: one of two values is right. 8B parameters fit sharded only.
   CHECK(contains(printed.out, "points: 1 ok, 2 invalid, 1 out_of_memory\n"));
   CHECK(contains(printed.out, "\n  invalid: 2 x E0210; point 0: global batch, micro-batch"));
-  CHECK(contains(printed.out, "\n  out_of_memory: 1 x MEMORY; point 1: rank"));
+  CHECK(contains(printed.out, "\n  out_of_memory: 1 x memory; point 1: rank"));
   CHECK(contains(printed.out, "max tokens_per_s_per_gpu\n"));
   CHECK(contains(printed.out, "  point  zero_stage  num_microbatches  tokens_per_s_per_gpu"));
   CHECK(contains(printed.out, "Pareto front: 1 of 1 points\n"));
@@ -79,7 +79,7 @@ TEST_CASE("the summary counts, ranks and says what is next", "[sweep]") {
                                  "training.num_microbatches=1,2", "--out", folder / "a", "--set",
                                  "execution.fold=auto", "--format", "ndjson"});
   CHECK(rows.out == shardsim({"merge", folder / "a"}).out);
-  CHECK(contains(rows.out, R"("status":"out_of_memory","code":"MEMORY","message":"rank)"));
+  CHECK(contains(rows.out, R"("status":"out_of_memory","code":"memory","message":"rank)"));
   CHECK(contains(rows.out, R"("status":"invalid","code":"E0210")"));
 }
 
@@ -87,11 +87,11 @@ TEST_CASE("the summary tells the commonest reason of each status", "[sweep]") {
   SweepFindings findings;
   findings.counts = {0, 3, 0, 1};
   findings.reasons[1] = {{"E0203", {1, 0, "rare"}}, {"E0210", {2, 4, "one\x1b[31m"}}};
-  findings.reasons[3] = {{"INTERNAL", {1, 7, "std::bad_alloc"}}};
+  findings.reasons[3] = {{"internal", {1, 7, "std::bad_alloc"}}};
   CHECK(summary_text(findings, {}, {}) ==
         "points: 3 invalid, 1 failed\n"
         "  invalid: 2 x E0210; point 4: one\\x1b[31m\n"
-        "  failed: 1 x INTERNAL; point 7: std::bad_alloc\n"
+        "  failed: 1 x internal; point 7: std::bad_alloc\n"
         "    the next run of the sweep computes these again\n");
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("a sweep computes again what failed here", "[sweep]") {
   std::string text = content_of(part);
   const std::string fine = R"("status":"ok","code":"")";
   REQUIRE(contains(text, fine));
-  text.replace(text.find(fine), fine.size(), R"("status":"failed","code":"INTERNAL")");
+  text.replace(text.find(fine), fine.size(), R"("status":"failed","code":"internal")");
   write(part, text);
   CHECK(contains(shardsim(command).err, "1 points computed, 1 were there"));
   CHECK(shardsim({"merge", folder / "a"}).out == whole);

@@ -259,7 +259,8 @@ class BrowserTest(unittest.TestCase):
 
 def main():
     global write_sample_page, shardsim, work
-    write_sample_page, shardsim, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    write_sample_page, shardsim = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
+    work = pathlib.Path(sys.argv[3])
     if browser.find_browser() is None:
         print("skipped: there is no Chromium (chromium, chromium-browser or google-chrome)")
         return SKIPPED

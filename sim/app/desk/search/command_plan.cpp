@@ -14,6 +14,7 @@
 #include "sim/app/desk/pool/interrupt.hpp"
 #include "sim/app/desk/pool/parallel.hpp"
 #include "sim/app/desk/search/emit.hpp"
+#include "sim/app/desk/search/search_page.hpp"
 #include "sim/app/desk/search/search_report.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/shell_word.hpp"
@@ -28,6 +29,7 @@ struct PlanArguments {
   std::string emit;
   std::string out;
   std::string csv;
+  std::string report;
   int jobs = default_jobs();
   bool json = false;
   bool wide = false;
@@ -107,6 +109,7 @@ SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchB
 void write_best(const PlanArguments& arguments, const SearchBase& base, const SearchReport& report,
                 std::ostream& out) {
   if (!arguments.csv.empty()) write_file(arguments.csv, to_csv(report));
+  if (!arguments.report.empty()) write_file(arguments.report, to_html(page_of(report)));
   if (report.ranked.empty() || (arguments.out.empty() && arguments.emit.empty())) return;
   const Scenario best = scenario_of(base, report.ranked.front().candidate);
   if (!arguments.out.empty()) write_file(arguments.out, best.resolved_json);
@@ -161,6 +164,7 @@ void add_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--emit", arguments.emit, "Print the best for megatron, torchtitan or deepspeed");
   app.add_option("--out", arguments.out, "Write the best as a scenario");
   app.add_option("--csv", arguments.csv, "Write all that were simulated and fit as CSV");
+  app.add_option("--report", arguments.report, "Write a page of it (HTML)");
   app.add_flag("--json", arguments.json, "Print what was found as JSON");
   app.add_flag("--wide", arguments.wide, "More than 100 columns");
   app.add_flag("--ascii", arguments.ascii, "No Unicode in the scatter");

@@ -33,6 +33,18 @@ std::string counts_of(const SearchReport& report) {
   if (report.num_did_not_fit > 0) {
     text += fmt::format(" Of those simulated {} did not fit.", counted(report.num_did_not_fit));
   }
+  if (!report.least_that_did_not_fit.empty()) {
+    text += fmt::format(" Of what does not fit, {} needs least: {}{}.",
+                        report.least_that_did_not_fit, report.least_is_simulated ? "" : "at least ",
+                        format_memory(static_cast<double>(report.least_bytes_not_fitting)));
+  }
+  if (report.num_refused > 0) {
+    text += fmt::format(" {} are not legal after all.", counted(report.num_refused));
+  }
+  if (report.num_failed > 0) {
+    text += fmt::format(" {} failed, the first ({}) with: {}.", counted(report.num_failed),
+                        report.first_failed, report.first_failure);
+  }
   if (report.num_unseen > 0) {
     text += fmt::format(" The search was interrupted: {} were not looked at.",
                         counted(report.num_unseen));
@@ -68,6 +80,7 @@ LayoutPage page_of(const SearchReport& report) {
   page.front = rows_of(report, report.front);
   page.others = rows_of(report, report.others);
   page.assumptions = report.assumptions;
+  page.assumptions.insert(page.assumptions.end(), report.ignored.begin(), report.ignored.end());
   page.assumptions.insert(page.assumptions.end(), report.sources.begin(), report.sources.end());
   return page;
 }

@@ -19,14 +19,14 @@ enum class PointStatus { ok, invalid, out_of_memory, failed };
 
 /// Code of what went wrong here rather than in the point, such as too little memory: it may go well
 /// the next time, so the point is not finished.
-inline constexpr const char* kInternalCode = "INTERNAL";
+inline constexpr const char* kInternalCode = "internal";
 
 struct PointRow {
   std::size_t point = 0;
   /// Stands for the point's resolved scenario, what files it names say, and this version.
   std::string key;
   PointStatus status = PointStatus::ok;
-  std::string code;  ///< "E0203", "MEMORY", "DEADLOCK"; empty if ok.
+  std::string code;  ///< "E0203", "memory", "DEADLOCK"; empty if ok.
   std::string message;
   std::vector<std::string> values;  ///< By column, as JSON texts.
   std::vector<Metric> metrics;

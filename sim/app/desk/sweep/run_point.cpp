@@ -48,11 +48,11 @@ void refuse(PointRow& row, const ScenarioError& error) {
 // The first check or expectation that did not hold.
 void explain(PointRow& row, const Result& result) {
   for (const Check& check : result.checks) {
-    if (!check.passed) return fail(row, PointStatus::failed, "CHECK", check.detail);
+    if (!check.passed) return fail(row, PointStatus::failed, "check", check.detail);
   }
   for (const ExpectationResult& expected : result.expectations) {
     if (expected.passed) continue;
-    return fail(row, PointStatus::failed, "EXPECTATION",
+    return fail(row, PointStatus::failed, "expectation",
                 fmt::format("{} is {}, expected {} {}", expected.metric, expected.actual,
                             expected.op, expected.expected));
   }
@@ -66,7 +66,7 @@ void judge_result(PointRow& row, Result&& result) {
     case ExitCode::does_not_fit: {
       const auto memory = std::find_if(result.checks.begin(), result.checks.end(),
                                        [](const Check& check) { return check.name == "memory"; });
-      return fail(row, PointStatus::out_of_memory, "MEMORY",
+      return fail(row, PointStatus::out_of_memory, "memory",
                   memory != result.checks.end() ? memory->detail : "");
     }
     case ExitCode::communication:
