@@ -1,6 +1,7 @@
 #include "reports/verdict_words.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -57,6 +58,10 @@ std::string format_metric(const std::string& name, double value) {
 }
 
 std::string expectation_text(const ExpectationResult& row) {
+  if (std::isnan(row.actual)) {
+    return fmt::format("{} {} {}: this run has no such metric", row.metric, row.op,
+                       format_expected(row.metric, row.expected));
+  }
   std::string actual = format_metric(row.metric, row.actual);
   std::string expected = format_expected(row.metric, row.expected);
   // Rounded alike, yet not equal: only all digits show on which side of the limit the value is.

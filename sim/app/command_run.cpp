@@ -24,6 +24,7 @@
 #include "sim/app/explore/explore_run.hpp"
 #include "sim/app/explore/scenario_explorer.hpp"
 #include "sim/app/headline.hpp"
+#include "sim/app/next_command.hpp"
 #include "sim/app/output_format.hpp"
 #include "sim/app/process/process_flags.hpp"
 #include "sim/app/process/serve_run.hpp"
@@ -35,25 +36,6 @@
 namespace shardsim {
 
 namespace {
-
-constexpr const char* kStandardInput = "-";
-
-std::string next_command(const RunArguments& arguments, const Scenario& scenario,
-                         const Result& result) {
-  if (result.diagnosis) return fmt::format("shardsim explain {}", result.diagnosis->code);
-  if (result.exit_code == 0 && !arguments.next_command.empty()) return arguments.next_command;
-  if (arguments.file == kStandardInput) return "";  // It cannot be read again.
-  if (result.exit_code == static_cast<int>(ExitCode::does_not_fit)) {
-    return scenario.parallelism.zero_stage < 3
-               ? fmt::format("shardsim {} --set parallelism.zero_stage=3", arguments.file)
-               : fmt::format("shardsim {} --set system.nodes={}", arguments.file,
-                             2 * scenario.system.nodes);
-  }
-  if (scenario.output.trace.empty()) {
-    return fmt::format("shardsim {} --set output.trace=step.pftrace", arguments.file);
-  }
-  return fmt::format("shardsim {} --json", arguments.file);
-}
 
 void write_file(const std::filesystem::path& path, const std::string& text, bool quiet,
                 std::ostream& err) {
@@ -188,16 +170,17 @@ Scenario scenario_of(const RunArguments& arguments) {
 }
 
 void print_result(const RunArguments& arguments, const Scenario& scenario, const Result& result,
-                  const std::string& json, std::ostream& out) {
+                  const std::string& json, std::ostream& out, std::ostream& err) {
+  constexpr std::size_t kWidth = 100;
   if (arguments.json) {
     out << json;
     return;
   }
   if (!arguments.quiet || result.exit_code != 0) {
+    const std::string next = next_command(arguments, scenario, result);
     out << to_text(result, headline_of(scenario),
-                   {.color = arguments.color,
-                    .width = 100,
-                    .next_command = next_command(arguments, scenario, result)});
+                   {.color = arguments.color, .width = kWidth, .next_command = next});
+    if (!arguments.quiet) print_wide_command(next, kWidth, err);
   }
   if (arguments.assumptions) out << assumptions_text(result);
   if (arguments.annotations) out << annotations_of(result, arguments.file);
@@ -229,7 +212,7 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   if (failed) shrunk = ScenarioShrinker(*failed, hooks).shrink();
   progress.done();
   const std::string json = to_json(outcome.result);
-  print_result(arguments, scenario, outcome.result, json, out);
+  print_result(arguments, scenario, outcome.result, json, out, err);
   // Who reads JSON gets one object.
   if (shrunk) report_shrunk(*shrunk, *failed, arguments.explore, arguments.json ? err : out, err);
   write_output(arguments, scenario.output.result, json, err);

@@ -12,8 +12,11 @@
 
 namespace shardsim {
 
+/// The name of the file that is standard input.
+inline constexpr const char* kStandardInput = "-";
+
 struct RunArguments {
-  std::string file;                    ///< "-": what `text` holds was read from standard input.
+  std::string file;  ///< kStandardInput: what `text` holds was read from standard input.
   std::optional<std::string> text;     ///< The scenario itself; `file` is only its name then.
   std::vector<std::string> overrides;  ///< "a.b=value" each.
   std::string out_directory = ".";     ///< Files named in the scenario are written below it.

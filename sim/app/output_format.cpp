@@ -4,9 +4,9 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "reports/result.hpp"
+#include "reports/verdict_words.hpp"
 #include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
@@ -39,10 +39,7 @@ std::string annotations_of(const Result& result, const std::string& file) {
   std::vector<Problem> problems;
   for (const ExpectationResult& expectation : result.expectations) {
     if (expectation.passed) continue;
-    problems.push_back(
-        found(file, "expect",
-              fmt::format("{} is {}, expected {} {}", expectation.metric, expectation.actual,
-                          expectation.op, expectation.expected)));
+    problems.push_back(found(file, "expect", expectation_text(expectation)));
   }
   for (const Check& check : result.checks) {
     if (!check.passed) problems.push_back(found(file, check.name, check.detail));

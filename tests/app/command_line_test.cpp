@@ -79,6 +79,18 @@ TEST_CASE("--set wins over the file, the last one over those before") {
   CHECK(scenario["name"] == "mine");
 }
 
+TEST_CASE("what to run next goes on from what was run, whole however long it is") {
+  const Printed fits = shardsim({kPlan, "--set", "name=it's one", "--set", "model.seq_len=4096"});
+  const std::string next = "shardsim " + kPlan +
+                           " --set 'name=it'\\''s one' --set model.seq_len=4096"
+                           " --set output.trace=step.pftrace\n";
+  CHECK(contains(fits.out, "  Next: " + next.substr(0, 80)));
+  CHECK(contains(fits.err, "next, in full: " + next));
+  const Printed large = shardsim({kPlan, "--set", "parallelism.zero_stage=0"});
+  CHECK(contains(large.out, "Next: shardsim " + kPlan + " --set parallelism.zero_stage=3\n"));
+  CHECK_FALSE(contains(large.err, "in full"));
+}
+
 TEST_CASE("check validates any number of files and runs none") {
   std::vector<std::string> arguments = {"check"};
   for (const std::string& path : all_scenarios()) arguments.push_back(path);

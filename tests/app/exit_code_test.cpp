@@ -89,6 +89,17 @@ TEST_CASE("every comparison of expectations is judged both ways") {
   }
 }
 
+TEST_CASE("1: an expectation of a metric that this run does not have fails and has no number") {
+  const std::string price = R"(expect=[{"metric": "cost.usd", "op": "<=", "value": 1}])";
+  const Printed text = shardsim({kPlan, "--set", price});
+  CHECK(text.exit_code == 1);
+  CHECK(contains(text.out, "cost.usd <= 1: this run has no such metric"));
+  const Printed machine = shardsim({kPlan, "--set", price, "--json"});
+  CHECK(json::parse(machine.out)["expectations"][0]["actual"].is_null());
+  const Printed annotated = shardsim({kPlan, "--set", price, "--output-format=github", "-q"});
+  CHECK(contains(annotated.out, "title=expect::cost.usd <= 1: this run has no such metric"));
+}
+
 TEST_CASE("2: expectations of what no run has are refused before it") {
   const Printed unknown = expecting(R"([{"metric": "mfuu", "op": ">", "value": 0}])");
   CHECK(unknown.exit_code == 2);
@@ -103,7 +114,7 @@ TEST_CASE("3: a model that does not fit, with the numbers and the next command")
   const Printed printed = shardsim({kPlan, "--set", "parallelism.zero_stage=0"});
   CHECK(printed.exit_code == 3);
   CHECK(contains(printed.out, "DOES NOT FIT"));
-  CHECK(contains(printed.out, "bytes at its peak, the device has"));
+  CHECK(contains(printed.out, " GiB at its peak, the device has 79.6 GiB"));
   CHECK(contains(printed.out, "--set parallelism.zero_stage=3"));
   const Printed machine = shardsim({kPlan, "--json", "--set", "parallelism.zero_stage=0"});
   CHECK(machine.exit_code == 3);

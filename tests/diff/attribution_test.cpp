@@ -54,7 +54,7 @@ TEST_CASE("parts add up exactly, for pipelines, experts, offload and more", "[di
       {"scenarios/verify-llama-cp2-ring.json", "scenarios/verify-llama-cp2-ulysses.json"}};
   for (const auto& [a, b] : kPairs) {
     INFO(a << " " << b);
-    const Comparison comparison = compare(run(a, {"execution.tensors=meta"}), run(b));
+    const RunComparison comparison = compare(run(a, {"execution.tensors=meta"}), run(b));
     check_sums(comparison.time);
     REQUIRE(comparison.memory.has_value());
     check_sums(*comparison.memory);
@@ -65,7 +65,7 @@ TEST_CASE("parts add up exactly, for pipelines, experts, offload and more", "[di
 }
 
 TEST_CASE("what no part explains is a row of its own", "[diff]") {
-  const Comparison comparison =
+  const RunComparison comparison =
       compare(made_side(100, {{"compute", 60}, {"bubble", 30}}), made_side(90, {{"compute", 70}}));
   CHECK(names_in(comparison.time) == Names{"compute", "bubble", "other"});
   CHECK(comparison.time.rows[2].a == 10);
@@ -79,13 +79,13 @@ TEST_CASE("sides are compared as coarsely as the coarser one tells", "[diff]") {
   RunSide trace =
       made_side(120, {{"compute", 55}, {"exposed comm", 30}, {"copies", 5}, {"idle", 30}});
   trace.kind = SideKind::profiler_trace;
-  const Comparison with_trace = compare(fine, trace);
+  const RunComparison with_trace = compare(fine, trace);
   CHECK(names_in(with_trace.time) == Names{"compute", "exposed comm", "idle", "copies"});
   CHECK(with_trace.time.rows[2].a == 30);
   check_sums(with_trace.time);
   RunSide log = made_side(130, {});
   log.kind = SideKind::megatron_log;
-  const Comparison with_log = compare(fine, log);
+  const RunComparison with_log = compare(fine, log);
   CHECK(names_in(with_log.time) == Names{"not told apart"});
   check_sums(with_log.time);
   CHECK(main_reason(with_log.time)->name == "not told apart");
@@ -97,7 +97,7 @@ TEST_CASE("waiting is told by axis where both runs tell it", "[diff]") {
   add_axes(a, {{.axis = "tp", .exposed_s = 30e-6}, {.axis = "dp", .exposed_s = 20e-6}});
   CHECK(names_in(compare(a, b).time) == Names{"compute", "exposed comm"});
   add_axes(b, {{.axis = "dp", .exposed_s = 20e-6}, {.axis = "tp", .exposed_s = 0.0}});
-  const Comparison comparison = compare(a, b);
+  const RunComparison comparison = compare(a, b);
   CHECK(names_in(comparison.time) == Names{"compute", "exposed tp", "exposed dp"});
   check_sums(comparison.time);
   CHECK(main_reason(comparison.time)->name == "exposed tp");
@@ -111,7 +111,7 @@ TEST_CASE("the reason is the largest part that goes the way of the whole", "[dif
 }
 
 TEST_CASE("fields, assumptions and traffic that differ are found", "[diff]") {
-  const Comparison comparison = compare(run(kPlan), run(kPlan, {"parallelism.zero_stage=1"}));
+  const RunComparison comparison = compare(run(kPlan), run(kPlan, {"parallelism.zero_stage=1"}));
   const auto changed = [&](const std::string& path) {
     return std::find_if(comparison.fields.begin(), comparison.fields.end(),
                         [&](const FieldChange& change) { return change.path == path; });
@@ -123,11 +123,11 @@ TEST_CASE("fields, assumptions and traffic that differ are found", "[diff]") {
   REQUIRE(comparison.traffic.size() == 1);
   CHECK(comparison.traffic[0].name == "dp");
   CHECK(comparison.traffic[0].a > comparison.traffic[0].b);
-  const Comparison same = compare(run(kPlan), run(kPlan));
+  const RunComparison same = compare(run(kPlan), run(kPlan));
   CHECK(same.fields.empty());
   CHECK(same.only_in_a.empty());
   CHECK(same.only_in_b.empty());
-  const Comparison other =
+  const RunComparison other =
       compare(run(kPlan), run(kPlan, {"system.intra_node.bandwidth_gb_per_s=300"}));
   const std::vector<std::string>& only = other.only_in_b;
   CHECK(std::any_of(only.begin(), only.end(), [](const std::string& text) {
@@ -139,27 +139,27 @@ TEST_CASE("fields, assumptions and traffic that differ are found", "[diff]") {
 TEST_CASE("bands say whether a difference can be seen", "[diff]") {
   RunSide a = made_side(100'000'000'000, {});
   RunSide b = made_side(110'000'000'000, {});
-  CHECK(compare(a, b).verdict == Verdict::no_band);
+  CHECK(compare(a, b).verdict == BandVerdict::no_band);
   a.band = {0.08, 0.12};
-  CHECK(compare(a, b).verdict == Verdict::no_band);
+  CHECK(compare(a, b).verdict == BandVerdict::no_band);
   b.band = {0.09, 0.13};
-  CHECK(compare(a, b).verdict == Verdict::within_band);
+  CHECK(compare(a, b).verdict == BandVerdict::within_band);
   b.band = {0.105, 0.13};
-  CHECK(compare(a, b).verdict == Verdict::distinguishable);
+  CHECK(compare(a, b).verdict == BandVerdict::distinguishable);
   b.band.reset();
   b.kind = SideKind::megatron_log;
-  CHECK(compare(a, b).verdict == Verdict::unlike);  // Whatever ran there.
+  CHECK(compare(a, b).verdict == BandVerdict::unlike);  // Whatever ran there.
   a.fields = {{"model.num_layers", "2"}, {"model.hidden_size", "64"}, {"system.ranks", "8"}};
   b.fields = a.fields;
-  CHECK(compare(a, b).verdict == Verdict::within_band);
-  CHECK(compare(b, a).verdict == Verdict::within_band);
+  CHECK(compare(a, b).verdict == BandVerdict::within_band);
+  CHECK(compare(b, a).verdict == BandVerdict::within_band);
   a.band = {0.08, 0.105};
-  CHECK(compare(a, b).verdict == Verdict::distinguishable);
+  CHECK(compare(a, b).verdict == BandVerdict::distinguishable);
 }
 
 TEST_CASE("a result file and its scenario are the same run", "[diff]") {
   const std::string json = to_json(run_scenario(load_scenario(kPlan)).result);
-  const Comparison comparison = compare(side_of_result(json, "result.json", false), run(kPlan));
+  const RunComparison comparison = compare(side_of_result(json, "result.json", false), run(kPlan));
   CHECK(comparison.time.total.difference() == 0);
   CHECK(comparison.fields.empty());
   for (const DiffRow& row : comparison.time.rows) CHECK(row.difference() == 0);

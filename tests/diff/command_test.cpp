@@ -115,7 +115,7 @@ TEST_CASE("a limit that is exceeded fails, for scripts", "[diff]") {
 }
 
 TEST_CASE("limits are of changes, in percent or in the metric's unit", "[diff]") {
-  Comparison comparison;
+  RunComparison comparison;
   comparison.metrics = {{"m", 100.0, 103.0}, {"zero", 0.0, 1.0}, {"none", 0.0, 0.0}};
   const auto breached = [&](const std::string& text) {
     return !breach_of(parse_limit(text), comparison).empty();

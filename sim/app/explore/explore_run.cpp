@@ -7,6 +7,7 @@
 
 #include "sim/app/explore/scenario_explorer.hpp"
 #include "sim/app/explore/scenario_token.hpp"
+#include "sim/app/shell_word.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {

@@ -1,7 +1,5 @@
 #include "sim/app/explore/shrink_scenario.hpp"
 
-#include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,21 +18,6 @@ constexpr int kDrawn = 6;
 
 std::string field_of(const std::string& override_text) {
   return override_text.substr(0, override_text.find('='));
-}
-
-// A shell leaves these alone.
-bool is_plain(const std::string& word) {
-  return std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_./=,:+").find(c) != std::string_view::npos;
-  });
-}
-
-std::string shell_quoted(const std::string& word) {
-  if (!word.empty() && is_plain(word)) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
 }
 
 struct Attempt {
@@ -57,12 +40,6 @@ Attempt attempt(const Scenario& scenario, const FailedScenario& failed, const Ru
 }
 
 }  // namespace
-
-std::string command_line(const std::string& file, const std::vector<std::string>& overrides) {
-  std::string text = "shardsim " + shell_quoted(file);
-  for (const std::string& each : overrides) text += " --set " + shell_quoted(each);
-  return text;
-}
 
 ScenarioShrinker::ScenarioShrinker(FailedScenario failed, RunHooks hooks)
     : failed_(std::move(failed)), hooks_(std::move(hooks)) {

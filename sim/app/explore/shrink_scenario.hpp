@@ -55,8 +55,4 @@ class ScenarioShrinker {
   ShrunkScenario found_;
 };
 
-/// "shardsim FILE --set a=1 --set b=2", for a shell.
-[[nodiscard]] std::string command_line(const std::string& file,
-                                       const std::vector<std::string>& overrides);
-
 }  // namespace shardsim

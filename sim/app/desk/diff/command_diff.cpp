@@ -60,7 +60,7 @@ int command_diff(const DiffArguments& arguments, const Console& console) {
   RunSide b = read_side(of_b, hooks);
   progress.done();
   for (const std::string& flag : of_b.overrides) b.file += " --set " + flag;
-  const Comparison comparison = compare(std::move(a), std::move(b));
+  const RunComparison comparison = compare(std::move(a), std::move(b));
   console.out << (arguments.json ? diff_json(comparison) : diff_text(comparison));
   int exit_code = 0;
   for (const ChangeLimit& limit : limits) {

@@ -123,12 +123,12 @@ std::vector<std::string> missing_in(const std::vector<std::string>& some,
 }
 
 // A prediction says no more than its band; two of them must each leave the other out.
-Verdict verdict_of(const RunSide& a, const RunSide& b) {
-  if (a.is_measured() && b.is_measured()) return Verdict::no_band;
-  if ((!a.is_measured() && !a.band) || (!b.is_measured() && !b.band)) return Verdict::no_band;
+BandVerdict verdict_of(const RunSide& a, const RunSide& b) {
+  if (a.is_measured() && b.is_measured()) return BandVerdict::no_band;
+  if ((!a.is_measured() && !a.band) || (!b.is_measured() && !b.band)) return BandVerdict::no_band;
   const bool in_a = a.is_measured() || holds(a.band, b.step_ps);
   const bool in_b = b.is_measured() || holds(b.band, a.step_ps);
-  return in_a && in_b ? Verdict::within_band : Verdict::distinguishable;
+  return in_a && in_b ? BandVerdict::within_band : BandVerdict::distinguishable;
 }
 
 }  // namespace
@@ -138,8 +138,8 @@ bool holds(const std::optional<StepBand>& band, std::int64_t step_ps) {
   return band && band->low_s <= step_s && step_s <= band->high_s;
 }
 
-Comparison compare(RunSide a, RunSide b) {
-  Comparison result;
+RunComparison compare(RunSide a, RunSide b) {
+  RunComparison result;
   result.time =
       table_of({"step time", a.step_ps, b.step_ps}, parts_beside(a, b), parts_beside(b, a));
   result.memory = memory_of(a, b);
@@ -154,7 +154,7 @@ Comparison compare(RunSide a, RunSide b) {
     if (other != b.metrics.end()) result.metrics.push_back({name, value, other->second});
   }
   result.unlike = unlike_words(a, b);
-  result.verdict = result.unlike.empty() ? verdict_of(a, b) : Verdict::unlike;
+  result.verdict = result.unlike.empty() ? verdict_of(a, b) : BandVerdict::unlike;
   result.a = std::move(a);
   result.b = std::move(b);
   return result;

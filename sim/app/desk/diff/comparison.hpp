@@ -38,9 +38,9 @@ struct MetricPair {
 };
 
 /// What the error bands of predictions say of the difference in step time.
-enum class Verdict { no_band, distinguishable, within_band, unlike };
+enum class BandVerdict { no_band, distinguishable, within_band, unlike };
 
-struct Comparison {
+struct RunComparison {
   RunSide a;
   RunSide b;
   DiffTable time;                   ///< In picoseconds.
@@ -50,11 +50,11 @@ struct Comparison {
   std::vector<std::string> only_in_a;  ///< Assumptions.
   std::vector<std::string> only_in_b;
   std::vector<MetricPair> metrics;  ///< Of both sides, by name.
-  Verdict verdict = Verdict::no_band;
+  BandVerdict verdict = BandVerdict::no_band;
   std::string unlike;  ///< Why no verdict is given; see unlike_words.
 };
 
-[[nodiscard]] Comparison compare(RunSide a, RunSide b);
+[[nodiscard]] RunComparison compare(RunSide a, RunSide b);
 
 /// Where one side is a log: in what B is not the run that A is, by model, GPUs and batch, or what
 /// of model and GPUs is not told. Empty where they are the same.
@@ -70,11 +70,11 @@ void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
 [[nodiscard]] bool holds(const std::optional<StepBand>& band, std::int64_t step_ps);
 
 /// What it comes to, in one sentence.
-[[nodiscard]] std::string sentence_of(const Comparison& comparison);
+[[nodiscard]] std::string sentence_of(const RunComparison& comparison);
 
 /// Tables of at most 100 columns, and the sentence at the end.
-[[nodiscard]] std::string diff_text(const Comparison& comparison);
+[[nodiscard]] std::string diff_text(const RunComparison& comparison);
 /// One object; times in picoseconds and sizes in bytes, so that they add up for whoever reads it.
-[[nodiscard]] std::string diff_json(const Comparison& comparison);
+[[nodiscard]] std::string diff_json(const RunComparison& comparison);
 
 }  // namespace shardsim

@@ -24,15 +24,15 @@ const char* name_of(SideKind kind) {
   return "";
 }
 
-const char* name_of(Verdict verdict) {
+const char* name_of(BandVerdict verdict) {
   switch (verdict) {
-    case Verdict::no_band:
+    case BandVerdict::no_band:
       return "no_band";
-    case Verdict::distinguishable:
+    case BandVerdict::distinguishable:
       return "distinguishable";
-    case Verdict::within_band:
+    case BandVerdict::within_band:
       return "within_band";
-    case Verdict::unlike:
+    case BandVerdict::unlike:
       return "unlike";
   }
   return "";
@@ -61,7 +61,7 @@ Json table_object(const DiffTable& table) {
 
 }  // namespace
 
-std::string diff_json(const Comparison& comparison) {
+std::string diff_json(const RunComparison& comparison) {
   Json root = {{"schema_version", kSchemaVersion},
                {"a", side_object(comparison.a)},
                {"b", side_object(comparison.b)},

@@ -46,7 +46,7 @@ std::string deed_of(const DiffRow& row) {
   return fmt::format("{} waits {}", axis, amount);
 }
 
-std::string time_words(const Comparison& comparison) {
+std::string time_words(const RunComparison& comparison) {
   const DiffRow& step = comparison.time.total;
   const std::string a = subject_of(comparison.a, "A");
   const std::string b = subject_of(comparison.b, "B");
@@ -91,10 +91,10 @@ bool leaves_itself_out(const RunSide& side) {
 }
 
 // Of a measurement: where it lies to what was predicted.
-std::string band_words(const Comparison& comparison) {
+std::string band_words(const RunComparison& comparison) {
   const RunSide& predicted = comparison.a.is_measured() ? comparison.b : comparison.a;
-  if (comparison.verdict == Verdict::no_band || !predicted.band) return "";
-  const char* const where = comparison.verdict == Verdict::within_band ? "within" : "outside";
+  if (comparison.verdict == BandVerdict::no_band || !predicted.band) return "";
+  const char* const where = comparison.verdict == BandVerdict::within_band ? "within" : "outside";
   const std::string low = format_seconds(predicted.band->low_s);
   const std::string high = format_seconds(predicted.band->high_s);
   if (leaves_itself_out(predicted)) {
@@ -105,7 +105,7 @@ std::string band_words(const Comparison& comparison) {
 
 }  // namespace
 
-std::string sentence_of(const Comparison& comparison) {
+std::string sentence_of(const RunComparison& comparison) {
   const bool measured = comparison.a.is_measured() || comparison.b.is_measured();
   std::string words = time_words(comparison);
   if (!comparison.unlike.empty()) {
@@ -114,7 +114,7 @@ std::string sentence_of(const Comparison& comparison) {
     words += band_words(comparison);
   }
   if (comparison.memory) words += memory_words(*comparison.memory);
-  if (!measured && comparison.verdict == Verdict::within_band) {
+  if (!measured && comparison.verdict == BandVerdict::within_band) {
     const bool shifted = leaves_itself_out(comparison.a) || leaves_itself_out(comparison.b);
     words += fmt::format(
         "; the times are within {}, so a measurement may not tell them apart",

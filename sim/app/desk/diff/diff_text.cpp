@@ -63,7 +63,7 @@ std::string fields_text(const std::vector<FieldChange>& fields) {
   return text;
 }
 
-std::string assumptions_text(const Comparison& comparison) {
+std::string assumptions_text(const RunComparison& comparison) {
   if (comparison.only_in_a.empty() && comparison.only_in_b.empty()) return "";
   std::string text = fmt::format("\nassumptions: {} only in A, {} only in B\n",
                                  comparison.only_in_a.size(), comparison.only_in_b.size());
@@ -80,7 +80,7 @@ std::string assumptions_text(const Comparison& comparison) {
   return text;
 }
 
-std::string notes_text(const Comparison& comparison) {
+std::string notes_text(const RunComparison& comparison) {
   std::string text;
   for (const RunSide* side : {&comparison.a, &comparison.b}) {
     for (const std::string& note : side->notes) text += "note: " + note + "\n";
@@ -98,7 +98,7 @@ std::string notes_text(const Comparison& comparison) {
 
 }  // namespace
 
-std::string diff_text(const Comparison& comparison) {
+std::string diff_text(const RunComparison& comparison) {
   const Format time = [](double ps) { return format_seconds(seconds_of(std::llround(ps))); };
   const Format memory = [](double bytes) {
     return bytes < 0.0 ? "-" + format_memory(-bytes) : format_memory(bytes);

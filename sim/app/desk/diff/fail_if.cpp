@@ -43,7 +43,7 @@ ChangeLimit parse_limit(const std::string& text) {
                    "write \"METRIC > 2%\", \"METRIC < -5%\", or a change in the metric's own unit");
 }
 
-std::string breach_of(const ChangeLimit& limit, const Comparison& comparison) {
+std::string breach_of(const ChangeLimit& limit, const RunComparison& comparison) {
   const auto pair =
       std::find_if(comparison.metrics.begin(), comparison.metrics.end(),
                    [&](const MetricPair& other) { return other.name == limit.metric; });

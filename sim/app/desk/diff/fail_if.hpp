@@ -19,6 +19,6 @@ struct ChangeLimit {
 
 /// What is beyond the limit, in words; empty if nothing is. Throws UsageError (E1344) where the
 /// metric is not told by both sides, or where there is nothing to take percents of.
-[[nodiscard]] std::string breach_of(const ChangeLimit& limit, const Comparison& comparison);
+[[nodiscard]] std::string breach_of(const ChangeLimit& limit, const RunComparison& comparison);
 
 }  // namespace shardsim

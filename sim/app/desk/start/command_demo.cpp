@@ -13,7 +13,7 @@
 
 #include "sim/app/command_run.hpp"
 #include "sim/app/desk/start/demo_scenario.hpp"
-#include "sim/app/explore/shrink_scenario.hpp"
+#include "sim/app/shell_word.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -39,9 +39,6 @@ void put_scenario(const fs::path& path, bool quiet, std::ostream& err) {
 
 // The demo's own name tells of its model and its machines.
 constexpr const char* kNameOfChanged = "name=demo, changed";
-
-// That fits behind "  Next: " into the least width of a summary.
-constexpr std::size_t kWidestCommand = 72;
 
 // Whether an override is of the field, or of the section that it stands in.
 bool sets(const std::vector<std::string>& overrides, const std::string& path) {
@@ -74,11 +71,7 @@ int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream
   std::vector<std::string> next = run.overrides;
   if (!sets(next, "parallelism.tp")) next.emplace_back("parallelism.tp=4");
   run.next_command = command_line(run.file, next);
-  const int exit_code = command_run(run, out, err, hooks);
-  // The summary cuts what is wider than itself.
-  const bool is_cut = run.next_command.size() > kWidestCommand;
-  if (is_cut && !run.quiet && !run.json) err << "next, in full: " << run.next_command << "\n";
-  return exit_code;
+  return command_run(run, out, err, hooks);
 }
 
 Verb demo_verb() {

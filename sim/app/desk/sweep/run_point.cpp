@@ -12,6 +12,7 @@
 
 #include "strategies/pipeline/schedule_csv.hpp"
 
+#include "reports/verdict_words.hpp"
 #include "scenarios/load.hpp"
 
 namespace shardsim {
@@ -52,9 +53,7 @@ void explain(PointRow& row, const Result& result) {
   }
   for (const ExpectationResult& expected : result.expectations) {
     if (expected.passed) continue;
-    return fail(row, PointStatus::failed, "expectation",
-                fmt::format("{} is {}, expected {} {}", expected.metric, expected.actual,
-                            expected.op, expected.expected));
+    return fail(row, PointStatus::failed, "expectation", expectation_text(expected));
   }
 }
 
