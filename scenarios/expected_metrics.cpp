@@ -52,6 +52,7 @@ const std::vector<std::string>& metrics_to_expect() {
       "goodput.checkpoint_write_s",
       "goodput.young_s",
       "goodput.daly_s",
+      "goodput.best_s",
       "goodput.lost_share.checkpoint",
       "goodput.lost_share.rework",
       "goodput.lost_share.restart",

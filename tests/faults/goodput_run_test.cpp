@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "reports/text_summary.hpp"
 #include "scenarios/load.hpp"
@@ -44,6 +45,7 @@ TEST_CASE("rates of GPUs and nodes add up, and Daly's interval is taken") {
   CHECK(metric(result, "goodput.mtbf_s") == Approx(kMtbf).epsilon(1e-12));
   CHECK(metric(result, "goodput.daly_s") == Approx(daly_interval_s(model)).epsilon(1e-12));
   CHECK(metric(result, "goodput.young_s") == Approx(young_interval_s(model)).epsilon(1e-12));
+  CHECK(metric(result, "goodput.best_s") == Approx(best_interval_s(model)).epsilon(1e-12));
   CHECK(metric(result, "goodput.checkpoint_interval_s") == metric(result, "goodput.daly_s"));
   CHECK(metric(result, "goodput.checkpoint_write_s") == 48.0);
   const TimeShares shares = time_shares(model, daly_interval_s(model));
@@ -65,6 +67,9 @@ TEST_CASE("an interval that is given is taken, and is not better than the optimu
     CHECK(metric(given, "goodput.daly_s") == metric(best, "goodput.daly_s"));
     CHECK(metric(given, "goodput.fraction") < metric(best, "goodput.fraction"));
   }
+  const std::string exact = fmt::format("{}", metric(best, "goodput.best_s"));
+  const Result given = result_with({"faults.checkpoint_interval_s=" + exact});
+  CHECK(metric(given, "goodput.fraction") > metric(best, "goodput.fraction"));
 }
 
 TEST_CASE("the fewer failures were seen, the wider is the band") {

@@ -64,6 +64,7 @@ void add_goodput(const Scenario& scenario, std::vector<Metric>& metrics) {
   metrics.push_back({"goodput.checkpoint_write_s", model.checkpoint_s});
   metrics.push_back({"goodput.young_s", young_interval_s(model)});
   metrics.push_back({"goodput.daly_s", daly_s});
+  metrics.push_back({"goodput.best_s", best_interval_s(model)});
   metrics.push_back({"goodput.lost_share.checkpoint", shares.checkpoint});
   metrics.push_back({"goodput.lost_share.rework", shares.rework});
   metrics.push_back({"goodput.lost_share.restart", shares.restart});
