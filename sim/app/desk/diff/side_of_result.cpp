@@ -38,7 +38,7 @@ void flatten(const Json& value, const std::string& path,
     return;
   }
   for (const auto& [key, child] : value.items()) {
-    flatten(child, path.empty() ? key : path + "." + key, fields);
+    flatten(child, path.empty() ? key : fmt::format("{}.{}", path, key), fields);
   }
 }
 

@@ -164,12 +164,12 @@ class Probe {
     Tensor gradient;
     for (int module = 2; module >= 0; --module) {
       const auto i = static_cast<std::size_t>(module);
-      gradient = backward(module, std::move(gradient), batch, saved[i], *costs[i], splits);
+      gradient = backward(module, gradient, batch, saved[i], *costs[i], splits);
     }
   }
 
-  Tensor backward(int module, Tensor gradient, const Batch& batch, Saved& saved, ModuleCost& cost,
-                  bool splits) {
+  Tensor backward(int module, const Tensor& gradient, const Batch& batch, Saved& saved,
+                  ModuleCost& cost, bool splits) {
     WeightGradientQueue later;
     ModelContext here = context();
     if (splits) here.later = &later;

@@ -123,7 +123,7 @@ void take_out_decisions(const JsonValue& document, SearchFile& file) {
     const JsonValue* value = document.find(section);
     if (value == nullptr || !value->is_object()) continue;
     for (const std::string& key : blanking.take_out(value->object(), goes)) {
-      (is_decided(key) ? decided : algorithm).push_back(section + "." + key);
+      (is_decided(key) ? decided : algorithm).push_back(fmt::format("{}.{}", section, key));
     }
   }
   say(decided, "each layout has its own (--fix decides an axis)", file);

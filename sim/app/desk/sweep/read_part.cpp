@@ -24,12 +24,10 @@ void take_line(PartContents& part, const std::string& line, std::uint64_t offset
     throw UsageError("E1309", fmt::format("{} is no part of a sweep", part.path.string()),
                      "`shardsim sweep` writes files part-i-of-n.ndjson; move others away");
   }
-  if (!parsed) {
-    ++part.num_damaged;
-  } else if (parsed->header) {
+  if (parsed && parsed->header) {
     if (!is_first) require_same_sweep(*parsed->header, part.path, part.header, "its first line");
     part.header = std::move(*parsed->header);
-  } else if (parsed->point >= part.header.num_points) {
+  } else if (!parsed || parsed->point >= part.header.num_points) {
     ++part.num_damaged;
   } else {
     part.rows.push_back(
