@@ -84,6 +84,13 @@ class ProcessTest(unittest.TestCase):
         err = SANITIZER_NOTE.sub(b"", err)
         self.assertEqual((process.returncode, out, err), expected)
 
+    def test_without_presets_every_verb_tells_where_it_looked(self):
+        for words in (("presets",), ("plan", "gpt2", "--gpus", "8", "--gpu", "h100"),
+                      ("plan", PLAN, "--gpus", "8", "--gpu", "h100")):
+            code, out, err = self.run_to_end(*words, env={"SHARDSIM_PRESETS": "/nowhere"})
+            self.assertEqual((code, out), (2, b""), words)
+            self.assertIn(b'no presets were found in "/nowhere"; SHARDSIM_PRESETS can name', err)
+
     def test_output_that_cannot_be_written_is_an_error(self):
         with open("/dev/full", "wb") as full:
             code, _, err = self.run_to_end(PLAN, "--json", stdout=full)

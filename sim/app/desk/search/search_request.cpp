@@ -36,6 +36,7 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
+  if (names.empty()) return no_presets_help(builtin_preset_directories());
   const std::string near = nearest(word, names);
   return (near.empty() ? "" : "did you mean \"" + near + "\"? ") +
          ("there are " + one_of_list(names));
@@ -77,8 +78,9 @@ void read_model(const SearchRequest& request, SearchBase& base,
   }
   const std::vector<std::string> names = preset_names("models");
   if (!has(names, request.model)) {
-    throw UsageError("E1321", "no model is called \"" + request.model + "\"",
-                     did_you_mean(request.model, names) + "; or name a JSON file");
+    throw UsageError(
+        "E1321", "no model is called \"" + request.model + "\"",
+        did_you_mean(request.model, names) + (names.empty() ? "" : "; or name a JSON file"));
   }
   base.text = "{\"schema_version\": 1, \"model\": {\"preset\": \"" + request.model + "\"}}";
   base.file = "plan";
