@@ -77,10 +77,10 @@ CsvTable axes_table(const RunDetail& detail) {
 }
 
 CsvTable links_table(const RunDetail& detail) {
-  CsvRows rows({"tier", "bytes", "bandwidth_gb_per_s", "busiest_share", "busiest_rank"});
+  CsvRows rows({"tier", "bytes", "bandwidth_gb_per_s", "busiest_share", "busiest"});
   for (const LinkUse& link : detail.links) {
     rows.cell(link.tier).number(link.bytes).number(link.bandwidth_gb_per_s);
-    rows.number(link.busiest_share).number(link.busiest_rank);
+    rows.number(link.busiest_share).cell(link.busiest);
     rows.end_row();
   }
   return {"links", rows.take()};

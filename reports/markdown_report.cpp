@@ -143,11 +143,10 @@ std::string communication(const RunDetail& detail) {
                     format_traffic(static_cast<double>(axis.bytes_sent))});
   }
   if (detail.links.empty()) return text;
-  text +=
-      "\n" + head_of({"links", "sent", "GB/s per GPU", "busiest rank", "its share of the step"});
+  text += "\n" + head_of({"links", "sent", "GB/s per GPU", "busiest", "its share of the step"});
   for (const LinkUse& link : detail.links) {
     text += row_of({link.tier, format_traffic(static_cast<double>(link.bytes)),
-                    format_number(link.bandwidth_gb_per_s), fmt::format("{}", link.busiest_rank),
+                    format_number(link.bandwidth_gb_per_s), link.busiest,
                     percent(link.busiest_share, 1)});
   }
   return text;

@@ -90,13 +90,14 @@ struct TrafficMatrix {
 inline constexpr std::size_t kMaxTrafficCells = 128;
 
 /// One tier of links, all ranks together: what was sent over it, and which share of the step its
-/// busiest rank would need for that at full bandwidth.
+/// busiest part would need for that at full bandwidth: inside a node a rank; between nodes a node,
+/// as a ring that comes by uses the network cards of all its members there.
 struct LinkUse {
   std::string tier;  ///< "inside node", "between nodes"
   std::int64_t bytes = 0;
   double bandwidth_gb_per_s = 0;  ///< Per GPU and direction, as in the scenario.
   double busiest_share = 0;       ///< Of the step, [0, ...).
-  int busiest_rank = 0;
+  std::string busiest;            ///< "rank 3", "node 0"
 };
 
 /// All operations of one name on the rank that ends last, against the device's roofline; without

@@ -106,7 +106,7 @@ std::string detail_json(const RunDetail& detail, double device_memory_bytes) {
                 {"bytes", link.bytes},
                 {"bandwidth_gb_per_s", link.bandwidth_gb_per_s},
                 {"busiest_share", link.busiest_share},
-                {"busiest_rank", link.busiest_rank}};
+                {"busiest", link.busiest}};
   });
   root["roofline"] = roofline_json(detail.roofline);
   root["cost"] = {{"tokens_total", detail.cost.tokens_total},

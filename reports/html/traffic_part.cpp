@@ -83,21 +83,21 @@ std::string links_part(const Input& input) {
   Table table("Links by tier.", {{"tier", false},
                                  {"sent, all ranks", true},
                                  {"bandwidth of a GPU", true},
-                                 {"busiest rank", true},
+                                 {"busiest", true},
                                  {"share of the step", true}});
   std::string label = "Bars for each tier of links:";
   for (const LinkUse& link : input.detail.links) {
     const std::string share = fmt::format("{:.1f} %", 100 * link.busiest_share);
     table.add_row({markup_text(link.tier), format_traffic(static_cast<double>(link.bytes)),
-                   format_number(link.bandwidth_gb_per_s) + " GB/s",
-                   std::to_string(link.busiest_rank), share});
+                   format_number(link.bandwidth_gb_per_s) + " GB/s", link.busiest, share});
     label += fmt::format(" {} {};", link.tier, share);
   }
   Figure chart;
   chart.chart = "links";
   chart.caption =
-      "The share of the step that the busiest rank would need for what it sends, at the full "
-      "bandwidth of its link: near 100 % the link itself is the limit.";
+      "The share of the step that the busiest rank, or between nodes the busiest node with all its "
+      "network cards, would need for what it sends, at the full bandwidth of its links: near 100 % "
+      "the link itself is the limit.";
   chart.label = label;
   return figure(chart) + table.markup();
 }

@@ -58,6 +58,23 @@ TEST_CASE("a tier's share is its busiest rank's bytes by what the link could car
   CHECK(link.busiest_share == run.metric("comm.bytes_sent.max_rank") / carried);
 }
 
+TEST_CASE("between nodes a share is of all the network cards of the busiest node") {
+  // One ring through both nodes crosses from one to the other at one rank of each.
+  const DetailedRun run =
+      detailed("scenarios/quickstart.json", {"system.nodes=2", "training.global_batch_size=32"});
+  const SystemSpec& system = run.scenario.system;
+  REQUIRE(run.detail.links.size() == 2);
+  const LinkUse& link = run.detail.links.back();
+  CHECK(link.tier == "between nodes");
+  CHECK(link.busiest == "node 0");
+  const double sent = static_cast<double>(link.bytes) / 2;  // By each of the two, alike.
+  const double cards = static_cast<double>(system.gpus_per_node);
+  CHECK(link.busiest_share ==
+        sent / (system.inter_node.bandwidth_gb_per_s * cards * 1e9 * run.metric("step_time_s")));
+  // All axes' communication takes less than the step, so no link carried more than it can.
+  CHECK(link.busiest_share < 1.0);
+}
+
 TEST_CASE("of a worn link the share is of what is left of it") {
   const DetailedRun run =
       detailed("scenarios/verify-gpt-tp4.json",

@@ -37,7 +37,7 @@ TEST_CASE("tables have a row of names, and quote what needs it") {
   REQUIRE(table("axes") == "axis,exposed_s,hidden_s,bytes_sent\ndp,0.01,0.5,1000\npp,0.01,0,24\n");
   REQUIRE(
       table("links") ==
-      "tier,bytes,bandwidth_gb_per_s,busiest_share,busiest_rank\ninside node,1024,450,0.25,3\n");
+      "tier,bytes,bandwidth_gb_per_s,busiest_share,busiest\ninside node,1024,450,0.25,rank 3\n");
   REQUIRE(table("schedule") ==
           "stage,rank,track,name,chunk,microbatch,begin_s,end_s\n"
           "0,1,compute,forward,1,2,0,0.5\n"

@@ -19,7 +19,7 @@ TEST_CASE("a page has the run by stage, by axis and by link, and what it rests o
   CHECK(has(page, "| 0 | 1 | 100 ms | 20.0 ms | 3.00 ms | 0 s | 15.0 B |\n"));
   CHECK(has(page, "| 0 | 1.00 B | 2.00 B | 3.00 B | 4.00 B | 5.00 B | 15.0 B |\n"));
   CHECK(has(page, "| dp | 10.0 ms | 500 ms | 1.00 kB |\n"));
-  CHECK(has(page, "| inside node | 1.02 kB | 450 | 3 | 25.0 % |\n"));
+  CHECK(has(page, "| inside node | 1.02 kB | 450 | rank 3 | 25.0 % |\n"));
   CHECK(has(page, "- Something was \\*thinned\\*.\n"));
   for (const Assumption& assumption : sample.result.assumptions) CHECK(!assumption.text.empty());
   CHECK(has(page, "\n## Assumptions\n"));

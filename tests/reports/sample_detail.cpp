@@ -34,7 +34,7 @@ RunDetail detail() {
                    .bytes = 1024,
                    .bandwidth_gb_per_s = 450,
                    .busiest_share = 0.25,
-                   .busiest_rank = 3}};
+                   .busiest = "rank 3"}};
   detail.roofline.points = {
       {.name = "linear", .flops = 8, .bytes = 4, .time_s = 1e-05, .calls = 2}};
   detail.notes = {"Something was *thinned*."};

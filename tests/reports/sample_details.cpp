@@ -98,8 +98,8 @@ Page pipeline_page(const PageShape& shape) {
   detail.schedule = one_forward_one_backward(shape.stages, shape.microbatches, shape.comm_bars,
                                              shape.ranks / shape.stages, kStep);
   add_traffic(detail, shape);
-  detail.links = {{"inside node", 2'300'000'000'000, 450, 0.1875, 0},
-                  {"between nodes", 730'000'000'000, 50, 0.40625, 17}};
+  detail.links = {{"inside node", 2'300'000'000'000, 450, 0.1875, "rank 0"},
+                  {"between nodes", 730'000'000'000, 50, 0.40625, "node 2"}};
   add_roofline(detail);
   detail.cost = {.tokens_total = 1e12,
                  .days = 27.59,

@@ -137,6 +137,28 @@ TEST_CASE("a plan says what is wrong and how to go on") {
   }
 }
 
+TEST_CASE("a plan of fewer GPUs than a node has is of a part of a node") {
+  const Printed printed = shardsim({"plan", "gpt2", "--gpus", "4", "--gpu", "h100", "-q", "--json",
+                                    "--global-batch-size", "8", "--fix", "recompute=none"});
+  REQUIRE(printed.exit_code == 0);
+  const auto found = nlohmann::json::parse(printed.out);
+  CHECK(found["gpus"] == 4);
+  CHECK(found["ranked"][0]["metrics"]["mfu"] > 0);
+}
+
+TEST_CASE("a plan that could not be written down is not searched for") {
+  const TemporaryFolder folder;
+  for (const char* flag : {"--csv", "--report", "--out"}) {
+    for (const std::string& path : {folder / "none/plan.html", folder.path()}) {
+      const Printed printed = shardsim(plan("gpt2", {flag, path}));
+      INFO(flag);
+      CHECK(printed.exit_code == 2);
+      CHECK(contains(printed.err, "E1328"));
+      CHECK(printed.out.empty());  // Nothing was found in vain.
+    }
+  }
+}
+
 TEST_CASE("where nothing fits a plan ends with 3 and the nearest miss") {
   const TemporaryFolder folder;
   const std::string file = folder / "plan.html";

@@ -1,4 +1,4 @@
-// How busy the links of each tier are: the share of the step that the busiest rank would need to
+// How busy the links of each tier are: the share of the step that the busiest part would need to
 // send what it sends at full bandwidth.
 import { baseOption, categoryAxis, tooltipRows, valueAxis } from '../base.js';
 import { formatNumber, formatPercent, formatTraffic, shortNumber } from '../units.js';
@@ -24,7 +24,7 @@ export function option({ detail }, theme) {
     tooltip: {
       ...base.tooltip,
       formatter: ({ dataIndex: i }) => tooltipRows(links[i].tier, [
-        [null, 'busiest rank', String(links[i].busiest_rank)],
+        [null, 'busiest', links[i].busiest],
         [null, 'share of the step', formatPercent(links[i].busiest_share)],
         [null, 'sent, all ranks', formatTraffic(links[i].bytes)],
         [null, 'bandwidth of a GPU', `${formatNumber(links[i].bandwidth_gb_per_s)} GB/s`],

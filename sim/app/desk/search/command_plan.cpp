@@ -1,5 +1,6 @@
 #include "sim/app/desk/search/command_plan.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "sim/kernel/error.hpp"
 
@@ -37,13 +39,27 @@ struct PlanArguments {
   bool quiet = false;
 };
 
+UsageError cannot_write(const std::string& path) {
+  return {"E1328", "cannot write \"" + path + "\"",
+          "name a file in a folder that is there and may be written to"};
+}
+
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (file) return;
-  throw UsageError("E1328", "cannot write \"" + path + "\"",
-                   "name a file in a folder that is there and may be written to");
+  if (!file) throw cannot_write(path);
+}
+
+// Before a search of minutes, not after it.
+void require_writable(const std::string& path) {
+  if (path.empty()) return;
+  namespace fs = std::filesystem;
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  std::error_code error;
+  const bool may = fs::is_directory(folder, error) && ::access(folder.c_str(), W_OK) == 0;
+  if (!may || fs::is_directory(path, error)) throw cannot_write(path);
 }
 
 Objective objective_of(const PlanArguments& arguments) {
@@ -126,6 +142,9 @@ int command_plan(PlanArguments& arguments, const Console& console) {
                      "ask for one of them at a time");
   }
   if (!arguments.emit.empty()) require_framework(arguments.emit);
+  for (const std::string& path : {arguments.csv, arguments.report, arguments.out}) {
+    require_writable(path);
+  }
   const SearchBase base = prepare_search(arguments.request);
   const SearchOutcome outcome = search_with_progress(arguments, base, console.err);
   const SearchReport report = report_of(base, arguments.request, outcome);

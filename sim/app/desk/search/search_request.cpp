@@ -12,6 +12,7 @@
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/suggest.hpp"
+#include "sim/app/collective/collective_setting.hpp"
 #include "sim/app/desk/search/search_file.hpp"
 
 namespace shardsim {
@@ -58,6 +59,13 @@ std::string system_preset(const std::string& gpu) {
   }
   throw UsageError("E1322", "no GPU or system is called \"" + gpu + "\"",
                    did_you_mean(kind, words));
+}
+
+// Fewer than a node has are a part of one.
+std::string system_override(const std::string& preset, std::int64_t gpus) {
+  const bool is_part = gpus < scenario_of_system(preset, {}).system.gpus_per_node;
+  return fmt::format("system={{\"preset\": \"{}\", \"ranks\": {}{}}}", preset, gpus,
+                     is_part ? fmt::format(", \"gpus_per_node\": {}", gpus) : std::string());
 }
 
 bool looks_like_file(const std::string& model) {
@@ -133,8 +141,8 @@ SearchBase prepare_search(const SearchRequest& request) {
   base.overrides = {
       fmt::format("name={} on {} x {}", base.file == "plan" ? request.model : base.file,
                   request.num_gpus, preset),
-      fmt::format("system={{\"preset\": \"{}\", \"ranks\": {}}}", preset, request.num_gpus),
-      "expect=[]", "output={}", R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
+      system_override(preset, request.num_gpus), "expect=[]", "output={}",
+      R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
   if (request.seq_len) base.overrides.push_back(fmt::format("model.seq_len={}", *request.seq_len));
   if (!request.precision.empty()) {
     base.overrides.push_back("training.precision=" + request.precision);
