@@ -143,6 +143,7 @@ TEST_CASE("screen, JSON, Markdown, HTML and CSV of one run agree on every number
       }
     }
   }
+  CHECK(patterns_without_match() == "");
 }
 
 TEST_CASE("Markdown rounds its tables' figures, too, and not only lists them") {

@@ -1,5 +1,6 @@
 #include "tests/agreement/page_readers.hpp"
 
+#include <map>
 #include <regex>
 #include <sstream>
 
@@ -24,10 +25,18 @@ struct Place {
   std::string pattern;  // With one group: the number.
 };
 
+// Of every pattern that was tried, whether it ever matched.
+std::map<std::string, bool>& pattern_matches() {
+  static std::map<std::string, bool> matches;
+  return matches;
+}
+
 void find(const std::string& page, const std::vector<Place>& places, ShownNumbers& numbers) {
   for (const Place& place : places) {
     std::smatch match;
+    bool& has_matched = pattern_matches()[place.pattern];
     if (!std::regex_search(page, match, std::regex(place.pattern))) continue;
+    has_matched = true;
     std::string text = match[1].str();
     while (!text.empty() && (text.back() == ' ' || text.back() == ',')) text.pop_back();
     numbers.push_back(rounded(place.metric, text));
@@ -39,6 +48,14 @@ std::string without_escapes(const std::string& text) {
 }
 
 }  // namespace
+
+std::string patterns_without_match() {
+  std::string patterns;
+  for (const auto& [pattern, has_matched] : pattern_matches()) {
+    if (!has_matched) patterns += pattern + "\n";
+  }
+  return patterns;
+}
 
 ShownNumbers read_json(const std::string& text) {
   ShownNumbers numbers;

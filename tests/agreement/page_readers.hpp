@@ -20,6 +20,10 @@ namespace shardsim::test {
 /// output.csv, the metrics.
 [[nodiscard]] ShownNumbers read_csv(const std::string& text);
 
+/// Patterns of these readers that no page had so far: words that pages no longer use would
+/// otherwise end a comparison without a sign.
+[[nodiscard]] std::string patterns_without_match();
+
 /// Rows and cells of a CSV file as RFC 4180 has it, the names first.
 [[nodiscard]] std::vector<std::vector<std::string>> csv_rows(const std::string& text);
 

@@ -158,9 +158,12 @@ class BrowserTest(unittest.TestCase):
         self.require_quiet(page, path)
         page.screenshot(work / "quickstart-real.png")
 
-    def test_a_report_of_a_thousand_ranks_is_small(self):
+    def test_a_report_of_a_thousand_ranks_is_small_and_drawn(self):
         path = real_report("scenarios/gpt3-175b-1024xa100.json", "execution.fold=auto")
         self.assertLess(path.stat().st_size, LARGEST_REPORT)
+        page = self.open_file(path)
+        self.require_drawn(page, CHARTS)
+        self.require_quiet(page, path)
 
     def test_axes_alone_are_not_taken_for_a_chart(self):
         path = without_series(page_file("small"))
