@@ -123,11 +123,17 @@ std::vector<std::string> missing_in(const std::vector<std::string>& some,
 }
 
 // A prediction says no more than its band; two of them must each leave the other out.
-BandVerdict verdict_of(const RunSide& a, const RunSide& b) {
+// Steps of other work are scaled to each other's: so it is the rates that are compared.
+BandVerdict verdict_of(const RunSide& a, const RunSide& b, const std::optional<WorkChange>& work) {
+  if (work && !work->model.empty()) return BandVerdict::unlike;
   if (a.is_measured() && b.is_measured()) return BandVerdict::no_band;
   if ((!a.is_measured() && !a.band) || (!b.is_measured() && !b.band)) return BandVerdict::no_band;
-  const bool in_a = a.is_measured() || holds(a.band, b.step_ps);
-  const bool in_b = b.is_measured() || holds(b.band, a.step_ps);
+  const double scale = work ? work->b.tokens_of_a_gpu() / work->a.tokens_of_a_gpu() : 1.0;
+  const auto scaled = [](std::int64_t step_ps, double by) {
+    return std::llround(static_cast<double>(step_ps) * by);
+  };
+  const bool in_a = a.is_measured() || holds(a.band, scaled(b.step_ps, 1.0 / scale));
+  const bool in_b = b.is_measured() || holds(b.band, scaled(a.step_ps, scale));
   return in_a && in_b ? BandVerdict::within_band : BandVerdict::distinguishable;
 }
 
@@ -153,8 +159,10 @@ RunComparison compare(RunSide a, RunSide b) {
     const auto other = b.metrics.find(name);
     if (other != b.metrics.end()) result.metrics.push_back({name, value, other->second});
   }
+  result.outcomes = outcomes_of(a, b);
+  result.work = work_change(a, b);
   result.unlike = unlike_words(a, b);
-  result.verdict = result.unlike.empty() ? verdict_of(a, b) : BandVerdict::unlike;
+  result.verdict = result.unlike.empty() ? verdict_of(a, b, result.work) : BandVerdict::unlike;
   result.a = std::move(a);
   result.b = std::move(b);
   return result;

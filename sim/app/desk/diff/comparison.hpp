@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "reports/run_detail.hpp"
+#include "sim/app/desk/diff/outcome.hpp"
 #include "sim/app/desk/diff/run_side.hpp"
+#include "sim/app/desk/diff/work_change.hpp"
 
 // Two runs held against each other. Rows of a table add up to its total exactly: what no row
 // explains is a row of its own.
@@ -37,7 +39,8 @@ struct MetricPair {
   double b = 0.0;
 };
 
-/// What the error bands of predictions say of the difference in step time.
+/// What the error bands of predictions say of the difference in step time; where a step is of other
+/// tokens or GPUs, of that in tokens/s per GPU.
 enum class BandVerdict { no_band, distinguishable, within_band, unlike };
 
 struct RunComparison {
@@ -50,6 +53,8 @@ struct RunComparison {
   std::vector<std::string> only_in_a;  ///< Assumptions.
   std::vector<std::string> only_in_b;
   std::vector<MetricPair> metrics;  ///< Of both sides, by name.
+  std::vector<Outcome> outcomes;
+  std::optional<WorkChange> work;  ///< Where two predicted steps do not do the same.
   BandVerdict verdict = BandVerdict::no_band;
   std::string unlike;  ///< Why no verdict is given; see unlike_words.
 };

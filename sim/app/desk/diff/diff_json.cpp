@@ -59,6 +59,21 @@ Json table_object(const DiffTable& table) {
   return {{"total", row_object(table.total)}, {"parts", rows_array(table.rows)}};
 }
 
+Json number_or_null(const std::optional<double>& number) {
+  return number ? Json(*number) : Json(nullptr);
+}
+
+// Those that a side does not tell are null there.
+Json outcomes_array(const std::vector<Outcome>& outcomes) {
+  Json array = Json::array();
+  for (const Outcome& outcome : outcomes) {
+    array.push_back({{"name", outcome.metric},
+                     {"a", number_or_null(outcome.a)},
+                     {"b", number_or_null(outcome.b)}});
+  }
+  return array;
+}
+
 }  // namespace
 
 std::string diff_json(const RunComparison& comparison) {
@@ -77,6 +92,7 @@ std::string diff_json(const RunComparison& comparison) {
   for (const MetricPair& pair : comparison.metrics) {
     root["metrics"].push_back({{"name", pair.name}, {"a", pair.a}, {"b", pair.b}});
   }
+  root["outcomes"] = outcomes_array(comparison.outcomes);
   root["verdict"] = name_of(comparison.verdict);
   root["sentence"] = sentence_of(comparison);
   return root.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";

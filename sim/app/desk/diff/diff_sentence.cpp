@@ -69,12 +69,12 @@ std::string time_words(const RunComparison& comparison) {
   return words;
 }
 
-std::string memory_words(const DiffTable& memory) {
+std::string memory_words(const DiffTable& memory, const char* subject) {
   const std::int64_t difference = memory.total.difference();
   const double share = std::abs(static_cast<double>(difference)) /
                        std::max(1.0, static_cast<double>(memory.total.a));
   if (share < kLeastShare) return "";
-  std::string words = fmt::format("; it needs {} {} memory",
+  std::string words = fmt::format("; {} needs {} {} memory", subject,
                                   format_memory(std::abs(static_cast<double>(difference))),
                                   difference < 0 ? "less" : "more");
   const DiffRow* reason = main_reason(memory);
@@ -103,23 +103,35 @@ std::string band_words(const RunComparison& comparison) {
   return fmt::format(", {} the prediction's error band ({} to {})", where, low, high);
 }
 
+// Of two predictions: whether what is told of them can be seen.
+std::string doubt_words(const RunComparison& comparison) {
+  if (comparison.verdict != BandVerdict::within_band) return "";
+  const std::optional<WorkChange>& work = comparison.work;
+  const DiffRow& step = comparison.time.total;
+  const bool same = work ? is_same_rate(*work) : step.a == step.b;
+  if (same) return "";
+  const bool shifted = leaves_itself_out(comparison.a) || leaves_itself_out(comparison.b);
+  return fmt::format(
+      "; the {} are within {}, so a measurement may not tell them apart",
+      work ? "rates per GPU" : "times",
+      shifted ? "the ranges of measured runs like each other's plan" : "each other's error band");
+}
+
 }  // namespace
 
 std::string sentence_of(const RunComparison& comparison) {
   const bool measured = comparison.a.is_measured() || comparison.b.is_measured();
-  std::string words = time_words(comparison);
+  std::string words = comparison.work ? work_words(*comparison.work, comparison.a, comparison.b)
+                                      : time_words(comparison);
   if (!comparison.unlike.empty()) {
     words += ", but " + comparison.unlike;
   } else if (measured) {
     words += band_words(comparison);
   }
-  if (comparison.memory) words += memory_words(*comparison.memory);
-  if (!measured && comparison.verdict == BandVerdict::within_band) {
-    const bool shifted = leaves_itself_out(comparison.a) || leaves_itself_out(comparison.b);
-    words += fmt::format(
-        "; the times are within {}, so a measurement may not tell them apart",
-        shifted ? "the ranges of measured runs like each other's plan" : "each other's error band");
-  }
+  const std::string goodput = measured ? "" : goodput_words(comparison.outcomes);
+  words += goodput;
+  if (comparison.memory) words += memory_words(*comparison.memory, goodput.empty() ? "it" : "B");
+  if (!measured) words += doubt_words(comparison);
   return words + ".";
 }
 

@@ -105,7 +105,7 @@ std::string diff_text(const RunComparison& comparison) {
   };
   std::string text = side_text('A', comparison.a) + side_text('B', comparison.b) + "\n";
   text += fmt::format("{:<20} {:>12} {:>12} {:>13}\n", "", "A", "B", "difference");
-  text += table_text(comparison.time, time);
+  text += table_text(comparison.time, time) + outcomes_text(comparison.outcomes);
   if (comparison.memory) text += "\n" + table_text(*comparison.memory, memory);
   if (!comparison.traffic.empty()) {
     text += "\ntraffic, all ranks\n";
