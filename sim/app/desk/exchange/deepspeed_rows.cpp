@@ -18,17 +18,17 @@ void write_loss_scale(ForeignObject& fp16, Import& import) {
                   std::string("static"));
     return;
   }
-  if (const auto power = fp16.integer("initial_scale_power")) {
+  if (const auto power = fp16.integer("initial_scale_power", kForeignCount)) {
     constexpr std::int64_t kLargest = 126;
     import.derive(fp16.name_of("initial_scale_power"), std::to_string(*power),
                   "training.loss_scale",
                   std::ldexp(1.0, static_cast<int>(std::clamp<std::int64_t>(*power, 0, kLargest))));
   }
-  if (const auto window = fp16.integer("loss_scale_window")) {
+  if (const auto window = fp16.integer("loss_scale_window", kForeignSize)) {
     import.take(fp16.name_of("loss_scale_window"), std::to_string(*window),
                 "training.loss_scale_growth_interval", *window);
   }
-  if (const auto hysteresis = fp16.integer("hysteresis")) {
+  if (const auto hysteresis = fp16.integer("hysteresis", kForeignSize)) {
     import.take(fp16.name_of("hysteresis"), std::to_string(*hysteresis),
                 "training.loss_scale_hysteresis", *hysteresis);
   }
@@ -49,7 +49,7 @@ void write_offload(ForeignObject& zero, const char* key, const char* path, Impor
 void write_buckets(ForeignObject& zero, std::int64_t stage, Import& import) {
   const std::int64_t element = import.has("training.precision") ? 2 : 4;
   if (stage > 2) return;
-  const auto elements = zero.integer("reduce_bucket_size");
+  const auto elements = zero.integer("reduce_bucket_size", kForeignNumber);
   if (elements && *elements > 0) {
     import.derive(zero.name_of("reduce_bucket_size"), zero.written("reduce_bucket_size"),
                   "parallelism.bucket_bytes", *elements * element,
@@ -110,7 +110,7 @@ void write_ds_precision(ForeignObject& config, Import& import) {
 
 void write_ds_sharding(ForeignObject& config, Import& import) {
   ForeignObject zero = config.inner("zero_optimization");
-  const std::int64_t stage = zero.integer("stage").value_or(0);
+  const std::int64_t stage = zero.integer("stage", kForeignCount).value_or(0);
   import.take(zero.name_of("stage"), zero.written("stage"), "parallelism.zero_stage", stage);
   if (stage > 0) write_offload(zero, "offload_optimizer", "parallelism.offload_optimizer", import);
   if (stage == 3) write_offload(zero, "offload_param", "parallelism.offload_parameters", import);
@@ -124,7 +124,8 @@ void write_ds_sharding(ForeignObject& config, Import& import) {
                   zero.written("stage3_prefetch_bucket_size"),
                   "units are gathered ahead here, not elements: parallelism.prefetch_units");
   }
-  const std::int64_t secondary = zero.integer("zero_hpz_partition_size").value_or(1);
+  const std::int64_t secondary =
+      zero.integer("zero_hpz_partition_size", kForeignDegree).value_or(1);
   if (secondary > 1) {
     import.warn(zero.name_of("zero_hpz_partition_size"), std::to_string(secondary),
                 fmt::format("hpZ is not modelled; nearest is hybrid sharding: dp_shard {} with "

@@ -61,15 +61,18 @@ bool ForeignObject::is_auto(const std::string& key) {
   return value != nullptr && value->is_string() && value->string() == "auto";
 }
 
-std::optional<std::int64_t> ForeignObject::integer(const std::string& key) {
+std::optional<std::int64_t> ForeignObject::integer(const std::string& key,
+                                                   const ForeignRange& range) {
   const std::optional<double> found = number(key);
   if (!found) return std::nullopt;
   // Files write 1e9 and 5e8 where they mean counts.
-  constexpr double kLargest = 9e15;
-  if (std::floor(*found) != *found || std::abs(*found) > kLargest) {
+  const auto largest = static_cast<double>(kForeignNumber.most);
+  if (std::floor(*found) != *found || std::abs(*found) > largest) {
     refuse_type(key, *find(key), "a whole number");
   }
-  return static_cast<std::int64_t>(*found);
+  const auto whole = static_cast<std::int64_t>(*found);
+  if (!range.has(whole)) refuse_type(key, *find(key), range.words());
+  return whole;
 }
 
 std::optional<double> ForeignObject::number(const std::string& key) {
@@ -124,7 +127,7 @@ void ForeignObject::refuse(const std::string& code, const std::string& key,
 }
 
 void ForeignObject::refuse_type(const std::string& key, const JsonValue& value,
-                                const char* wanted) const {
+                                const std::string& wanted) const {
   throw_problem("E1353", value.span,
                 "\"" + prefix_ + key + "\" is " + describe(value) + ", not " + wanted,
                 "correct it in the file it was imported from");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "scenarios/json_value.hpp"
+#include "sim/app/desk/exchange/foreign_range.hpp"
 
 // Foreign JSON, with places for errors. A reader asks for the keys it knows; those that nobody
 // asked for are told at the end.
@@ -37,8 +38,10 @@ class ForeignObject {
   [[nodiscard]] bool has(const std::string& key) { return find(key) != nullptr; }
   /// Whether the value is "auto".
   [[nodiscard]] bool is_auto(const std::string& key);
-  // Nothing where the key is missing, null or "auto". Throw ScenarioError E1353 for another type.
-  [[nodiscard]] std::optional<std::int64_t> integer(const std::string& key);
+  // Nothing where the key is missing, null or "auto". Throw ScenarioError E1353 for another type,
+  // and for a number outside the range.
+  [[nodiscard]] std::optional<std::int64_t> integer(const std::string& key,
+                                                    const ForeignRange& range);
   [[nodiscard]] std::optional<double> number(const std::string& key);
   [[nodiscard]] std::optional<bool> truth(const std::string& key);
   [[nodiscard]] std::optional<std::string> text(const std::string& key);
@@ -56,7 +59,7 @@ class ForeignObject {
 
  private:
   [[noreturn]] void refuse_type(const std::string& key, const JsonValue& value,
-                                const char* wanted) const;
+                                const std::string& wanted) const;
 
   const JsonValue* value_;
   std::string prefix_;

@@ -39,7 +39,8 @@ void import_dropout(ForeignObject& config, Import& import) {
 void import_gpt2(ForeignObject& config, Import& import) {
   std::string missing;
   for (const Gpt2Key& each : kIntegers) {
-    if (!config.integer(each.key)) missing += (missing.empty() ? "" : ", ") + std::string(each.key);
+    if (!config.integer(each.key, kForeignSize))
+      missing += (missing.empty() ? "" : ", ") + std::string(each.key);
   }
   if (!missing.empty()) {
     config.refuse("E1356", "model_type", "the file lacks what a gpt2 model needs: " + missing,
@@ -47,14 +48,15 @@ void import_gpt2(ForeignObject& config, Import& import) {
   }
   import.take("model_type", "gpt2", "model.family", std::string("gpt2"));
   for (const Gpt2Key& each : kIntegers) {
-    import.take(each.key, config.written(each.key), each.path, *config.integer(each.key));
+    import.take(each.key, config.written(each.key), each.path,
+                *config.integer(each.key, kForeignSize));
   }
-  if (const auto inner = config.integer("n_inner")) {
+  if (const auto inner = config.integer("n_inner", kForeignSize)) {
     import.take("n_inner", config.written("n_inner"), "model.ffn_hidden_size", *inner);
   }
   constexpr std::int64_t kPositions = 1024;
   for (const char* key : {"n_positions", "n_ctx"}) {
-    const auto positions = config.integer(key);
+    const auto positions = config.integer(key, kForeignSize);
     if (!positions || import.has("model.max_position_embeddings")) continue;
     import.take(key, config.written(key), "model.max_position_embeddings", *positions);
   }

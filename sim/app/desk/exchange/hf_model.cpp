@@ -38,9 +38,10 @@ std::string listed(const std::vector<std::string>& names) {
 class Required {
  public:
   explicit Required(ForeignObject& config) : config_(&config) {}
-  std::int64_t integer(const std::vector<std::string>& keys) {
+  std::int64_t integer(const std::vector<std::string>& keys,
+                       const ForeignRange& range = kForeignSize) {
     for (const std::string& key : keys) {
-      if (const auto value = config_->integer(key)) return *value;
+      if (const auto value = config_->integer(key, range)) return *value;
     }
     missing_.push_back(keys.front());
     return 1;
@@ -58,24 +59,27 @@ class Required {
 };
 
 void read_latent(ForeignObject& config, HfModel& model) {
-  model.key_value_rank = config.integer("kv_lora_rank").value_or(0);
+  model.key_value_rank = config.integer("kv_lora_rank", kForeignCount).value_or(0);
   if (!model.is_latent()) return;
-  model.query_rank = config.integer("q_lora_rank").value_or(0);
-  model.nope_dim = config.integer("qk_nope_head_dim").value_or(0);
-  model.rope_dim = config.integer("qk_rope_head_dim").value_or(0);
-  model.value_dim = config.integer("v_head_dim").value_or(0);
+  model.query_rank = config.integer("q_lora_rank", kForeignCount).value_or(0);
+  model.nope_dim = config.integer("qk_nope_head_dim", kForeignCount).value_or(0);
+  model.rope_dim = config.integer("qk_rope_head_dim", kForeignCount).value_or(0);
+  model.value_dim = config.integer("v_head_dim", kForeignCount).value_or(0);
 }
 
 void read_experts(ForeignObject& config, Required& required, HfModel& model) {
-  model.num_experts = required.integer({"num_local_experts", "num_experts", "n_routed_experts"});
-  model.experts_per_token = required.integer({"num_experts_per_tok", "num_experts_per_token"});
-  model.expert_ffn = config.integer("moe_intermediate_size").value_or(model.ffn);
-  model.shared_ffn = config.integer("n_shared_experts").value_or(0) * model.expert_ffn;
-  if (const auto width = config.integer("shared_expert_intermediate_size")) {
+  model.num_experts =
+      required.integer({"num_local_experts", "num_experts", "n_routed_experts"}, kForeignCount);
+  model.experts_per_token =
+      required.integer({"num_experts_per_tok", "num_experts_per_token"}, kForeignCount);
+  model.expert_ffn = config.integer("moe_intermediate_size", kForeignSize).value_or(model.ffn);
+  model.shared_ffn =
+      config.integer("n_shared_experts", kForeignCount).value_or(0) * model.expert_ffn;
+  if (const auto width = config.integer("shared_expert_intermediate_size", kForeignCount)) {
     model.shared_ffn = *width;
     model.shared_gate = true;
   }
-  model.dense_layers = config.integer("first_k_dense_replace").value_or(0);
+  model.dense_layers = config.integer("first_k_dense_replace", kForeignCount).value_or(0);
   model.score_correction = config.text("topk_method").value_or("") == "noaux_tc";
 }
 
@@ -142,16 +146,17 @@ HfModel read_hf_model(ForeignObject& config, const HfFamily& family, const std::
   HfModel model;
   Required required(config);
   model.model_type = family.model_type;
-  model.num_layers = required.integer({"num_hidden_layers"});
+  model.num_layers = required.integer({"num_hidden_layers"}, kForeignDegree);
   model.hidden = required.integer({"hidden_size"});
   model.ffn = required.integer({"intermediate_size"});
-  model.heads = required.integer({"num_attention_heads"});
+  model.heads = required.integer({"num_attention_heads"}, kForeignDegree);
   model.vocab = required.integer({"vocab_size"});
   model.positions = required.integer({"max_position_embeddings"});
   if (family.experts) read_experts(config, required, model);
   required.require_all(file, family.model_type);
-  model.key_value_heads = config.integer("num_key_value_heads").value_or(model.heads);
-  model.head_dim = config.integer("head_dim").value_or(model.hidden / model.heads);
+  model.key_value_heads =
+      config.integer("num_key_value_heads", kForeignDegree).value_or(model.heads);
+  model.head_dim = config.integer("head_dim", kForeignSize).value_or(model.hidden / model.heads);
   model.tied = config.truth("tie_word_embeddings").value_or(family.tied);
   constexpr double kEpsilon = 1e-6;
   model.norm_epsilon = config.number("rms_norm_eps").value_or(kEpsilon);

@@ -39,7 +39,7 @@ struct PlainHeads {
 
 PlainHeads plain_heads_of(const HfModel& model) {
   PlainHeads plain;
-  for (std::int64_t heads = model.heads; heads > 1; --heads) {
+  for (std::int64_t heads = std::min(model.heads, model.hidden); heads > 1; --heads) {
     if (model.hidden % heads != 0 || (model.hidden / heads) % 2 != 0) continue;
     plain.heads = heads;
     break;
@@ -97,7 +97,7 @@ void write_experts(ForeignObject& config, const HfModel& model, HfRows& rows, Im
 
 bool has_window(ForeignObject& config) {
   const bool used = config.truth("use_sliding_window").value_or(true);
-  return config.integer("sliding_window").has_value() && used;
+  return config.integer("sliding_window", kForeignNumber).has_value() && used;
 }
 
 void add_layer_kinds(ForeignObject& config, std::vector<std::string>& list) {
@@ -121,7 +121,7 @@ void add_expert_limits(ForeignObject& config, const HfModel& model,
                     model.shared_ffn, model.expert_ffn));
   }
   for (const char* key : {"decoder_sparse_step", "moe_layer_freq"}) {
-    if (config.integer(key).value_or(1) != 1) {
+    if (config.integer(key, kForeignNumber).value_or(1) != 1) {
       list.push_back(
           fmt::format("{} {}: dense layers between layers with experts", key, config.written(key)));
     }
@@ -150,7 +150,7 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
   }
   if (family.per_layer_windows || has_window(config)) add_layer_kinds(config, list);
   if (family.experts) add_expert_limits(config, model, list);
-  if (config.integer("num_nextn_predict_layers").value_or(0) > 0) {
+  if (config.integer("num_nextn_predict_layers", kForeignCount).value_or(0) > 0) {
     list.push_back("num_nextn_predict_layers: layers for multi-token prediction");
   }
   return list;

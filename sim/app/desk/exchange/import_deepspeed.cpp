@@ -20,11 +20,12 @@ constexpr const char* kAccumulation = "gradient_accumulation_steps";
 
 std::int64_t import_ds_degrees(ForeignObject& config, std::int64_t gpus, Import& import) {
   ForeignObject tensor = config.inner("tensor_parallel");
-  const std::int64_t tp = tensor.integer("autotp_size").value_or(1);
+  const std::int64_t tp = tensor.integer("autotp_size", kForeignDegree).value_or(1);
   if (tp > 1) {
     import.take(tensor.name_of("autotp_size"), std::to_string(tp), "parallelism.tp", tp);
   }
-  const std::int64_t sequence = config.integer("sequence_parallel_size").value_or(1);
+  const std::int64_t sequence =
+      config.integer("sequence_parallel_size", kForeignDegree).value_or(1);
   if (sequence > 1) {
     import.take("sequence_parallel_size", std::to_string(sequence), "parallelism.cp", sequence);
     import.derive("sequence_parallel_size", std::to_string(sequence), "parallelism.cp_attention",
@@ -42,9 +43,9 @@ std::int64_t import_ds_degrees(ForeignObject& config, std::int64_t gpus, Import&
 
 // Two of three imply the third; three must agree.
 void import_ds_batch(ForeignObject& config, std::int64_t data, Import& import) {
-  std::optional<std::int64_t> batch = config.integer(kBatch);
-  std::optional<std::int64_t> micro = config.integer(kMicro);
-  const std::optional<std::int64_t> steps = config.integer(kAccumulation);
+  std::optional<std::int64_t> batch = config.integer(kBatch, kForeignSize);
+  std::optional<std::int64_t> micro = config.integer(kMicro, kForeignDegree);
+  const std::optional<std::int64_t> steps = config.integer(kAccumulation, kForeignDegree);
   for (const char* key : {kBatch, kMicro, kAccumulation}) {
     if (config.is_auto(key))
       import.warn(key, "auto", "the launching program fills it in: check it");

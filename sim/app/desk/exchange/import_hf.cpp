@@ -44,10 +44,12 @@ std::string listed_keys(ForeignObject& config) {
 void assume_sequence(ForeignObject& config, Import& import) {
   if (import.has("model.seq_len")) return;
   const std::int64_t longest =
-      config.integer("max_position_embeddings")
-          .value_or(config.integer("n_positions").value_or(config.integer("n_ctx").value_or(1024)));
-  const std::int64_t original =
-      config.inner("rope_scaling").integer("original_max_position_embeddings").value_or(longest);
+      config.integer("max_position_embeddings", kForeignSize)
+          .value_or(config.integer("n_positions", kForeignSize)
+                        .value_or(config.integer("n_ctx", kForeignSize).value_or(1024)));
+  const std::int64_t original = config.inner("rope_scaling")
+                                    .integer("original_max_position_embeddings", kForeignSize)
+                                    .value_or(longest);
   import.assume("the sequence length of training", "model.seq_len",
                 std::min({longest, original, kAssumedSequence}),
                 "the file only says how long sequences may be");

@@ -42,9 +42,10 @@ void import_measured(const MegatronRun& run, Import& import) {
 }
 
 ForeignGpus gpus_of(MegatronArguments& arguments) {
-  if (const auto world = arguments.integer("world_size")) return {*world, "world_size"};
-  const auto per_node = arguments.integer("nproc_per_node");
-  const auto nodes = arguments.integer("nnodes");
+  if (const auto world = arguments.integer("world_size", kForeignDegree))
+    return {*world, "world_size"};
+  const auto per_node = arguments.integer("nproc_per_node", kForeignDegree);
+  const auto nodes = arguments.integer("nnodes", kForeignDegree);
   if (!per_node) return {};
   return {*per_node * nodes.value_or(1), "nnodes x nproc_per_node"};
 }
@@ -74,7 +75,7 @@ void import_megatron(const ImportRequest& request, Import& import) {
     inexpressible = import_megatron_model(arguments, run, import);
   } else {
     import_named_model(request.model, request.approximate, import);
-    if (const auto length = arguments.integer("seq_length")) {
+    if (const auto length = arguments.integer("seq_length", kForeignSize)) {
       import.take("seq_length", std::to_string(*length), "model.seq_len", *length);
     }
   }

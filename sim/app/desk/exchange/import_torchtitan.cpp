@@ -7,6 +7,7 @@
 
 #include "sim/app/desk/exchange/import_hf.hpp"
 #include "sim/app/desk/exchange/import_system.hpp"
+#include "sim/app/desk/exchange/torchtitan_batch.hpp"
 #include "sim/app/desk/exchange/torchtitan_rows.hpp"
 
 namespace shardsim {
@@ -55,13 +56,12 @@ void import_torchtitan(const ImportRequest& request, Import& import) {
   ForeignObject model = root.inner("model");
   ForeignObject training = root.inner("training");
   ForeignObject parallelism = root.inner("parallelism");
-  if (const auto length = training.integer("seq_len")) {
-    import.take(training.name_of("seq_len"), training.written("seq_len"), "model.seq_len", *length);
-  }
+  const TitanBatch batch = read_titan_batch(training, import);
   import_flavor(model, request, import);
   const std::int64_t gpus = import_system(request, {}, import);
   const std::int64_t data = write_titan_layout(parallelism, gpus, import);
-  write_titan_training(training, parallelism, data, import);
+  write_titan_batch(training, parallelism, batch, data, import);
+  write_titan_training(training, import);
   write_titan_rest(root, import);
   for (const ForeignObject* section : {&model, &training, &parallelism}) {
     for (const std::string& key : section->rest()) {

@@ -10,7 +10,7 @@ namespace shardsim {
 namespace {
 
 [[noreturn]] void refuse_value(const std::string& name, const std::string& value, const Span& span,
-                               const char* wanted) {
+                               const std::string& wanted) {
   const bool variable = value.find('$') != std::string::npos;
   throw_problem("E1361", span, name + " is " + value + ", not " + wanted,
                 variable ? "the script does not set it: put the value in, or import the run's log"
@@ -41,7 +41,8 @@ std::optional<double> MegatronArguments::number(const std::string& name) {
   return value;
 }
 
-std::optional<std::int64_t> MegatronArguments::integer(const std::string& name) {
+std::optional<std::int64_t> MegatronArguments::integer(const std::string& name,
+                                                       const ForeignRange& range) {
   const MegatronArgument* argument = find(name);
   if (argument == nullptr) return std::nullopt;
   char* end = nullptr;
@@ -49,6 +50,7 @@ std::optional<std::int64_t> MegatronArguments::integer(const std::string& name) 
   if (argument->value.empty() || *end != '\0') {
     refuse_value(name, argument->value, where(name), "a whole number");
   }
+  if (!range.has(value)) refuse_value(name, argument->value, where(name), range.words());
   return value;
 }
 

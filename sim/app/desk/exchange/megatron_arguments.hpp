@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scenarios/source_text.hpp"
+#include "sim/app/desk/exchange/foreign_range.hpp"
 
 // Megatron-LM's arguments under the names of its own namespace ("tensor_model_parallel_size"), read
 // from a run's log or from a command line, and where each stands.
@@ -31,8 +32,9 @@ class MegatronArguments {
   [[nodiscard]] bool empty() const { return arguments_.empty(); }
 
   // Nothing where it is missing or "None". Throw ScenarioError E1361 with the place of a value that
-  // is no such thing.
-  [[nodiscard]] std::optional<std::int64_t> integer(const std::string& name);
+  // is no such thing, or outside the range.
+  [[nodiscard]] std::optional<std::int64_t> integer(const std::string& name,
+                                                    const ForeignRange& range);
   [[nodiscard]] std::optional<double> number(const std::string& name);
   [[nodiscard]] bool truth(const std::string& name, bool otherwise = false);
   [[nodiscard]] std::optional<std::string> text(const std::string& name);

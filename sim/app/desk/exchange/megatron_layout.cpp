@@ -12,7 +12,7 @@ namespace {
 // A degree, 1 if it is not there.
 std::int64_t import_degree(MegatronArguments& arguments, const std::string& name,
                            const std::string& path, Import& import) {
-  const auto degree = arguments.integer(name);
+  const auto degree = arguments.integer(name, kForeignDegree);
   if (!degree) return 1;
   import.take(name, arguments.written(name), path, *degree);
   return *degree;
@@ -20,7 +20,7 @@ std::int64_t import_degree(MegatronArguments& arguments, const std::string& name
 
 std::int64_t data_parallel_of(MegatronArguments& arguments, std::int64_t gpus,
                               std::int64_t model_parallel) {
-  if (gpus % model_parallel != 0 || model_parallel == 0) {
+  if (gpus % model_parallel != 0) {
     throw_problem("E1362", arguments.where("pipeline_model_parallel_size"),
                   fmt::format("tensor x pipeline x context parallel size is {}, which does not "
                               "divide {} GPUs",
@@ -28,7 +28,7 @@ std::int64_t data_parallel_of(MegatronArguments& arguments, std::int64_t gpus,
                   fmt::format("say with --gpus how many there are, such as {}", model_parallel));
   }
   const std::int64_t data = gpus / model_parallel;
-  const auto told = arguments.integer("data_parallel_size");
+  const auto told = arguments.integer("data_parallel_size", kForeignSize);
   if (told && *told != data) {
     throw_problem("E1362", arguments.where("data_parallel_size"),
                   fmt::format("data_parallel_size is {}, but {} GPUs / {} leave {}", *told, gpus,
@@ -39,19 +39,21 @@ std::int64_t data_parallel_of(MegatronArguments& arguments, std::int64_t gpus,
 }
 
 void import_vpp(MegatronArguments& arguments, std::int64_t pp, Import& import) {
-  if (const auto chunks = arguments.integer("virtual_pipeline_model_parallel_size")) {
+  if (const auto chunks =
+          arguments.integer("virtual_pipeline_model_parallel_size", kForeignDegree)) {
     import.take("virtual_pipeline_model_parallel_size", std::to_string(*chunks), "parallelism.vpp",
                 *chunks);
     return;
   }
-  if (const auto stages = arguments.integer("num_virtual_stages_per_pipeline_rank")) {
+  if (const auto stages =
+          arguments.integer("num_virtual_stages_per_pipeline_rank", kForeignDegree)) {
     import.take("num_virtual_stages_per_pipeline_rank", std::to_string(*stages), "parallelism.vpp",
                 *stages);
     return;
   }
-  const auto layers = arguments.integer("num_layers_per_virtual_pipeline_stage");
-  if (!layers || *layers < 1) return;
-  const auto all = arguments.integer("num_layers");
+  const auto layers = arguments.integer("num_layers_per_virtual_pipeline_stage", kForeignDegree);
+  if (!layers) return;
+  const auto all = arguments.integer("num_layers", kForeignDegree);
   if (!all) return;
   import.derive("num_layers_per_virtual_pipeline_stage", std::to_string(*layers), "parallelism.vpp",
                 std::max<std::int64_t>(*all / pp / *layers, 1));
@@ -69,9 +71,9 @@ void import_stages(MegatronArguments& arguments, std::int64_t pp, Import& import
       import.take(name, "True", std::string("parallelism.") + name, true);
     }
   }
-  const auto first = arguments.integer("decoder_first_pipeline_num_layers");
-  const auto last = arguments.integer("decoder_last_pipeline_num_layers");
-  const auto all = arguments.integer("num_layers");
+  const auto first = arguments.integer("decoder_first_pipeline_num_layers", kForeignCount);
+  const auto last = arguments.integer("decoder_last_pipeline_num_layers", kForeignCount);
+  const auto all = arguments.integer("num_layers", kForeignDegree);
   if ((!first && !last) || !all) return;
   const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
   const std::int64_t rest = *all - first.value_or(0) - last.value_or(0);
@@ -112,13 +114,13 @@ void import_sharding(MegatronArguments& arguments, std::int64_t data, Import& im
   }
   import.derive(name, stage > 0 ? "True" : "False", "parallelism.zero_stage", stage);
   const std::int64_t replicas =
-      arguments.integer("num_distributed_optimizer_instances").value_or(1);
+      arguments.integer("num_distributed_optimizer_instances", kForeignDegree).value_or(1);
   if (replicas > 1) {
     import.take("num_distributed_optimizer_instances", std::to_string(replicas),
                 "parallelism.dp_replicate", replicas);
   }
   import.derive("data_parallel_size", std::to_string(data), "parallelism.dp_shard",
-                data / std::max<std::int64_t>(replicas, 1));
+                data / replicas);
 }
 
 // Megatron-LM's buckets count parameters; without overlap all are one.
@@ -135,7 +137,7 @@ void import_overlap(MegatronArguments& arguments, std::int64_t data, Import& imp
                 "parallelism.overlap_param_gather", gather);
   }
   const std::int64_t bytes = reduces_in_fp32(arguments) ? 4 : 2;
-  const auto told = arguments.integer("ddp_bucket_size");
+  const auto told = arguments.integer("ddp_bucket_size", kForeignSize);
   const std::int64_t bucket =
       overlap ? told.value_or(std::max(kFewest, kPerRank * data)) * bytes : kOneBucket;
   import.derive("ddp_bucket_size", arguments.written("ddp_bucket_size"), "parallelism.bucket_bytes",
@@ -175,7 +177,8 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
     import.take("sequence_parallel", sequence ? "True" : "False", "parallelism.sequence_parallel",
                 sequence);
   }
-  const std::int64_t expert_tp = arguments.integer("expert_tensor_parallel_size").value_or(tp);
+  const std::int64_t expert_tp =
+      arguments.integer("expert_tensor_parallel_size", kForeignDegree).value_or(tp);
   if (import.has("model.num_experts") && tp > 1 && expert_tp > 1) {
     import.warn(
         "expert_tensor_parallel_size", std::to_string(expert_tp),

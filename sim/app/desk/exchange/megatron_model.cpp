@@ -15,8 +15,9 @@ class ModelRows {
   ModelRows(MegatronArguments& arguments, Import& import)
       : arguments_(&arguments), import_(&import) {}
 
-  std::int64_t require(const std::string& name, const std::string& path) {
-    const auto value = arguments_->integer(name);
+  std::int64_t require(const std::string& name, const std::string& path,
+                       const ForeignRange& range = kForeignSize) {
+    const auto value = arguments_->integer(name, range);
     if (!value) {
       throw_problem("E1363", {&arguments_->source(), 0, 0}, "the file does not say " + name,
                     "add --" + name + ", or name the model with --model");
@@ -24,8 +25,9 @@ class ModelRows {
     import_->take(name, arguments_->written(name), path, *value);
     return *value;
   }
-  void take(const std::string& name, const std::string& path) {
-    if (const auto value = arguments_->integer(name)) {
+  void take(const std::string& name, const std::string& path,
+            const ForeignRange& range = kForeignSize) {
+    if (const auto value = arguments_->integer(name, range)) {
       import_->take(name, arguments_->written(name), path, *value);
     }
   }
@@ -42,8 +44,9 @@ class ModelRows {
 
 // Megatron-LM fills the vocabulary up so that tensor-parallel ranks have equal parts.
 std::int64_t padded(std::int64_t vocabulary, MegatronArguments& arguments) {
-  const std::int64_t multiple = arguments.integer("make_vocab_size_divisible_by").value_or(128) *
-                                arguments.integer("tensor_model_parallel_size").value_or(1);
+  const std::int64_t multiple =
+      arguments.integer("make_vocab_size_divisible_by", kForeignSize).value_or(128) *
+      arguments.integer("tensor_model_parallel_size", kForeignDegree).value_or(1);
   return (vocabulary + multiple - 1) / multiple * multiple;
 }
 
@@ -52,9 +55,9 @@ void import_vocabulary(MegatronArguments& arguments, const MegatronRun& run, Imp
   if (run.padded_vocab > 0) {
     import.take("padded vocab (new size)", std::to_string(run.padded_vocab), path,
                 run.padded_vocab);
-  } else if (const auto given = arguments.integer("padded_vocab_size")) {
+  } else if (const auto given = arguments.integer("padded_vocab_size", kForeignSize)) {
     import.take("padded_vocab_size", std::to_string(*given), path, *given);
-  } else if (const auto plain = arguments.integer("vocab_size")) {
+  } else if (const auto plain = arguments.integer("vocab_size", kForeignSize)) {
     import.derive("vocab_size", std::to_string(*plain), path, padded(*plain, arguments),
                   "filled up as by make_vocab_size_divisible_by");
   } else if (arguments.text("tokenizer_type").value_or("") == "GPT2BPETokenizer") {
@@ -101,7 +104,7 @@ void import_family(const Blocks& blocks, Import& import, std::vector<std::string
 
 void import_shared_experts(MegatronArguments& arguments, Import& import,
                            std::vector<std::string>& limits) {
-  const auto shared = arguments.integer("moe_shared_expert_intermediate_size");
+  const auto shared = arguments.integer("moe_shared_expert_intermediate_size", kForeignCount);
   if (!shared) return;
   const std::int64_t width = import.integer("model.moe_ffn_hidden_size");
   if (*shared % width != 0) {
@@ -115,13 +118,15 @@ void import_shared_experts(MegatronArguments& arguments, Import& import,
 
 void import_experts(MegatronArguments& arguments, ModelRows& rows, Import& import,
                     std::vector<std::string>& limits) {
-  const std::string name = arguments.integer("num_experts") ? "num_experts" : "num_moe_experts";
-  if (!arguments.integer(name)) return;
+  const std::string name =
+      arguments.integer("num_experts", kForeignDegree) ? "num_experts" : "num_moe_experts";
+  if (!arguments.integer(name, kForeignDegree)) return;
   rows.take(name, "model.num_experts");
   import.derive("moe_router_topk", arguments.written("moe_router_topk"),
-                "model.num_experts_per_token", arguments.integer("moe_router_topk").value_or(2));
-  const std::int64_t width =
-      arguments.integer("moe_ffn_hidden_size").value_or(import.integer("model.ffn_hidden_size"));
+                "model.num_experts_per_token",
+                arguments.integer("moe_router_topk", kForeignDegree).value_or(2));
+  const std::int64_t width = arguments.integer("moe_ffn_hidden_size", kForeignSize)
+                                 .value_or(import.integer("model.ffn_hidden_size"));
   import.derive("moe_ffn_hidden_size", arguments.written("moe_ffn_hidden_size"),
                 "model.moe_ffn_hidden_size", width);
   rows.take_number("moe_expert_capacity_factor", "model.moe_capacity_factor");
@@ -137,10 +142,11 @@ void import_experts(MegatronArguments& arguments, ModelRows& rows, Import& impor
 
 void import_attention(MegatronArguments& arguments, ModelRows& rows, Import& import,
                       std::vector<std::string>& limits) {
-  const std::int64_t heads = rows.require("num_attention_heads", "model.num_attention_heads");
+  const std::int64_t heads =
+      rows.require("num_attention_heads", "model.num_attention_heads", kForeignDegree);
   if (arguments.truth("group_query_attention"))
     rows.take("num_query_groups", "model.num_query_groups");
-  const auto channels = arguments.integer("kv_channels");
+  const auto channels = arguments.integer("kv_channels", kForeignSize);
   const std::int64_t hidden = import.integer("model.hidden_size");
   if (channels && *channels * heads != hidden) {
     limits.push_back(
@@ -166,13 +172,18 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
   ModelRows rows(arguments, import);
   const Blocks blocks = blocks_of(arguments);
   import_family(blocks, import, limits);
-  rows.require("num_layers", "model.num_layers");
+  rows.require("num_layers", "model.num_layers", kForeignDegree);
   const std::int64_t hidden = rows.require("hidden_size", "model.hidden_size");
-  if (arguments.integer("ffn_hidden_size")) {
+  if (arguments.integer("ffn_hidden_size", kForeignSize)) {
     rows.take("ffn_hidden_size", "model.ffn_hidden_size");
   } else {
     // A gated MLP has two thirds of it, in whole 64s.
     const std::int64_t width = blocks.gated ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
+    if (width == 0) {
+      throw_problem("E1363", arguments.where("hidden_size"),
+                    fmt::format("hidden_size {} leaves a gated MLP no whole 64s", hidden),
+                    "add --ffn_hidden_size, the width of the MLP");
+    }
     import.derive("ffn_hidden_size", "(not there)", "model.ffn_hidden_size", width,
                   "Megatron-LM's default");
   }
@@ -180,7 +191,7 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
   import_vocabulary(arguments, run, import);
   rows.require("seq_length", "model.seq_len");
   if (!blocks.gated) rows.take("max_position_embeddings", "model.max_position_embeddings");
-  (void)arguments.integer("max_position_embeddings");
+  (void)arguments.integer("max_position_embeddings", kForeignSize);
   const bool untied = arguments.truth("untie_embeddings_and_output_weights");
   import.derive("untie_embeddings_and_output_weights", untied ? "True" : "False",
                 "model.tied_embeddings", !untied);

@@ -14,13 +14,19 @@ void take_number(MegatronArguments& arguments, const std::string& name, const st
 }
 
 void import_batch(MegatronArguments& arguments, Import& import) {
-  const std::int64_t micro = arguments.integer("micro_batch_size").value_or(1);
-  import.take("micro_batch_size", arguments.written("micro_batch_size"),
-              "training.micro_batch_size", micro);
+  const auto told = arguments.integer("micro_batch_size", kForeignDegree);
+  const std::int64_t micro = told.value_or(1);
+  if (told) {
+    import.take("micro_batch_size", arguments.written("micro_batch_size"),
+                "training.micro_batch_size", micro);
+  } else {
+    import.assume("micro_batch_size", "training.micro_batch_size", micro,
+                  "the file does not say it");
+  }
   const std::int64_t data =
       import.integer("parallelism.dp_shard") *
       (import.has("parallelism.dp_replicate") ? import.integer("parallelism.dp_replicate") : 1);
-  const auto global = arguments.integer("global_batch_size");
+  const auto global = arguments.integer("global_batch_size", kForeignSize);
   if (global) {
     import.take("global_batch_size", arguments.written("global_batch_size"),
                 "training.global_batch_size", *global);
@@ -77,7 +83,7 @@ void import_optimizer(MegatronArguments& arguments, Import& import) {
 void import_recompute(MegatronArguments& arguments, Import& import) {
   std::string granularity = arguments.text("recompute_granularity").value_or("none");
   if (arguments.truth("recompute_activations")) granularity = "selective";
-  const auto layers = arguments.integer("recompute_num_layers");
+  const auto layers = arguments.integer("recompute_num_layers", kForeignCount);
   const std::string method = arguments.text("recompute_method").value_or("");
   if (granularity == "selective") {
     // With a fused attention, which keeps no scores, as here, nothing is left of it.

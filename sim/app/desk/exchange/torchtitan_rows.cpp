@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/app/desk/exchange/torchtitan_batch.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -43,7 +45,8 @@ void write_schedule(ForeignObject& parallelism, Import& import) {
   }
   import.take(parallelism.name_of("pipeline_parallel_schedule"), name, "parallelism.schedule",
               std::string(found->ours));
-  if (const auto layers = parallelism.integer("pipeline_parallel_layers_per_stage")) {
+  if (const auto layers =
+          parallelism.integer("pipeline_parallel_layers_per_stage", kForeignDegree)) {
     import.warn(parallelism.name_of("pipeline_parallel_layers_per_stage"), std::to_string(*layers),
                 "set parallelism.vpp to num_layers / pp / this");
   }
@@ -51,7 +54,7 @@ void write_schedule(ForeignObject& parallelism, Import& import) {
 
 std::int64_t write_degree(ForeignObject& parallelism, const char* key, const char* path,
                           Import& import) {
-  const std::int64_t degree = parallelism.integer(key).value_or(1);
+  const std::int64_t degree = parallelism.integer(key, kForeignDegree).value_or(1);
   if (parallelism.has(key)) {
     import.take(parallelism.name_of(key), parallelism.written(key), path, degree);
   }
@@ -61,18 +64,19 @@ std::int64_t write_degree(ForeignObject& parallelism, const char* key, const cha
 std::int64_t shards_of(ForeignObject& parallelism, std::int64_t gpus, std::int64_t others,
                        std::int64_t replicas, Import& import) {
   const char* key = "data_parallel_shard_degree";
-  const std::int64_t told = parallelism.integer(key).value_or(-1);
-  const std::int64_t model = others * replicas;
-  if (model < 1 || gpus % model != 0 || (told > 0 && model * told != gpus)) {
+  const auto told = integer_unless_rest(parallelism, key, kForeignDegree);
+  const bool divides = gpus % others == 0 && gpus / others % replicas == 0;
+  const std::int64_t shards = divides ? gpus / others / replicas : 0;
+  if (!divides || (told && *told != shards)) {
+    const double product = static_cast<double>(others) * static_cast<double>(replicas) *
+                           static_cast<double>(told.value_or(1));
     parallelism.refuse("E1366", key,
-                       fmt::format("degrees multiply to {}, which {} {} GPUs",
-                                   model * std::max<std::int64_t>(told, 1),
-                                   told > 0 ? "are not" : "does not divide", gpus),
+                       fmt::format("degrees multiply to {:.0f}, which {} {} GPUs", product,
+                                   told ? "are not" : "does not divide", gpus),
                        "say with --gpus how many there were");
   }
-  const std::int64_t shards = gpus / model;
-  import.derive(parallelism.name_of(key), std::to_string(told), "parallelism.dp_shard", shards,
-                told > 0 ? "" : "the GPUs that are left");
+  import.derive(parallelism.name_of(key), std::to_string(told.value_or(-1)), "parallelism.dp_shard",
+                shards, told ? "" : "the GPUs that are left");
   return shards;
 }
 
@@ -110,7 +114,7 @@ std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, I
   const std::int64_t replicas = write_degree(parallelism, "data_parallel_replicate_degree",
                                              "parallelism.dp_replicate", import);
   const std::int64_t shards = shards_of(parallelism, gpus, tp * pp * cp, replicas, import);
-  if (parallelism.integer("expert_tensor_parallel_degree").value_or(1) > 1) {
+  if (parallelism.integer("expert_tensor_parallel_degree", kForeignDegree).value_or(1) > 1) {
     import.warn(parallelism.name_of("expert_tensor_parallel_degree"),
                 parallelism.written("expert_tensor_parallel_degree"), "experts are not cut here");
   }
@@ -130,27 +134,7 @@ std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, I
   return shards * replicas;
 }
 
-void write_titan_training(ForeignObject& training, ForeignObject& parallelism, std::int64_t data,
-                          Import& import) {
-  const std::int64_t local = training.integer("local_batch_size").value_or(1);
-  const std::int64_t pp = parallelism.integer("pipeline_parallel_degree").value_or(1);
-  const std::int64_t micro =
-      pp > 1 ? parallelism.integer("pipeline_parallel_microbatch_size").value_or(1) : local;
-  import.derive(training.name_of("local_batch_size"), std::to_string(local),
-                "training.micro_batch_size", micro,
-                pp > 1 ? "pipeline_parallel_microbatch_size" : "");
-  const std::int64_t told = training.integer("global_batch_size").value_or(-1);
-  const std::int64_t batch = told > 0 ? told : local * data;
-  if (batch % (local * data) != 0 || local % micro != 0) {
-    training.refuse("E1366", "global_batch_size",
-                    fmt::format("a global batch of {} is not cut evenly by {} data-parallel ranks "
-                                "of {} sequences in microbatches of {}",
-                                batch, data, local, micro),
-                    "say with --gpus how many there were");
-  }
-  import.derive(training.name_of("global_batch_size"), std::to_string(told),
-                "training.global_batch_size", batch,
-                told > 0 ? "" : fmt::format("{} x {} data-parallel ranks", local, data));
+void write_titan_training(ForeignObject& training, Import& import) {
   if (const auto norm = training.number("max_norm")) {
     import.take(training.name_of("max_norm"), training.written("max_norm"),
                 "training.max_grad_norm", *norm);

@@ -8,9 +8,8 @@ namespace shardsim {
 /// The parallelism section; returns the data-parallel ranks. Throws ScenarioError E1366.
 std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, Import& import);
 
-/// Batch and precision, of `data` data-parallel ranks. Throws ScenarioError E1366.
-void write_titan_training(ForeignObject& training, ForeignObject& parallelism, std::int64_t data,
-                          Import& import);
+/// Precision and what gradients are clipped to.
+void write_titan_training(ForeignObject& training, Import& import);
 
 /// optimizer and activation_checkpoint.
 void write_titan_rest(ForeignObject& root, Import& import);
