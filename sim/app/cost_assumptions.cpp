@@ -39,7 +39,7 @@ Assumptions kernels_of(const Software& software) {
   };
   for (std::size_t i = 0; i < kKernelFamilies; ++i) {
     const KernelUse& use = software.uses.at(i);
-    if (use == KernelUse()) continue;
+    if (use == kOneKernel) continue;
     add(fmt::format("{} is {} kernels, which move {:.4g} times its bytes",
                     name_of(static_cast<KernelFamily>(i)), use.kernels, use.traffic),
         software.source);

@@ -21,8 +21,6 @@ double roofline_seconds(const Device& device, double peak, const ComputeOp& op) 
   return arithmetic > seconds ? arithmetic : seconds;
 }
 
-constexpr KernelUse kOneKernel{};
-
 const KernelUse& use_of(const Device& device, const ComputeOp& op) {
   if (device.software == nullptr || op.kind == ComputeKind::host_transfer) return kOneKernel;
   return device.software->use(op.shape.family);

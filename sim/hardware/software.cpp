@@ -7,7 +7,6 @@ namespace shardsim {
 
 namespace {
 
-using Uses = std::array<KernelUse, kKernelFamilies>;
 using F = KernelFamily;
 
 struct FamilyUse {
@@ -15,7 +14,7 @@ struct FamilyUse {
   KernelUse use;
 };
 
-constexpr Uses with(Uses uses, std::initializer_list<FamilyUse> changes) {
+constexpr KernelUses with(KernelUses uses, std::initializer_list<FamilyUse> changes) {
   for (const FamilyUse& change : changes) {
     uses[static_cast<std::size_t>(change.family)] = change.use;
   }
@@ -27,7 +26,7 @@ constexpr Uses with(Uses uses, std::initializer_list<FamilyUse> changes) {
 // backward, 2 for the forward of cross entropy and 4 for its backward.
 
 // Optimizers update very many tensors in one kernel.
-constexpr Uses kPlain = with({}, {{F::optimizer_step, {0.0, 1.0}}});
+constexpr KernelUses kPlain = with(one_kernel_each(), {{F::optimizer_step, {0.0, 1.0}}});
 
 // mpu/cross_entropy.py: to fp32 (6 bytes), maximum (4), less the maximum (8), exp (8), sum (4),
 // divided (8); in backward times the gradient (8), to 16 bits (6).
@@ -52,7 +51,7 @@ constexpr KernelUse kStoredScores{5.0, 1.5};
 // Four products, softmax, dropout, the copy's gradient, and q, k and v joined again, by three.
 constexpr KernelUse kStoredScoresBackward{10.0, 2.0};
 
-constexpr Uses kMegatron2021 =
+constexpr KernelUses kMegatron2021 =
     with(kPlain, {
                      {F::attention_forward, kStoredScores},
                      {F::attention_backward, kStoredScoresBackward},
@@ -66,26 +65,27 @@ constexpr Uses kMegatron2021 =
                      {F::dropout_backward, {1.0, 1.25}},  // and read.
                  });
 
-constexpr Uses kMegatronCore = with(kPlain, {
-                                                {F::cross_entropy, kMegatronLoss},
-                                                {F::cross_entropy_backward, kMegatronLossBackward},
-                                                {F::bias, {0.0, 0.0}},
-                                                {F::dropout, {0.0, 0.25}},
-                                                {F::dropout_backward, {1.0, 1.25}},
-                                            });
+constexpr KernelUses kMegatronCore =
+    with(kPlain, {
+                     {F::cross_entropy, kMegatronLoss},
+                     {F::cross_entropy_backward, kMegatronLossBackward},
+                     {F::bias, {0.0, 0.0}},
+                     {F::dropout, {0.0, 0.25}},
+                     {F::dropout_backward, {1.0, 1.25}},
+                 });
 
-constexpr Uses kComposer = with(kPlain, {
-                                            {F::weight_gradient, {2.0, 1.0}},
-                                            {F::bias, {0.0, 0.0}},  // MPT has none.
-                                            {F::bias_gradient, {0.0, 0.0}},
-                                            {F::norm_backward, kTwoPassNormBackward},
-                                        });
+constexpr KernelUses kComposer = with(kPlain, {
+                                                  {F::weight_gradient, {2.0, 1.0}},
+                                                  {F::bias, {0.0, 0.0}},  // MPT has none.
+                                                  {F::bias_gradient, {0.0, 0.0}},
+                                                  {F::norm_backward, kTwoPassNormBackward},
+                                              });
 
-constexpr Uses kInternEvo = with(kPlain, {
-                                             {F::weight_gradient, {2.0, 1.0}},
-                                             {F::activation, kEagerSwiglu},
-                                             {F::activation_backward, kEagerSwigluBackward},
-                                         });
+constexpr KernelUses kInternEvo = with(kPlain, {
+                                                   {F::weight_gradient, {2.0, 1.0}},
+                                                   {F::activation, kEagerSwiglu},
+                                                   {F::activation_backward, kEagerSwigluBackward},
+                                               });
 
 // To fp32 (6 bytes), square (8), mean (4), times its root (8), to 16 bits (6), times the weight
 // (4); epsilon and root are kernels of one number per row.
@@ -97,16 +97,16 @@ constexpr KernelUse kEagerNormBackward{14.0, 84.0 / 6.0};
 // To fp32 (6), complex product (8), to 16 bits (6).
 constexpr KernelUse kEagerRotary{3.0, 20.0 / 4.0};
 
-constexpr Uses kTorchtitan = with(kPlain, {
-                                              {F::weight_gradient, {2.0, 1.0}},
-                                              {F::cross_entropy, kTorchLoss},
-                                              {F::cross_entropy_backward, kTorchLossBackward},
-                                              {F::norm, kEagerNorm},
-                                              {F::norm_backward, kEagerNormBackward},
-                                              {F::rotary, kEagerRotary},
-                                              {F::activation, kEagerSwiglu},
-                                              {F::activation_backward, kEagerSwigluBackward},
-                                          });
+constexpr KernelUses kTorchtitan = with(kPlain, {
+                                                    {F::weight_gradient, {2.0, 1.0}},
+                                                    {F::cross_entropy, kTorchLoss},
+                                                    {F::cross_entropy_backward, kTorchLossBackward},
+                                                    {F::norm, kEagerNorm},
+                                                    {F::norm_backward, kEagerNormBackward},
+                                                    {F::rotary, kEagerRotary},
+                                                    {F::activation, kEagerSwiglu},
+                                                    {F::activation_backward, kEagerSwigluBackward},
+                                                });
 
 // The fp32 softmax takes the place of 16-bit logits; beside it stand the logits in 16 bits and, in
 // 2021, those in fp32 less their maximum; in backward the gradient in 16 bits.

@@ -13,13 +13,28 @@
 // is one ideal kernel and the host costs nothing (docs/decisions/0036-software.md).
 namespace shardsim {
 
-/// What an operation becomes. Counted in the framework's code, not fitted.
+/// What an operation becomes. Counted in the framework's code, not fitted. The members have no
+/// defaults: GCC 12 forgets those of elements that a nested constexpr array does not name
+/// (docs/decisions/0049-tables-of-two-compilers.md).
 struct KernelUse {
-  double kernels = 1.0;  ///< 0: it is part of a neighbour, or one of very many in one kernel.
-  double traffic = 1.0;  ///< Bytes that they move, over those of the operation done at once.
+  double kernels;  ///< 0: it is part of a neighbour, or one of very many in one kernel.
+  double traffic;  ///< Bytes that they move, over those of the operation done at once.
 
   friend bool operator==(const KernelUse&, const KernelUse&) = default;
 };
+
+/// An operation that one ideal kernel does.
+inline constexpr KernelUse kOneKernel{1.0, 1.0};
+
+/// What each family of operations becomes.
+using KernelUses = std::array<KernelUse, kKernelFamilies>;
+
+/// One kernel for each family, every element written.
+constexpr KernelUses one_kernel_each() {
+  KernelUses uses{};
+  uses.fill(kOneKernel);
+  return uses;
+}
 
 /// How often kernels read or write the scores of attention that are stored: between the two
 /// products in forward, among the four in backward. 0: a fused kernel never stores them.
@@ -43,7 +58,7 @@ struct Software {
   const char* name;    ///< As scenarios write it.
   const char* source;  ///< Of all that is counted: `uses` and the passes.
 
-  std::array<KernelUse, kKernelFamilies> uses{};
+  KernelUses uses = one_kernel_each();
   ScorePasses score_passes;
   /// These come on top where attention has dropout.
   ScorePasses dropout_passes;

@@ -133,7 +133,7 @@ TEST_CASE("a result lists what its software makes of operations, and no other's"
     INFO(software.name);
     const std::vector<Assumption> assumptions = planned(software.name);
     const auto changed = std::count_if(software.uses.begin(), software.uses.end(),
-                                       [](const KernelUse& use) { return use != KernelUse(); });
+                                       [](const KernelUse& use) { return use != kOneKernel; });
     CHECK(changed > 0);
     // And two lines: of attention, and of what is kept.
     CHECK(lines_with(assumptions, std::string("system.software ") + software.name) == changed + 2);
