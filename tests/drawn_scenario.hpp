@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+// Random scenarios as users write them: text, which the loader then accepts or refuses. They are
+// drawn with RapidCheck, so a property that fails shrinks them and prints its seed.
+namespace shardsim::test {
+
+/// A scenario by its fields. Whoever wants one at the edge of validity draws one, then changes
+/// fields.
+class DrawnScenario {
+ public:
+  /// `field`: "training.precision". `json`: its value as JSON, such as "0.5" or "true".
+  void set(const std::string& field, const std::string& json) { fields_[field] = json; }
+  void set(const std::string& field, std::int64_t number) { set(field, std::to_string(number)); }
+  void set_word(const std::string& field, const std::string& word) {
+    set(field, "\"" + word + "\"");
+  }
+  void erase(const std::string& field) { fields_.erase(field); }
+
+  /// As JSON; empty where the scenario leaves the field to its default.
+  [[nodiscard]] std::string get(const std::string& field) const;
+  [[nodiscard]] const std::map<std::string, std::string>& fields() const { return fields_; }
+  /// What a user would have in a file; ends with a line break.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::map<std::string, std::string> fields_;
+};
+
+/// The most ranks of a drawn scenario.
+inline constexpr std::int64_t kMostDrawnRanks = 8;
+
+/// A tiny model that is trained with real tensors for 1 to 3 steps: any family, layout, schedule,
+/// precision, type of reduction and optimizer; settings of the optimizer are its defaults. Most
+/// draws are valid; the loader refuses what does not fit together. To be called within a property.
+[[nodiscard]] DrawnScenario draw_verify_scenario();
+
+}  // namespace shardsim::test

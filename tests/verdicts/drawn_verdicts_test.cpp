@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/load.hpp"
+#include "sim/app/run.hpp"
+
+#include "tests/drawn_scenario.hpp"
+#include "tests/property/check_property.hpp"
+
+// A strategy that is right gets a verdict that says so, whatever is drawn: the ranks of this
+// simulator train as one device does, so each verdict against them is the oracle's own mistake.
+namespace shardsim::test {
+
+namespace {
+
+// False until bounds are derived from the terms of sums. Those of commit e647d66 are wrong about 97
+// of the 2,000 draws that seed 20261121 began with: 78 differences that are none, 19 times nothing
+// is proven.
+constexpr bool kBoundsHold = false;
+
+// Of draws that the loader must accept; else the property tests less than it says.
+constexpr double kLeastAccepted = 0.8;
+
+enum class Verdict {
+  proven,    // "trains the same model as one device".
+  wrong,     // A difference that is none.
+  unproven,  // "nothing is proven".
+  refused,   // By the run, after the loader had accepted it.
+  other,     // A diagnosis, too little memory, a check that is not the oracle's.
+};
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::proven:
+      return "proven";
+    case Verdict::wrong:
+      return "wrong";
+    case Verdict::unproven:
+      return "unproven";
+    case Verdict::refused:
+      return "refused";
+    case Verdict::other:
+      break;
+  }
+  return "other";
+}
+
+struct Outcome {
+  Verdict verdict = Verdict::proven;
+  std::string detail;
+};
+
+Outcome outcome_of(const Result& result) {
+  if (result.exit_code == 0) return {};
+  if (result.diagnosis) return {Verdict::other, result.diagnosis->to_text()};
+  for (const Check& check : result.checks) {
+    if (check.passed) continue;
+    if (check.name != "oracle") return {Verdict::other, check.name + ": " + check.detail};
+    const bool unproven = check.detail.find("nothing is proven") != std::string::npos;
+    return {unproven ? Verdict::unproven : Verdict::wrong, check.detail};
+  }
+  return {Verdict::other, fmt::format("exit code {}", result.exit_code)};
+}
+
+Outcome outcome_of(const Scenario& scenario) {
+  try {
+    return outcome_of(run_scenario(scenario).result);
+  } catch (const Error& error) {
+    return {Verdict::refused, error.what()};
+  }
+}
+
+// What draws have come to, by precision.
+class Tally {
+ public:
+  explicit Tally(std::string title) : title_(std::move(title)) {}
+
+  void add_drawn() { ++num_drawn_; }
+  void add(const Scenario& scenario, const Outcome& outcome) {
+    const TrainingSpec& training = scenario.training;
+    const std::string types = fmt::format("{}, reduced in {}", to_string(training.precision),
+                                          to_string(training.grad_reduce_dtype));
+    ++num_accepted_;
+    ++of_types_[types][outcome.verdict];
+    ++of_all_[outcome.verdict];
+  }
+
+  [[nodiscard]] double share_accepted() const {
+    return static_cast<double>(num_accepted_) / num_drawn_;
+  }
+  void print() const {
+    std::printf("%s, seed %llu: %d of %d draws are accepted:%s\n", title_.c_str(),
+                static_cast<unsigned long long>(property_seed()), num_accepted_, num_drawn_,
+                words(of_all_).c_str());
+    for (const auto& [types, counts] : of_types_) {
+      if (counts.size() > 1) std::printf("  %s:%s\n", types.c_str(), words(counts).c_str());
+    }
+  }
+
+ private:
+  using Counts = std::map<Verdict, int>;
+
+  static std::string words(const Counts& counts) {
+    std::string text;
+    for (const auto& [verdict, count] : counts) {
+      text += fmt::format(" {} {}", count, name_of(verdict));
+    }
+    return text;
+  }
+
+  std::string title_;
+  int num_drawn_ = 0;
+  int num_accepted_ = 0;
+  std::map<std::string, Counts> of_types_;
+  Counts of_all_;
+};
+
+// `text`: what a person runs to see the same. To be called within a property.
+void expect_proven(Tally& tally, const std::string& text, const std::function<Scenario()>& load) {
+  tally.add_drawn();
+  std::optional<Scenario> scenario;
+  try {
+    scenario = load();
+  } catch (const ScenarioError&) {
+    RC_DISCARD("the loader refuses it");
+  }
+  const Outcome outcome = outcome_of(*scenario);
+  tally.add(*scenario, outcome);
+  if (kBoundsHold && outcome.verdict != Verdict::proven) {
+    RC_FAIL(std::string(name_of(outcome.verdict)) + ": " + outcome.detail + "\n" + text);
+  }
+}
+
+// scenarios/verify-*.json that rounding may touch: other algorithms are verified in fp64 alone.
+std::vector<std::string> shipped_scenarios() {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator("scenarios")) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("verify-", 0) == 0 && entry.path().extension() == ".json") {
+      paths.push_back(entry.path().string());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+TEST_CASE("verdicts: no drawn strategy is said to be wrong, or unproven") {
+  Tally tally("verdicts of drawn scenarios");
+  check_property(300, [&] {
+    const std::string text = draw_verify_scenario().text();
+    expect_proven(tally, text, [&] { return load_scenario_text(text, "drawn.json"); });
+  });
+  tally.print();
+  CHECK(tally.share_accepted() >= kLeastAccepted);
+}
+
+TEST_CASE("verdicts: no shipped strategy in another precision is said to be wrong, or unproven") {
+  const std::vector<std::string> paths = shipped_scenarios();
+  const std::vector<std::string> precisions = {"fp64", "fp32", "bf16", "fp16"};
+  Tally tally("verdicts of shipped scenarios");
+  check_property(25, [&] {
+    const std::string path = *rc::gen::elementOf(paths);
+    const std::string precision = *rc::gen::elementOf(precisions);
+    const std::string reduced = *rc::gen::elementOf(precisions);
+    std::vector<std::string> changes = {
+        "training.precision=" + precision, "training.grad_reduce_dtype=" + reduced,
+        "execution.seed=" + std::to_string(*rc::gen::resize(1000, rc::gen::inRange(1, 1000000))),
+        "execution.steps=2"};
+    if (precision == "fp16" || reduced == "fp16") {
+      changes.emplace_back("training.loss_scaling=dynamic");
+      changes.emplace_back("training.loss_scale=256");
+    }
+    std::string text = "shardsim " + path;
+    for (const std::string& change : changes) text += " --set " + change;
+    expect_proven(tally, text, [&] { return load_scenario(path, changes); });
+  });
+  tally.print();
+}
+
+}  // namespace shardsim::test
