@@ -50,19 +50,6 @@ ForeignGpus gpus_of(MegatronArguments& arguments) {
   return {*per_node * nodes.value_or(1), "nnodes x nproc_per_node"};
 }
 
-void ignore_rest(const MegatronArguments& arguments, Import& import) {
-  const std::vector<std::string> rest = arguments.rest();
-  if (arguments.from_log()) {
-    import.ignore(fmt::format("{} other arguments", rest.size()), "",
-                  "data, checkpoints, logging and what is not modelled");
-    return;
-  }
-  for (const std::string& name : rest) {
-    import.ignore("--" + name, arguments.written(name),
-                  "data, checkpoints, logging, or not modelled");
-  }
-}
-
 }  // namespace
 
 void import_megatron(const ImportRequest& request, Import& import) {
@@ -79,12 +66,14 @@ void import_megatron(const ImportRequest& request, Import& import) {
       import.take("seq_length", std::to_string(*length), "model.seq_len", *length);
     }
   }
+  const std::vector<std::string> training = megatron_training_limits(arguments);
+  inexpressible.insert(inexpressible.end(), training.begin(), training.end());
   refuse_or_warn(inexpressible, file, request.approximate, import);
   const std::int64_t gpus = import_system(request, gpus_of(arguments), import);
   import_megatron_layout(arguments, gpus, import);
   import_megatron_training(arguments, import);
   import_measured(run, import);
-  ignore_rest(arguments, import);
+  tell_unread_megatron(arguments, import);
 }
 
 }  // namespace shardsim

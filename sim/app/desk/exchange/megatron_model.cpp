@@ -116,6 +116,26 @@ void import_shared_experts(MegatronArguments& arguments, Import& import,
                 "model.num_shared_experts", *shared / width, fmt::format("of {} each", width));
 }
 
+// Experts compute here as one grouped product, over all the places of a capacity, and their tokens
+// travel by all-to-all. None of it is Megatron-LM's default.
+void warn_of_expert_work(MegatronArguments& arguments, Import& import) {
+  const std::string dispatcher = arguments.text("moe_token_dispatcher_type").value_or("allgather");
+  const std::int64_t ep =
+      arguments.integer("expert_model_parallel_size", kForeignDegree).value_or(1);
+  if (ep > 1 && dispatcher != "alltoall") {
+    import.warn("moe_token_dispatcher_type", dispatcher,
+                "not modelled: tokens travel by plain all-to-all");
+  }
+  if (!arguments.truth("moe_grouped_gemm")) {
+    import.warn("moe_grouped_gemm", "False", "not modelled: experts are one grouped product");
+  }
+  const bool padded = arguments.truth("moe_pad_expert_input_to_capacity");
+  if (import.has("model.moe_capacity_factor") && !padded) {
+    import.warn("moe_pad_expert_input_to_capacity", "False",
+                "not modelled: experts compute all places of their capacity");
+  }
+}
+
 void import_experts(MegatronArguments& arguments, ModelRows& rows, Import& import,
                     std::vector<std::string>& limits) {
   const std::string name =
@@ -132,6 +152,7 @@ void import_experts(MegatronArguments& arguments, ModelRows& rows, Import& impor
   rows.take_number("moe_expert_capacity_factor", "model.moe_capacity_factor");
   rows.take_number("moe_aux_loss_coeff", "model.moe_aux_loss_coeff");
   import_shared_experts(arguments, import, limits);
+  warn_of_expert_work(arguments, import);
   const std::string every = arguments.text("moe_layer_freq").value_or("1");
   if (every != "1") {
     limits.push_back("moe_layer_freq " + every +

@@ -24,4 +24,12 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
 /// Batch, precision, optimizer, recomputation.
 void import_megatron_training(MegatronArguments& arguments, Import& import);
 
+/// What else no scenario can say: an optimizer that is not here.
+[[nodiscard]] std::vector<std::string> megatron_training_limits(MegatronArguments& arguments);
+
+/// Rows for the arguments that no one has asked for: those that change cost, memory or numbers need
+/// somebody, as does every flag of a command line that is not known.
+/// REQUIRES: all other rows are read.
+void tell_unread_megatron(const MegatronArguments& arguments, Import& import);
+
 }  // namespace shardsim

@@ -1,5 +1,8 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
+#include "scenarios/scenario_error.hpp"
 #include "sim/app/desk/exchange/megatron_rows.hpp"
 
 namespace shardsim {
@@ -35,8 +38,28 @@ void import_batch(MegatronArguments& arguments, Import& import) {
                   "Megatron-LM's default: one microbatch per rank");
   }
   if (const auto rampup = arguments.text("rampup_batch_size")) {
-    import.ignore("rampup_batch_size", *rampup, "the batch is that after it has grown");
+    import.warn("rampup_batch_size", *rampup, "the batch is that after it has grown");
   }
+}
+
+// Steps are counted in whole numbers here, and as 1000.0 there.
+void take_steps(MegatronArguments& arguments, const std::string& name, double otherwise,
+                const std::string& path, Import& import) {
+  const double steps = arguments.number(name).value_or(otherwise);
+  const bool counts = steps >= 1.0 && steps <= static_cast<double>(kForeignDegree.most);
+  if (!counts || steps != std::floor(steps)) {
+    throw_problem("E1361", arguments.where(name),
+                  fmt::format("{} is {:g}, not {}", name, steps, kForeignDegree.words()),
+                  "correct it in the file it was imported from");
+  }
+  import.take(name, fmt::format("{:g}", steps), path, static_cast<std::int64_t>(steps));
+}
+
+void import_loss_scale(MegatronArguments& arguments, Import& import) {
+  const double scale = arguments.number("initial_loss_scale").value_or(0x1p32);
+  import.take("initial_loss_scale", fmt::format("{:g}", scale), "training.loss_scale", scale);
+  take_steps(arguments, "hysteresis", 2, "training.loss_scale_hysteresis", import);
+  take_steps(arguments, "loss_scale_window", 1000, "training.loss_scale_growth_interval", import);
 }
 
 void import_precision(MegatronArguments& arguments, Import& import) {
@@ -54,8 +77,7 @@ void import_precision(MegatronArguments& arguments, Import& import) {
                 "not modelled: matrix products cost as in " + precision);
   }
   if (fp16) {
-    take_number(arguments, "initial_loss_scale", "training.loss_scale", import);
-    take_number(arguments, "hysteresis", "training.loss_scale_hysteresis", import);
+    import_loss_scale(arguments, import);
   }
 }
 
@@ -114,6 +136,12 @@ bool reduces_in_fp32(MegatronArguments& arguments) {
   return !arguments.truth("grad_reduce_in_bf16");
 }
 
+std::vector<std::string> megatron_training_limits(MegatronArguments& arguments) {
+  const std::string optimizer = arguments.text("optimizer").value_or("adam");
+  if (optimizer == "adam" || optimizer == "sgd") return {};
+  return {"optimizer " + optimizer + ": AdamW stands in for it, with other state and operations"};
+}
+
 void import_megatron_training(MegatronArguments& arguments, Import& import) {
   import_batch(arguments, import);
   import_precision(arguments, import);
@@ -122,9 +150,8 @@ void import_megatron_training(MegatronArguments& arguments, Import& import) {
   if (const double dropout = arguments.number("hidden_dropout").value_or(0.1); dropout > 0.0) {
     import.take("hidden_dropout", fmt::format("{:g}", dropout), "training.hidden_dropout", dropout);
   }
-  if (arguments.number("attention_dropout").value_or(0.0) > 0.0) {
-    import.ignore("attention_dropout", arguments.written("attention_dropout"),
-                  "attention drops nothing here");
+  if (const double dropout = arguments.number("attention_dropout").value_or(0.1); dropout > 0.0) {
+    import.warn("attention_dropout", fmt::format("{:g}", dropout), "attention drops nothing here");
   }
   if (arguments.truth("tp_comm_overlap")) {
     import.warn("tp_comm_overlap", "True",

@@ -1,0 +1,139 @@
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+
+#include "tests/app/command_fixture.hpp"
+#include "tests/temporary_folder.hpp"
+
+// Flags of Megatron-LM that change a step's cost or its numbers were called ignored beside paths of
+// data, and an optimizer that is not here became AdamW without a word.
+namespace shardsim::test {
+
+namespace {
+
+const std::string kExperts =
+    "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 100 "
+    "--swiglu --ffn-hidden-size 128 --use-rotary-position-embeddings --normalization RMSNorm "
+    "--disable-bias-linear --num-experts 8 --expert-model-parallel-size 2 --micro-batch-size 1 "
+    "--moe-token-dispatcher-type alltoall --moe-grouped-gemm --attention-dropout 0 --bf16 ";
+
+Printed import_flags(const std::string& flags, const std::vector<std::string>& options = {}) {
+  const TemporaryFolder folder;
+  write(folder / "run.sh", kExperts + flags);
+  std::vector<std::string> words = {"import", "megatron", folder / "run.sh", "--gpu", "h100",
+                                    "--gpus", "8"};
+  words.insert(words.end(), options.begin(), options.end());
+  return shardsim(words);
+}
+
+// The row that tells of something; "" if there is none.
+std::string row_of(const Printed& printed, const std::string& name) {
+  for (std::size_t at = 0; at < printed.err.size();) {
+    const std::size_t end = printed.err.find('\n', at);
+    const std::string line = printed.err.substr(at, end - at);
+    if (line.find(" " + name + " ") != std::string::npos) return line;
+    if (end == std::string::npos) break;
+    at = end + 1;
+  }
+  return "";
+}
+
+bool needs_somebody(const std::string& row) { return row.rfind("  needs you", 0) == 0; }
+
+}  // namespace
+
+TEST_CASE("flags of Megatron-LM that change cost, memory or numbers need somebody") {
+  const char* const flags[] = {"--mtp-num-layers 1",
+                               "--moe-enable-deepep",
+                               "--overlap-moe-expert-parallel-comm",
+                               "--moe-router-num-groups 4",
+                               "--moe-router-group-topk 2",
+                               "--moe-z-loss-coeff 1e-3",
+                               "--moe-router-score-function sigmoid",
+                               "--moe-shared-expert-overlap",
+                               "--moe-permute-fusion",
+                               "--moe-flex-dispatcher-backend deepep",
+                               "--moe-router-load-balancing-type seq_aux_loss",
+                               "--moe-layer-recompute",
+                               "--moe-latent-size 32",
+                               "--delay-wgrad-compute",
+                               "--fp8-param-gather",
+                               "--fp4-format e2m1",
+                               "--first-last-layers-bf16",
+                               "--use-precision-aware-optimizer",
+                               "--exp-avg-dtype bf16",
+                               "--main-grads-dtype bf16",
+                               "--cuda-graph-impl local",
+                               "--enable-cuda-graph",
+                               "--window-size 16,0",
+                               "--cpu-offloading",
+                               "--no-bias-swiglu-fusion",
+                               "--cross-entropy-loss-fusion",
+                               "--attention-backend unfused",
+                               "--add-qkv-bias",
+                               "--no-overlap-p2p-communication",
+                               "--use-nccl-ub",
+                               "--calculate-per-token-loss",
+                               "--fsdp-double-buffer",
+                               "--reset-attention-mask",
+                               "--rampup-batch-size 16 16 100",
+                               "--attention-dropout 0.1",
+                               "--moe-token-dispatcher-type flex",
+                               "--a-flag-of-tomorrow 3"};
+  for (const std::string flag : flags) {
+    INFO(flag);
+    const std::string name = flag.substr(0, flag.find(' '));
+    const Printed printed = import_flags(flag);
+    CHECK(printed.exit_code == 0);
+    std::string plain = name.substr(2);
+    for (char& c : plain) c = c == '-' ? '_' : c;
+    const std::string row = row_of(printed, name) + row_of(printed, plain);
+    CHECK(needs_somebody(row));
+  }
+}
+
+TEST_CASE("flags of Megatron-LM that say nothing of a step, or what is as here, are ignored") {
+  const Printed plain = import_flags("");
+  CHECK(plain.err.find("needs you") == std::string::npos);
+  const char* const flags[] = {"--save here",
+                               "--data-path there",
+                               "--log-throughput",
+                               "--lr-warmup-iters 3",
+                               "--mtp-loss-scaling-factor 0.1",
+                               "--cuda-graph-impl none",
+                               "--attention-backend flash"};
+  for (const std::string flag : flags) {
+    INFO(flag);
+    const std::string row = row_of(import_flags(flag), flag.substr(0, flag.find(' ')));
+    CHECK(row.rfind("  ignored", 0) == 0);
+  }
+}
+
+TEST_CASE("an optimizer that is not here is refused, or said to be replaced") {
+  for (const std::string optimizer : {"muon", "dist_muon", "lion", "soap"}) {
+    const Printed strict = import_flags("--optimizer " + optimizer);
+    CHECK(strict.exit_code == 2);
+    CHECK(strict.out.empty());
+    CHECK(strict.err.find("error[E1355]") != std::string::npos);
+    CHECK(strict.err.find("optimizer " + optimizer + ": AdamW stands in") != std::string::npos);
+    const Printed loose = import_flags("--optimizer " + optimizer, {"--approximate"});
+    CHECK(loose.exit_code == 0);
+    CHECK(needs_somebody(row_of(loose, "optimizer " + optimizer + ": AdamW")));
+  }
+  CHECK(import_flags("--optimizer sgd").exit_code == 0);
+}
+
+TEST_CASE("steps of Megatron-LM's loss scale are whole numbers in the scenario") {
+  const Printed printed =
+      import_flags("--bf16 False --fp16 --hysteresis 3 --loss-scale-window 500.0");
+  CHECK(printed.exit_code == 0);
+  const Scenario scenario = load_scenario_text(printed.out, "imported.json");
+  CHECK(scenario.training.loss_scale_hysteresis == 3);
+  CHECK(scenario.training.loss_scale_growth_interval == 500);
+  CHECK(scenario.training.loss_scale == 0x1p32);
+  CHECK(import_flags("--fp16 --loss-scale-window 0.5").err.find("E1361") != std::string::npos);
+}
+
+}  // namespace shardsim::test
