@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <istream>
 #include <system_error>
 
 namespace shardsim {
@@ -46,6 +47,23 @@ std::optional<std::string> read_regular_file(const std::string& path, std::size_
     return std::nullopt;
   }
   return text;
+}
+
+std::optional<std::string> read_stream(std::istream& in, const std::string& name,
+                                       std::size_t max_bytes, ProblemList& problems) {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 16U;
+  std::string text;
+  while (in && text.size() <= max_bytes) {
+    const std::size_t before = text.size();
+    text.resize(before + kAtOnce);
+    in.read(text.data() + before, static_cast<std::streamsize>(kAtOnce));
+    text.resize(before + static_cast<std::size_t>(in.gcount()));
+  }
+  if (text.size() <= max_bytes) return text;
+  problems.add_file("E0003", name,
+                    name + " has more than " + std::to_string(max_bytes) + " bytes, the limit",
+                    "is this the right input?");
+  return std::nullopt;
 }
 
 }  // namespace shardsim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <iosfwd>
 #include <optional>
 #include <string>
 
@@ -13,5 +14,10 @@ namespace shardsim {
 /// The bytes of a regular file of at most `max_bytes`, or nothing and a problem (E0001, E0003).
 std::optional<std::string> read_regular_file(const std::string& path, std::size_t max_bytes,
                                              ProblemList& problems);
+
+/// The bytes of a stream that has no size until it ends, such as standard input, or nothing and a
+/// problem (E0003, of the file `name`) as soon as there are more than `max_bytes`.
+std::optional<std::string> read_stream(std::istream& in, const std::string& name,
+                                       std::size_t max_bytes, ProblemList& problems);
 
 }  // namespace shardsim

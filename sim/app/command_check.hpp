@@ -1,6 +1,5 @@
 #pragma once
 
-#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -10,7 +9,7 @@ namespace shardsim {
 
 /// `shardsim check FILE...`: validates only. Throws the problems of all files together.
 int command_check(const std::vector<std::string>& files, const std::vector<std::string>& overrides,
-                  bool json, std::ostream& out, std::ostream& err);
+                  bool json, const Console& console);
 
 [[nodiscard]] Verb check_verb();
 

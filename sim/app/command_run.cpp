@@ -235,8 +235,7 @@ Verb run_verb() {
               [arguments](const Console& console) {
                 arguments->color = console.color;
                 if (arguments->file == kStandardInput) {
-                  arguments->text.emplace(std::istreambuf_iterator<char>(console.in),
-                                          std::istreambuf_iterator<char>());
+                  arguments->text = read_standard_input(console.in);
                 }
                 arguments->process.words = console.words;
                 return command_run(*arguments, console.out, console.err, console.hooks);

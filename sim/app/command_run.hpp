@@ -8,12 +8,10 @@
 #include "sim/app/explore/explore_arguments.hpp"
 #include "sim/app/process/process_options.hpp"
 #include "sim/app/run.hpp"
+#include "sim/app/standard_input.hpp"
 #include "sim/app/verb.hpp"
 
 namespace shardsim {
-
-/// The name of the file that is standard input.
-inline constexpr const char* kStandardInput = "-";
 
 struct RunArguments {
   std::string file;  ///< kStandardInput: what `text` holds was read from standard input.

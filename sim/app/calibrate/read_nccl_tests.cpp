@@ -111,14 +111,13 @@ std::vector<NcclTestsTable> parse_nccl_tests(const std::string& text,
 }
 
 std::vector<NcclTestsTable> read_nccl_tests(const std::string& path, std::istream& input) {
-  if (path == "-") {
-    const std::string text((std::istreambuf_iterator<char>(input)), {});
-    return parse_nccl_tests(text, "standard input");
-  }
+  const std::string name = path == "-" ? "standard input" : path;
   ProblemList problems;
-  const std::optional<std::string> text = read_regular_file(path, kMaxLogBytes, problems);
+  const std::optional<std::string> text = path == "-"
+                                              ? read_stream(input, name, kMaxLogBytes, problems)
+                                              : read_regular_file(path, kMaxLogBytes, problems);
   if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  return parse_nccl_tests(*text, path);
+  return parse_nccl_tests(*text, name);
 }
 
 }  // namespace shardsim

@@ -1,5 +1,8 @@
 #include "sim/app/explore/explore_options.hpp"
 
+#include <charconv>
+#include <cstdint>
+
 #include <CLI/CLI.hpp>
 
 namespace shardsim {
@@ -9,6 +12,15 @@ namespace {
 // More than anyone waits for.
 constexpr int kMostSchedules = 1'000'000;
 constexpr int kMostDepth = 100;
+
+// CLI11 takes -1 and numbers beyond 64 bits for the largest seed.
+std::string seed_problem(const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, seed);
+  if (error == std::errc() && stop == end) return "";
+  return "\"" + text + "\" is no whole number from 0 to 2^64 - 1";
+}
 
 }  // namespace
 
@@ -27,6 +39,7 @@ void add_explore_options(CLI::App& verb, ExploreArguments& arguments) {
       ->needs(explore)
       ->capture_default_str();
   verb.add_option("--explore-seed", arguments.seed, "pct: what schedules are drawn from")
+      ->check(seed_problem)
       ->needs(explore)
       ->capture_default_str();
   // Not bound as an optional: for those CLI11 takes an empty value for none.

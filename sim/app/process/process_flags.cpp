@@ -1,8 +1,26 @@
 #include "sim/app/process/process_flags.hpp"
 
+#include <charconv>
+
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 namespace shardsim {
+
+namespace {
+
+// CLI::Range lets NaN pass, which is below no limit and above none.
+std::string seconds_problem(const std::string& text) {
+  constexpr double kLeast = 1.0;
+  constexpr double kMost = 86400.0;
+  double seconds = 0.0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, seconds);
+  if (error == std::errc() && stop == end && seconds >= kLeast && seconds <= kMost) return "";
+  return fmt::format("\"{}\" is no number of seconds from {} to {}", text, kLeast, kMost);
+}
+
+}  // namespace
 
 void add_process_options(CLI::App& verb, ProcessOptions& process) {
   verb.add_option("--backend", process.backend,
@@ -10,7 +28,8 @@ void add_process_options(CLI::App& verb, ProcessOptions& process) {
       ->check(CLI::IsMember({"fiber", "mpi", "nccl"}));
   verb.add_option("--timeout", process.timeout_s,
                   "Seconds without a sign of life, or of progress, after which a real run is lost")
-      ->check(CLI::Range(1.0, 86400.0));
+      ->check(seconds_problem)
+      ->type_name("FLOAT in [1 - 86400]");
   verb.add_option_function<std::string>(
           "--mpi-collectives",
           [&process](const std::string& whose) { process.native_collectives = whose == "native"; },

@@ -67,15 +67,25 @@ Objective objective_of(const PlanArguments& arguments) {
   return arguments.objective == "cost" ? Objective::cost : Objective::time;
 }
 
+// A comparison with NaN is never true, so it is in no range.
 void require_in_range(const PlanArguments& arguments) {
-  if (arguments.jobs < 1 || arguments.request.top < 1 || arguments.request.usd_per_gpu_hour < 0 ||
-      !(arguments.request.front_within >= 1)) {
-    throw UsageError(
-        "E1330",
-        fmt::format("--jobs {} --top {} --usd-per-gpu-hour {} --front-within {}: out of range",
-                    arguments.jobs, arguments.request.top, arguments.request.usd_per_gpu_hour,
-                    arguments.request.front_within),
-        "give 1 or more, and a price of 0 or more");
+  struct Row {
+    const char* option;
+    double value;
+    double least;
+    double most;
+  };
+  // The price as cost.usd_per_gpu_hour; nobody ranks, or waits for, more than the others.
+  const Row rows[] = {
+      {"--jobs", static_cast<double>(arguments.jobs), 1.0, 4096.0},
+      {"--top", static_cast<double>(arguments.request.top), 1.0, 1e6},
+      {"--usd-per-gpu-hour", arguments.request.usd_per_gpu_hour, 0.0, 1e6},
+      {"--front-within", arguments.request.front_within, 1.0, 1e6},
+  };
+  for (const Row& row : rows) {
+    if (row.value >= row.least && row.value <= row.most) continue;
+    throw UsageError("E1330", fmt::format("{} {} is out of range", row.option, row.value),
+                     fmt::format("give a number from {} to {}", row.least, row.most));
   }
 }
 
