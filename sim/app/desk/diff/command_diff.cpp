@@ -80,7 +80,8 @@ Verb diff_verb() {
       .add_options = [arguments](CLI::App& app) { add_diff_options(app, *arguments); },
       .run = [arguments](const Console& console) { return command_diff(*arguments, console); },
       .wants_json = [arguments] { return arguments->json; },
-      .examples = {{"shardsim diff scenarios/verify-gpt-zero1.json scenarios/verify-gpt-zero3.json",
+      .examples = {{"shardsim diff scenarios/verify-gpt-zero2.json "
+                    "scenarios/verify-gpt-zero2-offload.json",
                     "two scenarios, or results of runs"},
                    {"shardsim diff plan.json --set parallelism.tp=4", "one, and itself changed"},
                    {"shardsim diff plan.json --measured train.log",
