@@ -37,6 +37,13 @@ MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunReco
   return total / scenario.execution.steps;
 }
 
+// Pairs of a token and an expert, in all steps; where a plan assumes how tokens are routed, of
+// that.
+std::int64_t dropped_tokens(const FiberWorld& world) {
+  const std::span<const std::int64_t> dropped = world.tallied(kDroppedTokens);
+  return dropped.empty() ? 0 : dropped.front();
+}
+
 // The axis a communicator's payload is counted under; one row per communicator that strategies
 // make.
 void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Model& model,
@@ -48,7 +55,12 @@ void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Mode
   const auto samples = static_cast<double>(scenario.training.global_batch_size);
   const auto ranks = static_cast<double>(scenario.system.ranks);
   const double tokens = samples * static_cast<double>(model.positions_per_sample());
-  const double flops = samples * static_cast<double>(model.model_flops_per_sample()) / ranks;
+  // What a capacity drops is no work of the model's.
+  const double dropped =
+      static_cast<double>(dropped_tokens(world)) / static_cast<double>(scenario.execution.steps);
+  const double flops = (samples * static_cast<double>(model.model_flops_per_sample()) -
+                        dropped * static_cast<double>(model.model_flops_per_expert_token())) /
+                       ranks;
   const double peak = world.options().cluster.device.peak(dtype_of(scenario.training.precision));
   const Time exposed = end.split.exposed_comm - begin.split.exposed_comm;
   const Time busy = end.comm_busy - begin.comm_busy;
@@ -160,9 +172,7 @@ void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const F
   // What a plan assumes of learned routing says nothing of what will be dropped.
   const bool is_known = world.options().has_data || world.options().replay != nullptr;
   if (model.moe_routing == "learned" && !is_known) return;
-  const std::span<const std::int64_t> dropped = world.tallied(kDroppedTokens);
-  const std::int64_t total = dropped.empty() ? 0 : dropped.front();
-  metrics.push_back({"moe.dropped_tokens", per_step(total, scenario, record)});
+  metrics.push_back({"moe.dropped_tokens", per_step(dropped_tokens(world), scenario, record)});
 }
 
 }  // namespace

@@ -291,7 +291,8 @@ ParallelOptions parallel_options_of(const Scenario& scenario) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   ParallelOptions options;
   options.model = model_options_of(scenario);
-  options.model.sequence_parallel = parallelism.sequence_parallel;
+  // With one tensor-parallel rank it is without effect, as the loader's warning says.
+  options.model.sequence_parallel = parallelism.sequence_parallel && parallelism.tp > 1;
   options.model.context_attention = context_attention_of(parallelism.cp_attention);
   options.model.ulysses_degree = static_cast<int>(parallelism.cp_ulysses_degree);
   options.mesh = mesh_shape_of(parallelism);

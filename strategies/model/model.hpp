@@ -126,8 +126,12 @@ class Model {
   /// Positions per sample: tokens/s counts samples times this.
   [[nodiscard]] virtual std::int64_t positions_per_sample() const = 0;
   /// Flops that training on one sample needs, whatever is recomputed: those of forward's matrix
-  /// products, causal attention counted by half, times three (backward needs two for each).
+  /// products, causal attention counted by half, times three: backward needs two for each, but one
+  /// where a product's input is data and nobody asks for its gradient.
   [[nodiscard]] virtual std::int64_t model_flops_per_sample() const = 0;
+  /// Those among them of one token and one of its experts, in one layer: the work that is not done
+  /// where an expert's capacity drops the token. 0 without experts.
+  [[nodiscard]] virtual std::int64_t model_flops_per_expert_token() const { return 0; }
 };
 
 /// Elements of all parameters, of all their parts together; a tied weight counts once.

@@ -58,6 +58,9 @@ class ModelWrapper : public Model {
   [[nodiscard]] std::int64_t model_flops_per_sample() const override {
     return inner_.model_flops_per_sample();
   }
+  [[nodiscard]] std::int64_t model_flops_per_expert_token() const override {
+    return inner_.model_flops_per_expert_token();
+  }
 
  protected:
   const Model& inner_;

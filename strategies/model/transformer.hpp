@@ -62,6 +62,7 @@ class Transformer final : public Model {
                                            const SequencePart& part) const override;
   [[nodiscard]] std::int64_t positions_per_sample() const override { return options_.seq_len; }
   [[nodiscard]] std::int64_t model_flops_per_sample() const override;
+  [[nodiscard]] std::int64_t model_flops_per_expert_token() const override;
 
  private:
   void add_outer_parameters();
