@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "scenarios/load.hpp"
+#include "sim/app/plan_of.hpp"
+
+#include "tests/property/check_property.hpp"
+#include "tests/verdicts/planted_scale.hpp"
+
+// How small an error the oracle finds, by precision and kind of tensor. Floors are what the oracle
+// of commit e647d66 found, so that nobody makes it right by making it blind.
+namespace shardsim::test {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+// Data parallelism alone, sharded weights, three axes, experts.
+const Names kBases = {"gpt-ddp", "llama-ep2-pp2-dp2", "llama-zero3", "gpt-tp2-pp2-dp2-zero1"};
+
+struct PowerKind {
+  const char* optimizer;
+  const char* name;
+};
+constexpr std::array<PowerKind, 8> kPowerKinds = {{{"adamw", "gradient"},
+                                                   {"adamw", "parameter"},
+                                                   {"adamw", "master"},
+                                                   {"adamw", "exp_avg"},
+                                                   {"adamw", "exp_avg_sq"},
+                                                   {"momentum", "momentum_buffer"},
+                                                   {"rmsprop", "square_avg"},
+                                                   {"adamw", "loss"}}};
+
+struct PowerTypes {
+  const char* precision;
+  const char* reduced;
+  std::array<int, kPowerKinds.size()> floor;  // k of 1 + 2^-k, in all bases.
+  int one_gradient;                           // The same of one tensor, the median of gpt-ddp's.
+};
+constexpr std::array<PowerTypes, 5> kPowerTypes = {{
+    {"fp64", "fp64", {29, 29, 29, 29, 29, 29, 29, 29}, 0},
+    {"fp32", "fp32", {21, 22, 22, 22, 22, 22, 22, 21}, 0},
+    {"bf16", "bf16", {5, 8, 22, 22, 22, 22, 22, 5}, 0},
+    {"bf16", "fp32", {4, 8, 22, 22, 22, 22, 22, 5}, 0},
+    {"fp16", "fp16", {8, 11, 22, 22, 22, 22, 22, 8}, 0},
+}};
+
+// One step: of two, the second would show what the first has done.
+Scenario scenario_of_power(const std::string& base, const PowerTypes& types,
+                           const std::string& optimizer) {
+  Names changes = {std::string("training.precision=") + types.precision,
+                   std::string("training.grad_reduce_dtype=") + types.reduced,
+                   "training.optimizer=" + optimizer, "execution.steps=1"};
+  if (types.precision == std::string("fp16")) changes.emplace_back("training.loss_scale=1024");
+  return load_scenario("scenarios/verify-" + base + ".json", changes);
+}
+
+std::string words_of(const PowerTypes& types) {
+  return fmt::format("{} reduced in {}", types.precision, types.reduced);
+}
+
+// A base that is said to be wrong without an error would show nothing.
+void check_right(const Scenario& scenario) {
+  const ScaleVerdict right = verdict_on(scenario, {"gradient", 1.0});
+  INFO(scenario.name << ": " << right.detail);
+  CHECK_FALSE(right.found);
+}
+
+void check_floors(const std::string& base, const PowerTypes& types) {
+  for (const char* optimizer : {"adamw", "momentum", "rmsprop"}) {
+    check_right(scenario_of_power(base, types, optimizer));
+  }
+  for (std::size_t i = 0; i < kPowerKinds.size(); ++i) {
+    const PowerKind& kind = kPowerKinds[i];
+    const Scenario scenario = scenario_of_power(base, types, kind.optimizer);
+    const double factor = 1.0 + std::ldexp(1.0, -types.floor[i]);
+    INFO(base << " in " << words_of(types) << ": " << kind.name << " times 1 + 2^-"
+              << types.floor[i]);
+    CHECK(verdict_on(scenario, {kind.name, factor}).found);
+  }
+}
+
+// The least of all bases, by kind.
+std::string table_row(const PowerTypes& types) {
+  std::string row = fmt::format("  {}:", words_of(types));
+  for (const PowerKind& kind : kPowerKinds) {
+    int least = 60;
+    for (const std::string& base : kBases) {
+      const Scenario scenario = scenario_of_power(base, types, kind.optimizer);
+      least = std::min(least, most_bits_found(scenario, kind.name));
+    }
+    row += fmt::format(" {} {}", kind.name, least);
+  }
+  return row;
+}
+
+// Of every gradient alone, sorted.
+std::vector<int> bits_of_each_gradient(const PowerTypes& types) {
+  const Scenario scenario = scenario_of_power("gpt-ddp", types, "adamw");
+  const SharedPlan plan(scenario);
+  std::vector<int> bits;
+  const int count = static_cast<int>(plan.parallel.whole().parameters().size());
+  for (int parameter = 0; parameter < count; ++parameter) {
+    bits.push_back(most_bits_found(scenario, "gradient", parameter));
+  }
+  std::sort(bits.begin(), bits.end());
+  return bits;
+}
+
+}  // namespace
+
+TEST_CASE("power: planted scales that the oracle found are found") {
+  for (const PowerTypes& types : kPowerTypes) {
+    for (std::size_t i = 0; i < 2; ++i) check_floors(kBases[i], types);
+  }
+}
+
+TEST_CASE("power: the smallest planted scale that the oracle finds, in full") {
+  if (!long_run()) return;
+  std::puts("1 + 2^-k that the oracle finds, least k of four scenarios, all tensors of a kind:");
+  for (const PowerTypes& types : kPowerTypes) {
+    for (const std::string& base : kBases) check_floors(base, types);
+    std::puts(table_row(types).c_str());
+  }
+  std::puts("one gradient alone, least and median k:");
+  for (const PowerTypes& types : kPowerTypes) {
+    const std::vector<int> bits = bits_of_each_gradient(types);
+    const int median = bits[bits.size() / 2];
+    std::puts(fmt::format("  {}: {} {}", words_of(types), bits.front(), median).c_str());
+    INFO(words_of(types));
+    CHECK(median >= types.one_gradient);
+  }
+}
+
+}  // namespace shardsim::test
