@@ -46,11 +46,11 @@ struct PowerTypes {
   int one_gradient;                           // The same of one tensor, the median of gpt-ddp's.
 };
 constexpr std::array<PowerTypes, 5> kPowerTypes = {{
-    {"fp64", "fp64", {29, 29, 29, 29, 29, 29, 29, 29}, 0},
-    {"fp32", "fp32", {21, 22, 22, 22, 22, 22, 22, 21}, 0},
-    {"bf16", "bf16", {5, 8, 22, 22, 22, 22, 22, 5}, 0},
-    {"bf16", "fp32", {4, 8, 22, 22, 22, 22, 22, 5}, 0},
-    {"fp16", "fp16", {8, 11, 22, 22, 22, 22, 22, 8}, 0},
+    {"fp64", "fp64", {29, 29, 29, 29, 29, 29, 29, 29}, 30},
+    {"fp32", "fp32", {21, 22, 22, 22, 22, 22, 22, 21}, 21},
+    {"bf16", "bf16", {5, 8, 22, 22, 22, 22, 22, 5}, 5},
+    {"bf16", "fp32", {4, 8, 22, 22, 22, 22, 22, 5}, 5},
+    {"fp16", "fp16", {8, 11, 22, 22, 22, 22, 22, 8}, 8},
 }};
 
 // One step: of two, the second would show what the first has done.
