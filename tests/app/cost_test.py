@@ -62,7 +62,7 @@ class LargestWorldTest(CostTest):
 
     def test_llama3_405b_on_16384_ranks_takes_seconds_and_less_than_two_gibibytes(self):
         seconds, resident, out = self.cost_of(
-            "scenarios/llama3-405b-16384xh100.json", "--set", "execution.fold=off", "--json")
+            "tests/bench/llama3-405b-16384xh100-1f1b.json", "--set", "execution.fold=off", "--json")
         calls = json.loads(out)["metrics"]["comm.calls.total"]
         print(f"{seconds:.1f} s of processor time, {calls / seconds / 1e6:.2f} M calls of ranks per "
               f"second, {resident / RANKS:.0f} bytes per rank")
@@ -91,7 +91,7 @@ class FoldedWorldTest(CostTest):
         self.assertLess(folded, whole / 4)
 
     def test_llama3_405b_on_16384_ranks_costs_a_tenth(self):
-        folded, whole = self.cost_folded("scenarios/llama3-405b-16384xh100.json")
+        folded, whole = self.cost_folded("tests/bench/llama3-405b-16384xh100-1f1b.json")
         self.assertLess(folded, whole / 10)
 
 
