@@ -72,6 +72,9 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
       reading.broken.insert(section);
     }
   }
+  for (const SourceText& text_read : texts) {
+    if (text_read.preset) reading.scenario.files.push_back({"a preset", text_read.name});
+  }
   read_document(*document, reading);
   resolve(reading);
   throw_if_any(reading.problems);

@@ -33,6 +33,7 @@ void resolve_routing(Reading& r) {
               "name a file in moe_popularity_file, or use \"uniform\" or \"skewed\"");
     return;
   }
+  r.scenario.files.push_back({"model.moe_popularity_file", path_of_popularity(r)});
   m.moe_popularity = read_popularity(path_of_popularity(r), m.num_experts,
                                      m.num_layers - m.first_dense_layers, r.problems);
 }

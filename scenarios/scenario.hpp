@@ -163,6 +163,12 @@ struct NumberSource {
   std::string source;  // "NVIDIA H100 datasheet (SXM)", "assumed: ...", "given in the scenario"
 };
 
+/// A file that the scenario was made from, besides its own.
+struct FileRead {
+  std::string what;  // "a preset", "model.moe_popularity_file"
+  std::string path;
+};
+
 struct Scenario {
   std::int64_t schema_version = 1;
   std::string name;
@@ -181,6 +187,7 @@ struct Scenario {
   std::vector<NumberSource> sources;  // in the order of the field table
   std::string resolved_json;          // this scenario with nothing left out; a fixed text
   std::vector<std::string> warnings;
+  std::vector<FileRead> files;
 };
 
 }  // namespace shardsim

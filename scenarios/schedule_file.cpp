@@ -41,6 +41,7 @@ void resolve_schedule_file(Reading& r) {
                      "name a CSV file, relative to the scenario's folder");
   }
   const std::string path = beside_scenario(r, p.schedule_file);
+  r.scenario.files.push_back({kField, path});
   const std::optional<std::string> text = read_regular_file(path, kMaxBytes, r.problems);
   if (!text) return;
   ScheduleCsv csv = parse_schedule_csv(*text, path);

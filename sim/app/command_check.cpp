@@ -9,9 +9,27 @@
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/output_format.hpp"
+#include "sim/app/output_paths.hpp"
 #include "sim/app/standard_input.hpp"
 
 namespace shardsim {
+
+namespace {
+
+// As a run without --out would refuse it.
+void require_apart_here(const Scenario& scenario, const std::string& file) {
+  try {
+    const std::vector<PathInUse> written = paths_written(scenario, ".");
+    require_apart(paths_read(scenario, file), written);
+    require_distinct(written);
+  } catch (const UsageError& error) {
+    ProblemList problems;
+    problems.add_file(error.code(), file, error.what(), error.fix());
+    throw ScenarioError(problems.problems(), 0);
+  }
+}
+
+}  // namespace
 
 int command_check(const std::vector<std::string>& files, const std::vector<std::string>& overrides,
                   bool json, const Console& console) {
@@ -23,6 +41,7 @@ int command_check(const std::vector<std::string>& files, const std::vector<std::
           file == kStandardInput
               ? load_scenario_text(read_standard_input(console.in), file, overrides)
               : load_scenario(file, overrides);
+      require_apart_here(scenario, file);
       for (const std::string& warning : scenario.warnings) {
         console.err << "warning: " << warning << "\n";
       }

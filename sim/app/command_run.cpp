@@ -26,23 +26,24 @@
 #include "sim/app/headline.hpp"
 #include "sim/app/next_command.hpp"
 #include "sim/app/output_format.hpp"
+#include "sim/app/output_paths.hpp"
 #include "sim/app/process/process_flags.hpp"
 #include "sim/app/process/serve_run.hpp"
 #include "sim/app/progress.hpp"
-#include "sim/app/record_paths.hpp"
 #include "sim/app/run.hpp"
+#include "sim/app/run_paths.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
 
 namespace {
 
+constexpr const char* kOtherwise = "choose another with --out or --record-decisions";
+
 void write_file(const std::filesystem::path& path, const std::string& text, bool quiet,
                 std::ostream& err) {
-  write_complete(path, text,
-                 "check the folder's permissions and the space left, or choose another with --out "
-                 "or --record-decisions");
-  if (!quiet) err << "wrote " << path.string() << "\n";
+  write_complete(path, text, kOtherwise);
+  if (!quiet) tell_written(path, err);
 }
 
 // What the scenario names, below the folder that the command names.
@@ -58,10 +59,8 @@ void write_csv(const RunArguments& arguments, const std::string& name, const Run
   if (name.empty()) return;
   write_output(arguments, name, metrics_csv(outcome.result), err);
   if (!outcome.detail) return;
-  const std::filesystem::path path(name);
   for (const CsvTable& table : csv_tables(*outcome.detail)) {
-    const std::string beside = path.stem().string() + "." + table.name + ".csv";
-    write_output(arguments, (path.parent_path() / beside).string(), table.text, err);
+    write_output(arguments, table_beside(name, table.name), table.text, err);
   }
 }
 
@@ -192,7 +191,7 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
                 RunHooks hooks) {
   refuse_schedules_of_processes(arguments);
   const Scenario scenario = scenario_of(arguments);
-  check_record_paths(arguments, scenario);
+  check_run_paths(arguments, scenario);
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
   const std::optional<DecisionLog> replay = replayed_record(arguments, scenario);

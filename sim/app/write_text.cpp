@@ -1,40 +1,26 @@
 #include "sim/app/write_text.hpp"
 
-#include <fstream>
 #include <ostream>
 
-#include <fmt/format.h>
-
-#include "sim/kernel/error.hpp"
+#include "scenarios/source_text.hpp"
+#include "sim/app/whole_file.hpp"
 
 namespace shardsim {
 
 void write_text(const std::filesystem::path& path, const std::string& text, std::ostream& err) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    throw UsageError("E0901", fmt::format("cannot write {}", path.string()),
-                     "check the folder, its permissions and the space left");
-  }
-  err << "wrote " << path.string() << "\n";
+  write_whole_file(path, [&text](std::ostream& file) { file << text; });
+  tell_written(path, err);
 }
 
 void write_complete(const std::filesystem::path& path, const std::string& text,
-                    const std::string& fix) {
-  std::filesystem::path unfinished = path;
-  unfinished += ".part";
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) std::filesystem::rename(unfinished, path, error);
-  if (!file || error) {
-    std::error_code ignored;
-    std::filesystem::remove(unfinished, ignored);
-    throw Error(ExitCode::bad_usage, "E0901", fmt::format("cannot write {}", path.string()), fix);
-  }
+                    const std::string& otherwise) {
+  make_folder_of(path, otherwise);
+  write_whole_file(
+      path, [&text](std::ostream& file) { file << text; }, otherwise);
+}
+
+void tell_written(const std::filesystem::path& path, std::ostream& err) {
+  err << "wrote " << printable(path.string(), 200) << "\n";
 }
 
 }  // namespace shardsim

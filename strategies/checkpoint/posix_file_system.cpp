@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sim/kernel/descriptor.hpp"
+
 #include "strategies/checkpoint/file_system.hpp"
 
 namespace shardsim {
@@ -25,25 +27,6 @@ auto retried(const Call& call) {
   while (result < 0 && errno == EINTR) result = call();
   return result;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { static_cast<void>(close()); }
-  [[nodiscard]] int number() const { return number_; }
-  // Never repeated: after EINTR Linux has closed the descriptor all the same.
-  int close() {
-    if (number_ < 0) return 0;
-    const int closing = number_;
-    number_ = -1;
-    return ::close(closing);
-  }
-
- private:
-  int number_;
-};
 
 Descriptor open_descriptor(const std::string& path, int flags, FileOperation operation) {
   constexpr mode_t kReadableByAll = 0666;  // Less what the user's mask takes away.

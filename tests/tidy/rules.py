@@ -96,6 +96,10 @@ BANS = (
         LIBRARIES, "returning the text, or an std::ostream& parameter"),
     Ban("process-end", r"(?<![\w.:>])(?:std::)?(quick_exit|_?exit|_Exit|abort)\s*\(",
         LIBRARIES, "throwing an Error (sim/kernel/error.hpp): a run ends with a verdict"),
+    Ban("file-writer",
+        r"\bstd::w?o?fstream\b|\b(fopen|freopen|fdopen|creat|mkstemp|mkostemp|tmpfile|copy_file)\s*\("
+        r"|\bO_(WRONLY|RDWR|CREAT)\b|\b(fs|filesystem)::rename\b|(?<!\w)::rename(at2?)?\s*\(",
+        PRODUCT, "write_whole_file (sim/app/whole_file.hpp): no half files, and no links followed"),
     Ban("using-namespace", r"\busing\s+namespace\b",
         PRODUCT, "the names one by one"),
     Ban("unfinished", r"\b(TODO|FIXME|XXX|HACK)\b",

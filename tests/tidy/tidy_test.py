@@ -122,6 +122,7 @@ class TidyTest(unittest.TestCase):
             "source-location": "void f(std::source_location l);",
             "terminal": 'std::printf("%d", 3);',
             "process-end": "std::exit(3);",
+            "file-writer": "std::ofstream file(path);",
             "using-namespace": "using namespace std;",
             "unfinished": "// TODO: later.",
         }

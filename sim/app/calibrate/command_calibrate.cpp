@@ -16,6 +16,8 @@
 #include "sim/app/calibrate/calibration_text.hpp"
 #include "sim/app/calibrate/price_table.hpp"
 #include "sim/app/collective/collective_setting.hpp"
+#include "sim/app/output_paths.hpp"
+#include "sim/app/whole_file.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -67,6 +69,17 @@ PricedTable priced(const CalibrateArguments& arguments, NcclTestsTable table) {
   return result;
 }
 
+void check_paths(const CalibrateArguments& arguments, const Scenario& given) {
+  if (arguments.out.empty()) return;
+  std::vector<PathInUse> read =
+      paths_read(given, names_a_file(arguments.system) ? arguments.system : "");
+  for (const std::string& path : arguments.files) {
+    read.push_back({"a table that is read", path == "-" ? "/dev/stdin" : path});
+  }
+  require_writable(arguments.out, false);
+  require_apart(read, {{"--out", arguments.out}});
+}
+
 FittedCorrection given_of(const NcclCorrection& correction) {
   return {.bandwidth_factor = correction.bandwidth_factor,
           .added_latency_us = correction.added_latency_us};
@@ -116,6 +129,7 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
       calibrate(tables, parts,
                 {.inside = given_of(overrides.inside), .between = given_of(overrides.between)});
   const Scenario given = scenario_of_system(arguments.system, arguments.overrides);
+  check_paths(arguments, given);
   const CalibrationReport report{.cluster = cluster,
                                  .given = given,
                                  .tables = tables,

@@ -12,11 +12,11 @@
 
 namespace shardsim {
 
-namespace {
-
 bool names_a_file(const std::string& system) {
   return system.find('/') != std::string::npos || system.find(".json") != std::string::npos;
 }
+
+namespace {
 
 // A scenario around the preset: what resolves and checks one does so for all.
 Scenario scenario_of_preset(const std::string& name, const std::vector<std::string>& overrides) {

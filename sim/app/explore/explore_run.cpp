@@ -14,8 +14,6 @@ namespace shardsim {
 
 namespace {
 
-constexpr const char* kShrunkFile = "shrunk.json";
-
 std::string size_of_search(const ShrunkScenario& shrunk) {
   return shrunk.is_complete ? fmt::format("in {} runs; nothing smaller fails so", shrunk.runs)
                             : fmt::format("in {} runs, the most that are made", shrunk.runs);
@@ -62,10 +60,10 @@ void report_shrunk(const ShrunkScenario& shrunk, const FailedScenario& failed,
                      shrunk.scenario.system.ranks, size_of_search(shrunk), command,
                      what_fails(shrunk.outcome.result));
   if (arguments.shrunk_directory.empty()) return;
-  std::error_code unmade;  // Then it cannot be written to, which says so.
-  std::filesystem::create_directories(arguments.shrunk_directory, unmade);
-  write_text(std::filesystem::path(arguments.shrunk_directory) / kShrunkFile,
-             shrunk.scenario.resolved_json + "\n", err);
+  const std::filesystem::path path =
+      std::filesystem::path(arguments.shrunk_directory) / kShrunkFile;
+  write_complete(path, shrunk.scenario.resolved_json + "\n", "choose another folder with --out");
+  tell_written(path, err);
 }
 
 }  // namespace shardsim

@@ -10,6 +10,8 @@
 // The parts of `shardsim run` that are about schedules.
 namespace shardsim {
 
+inline constexpr const char* kShrunkFile = "shrunk.json";
+
 struct ExploredRun {
   RunOutcome outcome;
   std::optional<Schedule> schedule;  ///< Of the outcome; empty for the plain run.

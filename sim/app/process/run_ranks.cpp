@@ -1,7 +1,6 @@
 #include "sim/app/process/run_ranks.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <ostream>
 #include <sstream>
 
@@ -13,7 +12,9 @@
 #include "backends/rendezvous/launch_command.hpp"
 #include "backends/rendezvous/process_launcher.hpp"
 
+#include "scenarios/source_text.hpp"
 #include "sim/app/process/open_backend.hpp"
+#include "sim/app/write_text.hpp"
 
 namespace shardsim {
 
@@ -187,17 +188,19 @@ std::vector<std::string> notes_of(const RendezvousServer& server) {
 
 void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err) {
   if (verdict.flight_records.empty()) return;
-  const std::string path = (std::filesystem::path(directory) / "flight-record.txt").string();
-  std::error_code error;  // The stream says what it comes to.
-  std::filesystem::create_directories(directory, error);
-  std::ofstream file(path);
+  const std::filesystem::path path = std::filesystem::path(directory) / kFlightRecordFile;
+  std::string text;
   for (const auto& [rank, record] : verdict.flight_records) {
-    file << "rank " << rank << "\n" << to_text(record) << "\n";
+    text += fmt::format("rank {}\n{}\n", rank, to_text(record));
   }
-  file.close();
-  err << (file ? "the last calls of every rank that could tell are in "
-               : "the last calls of the ranks could not be written to ")
-      << path << "\n";
+  try {
+    write_complete(path, text, "choose another folder with --out");
+    err << "the last calls of every rank that could tell are in " << printable(path.string(), 200)
+        << "\n";
+  } catch (const Error& error) {
+    // What stopped the run is told first, and decides how the command ends.
+    err << "the last calls of the ranks are lost: " << error.what() << "\n";
+  }
 }
 
 }  // namespace shardsim

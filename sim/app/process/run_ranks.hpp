@@ -37,6 +37,9 @@ struct RanksOutcome {
 [[nodiscard]] RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options,
                                      std::ostream& err);
 
+/// What write_flight_records() writes.
+inline constexpr const char* kFlightRecordFile = "flight-record.txt";
+
 /// OpenBackend::notes() of rank 0.
 [[nodiscard]] std::vector<std::string> notes_of(const RendezvousServer& server);
 

@@ -16,12 +16,14 @@
 #include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/app/band/measured_errors.hpp"
+#include "sim/app/output_paths.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/validate/band_file.hpp"
 #include "sim/app/validate/ratchet.hpp"
 #include "sim/app/validate/table_mapping.hpp"
 #include "sim/app/validate/validated_table.hpp"
 #include "sim/app/validate/validation_text.hpp"
+#include "sim/app/whole_file.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -139,6 +141,23 @@ void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
                   "Fail if a file of such errors is not today's");
 }
 
+// Before tables that take minutes, not after them. The ratchet is read and written anew.
+void check_paths(const ValidateArguments& arguments, const std::vector<TableMapping>& mappings,
+                 const fs::path& ratchet) {
+  std::vector<PathInUse> read;
+  for (const TableMapping& mapping : mappings) {
+    read.push_back({"the mapping of a table", mapping.path});
+    read.push_back({"a table", mapping.table.source->name});
+  }
+  std::vector<PathInUse> written;
+  if (!arguments.html.empty()) written.push_back({"--html", arguments.html});
+  if (!arguments.write_band.empty()) written.push_back({"--write-band", arguments.write_band});
+  if (arguments.write_ratchet) written.push_back({"the ratchet", ratchet});
+  for (const PathInUse& output : written) require_writable(output.path, false);
+  require_apart(read, written);
+  require_distinct(written);
+}
+
 }  // namespace
 
 int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err) {
@@ -149,6 +168,7 @@ int command_validate(const ValidateArguments& arguments, std::ostream& out, std:
   for (const std::string& path : mapping_paths(arguments, folder)) {
     mappings.push_back(read_table_mapping(path));
   }
+  check_paths(arguments, mappings, folder / kRatchet);
   Progress progress(err, true);
   std::vector<ValidatedTable> tables;
   for (const TableMapping& mapping : mappings) {

@@ -18,7 +18,9 @@
 #include "sim/app/desk/exchange/export_chakra.hpp"
 #include "sim/app/desk/exchange/export_kineto.hpp"
 #include "sim/app/desk/exchange/export_nccl_tests.hpp"
+#include "sim/app/output_paths.hpp"
 #include "sim/app/progress.hpp"
+#include "sim/app/whole_file.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -35,6 +37,37 @@ void require_kind(const std::string& kind) {
                    "the first word is " + one_of_list(export_kind_names()));
 }
 
+std::string stem_of(const ExportArguments& arguments) {
+  if (!arguments.output.empty()) return arguments.output;
+  return std::filesystem::path(arguments.file).stem().string();
+}
+
+// The file, or those of all ranks.
+std::vector<std::string> names_of(const ExportArguments& arguments, const std::string& stem,
+                                  int ranks) {
+  if (arguments.kind == "schedule" || arguments.kind == "nccl-tests") {
+    return arguments.output.empty() ? std::vector<std::string>{} : std::vector{arguments.output};
+  }
+  const bool is_chakra = arguments.kind == "chakra";
+  std::vector<std::string> names;
+  for (int rank = 0; rank < ranks; ++rank) {
+    names.push_back(fmt::format("{}.{}.{}", stem, rank, is_chakra ? "et" : "pt.trace.json"));
+  }
+  if (is_chakra) names.push_back(stem + ".comm_groups.json");
+  return names;
+}
+
+// Before a run of minutes, not after it.
+void check_paths(const ExportArguments& arguments, const Scenario& scenario) {
+  std::vector<PathInUse> written;
+  const int ranks = static_cast<int>(scenario.system.ranks);
+  for (const std::string& name : names_of(arguments, stem_of(arguments), ranks)) {
+    written.push_back({"the file", name});
+    require_writable(name, false, "choose another with -o");
+  }
+  require_apart(paths_read(scenario, arguments.file), written);
+}
+
 void put(const ExportArguments& arguments, const std::string& text, std::ostream& out,
          std::ostream& err) {
   if (arguments.output.empty()) {
@@ -45,6 +78,7 @@ void put(const ExportArguments& arguments, const std::string& text, std::ostream
 }
 
 int export_schedule(const ExportArguments& arguments, std::ostream& out, std::ostream& err) {
+  check_paths(arguments, load_scenario(arguments.file, arguments.overrides));
   std::ostringstream csv;
   const int exit_code = command_schedule({.file = arguments.file,
                                           .overrides = arguments.overrides,
@@ -59,6 +93,7 @@ std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, std::ost
                                       RunHooks hooks) {
   Scenario scenario = load_scenario(arguments.file, arguments.overrides);
   for (const std::string& warning : scenario.warnings) err << "warning: " << warning << "\n";
+  check_paths(arguments, scenario);
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
   std::unique_ptr<RecordedRun> run = record_run(std::move(scenario), hooks);
@@ -66,20 +101,16 @@ std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, std::ost
   return run;
 }
 
-std::string stem_of(const ExportArguments& arguments) {
-  if (!arguments.output.empty()) return arguments.output;
-  return std::filesystem::path(arguments.file).stem().string();
-}
-
 // One file per rank, told in one line.
-void write_ranks(const RecordedRun& run, const std::string& stem, const char* ending,
+void write_ranks(const RecordedRun& run, const std::vector<std::string>& names,
                  std::string (*text_of)(const RecordedRun&, int), std::ostream& err) {
   std::ostringstream each;
-  const int ranks = static_cast<int>(run.ranks.size());
-  for (int rank = 0; rank < ranks; ++rank) {
-    write_text(fmt::format("{}.{}.{}", stem, rank, ending), text_of(run, rank), each);
+  const std::size_t ranks = run.ranks.size();
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    write_text(names[rank], text_of(run, static_cast<int>(rank)), each);
   }
-  err << fmt::format("wrote {0}.0.{1} to {0}.{2}.{1}\n", stem, ending, ranks - 1);
+  err << fmt::format("wrote {} to {}\n", printable(names[0], 200),
+                     printable(names[ranks - 1], 200));
 }
 
 }  // namespace
@@ -95,13 +126,14 @@ int command_export(const ExportArguments& arguments, std::ostream& out, std::ost
         err);
     return 0;
   }
-  const std::string stem = stem_of(arguments);
+  const std::vector<std::string> names =
+      names_of(arguments, stem_of(arguments), static_cast<int>(run->ranks.size()));
   if (arguments.kind == "kineto") {
-    write_ranks(*run, stem, "pt.trace.json", to_kineto, err);
+    write_ranks(*run, names, to_kineto, err);
     return 0;
   }
-  write_ranks(*run, stem, "et", to_chakra, err);
-  write_text(stem + ".comm_groups.json", chakra_groups(*run), err);
+  write_ranks(*run, names, to_chakra, err);
+  write_text(names.back(), chakra_groups(*run), err);
   return 0;
 }
 

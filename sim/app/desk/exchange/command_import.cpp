@@ -19,6 +19,8 @@
 #include "sim/app/desk/exchange/import_megatron.hpp"
 #include "sim/app/desk/exchange/import_schedule.hpp"
 #include "sim/app/desk/exchange/import_torchtitan.hpp"
+#include "sim/app/output_paths.hpp"
+#include "sim/app/whole_file.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -58,10 +60,20 @@ Scenario load_imported(const ImportRequest& request, const std::string& json) {
   return load_scenario_text(json, name);
 }
 
+void check_paths(const ImportRequest& request) {
+  if (request.output.empty()) return;
+  std::vector<PathInUse> read;
+  for (const std::string& file : request.files) read.push_back({"what is imported", file});
+  if (!request.model.empty()) read.push_back({"the model's file", request.model});
+  require_writable(request.output, false, "choose another with -o");
+  require_apart(read, {{"the scenario", request.output}});
+}
+
 }  // namespace
 
 int command_import(const ImportRequest& request, std::ostream& out, std::ostream& err) {
   const ImportKind& kind = import_kind_of(request.kind);
+  check_paths(request);
   Import import;
   import.set_name(std::filesystem::path(request.files.front()).filename().string() + ", " +
                   request.kind);

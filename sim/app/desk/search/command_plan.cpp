@@ -1,7 +1,5 @@
 #include "sim/app/desk/search/command_plan.hpp"
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -9,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "sim/kernel/error.hpp"
 
@@ -18,8 +15,10 @@
 #include "sim/app/desk/search/emit.hpp"
 #include "sim/app/desk/search/search_page.hpp"
 #include "sim/app/desk/search/search_report.hpp"
+#include "sim/app/output_paths.hpp"
 #include "sim/app/progress.hpp"
 #include "sim/app/shell_word.hpp"
+#include "sim/app/whole_file.hpp"
 
 namespace shardsim {
 
@@ -39,27 +38,19 @@ struct PlanArguments {
   bool quiet = false;
 };
 
-UsageError cannot_write(const std::string& path) {
-  return {"E1328", "cannot write \"" + path + "\"",
-          "name a file in a folder that is there and may be written to"};
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw cannot_write(path);
-}
-
 // Before a search of minutes, not after it.
-void require_writable(const std::string& path) {
-  if (path.empty()) return;
-  namespace fs = std::filesystem;
-  fs::path folder = fs::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  std::error_code error;
-  const bool may = fs::is_directory(folder, error) && ::access(folder.c_str(), W_OK) == 0;
-  if (!may || fs::is_directory(path, error)) throw cannot_write(path);
+void check_paths(const PlanArguments& arguments, const SearchBase& base) {
+  std::vector<PathInUse> written;
+  const auto add = [&written](const char* option, const std::string& path) {
+    if (!path.empty()) written.push_back({option, path});
+  };
+  add("--out", arguments.out);
+  add("--csv", arguments.csv);
+  add("--report", arguments.report);
+  for (const PathInUse& output : written) require_writable(output.path, false);
+  const bool is_file = base.file == arguments.request.model;
+  require_apart(paths_read(base.scenario, is_file ? base.file : ""), written);
+  require_distinct(written);
 }
 
 Objective objective_of(const PlanArguments& arguments) {
@@ -131,14 +122,18 @@ SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchB
   return outcome;
 }
 
+void write(const std::string& path, const std::string& text) {
+  write_whole_file(path, [&text](std::ostream& file) { file << text; });
+}
+
 // What is asked for besides the page.
 void write_best(const PlanArguments& arguments, const SearchBase& base, const SearchReport& report,
                 std::ostream& out) {
-  if (!arguments.csv.empty()) write_file(arguments.csv, to_csv(report));
-  if (!arguments.report.empty()) write_file(arguments.report, to_html(page_of(report)));
+  if (!arguments.csv.empty()) write(arguments.csv, to_csv(report));
+  if (!arguments.report.empty()) write(arguments.report, to_html(page_of(report)));
   if (report.ranked.empty() || (arguments.out.empty() && arguments.emit.empty())) return;
   const Scenario best = scenario_of(base, report.ranked.front().candidate);
-  if (!arguments.out.empty()) write_file(arguments.out, best.resolved_json);
+  if (!arguments.out.empty()) write(arguments.out, best.resolved_json);
   if (!arguments.emit.empty()) {
     out << (arguments.json ? "" : "\n") << emit_for(arguments.emit, best);
   }
@@ -152,10 +147,8 @@ int command_plan(PlanArguments& arguments, const Console& console) {
                      "ask for one of them at a time");
   }
   if (!arguments.emit.empty()) require_framework(arguments.emit);
-  for (const std::string& path : {arguments.csv, arguments.report, arguments.out}) {
-    require_writable(path);
-  }
   const SearchBase base = prepare_search(arguments.request);
+  check_paths(arguments, base);
   const SearchOutcome outcome = search_with_progress(arguments, base, console.err);
   const SearchReport report = report_of(base, arguments.request, outcome);
   const std::string command = next_command(arguments, command_line(arguments));

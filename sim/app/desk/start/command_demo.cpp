@@ -34,7 +34,7 @@ void put_scenario(const fs::path& path, bool quiet, std::ostream& err) {
                                  path.string(), path.parent_path().string()));
   }
   write_complete(path, demo_scenario(), "choose another folder with --out");
-  if (!quiet) err << "wrote " << path.string() << "\n";
+  if (!quiet) tell_written(path, err);
 }
 
 // The demo's own name tells of its model and its machines.

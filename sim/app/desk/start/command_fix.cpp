@@ -22,12 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Through links, and with the permissions that the file had.
+// Through links: it is the file itself that is to be corrected.
 void replace(const std::string& file, const std::string& text) {
-  const fs::path path = fs::canonical(file);
-  const fs::perms permissions = fs::status(path).permissions();
-  write_complete(path, text, "check the folder's permissions, or write it elsewhere with -o");
-  fs::permissions(path, permissions);
+  write_complete(fs::canonical(file), text, "write it elsewhere with -o");
 }
 
 void put(const FixArguments& arguments, const std::string& file, const std::string& before,

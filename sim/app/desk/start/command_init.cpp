@@ -65,7 +65,7 @@ std::string starter_of(const InitArguments& arguments) {
 
 void write_new(const fs::path& path, const std::string& text, bool quiet, std::ostream& err) {
   write_complete(path, text, "choose another with -o");
-  if (!quiet) err << "wrote " << path.string() << "\n";
+  if (!quiet) tell_written(path, err);
 }
 
 void add_init_options(CLI::App& app, InitArguments& arguments) {

@@ -1,7 +1,6 @@
 #include "sim/app/desk/sweep/command_merge.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <ostream>
 
@@ -11,6 +10,9 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/app/desk/sweep/point_index.hpp"
+#include "sim/app/output_paths.hpp"
+#include "sim/app/whole_file.hpp"
+#include "sim/app/write_text.hpp"
 
 namespace shardsim {
 
@@ -73,21 +75,14 @@ void write_rows(const PointIndex& index, bool csv, std::ostream& out) {
   });
 }
 
-// Under another name until it is complete.
 void write_rows_to(const PointIndex& index, bool csv, const fs::path& path) {
-  fs::path unfinished = path;
-  unfinished += ".part";
-  std::error_code error;
-  {
-    std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
-    write_rows(index, csv, file);
-    file.close();
-    if (file) fs::rename(unfinished, path, error);
-    if (file && !error) return;
+  std::vector<PathInUse> parts;
+  for (const PartContents& part : index.parts()) {
+    parts.push_back({"a part of the sweep", part.path});
   }
-  fs::remove(unfinished, error);
-  throw UsageError("E1312", fmt::format("cannot write {}", path.string()),
-                   "check the folder, its permissions and the space left");
+  require_apart(parts, {{"the output", path}});
+  write_whole_file(
+      path, [&](std::ostream& file) { write_rows(index, csv, file); }, "choose another with -o");
 }
 
 }  // namespace
@@ -106,7 +101,7 @@ int command_merge(const MergeArguments& arguments, const Console& console) {
     return 0;
   }
   write_rows_to(index, csv, output);
-  console.err << "wrote " << output << "\n";
+  tell_written(output, console.err);
   return 0;
 }
 

@@ -5,11 +5,10 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
 
 #include "tests/app/command_fixture.hpp"
 
-// Where --record-decisions writes and --replay-decisions reads, and what is refused before the run.
+// Where a run writes, --record-decisions among it, and what is refused before it.
 namespace shardsim::test {
 namespace {
 
@@ -93,8 +92,6 @@ TEST_CASE("a record that cannot be written is refused before the run") {
   CHECK(refusal(kSkipping, folder / "new/") == "E0901");
   CHECK(refusal(kSkipping, folder / "file/record.json") == "E0901");
   CHECK(refusal(kSkipping, folder / "file/new/record.json") == "E0901");
-  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK(refusal(kSkipping, folder / "pipe") == "E0901");
   CHECK(files_in(folder) == std::vector<std::string>{"file"});
 }
 

@@ -1,0 +1,66 @@
+#include "sim/app/run_paths.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "backends/rendezvous/launch_environment.hpp"
+
+#include "sim/app/explore/explore_run.hpp"
+#include "sim/app/output_paths.hpp"
+#include "sim/app/process/run_ranks.hpp"
+#include "sim/app/whole_file.hpp"
+
+namespace shardsim {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void require_named(const std::optional<std::string>& path, const char* option) {
+  if (!path || !path->empty()) return;
+  throw UsageError("E0912", fmt::format("\"{}\" names no file: its value is empty", option),
+                   "name a file, or leave the option out; is a variable of the shell unset?");
+}
+
+// Of ranks that a launcher started, the others write nothing, and may be on machines without the
+// folder.
+bool may_report(const RunArguments& arguments) {
+  if (!arguments.process.on_processes()) return true;
+  const std::optional<LaunchedRank> launched = find_launched_rank();
+  return !launched || launched->rank == 0;
+}
+
+}  // namespace
+
+void check_run_paths(const RunArguments& arguments, const Scenario& scenario) {
+  require_named(arguments.record_decisions, "--record-decisions");
+  require_named(arguments.replay_decisions, "--replay-decisions");
+  std::vector<PathInUse> read = paths_read(scenario, arguments.file);
+  if (arguments.replay_decisions) {
+    read.push_back({"the record that is replayed", *arguments.replay_decisions});
+  }
+  const fs::path folder = arguments.out_directory;
+  std::vector<PathInUse> written = paths_written(scenario, folder);
+  if (arguments.record_decisions) written.push_back({"the record", *arguments.record_decisions});
+  if (arguments.explore.shrink && !arguments.explore.shrunk_directory.empty()) {
+    written.push_back(
+        {"the shrunk scenario", fs::path(arguments.explore.shrunk_directory) / kShrunkFile});
+  }
+  for (const PathInUse& output : written) {
+    if (!may_report(arguments)) break;
+    require_writable(output.path, true, "choose another with --out or --record-decisions");
+  }
+  // Written only where a run fails: a folder that is read-only is no reason not to begin.
+  if (arguments.process.on_processes()) {
+    written.push_back({"the record of the last calls", folder / kFlightRecordFile});
+  }
+  require_apart(read, written);
+  require_distinct(written);
+}
+
+}  // namespace shardsim

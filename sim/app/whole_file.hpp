@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+// The one place in which the command writes files. Nobody ever finds half a file: it is written
+// under a random name in the same folder, flushed to the disk, and renamed. Whatever goes wrong
+// leaves the old file, and nothing beside it.
+//
+// What is in the way decides:
+//   nothing, or a file  the new file takes its place; its permissions are kept;
+//   a link              is replaced, and what it leads to stays as it is;
+//   a pipe, a terminal, /dev/null, /dev/stdout, /dev/fd/3  are written to directly;
+//   a folder, a disk    an error.
+namespace shardsim {
+
+/// Writes what `produce` puts out as the file `path`. Throws Error (E0901) that says why that
+/// cannot be, and `otherwise`, the user's other way out, such as "choose another with -o".
+void write_whole_file(const std::filesystem::path& path,
+                      const std::function<void(std::ostream&)>& produce,
+                      const std::string& otherwise = "name another file");
+
+/// The same error before a long run, as far as it can be foreseen. `makes_folder`: whether missing
+/// folders will be made (make_folder_of).
+void require_writable(const std::filesystem::path& path, bool makes_folder,
+                      const std::string& otherwise = "name another file");
+
+/// Makes the folder of a file that will be written, with those above it. Throws as
+/// write_whole_file().
+void make_folder_of(const std::filesystem::path& path,
+                    const std::string& otherwise = "name another file");
+
+}  // namespace shardsim

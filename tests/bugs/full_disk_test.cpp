@@ -1,0 +1,62 @@
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <sys/resource.h>
+
+#include "tests/app/command_fixture.hpp"
+
+// On a full disk a plan, an export or a calibration left half a file where a whole one had been.
+namespace shardsim::test {
+namespace {
+
+// No file may be larger: what every write to a full disk meets, but for the word.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("where there is no room for a file, the old one stays") {
+  const std::string plan = "scenarios/quickstart.json";
+  const std::vector<std::vector<std::string>> commands = {
+      {plan, "--out", ".", "--set", "output.result=old"},
+      {"plan", "gpt2", "--gpus", "8", "--gpu", "h100", "--out"},
+      {"plan", "gpt2", "--gpus", "8", "--gpu", "h100", "--csv"},
+      {"export", "nccl-tests", plan, "-o"},
+      {"export", "schedule", "scenarios/verify-gpt-pp4-1f1b.json", "-o"},
+  };
+  for (std::vector<std::string> words : commands) {
+    const TemporaryFolder folder;
+    write(folder / "old", "what was there");
+    if (words[0] == plan) {
+      words[2] = folder.path();
+    } else {
+      words.push_back(folder / "old");
+    }
+    Printed printed;
+    {
+      const FileLimit limit(16);
+      printed = shardsim(words);
+    }
+    INFO(words[0] << " " << words[1] << " " << printed.err);
+    CHECK(printed.exit_code == 2);
+    CHECK(contains(printed.err, "error[E0901]"));
+    CHECK(contains(printed.err, "it would be larger than a file may be"));
+    CHECK(content_of(folder / "old") == "what was there");
+    CHECK(files_in(folder) == std::vector<std::string>{"old"});
+  }
+}
+
+}  // namespace shardsim::test
