@@ -6,6 +6,8 @@
 #include <optional>
 #include <system_error>
 
+#include "sim/kernel/build_tree.hpp"
+
 #include "scenarios/json_value.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"
@@ -17,15 +19,11 @@ std::vector<std::string> preset_directories_beside(const std::string& executable
   if (executable.empty()) {
     return {};
   }
-  const std::filesystem::path folder = std::filesystem::path(executable).parent_path();
-  std::vector<std::string> directories = {
-      (folder / "../share/shardsim").lexically_normal().string()};
-  // Programs lie at most two folders deep in a build.
-  for (const char* const build : {"../..", "..", "."}) {
-    const std::filesystem::path root = folder / build / root_from_build;
-    directories.push_back((root / "scenarios").lexically_normal().string());
-  }
-  return directories;
+  namespace fs = std::filesystem;
+  const std::optional<std::string> build = build_root_of(executable);
+  const fs::path directory = build ? fs::path(*build) / root_from_build / "scenarios"
+                                   : fs::path(executable).parent_path() / "../share/shardsim";
+  return {directory.lexically_normal().string()};
 }
 
 std::vector<std::string> builtin_preset_directories() {
@@ -34,15 +32,7 @@ std::vector<std::string> builtin_preset_directories() {
   if (replaced != nullptr && *replaced != '\0') {
     return {replaced};
   }
-  std::error_code error;
-  const std::vector<std::string> tried = preset_directories_beside(
-      std::filesystem::read_symlink("/proc/self/exe", error).string(), SHARDSIM_ROOT_FROM_BUILD);
-  for (const std::string& directory : tried) {
-    if (std::filesystem::is_directory(directory + "/models", error)) {
-      return {directory};
-    }
-  }
-  return tried;
+  return preset_directories_beside(this_executable(), SHARDSIM_ROOT_FROM_BUILD);
 }
 
 std::string no_presets_help(const std::vector<std::string>& directories) {

@@ -15,13 +15,13 @@ struct PresetInfo {
   std::string path;
 };
 
-/// Folders that may hold the built-in presets, best first, for an executable at `executable` ("" if
-/// unknown): that of an installed tree, and those of a checkout, to whose root `root_from_build`
-/// leads from the build folder.
+/// The folder of the built-in presets, for an executable at `executable` ("" if unknown: none). In
+/// a build folder (sim/kernel/build_tree.hpp) that of the checkout, to whose root `root_from_build`
+/// leads from there, else that of an installation.
 std::vector<std::string> preset_directories_beside(const std::string& executable,
                                                    const std::string& root_from_build);
 
-/// Where the built-in presets are looked for: one folder if it exists, else all that were tried.
+/// Where the built-in presets are looked for.
 std::vector<std::string> builtin_preset_directories();
 
 /// "no presets were found in A, B; ...": what to tell when `directories` hold none.

@@ -2,9 +2,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include <dlfcn.h>
 
+#include "sim/kernel/build_tree.hpp"
 #include "sim/kernel/error.hpp"
 
 namespace shardsim {
@@ -18,19 +20,27 @@ constexpr const char* kModuleRemedy =
 
 }  // namespace
 
+std::vector<std::string> mpi_module_paths_of(const std::string& executable) {
+  if (executable.empty()) return {};
+  const std::optional<std::string> build = build_root_of(executable);
+  const std::filesystem::path folder = std::filesystem::path(executable).parent_path();
+  const std::filesystem::path place =
+      build ? std::filesystem::path(*build) / "backends" : folder / "../lib/shardsim";
+  return {(place / kName).lexically_normal().string()};
+}
+
 std::vector<std::string> mpi_module_paths() {
   const char* const named = std::getenv("SHARDSIM_MPI_MODULE");
   if (named != nullptr && *named != '\0') return {named};
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {kName};
-  const std::filesystem::path folder = program.parent_path();
-  std::vector<std::string> paths;
-  // Beside it; from sim/app or tests of a build folder; from bin of an installation.
-  for (const char* const way : {".", "../../backends", "../backends", "../lib/shardsim"}) {
-    paths.push_back((folder / way / kName).lexically_normal().string());
-  }
-  return paths;
+  return mpi_module_paths_of(this_executable());
+}
+
+std::string loopback_library_of(const std::string& module) {
+  const std::string path =
+      (std::filesystem::path(module).parent_path() / "libshardsim-loopback.so").string();
+  // Between names in LD_PRELOAD stand blanks or colons.
+  const bool can_be_told = path.find_first_of(" :\t\n") == std::string::npos;
+  return can_be_told && std::filesystem::exists(path) ? path : "";
 }
 
 MpiModule find_mpi_module() {
@@ -56,6 +66,7 @@ MpiModule find_mpi_module() {
     module.table = open();
     return module;
   }
+  if (module.why.empty()) module.why = "the system does not say where this program lies";
   return module;
 }
 

@@ -9,15 +9,23 @@
 
 namespace shardsim {
 
-/// Where the module is looked for: SHARDSIM_MPI_MODULE alone if it is set; else beside the program,
-/// where the build puts it, and where an installation does.
+/// Where the module is looked for: what SHARDSIM_MPI_MODULE names, else that of this program.
 [[nodiscard]] std::vector<std::string> mpi_module_paths();
+
+/// Where the module of a program lies: in a build folder (sim/kernel/build_tree.hpp) where the
+/// build puts it, else where an installation does. Nowhere else: it is code that is run.
+[[nodiscard]] std::vector<std::string> mpi_module_paths_of(const std::string& executable);
 
 struct MpiModule {
   std::string path;  ///< Empty: there is none.
   std::string why;   ///< What was tried, and what the loader said.
   const ShardsimMpiTable* table = nullptr;
 };
+
+/// The library that keeps the sockets of Open MPI on the loopback interface (loopback_only.cpp),
+/// beside the module; "" if it is not there, or the loader could not be told its name. Builds with
+/// sanitizers have none.
+[[nodiscard]] std::string loopback_library_of(const std::string& module);
 
 /// Opens the module, and with it the MPI library; starts nothing. Never fails: says why not.
 [[nodiscard]] MpiModule find_mpi_module();

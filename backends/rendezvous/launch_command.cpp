@@ -1,6 +1,15 @@
 #include "backends/rendezvous/launch_command.hpp"
 
+#include "backends/rendezvous/launch_environment.hpp"
+
 namespace shardsim {
+
+namespace {
+
+// Ranks would take the token of the user's own rendezvous from it, and not the one that they get.
+constexpr const char* kOtherToken = "SHARDSIM_TOKEN_FILE";
+
+}  // namespace
 
 ProcessCommand mpirun_command(const RankLaunch& launch, bool as_root) {
   ProcessCommand command;
@@ -16,6 +25,12 @@ ProcessCommand mpirun_command(const RankLaunch& launch, bool as_root) {
   command.environment = {{"SHARDSIM_RENDEZVOUS", launch.rendezvous},
                          {"SHARDSIM_TOKEN", launch.token},
                          {"SHARDSIM_LAUNCHED", "1"}};
+  command.without = {kOtherToken};
+  if (!launch.preload.empty()) {
+    const std::string others = lookup_environment("LD_PRELOAD").value_or("");
+    command.environment.emplace_back("LD_PRELOAD",
+                                     launch.preload + (others.empty() ? "" : ":" + others));
+  }
   if (as_root) {
     command.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
     command.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -33,6 +48,7 @@ ProcessCommand plain_rank_command(const RankLaunch& launch, int rank) {
                          {"SHARDSIM_RENDEZVOUS", launch.rendezvous},
                          {"SHARDSIM_TOKEN", launch.token},
                          {"SHARDSIM_LAUNCHED", "1"}};
+  command.without = {kOtherToken};
   return command;
 }
 

@@ -13,10 +13,12 @@ struct RankLaunch {
   std::vector<std::string> argv;  ///< What each rank runs, the program first.
   std::string rendezvous;         ///< "HOST:PORT".
   std::string token;
+  std::string preload;  ///< mpirun: a library that it and the ranks are started with, or "".
 };
 
 /// One mpirun that starts all ranks on this machine: over loopback sockets only, so that bytes can
-/// be counted there, and with more ranks than cores if need be. As root, too (in containers).
+/// be counted there, with launch.preload before the user's own libraries, and with more ranks than
+/// cores if need be. As root, too (in containers).
 [[nodiscard]] ProcessCommand mpirun_command(const RankLaunch& launch, bool as_root);
 
 /// Rank `rank` as a process of its own, told so by SHARDSIM_RANK and its like.

@@ -1,5 +1,6 @@
 #include "backends/rendezvous/process_launcher.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -45,11 +46,11 @@ class ExecArguments {
   explicit ExecArguments(const ProcessCommand& command) : argv_(command.argv) {
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string text = *entry;
-      bool replaced = false;
-      for (const auto& [name, _] : command.environment) {
-        replaced = replaced || text.substr(0, text.find('=')) == name;
-      }
-      if (!replaced) environment_.push_back(text);
+      const std::string name = text.substr(0, text.find('='));
+      bool passed =
+          std::find(command.without.begin(), command.without.end(), name) == command.without.end();
+      for (const auto& [replaced, _] : command.environment) passed = passed && replaced != name;
+      if (passed) environment_.push_back(text);
     }
     for (const auto& [name, value] : command.environment) {
       environment_.push_back(name);

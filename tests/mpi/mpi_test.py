@@ -41,6 +41,24 @@ def processes_with(mark):
     return found
 
 
+def listening(mark):
+    """Addresses, as the kernel writes them, at which processes of the run listen."""
+    sockets = set()
+    for folder, _ in processes_with(mark):
+        for file in glob.glob(folder + "/fd/*"):
+            try:
+                sockets.add(os.readlink(file).removeprefix("socket:[").removesuffix("]"))
+            except OSError:
+                continue
+    found = []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for row in pathlib.Path(table).read_text().splitlines()[1:]:
+            fields = row.split()
+            if fields[3] == "0A" and fields[9] in sockets:
+                found.append(fields[1].split(":")[0])
+    return found
+
+
 # MPI keeps what it allocates to the end; a build with sanitizers looks for our errors.
 SANITIZERS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
 
@@ -262,8 +280,15 @@ class Launching(MpiCase):
                 if "kill" not in fault:  # mpirun has its own code for signals.
                     self.assertEqual(code, exit_code, err)
 
-    def test_an_interrupt_of_the_launching_process_ends_all(self):
-        mark = uuid.uuid4().hex
+    def test_a_file_with_another_token_does_not_disturb_ranks_that_we_start(self):
+        with tempfile.TemporaryDirectory() as folder:
+            token = pathlib.Path(folder, "token")
+            token.write_text("0123456789abcdef\n", encoding="ascii")
+            token.chmod(0o600)
+            code, _, err = self.command([self.TP2, "--backend=mpi"], SHARDSIM_TOKEN_FILE=str(token))
+        self.assertEqual(code, 0, err)
+
+    def start_endless_run(self, mark):
         process = subprocess.Popen(
             [self.faulty, DDP, "--backend=mpi"], cwd=ROOT, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -273,6 +298,28 @@ class Launching(MpiCase):
         while len(processes_with(mark)) < num_ranks(DDP) + 1:  # Ranks, mpirun and this one.
             self.assertIsNone(process.poll())
             time.sleep(0.1)
+        return process
+
+    def test_a_run_on_this_machine_is_reached_from_no_other(self):
+        if b"__asan_init" in pathlib.Path(self.faulty).read_bytes():
+            self.skipTest("sanitizers want no library before them")
+        mark = uuid.uuid4().hex
+        process = self.start_endless_run(mark)
+        # mpirun for daemons and for ranks, we for ranks, and each rank for the others: over IPv4
+        # at least.
+        deadline = time.monotonic() + 60
+        while len(addresses := listening(mark)) < 3 + num_ranks(DDP):
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), deadline, addresses)
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+        self.assertLessEqual(set(addresses), loopback)
+
+    def test_an_interrupt_of_the_launching_process_ends_all(self):
+        mark = uuid.uuid4().hex
+        process = self.start_endless_run(mark)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)

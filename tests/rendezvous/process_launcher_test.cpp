@@ -179,6 +179,14 @@ TEST_CASE("ranks are started by mpirun over loopback, or one by one") {
   CHECK(has(mpirun, "SHARDSIM_RENDEZVOUS", "127.0.0.1:4000"));
   CHECK(has(mpirun, "SHARDSIM_TOKEN", "secret"));
   CHECK(has(mpirun, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"));
+  const auto preloads = [](const ProcessCommand& command) {
+    return std::count_if(command.environment.begin(), command.environment.end(),
+                         [](const auto& variable) { return variable.first == "LD_PRELOAD"; });
+  };
+  CHECK(preloads(mpirun) == 0);
+  RankLaunch local = launch;
+  local.preload = "/opt/lib.so";
+  CHECK(has(mpirun_command(local, true), "LD_PRELOAD", "/opt/lib.so"));
   CHECK(!has(mpirun_command(launch, false), "OMPI_ALLOW_RUN_AS_ROOT", "1"));
   const ProcessCommand plain = plain_rank_command(launch, 3);
   CHECK(plain.argv == launch.argv);

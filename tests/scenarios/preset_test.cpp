@@ -1,9 +1,13 @@
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 
 #include <catch2/catch.hpp>
+
+#include "sim/kernel/build_tree.hpp"
 
 #include "strategies/model/make_model.hpp"
 
@@ -12,6 +16,7 @@
 #include "scenarios/presets.hpp"
 
 #include "tests/scenarios/support.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace shardsim;
 using namespace shardsim::testing;
@@ -241,14 +246,26 @@ TEST_CASE("presets beside the scenario come before the built-in ones") {
 
 TEST_CASE("built-in presets are found beside an executable that was moved, built or installed") {
   CHECK(preset_directories_beside("", "..").empty());
-  CHECK(preset_directories_beside("/usr/bin/shardsim", "..").front() == "/usr/share/shardsim");
-  const auto among = [](const std::vector<std::string>& directories) {
-    return std::count(directories.begin(), directories.end(), "/opt/copy/scenarios") == 1;
+  const test::TemporaryFolder folder;
+  // Meson's stamp of the build that this test is of.
+  const std::string stamp = build_root_of(this_executable()).value() + "/shardsim-build-tree";
+  const auto program = [&](const std::string& name) {
+    std::filesystem::create_directories(std::filesystem::path(folder / name).parent_path());
+    std::ofstream(folder / name) << "a program";
+    return folder / name;
   };
-  CHECK(among(preset_directories_beside("/opt/copy/build/sim/app/shardsim", "..")));
-  CHECK(among(preset_directories_beside("/opt/copy/build/tests/test_app", "..")));
-  CHECK(among(preset_directories_beside("/opt/copy/build/shardsim", "..")));
-  CHECK(among(preset_directories_beside("/opt/build/sim/app/shardsim", "../copy")));
+  const auto found = [&](const std::string& name, const std::string& root) {
+    return preset_directories_beside(program(name), root).at(0);
+  };
+  const std::string checkout = folder / "scenarios";
+  CHECK(found("bin/shardsim", "..") == folder / "share/shardsim");
+  CHECK(found("build/sim/app/shardsim", "..") == folder / "build/sim/share/shardsim");
+  std::filesystem::copy(stamp, folder / "build/shardsim-build-tree");
+  CHECK(found("build/sim/app/shardsim", "..") == checkout);
+  CHECK(found("build/tests/test_app", "..") == checkout);
+  CHECK(found("build/shardsim", "..") == checkout);
+  CHECK(found("build/sim/app/shardsim", "../copy") == folder / "copy/scenarios");
+  CHECK(found("build/far/too/deep/shardsim", "..") == folder / "build/far/too/share/shardsim");
 }
 
 TEST_CASE("where no preset is found, the error names the folders and the way to name another") {

@@ -1,8 +1,11 @@
 #include "sim/app/process/open_mpi.hpp"
 
 #include <numeric>
+#include <ostream>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/build_tree.hpp"
 
 #include "backends/message/message_rank.hpp"
 #include "backends/mpi/mpi_transport.hpp"
@@ -68,6 +71,16 @@ class OpenMpi final : public OpenBackend {
 void require_mpi() {
   // Found here, it will be found by the ranks: they are this program.
   static_cast<void>(require_mpi_module());
+}
+
+std::string mpi_preload(std::ostream& err) {
+  const std::string library = loopback_library_of(require_mpi_module().path);
+  // Builds with sanitizers are used where they were built.
+  if (library.empty() && !build_root_of(this_executable())) {
+    err << "note: libshardsim-loopback.so is not beside the MPI module, so Open MPI listens on all "
+           "networks of this machine\n";
+  }
+  return library;
 }
 
 std::unique_ptr<OpenBackend> open_mpi(const ProcessOptions& options, const BackendSetting& setting,

@@ -14,6 +14,7 @@
 
 #include "scenarios/source_text.hpp"
 #include "sim/app/process/open_backend.hpp"
+#include "sim/app/process/open_mpi.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -79,9 +80,9 @@ Verdict launch_and_wait(const ProcessOptions& options, const RanksJob& job,
   std::ostringstream printed;
   ProcessLauncher launcher;
   const ScratchFolder scratch;
-  const RankLaunch launch{job.setting.ranks(), rank_argv(options), server.address(),
-                          server.token()};
+  RankLaunch launch{job.setting.ranks(), rank_argv(options), server.address(), server.token(), ""};
   if (options.backend == "mpi") {
+    launch.preload = mpi_preload(err);
     ProcessCommand command = mpirun_command(launch, geteuid() == 0);
     command.output = &printed;
     command.environment.emplace_back("SHARDSIM_SCRATCH", scratch.path());

@@ -1,0 +1,40 @@
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "backends/rendezvous/launch_command.hpp"
+#include "backends/rendezvous/process_launcher.hpp"
+
+// With SHARDSIM_TOKEN_FILE in the environment, ranks that shardsim had started itself took the
+// token from that file, and not the one that it had given them: nobody let them in.
+namespace shardsim::test {
+namespace {
+
+// What a program that is started so finds in its environment, a variable a line.
+std::string environment_of(ProcessCommand command) {
+  std::ostringstream printed;
+  command.argv = {"env"};
+  command.output = &printed;
+  ProcessLauncher launcher;
+  launcher.start(command);
+  while (launcher.num_running() > 0) launcher.poll(0.05);
+  return "\n" + printed.str();
+}
+
+}  // namespace
+
+TEST_CASE("ranks that are started get their token, and no file with another") {
+  ::setenv("SHARDSIM_TOKEN_FILE", "/somewhere/token", 1);
+  const RankLaunch launch{2, {"shardsim"}, "127.0.0.1:4000", "0123456789abcdef", ""};
+  for (const ProcessCommand& command :
+       {mpirun_command(launch, false), plain_rank_command(launch, 1)}) {
+    const std::string environment = environment_of(command);
+    CHECK(environment.find("\nSHARDSIM_TOKEN=0123456789abcdef\n") != std::string::npos);
+    CHECK(environment.find("SHARDSIM_TOKEN_FILE") == std::string::npos);
+  }
+  ::unsetenv("SHARDSIM_TOKEN_FILE");
+}
+
+}  // namespace shardsim::test
