@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "reports/csv_cell.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -18,14 +20,7 @@ class CsvRows {
   }
   CsvRows& cell(std::string_view text) {
     separate();
-    if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-      text_ += text;
-      return *this;
-    }
-    text_ += '"';
-    for (const char letter : text)
-      text_ += letter == '"' ? std::string("\"\"") : std::string(1, letter);
-    text_ += '"';
+    text_ += csv_cell(text);
     return *this;
   }
   template <class Number>

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/untrusted_text.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -26,17 +28,6 @@ bool contains(const std::array<Range, N>& ranges, char32_t value) {
   return std::any_of(ranges.begin(), ranges.end(),
                      [value](Range r) { return r.first <= value && value <= r.last; });
 }
-
-// C0, DEL and C1; soft hyphen; zero-width and directional marks; line separators; BOM; tags.
-constexpr std::array<Range, 9> kEscaped = {{{0x00, 0x1F},
-                                            {0x7F, 0x9F},
-                                            {0xAD, 0xAD},
-                                            {0x061C, 0x061C},
-                                            {0x200B, 0x200F},
-                                            {0x2028, 0x202E},
-                                            {0x2060, 0x206F},
-                                            {0xFEFF, 0xFEFF},
-                                            {0xE0000, 0xE0FFF}}};
 
 // The ranges of Unicode's East Asian Width "W" and "F" that names are made of.
 constexpr std::array<Range, 10> kWide = {{{0x1100, 0x115F},
@@ -94,15 +85,18 @@ std::size_t bytes_that_fit(std::string_view text, std::size_t columns) {
 
 std::string escape_untrusted(std::string_view text) {
   std::string safe;
+  const std::string_view whole = text;
   while (!text.empty()) {
     const CodePoint point = decode(text);
+    const bool hidden = !point.valid || is_invisible(point.value) ||
+                        starts_workflow_command(whole, whole.size() - text.size());
     if (point.value == '\n') {
       safe += "\\n";
     } else if (point.value == '\t') {
       safe += "\\t";
-    } else if (!point.valid || (point.value <= 0xFF && contains(kEscaped, point.value))) {
+    } else if (hidden && point.value <= 0xFF) {
       safe += fmt::format("\\x{:02x}", static_cast<std::uint32_t>(point.value));
-    } else if (contains(kEscaped, point.value)) {
+    } else if (hidden) {
       safe += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(point.value));
     } else {
       safe += text.substr(0, point.bytes);

@@ -63,7 +63,7 @@ void ProblemList::add_file(const std::string& code, const std::string& file,
 
 std::string render(const Problem& problem) {
   std::string out = problem.severity == Severity::error ? "error" : "warning";
-  out += "[" + problem.code + "]: " + problem.message + "\n";
+  out += "[" + problem.code + "]: " + printable(problem.message, kWholeText) + "\n";
   const std::string number = problem.line > 0 ? std::to_string(problem.line) : "";
   const std::string margin = spaces(static_cast<int>(number.size()) + 2);
   out += margin.substr(1) + "--> " + printable(problem.file, 200);
@@ -79,12 +79,12 @@ std::string render(const Problem& problem) {
     out += " " + number + " | " + problem.excerpt.text + "\n";
     out += margin + "| " + spaces(problem.excerpt.caret_column) +
            std::string(static_cast<std::size_t>(problem.excerpt.caret_length), '^');
-    out += (problem.label.empty() ? "" : " " + problem.label) + "\n";
+    out += (problem.label.empty() ? "" : " " + printable(problem.label, kWholeText)) + "\n";
   } else if (!problem.label.empty()) {
-    out += margin + "= note: " + problem.label + "\n";
+    out += margin + "= note: " + printable(problem.label, kWholeText) + "\n";
   }
   if (!problem.help.empty()) {
-    out += margin + "= help: " + problem.help + "\n";
+    out += margin + "= help: " + printable(problem.help, kWholeText) + "\n";
   }
   return out;
 }

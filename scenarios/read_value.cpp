@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "sim/kernel/untrusted_text.hpp"
+
 #include "scenarios/reading.hpp"
 #include "scenarios/safe_fix.hpp"
 #include "scenarios/suggest.hpp"
@@ -123,12 +125,22 @@ std::optional<FieldValue> read_number(const Place& place) {
   return number;
 }
 
+bool hides_something(const std::string& text) {
+  for (std::size_t at = 0; at < text.size(); /* in the body */) {
+    char32_t character = 0;
+    const int length = decode_utf8(text, at, character);
+    if (length == 0 || is_invisible(character)) return true;
+    at += static_cast<std::size_t>(length);
+  }
+  return false;
+}
+
 std::optional<FieldValue> read_text(const Place& place) {
   if (!place.value.is_string()) {
     return wrong_type(place, "a string");
   }
   const std::string& text = place.value.string();
-  if (printable(text, text.size()) != text) {
+  if (hides_something(text)) {
     return place.refuse("E0113", place.name() + " holds an invisible or control character",
                         "names and paths are shown on terminals; keep to visible characters");
   }

@@ -1,6 +1,7 @@
 #include "scenarios/scenario_error.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 #include <utility>
 
@@ -48,10 +49,15 @@ nlohmann::ordered_json json_of(const Fix& fix) {
   return {{"message", fix.message}, {"edits", std::move(edits)}};
 }
 
-// Escapes of GitHub's workflow commands; values of properties must hide their separators, too.
+// Escapes of GitHub's workflow commands; values of properties must hide their separators, too. Line
+// ends are left to it; other control characters would reach whoever reads the log.
 std::string escaped(const std::string& text, bool property) {
   std::string out;
   for (const char c : text) {
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\r' && c != '\n') {
+      out += printable({&c, 1});
+      continue;
+    }
     const bool hidden = c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ','));
     if (!hidden) {
       out += c;

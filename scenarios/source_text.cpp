@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "sim/kernel/untrusted_text.hpp"
+
 namespace shardsim {
 namespace {
 
@@ -12,11 +14,6 @@ namespace {
 constexpr std::size_t kColumnsShown = 100;
 constexpr std::size_t kColumnsKept = 75;    // up to here the start of the line is shown
 constexpr std::size_t kColumnsBefore = 40;  // else this much before the place
-
-bool is_invisible(char32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
-         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c == 0xad;
-}
 
 // One character as it may be shown, and how many bytes of the text it took.
 struct Shown {
@@ -38,7 +35,7 @@ Shown show_character(std::string_view text, std::size_t offset) {
   if (character == '\t') {
     return {" ", bytes, 1};
   }
-  if (is_invisible(character)) {
+  if (is_invisible(character) || starts_workflow_command(text, offset)) {
     const char* format = character < 0x100 ? "\\x%02x" : "\\u%04x";
     const int columns =
         std::snprintf(buffer.data(), buffer.size(), format, static_cast<unsigned>(character));

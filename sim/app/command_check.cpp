@@ -11,6 +11,7 @@
 #include "sim/app/output_format.hpp"
 #include "sim/app/output_paths.hpp"
 #include "sim/app/standard_input.hpp"
+#include "sim/app/tell_warnings.hpp"
 
 namespace shardsim {
 
@@ -42,10 +43,9 @@ int command_check(const std::vector<std::string>& files, const std::vector<std::
               ? load_scenario_text(read_standard_input(console.in), file, overrides)
               : load_scenario(file, overrides);
       require_apart_here(scenario, file);
-      for (const std::string& warning : scenario.warnings) {
-        console.err << "warning: " << warning << "\n";
-      }
-      if (!json) console.out << file << ": valid, " << scenario.system.ranks << " ranks\n";
+      tell_warnings(scenario, console.err);
+      if (!json)
+        console.out << printable(file, 200) << ": valid, " << scenario.system.ranks << " ranks\n";
     } catch (const ScenarioError& error) {
       problems.insert(problems.end(), error.problems().begin(), error.problems().end());
       num_dropped += error.num_dropped();

@@ -12,6 +12,7 @@
 #include "reports/result_schema.hpp"
 #include "scenarios/describe.hpp"
 #include "scenarios/presets.hpp"
+#include "scenarios/source_text.hpp"
 
 namespace shardsim {
 
@@ -28,7 +29,7 @@ std::vector<PresetInfo> known_presets() {
 
 void list_presets(std::ostream& out) {
   for (const PresetInfo& preset : known_presets()) {
-    out << (preset.folder == "models" ? "model   " : "system  ") << preset.name << "\n";
+    out << (preset.folder == "models" ? "model   " : "system  ") << printable(preset.name) << "\n";
   }
 }
 

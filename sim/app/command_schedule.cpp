@@ -18,6 +18,7 @@
 
 #include "scenarios/load.hpp"
 #include "sim/app/plan_of.hpp"
+#include "sim/app/tell_warnings.hpp"
 
 namespace shardsim {
 
@@ -84,7 +85,7 @@ void print_figures(const PipelineSchedule& schedule, const Timeline& times, std:
 
 int command_schedule(const ScheduleArguments& arguments, std::ostream& out, std::ostream& err) {
   const Scenario scenario = load_scenario(arguments.file, arguments.overrides);
-  for (const std::string& warning : scenario.warnings) err << "warning: " << warning << "\n";
+  tell_warnings(scenario, err);
   PipelineSchedule schedule = schedule_of(scenario);
   const std::vector<ScheduleProblem> problems = validate(schedule);
   for (const ScheduleProblem& problem : problems) err << explain(schedule, problem);

@@ -6,6 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "scenarios/source_text.hpp"
+
 // Commands that are printed to be typed again. Use it for every word that a user gave.
 namespace shardsim {
 
@@ -16,6 +20,16 @@ namespace shardsim {
            std::string_view("-_./=,:+@%").find(c) != std::string_view::npos;
   });
   if (plain) return word;
+  // Bash, zsh and ksh read it back; a terminal could be taken over by what it stands for.
+  if (printable(word, kWholeText) != word) {
+    std::string escaped = "$'";
+    for (const char c : word) {
+      const auto code = static_cast<unsigned char>(c);
+      const bool shown = std::isprint(code) != 0 && c != '\'' && c != '\\' && c != '#' && c != ':';
+      escaped += shown ? std::string(1, c) : fmt::format("\\x{:02x}", code);
+    }
+    return escaped + "'";
+  }
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";

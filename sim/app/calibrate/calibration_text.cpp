@@ -6,6 +6,7 @@
 
 #include "sim/hardware/nccl/platform.hpp"
 
+#include "scenarios/source_text.hpp"
 #include "sim/app/calibrate/calibrated_section.hpp"
 
 namespace shardsim {
@@ -45,7 +46,7 @@ void add_notes(std::string& text, const PricedTable& priced, const Cluster& clus
   if (table.num_empty > 0) note(fmt::format("{} rows of 0 bytes are left out", table.num_empty));
   if (!table.gpu.empty() && model_of(table.gpu) != model_of(cluster.device.name)) {
     note(fmt::format("it was measured on {}, the system has {}", printable(table.gpu, 40),
-                     cluster.device.name));
+                     printable(cluster.device.name, 40)));
   }
   const NcclSelection& selection = cluster.nccl->overrides.selection;
   if (!table.variables.empty() && selection.algorithms().empty() && selection.protocols().empty()) {
@@ -128,7 +129,7 @@ bool at_floor(const CalibrationReport& report, const TierCalibration& tier) {
 std::string calibration_text(const CalibrationReport& report) {
   std::string text =
       fmt::format("Calibration of {}, against NCCL {} as its own cost model has it\n\n",
-                  report.cluster.name, name_of(report.cluster.nccl->version));
+                  printable(report.cluster.name, 200), name_of(report.cluster.nccl->version));
   text += tables_text(report);
   for (const TierCalibration& tier : report.tiers) {
     text += tier_text(report, tier);

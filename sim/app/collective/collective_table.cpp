@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/source_text.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -33,7 +35,7 @@ std::string header_text(const CollectiveSetting& setting, const std::string& bac
       "# {} {}: {} nodes of {} GPUs\n#\n",
       name_of(setting.operation), backend, setting.ranks(), setting.sizes_text, setting.warmup,
       setting.iterations, setting.checks,
-      measured ? "simulated time: of" : "times are simulated, of", setting.system,
+      measured ? "simulated time: of" : "times are simulated, of", printable(setting.system, 200),
       cluster.num_nodes, cluster.gpus_per_node);
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:^30}  {:^30}{}\n", "", "", "", "",
                       "", "out-of-place", "in-place", measured ? "  simulated" : "");

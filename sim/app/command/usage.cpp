@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "scenarios/scenario_error.hpp"
+#include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -135,8 +136,8 @@ int report(const Error& error, ErrorForm form, std::ostream& out, std::ostream& 
   } else if (scenario != nullptr) {
     err << scenario->render_all();
   } else {
-    err << "error[" << error.code() << "]: " << error.what() << "\n";
-    if (!error.fix().empty()) err << "   = help: " << error.fix() << "\n";
+    err << "error[" << error.code() << "]: " << printable(error.what(), kWholeText) << "\n";
+    if (!error.fix().empty()) err << "   = help: " << printable(error.fix(), kWholeText) << "\n";
   }
   return static_cast<int>(error.exit_code());
 }

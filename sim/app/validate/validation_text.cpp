@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/source_text.hpp"
 #include "sim/app/band/band_coverage.hpp"
 #include "sim/app/validate/band_file.hpp"
 
@@ -50,7 +51,8 @@ std::string why_apart(const ValidatedTable& table) {
 }
 
 std::string table_text(const ValidatedTable& table) {
-  std::string text = fmt::format("{}: {}, trust {}\n", table.name, table.title, table.trust);
+  std::string text = fmt::format("{}: {}, trust {}\n", printable(table.name),
+                                 printable(table.title, 400), printable(table.trust));
   text += table.stride == 1 ? fmt::format("  {} rows\n", table.rows_in_file)
                             : fmt::format("  {} of {} rows: every {}th from the first\n",
                                           table.rows.size(), table.rows_in_file, table.stride);
@@ -118,7 +120,7 @@ std::string runs_text(const std::vector<int>& numbers) {
 
 std::string worst_row_text(const ValidatedTable& table, std::size_t index, std::size_t quantity) {
   const ValidatedRow& row = table.rows.at(index);
-  return fmt::format("line {}: {} ({:+.1f} %)", row.line, row.label,
+  return fmt::format("line {}: {} ({:+.1f} %)", row.line, printable(row.label),
                      kPercent * row.quantities.at(quantity)->error());
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "reports/units.hpp"
+#include "scenarios/source_text.hpp"
 #include "sim/app/desk/diff/comparison.hpp"
 
 namespace shardsim {
@@ -43,7 +44,10 @@ std::string table_text(const DiffTable& table, const Format& format) {
 }
 
 std::string side_text(char letter, const RunSide& side) {
-  return cut(fmt::format("{}  {}   {}", letter, side.file, side.what), kWidth) + "\n";
+  return cut(fmt::format("{}  {}   {}", letter, printable(side.file, 200),
+                         printable(side.what, 200)),
+             kWidth) +
+         "\n";
 }
 
 std::string fields_text(const std::vector<FieldChange>& fields) {
@@ -52,8 +56,9 @@ std::string fields_text(const std::vector<FieldChange>& fields) {
                                  fields.size() == 1 ? "" : "s", fields.size() == 1 ? "s" : "");
   for (std::size_t i = 0; i < std::min(kShownFields, fields.size()); ++i) {
     const FieldChange& change = fields[i];
-    text += cut(fmt::format("  {:<44} {} -> {}", change.path, change.a.empty() ? "none" : change.a,
-                            change.b.empty() ? "none" : change.b),
+    text += cut(fmt::format("  {:<44} {} -> {}", printable(change.path, kWidth),
+                            change.a.empty() ? "none" : printable(change.a, kWidth),
+                            change.b.empty() ? "none" : printable(change.b, kWidth)),
                 kWidth) +
             "\n";
   }

@@ -13,6 +13,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/load.hpp"
+#include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/app/command_schedule.hpp"
 #include "sim/app/desk/exchange/export_chakra.hpp"
@@ -20,6 +21,7 @@
 #include "sim/app/desk/exchange/export_nccl_tests.hpp"
 #include "sim/app/output_paths.hpp"
 #include "sim/app/progress.hpp"
+#include "sim/app/tell_warnings.hpp"
 #include "sim/app/whole_file.hpp"
 #include "sim/app/write_text.hpp"
 
@@ -92,7 +94,7 @@ int export_schedule(const ExportArguments& arguments, std::ostream& out, std::os
 std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, std::ostream& err,
                                       RunHooks hooks) {
   Scenario scenario = load_scenario(arguments.file, arguments.overrides);
-  for (const std::string& warning : scenario.warnings) err << "warning: " << warning << "\n";
+  tell_warnings(scenario, err);
   check_paths(arguments, scenario);
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };

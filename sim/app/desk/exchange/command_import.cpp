@@ -13,6 +13,7 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/model_size.hpp"
+#include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/app/desk/exchange/import_deepspeed.hpp"
 #include "sim/app/desk/exchange/import_hf.hpp"
@@ -20,6 +21,7 @@
 #include "sim/app/desk/exchange/import_schedule.hpp"
 #include "sim/app/desk/exchange/import_torchtitan.hpp"
 #include "sim/app/output_paths.hpp"
+#include "sim/app/tell_warnings.hpp"
 #include "sim/app/whole_file.hpp"
 #include "sim/app/write_text.hpp"
 
@@ -79,9 +81,10 @@ int command_import(const ImportRequest& request, std::ostream& out, std::ostream
                   request.kind);
   kind.run(request, import);
   const std::string json = import.scenario_json();
-  err << fmt::format("{} of {}\n", request.kind, request.files.front()) << import.table();
+  err << fmt::format("{} of {}\n", request.kind, printable(request.files.front(), 200))
+      << import.table();
   const Scenario scenario = load_imported(request, json);
-  for (const std::string& warning : scenario.warnings) err << "warning: " << warning << "\n";
+  tell_warnings(scenario, err);
   err << fmt::format("  {} parameters on {} GPUs\n", num_parameters(scenario.model),
                      scenario.system.ranks);
   if (request.output.empty()) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "reports/csv_cell.hpp"
 #include "sim/app/desk/search/search_report.hpp"
 
 namespace shardsim {
@@ -30,8 +31,8 @@ std::string to_csv(const SearchReport& report) {
                                  : std::string();
     text += fmt::format(
         "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", ++rank,
-        is_on_front(report, point), report.layout_of(point), c.tp, c.pp, c.cp, c.ep, c.vpp,
-        c.dp_replicate, c.dp_shard, c.zero_stage, c.sequence_parallel, c.schedule,
+        is_on_front(report, point), csv_cell(report.layout_of(point)), c.tp, c.pp, c.cp, c.ep,
+        c.vpp, c.dp_replicate, c.dp_shard, c.zero_stage, c.sequence_parallel, csv_cell(c.schedule),
         c.micro_batch_size, c.num_microbatches, c.recompute, point.step_time_s,
         point.tokens_per_s_per_gpu, point.mfu, point.compute_s, point.exposed_comm_s,
         point.bubble_s, point.host_s, point.peak_bytes, point.device_bytes, cost);

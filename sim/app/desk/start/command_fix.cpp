@@ -30,7 +30,7 @@ void replace(const std::string& file, const std::string& text) {
 void put(const FixArguments& arguments, const std::string& file, const std::string& before,
          const FixedScenario& fixed, std::ostream& out) {
   if (arguments.dry_run) {
-    if (!arguments.json) out << unified_diff(before, fixed.text, file);
+    if (!arguments.json) out << unified_diff(before, fixed.text, printable(file, 4096));
   } else if (arguments.output == "-") {
     out << fixed.text;
   } else if (!arguments.output.empty()) {

@@ -15,6 +15,7 @@
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
+#include "sim/app/shell_word.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -100,7 +101,7 @@ int command_init(const InitArguments& arguments, std::ostream& out, std::ostream
   const fs::path schema = path.parent_path() / kSchemaFile;
   const bool named = text.find(kSchemaFile) != std::string::npos;
   if (named && !fs::exists(schema)) write_new(schema, scenario_schema(), arguments.quiet, err);
-  if (!arguments.quiet) err << "Next: shardsim " << path.string() << "\n";
+  if (!arguments.quiet) err << "Next: " << command_line(path.string(), {}) << "\n";
   return 0;
 }
 

@@ -11,6 +11,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "scenarios/source_text.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -51,7 +53,7 @@ void PartFile::lock(std::ostream& err) {
                      "wait for it, or give each process its own part: --shard 0/2, --shard 1/2, "
                      "or --shard auto");
   }
-  err << "note: " << path_.string() << " cannot be locked (" << std::strerror(errno)
+  err << "note: " << printable(path_.string(), 200) << " cannot be locked (" << std::strerror(errno)
       << "): see to it that only one process writes it\n";
 }
 

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "reports/csv_cell.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -38,19 +40,9 @@ PartHeader header_of(const Json& line) {
           .command = line.at("command")};
 }
 
-std::string csv_text(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
-std::string csv_cell(const Json& value) {
+std::string cell_of(const Json& value) {
   if (value.is_null()) return "";
-  return csv_text(value.is_string() ? value.get<std::string>() : dumped(value));
+  return value.is_string() ? csv_cell(value.get<std::string>()) : csv_cell(dumped(value));
 }
 
 MetricValue metric_of(const Json& value) {
@@ -113,7 +105,7 @@ std::string csv_of(std::string_view text) {
   const Json line = Json::parse(text);
   for (const auto& [name, value] : line.items()) {
     if (!row.empty()) row += ',';
-    row += csv_cell(value);
+    row += cell_of(value);
   }
   return row + "\n";
 }
@@ -124,7 +116,7 @@ std::string csv_header(const std::vector<std::string>& columns) {
   const std::vector<std::string> metrics = row_metrics();
   names.insert(names.end(), metrics.begin(), metrics.end());
   std::string row;
-  for (const std::string& name : names) row += (row.empty() ? "" : ",") + csv_text(name);
+  for (const std::string& name : names) row += (row.empty() ? "" : ",") + csv_cell(name);
   return row + "\n";
 }
 

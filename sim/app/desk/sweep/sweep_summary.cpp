@@ -117,7 +117,7 @@ std::string table_of(const std::vector<ScoredPoint>& scored, const std::vector<s
   for (std::size_t i = 0; i < std::min(shown, order.size()); ++i) {
     const ScoredPoint& point = scored[order[i]];
     std::vector<std::string> row = {std::to_string(point.point)};
-    for (const std::string& value : point.values) row.push_back(unquoted(value));
+    for (const std::string& value : point.values) row.push_back(printable(unquoted(value)));
     for (std::size_t k = 0; k < objectives.size(); ++k) {
       row.push_back(cell_of(point.scores[k], objectives[k].metric));
     }

@@ -1,0 +1,15 @@
+#include "sim/app/tell_warnings.hpp"
+
+#include <ostream>
+
+#include "scenarios/source_text.hpp"
+
+namespace shardsim {
+
+void tell_warnings(const Scenario& scenario, std::ostream& err) {
+  for (const std::string& warning : scenario.warnings) {
+    err << "warning: " << printable(warning, kWholeText) << "\n";
+  }
+}
+
+}  // namespace shardsim
