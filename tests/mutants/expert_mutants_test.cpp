@@ -1,10 +1,10 @@
-#include <functional>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "tests/mutants/copies.hpp"
+#include "tests/mutants/expert_faults.hpp"
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/norm_faults.hpp"
 #include "tests/mutants/score.hpp"
@@ -22,67 +22,6 @@ const Names kExperts = {"llama-ep4-uniform",  "llama-ep4-learned",  "llama-ep4-s
 const Names kReplicated = {"llama-ep2-file", "llama-ep4-tp2-sp", "llama-ep2-zero3"};
 const Names kBalanced = {"llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-tp2-sp",
                          "llama-moe-tp2-sp"};
-
-bool is_of_experts(const std::string& group) { return group.find("_experts") != std::string::npos; }
-
-// Reductions of experts' gradients do something else before they happen, or do not happen.
-Faults before_expert_reductions(const std::function<void(const Tensor&)>& change) {
-  Faults faults;
-  faults.all_reduce = [=](const Caller& caller, const Tensor& buffer, ReduceOp op,
-                          const CallOptions& options, CallSite site) {
-    if (caller.to.name() == "dp_experts" && options.traffic == TrafficClass::payload) {
-      change(buffer);
-    }
-    return caller.to.all_reduce(buffer, op, options, site);
-  };
-  faults.reduce_scatter = [=](const Caller& caller, const Tensor& output, const Tensor& input,
-                              ReduceOp op, const CallOptions& options, CallSite site) {
-    if (is_of_experts(caller.to.name())) change(input);
-    return caller.to.reduce_scatter(output, input, op, options, site);
-  };
-  return faults;
-}
-
-Faults no_expert_reduction() {
-  Faults faults;
-  faults.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
-                         const CallOptions& options, CallSite site) {
-    if (is_of_experts(caller.to.name())) return Work();
-    return caller.to.all_reduce(buffer, op, options, site);
-  };
-  faults.reduce_scatter = [](const Caller& caller, const Tensor& output, const Tensor& input,
-                             ReduceOp op, const CallOptions& options, CallSite site) {
-    if (is_of_experts(caller.to.name())) return Work();
-    return caller.to.reduce_scatter(output, input, op, options, site);
-  };
-  return faults;
-}
-
-// Rows that travel under a label change before they go, on one rank.
-Faults before_rows(const std::string& label,
-                   const std::function<void(const Tensor& rows, std::int64_t h)>& change) {
-  Faults faults;
-  faults.before_all_to_all = [=](const Caller& caller, const Tensor& rows,
-                                 const CallOptions& options) {
-    if (label == options.label && caller.world_rank == 1) change(rows, rows.shape()[1]);
-  };
-  return faults;
-}
-
-Faults lost_token(const std::string& label) {
-  return before_rows(label, [](const Tensor& rows, std::int64_t h) {
-    if (rows.numel() > 0) scale(rows.view(0, {h}), 0.0);
-  });
-}
-
-// Every row takes the place of the one before it.
-Faults shifted_rows(const std::string& label) {
-  return before_rows(label, [](const Tensor& rows, std::int64_t h) {
-    for (std::int64_t i = 0; i + h < rows.numel(); ++i) rows.set(i, rows.get(i + h));
-  });
-}
-
-Faults local_loads() { return dropped_reduction("expert loads"); }
 
 void check_found(const Names& names, const Faults& faults, const char* bug) {
   for (const std::string& name : names) {
@@ -117,7 +56,7 @@ TEST_CASE("P56: a token that is lost, or comes back as another one, is found") {
 }
 
 TEST_CASE("P56: an auxiliary loss of each rank's own tokens is found") {
-  check_found(kBalanced, local_loads(), "loads of one rank");
+  check_found(kBalanced, dropped_reduction("expert loads"), "loads of one rank");
 }
 
 TEST_CASE("P56: a norm without experts, or with those of one rank, is found") {

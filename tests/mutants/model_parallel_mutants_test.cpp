@@ -11,6 +11,7 @@
 #include "sim/app/run.hpp"
 
 #include "tests/mutants/message_faults.hpp"
+#include "tests/mutants/mutant_lists.hpp"
 #include "tests/mutants/score.hpp"
 #include "tests/mutants/warm_up.hpp"
 #include "tests/mutants/wrong_numbers.hpp"
@@ -19,46 +20,6 @@
 // bent. Every mutant must be found by who is to find it.
 namespace shardsim::test {
 namespace {
-
-std::vector<Mutant> parallel_mutants() {
-  std::vector<Mutant> all;
-  const auto drop_sum = [&](const char* scenario, const char* label) {
-    all.push_back({scenario, std::string("no sum of ") + label, dropped_reduction(label)});
-  };
-  const auto drop_gather = [&](const char* scenario, const char* label) {
-    all.push_back({scenario, std::string("no gather of ") + label, dropped_gather(label)});
-  };
-  for (const char* scenario : {"llama-tp2", "gpt-tp4", "gpt-tp2-pp2-dp2-zero1"}) {
-    for (const char* label : {"row output", "column input gradient", "largest logit",
-                              "target logit", "sum of exponentials"}) {
-      drop_sum(scenario, label);
-    }
-  }
-  for (const char* scenario :
-       {"llama-sp2", "gpt-sp2", "llama-tp2-pp2-dp2-sp", "gpt-tp2-pp2-dp2-zero2-offload"}) {
-    for (const char* label :
-         {"row output", "column input gradient", "sequence-parallel gradients"}) {
-      drop_sum(scenario, label);
-    }
-    for (const char* label : {"column input", "column input again", "row output gradient"}) {
-      drop_gather(scenario, label);
-    }
-  }
-  for (const char* scenario : {"gpt-pp4-gpipe", "gpt-pp4-1f1b", "gpt-pp3-zb-h1", "gpt-pp2-fsdp4",
-                               "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"}) {
-    drop_sum(scenario, "tied embedding gradient");
-  }
-  for (const char* scenario :
-       {"llama-sp2", "gpt-tp4", "gpt-pp4-1f1b", "gpt-tp2-pp2-dp2-zero1", "gpt-hsdp-tp2-pp2"}) {
-    all.push_back({scenario, "clipping by the norm of one rank's part", local_norm()});
-  }
-  for (const char* scenario : {"llama-tp2", "llama-sp2", "gpt-tp2-dp4"}) {
-    all.push_back({scenario, "tensor-parallel ranks in reverse", reversed_group("tp")});
-    all.push_back({scenario, "sums that are maxima", reduced_by_max()});
-    all.push_back({scenario, "one part counted twice", own_part_twice()});
-  }
-  return all;
-}
 
 // One more or one less forward before the first backward, on each rank in turn.
 void count_warm_ups() {
@@ -85,7 +46,7 @@ void count_warm_ups() {
 }  // namespace
 
 TEST_CASE("P56: every mutant of tensor, sequence and pipeline parallelism is found") {
-  std::vector<Mutant> all = parallel_mutants();
+  std::vector<Mutant> all = model_parallel_mutants();
   for (Mutant& mutant : message_mutants()) all.push_back(std::move(mutant));
   for (const Mutant& mutant : all) {
     const Result result = result_of(mutant);

@@ -1,0 +1,99 @@
+#include "tests/mutants/mutant_lists.hpp"
+
+#include <string>
+
+#include "tests/mutants/context_faults.hpp"
+#include "tests/mutants/wrong_numbers.hpp"
+
+namespace shardsim::test {
+
+namespace {
+
+void add_ring_mutants(std::vector<Mutant>& all) {
+  const auto add = [&](const char* scenario, const Hops& hops) {
+    all.push_back({scenario, "stale keys and values in backward", stale_keys(hops)});
+    all.push_back({scenario, "gradients of keys and values do not come home",
+                   lost_gradient_hop(hops, hops.per_layer - 1)});
+    if (hops.per_layer == 1) return;
+    all.push_back({scenario, "gradients of keys and values are lost on their way",
+                   lost_gradient_hop(hops, 0)});
+    all.push_back({scenario, "blocks are masked as another rank's", keys_from_behind()});
+  };
+  add("llama-cp2-ring", {.forward = 2, .per_layer = 1});
+  add("llama-cp4-two-level", {.forward = 2, .per_layer = 1});
+  add("gpt-cp4-ring", {.forward = 6, .per_layer = 3});
+  add("llama-cp2-tp2-dp2", {.forward = 2, .per_layer = 1});
+}
+
+}  // namespace
+
+std::vector<Mutant> model_parallel_mutants() {
+  std::vector<Mutant> all;
+  const auto drop_sum = [&](const char* scenario, const char* label) {
+    all.push_back({scenario, std::string("no sum of ") + label, dropped_reduction(label)});
+  };
+  const auto drop_gather = [&](const char* scenario, const char* label) {
+    all.push_back({scenario, std::string("no gather of ") + label, dropped_gather(label)});
+  };
+  for (const char* scenario : {"llama-tp2", "gpt-tp4", "gpt-tp2-pp2-dp2-zero1"}) {
+    for (const char* label : {"row output", "column input gradient", "largest logit",
+                              "target logit", "sum of exponentials"}) {
+      drop_sum(scenario, label);
+    }
+  }
+  for (const char* scenario :
+       {"llama-sp2", "gpt-sp2", "llama-tp2-pp2-dp2-sp", "gpt-tp2-pp2-dp2-zero2-offload"}) {
+    for (const char* label :
+         {"row output", "column input gradient", "sequence-parallel gradients"}) {
+      drop_sum(scenario, label);
+    }
+    for (const char* label : {"column input", "column input again", "row output gradient"}) {
+      drop_gather(scenario, label);
+    }
+  }
+  for (const char* scenario : {"gpt-pp4-gpipe", "gpt-pp4-1f1b", "gpt-pp3-zb-h1", "gpt-pp2-fsdp4",
+                               "gpt-hsdp-tp2-pp2", "gpt-tp2-pp2-dp2-zero2-offload"}) {
+    drop_sum(scenario, "tied embedding gradient");
+  }
+  for (const char* scenario :
+       {"llama-sp2", "gpt-tp4", "gpt-pp4-1f1b", "gpt-tp2-pp2-dp2-zero1", "gpt-hsdp-tp2-pp2"}) {
+    all.push_back({scenario, "clipping by the norm of one rank's part", local_norm()});
+  }
+  for (const char* scenario : {"llama-tp2", "llama-sp2", "gpt-tp2-dp4"}) {
+    all.push_back({scenario, "tensor-parallel ranks in reverse", reversed_group("tp")});
+    all.push_back({scenario, "sums that are maxima", reduced_by_max()});
+    all.push_back({scenario, "one part counted twice", own_part_twice()});
+  }
+  return all;
+}
+
+std::vector<Mutant> context_parallel_mutants() {
+  std::vector<Mutant> all;
+  add_ring_mutants(all);
+  for (const char* scenario : {"gpt-cp3-all-gather", "gpt-cp2-pp2-dp2"}) {
+    all.push_back({scenario, "keys are not gathered", dropped_gather("keys and values")});
+    all.push_back({scenario, "gradients of keys are not summed",
+                   dropped_reduction("key and value gradients")});
+  }
+  for (const char* scenario : {"llama-cp2-ulysses", "gpt-cp4-two-level-dp2"}) {
+    for (const char* label : {"queries, keys and values", "attention output",
+                              "attention output gradient", "query, key and value gradients"}) {
+      all.push_back({scenario, std::string("no exchange of ") + label, dropped_exchange(label)});
+      all.push_back({scenario, std::string("wrong parts of ") + label, shifted_exchange(label)});
+    }
+  }
+  // Weights' gradients, and counts of targets, are those of all who see parts of the samples. Ranks
+  // are counted tp, cp, dp.
+  all.push_back({"llama-cp2-tp2-dp2", "gradients summed over dp alone", pairs_as_group("dp", 4)});
+  all.push_back({"llama-cp2-tp2-dp2", "gradients summed over cp alone", pairs_as_group("dp", 2)});
+  for (const char* scenario : {"llama-cp2-ring", "gpt-cp4-ulysses", "llama-cp2-fsdp4"}) {
+    all.push_back({scenario, "targets counted on one rank", no_averaging()});
+  }
+  for (const char* scenario : {"llama-cp2-fsdp4", "gpt-cp4-two-level-dp2"}) {
+    all.push_back({scenario, "one rank's gradients are lost", lost_contribution()});
+    all.push_back({scenario, "clipping by the norm of one rank's part", local_norm()});
+  }
+  return all;
+}
+
+}  // namespace shardsim::test
