@@ -32,6 +32,7 @@
 #include "sim/app/progress.hpp"
 #include "sim/app/run.hpp"
 #include "sim/app/run_paths.hpp"
+#include "sim/app/state/dump_folder.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -152,6 +153,10 @@ void add_run_options(CLI::App& verb, RunArguments& arguments) {
       "--replay-decisions",
       [&run = arguments](const std::string& path) { run.replay_decisions = path; },
       "Decide so in a run without, instead of as plans assume; relative to the current folder");
+  verb.add_option_function<std::string>(
+      "--dump-state", [&run = arguments](const std::string& path) { run.dump_state = path; },
+      "Write the state of a run with real tensors before its first step and after each, as "
+      "safetensors; to a new or empty folder");
   verb.add_flag("--assumptions", arguments.assumptions,
                 "List every number and simplification that the result rests on, with its source");
   add_output_format(verb, arguments.json, arguments.annotations,
@@ -192,6 +197,8 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   refuse_schedules_of_processes(arguments);
   const Scenario scenario = scenario_of(arguments);
   check_run_paths(arguments, scenario);
+  std::optional<DumpFolder> dump = dump_folder_of(arguments, scenario);
+  if (dump) hooks.write_state = dump->writer();
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
   const std::optional<DecisionLog> replay = replayed_record(arguments, scenario);
@@ -222,6 +229,7 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   }
   write_pages(arguments, scenario, outcome, err);
   write_record(arguments, scenario, outcome, err);
+  if (dump && !arguments.quiet) dump->tell(err);
   return outcome.result.exit_code;
 }
 

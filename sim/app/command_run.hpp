@@ -21,6 +21,7 @@ struct RunArguments {
   /// Files to write and to read, both relative to the current folder.
   std::optional<std::string> record_decisions;
   std::optional<std::string> replay_decisions;
+  std::optional<std::string> dump_state;  ///< A folder, relative to the current one.
   bool json = false;
   bool annotations = false;  ///< What is wrong, once more as annotations of GitHub Actions.
   bool assumptions = false;  ///< All that the result rests on, below the summary.

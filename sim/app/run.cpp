@@ -14,6 +14,7 @@
 #include "sim/app/folding.hpp"
 #include "sim/app/metrics.hpp"
 #include "sim/app/plan_of.hpp"
+#include "sim/app/state/state_dump.hpp"
 #include "sim/app/training_cost.hpp"
 #include "sim/app/verification.hpp"
 
@@ -36,14 +37,24 @@ std::optional<Verification> verification_of(const Scenario& scenario, const Para
   return std::make_optional<Verification>(scenario, plan, on_progress);
 }
 
-void run_rank(const ParallelPlan& plan, const RunHooks& hooks, RunRecord& record,
-              DeviceMemory& memory, Runtime& runtime, Communicator& everyone) {
+// What is shared by the ranks of a run and hears of them.
+struct Listeners {
+  RunRecord& record;
+  DeviceMemory& memory;
+  StateDump* dump;  // Null: none is asked for.
+};
+
+void run_rank(const ParallelPlan& plan, const RunHooks& hooks, const Listeners& listeners,
+              Runtime& runtime, Communicator& everyone) {
   std::unique_ptr<Communicator> wrapped;
   if (hooks.wrap_world) wrapped = hooks.wrap_world(everyone);
   Mesh mesh(wrapped ? *wrapped : everyone, plan.options().mesh);
-  memory.limit_allocator(everyone.rank());
-  RunRecord::Observer observer(record, holder_of(plan, mesh.place()));
-  plan.train_rank(runtime, mesh, observer);
+  listeners.memory.limit_allocator(everyone.rank());
+  const Oracle::Holder holder = holder_of(plan, mesh.place());
+  RunRecord::Observer observer(listeners.record, holder);
+  if (listeners.dump == nullptr) return plan.train_rank(runtime, mesh, observer);
+  StateDump::Observer dumped(*listeners.dump, holder, observer);
+  plan.train_rank(runtime, mesh, dumped);
 }
 
 std::vector<RankTrace> take_traces(FiberWorld& world) {
@@ -108,10 +119,12 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   DeviceMemory memory(world, plan.options().mesh);
   RunRecord record(world, scenario.execution.steps,
                    oracle ? oracle->oracles() : std::vector<Oracle*>());
+  std::optional<StateDump> dump;
+  if (oracle && hooks.write_state) dump.emplace(plan, hooks.write_state);
   Result& result = outcome.result;
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {
-      run_rank(plan, hooks, record, memory, runtime, everyone);
+      run_rank(plan, hooks, {record, memory, dump ? &*dump : nullptr}, runtime, everyone);
     });
     if (oracle) oracle->finish();
     if (replay) replay->finish();

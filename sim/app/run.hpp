@@ -15,6 +15,7 @@
 #include "reports/result.hpp"
 #include "reports/run_detail.hpp"
 #include "scenarios/scenario.hpp"
+#include "sim/app/state/state_file_writer.hpp"
 
 #include "sim/harness/schedule.hpp"
 
@@ -43,6 +44,9 @@ struct RunHooks {
   /// Collects RunOutcome::detail, for which the run is run twice. It is collected, too, where the
   /// scenario asks for a file that shows it.
   bool detail = false;
+  /// Gets the files of the state of a run with data (state_dump.hpp), each as soon as it is
+  /// complete; empty: there are none.
+  StateFileWriter write_state;
 };
 
 struct RunOutcome {

@@ -84,6 +84,7 @@ void train_elastic(const ParallelPlan& plan, Runtime& runtime, Mesh& everyone,
         // Not before: it has waited for the others since it was last told of a step.
         observer.step_begins(step);
       }
+      if (step == 0) observer.training_begins(*own.sync);
       if (before > 0 && members > before) hand_on(runtime, own);
       TrainingPlan training = options.training;
       training.global_batch = plan.num_runs() * training.micro_batch_size;

@@ -231,6 +231,7 @@ void TrainingSession::set_progress(const TrainingProgress& progress) {
 void train(Runtime& runtime, Mesh& mesh, const StagePlan& stage, GradientSync& sync,
            const ModelParallel& parallel, const TrainingPlan& plan, TrainingObserver& observer) {
   TrainingSession session(runtime, mesh, stage, sync, parallel, plan, observer);
+  observer.training_begins(sync);
   for (std::int64_t step = 0; step < plan.steps; ++step) {
     observer.step_begins(step);
     session.compute_gradients(step);

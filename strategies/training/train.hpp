@@ -49,6 +49,8 @@ struct TrainingProgress {
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
+  /// The rank has its first weights and optimizer state; not told to who joins later.
+  virtual void training_begins(const GradientSync&) {}
   virtual void step_begins(std::int64_t) {}
   /// The rank has the input of its first microbatch, and the last backward of a step has ended:
   /// between them the pipeline runs, before the first it fills, after the second it drains.

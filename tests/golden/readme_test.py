@@ -34,7 +34,7 @@ def run(shardsim, arguments, folder=None):
     shows_all = words[-1] == "2>&1"  # Notes and errors, too.
     if shows_all:
         words.pop()
-    for option in ("--record-decisions", "--replay-decisions", "-o"):
+    for option in ("--record-decisions", "--replay-decisions", "--dump-state", "-o"):
         if option in words:
             place = words.index(option) + 1
             words[place] = os.path.join(folder, words[place])

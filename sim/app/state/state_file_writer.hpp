@@ -1,0 +1,12 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace shardsim {
+
+/// Is told of each file of a dump of states (state_dump.hpp), by its name, when all ranks that hold
+/// a part of it have shown theirs.
+using StateFileWriter = std::function<void(const std::string& name, const std::string& bytes)>;
+
+}  // namespace shardsim
