@@ -81,7 +81,8 @@ std::vector<Field> parallelism_fields() {
           .in_order()
           .range(0, kTwoTo14)
           .or_auto()
-          .derived("num_layers divided evenly; what remains goes to the first stages")
+          .derived("num_layers divided evenly; what remains goes to the first stages, with chunks "
+                   "to the ranks it costs least")
           .foreign({{"Megatron-LM", "pipeline_model_parallel_layout"},
                     {"Megatron-LM", "decoder_first_pipeline_num_layers"},
                     {"Megatron-LM", "decoder_last_pipeline_num_layers"},

@@ -1,6 +1,7 @@
 #include "strategies/pipeline/stage_split.hpp"
 
 #include "scenarios/resolve.hpp"
+#include "scenarios/stage_places.hpp"
 
 // How many layers each pipeline stage has.
 namespace shardsim {
@@ -26,6 +27,7 @@ Stages stages_of(const Scenario& s) {
   Stages found{s.model.num_layers, p.pp * p.vpp, s.model.family != ModelFamily::mlp, {}};
   found.split.account_for_embedding = p.account_for_embedding_in_pipeline_split;
   found.split.account_for_loss = p.account_for_loss_in_pipeline_split;
+  found.split.num_ranks = static_cast<int>(p.pp);
   return found;
 }
 
@@ -118,7 +120,8 @@ void resolve_stages(Reading& r) {
                    "parallelism.account_for_loss_in_pipeline_split"})) {
     return;
   }
-  const Stages s = stages_of(r.scenario);
+  Stages s = stages_of(r.scenario);
+  if (r.good("parallelism.schedule")) s.split.placement = stage_placement_of(r.scenario);
   if (s.split.account_for_embedding && !s.has_embedding) {
     return r.problem("E0206", "parallelism.account_for_embedding_in_pipeline_split",
                      "family mlp has no embedding that could count as a layer", "leave it out");

@@ -1,5 +1,6 @@
 #include "strategies/pipeline/stage_split.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "sim/kernel/error.hpp"
@@ -67,6 +68,69 @@ void require_fits(const Parts& parts, int num_stages, const std::vector<std::int
   }
 }
 
+// Gives the rest of a division by all stages to ranks that have several of them.
+class Remainder {
+ public:
+  Remainder(std::vector<std::int64_t>& layers, std::int64_t left, const StageSplit& split)
+      : layers_(layers),
+        left_(left),
+        // So many more has the rank with most.
+        room_((left + split.num_ranks - 1) / split.num_ranks),
+        chunks_(static_cast<std::size_t>(split.num_ranks)) {
+    PipelineSchedule places;
+    places.shape = {split.num_ranks, static_cast<int>(layers.size()) / split.num_ranks, 1};
+    places.placement = split.placement;
+    for (int stage = places.num_stages() - 1; stage >= 0; --stage) {
+      chunks_[static_cast<std::size_t>(places.rank_of(stage))].push_back(stage);
+    }
+    if (split.account_for_loss) return;
+    head_ = static_cast<std::size_t>(places.rank_of(places.num_stages() - 1));
+    std::reverse(chunks_[head_].begin(), chunks_[head_].end());
+  }
+
+  // To this stage before any other, where its rank has room.
+  void give_first(int stage) {
+    for (std::size_t rank = 0; rank < chunks_.size(); ++rank) {
+      std::vector<int>& chunks = chunks_[rank];
+      const auto found = std::find(chunks.begin(), chunks.end(), stage);
+      if (found == chunks.end() || left_ == 0 || given(rank) == room_) continue;
+      std::rotate(chunks.begin() + given(rank), found, found + 1);
+      give(rank);
+    }
+  }
+
+  // To the rank that was given least, the last of equals; to the head's after all others.
+  void give_all() {
+    while (left_ > 0) {
+      std::size_t to = head_;
+      for (std::size_t rank = 0; rank < chunks_.size(); ++rank) {
+        if (rank == head_ || given(rank) == room_) continue;
+        if (to == head_ || given(rank) <= given(to)) to = rank;
+      }
+      give(to);
+    }
+  }
+
+ private:
+  static constexpr auto kNone = static_cast<std::size_t>(-1);
+
+  [[nodiscard]] std::int64_t given(std::size_t rank) const {
+    return static_cast<std::int64_t>(given_[rank]);
+  }
+  void give(std::size_t rank) {
+    ++layers_[static_cast<std::size_t>(chunks_[rank][given_[rank]])];
+    ++given_[rank];
+    --left_;
+  }
+
+  std::vector<std::int64_t>& layers_;
+  std::int64_t left_;
+  std::int64_t room_;
+  std::vector<std::vector<int>> chunks_;  // By rank, in the order in which they are given more.
+  std::vector<std::size_t> given_ = std::vector<std::size_t>(chunks_.size(), 0);
+  std::size_t head_ = kNone;
+};
+
 }  // namespace
 
 std::vector<std::int64_t> even_stage_layers(std::int64_t num_layers, std::int64_t num_stages,
@@ -74,8 +138,17 @@ std::vector<std::int64_t> even_stage_layers(std::int64_t num_layers, std::int64_
   const std::int64_t all =
       num_layers + (split.account_for_embedding ? 1 : 0) + (split.account_for_loss ? 1 : 0);
   std::vector<std::int64_t> layers(static_cast<std::size_t>(num_stages), all / num_stages);
-  for (std::int64_t stage = 0; stage < all % num_stages; ++stage) {
-    ++layers[static_cast<std::size_t>(stage)];
+  const std::int64_t left = all % num_stages;
+  if (split.num_ranks == 0 || split.num_ranks == num_stages) {
+    for (std::int64_t stage = 0; stage < left; ++stage) ++layers[static_cast<std::size_t>(stage)];
+  } else {
+    Remainder remainder(layers, left, split);
+    // Only what counts as a layer leaves a stage without one.
+    if (split.account_for_embedding && layers.front() == 1) remainder.give_first(0);
+    if (split.account_for_loss && layers.back() == 1) {
+      remainder.give_first(static_cast<int>(num_stages) - 1);
+    }
+    remainder.give_all();
   }
   if (split.account_for_embedding) --layers.front();
   if (split.account_for_loss) --layers.back();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "strategies/model/model.hpp"
+#include "strategies/pipeline/schedule.hpp"
 
 // Which modules each stage of a pipeline runs. Stages are counted in layers, as people count them:
 // what a model has before its layers (the embedding) rides with the first stage, what it has after
@@ -17,10 +18,18 @@ struct StageSplit {
   /// Of the even split only: embedding or head count as a layer, so their stage has one less.
   bool account_for_embedding = false;
   bool account_for_loss = false;
+  /// Also of it: how many ranks share the stages as chunks, and how; 0: each stage has its own.
+  int num_ranks = 0;
+  Placement placement = Placement::loop;
 };
 
-/// `num_layers` over the stages as evenly as can be; what remains goes to the first stages.
-/// REQUIRES: 1 <= num_stages <= num_layers and what `split` accounts for.
+/// `num_layers` over the stages as evenly as can be: they differ by one at most. With a stage per
+/// rank, what remains goes to the first stages. With chunks it goes where it costs least: (1) the
+/// rank with most layers has as few as can be; then (2) fewest stages are without a layer; (3) the
+/// head's rank has as few as can be, as the head comes on top, unless it counts as a layer; (4) the
+/// other ranks are as equal as can be; (5) the last ranks have more, as the first keep most
+/// microbatches. Of a rank, its last chunks have more; of the head's rank, its first.
+/// REQUIRES: 1 <= num_stages <= num_layers and what `split` accounts for; num_ranks divides it.
 [[nodiscard]] std::vector<std::int64_t> even_stage_layers(std::int64_t num_layers,
                                                           std::int64_t num_stages,
                                                           const StageSplit& split);

@@ -138,8 +138,10 @@ ParallelPlan::ParallelPlan(ParallelOptions options, const Optimizer& optimizer)
   options_.sync.model = whole_.get();
   options_.sync.optimizer = &optimizer;
   options_.sync.seed = options_.training.seed;
-  const std::vector<ModuleRange> ranges =
-      split_modules(*whole_, schedule_.num_stages(), options_.stage_split);
+  StageSplit split = options_.stage_split;
+  split.num_ranks = options_.mesh.pp;
+  split.placement = schedule_.placement;
+  const std::vector<ModuleRange> ranges = split_modules(*whole_, schedule_.num_stages(), split);
   for (int rank = 0; rank < options_.mesh.pp; ++rank) add_stage(rank, ranges);
 }
 

@@ -112,7 +112,7 @@ TEST_CASE("the layers of a scenario's stages are what its ranks run") {
   // Stages 0 and 2 are on the first rank, 1 and 3 on the second; embedding and head are a module.
   CHECK(modules({}) == Counts{{1 + 1, 2}, {3, 0 + 1}});
   CHECK(modules({"parallelism.stage_layers=[0,1,4,1]"}) == Counts{{1, 4}, {1, 2}});
-  CHECK(modules({"parallelism.stage_layers=auto"}) == Counts{{3, 1}, {2, 2}});
+  CHECK(modules({"parallelism.stage_layers=auto"}) == Counts{{2, 2}, {2, 2}});
   const std::string split = "parallelism.account_for_embedding_in_pipeline_split=true";
   CHECK(modules({"parallelism.stage_layers=auto", split}) == Counts{{2, 2}, {2, 2}});
 }

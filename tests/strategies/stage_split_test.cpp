@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -91,6 +92,109 @@ TEST_CASE("P42: any even split has all layers, and stages differ by one at most"
       }
     }
   }
+}
+
+namespace {
+
+// What a split costs: the less, the better, the first that differs first. Ranks and stages as the
+// schedule has them.
+Layers cost_of(const Layers& layers, const StageSplit& split) {
+  PipelineSchedule places;
+  places.shape = {split.num_ranks, static_cast<int>(layers.size()) / split.num_ranks, 1};
+  places.placement = split.placement;
+  const int last = places.num_stages() - 1;
+  Layers counted = layers;
+  if (split.account_for_embedding) ++counted.front();
+  if (split.account_for_loss) ++counted.back();
+  Layers ranks(static_cast<std::size_t>(split.num_ranks), 0);
+  for (int stage = 0; stage <= last; ++stage) {
+    ranks.at(static_cast<std::size_t>(places.rank_of(stage))) +=
+        counted[static_cast<std::size_t>(stage)];
+  }
+  const std::int64_t most = *std::max_element(ranks.begin(), ranks.end());
+  const auto empty = std::count(layers.begin(), layers.end(), 0);
+  const auto head = static_cast<std::size_t>(places.rank_of(last));
+  std::int64_t of_head = 0;
+  if (!split.account_for_loss) of_head = std::exchange(ranks[head], 0);
+  std::int64_t squares = 0;
+  for (const std::int64_t rank : ranks) squares += rank * rank;
+  Layers cost = {most, empty, of_head, squares};
+  cost.insert(cost.end(), ranks.begin(), ranks.end());
+  return cost;
+}
+
+// Every way to give the rest of the division to stages, one layer each.
+void for_each_even_split(std::int64_t layers, std::int64_t stages, const StageSplit& split,
+                         const std::function<void(const Layers&)>& visit) {
+  const std::int64_t counted =
+      layers + (split.account_for_embedding ? 1 : 0) + (split.account_for_loss ? 1 : 0);
+  Layers extra(static_cast<std::size_t>(stages), 0);
+  std::fill(extra.end() - static_cast<std::ptrdiff_t>(counted % stages), extra.end(), 1);
+  do {
+    Layers way = extra;
+    for (std::int64_t& stage : way) stage += counted / stages;
+    if (split.account_for_embedding) --way.front();
+    if (split.account_for_loss) --way.back();
+    visit(way);
+  } while (std::next_permutation(extra.begin(), extra.end()));
+}
+
+}  // namespace
+
+TEST_CASE("over chunks the remainder goes where it costs least, of all ways there are") {
+  for (const Placement placement : {Placement::loop, Placement::v}) {
+    for (const auto& [ranks, chunks] : {std::pair{2, 2}, {3, 2}, {4, 2}, {5, 2}, {2, 3}, {3, 4}}) {
+      if (placement == Placement::v && chunks != 2) continue;
+      for (int ends = 0; ends < 4; ++ends) {
+        const StageSplit split{.layers = {},
+                               .account_for_embedding = ends % 2 == 1,
+                               .account_for_loss = ends / 2 == 1,
+                               .num_ranks = ranks,
+                               .placement = placement};
+        const std::int64_t stages = ranks * chunks;
+        for (std::int64_t layers = stages; layers < 3 * stages; ++layers) {
+          INFO(layers << " layers, " << ranks << " x " << chunks << ", ends " << ends << ", "
+                      << (placement == Placement::v ? "v" : "loop"));
+          const Layers found = even_stage_layers(layers, stages, split);
+          REQUIRE(std::accumulate(found.begin(), found.end(), std::int64_t{0}) == layers);
+          Layers least = cost_of(found, split);
+          const Layers own = least;
+          bool is_one = false;
+          for_each_even_split(layers, stages, split, [&](const Layers& way) {
+            is_one |= way == found;
+            least = std::min(least, cost_of(way, split));
+          });
+          REQUIRE(is_one);
+          REQUIRE(own == least);
+          // No split at all has a smaller largest rank.
+          const std::int64_t counted = layers + ends % 2 + ends / 2;
+          REQUIRE(own.front() == (counted + ranks - 1) / ranks);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that has more layers has them in its last chunks, the head's in its first") {
+  const StageSplit v{.num_ranks = 4, .placement = Placement::v};
+  const StageSplit loop{.num_ranks = 4};
+  // Stages 0 and 7 are rank 0's, with embedding and head.
+  CHECK(even_stage_layers(10, 8, v) == Layers{1, 1, 1, 1, 2, 2, 1, 1});
+  CHECK(even_stage_layers(14, 8, v) == Layers{1, 2, 2, 2, 2, 2, 2, 1});
+  CHECK(even_stage_layers(15, 8, v) == Layers{2, 2, 2, 2, 2, 2, 2, 1});
+  // Stages 3 and 7 are rank 3's, with the head.
+  CHECK(even_stage_layers(10, 8, loop) == Layers{1, 1, 1, 1, 1, 2, 2, 1});
+  CHECK(even_stage_layers(14, 8, loop) == Layers{2, 2, 2, 1, 2, 2, 2, 1});
+  CHECK(even_stage_layers(15, 8, loop) == Layers{2, 2, 2, 2, 2, 2, 2, 1});
+  // DeepSeek-V3's layers on sixteen ranks: the head's has two, one other three, fourteen four.
+  const Layers deep = even_stage_layers(61, 32, {.num_ranks = 16, .placement = Placement::v});
+  CHECK(deep.front() + deep.back() == 2);
+  CHECK(std::count(deep.begin(), deep.end(), 1) == 3);
+  // Counted as layers, embedding and head leave no stage empty where another can have one less.
+  const Layers counted = even_stage_layers(
+      61, 32,
+      {.layers = {}, .account_for_embedding = true, .account_for_loss = true, .num_ranks = 16});
+  CHECK(std::count(counted.begin(), counted.end(), 0) == 0);
 }
 
 TEST_CASE("a list says the layers of each stage") {

@@ -6,6 +6,8 @@
 
 #include "strategies/pipeline/stage_split.hpp"
 
+#include "scenarios/stage_places.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -76,6 +78,8 @@ std::string stage_layers_of(const Scenario& smaller) {
   StageSplit split;
   split.account_for_embedding = p.account_for_embedding_in_pipeline_split;
   split.account_for_loss = p.account_for_loss_in_pipeline_split;
+  split.num_ranks = static_cast<int>(p.pp);
+  split.placement = stage_placement_of(smaller);
   const std::int64_t counted = smaller.model.num_layers + (split.account_for_embedding ? 1 : 0) +
                                (split.account_for_loss ? 1 : 0);
   if (p.pp * p.vpp > counted) return "";

@@ -42,6 +42,10 @@ WeightCounts operator*(std::int64_t times, const WeightCounts& counts) {
   return {times * counts.dense, times * counts.expert};
 }
 
+Placement placement_of(const Candidate& candidate) {
+  return candidate.pp > 1 ? needs_of(candidate.schedule).placement : Placement::loop;
+}
+
 // The part of so many elements that one of `shards` ranks has at least.
 std::int64_t part(std::int64_t elements, std::int64_t shards) { return elements / shards; }
 
@@ -109,10 +113,12 @@ BoundTable::Stages BoundTable::stages_of(const Candidate& candidate) {
       base_.model.num_layers, candidate.num_stages(),
       {.layers = {},
        .account_for_embedding = base_.parallelism.account_for_embedding_in_pipeline_split,
-       .account_for_loss = base_.parallelism.account_for_loss_in_pipeline_split});
+       .account_for_loss = base_.parallelism.account_for_loss_in_pipeline_split,
+       .num_ranks = static_cast<int>(candidate.pp),
+       .placement = placement_of(candidate)});
   Stages result;
   result.ranks = candidate.pp;
-  result.is_v = candidate.pp > 1 && needs_of(candidate.schedule).placement == Placement::v;
+  result.is_v = placement_of(candidate) == Placement::v;
   result.message = costs.message;
   const std::int64_t block = costs.block_weights.dense;
   result.gathered_forward = std::min(block, costs.head_weights.dense);
