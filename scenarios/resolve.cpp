@@ -61,6 +61,7 @@ void resolve(Reading& r) {
   check_expectations(r);
   check_outputs(r);
   check_limits(r);
+  check_nccl_calls(r);
 }
 
 }  // namespace shardsim

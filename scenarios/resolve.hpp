@@ -45,6 +45,8 @@ void resolve_training(Reading& r);
 void resolve_faults(Reading& r);
 void check_expectations(Reading& r);
 void check_outputs(Reading& r);
+/// Refuses what leaves NCCL no algorithm for a collective that a run calls (E0407).
+void check_nccl_calls(Reading& r);
 
 /// "1, 2, 3, 4, 6": the first divisors of `number` that are at most `limit`, as a hint.
 std::string divisors(std::int64_t number, std::int64_t limit);

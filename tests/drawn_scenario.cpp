@@ -6,21 +6,11 @@
 
 #include <rapidcheck.h>
 
+#include "tests/draws.hpp"
+
 namespace shardsim::test {
 
 namespace {
-
-using Words = std::vector<std::string>;
-
-// RapidCheck starts with small ranges, which would leave out what is drawn from both ends.
-std::int64_t draw_in(std::int64_t begin, std::int64_t end) {
-  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::int64_t>(begin, end));
-}
-
-// True once in `times`; shrinks to false.
-bool once_in(int times) { return draw_in(0, times) == times - 1; }
-
-std::string one_of(const Words& words) { return *rc::gen::elementOf(words); }
 
 std::int64_t number_of(const std::vector<std::int64_t>& numbers) {
   return *rc::gen::elementOf(numbers);

@@ -182,17 +182,6 @@ std::unique_ptr<Optimizer> optimizer_of(const TrainingSpec& training) {
                                                         .rms_alpha = training.rms_alpha});
 }
 
-MeshShape mesh_shape_of(const ParallelismSpec& parallelism) {
-  return {
-      .dp_shard = static_cast<int>(parallelism.dp_shard),
-      .dp_replicate = static_cast<int>(parallelism.dp_replicate),
-      .tp = static_cast<int>(parallelism.tp),
-      .pp = static_cast<int>(parallelism.pp),
-      .cp = static_cast<int>(parallelism.cp),
-      .ep = static_cast<int>(parallelism.ep),
-      .order = parallelism.rank_order == "dp-tp-pp" ? RankOrder::dp_tp_pp : RankOrder::tp_dp_pp};
-}
-
 TrainingPlan training_plan_of(const Scenario& scenario) {
   const TrainingSpec& training = scenario.training;
   return {.steps = scenario.execution.steps,
