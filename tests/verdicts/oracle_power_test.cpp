@@ -15,8 +15,10 @@
 #include "tests/property/check_property.hpp"
 #include "tests/verdicts/planted_scale.hpp"
 
-// How small an error the oracle finds, by precision and kind of tensor. Floors are what the oracle
-// of commit e647d66 found, so that nobody makes it right by making it blind.
+// How small an error the oracle finds, by precision and kind of tensor: nobody is to make it right
+// by making it blind. Floors are what the oracle of commit e647d66 found, but for gradients: there
+// it found 21, 5, 4 and 8 bits below fp64, with bounds that were too tight for correct ranks. One
+// bit less is what bounds derived from the terms of sums leave.
 namespace shardsim::test {
 
 namespace {
@@ -47,10 +49,10 @@ struct PowerTypes {
 };
 constexpr std::array<PowerTypes, 5> kPowerTypes = {{
     {"fp64", "fp64", {29, 29, 29, 29, 29, 29, 29, 29}, 30},
-    {"fp32", "fp32", {21, 22, 22, 22, 22, 22, 22, 21}, 21},
-    {"bf16", "bf16", {5, 8, 22, 22, 22, 22, 22, 5}, 5},
-    {"bf16", "fp32", {4, 8, 22, 22, 22, 22, 22, 5}, 5},
-    {"fp16", "fp16", {8, 11, 22, 22, 22, 22, 22, 8}, 8},
+    {"fp32", "fp32", {20, 22, 22, 22, 22, 22, 22, 21}, 20},
+    {"bf16", "bf16", {4, 8, 22, 22, 22, 22, 22, 5}, 4},
+    {"bf16", "fp32", {4, 8, 22, 22, 22, 22, 22, 5}, 4},
+    {"fp16", "fp16", {7, 11, 22, 22, 22, 22, 22, 8}, 7},
 }};
 
 // One step: of two, the second would show what the first has done.
