@@ -61,6 +61,31 @@ void CheckedCommunicator::check_peer(const char* call, int peer, CallSite site) 
          "ranks of this group are 0 to " + std::to_string(size() - 1), site);
 }
 
+void CheckedCommunicator::refuse_undefined(const char* call, const char* argument,
+                                           CallSite site) const {
+  refuse(call, std::string(argument) + " is an undefined tensor",
+         "allocate it before the call: a default-constructed Tensor has no storage", site);
+}
+
+void CheckedCommunicator::check_reduce_op(const char* call, ReduceOp op, CallSite site) const {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::avg:
+    case ReduceOp::min:
+    case ReduceOp::max:
+    case ReduceOp::product:
+      return;
+  }
+  refuse(call, "the reduce op is " + std::to_string(static_cast<int>(op)),
+         "use sum, avg, min, max or product of ReduceOp", site);
+}
+
+void CheckedCommunicator::check_color(int color, CallSite site) const {
+  if (color >= 0 || color == kNoColor) return;
+  refuse("split", "the color is " + std::to_string(color),
+         "colors start at 0; kNoColor is for a member that joins no group", site);
+}
+
 // Padding is part of the full buffer of `count` elements. REQUIRES: there is some.
 void CheckedCommunicator::check_padding(const char* call, const CallOptions& options,
                                         std::int64_t count, CallSite site) const {
@@ -92,6 +117,8 @@ void CheckedCommunicator::check_padding(const char* call, const CallOptions& opt
 // `full` is the buffer of all chunks, `own` this member's chunk.
 void CheckedCommunicator::check_chunks(const char* call, const CallOptions& options,
                                        const Tensor& full, const Tensor& own, CallSite site) const {
+  check_defined(call, "the full buffer", full, site);
+  check_defined(call, "the chunk of this member", own, site);
   if (full.dtype() != own.dtype()) {
     refuse(call,
            "input and output differ in dtype: " + std::string(name_of(full.dtype())) + " and " +
@@ -130,6 +157,8 @@ void CheckedCommunicator::check_splits(const Tensor& output, const Tensor& input
                                        std::span<const std::int64_t> send_counts,
                                        std::span<const std::int64_t> recv_counts,
                                        CallSite site) const {
+  check_defined("all_to_all", "`output`", output, site);
+  check_defined("all_to_all", "`input`", input, site);
   const auto sum = [](std::span<const std::int64_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   };
@@ -153,6 +182,7 @@ void CheckedCommunicator::check_splits(const Tensor& output, const Tensor& input
 std::int64_t CheckedCommunicator::full_count(const char* call, const CallOptions& options, int root,
                                              const Tensor& full, const Tensor& own,
                                              CallSite site) const {
+  check_defined(call, "the chunk of this member", own, site);
   if (rank() == root) {
     check_chunks(call, options, full, own, site);
   } else if (!options.counts.empty()) {

@@ -28,20 +28,29 @@ class CheckedCommunicator : public Communicator {
                                                         const CallOptions& options,
                                                         bool any_count) const;
   void check_peer(const char* call, int peer, CallSite site) const;
+  /// `argument` is what the interface calls the buffer.
+  void check_defined(const char* call, const char* argument, const Tensor& buffer,
+                     CallSite site) const {
+    if (!buffer.defined()) refuse_undefined(call, argument, site);
+  }
+  void check_reduce_op(const char* call, ReduceOp op, CallSite site) const;
+  void check_color(int color, CallSite site) const;
   /// Padding is part of the full buffer of `count` elements. REQUIRES: there is some.
   void check_padding(const char* call, const CallOptions& options, std::int64_t count,
                      CallSite site) const;
-  /// `full` is the buffer of all chunks, `own` this member's chunk.
+  /// `full` is the buffer of all chunks, `own` this member's chunk; both exist.
   void check_chunks(const char* call, const CallOptions& options, const Tensor& full,
                     const Tensor& own, CallSite site) const;
   void check_splits(const Tensor& output, const Tensor& input,
                     std::span<const std::int64_t> send_counts,
                     std::span<const std::int64_t> recv_counts, CallSite site) const;
-  /// Elements of all chunks of gather and scatter: the full buffer is known at the root only.
+  /// Elements of all chunks of gather and scatter: the full buffer is known at the root only, and
+  /// may be undefined elsewhere.
   [[nodiscard]] std::int64_t full_count(const char* call, const CallOptions& options, int root,
                                         const Tensor& full, const Tensor& own, CallSite site) const;
 
  private:
+  void refuse_undefined(const char* call, const char* argument, CallSite site) const;
   void check_counts(const char* call, const CallOptions& options, const Tensor& own,
                     CallSite site) const;
   void refuse_counts(const char* call, CallSite site) const;

@@ -21,6 +21,9 @@ namespace shardsim {
 enum class ReduceOp : std::uint8_t { sum, avg, min, max, product };
 [[nodiscard]] const char* name_of(ReduceOp op);
 
+/// The color of a member that joins no group of a split (ncclCommSplit's NCCL_SPLIT_NOCOLOR).
+inline constexpr int kNoColor = -1;
+
 /// What the bytes of a call are counted as. Formulas speak of payload; norms, losses, token counts
 /// and other scalars are counted apart.
 enum class TrafficClass : std::uint8_t { payload, scalar };
@@ -51,6 +54,7 @@ struct P2pOp {
 
 /// A group of ranks that communicate. Chunk r of a buffer belongs to member r. Buffers of a call
 /// have one dtype; element counts are checked on the calling rank, agreement when members meet.
+/// An undefined buffer is refused (ARG_RANGE) by every call that would read or write it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -107,7 +111,8 @@ class Communicator {
                      CallSite site = CallSite::here()) = 0;
 
   /// Blocks until every member has called it. Members with equal `color` form a new communicator,
-  /// ranked by `key`, then by their rank here. `name` must be equal on all members.
+  /// ranked by `key`, then by their rank here. `name` must be equal on all members. `color` is 0 or
+  /// more, or kNoColor: then the result is null.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key,
                                                             const std::string& name,
                                                             CallSite site = CallSite::here()) = 0;

@@ -167,6 +167,8 @@ Work FiberCommunicator::collective(CollectiveKind kind, CallRecord&& record,
 
 Work FiberCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                                    CallSite site) {
+  check_defined("all_reduce", "`buffer`", buffer, site);
+  check_reduce_op("all_reduce", op, site);
   return collective(CollectiveKind::all_reduce,
                     {.reduce = op,
                      .reduces = true,
@@ -179,6 +181,7 @@ Work FiberCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const Call
 Work FiberCommunicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
                                        const CallOptions& options, CallSite site) {
   check_chunks("reduce_scatter", options, input, output, site);
+  check_reduce_op("reduce_scatter", op, site);
   return collective(
       CollectiveKind::reduce_scatter,
       {.reduce = op, .reduces = true, .dtype = input.dtype(), .count = input.numel(), .site = site},
@@ -216,6 +219,7 @@ Work FiberCommunicator::all_to_all(const Tensor& output, const Tensor& input,
 Work FiberCommunicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
                                   CallSite site) {
   check_peer("broadcast", root, site);
+  check_defined("broadcast", "`buffer`", buffer, site);
   return collective(CollectiveKind::broadcast,
                     {.dtype = buffer.dtype(), .root = root, .count = buffer.numel(), .site = site},
                     options, buffer, buffer);
@@ -224,6 +228,8 @@ Work FiberCommunicator::broadcast(const Tensor& buffer, int root, const CallOpti
 Work FiberCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
                                const CallOptions& options, CallSite site) {
   check_peer("reduce", root, site);
+  check_defined("reduce", "`buffer`", buffer, site);
+  check_reduce_op("reduce", op, site);
   return collective(CollectiveKind::reduce,
                     {.reduce = op,
                      .reduces = true,
@@ -313,6 +319,7 @@ FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const CallOp
                           .traffic = options.traffic,
                           .site = site};
   check_peer(record.name, half.peer, site);
+  check_defined(record.name, "`buffer`", half.buffer, site);
   require_unfolded(record.name);
   if (options.padding != 0) check_padding(record.name, options, 0, site);
   rank_.hash().add(hash_word(group_, sends ? kSendCode : kRecvCode, record));
@@ -359,6 +366,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
 
 std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const std::string& name,
                                                        CallSite site) {
+  check_color(color, site);
   // Reports quote labels when the caller's string is long gone.
   const char* label = group_.world().keep_name(name);
   CallRecord record{.count = 0, .label = label, .site = site};
@@ -372,6 +380,7 @@ std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const
   group_.world().engine().wait(rank_, operation);
   const auto [child, member] = group_.child(operation, name, member_);
   work.wait();
+  if (child == nullptr) return nullptr;
   return std::make_unique<FiberCommunicator>(*child, member, site);
 }
 

@@ -125,10 +125,10 @@ void FiberGroup::seat(const CollectiveOperation& split, const std::string& name,
   std::vector<Choice> choices;
   for (int member = 0; member < size(); ++member) {
     const auto [color, key] = split.choices()[static_cast<std::size_t>(member)];
-    choices.push_back({color, key, member});
+    if (color != kNoColor) choices.push_back({color, key, member});
   }
   std::sort(choices.begin(), choices.end());
-  seating.seats.resize(choices.size());
+  seating.seats.resize(static_cast<std::size_t>(size()));
   for (auto first = choices.begin(); first != choices.end();) {
     const auto last = std::find_if(
         first, choices.end(), [&](const Choice& choice) { return choice.color != first->color; });

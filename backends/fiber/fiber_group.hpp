@@ -65,8 +65,8 @@ class FiberGroup {
   /// The last collective all members joined, "" if none.
   [[nodiscard]] std::string last_matched() const;
   [[nodiscard]] const CallRecord& last_matched_record() const { return last_matched_; }
-  /// The group that a resolved split made for `member`, and the rank it has there. To be called
-  /// once per member.
+  /// The group that a resolved split made for `member`, and the rank it has there; null if its
+  /// color was kNoColor. To be called once per member.
   std::pair<FiberGroup*, int> child(const CollectiveOperation& split, const std::string& name,
                                     int member);
 

@@ -325,21 +325,30 @@ Work FiberTaggedMessages::recv(const Tensor& buffer, int source, int tag, Messag
 void FiberTaggedMessages::check(const MessageHalf::Call& call) const {
   const bool peer = call.peer >= 0 && call.peer < size();
   const bool tag = call.tag >= 0;
+  if (!call.buffer.defined()) {
+    refuse(call, "`buffer` is an undefined tensor",
+           "allocate it before the call: a default-constructed Tensor has no storage");
+  }
   if ((peer || (!call.sends && call.peer == kAnySource)) &&
       (tag || (!call.sends && call.tag == kAnyTag))) {
     return;
   }
+  refuse(call, "peer is " + std::to_string(call.peer) + ", tag is " + std::to_string(call.tag),
+         "ranks are 0 to " + std::to_string(size() - 1) +
+             ", tags 0 or more; receives may ask for kAnySource and kAnyTag");
+}
+
+void FiberTaggedMessages::refuse(const MessageHalf::Call& call, const std::string& what,
+                                 const std::string& hint) const {
   const std::string name = call.record.name;
   Diagnosis diagnosis;
   diagnosis.code = "ARG_RANGE";
-  diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": peer is " +
-                      std::to_string(call.peer) + ", tag is " + std::to_string(call.tag);
+  diagnosis.summary = name + " on rank " + std::to_string(rank()) + ": " + what;
   diagnosis.group = stream_->group().name();
   diagnosis.members = stream_->group().all_world_ranks();
   diagnosis.time = stream_->rank().now();
   diagnosis.sides = {{.ranks = {rank()}, .action = name, .site = call.record.site}};
-  diagnosis.hint = "ranks are 0 to " + std::to_string(size() - 1) +
-                   ", tags 0 or more; receives may ask for kAnySource and kAnyTag";
+  diagnosis.hint = hint;
   throw CommunicationError(std::move(diagnosis));
 }
 

@@ -77,6 +77,8 @@ class FiberTaggedMessages final : public TaggedMessages {
  private:
   Work post(MessageHalf::Call call);
   void check(const MessageHalf::Call& call) const;
+  [[noreturn]] void refuse(const MessageHalf::Call& call, const std::string& what,
+                           const std::string& hint) const;
 
   std::unique_ptr<FiberStream> stream_;
 };

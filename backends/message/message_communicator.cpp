@@ -96,6 +96,8 @@ MessagePlan MessageCommunicator::all_reduce_plan(std::int64_t count, DType dtype
 
 Work MessageCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                                      CallSite site) {
+  check_defined("all_reduce", "`buffer`", buffer, site);
+  check_reduce_op("all_reduce", op, site);
   const Operation operation =
       make(reducing(record_of(CollectiveKind::all_reduce, buffer, buffer.numel(), site), op),
            options, all_reduce_plan(buffer.numel(), buffer.dtype()), buffer, buffer);
@@ -107,6 +109,7 @@ Work MessageCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const Ca
 Work MessageCommunicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
                                          const CallOptions& options, CallSite site) {
   check_chunks("reduce_scatter", options, input, output, site);
+  check_reduce_op("reduce_scatter", op, site);
   offsets_ = chunk_offsets(input.numel(), options, false);
   const Operation operation =
       make(reducing(record_of(CollectiveKind::reduce_scatter, input, input.numel(), site), op),
@@ -154,6 +157,7 @@ Work MessageCommunicator::all_to_all(const Tensor& output, const Tensor& input,
 Work MessageCommunicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
                                     CallSite site) {
   check_peer("broadcast", root, site);
+  check_defined("broadcast", "`buffer`", buffer, site);
   offsets_ = chunk_offsets(buffer.numel(), {}, true);
   const Operation operation =
       make(rooted(record_of(CollectiveKind::broadcast, buffer, buffer.numel(), site), root),
@@ -165,6 +169,8 @@ Work MessageCommunicator::broadcast(const Tensor& buffer, int root, const CallOp
 Work MessageCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
                                  const CallOptions& options, CallSite site) {
   check_peer("reduce", root, site);
+  check_defined("reduce", "`buffer`", buffer, site);
+  check_reduce_op("reduce", op, site);
   offsets_ = chunk_offsets(buffer.numel(), {}, true);
   const CallRecord record =
       reducing(record_of(CollectiveKind::reduce, buffer, buffer.numel(), site), op);
@@ -254,6 +260,7 @@ Work MessageCommunicator::transfer(const CallRecord& record, std::span<const P2p
   for (const P2pOp& half : halves) {
     const bool sends = half.kind == P2pOp::Kind::send;
     check_peer(sends ? "send" : "recv", half.peer, record.site);
+    check_defined(sends ? "send" : "recv", "`buffer`", half.buffer, record.site);
     if (options.padding != 0) check_padding(record.name, options, 0, record.site);
     round.messages.push_back({.kind = sends ? MessageStep::Kind::send : MessageStep::Kind::receive,
                               .peer = half.peer,
@@ -314,13 +321,12 @@ void MessageCommunicator::refuse(const char* call, const std::string& what, cons
 
 std::unique_ptr<Communicator> MessageCommunicator::split(int color, int key,
                                                          const std::string& name, CallSite site) {
-  if (color < 0) {
-    refuse("split", "the color is " + std::to_string(color), "colors start at 0", site);
-  }
+  check_color(color, site);
   // Others may need this process's messages to get here: they go on until all have.
   barrier({.label = rank_.keep_name(name), .traffic = TrafficClass::scalar}, site).wait();
-  return std::make_unique<MessageCommunicator>(
-      rank_, rank_.open(stream_.transport->split(color, key), name));
+  std::unique_ptr<Transport> part = stream_.transport->split(color, key);
+  if (part == nullptr) return nullptr;
+  return std::make_unique<MessageCommunicator>(rank_, rank_.open(std::move(part), name));
 }
 
 }  // namespace shardsim

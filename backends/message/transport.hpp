@@ -78,7 +78,7 @@ class Transport {
 
   /// Every member must call it, none with messages under way that another member needs to get here.
   /// Members with equal `color` (at least 0) form a group, ranked by `key`, then by their rank
-  /// here.
+  /// here; null for a member whose color is kNoColor.
   [[nodiscard]] virtual std::unique_ptr<Transport> split(int color, int key) = 0;
 };
 

@@ -136,6 +136,7 @@ bool MpiTransport::done(Request request) {
 std::unique_ptr<Transport> MpiTransport::split(int color, int key) {
   std::int32_t made = 0;
   check(job_.table().split(group_, color, key, &made));
+  if (made < 0) return nullptr;
   return std::unique_ptr<Transport>(new MpiTransport(job_, made));
 }
 

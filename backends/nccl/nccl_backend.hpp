@@ -82,6 +82,8 @@ class NcclBackend final : public ProcessBackend {
   /// REQUIRES: nothing is under way on `parent`.
   NcclStream& split(NcclStream& parent, int color, int key, const std::string& name,
                     std::vector<int> members, int member);
+  /// Takes part in a split of `parent` without joining a part. REQUIRES: as for split.
+  void split_away(NcclStream& parent);
   void close(NcclStream& stream, GroupTraffic traffic);
   void fail(Diagnosis diagnosis);
   /// An equal text that lives as long as this.
@@ -97,6 +99,8 @@ class NcclBackend final : public ProcessBackend {
   void exchange_id(NcclUniqueId& id);
   void form_world();
   void form_part(NcclStream& parent, NcclStream& stream, int color, int key);
+  // Calls ncclCommSplit and returns when `parent` is at rest again; the part may not be.
+  void split_comm(NcclStream& parent, int color, int key, NcclComm& part);
   // Until `comm` is no longer in progress. `what`: for the message at the deadline.
   void settle(const NcclStream& stream, const char* what);
   [[nodiscard]] bool in_progress(const NcclStream& stream) const;

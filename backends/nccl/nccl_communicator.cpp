@@ -72,6 +72,8 @@ MessagePlan NcclCommunicator::plan_of(CollectiveKind kind, int root) const {
 
 Work NcclCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                                   CallSite site) {
+  check_defined("all_reduce", "`buffer`", buffer, site);
+  check_reduce_op("all_reduce", op, site);
   offsets_ = chunk_offsets(buffer.numel(), {}, true);
   return collective(
       reducing_on_nccl(record_of(CollectiveKind::all_reduce, buffer, buffer.numel(), site), op),
@@ -81,6 +83,7 @@ Work NcclCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallO
 Work NcclCommunicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
                                       const CallOptions& options, CallSite site) {
   check_chunks("reduce_scatter", options, input, output, site);
+  check_reduce_op("reduce_scatter", op, site);
   offsets_ = chunk_offsets(input.numel(), options, false);
   return collective(
       reducing_on_nccl(record_of(CollectiveKind::reduce_scatter, input, input.numel(), site), op),
@@ -115,6 +118,7 @@ Work NcclCommunicator::all_to_all(const Tensor& output, const Tensor& input,
 Work NcclCommunicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
                                  CallSite site) {
   check_peer("broadcast", root, site);
+  check_defined("broadcast", "`buffer`", buffer, site);
   offsets_ = chunk_offsets(buffer.numel(), {}, true);
   return collective(
       rooted(record_of(CollectiveKind::broadcast, buffer, buffer.numel(), site), root), options,
@@ -125,6 +129,8 @@ Work NcclCommunicator::broadcast(const Tensor& buffer, int root, const CallOptio
 Work NcclCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
                               const CallOptions& options, CallSite site) {
   check_peer("reduce", root, site);
+  check_defined("reduce", "`buffer`", buffer, site);
+  check_reduce_op("reduce", op, site);
   offsets_ = chunk_offsets(buffer.numel(), {}, true);
   const CallRecord record =
       reducing_on_nccl(record_of(CollectiveKind::reduce, buffer, buffer.numel(), site), op);
@@ -185,6 +191,7 @@ Work NcclCommunicator::transfer(CallRecord record, std::span<const P2pOp> halves
   for (const P2pOp& half : halves) {
     const bool sends = half.kind == P2pOp::Kind::send;
     check_peer(sends ? "send" : "recv", half.peer, record.site);
+    check_defined(sends ? "send" : "recv", "`buffer`", half.buffer, record.site);
     if (options.padding != 0) check_padding(record.name, options, 0, record.site);
     told.push_back({.sends = sends,
                     .peer = half.peer,
@@ -265,11 +272,13 @@ Tensor NcclCommunicator::exchange_choices(int color, int key, const std::string&
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, const std::string& name,
                                                       CallSite site) {
-  if (color < 0) {
-    refuse("split", "the color is " + std::to_string(color), "colors start at 0", site);
-  }
+  check_color(color, site);
   // Behind all that was posted before: afterwards the group is at rest, as NCCL demands.
   const Tensor choices = exchange_choices(color, key, name, site);
+  if (color == kNoColor) {
+    backend_.split_away(stream_);
+    return nullptr;
+  }
   std::vector<std::pair<int, int>> seats;  // Key, and rank here.
   for (int member = 0; member < size(); ++member) {
     const std::int64_t at = std::int64_t{2} * member;

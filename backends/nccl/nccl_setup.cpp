@@ -97,17 +97,32 @@ NcclStream& NcclBackend::split(NcclStream& parent, int color, int key, const std
   return stream;
 }
 
+void NcclBackend::split_away(NcclStream& parent) {
+  NcclComm none = nullptr;
+  try {
+    check_alive();
+    split_comm(parent, kNoColor, 0, none);
+  } catch (...) {
+    give_up();
+    throw;
+  }
+}
+
 void NcclBackend::form_part(NcclStream& parent, NcclStream& stream, int color, int key) {
+  split_comm(parent, color, key, stream.comm);
+  settle(stream, "formed");
+  check_place(stream);
+}
+
+void NcclBackend::split_comm(NcclStream& parent, int color, int key, NcclComm& part) {
   // The other members may wait for launches of this process before they come here.
   go_on_until([this] { return launches_.empty(); },
               [&] { time_out(*launches_.front().stream, *launches_.front().operation); });
   NcclConfig config = non_blocking();
-  nccl_->check(nccl_->functions().comm_split(parent.comm, color, key, &stream.comm, &config),
+  nccl_->check(nccl_->functions().comm_split(parent.comm, color, key, &part, &config),
                "ncclCommSplit", parent.name);
   // The new communicator is not there before the old one is at rest.
   settle(parent, "split");
-  settle(stream, "formed");
-  check_place(stream);
 }
 
 void NcclBackend::settle(const NcclStream& stream, const char* what) {

@@ -22,6 +22,7 @@ const std::string& SplitRecorder::name() const {
 std::unique_ptr<Communicator> SplitRecorder::split(int color, int key, const std::string&,
                                                    CallSite) {
   if (choices_ != nullptr) choices_->push_back({color, key});
+  if (color == kNoColor) return nullptr;
   return std::make_unique<SplitRecorder>(0, 1, nullptr);
 }
 

@@ -46,9 +46,12 @@ constexpr std::array kCodes = {
               "Counts that were not exchanged, or a matrix that is read by columns on one side.",
               "Exchange the counts first: row i of what is sent is column i of what is received.",
               "rank 0 sends 5 rows to rank 1, which expects 4"},
-    CodeEntry{"ARG_RANGE", "A root, peer, tag, size or option of a call is out of its range.",
-              "A rank of the world used in a smaller group, an offset that is one too far.",
-              "The report says what the range is.", "broadcast from root 4 in a group of 4"},
+    CodeEntry{
+        "ARG_RANGE", "An argument of a call is out of its range, or is an undefined tensor.",
+        "A rank of the world used in a smaller group, an offset that is one too far, a buffer "
+        "that was never allocated.",
+        "The report says which argument it is, and what its range is.",
+        "broadcast from root 4 in a group of 4"},
     CodeEntry{"GROUP_CREATE", "Members make groups in different orders, or not all make one.",
               "Groups are made where they are used first, or only by those who will be in them.",
               "Split on all members, at the same points of the program.",

@@ -35,6 +35,7 @@ double RankContext::draw(const std::string& name, std::int64_t index) const {
 
 void RankContext::show(Shown what, const std::string& name, const Tensor& tensor,
                        const ShowOptions& options, CallSite site) {
+  if (!tensor.defined()) refuse_undefined(name, site);
   ShownState::Piece piece{.what = what,
                           .name = name,
                           .step = options.step,
@@ -59,6 +60,17 @@ void RankContext::show(Shown what, const std::string& name, double value,
               .whole = options.whole < 0 ? 1 : options.whole,
               .values = {value},
               .site = site});
+}
+
+void RankContext::refuse_undefined(const std::string& name, CallSite site) const {
+  Diagnosis diagnosis;
+  diagnosis.code = "ARG_RANGE";
+  diagnosis.summary =
+      "show on rank " + std::to_string(rank()) + ": \"" + name + "\" is an undefined tensor";
+  diagnosis.members = {rank()};
+  diagnosis.sides = {{.ranks = {rank()}, .action = "show " + name, .site = site}};
+  diagnosis.hint = "allocate it before the call: a default-constructed Tensor has no storage";
+  throw CommunicationError(std::move(diagnosis));
 }
 
 void RankContext::share_of_batch(std::int64_t samples) { shown_.add_share(rank(), samples); }

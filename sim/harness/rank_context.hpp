@@ -77,7 +77,7 @@ class RankContext {
   [[nodiscard]] double draw(const std::string& name, std::int64_t index) const;
 
   /// Shows what this rank holds, to be compared with what the reference shows under this name and
-  /// step. Outside of time, trace and ledger.
+  /// step. Outside of time, trace and ledger. An undefined tensor ends the run (ARG_RANGE).
   void show(Shown what, const std::string& name, const Tensor& tensor,
             const ShowOptions& options = {}, CallSite site = CallSite::here());
   /// One number, the same on every rank that shows it.
@@ -91,6 +91,8 @@ class RankContext {
   void require(bool holds, const std::string& what, CallSite site = CallSite::here());
 
  private:
+  [[noreturn]] void refuse_undefined(const std::string& name, CallSite site) const;
+
   Runtime& runtime_;
   Communicator& world_;
   TaggedMessages& messages_;

@@ -60,6 +60,7 @@ std::unique_ptr<Transport> MemoryTransport::split(int color, int key) {
   std::vector<Mailroom::Seat>& seats = room_.splits[number];
   seats.push_back({color, key, rank_, world_ranks_[static_cast<std::size_t>(rank_)]});
   while (static_cast<int>(room_.splits[number].size()) < size()) room_.idle();
+  if (color == kNoColor) return nullptr;
   std::vector<Mailroom::Seat> mine;
   for (const Mailroom::Seat& seat : seats) {
     if (seat.color == color) mine.push_back(seat);

@@ -284,7 +284,7 @@ TEST_CASE("a handle that is dropped is reported, and wrong arguments are refused
   CHECK(failure_of(2, keeps_more).code == "ARG_RANGE");
   CHECK(diagnosis_of(2, keeps_more).code == "ARG_RANGE");
   CHECK(failure_of(2, [](Runtime&, Communicator& world) {
-          static_cast<void>(world.split(-1, 0, "nothing"));
+          static_cast<void>(world.split(-2, 0, "nothing"));
         }).code == "ARG_RANGE");
 }
 

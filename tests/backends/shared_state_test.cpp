@@ -117,7 +117,7 @@ TEST_CASE("members of a split are ranked by key in groups by color, whoever asks
     run_ranks(6,
               [](Runtime&, Communicator& world) {
                 const int rank = world.rank();
-                const auto child = world.split(rank % 2 == 0 ? -7 : 9, -rank, "parity");
+                const auto child = world.split(rank % 2 == 0 ? 7 : 9, -rank, "parity");
                 CHECK(child->size() == 3);
                 CHECK(child->rank() == 2 - rank / 2);
                 // A second split at the same time of life must not read the first one's choices.

@@ -80,10 +80,11 @@ class FaultyCommunicator final : public Communicator {
   }
   std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
                                       CallSite site) override {
-    return std::make_unique<FaultyCommunicator>(
-        faults_->split ? faults_->split(caller(), color, key, name, site)
-                       : inner_.split(color, key, name, site),
-        world_, faults_);
+    std::unique_ptr<Communicator> made = faults_->split
+                                             ? faults_->split(caller(), color, key, name, site)
+                                             : inner_.split(color, key, name, site);
+    if (made == nullptr) return nullptr;
+    return std::make_unique<FaultyCommunicator>(std::move(made), world_, faults_);
   }
 
  private:

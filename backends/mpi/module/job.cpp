@@ -69,8 +69,11 @@ void world_ranks(std::int32_t group, std::int32_t* ranks) {
 std::int32_t split(std::int32_t group, std::int32_t color, std::int32_t key, std::int32_t* made) {
   MPI_Comm comm = MPI_COMM_NULL;
   const std::int32_t status =
-      checked(MPI_Comm_split(job().group(group), color, key, &comm), "MPI_Comm_split");
+      checked(MPI_Comm_split(job().group(group), color < 0 ? MPI_UNDEFINED : color, key, &comm),
+              "MPI_Comm_split");
   if (status != kMpiOk) return status;
+  *made = -1;
+  if (comm == MPI_COMM_NULL) return kMpiOk;
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   *made = static_cast<std::int32_t>(job().groups.size());
   job().groups.push_back(comm);

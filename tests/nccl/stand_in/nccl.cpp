@@ -102,6 +102,7 @@ void finish_split(NcclComm comm) {
   const std::vector<Group::Choice>& choices = comm->group->splits[comm->num_splits - 1];
   const auto own = std::find_if(choices.begin(), choices.end(),
                                 [&](const Group::Choice& each) { return each.rank == comm->rank; });
+  if (own->color < 0) return;  // NCCL_SPLIT_NOCOLOR: no communicator is made.
   std::vector<Group::Choice> mine;
   for (const Group::Choice& each : choices) {
     if (each.color == own->color) mine.push_back(each);

@@ -94,6 +94,7 @@ class RecordingCommunicator final : public Communicator {
                                       CallSite site) override {
     record_.add(world_rank_, stream_, silent("split"));
     std::unique_ptr<Communicator> made = inner_.split(color, key, name, site);
+    if (made == nullptr) return nullptr;
     const int group = record_.join(group_, num_splits_++, color, made->name(), made->rank(),
                                    made->size(), world_rank_);
     return std::make_unique<RecordingCommunicator>(std::move(made), record_, world_rank_, group);
