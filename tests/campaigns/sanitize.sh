@@ -5,9 +5,6 @@
 #
 # usage: sanitize.sh [--full]
 #
-# The compiler is Clang, so that every change is compiled and tested by both: .ci/run holds the plans of
-# this build against those of the ordinary one (plan_comparison.py).
-#
 # AddressSanitizer must be told of every switch of stacks. Debian's Boost.Context does not tell it,
 # which gives false reports in correct programs, so Boost.Context and Boost.Fiber are built from the
 # distribution's own source package in ucontext mode; docs/decisions/0002-sanitizer-build.md has the
@@ -99,7 +96,7 @@ boost_source() {
 sanitized_setup() {
   local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined -g1"
   if [[ ! -f $folder/build.ninja ]]; then
-    CC=clang CXX=clang++ meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
+    meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
       -Doptimization=1 -Ddebug=false -Dwerror=false -Dwarning_level=0 "-Dboost_source=$source" \
       >"$folder.log" 2>&1 </dev/null || {
       cat "$folder.log" >&2
