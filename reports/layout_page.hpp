@@ -13,8 +13,8 @@ struct LayoutRow {
   double step_s = 0;
   double mfu = 0;  ///< Share of the peak.
   double tokens_per_s_per_gpu = 0;
-  std::int64_t peak_bytes = 0;
-  double usd_per_1t_tokens = 0;  ///< 0: no price is said.
+  std::int64_t device_bytes = 0;  ///< What it needs of a GPU's memory.
+  double usd_per_1t_tokens = 0;   ///< 0: no price is said.
 };
 
 struct LayoutPage {

@@ -66,6 +66,13 @@ std::vector<Field> execution_fields() {
               "but for trace_hash. auto: where that can be shown. require: or else refuse. Plans "
               "of "
               "more than 16,384 ranks need it."),
+      execution("execution.memory_margin", &E::memory_margin)
+          .below(0, 1)
+          .or_else("0.05")
+          .acts_when("tensors is meta",
+                     [](const Scenario& s) { return s.execution.tensors == TensorMode::meta; })
+          .doc("Share of the device's memory that a plan should leave; one that fits and leaves "
+               "less gets a warning, and `shardsim plan` ranks it behind those that do not."),
   };
 }
 

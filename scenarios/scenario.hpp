@@ -155,6 +155,7 @@ struct ExecutionSpec {
   AllReduceAlgorithm all_reduce_algorithm = AllReduceAlgorithm::automatic;
   bool buffered_sends = false;
   std::string fold = "off";  // off, auto, require: ranks that do the same are run once
+  double memory_margin = 0.05;  // of the device: less left, and a plan that fits is warned of
 };
 
 /// Where one number of the model or the system comes from.

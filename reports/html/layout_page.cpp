@@ -27,7 +27,7 @@ std::string table_of_layouts(const std::string& caption, const std::vector<Layou
     std::vector<std::string> cells = {markup_text(row.layout), format_seconds(row.step_s),
                                       fmt::format("{:.1f} %", 100 * row.mfu),
                                       format_number(row.tokens_per_s_per_gpu),
-                                      format_memory(static_cast<double>(row.peak_bytes))};
+                                      format_memory(static_cast<double>(row.device_bytes))};
     if (has_price) cells.push_back(html::format_usd(row.usd_per_1t_tokens));
     table.add_row(cells);
   }
@@ -61,7 +61,7 @@ std::string best_in_words(const LayoutPage& page) {
                                "on each GPU, and {} of the {} of memory that a GPU has.",
                                best.layout, format_seconds(best.step_s),
                                format_number(best.tokens_per_s_per_gpu),
-                               format_memory(static_cast<double>(best.peak_bytes)),
+                               format_memory(static_cast<double>(best.device_bytes)),
                                format_memory(static_cast<double>(page.capacity_bytes)))) +
          paragraph(page.why);
 }

@@ -91,7 +91,7 @@ std::string to_svg_scatter(const LayoutPage& page) {
   double most_memory = 0;
   for (const auto* rows : {&page.others, &page.front}) {
     for (const LayoutRow& row : *rows) {
-      const double gib = static_cast<double>(row.peak_bytes) / kBytesPerGib;
+      const double gib = static_cast<double>(row.device_bytes) / kBytesPerGib;
       least_speed = std::min(least_speed, row.tokens_per_s_per_gpu);
       most_speed = std::max(most_speed, row.tokens_per_s_per_gpu);
       least_memory = std::min(least_memory, gib);
@@ -104,7 +104,7 @@ std::string to_svg_scatter(const LayoutPage& page) {
   axes(drawing, speed, memory);
   const auto draw = [&](const LayoutRow& row, double radius, const char* ink) {
     dot(drawing, speed.at(row.tokens_per_s_per_gpu),
-        memory.at(static_cast<double>(row.peak_bytes) / kBytesPerGib), radius, ink);
+        memory.at(static_cast<double>(row.device_bytes) / kBytesPerGib), radius, ink);
   };
   for (const LayoutRow& row : page.others) draw(row, 2.5, kOtherInk);
   for (const LayoutRow& row : page.front) draw(row, 5, kFrontInk);

@@ -2,11 +2,9 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include <fmt/format.h>
 
-#include "reports/units.hpp"
 #include "sim/app/metrics.hpp"
 
 namespace shardsim {
@@ -40,26 +38,6 @@ Check conservation_check(const FiberWorld& world) {
           fmt::format("{} bytes sent and received in {} messages; the two ends of each of {} links "
                       "agree",
                       total.payload_sent + total.scalar_sent, total.messages, num_links)};
-}
-
-// Rounded where that tells them apart.
-std::pair<std::string, std::string> sizes_apart(std::int64_t one, std::int64_t other) {
-  std::pair<std::string, std::string> words = {format_memory(static_cast<double>(one)),
-                                               format_memory(static_cast<double>(other))};
-  if (words.first == words.second && one != other) {
-    words = {fmt::format("{} bytes", one), fmt::format("{} bytes", other)};
-  }
-  return words;
-}
-
-Check memory_check(const FiberWorld& world) {
-  const int fullest = world.fullest_rank();
-  const std::int64_t peak = world.engine().rank(fullest).ledger().peak();
-  const std::int64_t capacity = world.options().cluster.device.memory_bytes;
-  const auto [needed, available] = sizes_apart(peak, capacity);
-  return {
-      "memory", peak <= capacity,
-      fmt::format("rank {} needs {} at its peak, the device has {}", fullest, needed, available)};
 }
 
 Check oracle_check(const Verification& oracle) {

@@ -1,62 +1,58 @@
 #include "sim/app/device_memory.hpp"
 
 #include <algorithm>
-#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "sim/hardware/outside_memory.hpp"
-#include "sim/hardware/software.hpp"
-
-#include "sim/app/metrics.hpp"
+#include "reports/units.hpp"
+#include "sim/app/outside_bytes.hpp"
+#include "sim/app/rank_kinds.hpp"
 
 namespace shardsim {
 
 namespace {
 
-// An edge between pipeline stages has its sender first.
-NcclUse use_of(std::string_view name, int member) {
-  if (name == "ep" || name == "cp_ulysses") return NcclUse::all_to_all;
-  if (name.substr(0, 3) != "pp_") return NcclUse::rings;
-  return member == 0 ? NcclUse::sends : NcclUse::receives;
+constexpr double kInPercent = 100.0;
+constexpr const char* kWayOut = "shard more, use smaller microbatches, or recompute activations";
+
+// Rounded where that tells them apart.
+std::pair<std::string, std::string> sizes_apart(std::int64_t one, std::int64_t other) {
+  std::pair<std::string, std::string> words = {format_memory(static_cast<double>(one)),
+                                               format_memory(static_cast<double>(other))};
+  if (words.first == words.second && one != other) {
+    words = {fmt::format("{} bytes", one), fmt::format("{} bytes", other)};
+  }
+  return words;
 }
 
 }  // namespace
 
-std::vector<int> replayed_ranks_of(const MeshShape& mesh) {
-  std::vector<int> ranks;
-  for (int stage = 0; stage < mesh.pp; ++stage) ranks.push_back(mesh.rank_of({.pp = stage}));
-  return ranks;
-}
-
-std::int64_t outside_bytes(const FiberWorld& world, int rank) {
-  std::int64_t bytes = cuda_context_of(world.options().cluster.device.software).bytes;
-  for (const FiberGroup& group : world.groups()) {
-    if (axis_of(group.name()) == "none") continue;
-    const std::vector<int>& members = group.layout().members;
-    const auto self = std::find(members.begin(), members.end(), rank);
-    if (self == members.end()) continue;
-    const auto member = static_cast<int>(self - members.begin());
-    bytes += nccl_buffer_bytes(group.layout(), member, use_of(group.name(), member));
-  }
-  return bytes;
-}
-
-DeviceMemory::DeviceMemory(FiberWorld& world, const MeshShape& mesh) : world_(world) {
-  for (const int rank : replayed_ranks_of(mesh)) {
-    replays_.try_emplace(rank, world.engine().rank(rank));
+DeviceMemory::DeviceMemory(FiberWorld& world, const Scenario& scenario, const ParallelPlan& plan)
+    : world_(world), scenario_(scenario), mesh_(plan.options().mesh) {
+  const Cluster& cluster = world.options().cluster;
+  const MeshShape& mesh = plan.options().mesh;
+  const ModelOptions& model = plan.options().model;
+  const int ulysses = ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
+  for (const int rank : rank_kinds(scenario, plan, cluster, world.options().fold)) {
+    MemoryReplay& replay = replays_.try_emplace(rank, world.engine().rank(rank)).first->second;
+    replay.set_device(cluster.device.memory_bytes, outside_bytes(cluster, mesh, ulysses, rank));
   }
 }
 
-void DeviceMemory::limit_allocator(int rank) {
-  const auto found = replays_.find(rank);
-  if (found == replays_.end()) return;
-  found->second.set_device(world_.options().cluster.device.memory_bytes,
-                           outside_bytes(world_, rank));
+DeviceMemory::Fullest DeviceMemory::fullest() const {
+  Fullest most;
+  for (const auto& [rank, replay] : replays_) {
+    if (most.replay == nullptr || replay.device_peak() > most.replay->device_peak()) {
+      most = {rank, &replay};
+    }
+  }
+  return most;
 }
 
 void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
   std::int64_t allocated = -1;
+  std::int64_t last_stage = 0;
   std::int64_t reserved = 0;
   std::int64_t device = 0;
   std::int64_t retries = 0;
@@ -68,38 +64,67 @@ void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
       peak = fmt::format("{} bytes of {} on rank {}, {:.6f} s into the run", replay.peak().bytes,
                          name_of(replay.peak().category), rank, replay.peak().time.seconds());
     }
+    if (mesh_.place_of(rank).pp == mesh_.pp - 1) {
+      last_stage = std::max(last_stage, allocator.allocated_peak());
+    }
     reserved = std::max(reserved, allocator.reserved_peak());
     device = std::max(device, replay.device_peak());
     retries = std::max(retries, allocator.retries());
   }
   metrics.push_back({"memory.allocated_peak_bytes.max", allocated});
-  metrics.push_back({"memory.allocated_peak_bytes.last_stage",
-                     replays_.rbegin()->second.allocator().allocated_peak()});
+  metrics.push_back({"memory.allocated_peak_bytes.last_stage", last_stage});
   metrics.push_back({"memory.reserved_peak_bytes.max", reserved});
   metrics.push_back({"memory.device_bytes.max", device});
   metrics.push_back({"memory.allocator_retries.max", retries});
   metrics.push_back({"memory.peak_allocation", peak});
 }
 
-std::vector<std::string> DeviceMemory::warnings() const {
-  const std::int64_t capacity = world_.options().cluster.device.memory_bytes;
-  for (const auto& [rank, replay] : replays_) {
-    if (!replay.out_of_memory()) continue;
+Check DeviceMemory::check() const {
+  if (scenario_.execution.tensors == TensorMode::real) {
+    const int rank = world_.fullest_rank();
+    const std::int64_t peak = world_.engine().rank(rank).ledger().peak();
+    const auto [needed, available] = sizes_apart(peak, capacity());
     return {
-        fmt::format("rank {} may run out of device memory: tensors alone fit, but with the "
-                    "caching allocator's rounding and gaps, the CUDA context and NCCL's buffers "
-                    "{} bytes of {} are needed; shard more, use smaller microbatches, or "
-                    "recompute activations",
-                    rank, replay.device_peak(), capacity)};
+        "memory", peak <= capacity(),
+        fmt::format("rank {} needs {} at its peak, the device has {}", rank, needed, available)};
+  }
+  const auto [rank, replay] = fullest();
+  const std::int64_t peak = replay->device_peak();
+  const auto [needed, available] = sizes_apart(peak, capacity());
+  const std::int64_t reserved = replay->allocator().reserved_peak();
+  std::string words = fmt::format(
+      "rank {} needs {} of device memory at its peak, the device has {}", rank, needed, available);
+  if (peak > capacity()) {
+    words += fmt::format("; {} in the allocator, {} of CUDA context and NCCL's buffers; {}",
+                         format_memory(static_cast<double>(reserved)),
+                         format_memory(static_cast<double>(peak - reserved)), kWayOut);
+  }
+  return {"memory", peak <= capacity(), std::move(words)};
+}
+
+std::vector<std::string> DeviceMemory::warnings() const {
+  if (scenario_.execution.tensors == TensorMode::real) return {};
+  const auto [fullest_rank, fullest_replay] = fullest();
+  const std::int64_t peak = fullest_replay->device_peak();
+  if (peak > capacity()) return {};  // The verdict says so.
+  const double margin = scenario_.execution.memory_margin;
+  std::vector<std::string> words;
+  if (static_cast<double>(peak) > static_cast<double>(capacity()) * (1.0 - margin)) {
+    words.push_back(fmt::format(
+        "rank {} may run out of device memory: it needs {} of {}, and execution.memory_margin "
+        "asks for {:.3g} % to be left; {}",
+        fullest_rank, format_memory(static_cast<double>(peak)),
+        format_memory(static_cast<double>(capacity())), margin * kInPercent, kWayOut));
   }
   for (const auto& [rank, replay] : replays_) {
     if (replay.allocator().retries() == 0) continue;
-    return {
+    words.push_back(
         fmt::format("rank {} fits, but its caching allocator has to give memory back to the "
                     "device, which takes time that is not in the step; times it happens: {}",
-                    rank, replay.allocator().retries())};
+                    rank, replay.allocator().retries()));
+    break;
   }
-  return {};
+  return words;
 }
 
 }  // namespace shardsim

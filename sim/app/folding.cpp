@@ -12,10 +12,10 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/mesh.hpp"
-#include "strategies/training/shard_signature.hpp"
 
 #include "sim/app/faults/faults_of.hpp"
 #include "sim/app/plan_of.hpp"
+#include "sim/app/rank_kinds.hpp"
 #include "sim/app/split_recorder.hpp"
 
 namespace shardsim {
@@ -48,39 +48,6 @@ std::string obstacle_in(const Scenario& scenario, const RunHooks& hooks) {
     return "links of some nodes are worse (faults.slow_links, faults.flapping_links)";
   }
   return "";
-}
-
-// By dp_shard: the first one whose shards are like its own.
-std::vector<int> first_alike(const ParallelPlan& plan) {
-  const MeshShape& mesh = plan.options().mesh;
-  std::map<std::vector<std::int64_t>, int> first;
-  std::vector<int> alike;
-  for (int dp_shard = 0; dp_shard < mesh.dp_shard; ++dp_shard) {
-    std::vector<std::int64_t> signature;
-    for (int cp = 0; cp < mesh.cp; ++cp) {
-      const MeshPlace place{.cp = cp, .dp_shard = dp_shard};
-      const std::vector<std::int64_t> of_shard = shard_signature(plan, mesh.shard_of(place));
-      signature.push_back(static_cast<std::int64_t>(of_shard.size()));
-      signature.insert(signature.end(), of_shard.begin(), of_shard.end());
-    }
-    alike.push_back(first.try_emplace(std::move(signature), dp_shard).first->second);
-  }
-  return alike;
-}
-
-// Whether every tensor-parallel rank has an equal part of each matrix. Where one is filled up,
-// ranks differ in what they send.
-bool tensor_ranks_alike(const ParallelPlan& plan) {
-  const MeshShape& mesh = plan.options().mesh;
-  for (int stage = 0; stage < mesh.pp; ++stage) {
-    for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
-      if (!spec.is_split_over(SplitRanks::tensor)) continue;
-      for (int tp = 0; tp < mesh.tp; ++tp) {
-        if (num_filling(spec, tp, 0, spec.shape.numel()) > 0) return false;
-      }
-    }
-  }
-  return true;
 }
 
 std::vector<int> representatives(const ParallelPlan& plan, bool folds_tp) {

@@ -28,8 +28,6 @@ namespace shardsim {
 
 /// What is sent is received, by communicator and along every ring.
 [[nodiscard]] Check conservation_check(const FiberWorld& world);
-/// The fullest rank against the device.
-[[nodiscard]] Check memory_check(const FiberWorld& world);
 [[nodiscard]] Check oracle_check(const Verification& oracle);
 
 [[nodiscard]] std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectations,

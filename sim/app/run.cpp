@@ -40,7 +40,6 @@ std::optional<Verification> verification_of(const Scenario& scenario, const Para
 // What is shared by the ranks of a run and hears of them.
 struct Listeners {
   RunRecord& record;
-  DeviceMemory& memory;
   StateDump* dump;  // Null: none is asked for.
 };
 
@@ -49,7 +48,6 @@ void run_rank(const ParallelPlan& plan, const RunHooks& hooks, const Listeners& 
   std::unique_ptr<Communicator> wrapped;
   if (hooks.wrap_world) wrapped = hooks.wrap_world(everyone);
   Mesh mesh(wrapped ? *wrapped : everyone, plan.options().mesh);
-  listeners.memory.limit_allocator(everyone.rank());
   const Oracle::Holder holder = holder_of(plan, mesh.place());
   RunRecord::Observer observer(listeners.record, holder);
   if (listeners.dump == nullptr) return plan.train_rank(runtime, mesh, observer);
@@ -116,7 +114,7 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   options.record = &decisions;
   options.replay = replay ? &*replay : nullptr;
   FiberWorld world(std::move(options));
-  DeviceMemory memory(world, plan.options().mesh);
+  DeviceMemory memory(world, scenario, plan);
   RunRecord record(world, scenario.execution.steps,
                    oracle ? oracle->oracles() : std::vector<Oracle*>());
   std::optional<StateDump> dump;
@@ -124,7 +122,7 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   Result& result = outcome.result;
   try {
     world.run([&](Runtime& runtime, Communicator& everyone) {
-      run_rank(plan, hooks, {record, memory, dump ? &*dump : nullptr}, runtime, everyone);
+      run_rank(plan, hooks, {record, dump ? &*dump : nullptr}, runtime, everyone);
     });
     if (oracle) oracle->finish();
     if (replay) replay->finish();
@@ -145,15 +143,12 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
                                   .decisions = oracle ? &decisions : hooks.replay});
     }
     result.checks.push_back(conservation_check(world));
-    result.checks.push_back(memory_check(world));
+    result.checks.push_back(memory.check());
     if (oracle) result.checks.push_back(oracle_check(*oracle));
     result.expectations = judge(scenario.expect, result);
     if (record.last_step_skipped()) result.warnings.emplace_back(kSkippedLast);
-    // Where tensors alone do not fit, the verdict says so.
-    if (memory_check(world).passed) {
-      for (std::string& warning : memory.warnings()) {
-        result.warnings.push_back(std::move(warning));
-      }
+    for (std::string& warning : memory.warnings()) {
+      result.warnings.push_back(std::move(warning));
     }
     if (oracle) outcome.decisions = std::move(decisions);
   } catch (const CommunicationError& error) {

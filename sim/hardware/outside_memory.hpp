@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "sim/hardware/cluster.hpp"
 #include "sim/hardware/sourced_number.hpp"
 
 // Device memory that a training process holds outside its allocator. Every constant has its source
@@ -38,7 +37,13 @@ enum class NcclUse : std::uint8_t {
   receives,
 };
 
-/// Buffers of `member` in a communicator of these members; 0 if it is alone.
-[[nodiscard]] std::int64_t nccl_buffer_bytes(const GroupLayout& layout, int member, NcclUse use);
+/// The other members of a communicator, as one of them sees them.
+struct NcclPeers {
+  int near = 0;  ///< On its node.
+  int far = 0;   ///< On others. Rings only ask whether there are any.
+};
+
+/// Buffers of one member of a communicator; 0 if it is alone.
+[[nodiscard]] std::int64_t nccl_buffer_bytes(const NcclPeers& peers, NcclUse use);
 
 }  // namespace shardsim

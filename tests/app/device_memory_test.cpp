@@ -1,5 +1,6 @@
 #include "sim/app/device_memory.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -28,15 +29,6 @@ std::int64_t bytes(const Result& result, const std::string& name) {
 }
 
 }  // namespace
-
-TEST_CASE("the first rank of every stage is replayed") {
-  MeshShape mesh;
-  mesh.dp_shard = 3;
-  mesh.tp = 2;
-  CHECK(replayed_ranks_of(mesh) == std::vector<int>{0});
-  mesh.pp = 4;
-  CHECK(replayed_ranks_of(mesh) == std::vector<int>{0, 6, 12, 18});
-}
 
 TEST_CASE("payload is within blocks, blocks are within segments, and segments within the device") {
   const Result result = run_with(kPlan, {});
@@ -95,23 +87,60 @@ TEST_CASE("the allocation that made the peak is named") {
   CHECK(contains(text, " s into the run"));
 }
 
-TEST_CASE("a device too small for the allocator, not for the tensors, is warned of") {
+namespace {
+
+std::string device_of(std::int64_t bytes) {
+  return "system.device.memory_gib=" + std::to_string(static_cast<double>(bytes) / (1024.0 * kMiB));
+}
+
+}  // namespace
+
+TEST_CASE("a plan fits if the device holds all of it: tensors alone are not enough") {
   const Result whole = run_with(kPlan, {});
-  const auto gib_for = [](std::int64_t wanted) {
-    return "system.device.memory_gib=" +
-           std::to_string(static_cast<double>(wanted) / (1024.0 * kMiB));
-  };
   // Half a GiB more than tensors: less than the context and buffers alone.
   const std::int64_t payload = bytes(whole, "peak_bytes.max");
-  const Result tight = run_with(kPlan, {gib_for(payload + 512 * kMiB)});
-  CHECK(tight.exit_code == 0);
-  REQUIRE(tight.warnings.size() == 1);
-  CHECK(contains(tight.warnings[0], "may run out of device memory"));
-  // Enough for all: nothing to say. Less than tensors: the verdict says it.
-  CHECK(run_with(kPlan, {gib_for(bytes(whole, "device_bytes.max") + kMiB)}).warnings.empty());
-  const Result none = run_with(kPlan, {gib_for(payload - kMiB)});
-  CHECK(none.exit_code == 3);
-  CHECK(none.warnings.empty());
+  const Result tight = run_with(kPlan, {device_of(payload + 512 * kMiB)});
+  CHECK(tight.exit_code == 3);
+  CHECK(tight.warnings.empty());
+  const auto check = std::find_if(tight.checks.begin(), tight.checks.end(),
+                                  [](const Check& one) { return one.name == "memory"; });
+  REQUIRE(check != tight.checks.end());
+  CHECK(!check->passed);
+  CHECK(contains(check->detail, "in the allocator, "));
+  CHECK(contains(check->detail, " of CUDA context and NCCL's buffers; shard more"));
+  CHECK(run_with(kPlan, {device_of(payload - kMiB)}).exit_code == 3);
+}
+
+TEST_CASE("a plan that fits and leaves less than the margin gets a warning") {
+  const std::int64_t needed = bytes(run_with(kPlan, {}), "device_bytes.max");
+  const auto warnings = [&](std::int64_t device, std::vector<std::string> more) {
+    more.push_back(device_of(device));
+    const Result result = run_with(kPlan, more);
+    CHECK(result.exit_code == 0);
+    return result.warnings;
+  };
+  // 4 % left of the device, and 6 %.
+  const std::int64_t little = needed / 96 * 100;
+  const std::int64_t enough = needed / 94 * 100;
+  const std::vector<std::string> warned = warnings(little, {});
+  REQUIRE(warned.size() == 1);
+  CHECK(contains(warned[0], "rank 0 may run out of device memory: it needs "));
+  CHECK(contains(warned[0], "execution.memory_margin asks for 5 % to be left"));
+  CHECK(warnings(little, {"execution.memory_margin=0.03"}).empty());
+  CHECK(warnings(enough, {}).empty());
+  CHECK(warnings(enough, {"execution.memory_margin=0.07"}).size() == 1);
+  CHECK(warnings(needed + kMiB, {"execution.memory_margin=0"}).empty());
+}
+
+TEST_CASE("a run with real tensors is judged by its tensors") {
+  const std::string file = "scenarios/verify-llama-tp2-pp2-dp2-sp.json";
+  const Result run = run_with(file, {});
+  CHECK(run.exit_code == 0);
+  CHECK(run.warnings.empty());
+  // Its device of 1 GiB could not hold what a process needs beside them.
+  CHECK(bytes(run, "device_bytes.max") > std::int64_t{1} << 30);
+  CHECK(run_with(file, {"execution.tensors=meta"}).exit_code == 3);
+  CHECK(run_with(file, {device_of(bytes(run, "peak_bytes.max") / 2)}).exit_code == 3);
 }
 
 }  // namespace shardsim::test

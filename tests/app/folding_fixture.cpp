@@ -20,7 +20,7 @@ std::string small_plan(const std::string& family) {
     "intra_node": { "bandwidth_gb_per_s": 100, "latency_us": 3 },
     "inter_node": { "bandwidth_gb_per_s": 10, "latency_us": 7 },
     "device": {
-      "memory_gib": 1, "memory_bandwidth_gb_per_s": 1000, "memory_efficiency": 0.8,
+      "memory_gib": 80, "memory_bandwidth_gb_per_s": 1000, "memory_efficiency": 0.8,
       "peak_tflops": { "fp32": 10 }, "matmul_efficiency": 0.5, "kernel_launch_us": 10
     }
   },

@@ -23,7 +23,7 @@ const std::string kLatencyOnly = R"({
     "intra_node": { "bandwidth_gb_per_s": 1e6, "latency_us": 3 },
     "inter_node": { "bandwidth_gb_per_s": 1e6, "latency_us": 3 },
     "device": {
-      "memory_gib": 1, "memory_bandwidth_gb_per_s": 1e6, "memory_efficiency": 1,
+      "memory_gib": 80, "memory_bandwidth_gb_per_s": 1e6, "memory_efficiency": 1,
       "peak_tflops": { "fp64": 1e6 }, "matmul_efficiency": 1, "kernel_launch_us": 10
     }
   },
@@ -45,7 +45,7 @@ const std::string kLlama = R"({
     "intra_node": { "bandwidth_gb_per_s": 100, "latency_us": 3 },
     "inter_node": { "bandwidth_gb_per_s": 100, "latency_us": 3 },
     "device": {
-      "memory_gib": 1, "memory_bandwidth_gb_per_s": 1000, "memory_efficiency": 0.8,
+      "memory_gib": 80, "memory_bandwidth_gb_per_s": 1000, "memory_efficiency": 0.8,
       "peak_tflops": { "fp64": 10 }, "matmul_efficiency": 0.5, "kernel_launch_us": 10
     }
   },

@@ -31,7 +31,7 @@ TEST_CASE("the errors are those of the headline's rows that fit, each run once, 
   table.rows[0].without_framework[kStepTime] = PredictedAndMeasured{2, 4};
   table.rows[2].setting.ranks = 16;
   table.rows[3].apart = "not confirmed";
-  table.rows[4].fits = false;
+  table.rows[4].tensors_fit = false;
   const std::vector<MeasuredError> errors = measured_errors_of({table});
   REQUIRE(errors.size() == 3);
   CHECK(errors[0].error == -0.5714);

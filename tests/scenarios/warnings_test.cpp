@@ -136,6 +136,7 @@ std::vector<Case> cases() {
       {"system.oversubscription=2", {}, nccl},
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
       {"execution.fold=auto", {"execution.tensors=real"}, {"execution.tensors=meta"}},
+      {"execution.memory_margin=0.1", {"execution.tensors=real"}, {"execution.tensors=meta"}},
       {"execution.buffered_sends=true", {}, {"parallelism.pp=2"}},
       {"faults.observed_failures=9", {}, failures},
       {"faults.checkpoint_interval_s=9", {}, failures},

@@ -28,12 +28,12 @@ TEST_CASE("no simulation is faster or smaller than its bounds") {
       const Bound close = bounds.close(point.candidate);
       const double step_ps = point.step_time_s * kPicoseconds;
       CHECK(quick.step_ps <= close.step_ps);
-      CHECK(quick.peak_bytes <= close.peak_bytes);
+      CHECK(quick.device_bytes <= close.device_bytes);
       CHECK(static_cast<double>(close.step_ps) / kPicoseconds <= point.step_time_s);
-      CHECK(close.peak_bytes <= point.peak_bytes);
+      CHECK(close.device_bytes <= point.device_bytes);
       const double time = static_cast<double>(close.step_ps) / step_ps;
       const double memory =
-          static_cast<double>(close.peak_bytes) / static_cast<double>(point.peak_bytes);
+          static_cast<double>(close.device_bytes) / static_cast<double>(point.device_bytes);
       least_time = std::min(least_time, time);
       least_memory = std::min(least_memory, memory);
       mean_time += time;

@@ -13,12 +13,12 @@ namespace {
 
 constexpr double kAnySlower = 1e9;
 
-SimulatedPoint point(std::size_t index, double step_s, std::int64_t peak_bytes) {
+SimulatedPoint point(std::size_t index, double step_s, std::int64_t device_bytes) {
   SimulatedPoint made;
   made.index = index;
   made.fits = true;
   made.step_time_s = step_s;
-  made.peak_bytes = peak_bytes;
+  made.device_bytes = device_bytes;
   made.tokens_per_s = 1024.0 / step_s;
   made.tokens_per_s_per_gpu = made.tokens_per_s / 8;
   made.candidate.tp = static_cast<std::int64_t>(index + 1);
@@ -58,6 +58,25 @@ TEST_CASE("what does not fit is on no front") {
   SimulatedPoint large = point(0, 1, 200);
   large.fits = false;
   CHECK(pareto_front({large}, kAnySlower).empty());
+}
+
+TEST_CASE("what leaves less than the margin comes behind all that leaves it, and on the front") {
+  SimulatedPoint tight = point(0, 1, 98);
+  tight.is_tight = true;
+  const SimulatedPoint slow = point(1, 4, 60);
+  for (const Objective objective : {Objective::time, Objective::memory, Objective::cost}) {
+    CHECK(ranks_before(slow, tight, objective));
+    CHECK(!ranks_before(tight, slow, objective));
+  }
+  CHECK(pareto_front({tight, slow}, kAnySlower).size() == 2);
+  SearchReport report = small_report();
+  report.memory_margin = 0.05;
+  report.ranked = {slow, tight};
+  CHECK(to_text(report, {}).find("leaves less than 5 % of the 100 B that a GPU has") !=
+        std::string::npos);
+  const auto json = nlohmann::json::parse(to_json(report));
+  CHECK(json["ranked"][0]["leaves_margin"] == true);
+  CHECK(json["ranked"][1]["leaves_margin"] == false);
 }
 
 TEST_CASE("cost is hours of all GPUs for so many tokens") {

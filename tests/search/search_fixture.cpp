@@ -47,7 +47,7 @@ std::vector<SmallSpace> small_spaces() {
        .gpu = "a100",
        .gpus = 8,
        .batch = 16,
-       .overrides = {"system.device.memory_gib=1.0"},
+       .overrides = {"system.device.memory_gib=2.3"},
        .fixed = {"schedule=none,gpipe,1f1b,looped_bfs", "micro_batch_size=1,2"}},
   };
 }
@@ -91,7 +91,7 @@ std::vector<std::string> words_of_points(const std::vector<SimulatedPoint>& poin
   std::vector<std::string> words;
   for (const SimulatedPoint& point : points) {
     words.push_back(fmt::format("{} {} {} s {} B", point.index, words_of(point.candidate),
-                                point.step_time_s, point.peak_bytes));
+                                point.step_time_s, point.device_bytes));
   }
   return words;
 }

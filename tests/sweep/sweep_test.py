@@ -35,7 +35,7 @@ SCENARIO = {
         "intra_node": {"bandwidth_gb_per_s": 100, "latency_us": 2},
         "inter_node": {"bandwidth_gb_per_s": 10, "latency_us": 5},
         "device": {
-            "name": "a small test device", "memory_gib": 1, "memory_bandwidth_gb_per_s": 1000,
+            "name": "a small test device", "memory_gib": 80, "memory_bandwidth_gb_per_s": 1000,
             "memory_efficiency": 0.8, "peak_tflops": {"fp32": 20, "bf16": 100},
             "matmul_efficiency": 0.7, "kernel_launch_us": 2}},
     "parallelism": {"zero_stage": 1},

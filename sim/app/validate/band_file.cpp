@@ -34,7 +34,7 @@ std::vector<MeasuredError> measured_errors_of(const std::vector<ValidatedTable>&
       std::set<Told> told;
       for (const std::size_t index : rows_with(table, i, true)) {
         const ValidatedRow& row = table.rows[index];
-        if (!row.fits) continue;
+        if (!row.tensors_fit) continue;
         add(table, i, row.setting, row.quantities.at(i), told, errors);
         const RunSetting without{row.setting.device, "none", row.setting.ranks};
         add(table, i, without, row.without_framework.at(i), told, errors);

@@ -20,8 +20,11 @@ struct ValidatedRow {
   std::string source;   ///< Where the measurement comes from.
   std::string refused;  ///< Why it cannot be represented; empty if it can.
   std::string apart;    ///< Why it is not in the headline; empty if it is.
-  bool fits = true;     ///< Whether the predicted peak fits the device.
-  RunSetting setting;   ///< Of its scenario; empty if it was refused.
+  bool fits = true;     ///< Whether the device is predicted to hold it: the verdict of a plan.
+  /// Whether its tensors alone are. It ran, so all else that is too large is an error of the
+  /// prediction, which error bands must show.
+  bool tensors_fit = true;
+  RunSetting setting;  ///< Of its scenario; empty if it was refused.
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> quantities;
   /// The same, predicted with system.software "none"; only where that was asked for.
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> without_framework;

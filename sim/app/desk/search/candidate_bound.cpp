@@ -9,6 +9,7 @@
 #include "strategies/pipeline/stage_split.hpp"
 #include "strategies/pipeline/timeline.hpp"
 
+#include "sim/app/outside_bytes.hpp"
 #include "sim/app/plan_of.hpp"
 
 namespace shardsim {
@@ -262,8 +263,33 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const Stages& s
   return candidate.num_microbatches * most;
 }
 
+const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate) {
+  const bool is_v = placement_of(candidate) == Placement::v;
+  auto& found = outside_[{candidate.tp, candidate.pp, candidate.cp, candidate.ep,
+                          candidate.dp_replicate, candidate.dp_shard, is_v ? 1 : 0}];
+  if (!found.empty()) return found;
+  const RankOrder order = mesh_shape_of(base_.parallelism).order;
+  MeshShape mesh = mesh_shape_of(candidate, order);
+  mesh.v_placement = is_v;
+  const ModelOptions model = parallel_options_of(base_).model;
+  // At two_level the reader derives from cp how many exchange heads: the least of all ways.
+  const bool two_level = model.context_attention == ContextAttention::two_level;
+  const int known = ulysses_size(model.context_attention, mesh.cp, 1);
+  for (int pp = 0; pp < mesh.pp; ++pp) {
+    const int rank = mesh.rank_of({.pp = pp});
+    std::int64_t least = outside_bytes(cluster_, mesh, known, rank);
+    for (int ulysses = 2; two_level && ulysses <= mesh.cp; ++ulysses) {
+      if (mesh.cp % ulysses != 0) continue;
+      least = std::min(least, outside_bytes(cluster_, mesh, ulysses, rank));
+    }
+    found.push_back(least);
+  }
+  return found;
+}
+
 Bound BoundTable::quick(const Candidate& candidate) {
   const Stages stages = stages_of(candidate);
+  const std::vector<std::int64_t>& outside = this->outside(candidate);
   const bool drains = !splits_backward(candidate.schedule) && !stages.is_v;
   std::vector<std::int64_t> busy(static_cast<std::size_t>(candidate.pp), 0);
   std::vector<std::int64_t> fill(static_cast<std::size_t>(candidate.pp), 0);
@@ -287,7 +313,7 @@ Bound BoundTable::quick(const Candidate& candidate) {
     }
     const std::int64_t peak =
         state_bytes(candidate, stages.weights_of(rank)) + in_flight * stages.stages[r].kept;
-    bound.peak_bytes = std::max(bound.peak_bytes, peak);
+    bound.device_bytes = std::max(bound.device_bytes, outside[r] + peak);
   }
   return bound;
 }
@@ -343,6 +369,7 @@ const BoundTable::Played& BoundTable::play(const Candidate& candidate, const Sta
 
 Bound BoundTable::close(const Candidate& candidate) {
   const Stages stages = stages_of(candidate);
+  const std::vector<std::int64_t>& outside = this->outside(candidate);
   Bound bound = quick(candidate);
   bound.step_ps = std::max(bound.step_ps, sharding_ps(candidate, stages));
   const std::int64_t forward = gathered_bytes(candidate, stages.gathered_forward);
@@ -350,7 +377,8 @@ Bound BoundTable::close(const Candidate& candidate) {
   if (candidate.pp == 1) {
     const Stages::Stage& stage = stages.stages.front();
     const std::int64_t peak = std::max(stage.kept + forward, stage.kept + stage.before + backward);
-    bound.peak_bytes = std::max(bound.peak_bytes, state_bytes(candidate, stage.weights) + peak);
+    bound.device_bytes = std::max(bound.device_bytes,
+                                  outside.front() + state_bytes(candidate, stage.weights) + peak);
     return bound;
   }
   const Played& played = play(candidate, stages);
@@ -359,8 +387,8 @@ Bound BoundTable::close(const Candidate& candidate) {
     const auto r = static_cast<std::size_t>(rank);
     const std::int64_t peak =
         std::max(played.after_forward[r] + forward, played.in_backward[r] + backward);
-    bound.peak_bytes =
-        std::max(bound.peak_bytes, state_bytes(candidate, stages.weights_of(rank)) + peak);
+    bound.device_bytes = std::max(
+        bound.device_bytes, outside[r] + state_bytes(candidate, stages.weights_of(rank)) + peak);
   }
   return bound;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,12 +16,13 @@
 #include "sim/app/desk/search/layer_costs.hpp"
 
 // What a candidate takes at least, without simulating it (docs/decisions/0044-search.md). Both
-// bounds are sound: a run is never faster and never needs less.
+// bounds are sound: a run is never faster, and never needs less of the device: the allocator
+// reserves what tensors need or more, and what is held outside it is known.
 namespace shardsim {
 
 struct Bound {
   std::int64_t step_ps = 0;
-  std::int64_t peak_bytes = 0;
+  std::int64_t device_bytes = 0;
 };
 
 /// Bounds of the candidates of one search. Keeps what candidates have in common; one thread's.
@@ -56,6 +58,8 @@ class BoundTable {
   [[nodiscard]] const Played& play(const Candidate& candidate, const Stages& stages);
   [[nodiscard]] std::int64_t message_ps(const Candidate& candidate, std::int64_t bytes);
   [[nodiscard]] std::int64_t sharding_ps(const Candidate& candidate, const Stages& stages);
+  /// By pipeline rank, of the first rank of each.
+  [[nodiscard]] const std::vector<std::int64_t>& outside(const Candidate& candidate);
   [[nodiscard]] std::int64_t state_bytes(const Candidate& candidate,
                                          const WeightCounts& weights) const;
   [[nodiscard]] std::int64_t gathered_bytes(const Candidate& candidate,
@@ -67,6 +71,7 @@ class BoundTable {
   std::unique_ptr<Optimizer> optimizer_;
   std::map<LayerKey, LayerCosts> layers_;
   std::map<PipelineKey, Played> played_;
+  std::map<std::array<std::int64_t, 7>, std::vector<std::int64_t>> outside_;
 };
 
 }  // namespace shardsim

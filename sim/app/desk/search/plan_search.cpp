@@ -30,6 +30,13 @@ struct Simulation {
   std::string failure;
 };
 
+// What is left is less than the margin, as the warning of a run says it.
+bool is_tight(const Scenario& scenario, std::int64_t device_bytes) {
+  return static_cast<double>(device_bytes) >
+         static_cast<double>(scenario.system.device.memory_bytes) *
+             (1.0 - scenario.execution.memory_margin);
+}
+
 Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& candidate) {
   SimulatedPoint point;
   point.index = index;
@@ -58,9 +65,7 @@ Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& 
       point.category_bytes.at(i) =
           whole("memory." + std::string(name_of(static_cast<MemoryCategory>(i))) + "_bytes.max");
     }
-    for (const std::string& warning : result.warnings) {
-      if (warning.find("out of device memory") != std::string::npos) point.warning = warning;
-    }
+    point.is_tight = point.fits && is_tight(scenario, point.device_bytes);
     return {point, {}};
   } catch (const ScenarioError& error) {
     // The reader knows more than divisibility. A limit is no matter of legality.
@@ -125,11 +130,11 @@ class Search {
 
   [[nodiscard]] std::int64_t capacity() const { return base_.scenario.system.device.memory_bytes; }
   [[nodiscard]] double rank_key(const Bound& bound) const {
-    return static_cast<double>(request_.objective == Objective::memory ? bound.peak_bytes
+    return static_cast<double>(request_.objective == Objective::memory ? bound.device_bytes
                                                                        : bound.step_ps);
   }
   [[nodiscard]] double corner_key(const Bound& bound) const {
-    return static_cast<double>(bound.peak_bytes) * static_cast<double>(bound.step_ps);
+    return static_cast<double>(bound.device_bytes) * static_cast<double>(bound.step_ps);
   }
 
   // Whether the candidate is worse than the K-th best, whatever its simulation would say.
@@ -137,15 +142,18 @@ class Search {
     const auto top = static_cast<std::size_t>(request_.top);
     if (best_.size() < top) return false;
     const SimulatedPoint& last = best_[top - 1];
-    if (request_.objective == Objective::memory) return bound.peak_bytes > last.peak_bytes;
+    // Tight ones come last: where one is among the best, only another is certainly behind it.
+    const bool tight = is_tight(base_.scenario, bound.device_bytes);
+    if (tight != last.is_tight) return tight;
+    if (request_.objective == Objective::memory) return bound.device_bytes > last.device_bytes;
     return seconds(bound) > last.step_time_s;
   }
   [[nodiscard]] bool is_off_front(const Bound& bound) const {
     const double least = seconds(bound);
     if (!front_.empty() && least > request_.front_within * front_.front().step_time_s) return true;
     return std::any_of(front_.begin(), front_.end(), [&](const SimulatedPoint& point) {
-      return (point.step_time_s < least && point.peak_bytes <= bound.peak_bytes) ||
-             (point.step_time_s <= least && point.peak_bytes < bound.peak_bytes);
+      return (point.step_time_s < least && point.device_bytes <= bound.device_bytes) ||
+             (point.step_time_s <= least && point.device_bytes < bound.device_bytes);
     });
   }
   static double seconds(const Bound& bound) {
@@ -154,7 +162,7 @@ class Search {
 
   // What the bound says of it; open: it must be simulated (or, in the first pass, seen later).
   [[nodiscard]] Fate judge(const Bound& bound) const {
-    if (bound.peak_bytes > capacity()) return Fate::too_large;
+    if (bound.device_bytes > capacity()) return Fate::too_large;
     if (is_below_best(bound) && is_off_front(bound)) return Fate::slower;
     return Fate::open;
   }
@@ -266,22 +274,22 @@ class Search {
   // the rest are above what was simulated.
   void find_nearest_miss() {
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return quick_[a].peak_bytes < quick_[b].peak_bytes;
+      return quick_[a].device_bytes < quick_[b].device_bytes;
     });
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const SimulatedPoint& point : outcome_.simulated)
-      least = std::min(least, point.peak_bytes);
+      least = std::min(least, point.device_bytes);
     std::vector<std::size_t> batch;
     for (const std::size_t index : order_) {
-      if (outcome_.is_interrupted || quick_[index].peak_bytes >= least) break;
+      if (outcome_.is_interrupted || quick_[index].device_bytes >= least) break;
       if (fates_[index] != Fate::too_large) continue;
       tighten(index);
-      if (quick_[index].peak_bytes >= least) continue;
+      if (quick_[index].device_bytes >= least) continue;
       batch.push_back(index);
       if (batch.size() < kBatch) continue;
       simulate_batch(batch);
       for (const SimulatedPoint& point : outcome_.simulated) {
-        least = std::min(least, point.peak_bytes);
+        least = std::min(least, point.device_bytes);
       }
     }
     if (!outcome_.is_interrupted) simulate_batch(batch);
@@ -301,7 +309,7 @@ class Search {
       if (fates_[i] == Fate::open) ++outcome_.num_unseen;
       if (fates_[i] != Fate::too_large) continue;
       ++outcome_.num_too_large;
-      note(quick_[i].peak_bytes, candidates_[i]);
+      note(quick_[i].device_bytes, candidates_[i]);
     }
   }
 
@@ -325,11 +333,11 @@ class Search {
 
 bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b, Objective objective) {
   if (objective == Objective::memory) {
-    return std::tie(a.peak_bytes, a.step_time_s, a.index) <
-           std::tie(b.peak_bytes, b.step_time_s, b.index);
+    return std::tie(a.is_tight, a.device_bytes, a.step_time_s, a.index) <
+           std::tie(b.is_tight, b.device_bytes, b.step_time_s, b.index);
   }
-  return std::tie(a.step_time_s, a.peak_bytes, a.index) <
-         std::tie(b.step_time_s, b.peak_bytes, b.index);
+  return std::tie(a.is_tight, a.step_time_s, a.device_bytes, a.index) <
+         std::tie(b.is_tight, b.step_time_s, b.device_bytes, b.index);
 }
 
 std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points, double within) {
@@ -338,12 +346,13 @@ std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& poin
     if (point.fits) sorted.push_back(point);
   }
   std::sort(sorted.begin(), sorted.end(), [](const SimulatedPoint& a, const SimulatedPoint& b) {
-    return ranks_before(a, b, Objective::time);
+    return std::tie(a.step_time_s, a.device_bytes, a.index) <
+           std::tie(b.step_time_s, b.device_bytes, b.index);
   });
   std::vector<SimulatedPoint> front;
   for (const SimulatedPoint& point : sorted) {
     if (!front.empty() && point.step_time_s > within * front.front().step_time_s) break;
-    if (front.empty() || point.peak_bytes < front.back().peak_bytes) front.push_back(point);
+    if (front.empty() || point.device_bytes < front.back().device_bytes) front.push_back(point);
   }
   return front;
 }

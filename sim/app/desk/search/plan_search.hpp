@@ -29,10 +29,11 @@ struct SimulatedPoint {
   double mfu = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
-  std::int64_t peak_bytes = 0;
+  std::int64_t peak_bytes = 0;  ///< Of tensors.
   std::array<std::int64_t, kNumMemoryCategories> category_bytes{};
-  std::int64_t device_bytes = 0;  ///< With the allocator's gaps, CUDA context and NCCL's buffers.
-  std::string warning;            ///< That it may run out of memory; empty: none.
+  std::int64_t device_bytes = 0;  ///< With the allocator's gaps, CUDA context and NCCL's buffers:
+                                  ///< what fits, ranks and is on the front by memory.
+  bool is_tight = false;          ///< Fits, and leaves less than execution.memory_margin.
 };
 
 struct SearchOutcome {
@@ -62,12 +63,13 @@ struct SearchHooks {
 /// The same for any number of jobs: what is simulated is decided between batches of fixed size.
 /// Every candidate that is not simulated is strictly worse than `request.top` simulated ones and
 /// off the front: strictly dominated in (time, memory) by a simulated one, or slower than it
-/// reaches; or does not fit. Where nothing fits, the one that needs least memory is among the
-/// simulated.
+/// reaches; or does not fit the device. Memory is that of the device. Where nothing fits, the one
+/// that needs least memory is among the simulated.
 [[nodiscard]] SearchOutcome search(const SearchBase& base, const SearchRequest& request,
                                    const SearchHooks& hooks);
 
-/// Better first: by the objective, then by the other of time and memory, then by index.
+/// Better first: what leaves the margin, then by the objective, then by the other of time and
+/// memory, then by index.
 [[nodiscard]] bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b,
                                 Objective objective);
 

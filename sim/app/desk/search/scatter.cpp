@@ -90,13 +90,14 @@ std::string scatter_text(const SearchReport& report, bool ascii) {
   Range y;
   for (const SimulatedPoint& point : report.others) {
     x.include(point.tokens_per_s_per_gpu);
-    y.include(static_cast<double>(point.peak_bytes));
+    y.include(static_cast<double>(point.device_bytes));
   }
   if (report.others.empty()) return {};
   Canvas canvas(ascii);
   const auto put = [&](const std::vector<SimulatedPoint>& points, bool on_front) {
     for (const SimulatedPoint& point : points) {
-      canvas.put(point.tokens_per_s_per_gpu, static_cast<double>(point.peak_bytes), x, y, on_front);
+      canvas.put(point.tokens_per_s_per_gpu, static_cast<double>(point.device_bytes), x, y,
+                 on_front);
     }
   };
   put(report.others, false);

@@ -45,7 +45,7 @@ Json point_json(const SearchReport& report, const SimulatedPoint& point) {
                {"fields", layout_json(point.candidate)},
                {"metrics", std::move(metrics)}};
   if (report.usd_per_gpu_hour > 0) json["usd_per_1t_tokens"] = report.usd_per_1t_tokens(point);
-  if (!point.warning.empty()) json["warning"] = point.warning;
+  json["leaves_margin"] = !point.is_tight;
   return json;
 }
 
@@ -68,7 +68,8 @@ std::string to_json(const SearchReport& report) {
                {"objective", report.objective == Objective::time     ? "time"
                              : report.objective == Objective::memory ? "memory"
                                                                      : "cost"},
-               {"memory_capacity_bytes", report.memory_capacity_bytes}};
+               {"memory_capacity_bytes", report.memory_capacity_bytes},
+               {"memory_margin", report.memory_margin}};
   if (report.usd_per_gpu_hour > 0) json["usd_per_gpu_hour"] = report.usd_per_gpu_hour;
   json["interrupted"] = report.is_interrupted;
   json["counts"] = {

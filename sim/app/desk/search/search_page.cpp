@@ -17,7 +17,7 @@ std::vector<LayoutRow> rows_of(const SearchReport& report,
                     .step_s = point.step_time_s,
                     .mfu = point.mfu,
                     .tokens_per_s_per_gpu = point.tokens_per_s_per_gpu,
-                    .peak_bytes = point.peak_bytes,
+                    .device_bytes = point.device_bytes,
                     .usd_per_1t_tokens = report.usd_per_1t_tokens(point)});
   }
   return rows;

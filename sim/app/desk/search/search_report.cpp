@@ -48,14 +48,18 @@ std::string why(const SearchReport& report) {
   const SimulatedPoint& best = report.ranked[0];
   const SimulatedPoint& next = report.ranked[1];
   const std::string changed = changed_words(best.candidate, next.candidate);
+  if (next.is_tight && !best.is_tight) {
+    return fmt::format("#2 ({}) leaves less than {:.3g} % of the memory: it may run out of it.",
+                       changed, report.memory_margin * kPercent);
+  }
   if (report.objective == Objective::memory) {
     return fmt::format("#2 ({}) holds {} more.", changed,
-                       format_memory(static_cast<double>(next.peak_bytes - best.peak_bytes)));
+                       format_memory(static_cast<double>(next.device_bytes - best.device_bytes)));
   }
   const double slower = next.step_time_s - best.step_time_s;
   if (slower <= 0.0) {
     return fmt::format("#2 ({}) takes the same time and {} more memory.", changed,
-                       format_memory(static_cast<double>(next.peak_bytes - best.peak_bytes)));
+                       format_memory(static_cast<double>(next.device_bytes - best.device_bytes)));
   }
   const CategoryDifference* most = &report.differences.front();
   double saved = 0;
@@ -76,8 +80,8 @@ void add_least(SearchReport& report, const SearchOutcome& outcome) {
   for (const SimulatedPoint& point : outcome.simulated) {
     if (point.fits) continue;
     ++report.num_did_not_fit;
-    if (point.peak_bytes >= least) continue;
-    least = report.least_bytes_not_fitting = point.peak_bytes;
+    if (point.device_bytes >= least) continue;
+    least = report.least_bytes_not_fitting = point.device_bytes;
     report.least_that_did_not_fit = words_of(point.candidate);
     report.least_is_simulated = true;
   }
@@ -111,6 +115,7 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
   report.precision = to_string(s.training.precision);
   report.objective = request.objective;
   report.memory_capacity_bytes = s.system.device.memory_bytes;
+  report.memory_margin = s.execution.memory_margin;
   report.usd_per_gpu_hour = request.usd_per_gpu_hour;
   report.assumptions = base.assumptions;
   report.ignored = base.ignored;

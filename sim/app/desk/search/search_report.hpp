@@ -26,6 +26,7 @@ struct SearchReport {
   std::string precision;
   Objective objective = Objective::time;
   std::int64_t memory_capacity_bytes = 0;  ///< Of one GPU.
+  double memory_margin = 0;                ///< Share of it that a layout should leave.
   double usd_per_gpu_hour = 0;             ///< 0: not said, and there are no costs.
 
   std::vector<std::string>

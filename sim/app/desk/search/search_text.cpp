@@ -40,7 +40,7 @@ class Table {
     if (report_.usd_per_gpu_hour > 0) line += fmt::format("{:>10}", "$/1T tok");
     if (wide_)
       line += fmt::format("{:>10}{:>10}{:>10}{:>10}{:>12}", "compute", "exposed", "bubble", "host",
-                          "with gaps");
+                          "tensors");
     return line + "\n";
   }
 
@@ -49,7 +49,7 @@ class Table {
         "  {:>4}  {:<{}}{:>9}{:>6.1f}%{:>11}{:>10}", first, layout(point), width(),
         format_seconds(point.step_time_s), point.mfu * kPercent,
         format_number(point.tokens_per_s_per_gpu),
-        format_memory(static_cast<double>(point.peak_bytes)) + (point.warning.empty() ? "" : "!"));
+        format_memory(static_cast<double>(point.device_bytes)) + (point.is_tight ? "!" : ""));
     if (report_.usd_per_gpu_hour > 0) {
       line += fmt::format("{:>9}k", format_number(report_.usd_per_1t_tokens(point) / kThousand));
     }
@@ -57,7 +57,7 @@ class Table {
       line += fmt::format("{:>10}{:>10}{:>10}{:>10}{:>12}", format_seconds(point.compute_s),
                           format_seconds(point.exposed_comm_s), format_seconds(point.bubble_s),
                           format_seconds(point.host_s),
-                          format_memory(static_cast<double>(point.device_bytes)));
+                          format_memory(static_cast<double>(point.peak_bytes)));
     }
     return line + "\n";
   }
@@ -164,12 +164,15 @@ std::string to_text(const SearchReport& report, const SearchTextOptions& options
   bool is_tight = false;
   for (std::size_t i = 0; i < report.ranked.size(); ++i) {
     text += table.row(std::to_string(i + 1), report.ranked[i]);
-    is_tight |= !report.ranked[i].warning.empty();
+    is_tight |= report.ranked[i].is_tight;
   }
+  for (const SimulatedPoint& point : report.front) is_tight |= point.is_tight;
   if (is_tight) {
-    text += paragraph(
-        "! tensors fit, but with the allocator's gaps, CUDA context and NCCL's "
-        "buffers it may run out of memory");
+    text += paragraph(fmt::format(
+        "! fits, and leaves less than {:.3g} % of the {} that a GPU has (execution.memory_margin): "
+        "it may run out of memory, so it is ranked behind all that leave more",
+        report.memory_margin * kPercent,
+        format_memory(static_cast<double>(report.memory_capacity_bytes))));
   }
   text += runner_up(report) + front(report, options, table) + "\n" + counts(report);
   if (!options.command.empty()) text += "\nnext: " + options.command + "\n";

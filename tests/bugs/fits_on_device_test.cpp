@@ -1,0 +1,22 @@
+#include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+#include "sim/app/run.hpp"
+
+// A plan "fitted" if its tensors did, on a device that could not hold its CUDA context beside them.
+namespace shardsim::test {
+
+TEST_CASE("a plan whose tensors fit and whose context does not ends with 3") {
+  const auto planned = [](const char* gib) {
+    return run_scenario(load_scenario("scenarios/quickstart.json",
+                                      {std::string("system.device.memory_gib=") + gib}))
+        .result;
+  };
+  // 41.3 GiB of tensors, and 1.1 beside them.
+  const Result tight = planned("42");
+  REQUIRE(tight.number("memory.peak_bytes.max").value_or(0) < 42 * 0x1p30);
+  CHECK(tight.exit_code == 3);
+  CHECK(planned("80").exit_code == 0);
+}
+
+}  // namespace shardsim::test
