@@ -74,6 +74,12 @@ const std::vector<Section>& section_table() {
 
 bool is_item_field(const Field& field) { return parent_path(field.path).ends_with("[]"); }
 
+ReadMark mark_of(const Field& field) {
+  return static_cast<ReadMark>(&field - field_table().data() + 1);
+}
+
+const Field& field_of(ReadMark mark) { return field_table().at(mark - std::size_t{1}); }
+
 const Field* find_field(std::string_view path) {
   // Asked for every key of a file, of which a hostile one has thousands.
   static const auto kByPath = [] {

@@ -7,15 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "scenarios/choices.hpp"
 #include "scenarios/list_items.hpp"
 #include "scenarios/scenario.hpp"
 
@@ -55,10 +52,13 @@ struct Field {
   std::string missing_part;         // what is not built yet
   std::vector<std::string> served;  // choices that work already; empty: the default alone
   std::vector<ForeignName> foreign_names;
+  bool is_of_values = false;
+  bool derives_only = false;
   std::string acts_words;  // "zero_stage is 3": when the field has an effect; "": always
   std::function<bool(const Scenario&)> acts;  // null: always
   std::function<void(Scenario&, const FieldValue&)> set;
-  std::function<FieldValue(const Scenario&)> get;  // null: read, checked and then forgotten
+  std::function<FieldValue(const Scenario&)> get;     // null: read, checked and then forgotten
+  std::function<void(Scenario&, ReadMark)> set_mark;  // null: whether it is read is not noted
   /// Of a key of objects in a list, in place of get: of the item at an index, if it is there.
   std::function<std::optional<FieldValue>(const Scenario&, std::size_t)> get_item;
 
@@ -86,89 +86,12 @@ struct Field {
   Field& acts_when(const char* words, bool (*when)(const Scenario&)) {
     return acts_words = words, acts = when, *this;
   }
+  /// Only values of tensors depend on it: no plan does, whatever it is.
+  Field& of_values() { return is_of_values = true, *this; }
+  /// It acts by what other fields are derived to be, and by nothing else.
+  Field& by_others() { return derives_only = true, *this; }
   Field& foreign(std::vector<ForeignName> names) { return foreign_names = std::move(names), *this; }
 };
-
-namespace field_internal {
-
-template <typename T>
-FieldType type_of() {
-  if constexpr (std::is_same_v<T, bool>) {
-    return FieldType::boolean;
-  } else if constexpr (std::is_enum_v<T>) {
-    return FieldType::choice;
-  } else if constexpr (std::is_integral_v<T>) {
-    return FieldType::integer;
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return FieldType::number;
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    return FieldType::text;
-  } else {
-    static_assert(std::is_same_v<T, std::vector<std::int64_t>>);
-    return FieldType::rank_list;
-  }
-}
-
-template <typename T>
-void assign(T& target, const FieldValue& value) {
-  if constexpr (std::is_enum_v<T>) {
-    const std::span<const char* const> names = choice_names(T{});
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (std::get<std::string>(value) == names[i]) {
-        target = static_cast<T>(i);
-      }
-    }
-  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    target = static_cast<T>(std::get<std::int64_t>(value));
-  } else {
-    target = std::get<T>(value);
-  }
-}
-
-template <typename T>
-FieldValue read(const T& source) {
-  if constexpr (std::is_enum_v<T>) {
-    return std::string(to_string(source));
-  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    return static_cast<std::int64_t>(source);
-  } else {
-    return source;
-  }
-}
-
-template <typename T>
-Field typed(const char* path) {
-  Field row;
-  row.path = path;
-  row.type = type_of<T>();
-  if constexpr (std::is_enum_v<T>) {
-    for (const char* name : choice_names(T{})) {
-      row.choices.emplace_back(name);
-    }
-  }
-  return row;
-}
-
-}  // namespace field_internal
-
-/// A row bound to a member of Scenario, of the member's type: field("a.b", &Scenario::a, &A::b).
-template <typename... Members>
-Field field(const char* path, Members... members) {
-  using T = std::remove_cvref_t<decltype((std::declval<Scenario&>().*....*members))>;
-  Field row = field_internal::typed<T>(path);
-  row.set = [members...](Scenario& s, const FieldValue& value) {
-    field_internal::assign((s.*....*members), value);
-  };
-  row.get = [members...](const Scenario& s) { return field_internal::read((s.*....*members)); };
-  return row;
-}
-
-/// A text that the loader itself uses and no part of a run needs.
-inline Field loader_field(const char* path) {
-  Field row = field_internal::typed<std::string>(path);
-  row.set = [](Scenario&, const FieldValue&) {};
-  return row;
-}
 
 /// A group of fields. `path` "" is the document; `is_list` marks a list of objects.
 struct Section {
@@ -185,6 +108,11 @@ struct Section {
 /// All rows, in the order they are printed and checked.
 const std::vector<Field>& field_table();
 const std::vector<Section>& section_table();
+
+/// What reads of a row's value are noted under: its number in the table, from 1 on.
+[[nodiscard]] ReadMark mark_of(const Field& field);
+/// REQUIRES: mark_of() of some row.
+[[nodiscard]] const Field& field_of(ReadMark mark);
 
 /// The row or section of a path, or null.
 const Field* find_field(std::string_view path);

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "scenarios/field.hpp"
+#include "scenarios/bound_field.hpp"
 
 namespace shardsim {
 

@@ -41,12 +41,14 @@ std::vector<Field> data_parallel_fields() {
           .above(0, 1e6)
           .or_else("0.7")
           .acts_when(kWhenDiloco, is_diloco)
+          .of_values()
           .doc("Rate of the outer optimizer, SGD with Nesterov momentum. The default is the "
                "paper's."),
       parallelism("parallelism.outer_momentum", &P::outer_momentum)
           .below(0, 1)
           .or_else("0.9")
           .acts_when(kWhenDiloco, is_diloco)
+          .of_values()
           .doc("Momentum of the outer optimizer. The default is the paper's."),
       parallelism("parallelism.max_staleness", &P::max_staleness)
           .range(0, 64)

@@ -31,6 +31,7 @@ std::vector<Field> execution_fields() {
       execution("execution.seed", &E::seed)
           .range(0, kTwoTo53)
           .or_else("1")
+          .of_values()
           .doc("Start of all random numbers: weights, data, ignored targets."),
       execution("execution.backend", &E::backend)
           .one_of({"fiber", "mpi", "nccl"})
@@ -82,6 +83,8 @@ std::vector<Field> cost_fields() {
           .range(0, 1e6)
           .unit("$")
           .or_else("0")
+          .acts_when("training.tokens_total is given",
+                     [](const Scenario& s) { return s.training.tokens_total > 0; })
           .doc("What one GPU costs in an hour, with all that is paid for by its hours; 0 is not "
                "said."),
   };
@@ -122,6 +125,8 @@ std::vector<Field> output_fields() {
           .range(0, kTwoTo40)
           .or_auto()
           .derived("the first eight ranks, or all if there are fewer")
+          .acts_when("output.trace is given",
+                     [](const Scenario& s) { return !s.output.trace.empty(); })
           .doc("Ranks that the trace shows, a list such as [0, 8]."),
       output("output.result", &O::result)
           .or_else("\"\"")

@@ -57,6 +57,9 @@ std::vector<Field> model_fields() {
           .derived("4 x hidden_size for gpt2 and mlp; llama must give it")
           .sourced()
           .foreign({{"Hugging Face", "intermediate_size"}, {"Hugging Face", "n_inner"}})
+          .acts_when(
+              "some block has no experts",
+              [](const Scenario& s) { return !has_experts(s) || s.model.first_dense_layers > 0; })
           .doc("Inner width of the feed-forward part."),
       model_field("model.num_attention_heads", &M::num_attention_heads)
           .range(1, kTwoTo20)
@@ -108,6 +111,7 @@ std::vector<Field> model_fields() {
                     {"torchtitan", "norm_eps"}})
           .acts_when("family is gpt2 or llama",
                      [](const Scenario& s) { return s.model.family != ModelFamily::mlp; })
+          .of_values()
           .doc("Added to the variance in layer norm and RMS norm."),
       model_field("model.rope_theta", &M::rope_theta)
           .above(0, 1e12)
@@ -116,6 +120,7 @@ std::vector<Field> model_fields() {
           .foreign({{"Megatron-LM", "rotary_base"}})
           .acts_when("family is llama",
                      [](const Scenario& s) { return s.model.family == ModelFamily::llama; })
+          .of_values()
           .doc("Base of llama's rotary positions."),
       model_field("model.num_experts", &M::num_experts)
           .range(0, kTwoTo14)

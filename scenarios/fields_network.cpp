@@ -19,6 +19,14 @@ Field nccl(const char* path, Member member) {
   return network(path, member).acts_when("system.network_model is nccl", is_nccl);
 }
 
+// The same, of what lies between nodes.
+template <typename Member>
+Field between(const char* path, Member member) {
+  return network(path, member)
+      .acts_when("system.network_model is nccl and there are several nodes",
+                 [](const Scenario& s) { return is_nccl(s) && s.system.nodes > 1; });
+}
+
 // What stands in for NCCL's own choices and constants. Rows of TierCorrection and texts: unlike the
 // rest they are refused, not only without effect, where another model prices communication.
 template <typename Member>
@@ -82,7 +90,7 @@ std::vector<Field> network_fields() {
           .or_else("\"by_device_name\"")
           .doc("Which constants of NCCL hold. by_device_name: those of the A100, H100 or B200 in "
                "it."),
-      nccl("system.cpu_vendor", &N::cpu_vendor)
+      between("system.cpu_vendor", &N::cpu_vendor)
           .one_of({"intel", "amd"})
           .or_else("\"intel\"")
           .sourced()
@@ -91,18 +99,27 @@ std::vector<Field> network_fields() {
           .one_of({"2.28.9", "2.30.7"})
           .or_else("\"2.30.7\"")
           .doc("Release of NCCL whose constants hold."),
-      nccl("system.nics_per_node", &N::nics_per_node)
+      between("system.nics_per_node", &N::nics_per_node)
           .range(0, 1024)
           .or_else("0")
           .sourced()
           .doc("Network cards of a node; 0: one per GPU. Together they have the inter_node "
                "bandwidth of all its GPUs."),
-      nccl("system.nodes_per_pod", &N::nodes_per_pod)
+      between("system.pcie_gb_per_s", &N::pcie_gb_per_s)
+          .above(0, 1e6)
+          .unit("GB/s")
+          .or_auto()
+          .derived("that of x16 of the GPU's PCIe in NCCL's table: 24 for ampere, 48 for hopper, "
+                   "96 for blackwell")
+          .sourced()
+          .doc("Between a GPU and its network card, per direction: what a card carries is at most "
+               "this."),
+      between("system.nodes_per_pod", &N::nodes_per_pod)
           .range(0, kTwoTo40)
           .or_else("0")
           .sourced()
           .doc("Consecutive nodes that reach each other at full bandwidth; 0: all do."),
-      nccl("system.oversubscription", &N::oversubscription)
+      between("system.oversubscription", &N::oversubscription)
           .range(1, 1000)
           .or_else("1")
           .sourced()

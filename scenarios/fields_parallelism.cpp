@@ -95,12 +95,14 @@ std::vector<Field> parallelism_fields() {
           .or_else("false")
           .foreign({{"torchtitan", "pipeline_parallel_first_stage_less_layers"}})
           .acts_when("pp is more than 1", has_stages)
+          .by_others()
           .doc("The even split counts the embedding as a layer: the first stage has one less."),
       parallelism("parallelism.account_for_loss_in_pipeline_split",
                   &P::account_for_loss_in_pipeline_split)
           .or_else("false")
           .foreign({{"torchtitan", "pipeline_parallel_last_stage_less_layers"}})
           .acts_when("pp is more than 1", has_stages)
+          .by_others()
           .doc("The even split counts head and loss as a layer: the last stage has one less."),
       parallelism("parallelism.dp_replicate", &P::dp_replicate)
           .range(1, kTwoTo20)

@@ -111,7 +111,7 @@ Field software_field() {
           "host costs nothing. Others need kernel_model shapes.");
 }
 
-Field host_field(const char* path, double SystemSpec::*member) {
+Field host_field(const char* path, Tracked<double> SystemSpec::*member) {
   return field(path, &Scenario::system, member)
       .range(0, 1e9)
       .unit("us")

@@ -36,6 +36,7 @@ std::vector<Field> loss_scaling_fields() {
           .acts_when(
               "loss_scaling is not none",
               [](const Scenario& s) { return s.training.loss_scaling != LossScalingKind::none; })
+          .of_values()
           .doc("What the loss is multiplied by; dynamic: at the start."),
       training("training.loss_scale_growth_interval", &T::loss_scale_growth_interval)
           .range(1, kTwoTo31)
@@ -43,6 +44,7 @@ std::vector<Field> loss_scaling_fields() {
           .or_else("2000")
           .foreign({{"Megatron-LM", "loss_scale_window"}, {"PyTorch", "growth_interval"}})
           .acts_when("loss_scaling is dynamic", is_dynamic)
+          .of_values()
           .doc("dynamic: steps in a row without overflow after which the scale doubles."),
       training("training.loss_scale_hysteresis", &T::loss_scale_hysteresis)
           .range(1, kTwoTo31)
@@ -65,6 +67,7 @@ std::vector<Field> optimizer_fields() {
           .range(0, 1e6)
           .or_else("0.001")
           .foreign({{"Megatron-LM", "lr"}})
+          .of_values()
           .doc("Learning rate, constant."),
       hyperparameter("training.momentum", &T::momentum)
           .below(0, 1)
@@ -73,18 +76,21 @@ std::vector<Field> optimizer_fields() {
           .acts_when(
               "optimizer is momentum",
               [](const Scenario& s) { return s.training.optimizer == OptimizerKind::momentum; })
+          .of_values()
           .doc("momentum: share of the old velocity that is kept."),
       hyperparameter("training.beta1", &T::beta1)
           .below(0, 1)
           .or_else("0.9")
           .foreign({{"Megatron-LM", "adam_beta1"}, {"PyTorch", "betas"}})
           .acts_when("optimizer is adam or adamw", [](const Scenario& s) { return is_adam(s); })
+          .of_values()
           .doc("adam, adamw: decay of the first moment."),
       hyperparameter("training.beta2", &T::beta2)
           .below(0, 1)
           .or_else("0.999")
           .foreign({{"Megatron-LM", "adam_beta2"}})
           .acts_when("optimizer is adam or adamw", [](const Scenario& s) { return is_adam(s); })
+          .of_values()
           .doc("adam, adamw: decay of the second moment."),
       hyperparameter("training.epsilon", &T::epsilon)
           .above(0, 1)
@@ -94,11 +100,13 @@ std::vector<Field> optimizer_fields() {
                      [](const Scenario& s) {
                        return is_adam(s) || s.training.optimizer == OptimizerKind::rmsprop;
                      })
+          .of_values()
           .doc("adam, adamw, rmsprop: added to the root of the second moment."),
       hyperparameter("training.weight_decay", &T::weight_decay)
           .range(0, 1e6)
           .derived("0.01 for adamw, else 0")
           .foreign({{"PyTorch", "wd"}})
+          .of_values()
           .doc("Decay of the weights: decoupled in adamw, added to the gradient elsewhere."),
       hyperparameter("training.rms_alpha", &T::rms_alpha)
           .below(0, 1)
@@ -107,6 +115,7 @@ std::vector<Field> optimizer_fields() {
           .acts_when(
               "optimizer is rmsprop",
               [](const Scenario& s) { return s.training.optimizer == OptimizerKind::rmsprop; })
+          .of_values()
           .doc("rmsprop: decay of the mean square."),
       hyperparameter("training.max_grad_norm", &T::max_grad_norm)
           .range(0, 1e12)

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "scenarios/field.hpp"
+#include "scenarios/bound_field.hpp"
 
 // Rows of the field table for the keys of objects in a list.
 namespace shardsim {

@@ -1,8 +1,11 @@
 #include "scenarios/load.hpp"
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "scenarios/json_value.hpp"
 #include "scenarios/layers.hpp"
@@ -48,22 +51,37 @@ std::vector<NumberSource> collect_sources(const Reading& reading) {
   return sources;
 }
 
-}  // namespace
+// What is loaded, and by what.
+struct Sources {
+  const std::string& text;
+  const std::string& file_name;
+  const std::vector<std::string>& overrides;
+};
 
-Scenario load_scenario_text(const std::string& text, const std::string& file_name,
-                            const std::vector<std::string>& overrides, const LoadLimits& limits) {
-  Reading reading;
-  reading.limits = limits;
-  reading.folder = std::filesystem::path(file_name).parent_path().string();
-  SourceTexts texts;
-  const SourceText& source = texts.emplace_back(SourceText{file_name, text, false});
-  std::optional<JsonValue> document = parse_json(source, reading.problems);
-  if (!document.has_value()) {
-    throw_if_any(reading.problems);
+void remove(JsonValue& document, const std::string& path) {
+  JsonValue* section = &document;
+  std::size_t begin = 0;
+  for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
+    section = section->is_object() ? section->find(path.substr(begin, dot - begin)) : nullptr;
+    if (section == nullptr) return;
+    begin = dot + 1;
   }
+  if (!section->is_object()) return;
+  std::erase_if(section->object(),
+                [key = path.substr(begin)](const JsonMember& member) { return member.key == key; });
+}
+
+// Fills `reading`; without the field `left_out`, as if nobody had written it in file or flag.
+void read(const Sources& sources, const std::string& left_out, SourceTexts& texts,
+          Reading& reading) {
+  reading.folder = std::filesystem::path(sources.file_name).parent_path().string();
+  const SourceText& source = texts.emplace_back(SourceText{sources.file_name, sources.text, false});
+  std::optional<JsonValue> document = parse_json(source, reading.problems);
+  if (!document.has_value()) return;
   if (document->is_object()) {
-    apply_overrides(*document, overrides, texts, reading.problems);
+    apply_overrides(*document, sources.overrides, texts, reading.problems);
     leave_sweep_out(*document, reading.problems);
+    if (!left_out.empty()) remove(*document, left_out);
     const std::string& beside = reading.folder;
     std::vector<std::string> directories = builtin_preset_directories();
     directories.insert(directories.begin(), beside.empty() ? "." : beside);
@@ -77,7 +95,94 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
   }
   read_document(*document, reading);
   resolve(reading);
+}
+
+bool has_preset(const Scenario& scenario, const std::string& path) {
+  const std::string section = path.substr(0, path.find('.'));
+  return (section == "model" && !scenario.model.preset.empty()) ||
+         (section == "system" && !scenario.system.preset.empty());
+}
+
+FieldValue default_value(const Field& field) {
+  const SourceText text{"default of " + field.path, field.default_json, true};
+  ProblemList problems;
+  bool automatic = false;
+  return *read_value(field, *parse_json(text, problems), field.path, problems, automatic);
+}
+
+// What a field that the user wrote does to a scenario: nothing that would not be so without it;
+// no more than its own value; or others follow from it, too.
+enum class Choice { none, value, derives };
+
+bool is_idle(const Field& field, const Scenario& scenario) {
+  return field.acts && !field.acts(scenario);
+}
+
+Choice choice_of(const Field& field, const Reading& reading, const Sources& sources) {
+  const auto state = reading.fields.find(field.path);
+  if (state == reading.fields.end() || !written_by_user(state->second)) return Choice::none;
+  if (!state->second.written) return Choice::none;
+  // What the reader demands is no choice, nor what describes a whole machine, unless a flag changes
+  // it.
+  const bool by_flag = state->second.span.source->flag;
+  const Choice demanded = by_flag ? Choice::value : Choice::none;
+  const Scenario& scenario = reading.scenario;
+  const FieldValue& value = *state->second.written;
+  if (!has_preset(scenario, field.path)) {
+    if (field.is_required || (field.set_mark != nullptr && !by_flag)) return demanded;
+    const bool may_derive = field.derives_only || is_idle(field, scenario);
+    if (!field.default_json.empty() && !may_derive) {
+      return value == default_value(field) ? Choice::none : Choice::value;
+    }
+  }
+  SourceTexts texts;
+  Reading without;
+  without.limits = reading.limits;
+  read(sources, field.path, texts, without);
+  if (!without.problems.empty()) return demanded;
+  if (field.get(without.scenario) == value) return Choice::none;
+  Scenario as_written = scenario;
+  field.set(as_written, value);
+  field.set(without.scenario, value);
+  return write_resolved(without.scenario) == write_resolved(as_written) ? Choice::value
+                                                                        : Choice::derives;
+}
+
+// Those that a choice may lose against, too: it then is named with them. Without a choice nothing
+// is noted, which costs nothing.
+void mark_all(Scenario& scenario) {
+  for (const Field& field : field_table()) {
+    if (field.set_mark != nullptr) field.set_mark(scenario, mark_of(field));
+  }
+}
+
+// Of the fields that a run may turn out not to need. One that others follow from acts by these.
+void find_chosen(Reading& reading, const Sources& sources) {
+  Scenario& scenario = reading.scenario;
+  for (const Field& field : field_table()) {
+    if (field.get == nullptr) continue;
+    const bool idles = is_idle(field, scenario);
+    if (field.set_mark == nullptr && !field.is_of_values && !field.derives_only && !idles) continue;
+    const Choice choice = choice_of(field, reading, sources);
+    if (choice == Choice::none || (choice == Choice::derives && (idles || field.derives_only))) {
+      continue;
+    }
+    scenario.chosen.push_back(field.path);
+    if (field.set_mark != nullptr) mark_all(scenario);
+  }
+}
+
+}  // namespace
+
+Scenario load_scenario_text(const std::string& text, const std::string& file_name,
+                            const std::vector<std::string>& overrides, const LoadLimits& limits) {
+  Reading reading;
+  reading.limits = limits;
+  SourceTexts texts;
+  const Sources sources{text, file_name, overrides};
+  read(sources, "", texts, reading);
   throw_if_any(reading.problems);
+  find_chosen(reading, sources);
   warn(reading);
   reading.scenario.sources = collect_sources(reading);
   reading.scenario.resolved_json = write_resolved(reading.scenario);

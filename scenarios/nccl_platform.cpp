@@ -58,15 +58,18 @@ NcclPlatform nccl_platform_of(const SystemSpec& system) {
   NcclPlatform platform;
   platform.generation = generation_of(system);
   const int generation = at(platform.generation);
-  platform.nvlinks = static_cast<int>(std::lround(
-      system.intra_node.bandwidth_gb_per_s / nccl_constant(NcclTable::nvlink_nominal, generation)));
+  const double one_link = nccl_constant(NcclTable::nvlink_nominal, generation);
+  platform.nvlinks = system.intra_node.bandwidth_gb_per_s.map(
+      [one_link](double rate) { return static_cast<int>(std::lround(rate / one_link)); });
   platform.gpus_per_node = static_cast<int>(system.gpus_per_node);
   platform.nics_per_node =
       network.nics_per_node == 0 ? platform.gpus_per_node : static_cast<int>(network.nics_per_node);
-  platform.nic_gbit_per_s =
-      8.0 * system.inter_node.bandwidth_gb_per_s * platform.gpus_per_node / platform.nics_per_node;
+  platform.nic_gbit_per_s = system.inter_node.bandwidth_gb_per_s.map([&platform](double rate) {
+    return 8.0 * rate * platform.gpus_per_node / platform.nics_per_node;
+  });
   platform.pcie_generation =
       static_cast<int>(nccl_constant(NcclTable::pcie_generation, generation));
+  platform.pcie_gb_per_s = network.pcie_gb_per_s;
   platform.cpu = network.cpu_vendor == "amd" ? CpuVendor::amd : CpuVendor::intel;
   platform.version = network.nccl_version == "2.28.9" ? NcclVersion::v2_28 : NcclVersion::v2_30;
   platform.overrides = overrides_of(network);

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <string>
 
+#include "sim/kernel/tracked.hpp"
+
 namespace shardsim {
 
 /// What is measured on one tier, against NCCL's own constants of it.
 struct TierCorrection {
-  double bandwidth_factor = 1.0;
-  double added_latency_us = 0.0;
+  Tracked<double> bandwidth_factor = 1.0;
+  Tracked<double> added_latency_us = 0.0;
 };
 
 /// How communication is priced, and what NCCL's cost model asks of the machine beside its links.
@@ -19,10 +21,11 @@ struct NetworkSpec {
   std::string nccl_version = "2.30.7";            // or "2.28.9"
   std::int64_t nics_per_node = 0;                 // 0: one per GPU
   std::int64_t nodes_per_pod = 0;                 // 0: all nodes
-  double oversubscription = 1.0;                  // between pods
-  std::string nccl_algorithms;                    // as NCCL_ALGO; empty: all
-  std::string nccl_protocols;                     // as NCCL_PROTO; empty: all
-  TierCorrection intra_node;                      // of NCCL's prices
+  Tracked<double> oversubscription = 1.0;         // between pods
+  Tracked<double> pcie_gb_per_s = 0;  // between a GPU and its network card; nccl only, else 0
+  std::string nccl_algorithms;        // as NCCL_ALGO; empty: all
+  std::string nccl_protocols;         // as NCCL_PROTO; empty: all
+  TierCorrection intra_node;          // of NCCL's prices
   TierCorrection inter_node;
 
   bool is_nccl() const { return model == "nccl"; }

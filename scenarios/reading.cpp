@@ -82,6 +82,7 @@ class DocumentReader {
       state.given = false;
     } else if (result.has_value()) {
       field.set(reading_->scenario, *result);
+      state.written = *result;
       state.good = true;
     }
   }
@@ -133,7 +134,7 @@ class DocumentReader {
     const std::string inside = section.path + "[]";
     std::map<std::string, FieldState>& states = reading_->items[section.path].emplace_back();
     std::set<std::string> fixed;
-    states[""] = {true, true, {item.span.source, item.span.offset, 1}, pointer, ""};
+    states[""] = {true, true, {item.span.source, item.span.offset, 1}, pointer, "", {}};
     for (const JsonMember& member : item.object()) {
       const bool plain = member.key.find('.') == std::string::npos;
       const Field* field = plain ? find_field(inside + "." + member.key) : nullptr;

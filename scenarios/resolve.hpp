@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "scenarios/reading.hpp"
 
@@ -55,7 +56,7 @@ inline std::string text_of(std::int64_t number) { return std::to_string(number);
 
 /// Fills a value that was not written. A value that was written wrongly stays without one.
 template <typename T>
-void derive(Reading& r, const std::string& path, T& target, const T& value) {
+void derive(Reading& r, const std::string& path, T& target, const std::type_identity_t<T>& value) {
   if (!r.given(path)) {
     target = value;
     r.settle(path);

@@ -53,9 +53,21 @@ void refuse_without_nccl(Reading& r) {
   }
 }
 
+constexpr const char* kPcie = "system.pcie_gb_per_s";
+
+// REQUIRES: nothing of the machine is wrong.
+void resolve_pcie(Reading& r) {
+  NetworkSpec& network = r.scenario.system.network;
+  if (!network.is_nccl() || r.given(kPcie)) return;
+  const NcclPlatform platform = nccl_platform_of(r.scenario.system);
+  derive(r, kPcie, network.pcie_gb_per_s, pcie_bandwidth(platform).peek());
+  r.fields[kPcie].source = "x16 of PCIe generation " + std::to_string(platform.pcie_generation) +
+                           ", which the GPU has, in NCCL's table of bandwidths";
+}
+
 void resolve_network_model(Reading& r, bool selects) {
   const bool knows_machine =
-      selects &&
+      selects && (r.good(kPcie) || !r.given(kPcie)) &&
       r.all_good({"system.gpus_per_node", "system.gpu_generation", "system.cpu_vendor",
                   "system.nccl_version", "system.nics_per_node", "system.device.name",
                   "system.intra_node.bandwidth_gb_per_s", "system.inter_node.bandwidth_gb_per_s"});
@@ -78,6 +90,7 @@ void resolve_network_model(Reading& r, bool selects) {
 void resolve_network(Reading& r) {
   const bool selects = check_selection(r);
   resolve_network_model(r, selects);
+  if (r.problems.empty()) resolve_pcie(r);
   if (selects) refuse_without_nccl(r);
 }
 

@@ -14,7 +14,7 @@ const char* name_of(Enum value) {
 
 }  // namespace
 
-double PeakTflops::of(Precision precision) const {
+Tracked<double> PeakTflops::of(Precision precision) const {
   switch (precision) {
     case Precision::fp64:
       return fp64;

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/kernel/tracked.hpp"
+
 #include "scenarios/data_parallel_spec.hpp"
 #include "scenarios/enumerations.hpp"
 #include "scenarios/fault_spec.hpp"
@@ -27,32 +29,34 @@ namespace shardsim {
 
 /// One tier of links. Bandwidth is per GPU and per direction; latency is of one message.
 struct LinkSpec {
-  double bandwidth_gb_per_s = 0;
-  double latency_us = 0;
+  Tracked<double> bandwidth_gb_per_s = 0;
+  Tracked<double> latency_us = 0;
 };
 
 /// Peak arithmetic rates of one device. 0 means that the device has no figure for the precision;
 /// the one in `training.precision` is never 0 in a loaded scenario.
 struct PeakTflops {
-  double fp64 = 0;
-  double fp32 = 0;
-  double bf16 = 0;
-  double fp16 = 0;
-  double fp8 = 0;
+  Tracked<double> fp64 = 0;
+  Tracked<double> fp32 = 0;
+  Tracked<double> bf16 = 0;
+  Tracked<double> fp16 = 0;
+  Tracked<double> fp8 = 0;
 
-  double of(Precision precision) const;
+  Tracked<double> of(Precision precision) const;
 };
 
 struct DeviceSpec {
   std::string name;
   std::int64_t memory_bytes = 0;
-  double memory_bandwidth_gb_per_s = 0;
-  double memory_efficiency = 0;  // (0, 1]: share of the bandwidth of the best streaming kernel
+  Tracked<double> memory_bandwidth_gb_per_s = 0;
+  Tracked<double> memory_efficiency =
+      0;  // (0, 1]: share of the bandwidth of the best streaming kernel
   PeakTflops peak_tflops;
-  double matmul_efficiency = 0;        // (0, 1]: share of the peak of the best large matmul
-  double kernel_launch_us = 0;         // fixed cost of one kernel
-  double host_bandwidth_gb_per_s = 0;  // between device and host memory, per direction; 0: no link
-  std::string kernels = "none";        // whose kernels' constants: one of all_kernel_constants()
+  Tracked<double> matmul_efficiency = 0;  // (0, 1]: share of the peak of the best large matmul
+  Tracked<double> kernel_launch_us = 0;   // fixed cost of one kernel
+  // Between device and host memory, per direction; 0: no link.
+  Tracked<double> host_bandwidth_gb_per_s = 0;
+  std::string kernels = "none";  // whose kernels' constants: one of all_kernel_constants()
 };
 
 /// The machine. ranks == nodes * gpus_per_node, one rank per GPU, node by node.
@@ -66,12 +70,12 @@ struct SystemSpec {
   LinkSpec inter_node;
   NetworkSpec network;
   DeviceSpec device;
-  std::string kernel_model = "roofline";  // or "shapes": what an operation on a device costs
-  std::string software = "none";          // or a framework's name: which kernels an operation is
-  double host_us_per_kernel = 0;          // what the host spends on each,
-  double host_us_per_call = 0;            // and on each communication
-  bool overlap_slows_computing = true;    // by beside_communication of the device's kernels
-  bool cuda_launch_blocking = false;      // the host waits for every kernel
+  std::string kernel_model = "roofline";   // or "shapes": what an operation on a device costs
+  std::string software = "none";           // or a framework's name: which kernels an operation is
+  Tracked<double> host_us_per_kernel = 0;  // what the host spends on each,
+  Tracked<double> host_us_per_call = 0;    // and on each communication
+  bool overlap_slows_computing = true;     // by beside_communication of the device's kernels
+  bool cuda_launch_blocking = false;       // the host waits for every kernel
 };
 
 /// How the work is split. zero_stage says what is sharded over the dp_shard x cp ranks: 0 nothing
@@ -189,6 +193,9 @@ struct Scenario {
   std::string resolved_json;          // this scenario with nothing left out; a fixed text
   std::vector<std::string> warnings;
   std::vector<FileRead> files;
+  /// Fields whose value somebody chose (not a default's, nor a preset's) and whose reads a run
+  /// notes, by path.
+  std::vector<std::string> chosen;
 };
 
 }  // namespace shardsim

@@ -32,12 +32,15 @@ Bits bits_of(Precision precision) {
 }
 
 void warn_without_effect(Reading& r) {
-  for (const Field& field : field_table()) {
-    const auto state = r.fields.find(field.path);
-    if (field.acts && state != r.fields.end() && written_by_user(state->second) &&
-        !field.acts(r.scenario)) {
-      r.scenario.warnings.push_back(field.path + " has no effect here: it acts only when " +
-                                    field.acts_words);
+  for (const std::string& path : r.scenario.chosen) {
+    const Field& field = *find_field(path);
+    std::string& warning = r.scenario.warnings.emplace_back(path + " has no effect here: ");
+    if (field.acts && !field.acts(r.scenario)) {
+      warning += "it acts only when " + field.acts_words;
+    } else if (field.derives_only) {
+      warning += "what follows from it would be so without it";
+    } else {
+      r.scenario.warnings.pop_back();  // The run tells.
     }
   }
 }

@@ -7,9 +7,8 @@
 // own precision does.
 namespace shardsim {
 
-/// Appends to scenario.warnings. A field of which nothing depends is named only if the user wrote
-/// it, in the file or by a flag; what a preset brings along is no news.
-/// REQUIRES: resolve() found no problem.
+/// Appends to scenario.warnings. A field of which nothing depends is named only if somebody chose
+/// it. REQUIRES: resolve() found no problem, and scenario.chosen is filled.
 void warn(Reading& reading);
 
 }  // namespace shardsim

@@ -106,7 +106,7 @@ class FiberRuntime final : public Runtime {
 FiberWorld::FiberWorld(FiberOptions options)
     : options_(std::move(options)),
       network_(make_network_model(options_.cluster)),
-      call_price_(Time::from_seconds(options_.cluster.device.host_s_per_call)),
+      call_price_(Time::from_seconds(options_.cluster.device.host_s_per_call.peek())),
       waits_for_kernels_(options_.cluster.device.host_waits_for_kernels),
       waits_for_transfers_(host_waits_for_transfers(options_.cluster.device)),
       slowdown_(options_.cluster.device.slowdown_beside_collectives),

@@ -24,6 +24,7 @@
 #include "sim/app/faults/fault_assumptions.hpp"
 #include "sim/app/network_assumptions.hpp"
 #include "sim/app/plan_of.hpp"
+#include "sim/app/without_effect.hpp"
 
 namespace shardsim {
 
@@ -316,6 +317,7 @@ void add_replay(const Scenario& scenario, const DecisionLog* replay, Assumptions
 // Numbers that a preset gives and this run does not read.
 bool is_unused(const std::string& field, const Scenario& scenario) {
   if (field == "system.device.host_bandwidth_gb_per_s") return !scenario.parallelism.offloads();
+  if (field == "system.pcie_gb_per_s") return scenario.system.nodes == 1;
   if (field == "system.device.matmul_efficiency") return prices_shapes(scenario);
   const bool is_for_nccl = field == "system.cpu_vendor" || field == "system.nics_per_node" ||
                            field == "system.nodes_per_pod" || field == "system.oversubscription";
@@ -347,6 +349,9 @@ std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionL
   append_assumptions(assumptions, fault_assumptions(scenario));
   append_assumptions(assumptions, constants_of_communication(scenario));
   add_sources(scenario, assumptions);
+  if (std::optional<Assumption> note = fields_of_values(scenario)) {
+    assumptions.push_back(std::move(*note));
+  }
   return assumptions;
 }
 

@@ -80,7 +80,9 @@ void add_software(const Scenario& scenario, Assumptions& assumptions) {
           {"The host waits for every transfer between two ranks", software->source});
     }
   }
-  if (system.cuda_launch_blocking) {
+  const bool host_takes_time =
+      system.host_us_per_kernel.peek() > 0.0 || system.host_us_per_call.peek() > 0.0;
+  if (system.cuda_launch_blocking && host_takes_time) {
     assumptions.push_back(
         {"The host waits for every kernel and for what it has posted when that is waited for; "
          "posting itself does not wait",

@@ -26,7 +26,7 @@ void add_correction(std::vector<Assumption>& assumptions, const char* where,
   assumptions.push_back(
       {fmt::format("Calibrated {}: NCCL's bandwidth times {}, its latency {:+} us; its choices are "
                    "as without",
-                   where, correction.bandwidth_factor, correction.added_latency_us),
+                   where, correction.bandwidth_factor.peek(), correction.added_latency_us.peek()),
        "system.nccl of the scenario; docs/decisions/0037-calibration.md"});
 }
 
@@ -37,8 +37,8 @@ std::vector<Assumption> nccl(const SystemSpec& system) {
                    "chooses, on {} GPUs with {} NVLinks and {} NICs of {} Gbit/s per node, and "
                    "CPUs of {}; operations on different communicators do not slow each other or "
                    "the compute stream",
-                   name_of(platform.version), name_of(platform.generation), platform.nvlinks,
-                   platform.nics_per_node, platform.nic_gbit_per_s,
+                   name_of(platform.version), name_of(platform.generation), platform.nvlinks.peek(),
+                   platform.nics_per_node, platform.nic_gbit_per_s.peek(),
                    platform.cpu == CpuVendor::amd ? "AMD" : "Intel"),
        "NCCL's cost model; docs/decisions/0031-nccl-model.md"},
       {"Reductions are sums of a type that NVSwitch adds; " +
@@ -59,7 +59,7 @@ std::vector<Assumption> nccl(const SystemSpec& system) {
   if (system.network.nodes_per_pod > 0) {
     assumptions.push_back(
         {fmt::format("Groups of several pods of {} nodes take {} times as long for their bytes",
-                     system.network.nodes_per_pod, system.network.oversubscription),
+                     system.network.nodes_per_pod, system.network.oversubscription.peek()),
          "modelling choice: every pod's links to the others are full"});
   }
   return assumptions;

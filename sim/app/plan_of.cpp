@@ -34,7 +34,8 @@ constexpr double kTera = 1e12;
 constexpr double kMicro = 1e-6;
 
 Link link_of(const LinkSpec& link) {
-  return {.bytes_per_s = link.bandwidth_gb_per_s * kGiga, .latency_s = link.latency_us * kMicro};
+  return {.bytes_per_s = link.bandwidth_gb_per_s.times(kGiga),
+          .latency_s = link.latency_us.times(kMicro)};
 }
 
 // Master weights and optimizer state of 16-bit training are fp32 (Micikevicius et al., "Mixed
@@ -126,11 +127,11 @@ Cluster cluster_of(const SystemSpec& system) {
   Device& device = cluster.device;
   device.name = system.device.name;
   device.memory_bytes = system.device.memory_bytes;
-  device.memory_bytes_per_s = system.device.memory_bandwidth_gb_per_s * kGiga;
+  device.memory_bytes_per_s = system.device.memory_bandwidth_gb_per_s.times(kGiga);
   device.memory_efficiency = system.device.memory_efficiency;
   device.matmul_efficiency = system.device.matmul_efficiency;
-  device.launch_s = system.device.kernel_launch_us * kMicro;
-  device.host_bytes_per_s = system.device.host_bandwidth_gb_per_s * kGiga;
+  device.launch_s = system.device.kernel_launch_us.times(kMicro);
+  device.host_bytes_per_s = system.device.host_bandwidth_gb_per_s.times(kGiga);
   if (system.kernel_model == "shapes") {
     device.kernels = find_kernel_constants(system.device.kernels);
     if (system.overlap_slows_computing) {
@@ -138,13 +139,13 @@ Cluster cluster_of(const SystemSpec& system) {
     }
   }
   device.software = find_software(system.software);
-  device.host_s_per_kernel = system.host_us_per_kernel * kMicro;
-  device.host_s_per_call = system.host_us_per_call * kMicro;
+  device.host_s_per_kernel = system.host_us_per_kernel.times(kMicro);
+  device.host_s_per_call = system.host_us_per_call.times(kMicro);
   device.host_waits_for_kernels = system.cuda_launch_blocking;
   for (const Precision precision :
        {Precision::fp64, Precision::fp32, Precision::bf16, Precision::fp16, Precision::fp8}) {
     device.peak_flops_per_s.at(static_cast<std::size_t>(dtype_of(precision))) =
-        system.device.peak_tflops.of(precision) * kTera;
+        system.device.peak_tflops.of(precision).times(kTera);
   }
   return cluster;
 }

@@ -17,6 +17,7 @@
 #include "sim/app/state/state_dump.hpp"
 #include "sim/app/training_cost.hpp"
 #include "sim/app/verification.hpp"
+#include "sim/app/without_effect.hpp"
 
 namespace shardsim {
 
@@ -104,6 +105,20 @@ FiberOptions world_options(const Scenario& scenario, const RunHooks& hooks, cons
   return options;
 }
 
+// The host's times count as read where a device waited for the host. Where operations follow others
+// the host may be waited for without that.
+void note_host_times(const Scenario& scenario, const ParallelPlan& plan, FiberWorld& world) {
+  bool waits = plan.options().mesh.dp_replicate > 1 || plan.options().mesh.cp > 1;
+  for (int rank = 0; !waits && rank < world.engine().num_ranks(); ++rank) {
+    waits = world.engine().rank(rank).split().host > Time();
+  }
+  if (!waits) return;
+  for (const Tracked<double>& time :
+       {scenario.system.host_us_per_kernel, scenario.system.host_us_per_call}) {
+    [[maybe_unused]] const double read = time;
+  }
+}
+
 void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
               const Fold* fold, RunOutcome& outcome) {
   std::optional<Verification> oracle = verification_of(scenario, plan, hooks.on_progress);
@@ -124,6 +139,7 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
     world.run([&](Runtime& runtime, Communicator& everyone) {
       run_rank(plan, hooks, {record, dump ? &*dump : nullptr}, runtime, everyone);
     });
+    note_host_times(scenario, plan, world);
     if (oracle) oracle->finish();
     if (replay) replay->finish();
     result.metrics =
@@ -133,6 +149,7 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
       result.warnings.push_back(std::move(warning));
     }
     if (hooks.detail || scenario.output.wants_detail()) {
+      const ReadLog::Scope decides_nothing(nullptr);
       outcome.detail = detail_of({.scenario = scenario,
                                   .plan = plan,
                                   .hooks = hooks,
@@ -182,6 +199,8 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
   result.scenario_json = scenario.resolved_json;
   result.warnings = scenario.warnings;
   result.assumptions = assumptions_of(scenario, hooks.replay);
+  ReadLog reads;
+  const ReadLog::Scope noted(&reads);
   try {
     const SharedPlan shared(scenario.training, edited_options(scenario, hooks));
     const std::optional<Fold> fold = choose_fold(scenario, shared.parallel, hooks, result);
@@ -195,6 +214,12 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
     result.diagnosis = error.diagnosis();  // A schedule that cannot run.
   }
   add_error_bands(scenario, result);
+  // A run that did not come to its end might have read more.
+  if (!result.diagnosis) {
+    for (std::string& warning : fields_without_effect(scenario, reads)) {
+      result.warnings.push_back(std::move(warning));
+    }
+  }
   settle_exit_code(result);
   return outcome;
 }

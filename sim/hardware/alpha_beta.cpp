@@ -42,29 +42,31 @@ class AlphaBeta final : public NetworkModel {
     Link link = cluster_.inter_node;
     link.bytes_per_s *= layout.rails;
     if (layout.max_per_node > 1) {
-      link.bytes_per_s = std::min(link.bytes_per_s, cluster_.intra_node.bytes_per_s);
-      link.latency_s = std::max(link.latency_s, cluster_.intra_node.latency_s);
+      link.bytes_per_s = smaller_of(link.bytes_per_s, cluster_.intra_node.bytes_per_s);
+      link.latency_s = larger_of(link.latency_s, cluster_.intra_node.latency_s);
     }
     return link;
   }
 
   [[nodiscard]] double ring_seconds(const CollectiveRequest& request) const {
     const GroupLayout& layout = *request.layout;
+    if (request.kind == CollectiveKind::all_to_all) return all_to_all_seconds(request);
     const Link link = ring_link(layout);
     const double hops = layout.size() - 1;
-    const double chunk_s = static_cast<double>(request.largest_chunk) / link.bytes_per_s;
-    const double all_s = static_cast<double>(request.bytes) / link.bytes_per_s;
+    const auto seconds_of = [&link](std::int64_t bytes) {
+      return static_cast<double>(bytes) / link.bytes_per_s;
+    };
     switch (request.kind) {
       case CollectiveKind::all_reduce:
-        return 2.0 * hops * (link.latency_s + chunk_s);
+        return 2.0 * hops * (link.latency_s + seconds_of(request.largest_chunk));
       case CollectiveKind::reduce_scatter:
       case CollectiveKind::all_gather:
-        return hops * (link.latency_s + chunk_s);
+        return hops * (link.latency_s + seconds_of(request.largest_chunk));
       case CollectiveKind::broadcast:
       case CollectiveKind::reduce:
-        return hops * link.latency_s + all_s;
+        return hops * link.latency_s + seconds_of(request.bytes);
       case CollectiveKind::all_to_all:
-        return all_to_all_seconds(request);
+        break;  // Above.
       case CollectiveKind::gather:
       case CollectiveKind::scatter:
         return root_seconds(request);
@@ -82,7 +84,8 @@ class AlphaBeta final : public NetworkModel {
     const auto chunk = static_cast<double>(request.largest_chunk);
     const Link& inside = cluster_.intra_node;
     const Link& outside = cluster_.inter_node;
-    double seconds = near * (inside.latency_s + chunk / inside.bytes_per_s);
+    double seconds = 0.0;
+    if (near > 0.0) seconds = near * (inside.latency_s + chunk / inside.bytes_per_s);
     if (request.layout->num_nodes > 1) {
       seconds += far * (outside.latency_s + chunk / outside.bytes_per_s);
     }
@@ -97,8 +100,13 @@ class AlphaBeta final : public NetworkModel {
   }
 
   [[nodiscard]] double tree_seconds(const CollectiveRequest& request) const {
-    const double latency = request.tree->near_depth() * cluster_.intra_node.latency_s +
-                           request.tree->far_depth() * cluster_.inter_node.latency_s;
+    double latency = 0.0;
+    if (request.tree->near_depth() > 0) {
+      latency = request.tree->near_depth() * cluster_.intra_node.latency_s;
+    }
+    if (request.tree->far_depth() > 0) {
+      latency += request.tree->far_depth() * cluster_.inter_node.latency_s;
+    }
     const Link link = ring_link(*request.layout);
     return 2.0 * latency + 2.0 * static_cast<double>(request.bytes) / link.bytes_per_s;
   }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/kernel/tracked.hpp"
+
 #include "sim/hardware/device.hpp"
 #include "sim/hardware/faults/faults.hpp"
 
@@ -13,8 +15,8 @@ namespace shardsim {
 
 /// Full-duplex link of one GPU: bytes per second and direction, and seconds per message.
 struct Link {
-  double bytes_per_s = 0.0;
-  double latency_s = 0.0;
+  Tracked<double> bytes_per_s = 0.0;
+  Tracked<double> latency_s = 0.0;
 };
 
 struct NcclPlatform;
@@ -32,7 +34,7 @@ struct Cluster {
   /// Consecutive nodes under one group of switches with full bandwidth; 0: all nodes are. Between
   /// such pods a card has 1 / oversubscription of its bandwidth.
   int nodes_per_pod = 0;
-  double oversubscription = 1.0;
+  Tracked<double> oversubscription = 1.0;
   /// What NCCL's cost model asks of the machine beside this; null: communication is priced by the
   /// two links above.
   std::shared_ptr<const NcclPlatform> nccl;

@@ -15,10 +15,16 @@ double memory_seconds(const Device& device, double bytes) {
   return bytes / (device.memory_bytes_per_s * device.memory_efficiency);
 }
 
-double roofline_seconds(const Device& device, double peak, const ComputeOp& op) {
-  const double seconds = op.bytes > 0 ? memory_seconds(device, static_cast<double>(op.bytes)) : 0.0;
-  const double arithmetic = static_cast<double>(op.flops) / (peak * device.matmul_efficiency);
-  return arithmetic > seconds ? arithmetic : seconds;
+// Of the two limits only the one that holds is read.
+double roofline_seconds(const Device& device, const Tracked<double>& peak, const ComputeOp& op) {
+  const double rate = device.memory_bytes_per_s.peek() * device.memory_efficiency.peek();
+  const double seconds = op.bytes > 0 ? static_cast<double>(op.bytes) / rate : 0.0;
+  const double arithmetic =
+      static_cast<double>(op.flops) / (peak.peek() * device.matmul_efficiency.peek());
+  if (arithmetic > seconds) {
+    return static_cast<double>(op.flops) / (peak * device.matmul_efficiency);
+  }
+  return op.bytes > 0 ? memory_seconds(device, static_cast<double>(op.bytes)) : 0.0;
 }
 
 const KernelUse& use_of(const Device& device, const ComputeOp& op) {
@@ -57,7 +63,7 @@ double attention_seconds(const Device& device, double peak, const ComputeOp& op,
 }
 
 // Of an operation on tensor cores.
-double arithmetic_seconds(const Device& device, double peak, const ComputeOp& op,
+double arithmetic_seconds(const Device& device, const Tracked<double>& peak, const ComputeOp& op,
                           const KernelUse& use) {
   if (device.kernels == nullptr) return roofline_seconds(device, peak, op);
   switch (op.shape.family) {
@@ -91,8 +97,9 @@ Time Device::price(const ComputeOp& op, double slowdown) const {
   const KernelUse& use = use_of(*this, op);
   double seconds = 0.0;
   if (op.kind == ComputeKind::matmul) {
-    const double rate = peak(op.dtype);
-    if (!(rate * matmul_efficiency > 0.0)) {
+    const Tracked<double>& rate = peak_flops_per_s[static_cast<std::size_t>(op.dtype)];
+    // Asked whether they are there; a product may then need neither.
+    if (!(rate.peek() * matmul_efficiency.peek() > 0.0)) {
       throw UsageError("E0401", name + " has no peak rate for " + std::string(name_of(op.dtype)),
                        "give the device's peak for this precision, or choose another precision");
     }
@@ -111,7 +118,8 @@ Time Device::price(const ComputeOp& op, double slowdown) const {
 }
 
 Time Device::issue_price(const ComputeOp& op) const {
-  return Time::from_seconds(use_of(*this, op).kernels * host_s_per_kernel);
+  // Whether that matters is known when the device waits for it.
+  return Time::from_seconds(use_of(*this, op).kernels * host_s_per_kernel.peek());
 }
 
 }  // namespace shardsim

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/kernel/time.hpp"
+#include "sim/kernel/tracked.hpp"
 
 #include "sim/hardware/compute_op.hpp"
 
@@ -19,18 +20,18 @@ struct Software;
 struct Device {
   std::string name = "device";
   std::int64_t memory_bytes = 0;
-  double memory_bytes_per_s = 0.0;
+  Tracked<double> memory_bytes_per_s = 0.0;
   /// Achieved share of the datasheet's bandwidth, (0, 1].
-  double memory_efficiency = 1.0;
+  Tracked<double> memory_efficiency = 1.0;
   /// Dense peak of matrix products per dtype; 0 = the device cannot do it.
-  std::array<double, 8> peak_flops_per_s{};
+  std::array<Tracked<double>, 8> peak_flops_per_s{};
   /// Achieved share of the peak by large matrix products, (0, 1].
-  double matmul_efficiency = 1.0;
+  Tracked<double> matmul_efficiency = 1.0;
   /// Host link of one device, in each direction; 0 = none. Needed only by what offloads to the
   /// host.
-  double host_bytes_per_s = 0.0;
+  Tracked<double> host_bytes_per_s = 0.0;
   /// Time on the compute stream that no arithmetic fills, per operation.
-  double launch_s = 0.0;
+  Tracked<double> launch_s = 0.0;
   /// Where its kernels' measured constants are (find_kernel_constants), of static storage; null:
   /// a roofline. With them, matmul_efficiency prices only products of unknown shape.
   const KernelConstants* kernels = nullptr;
@@ -38,8 +39,8 @@ struct Device {
   /// REQUIRES: kernels, where it stores the scores of attention.
   const Software* software = nullptr;
   /// What the host spends on issuing a kernel, and on posting a communication.
-  double host_s_per_kernel = 0.0;
-  double host_s_per_call = 0.0;
+  Tracked<double> host_s_per_kernel = 0.0;
+  Tracked<double> host_s_per_call = 0.0;
   /// Whether the host waits for every kernel before it issues the next, as CUDA_LAUNCH_BLOCKING=1
   /// makes it.
   bool host_waits_for_kernels = false;

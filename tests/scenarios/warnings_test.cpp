@@ -51,6 +51,10 @@ std::vector<Case> cases() {
     return std::vector<std::string>{std::string("parallelism.data_parallel=") + kind,
                                     "parallelism.dp_replicate=2"};
   };
+  const auto two_steps = [](std::vector<std::string> flags) {
+    flags.emplace_back("execution.steps=2");
+    return flags;
+  };
   const auto compressed = [](const char* kind) {
     return std::vector<std::string>{std::string("parallelism.gradient_compression=") + kind,
                                     "parallelism.zero_stage=0"};
@@ -58,7 +62,7 @@ std::vector<Case> cases() {
   const std::vector<std::string> failures = {"faults.gpu_mtbf_hours=9", "faults.restart_s=9",
                                              "faults.checkpoint_write_s=9"};
   const std::vector<std::string> nccl = {"system.network_model=nccl",
-                                         "system.device.name=NVIDIA H100",
+                                         "system.device.name=NVIDIA H100", "system.nodes=2",
                                          "system.intra_node.bandwidth_gb_per_s=450"};
   const std::vector<std::string> elastic = {"parallelism.data_parallel=elastic",
                                             "parallelism.zero_stage=0"};
@@ -83,8 +87,8 @@ std::vector<Case> cases() {
       {"parallelism.schedule_file=tests/scenarios/data/1f1b.csv",
        {"parallelism.pp=2"},
        {"parallelism.pp=2", "parallelism.schedule=file"}},
-      {"parallelism.sync_period=1", {}, apart("local_sgd")},
-      {"parallelism.sync_period=1", {}, apart("diloco")},
+      {"parallelism.sync_period=2", {}, two_steps(apart("local_sgd"))},
+      {"parallelism.sync_period=2", {}, two_steps(apart("diloco"))},
       {"parallelism.outer_learning_rate=0.5", apart("local_sgd"), apart("diloco")},
       {"parallelism.outer_momentum=0.5", apart("local_sgd"), apart("diloco")},
       {"parallelism.max_staleness=2",
@@ -107,6 +111,11 @@ std::vector<Case> cases() {
       {"training.loss_scale_growth_interval=8", fp16("static"), fp16("dynamic"), fp16_text,
        fp16_text},
       {"training.loss_scale_hysteresis=8", fp16("static"), fp16("dynamic"), fp16_text, fp16_text},
+      {"model.ffn_hidden_size=48",
+       {"model.num_experts=4", "model.moe_ffn_hidden_size=8"},
+       {"name=x"}},
+      {"cost.usd_per_gpu_hour=2", {}, {"training.tokens_total=1e9"}},
+      {"output.trace_ranks=[0]", {}, {"output.trace=x.pftrace"}},
       {"model.rope_theta=5", {}, {"name=x"}, gpt_text, valid_text},
       {"model.norm_epsilon=0.1", {}, {"name=x"}, mlp_text, gpt_text},
       {"model.max_position_embeddings=99", {}, {"name=x"}, valid_text, gpt_text},
@@ -134,6 +143,7 @@ std::vector<Case> cases() {
       {"system.nics_per_node=4", {}, nccl},
       {"system.nodes_per_pod=2", {}, nccl},
       {"system.oversubscription=2", {}, nccl},
+      {"system.pcie_gb_per_s=30", {}, nccl},
       {"execution.reduction_order=ring", {}, {"execution.tensors=real"}},
       {"execution.fold=auto", {"execution.tensors=real"}, {"execution.tensors=meta"}},
       {"execution.memory_margin=0.1", {"execution.tensors=real"}, {"execution.tensors=meta"}},
@@ -179,14 +189,39 @@ TEST_CASE("a field that is written and has no effect is a warning that names fie
 }
 
 TEST_CASE("the file is warned about as a flag is, and a preset is not") {
-  const Scenario file = loaded(valid_text_with("\"zero_stage\": 1", "\"prefetch_units\": 1"));
+  const Scenario file = loaded(valid_text_with("\"zero_stage\": 1", "\"prefetch_units\": 2"));
   REQUIRE(file.warnings.size() == 1);
   CHECK(file.warnings[0].rfind("parallelism.prefetch_units has no effect", 0) == 0);
   const std::string text =
       R"({"schema_version": 1, "model": "llama3-8b", "system": {"preset": "dgx-h100", "nodes": 1},
           "training": {"global_batch_size": 8}})";
   CHECK(loaded(text).warnings.empty());
-  CHECK(loaded(text, {"model.max_position_embeddings=8192"}).warnings.size() == 1);
+  CHECK(loaded(text, {"model.max_position_embeddings=9000"}).warnings.size() == 1);
+}
+
+TEST_CASE("what would be so anyway is no choice: a default, a preset's value, a derived one") {
+  const std::string text =
+      R"({"schema_version": 1, "model": "llama3-8b", "system": {"preset": "dgx-h100", "nodes": 1},
+          "training": {"global_batch_size": 8}})";
+  CHECK(loaded(text, {"model.max_position_embeddings=8192"}).warnings.empty());
+  CHECK(loaded(text, {"parallelism.prefetch_units=1"}).warnings.empty());
+  CHECK(loaded(text, {"parallelism.zero_stage=3", "parallelism.first_bucket_bytes=1048576"})
+            .warnings.empty());
+  CHECK(loaded(text, {"parallelism.zero_stage=3", "parallelism.first_bucket_bytes=1048577"})
+            .warnings.size() == 1);
+}
+
+TEST_CASE("whose reads a run notes is what somebody chose") {
+  const std::string text =
+      R"({"schema_version": 1, "model": "llama3-8b",
+          "system": {"preset": "dgx-h100", "nodes": 1, "intra_node": {"latency_us": 77}},
+          "training": {"global_batch_size": 8, "learning_rate": 0.5, "epsilon": 1e-8}})";
+  using Paths = std::vector<std::string>;
+  CHECK(loaded(text).chosen == Paths{"system.intra_node.latency_us", "training.learning_rate"});
+  // What the reader demands is no choice, unless a flag changes it.
+  CHECK(loaded(valid_text()).chosen == Paths{});
+  CHECK(loaded(valid_text(), {"system.device.kernel_launch_us=7"}).chosen ==
+        Paths{"system.device.kernel_launch_us"});
 }
 
 TEST_CASE("a schedule of model chunks without any warns, and says what it then is") {

@@ -43,7 +43,8 @@ std::string host_reason(const SystemSpec& system) {
   const Software* software = find_software(system.software);
   const double per_kernel = software == nullptr ? 0.0 : software->host_us_per_kernel.value;
   const double per_call = software == nullptr ? 0.0 : software->host_us_per_call.value;
-  if (system.cuda_launch_blocking) {
+  if (system.cuda_launch_blocking &&
+      (system.host_us_per_kernel.peek() > 0 || system.host_us_per_call.peek() > 0)) {
     return std::string(kNotPredicted) + "system.cuda_launch_blocking";
   }
   const std::string changed =

@@ -11,7 +11,9 @@ namespace {
 // Room for rounding in "how many channels fit": 40 x 6 fit into 240.
 constexpr double kRoom = 1e-9;
 
-int fitting(double bandwidth, double speed) { return static_cast<int>(bandwidth / speed + kRoom); }
+Tracked<int> fitting(const Tracked<double>& bandwidth, double speed) {
+  return bandwidth.map([speed](double rate) { return static_cast<int>(rate / speed + kRoom); });
+}
 
 std::vector<double> speeds_of(const NcclPlatform& platform, const NcclPlacement& placement) {
   const NcclTable table =
@@ -26,10 +28,12 @@ std::vector<double> speeds_of(const NcclPlatform& platform, const NcclPlacement&
 
 // Channels of one speed that the GPUs' links and the NICs carry.
 int channels_at(const NcclPlatform& platform, const NcclPlacement& placement, double speed) {
-  int channels = static_cast<int>(nccl_constant(NcclTable::most_channels)) / 2;
-  if (placement.gpus > 1) channels = std::min(channels, fitting(nvlink_bandwidth(platform), speed));
+  Tracked<int> channels = static_cast<int>(nccl_constant(NcclTable::most_channels)) / 2;
+  if (placement.gpus > 1) {
+    channels = smaller_of(channels, fitting(nvlink_bandwidth(platform), speed));
+  }
   if (placement.nodes > 1) {
-    channels = std::min(channels, placement.nics * fitting(nic_bandwidth(platform), speed));
+    channels = smaller_of(channels, fitting(nic_bandwidth(platform), speed).times(placement.nics));
   }
   return channels;
 }

@@ -34,6 +34,7 @@ double slowest_speed(const NcclPlatform& platform) {
 }  // namespace
 
 void check(const NcclPlatform& platform) {
+  const ReadLog::Scope nothing_is_priced(nullptr);
   if (platform.gpus_per_node < 1 || platform.nics_per_node < 1) {
     refuse("a node has no GPU or no NIC", "give both, at least 1");
   }
@@ -48,20 +49,27 @@ void check(const NcclPlatform& platform) {
            fmt::format("give one of {} to {}", kFirstPcieGeneration,
                        kFirstPcieGeneration + generations - 1));
   }
-  if (!(nic_bandwidth(platform) >= slowest_speed(platform))) {
-    refuse(fmt::format("a NIC of {} Gbit/s is slower than the slowest channel it knows, {} GB/s",
-                       platform.nic_gbit_per_s, slowest_speed(platform)),
-           "choose the alpha_beta model");
-  }
+  if (nic_bandwidth(platform) >= slowest_speed(platform)) return;
+  const bool is_pcie = pcie_bandwidth(platform) < gbytes_of(platform.nic_gbit_per_s);
+  refuse(fmt::format("{} is slower than the slowest channel it knows, {} GB/s",
+                     is_pcie ? fmt::format("PCIe of {} GB/s", pcie_bandwidth(platform).peek())
+                             : fmt::format("a NIC of {} Gbit/s", platform.nic_gbit_per_s.peek()),
+                     slowest_speed(platform)),
+         "choose the alpha_beta model");
 }
 
-double nvlink_bandwidth(const NcclPlatform& platform) {
-  return platform.nvlinks * nccl_constant(NcclTable::nvlink, at(platform.generation));
+Tracked<double> nvlink_bandwidth(const NcclPlatform& platform) {
+  const double one = nccl_constant(NcclTable::nvlink, at(platform.generation));
+  return platform.nvlinks.map([one](int links) { return links * one; });
 }
 
-double nic_bandwidth(const NcclPlatform& platform) {
-  return std::min(gbytes_of(platform.nic_gbit_per_s),
-                  nccl_constant(NcclTable::pcie, platform.pcie_generation - kFirstPcieGeneration));
+Tracked<double> nic_bandwidth(const NcclPlatform& platform) {
+  return smaller_of(platform.nic_gbit_per_s.map(gbytes_of), pcie_bandwidth(platform));
+}
+
+Tracked<double> pcie_bandwidth(const NcclPlatform& platform) {
+  if (platform.pcie_gb_per_s.peek() > 0.0) return platform.pcie_gb_per_s;
+  return nccl_constant(NcclTable::pcie, platform.pcie_generation - kFirstPcieGeneration);
 }
 
 NcclPlacement full_nodes(const NcclPlatform& platform, int nodes) {

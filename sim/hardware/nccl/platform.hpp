@@ -9,12 +9,14 @@ namespace shardsim {
 
 struct NcclPlatform {
   GpuGeneration generation = GpuGeneration::hopper;
-  int nvlinks = 18;  ///< Of one GPU.
+  Tracked<int> nvlinks = 18;  ///< Of one GPU.
   bool nvswitch = true;
   int gpus_per_node = 8;
   int nics_per_node = 8;
-  double nic_gbit_per_s = 400;
-  int pcie_generation = 5;     ///< Between a GPU and its NIC, x16.
+  Tracked<double> nic_gbit_per_s = 400;
+  int pcie_generation = 5;  ///< Between a GPU and its NIC, x16,
+  /// and what it carries, GB/s and direction; 0: what the table says of the generation.
+  Tracked<double> pcie_gb_per_s = 0.0;
   bool nic_beside_gpu = true;  ///< Under one PCIe switch: what LL128 asks for.
   CpuVendor cpu = CpuVendor::intel;
   NcclVersion version = NcclVersion::v2_30;
@@ -27,9 +29,12 @@ struct NcclPlatform {
 void check(const NcclPlatform& platform);
 
 /// All of one GPU's NVLinks, GB/s and direction.
-[[nodiscard]] double nvlink_bandwidth(const NcclPlatform& platform);
+[[nodiscard]] Tracked<double> nvlink_bandwidth(const NcclPlatform& platform);
 /// From a GPU to the wire through one NIC: NIC or PCIe, whichever is slower. GB/s and direction.
-[[nodiscard]] double nic_bandwidth(const NcclPlatform& platform);
+[[nodiscard]] Tracked<double> nic_bandwidth(const NcclPlatform& platform);
+
+/// Between a GPU and its NIC, GB/s and direction.
+[[nodiscard]] Tracked<double> pcie_bandwidth(const NcclPlatform& platform);
 
 /// How a group lies on the nodes. Between nodes the node with the fewest members, or NICs, decides.
 struct NcclPlacement {

@@ -73,7 +73,8 @@ NcclPrice NcclPrices::message(int source, int destination, std::int64_t bytes) c
 }
 
 double NcclPrices::oversubscription(const GroupLayout& layout) const {
-  return layout.spans_pods ? cluster_.oversubscription : 1.0;
+  if (!layout.spans_pods) return 1.0;
+  return cluster_.oversubscription;
 }
 
 // largest_chunk is of a pair, or of a member and the root.

@@ -1,0 +1,46 @@
+#include "sim/app/without_effect.hpp"
+
+#include "scenarios/field.hpp"
+
+namespace shardsim {
+
+namespace {
+
+bool acts(const Field& field, const Scenario& scenario) {
+  return !field.acts || field.acts(scenario);
+}
+
+std::string words_of(const Field& field, std::optional<ReadMark> winner) {
+  const std::string words = field.path + " has no effect here: ";
+  if (!winner) return words + "nothing in this run depends on it";
+  return words + "wherever it is asked for, a stricter limit holds" +
+         (*winner == 0 ? "" : ", " + field_of(*winner).path);
+}
+
+}  // namespace
+
+std::vector<std::string> fields_without_effect(const Scenario& scenario, const ReadLog& reads) {
+  std::vector<std::string> warnings;
+  for (const std::string& path : scenario.chosen) {
+    const Field& field = *find_field(path);
+    const ReadMark mark = mark_of(field);
+    if (field.set_mark == nullptr || !acts(field, scenario) || reads.was_read(mark)) continue;
+    warnings.push_back(words_of(field, reads.lost_to(mark)));
+  }
+  return warnings;
+}
+
+std::optional<Assumption> fields_of_values(const Scenario& scenario) {
+  if (scenario.execution.tensors == TensorMode::real) return std::nullopt;
+  std::string names;
+  for (const std::string& path : scenario.chosen) {
+    const Field& field = *find_field(path);
+    if (!field.is_of_values || !acts(field, scenario)) continue;
+    names += (names.empty() ? "" : ", ") + path;
+  }
+  if (names.empty()) return std::nullopt;
+  return Assumption{"No plan depends on fields that only values of tensors do: " + names,
+                    "execution.tensors is meta"};
+}
+
+}  // namespace shardsim

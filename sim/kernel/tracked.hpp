@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+// Values that know whether they were read. A number of the scenario keeps its mark on the way to
+// the code that decides something by it; what was marked and never read had no effect.
+namespace shardsim {
+
+/// Names a value in a ReadLog; 0: nobody asks.
+using ReadMark = std::uint16_t;
+
+/// What became of marked values while its Scope was open in this thread.
+class ReadLog {
+ public:
+  /// A value that decided something.
+  void note_read(ReadMark mark) { at(mark).read = true; }
+  /// A limit that was met by a stricter one, `winner`.
+  void note_lost(ReadMark mark, ReadMark winner) { at(mark).lost_to = winner; }
+
+  [[nodiscard]] bool was_read(ReadMark mark) const {
+    return mark < fates_.size() && fates_[mark].read;
+  }
+  /// The stricter limit it last met, 0 for one without a mark; none if it met none.
+  [[nodiscard]] std::optional<ReadMark> lost_to(ReadMark mark) const {
+    return mark < fates_.size() ? fates_[mark].lost_to : std::nullopt;
+  }
+
+  /// The one that reads of this thread are noted in; null: none.
+  [[nodiscard]] static ReadLog* current() { return current_; }
+
+  /// Notes in `log` until it ends, and then where it was noted before; null: nothing is noted, for
+  /// values that are only checked or shown.
+  class Scope {
+   public:
+    explicit Scope(ReadLog* log) : before_(current_) { current_ = log; }
+    ~Scope() { current_ = before_; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    Scope(Scope&&) = delete;
+    Scope& operator=(Scope&&) = delete;
+
+   private:
+    ReadLog* before_;
+  };
+
+ private:
+  struct Fate {
+    bool read = false;
+    std::optional<ReadMark> lost_to;
+  };
+
+  Fate& at(ReadMark mark) {
+    if (mark >= fates_.size()) fates_.resize(std::size_t{mark} + 1);
+    return fates_[mark];
+  }
+
+  static inline constinit thread_local ReadLog* current_ = nullptr;
+  std::vector<Fate> fates_;  // By mark.
+};
+
+/// A number or enumerator with its mark. Reading is converting it; copies keep the mark and read
+/// nothing. Where only a product of it is of use, take times() or map(), which keep the mark, too.
+template <typename T>
+class Tracked {
+ public:
+  using Value = T;
+
+  constexpr Tracked() = default;
+  // Both conversions are the point: code reads and writes it like a T.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr Tracked(T value) : value_(value) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator T() const {
+    if (mark_ != 0 && ReadLog::current() != nullptr) ReadLog::current()->note_read(mark_);
+    return value_;
+  }
+
+  /// The value, for showing or checking: that is no effect.
+  [[nodiscard]] constexpr T peek() const { return value_; }
+  [[nodiscard]] ReadMark mark() const { return mark_; }
+  void set_mark(ReadMark mark) { mark_ = mark; }
+
+  /// What follows from this value alone, under the same mark.
+  template <typename Function>
+  [[nodiscard]] auto map(Function function) const {
+    Tracked<std::decay_t<decltype(function(value_))>> result(function(value_));
+    result.set_mark(mark_);
+    return result;
+  }
+  [[nodiscard]] Tracked times(T factor) const {
+    return map([factor](T value) { return value * factor; });
+  }
+  Tracked& operator*=(T factor) { return value_ *= factor, *this; }
+  Tracked& operator+=(T term) { return value_ += term, *this; }
+
+ private:
+  T value_{};
+  ReadMark mark_ = 0;
+};
+
+namespace tracked_internal {
+
+template <typename T>
+const Tracked<T>& winner_of(const Tracked<T>& winner, const Tracked<T>& loser) {
+  if (loser.mark() != 0 && ReadLog::current() != nullptr) {
+    ReadLog::current()->note_lost(loser.mark(), winner.mark());
+  }
+  return winner;
+}
+
+}  // namespace tracked_internal
+
+/// The smaller of two limits, not read yet; the other one is noted as lost to it. A tie is the
+/// first one's.
+template <typename T>
+[[nodiscard]] Tracked<T> smaller_of(const Tracked<T>& a, const Tracked<T>& b) {
+  return b.peek() < a.peek() ? tracked_internal::winner_of(b, a)
+                             : tracked_internal::winner_of(a, b);
+}
+
+/// The same, the larger one.
+template <typename T>
+[[nodiscard]] Tracked<T> larger_of(const Tracked<T>& a, const Tracked<T>& b) {
+  return a.peek() < b.peek() ? tracked_internal::winner_of(b, a)
+                             : tracked_internal::winner_of(a, b);
+}
+
+/// Whether `value` is above a limit. One that nothing reaches decided nothing and is not read.
+template <typename T>
+[[nodiscard]] bool exceeds(T value, const Tracked<T>& limit) {
+  if (!(value > limit.peek())) return false;
+  return value > static_cast<T>(limit);
+}
+
+}  // namespace shardsim

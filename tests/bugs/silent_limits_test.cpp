@@ -1,0 +1,40 @@
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+#include "sim/app/run.hpp"
+
+// Fields that somebody set and that changed nothing were not told: latencies beside NCCL's model,
+// which has its own, and a network card's bandwidth above what PCIe lets through.
+namespace shardsim {
+namespace {
+
+std::vector<std::string> warnings_of(const std::string& flag) {
+  const Scenario scenario = load_scenario(
+      "tests/effect/dense.json", flag.empty() ? std::vector<std::string>() : std::vector{flag});
+  return run_scenario(scenario).result.warnings;
+}
+
+}  // namespace
+
+TEST_CASE("a latency that NCCL's model does not read is named") {
+  CHECK(warnings_of("").empty());
+  for (const std::string path : {"system.intra_node.latency_us", "system.inter_node.latency_us"}) {
+    CHECK(
+        warnings_of(path + "=123") ==
+        std::vector<std::string>{path + " has no effect here: nothing in this run depends on it"});
+  }
+}
+
+TEST_CASE("a bandwidth that loses against PCIe is named with the winner") {
+  const std::string path = "system.inter_node.bandwidth_gb_per_s";
+  CHECK(warnings_of(path + "=100") ==
+        std::vector<std::string>{path +
+                                 " has no effect here: wherever it is asked for, a stricter limit "
+                                 "holds, system.pcie_gb_per_s"});
+  CHECK(warnings_of(path + "=25").empty());
+}
+
+}  // namespace shardsim

@@ -1,0 +1,81 @@
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/field.hpp"
+#include "sim/app/without_effect.hpp"
+
+#include "tests/effect/probe.hpp"
+
+// A field that nobody reads, and a minimum that swallows one: the judge of the other test hears
+// what the mechanism does of them, and would hear of one without the mechanism.
+namespace shardsim::test {
+namespace {
+
+constexpr const char* kWide = "system.inter_node.bandwidth_gb_per_s";
+constexpr const char* kNarrow = "system.pcie_gb_per_s";
+
+// A machine of two limits. `how` prices a step by them.
+Probe priced(double wide, double narrow,
+             double (*how)(const Tracked<double>&, const Tracked<double>&)) {
+  Scenario scenario;
+  scenario.system.network.model = "nccl";
+  scenario.system.nodes = 2;
+  scenario.chosen = {kWide};
+  Tracked<double> limit = wide;
+  limit.set_mark(mark_of(*find_field(kWide)));
+  Tracked<double> other = narrow;
+  other.set_mark(mark_of(*find_field(kNarrow)));
+  Result result;
+  result.scenario_json = "{}";
+  ReadLog reads;
+  {
+    const ReadLog::Scope noted(&reads);
+    result.metrics.push_back({"step_time_s", how(limit, other)});
+  }
+  result.warnings = fields_without_effect(scenario, reads);
+  return probe_of(result);
+}
+
+Hearing heard(double before, double after,
+              double (*how)(const Tracked<double>&, const Tracked<double>&)) {
+  return hearing_of(kWide, priced(before, 48, how), priced(after, 48, how));
+}
+
+}  // namespace
+
+TEST_CASE("a planted field that nobody reads is named") {
+  CHECK(heard(100, 200, [](const Tracked<double>&, const Tracked<double>& other) {
+          return 1 / other;
+        }) == Hearing::named);
+}
+
+TEST_CASE("a planted field that is copied past the mechanism and dropped is silent") {
+  CHECK(heard(100, 200, [](const Tracked<double>& limit, const Tracked<double>& other) {
+          const double copied = limit;
+          return copied > 0 ? 1 / other : 0;
+        }) == Hearing::silent);
+}
+
+TEST_CASE("a planted minimum that swallows a field without saying so is silent") {
+  CHECK(heard(100, 200, [](const Tracked<double>& limit, const Tracked<double>& other) {
+          return 1 / std::min<double>(limit, other);
+        }) == Hearing::silent);
+}
+
+TEST_CASE("a minimum that reports names the loser with the winner, and only then") {
+  const auto smaller = [](const Tracked<double>& limit, const Tracked<double>& other) {
+    return 1 / smaller_of(limit, other);
+  };
+  CHECK(heard(100, 200, smaller) == Hearing::named);
+  CHECK(heard(20, 40, smaller) == Hearing::acts);
+  CHECK(heard(200, 40, smaller) == Hearing::acts);
+}
+
+TEST_CASE("a field that is said to have no effect and has one is found") {
+  CHECK(heard(100, 200, [](const Tracked<double>& limit, const Tracked<double>&) {
+          return limit.peek();  // Past the mechanism.
+        }) == Hearing::slandered);
+}
+
+}  // namespace shardsim::test

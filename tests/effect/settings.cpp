@@ -1,0 +1,212 @@
+#include "tests/effect/settings.hpp"
+
+#include <cmath>
+
+#include "scenarios/reading.hpp"
+
+namespace shardsim::test {
+namespace {
+
+std::vector<std::string> other_numbers(const Field& field, double value) {
+  const bool whole = field.type == FieldType::integer;
+  std::vector<std::string> others;
+  for (const double other : {2 * value, value / 2, value + 1, value - 1, 0.5, 0.25, 1.0, 3.0}) {
+    if (other == value || (whole && other != std::floor(other))) continue;
+    others.push_back(number_text(other));
+  }
+  return others;
+}
+
+}  // namespace
+
+std::vector<std::string> other_values(const Field& field, const FieldValue& value) {
+  if (const auto* truth = std::get_if<bool>(&value)) return {*truth ? "false" : "true"};
+  if (const auto* number = std::get_if<double>(&value)) return other_numbers(field, *number);
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+    return other_numbers(field, static_cast<double>(*whole));
+  }
+  const auto* text = std::get_if<std::string>(&value);
+  if (text == nullptr) return {};  // Lists have special settings.
+  std::vector<std::string> others;
+  for (const std::string& choice : field.choices) {
+    if (choice != *text) others.push_back(choice);
+  }
+  return others;
+}
+
+std::vector<Setting> special_settings(const std::string& path) {
+  const std::string nodes = R"([{"tier": "inter_node", "bandwidth_factor": 0.5}])";
+  const std::string flap = R"([{"tier": "inter_node", "down_s": 0.0005, "period_s": 0.002}])";
+  const std::string expect = R"([{"metric": "ranks", "op": "<=", "value": 1e6}])";
+  const std::string straggler = R"([{"rank": 0, "slowdown": 2}])";
+  const std::vector<std::pair<std::string, Setting>> all = {
+      {"system.nccl.algorithms", {{}, "", "tree,ring"}},
+      {"system.nccl.protocols", {{}, "", "simple"}},
+      {"system.preset", {{}, "", "dgx-h200"}},
+      {"system.ranks", {{}, "", "32"}},
+      {"system.nodes", {{}, "", "4"}},
+      {"model.preset", {{}, "", "llama3-8b"}},
+      {"model.moe_popularity_file", {{"model.num_experts=2"}, "", "tests/effect/popularity.json"}},
+      {"parallelism.schedule_file", {{}, "", "../scenarios/data/1f1b.csv"}},
+      {"parallelism.stage_layers", {{}, "", "[1,3]"}},
+      {"parallelism.stage_layers", {{"parallelism.pp=2"}, "", "[1,3]"}},
+      {"parallelism.elastic_members", {{}, "", "[2]"}},
+      {"output.trace_ranks", {{}, "", "[0]"}},
+      {"execution.all_reduce_algorithm", {{}, "", "tree"}},
+      {"parallelism.first_bucket_bytes", {{}, "", "4000000"}},
+      {"expect[].metric", {{}, expect, R"([{"metric": "mfu", "op": "<=", "value": 1e6}])"}},
+      {"expect[].op", {{}, expect, R"([{"metric": "ranks", "op": ">=", "value": 1e6}])"}},
+      {"expect[].value", {{}, expect, R"([{"metric": "ranks", "op": "<=", "value": 1e5}])"}},
+      {"faults.stragglers[].rank", {{}, straggler, R"([{"rank": 1, "slowdown": 2}])"}},
+      {"faults.stragglers[].stage", {{}, straggler, R"([{"stage": 0, "slowdown": 2}])"}},
+      {"faults.stragglers[].node", {{}, straggler, R"([{"node": 0, "slowdown": 2}])"}},
+      {"faults.stragglers[].slowdown", {{}, straggler, R"([{"rank": 0, "slowdown": 3}])"}},
+      {"faults.slow_links[].node",
+       {{}, nodes, R"([{"tier": "intra_node", "node": 1, "bandwidth_factor": 0.5}])"}},
+      {"faults.slow_links[].tier",
+       {{}, nodes, R"([{"tier": "intra_node", "bandwidth_factor": 0.5}])"}},
+      {"faults.slow_links[].bandwidth_factor",
+       {{}, nodes, R"([{"tier": "inter_node", "bandwidth_factor": 0.25}])"}},
+      {"faults.slow_links[].added_latency_us",
+       {{}, nodes, R"([{"tier": "inter_node", "bandwidth_factor": 0.5, "added_latency_us": 50}])"}},
+      {"faults.flapping_links[].node",
+       {{}, flap, R"([{"tier": "intra_node", "node": 1, "down_s": 0.0005, "period_s": 0.002}])"}},
+      {"faults.flapping_links[].tier",
+       {{}, flap, R"([{"tier": "intra_node", "down_s": 0.0005, "period_s": 0.002}])"}},
+      {"faults.flapping_links[].down_s",
+       {{}, flap, R"([{"tier": "inter_node", "down_s": 0.001, "period_s": 0.002}])"}},
+      {"faults.flapping_links[].period_s",
+       {{}, flap, R"([{"tier": "inter_node", "down_s": 0.0005, "period_s": 0.001}])"}},
+      {"faults.flapping_links[].phase_s",
+       {{},
+        flap,
+        R"([{"tier": "inter_node", "down_s": 0.0005, "period_s": 0.002, "phase_s": 0.0004}])"}},
+      {"faults.gpu_mtbf_hours",
+       {{"faults.restart_s=60", "faults.checkpoint_write_s=60", "faults.node_mtbf_hours=1e4"},
+        "",
+        "1e5"}},
+      {"faults.node_mtbf_hours",
+       {{"faults.restart_s=60", "faults.checkpoint_write_s=60", "faults.gpu_mtbf_hours=1e5"},
+        "",
+        "1e4"}},
+  };
+  std::vector<Setting> settings;
+  for (const auto& [field, setting] : all) {
+    if (field == path) settings.push_back(setting);
+  }
+  return settings;
+}
+
+std::vector<Home> homes() {
+  const std::vector<std::string> half = {"training.precision=fp16",
+                                         "system.device.peak_tflops.fp16=100"};
+  const std::vector<std::string> constant = {half[0], half[1], "training.loss_scaling=static"};
+  const std::string exact = "training.precision=fp64";
+  const std::vector<std::string> diloco = {exact, "parallelism.data_parallel=diloco",
+                                           "parallelism.dp_replicate=2"};
+  const std::vector<std::string> plain = {"parallelism.zero_stage=0", exact, "parallelism.tp=1"};
+  const std::vector<std::string> top_k = {plain[0], plain[1], plain[2],
+                                          "parallelism.gradient_compression=top_k"};
+  const std::vector<std::string> int8 = {plain[0], plain[1], plain[2],
+                                         "parallelism.gradient_compression=int8"};
+  const std::vector<std::string> elastic = {plain[0], plain[1], plain[2],
+                                            "parallelism.data_parallel=elastic"};
+  const std::vector<std::string> failures = {"faults.gpu_mtbf_hours=1e4", "faults.restart_s=600",
+                                             "faults.checkpoint_write_s=60"};
+  return {
+      {"training.momentum", "verify", {{"training.optimizer=momentum", exact}, "", "0.3"}},
+      {"training.rms_alpha", "verify", {{"training.optimizer=rmsprop", exact}, "", "0.5"}},
+      {"training.loss_scaling", "verify", {half, "", "static"}},
+      {"training.loss_scale", "verify", {constant, "", "0.5"}},
+      {"training.loss_scale_growth_interval", "verify", {half, "", "1"}},
+      {"training.loss_scale_hysteresis", "verify", {half, "", "2"}},
+      {"parallelism.data_parallel",
+       "verify",
+       {{"parallelism.dp_replicate=2", plain[0], exact}, "", "local_sgd"}},
+      {"parallelism.sync_period", "verify", {diloco, "", "3"}},
+      {"parallelism.outer_learning_rate", "verify", {diloco, "", "0.5"}},
+      {"parallelism.outer_momentum", "verify", {diloco, "", "0.5"}},
+      {"parallelism.max_staleness",
+       "verify",
+       {{"parallelism.data_parallel=async_sgd", exact, plain[0]}, "", "2"}},
+      {"parallelism.elastic_members", "verify", {elastic, "", "[2]"}},
+      {"parallelism.gradient_compression", "verify", {plain, "", "top_k"}},
+      {"parallelism.compression_ratio", "verify", {top_k, "", "0.5"}},
+      {"parallelism.compression_block_size", "verify", {int8, "", "8"}},
+      {"parallelism.error_feedback", "verify", {int8, "", "false"}},
+      {"parallelism.cp_attention", "verify", {{"parallelism.cp=2"}, "", "all_gather"}},
+      {"parallelism.cp_ulysses_degree",
+       "verify",
+       {{"parallelism.tp=1", "parallelism.cp=4", "parallelism.cp_attention=two_level"}, "", "1"}},
+      {"parallelism.schedule_file",
+       "experts",
+       {{"parallelism.schedule=file", "training.global_batch_size=32"},
+        "../scenarios/data/1f1b.csv",
+        "gpipe.csv"}},
+      {"model.moe_popularity_file",
+       "experts",
+       {{"model.moe_routing=file"}, "scenarios/routing/eight-experts.json", "tests/effect/popularity.json"}},
+      {"system.device.peak_tflops.fp64", "verify", {{"training.precision=fp64"}, "", "0.01"}},
+      {"system.device.peak_tflops.fp32", "verify", {{}, "", "0.01"}},
+      {"system.device.peak_tflops.fp16", "verify", {half, "", "0.01"}},
+      {"system.device.host_bandwidth_gb_per_s",
+       "dense",
+       {{"parallelism.offload_optimizer=true"}, "", "10"}},
+      {"system.host_us_per_kernel", "experts", {{}, "", "1000"}},
+      {"system.host_us_per_call", "experts", {{}, "", "100000"}},
+      {"system.device.matmul_efficiency", "verify", {{}, "", "0.001"}},
+      {"system.cuda_launch_blocking", "experts", {{"system.host_us_per_kernel=100"}, "", "true"}},
+      {"system.pcie_gb_per_s", "dense", {{}, "", "12"}},
+      {"parallelism.account_for_embedding_in_pipeline_split",
+       "experts",
+       {{"model.num_layers=5"}, "", "true"}},
+      {"cost.usd_per_gpu_hour", "dense", {{"training.tokens_total=1e12"}, "", "2"}},
+      {"faults.observed_failures", "dense", {failures, "", "9"}},
+      {"faults.checkpoint_interval_s", "dense", {failures, "", "900"}},
+      {"faults.checkpoint_write_s", "dense", {{failures[0], failures[1]}, "60", "30"}},
+      {"faults.checkpoint_gb_per_s", "dense", {{failures[0], failures[1]}, "5", "10"}},
+      {"faults.detection_s", "dense", {failures, "", "300"}},
+      {"faults.restart_s", "dense", {{failures[0], failures[2]}, "600", "900"}},
+  };
+}
+
+const std::vector<Exception>& without_home() {
+  static const std::vector<Exception> kAll = {
+      {"output.trace_ranks", "chooses what the file of output.trace shows"},
+      {"parallelism.elastic_min", "refuses elastic_members below it, which is all it does"},
+      {"parallelism.elastic_max", "refuses elastic_members above it, which is all it does"},
+      {"system.device.peak_tflops.fp8", "nothing trains in fp8 yet"},
+      {"system.ranks", "must agree with nodes x gpus_per_node"},
+      {"training.num_microbatches", "must agree with the batch and the layout"},
+      {"parallelism.dp_shard", "must agree with the ranks and the other degrees"},
+      {"execution.backend", "another one runs processes; tests/mpi does"},
+  };
+  return kAll;
+}
+
+const std::vector<Exception>& exceptions() {
+  static const std::vector<Exception> kAll = {
+      {"$schema", "names the schema for editors; no part of the program reads it"},
+      {"schema_version", "has one value"},
+      {"name", "a title: reports show it, and nothing depends on it"},
+      {"system.name", "a name for reports, and nothing depends on it"},
+      {"system.device.name", "a name for reports, in which NCCL's model looks for a generation"},
+      {"system.source", "tells where numbers come from, and changes none"},
+      {"system.intra_node.source", "tells where numbers come from, and changes none"},
+      {"system.inter_node.source", "tells where numbers come from, and changes none"},
+      {"system.device.source", "tells where numbers come from, and changes none"},
+      {"system.device.peak_tflops.source", "tells where numbers come from, and changes none"},
+      {"system.nccl.source", "tells where numbers come from, and changes none"},
+      {"system.nccl.intra_node.source", "tells where numbers come from, and changes none"},
+      {"system.nccl.inter_node.source", "tells where numbers come from, and changes none"},
+      {"model.source", "tells where numbers come from, and changes none"},
+      {"output.report", "asks for a file: see the test of files"},
+      {"output.markdown", "asks for a file: see the test of files"},
+      {"output.csv", "asks for a file: see the test of files"},
+      {"output.trace", "asks for a file: see the test of files"},
+      {"output.result", "asks for a file: see the test of files"},
+  };
+  return kAll;
+}
+
+}  // namespace shardsim::test
