@@ -10,6 +10,8 @@
 #include "sim/kernel/allocation_owner.hpp"
 #include "sim/kernel/error.hpp"
 
+#include "backends/stochastic_rounding.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -210,7 +212,9 @@ double Tensor::get(std::int64_t index, CallSite site) const {
 
 void Tensor::set(std::int64_t index, double value, CallSite site) const {
   if (storage_->marked) view(index, {1}).tell(Access::write, site);
-  write_element(wire_data() + index * size_of(dtype_), dtype_, value);
+  const StochasticRounding* const drawn = StochasticRounding::active();
+  write_element(wire_data() + index * size_of(dtype_), dtype_,
+                drawn == nullptr ? value : drawn->round(value, dtype_));
 }
 
 void load(const Tensor& tensor, std::span<double> out, CallSite site) {
@@ -227,8 +231,10 @@ void store(const Tensor& tensor, std::span<const double> values, CallSite site) 
   const std::int64_t width = size_of(tensor.dtype());
   tensor.touch(Access::write, site);
   std::byte* to = tensor.wire_data();
+  const StochasticRounding* const drawn = StochasticRounding::active();
   for (const double value : values) {
-    write_element(to, tensor.dtype(), value);
+    write_element(to, tensor.dtype(),
+                  drawn == nullptr ? value : drawn->round(value, tensor.dtype()));
     to += width;
   }
 }

@@ -23,21 +23,30 @@ std::vector<std::int64_t> CollectiveOperation::chunk_offsets() const {
   return offsets;
 }
 
+Tensor CollectiveOperation::given_by(std::size_t member, Carried how) const {
+  return as_moved(buffers_[member].input, how, group_->world_rank(static_cast<int>(member)));
+}
+
 // Reduces chunk after chunk into `result`, which holds the full buffer.
 void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
   const ReductionOrder order = group_->world().options().reduction_order;
+  const bool is_sum = record_.reduce == ReduceOp::sum || record_.reduce == ReduceOp::avg;
   if (order == ReductionOrder::wire && kind_ == CollectiveKind::all_reduce &&
       algorithm_ == Algorithm::tree) {
     return reduce_by_tree(result);
   }
   const std::vector<std::int64_t> offsets = chunk_offsets();
   result.resize(static_cast<std::size_t>(offsets.back()));
+  std::vector<Tensor> terms;
+  for (std::size_t member = 0; member < buffers_.size(); ++member) {
+    terms.push_back(given_by(member, is_sum ? Carried::terms : Carried::copies));
+  }
   std::vector<const std::byte*> inputs(static_cast<std::size_t>(group_size_));
   for (int part = 0; part < group_size_; ++part) {
     const std::int64_t begin = offsets[static_cast<std::size_t>(part)];
     const std::int64_t end = offsets[static_cast<std::size_t>(part) + 1];
     for (std::size_t member = 0; member < inputs.size(); ++member) {
-      inputs[member] = buffers_[member].input.wire_data() + begin;
+      inputs[member] = terms[member].wire_data() + begin;
     }
     // A chain to the root adds all chunks in the same order: the root's.
     const int last = kind_ == CollectiveKind::reduce ? record_.root : part;
@@ -57,13 +66,14 @@ void CollectiveOperation::combine() {
   } else if (kind_ == CollectiveKind::all_gather || kind_ == CollectiveKind::gather) {
     full.resize(static_cast<std::size_t>(offsets.back()));
     for (std::size_t member = 0; member < buffers_.size(); ++member) {
-      copy_bytes(full.data() + offsets[member], buffers_[member].input.wire_data(),
+      copy_bytes(full.data() + offsets[member], given_by(member, Carried::copies).wire_data(),
                  offsets[member + 1] - offsets[member]);
     }
   } else if (kind_ == CollectiveKind::all_to_all) {
     return combine_all_to_all();
   } else {  // broadcast, scatter: everything comes from the root.
-    const std::byte* from = buffers_[root].input.wire_data();
+    const Tensor sent = given_by(root, Carried::copies);
+    const std::byte* const from = sent.wire_data();
     full.assign(from, from + record_.count * size_of(record_.dtype));
   }
   const bool chunked = kind_ == CollectiveKind::reduce_scatter || kind_ == CollectiveKind::scatter;
@@ -82,8 +92,9 @@ void CollectiveOperation::combine_all_to_all() {
   std::vector<std::vector<std::byte>> arrivals(buffers_.size());
   for (std::size_t from = 0; from < buffers_.size(); ++from) {
     std::int64_t offset = 0;
+    const Tensor sent = given_by(from, Carried::copies);
     for (std::size_t to = 0; to < buffers_.size(); ++to) {
-      const std::byte* begin = buffers_[from].input.wire_data() + offset;
+      const std::byte* begin = sent.wire_data() + offset;
       const std::int64_t bytes = splits_[from].send[to] * width;
       arrivals[to].insert(arrivals[to].end(), begin, begin + bytes);
       offset += bytes;

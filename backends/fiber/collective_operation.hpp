@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/fiber/fiber_operation.hpp"
+#include "backends/last_bit_errors.hpp"
 
 namespace shardsim {
 
@@ -72,6 +73,8 @@ class CollectiveOperation final : public FiberOperation {
   [[nodiscard]] std::int64_t largest_chunk() const;
   bool check_splits();
   void combine();
+  // What a member gives to the others.
+  [[nodiscard]] Tensor given_by(std::size_t member, Carried how) const;
   void combine_all_to_all();
   void reduce_all(std::vector<std::byte>& result) const;
   void reduce_by_tree(std::vector<std::byte>& result) const;

@@ -6,6 +6,7 @@
 #include "backends/fiber/buffer_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/fiber/mailbox.hpp"
+#include "backends/last_bit_errors.hpp"
 
 namespace shardsim {
 
@@ -70,7 +71,8 @@ void MessageHalf::move_data() {
   }
   const Tensor& from = send.call_.buffer;
   if (from.has_data() && from.num_bytes() > 0) {
-    std::memmove(receive.call_.buffer.wire_data(), from.wire_data(),
+    const Tensor arrives = as_moved(from, Carried::copies, from_rank);
+    std::memmove(receive.call_.buffer.wire_data(), arrives.wire_data(),
                  static_cast<std::size_t>(from.num_bytes()));
   }
   if (receive.call_.status != nullptr) {

@@ -7,6 +7,7 @@
 #include "backends/call_mismatch.hpp"
 #include "backends/fiber/buffer_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
+#include "backends/last_bit_errors.hpp"
 
 namespace shardsim {
 
@@ -49,7 +50,8 @@ Time TransferOperation::launch(Time start) {
   const std::span<const int> involved(ranks.data(), source_ == destination_ ? 1 : 2);
   if (watch != nullptr) watch->moving(*this, involved);
   if (group_->world().options().has_data && bytes > 0) {
-    std::memmove(to.buffer.wire_data(), from.buffer.wire_data(), static_cast<std::size_t>(bytes));
+    const Tensor arrives = as_moved(from.buffer, Carried::copies, ranks[0]);
+    std::memmove(to.buffer.wire_data(), arrives.wire_data(), static_cast<std::size_t>(bytes));
   }
   if (watch != nullptr) watch->moved(*this, involved);
   // Each side frees its buffer once it has waited, whether the other has or not.

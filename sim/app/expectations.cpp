@@ -16,8 +16,7 @@ namespace {
 
 constexpr double kFp64Bound = 1e-9;
 constexpr double kNoiseFactor = 4.0;
-constexpr int kNumSamples = 4;
-static_assert(kNumSamples <= ReferenceTraining::kMaxSamples);
+constexpr int kNumDraws = 8;
 
 // What a sum is that overflowed only because of the order in which it was taken.
 void fill_overflowed(ReferenceTensors& rounded, const ReferenceTensors& exact) {
@@ -34,15 +33,17 @@ Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
                            const GlobalBatch& global_batch, std::unique_ptr<Model> exact_model,
                            const std::function<void()>& on_progress)
     : sync_(sync),
+      batch_(global_batch),
       scales_loss_(plan.loss_scaling.acts()),
-      reference_(std::in_place, sync, plan, global_batch, Batches::whole, on_progress),
+      reference_(std::in_place, sync, plan, global_batch,
+                 exact_model == nullptr ? Batches::whole : Batches::in_parts, on_progress),
       exact_model_(std::move(exact_model)),
       gradient_noise_(kNoiseFactor * unit_roundoff_of(sync, "gradient")) {
   if (exact_model_ == nullptr) return;
   SyncPlan exact = sync;
   exact.model = exact_model_.get();
   exact.weight_dtype = exact.master_dtype = exact.gradient_dtype = DType::fp64;
-  exact_.emplace(exact, plan, global_batch, scales_loss_ ? Batches::one_by_one : Batches::whole,
+  exact_.emplace(exact, plan, global_batch, scales_loss_ ? Batches::in_parts : Batches::whole,
                  on_progress);
   adopted_ = reference_->state();
   exact_->adopt_state(adopted_);
@@ -50,7 +51,7 @@ Expectations::Expectations(const SyncPlan& sync, const TrainingPlan& plan,
 
 Expectations::Expectations(const SyncPlan& sync, std::shared_ptr<ReferenceAlgorithm> algorithm,
                            int line)
-    : sync_(sync), scales_loss_(false), algorithm_(std::move(algorithm)), line_(line) {}
+    : sync_(sync), batch_(0), scales_loss_(false), algorithm_(std::move(algorithm)), line_(line) {}
 
 // Of an algorithm, a step is known as a whole: first its gradients are told, then the rest.
 ReferenceStep Expectations::compute_gradients() {
@@ -79,6 +80,7 @@ void Expectations::begin(std::int64_t step) {
     if (overflows_.back() == Overflow::either) {
       fill_overflowed(steps_.back().kinds["gradient"], exact_step_.kinds["gradient"]);
     }
+    if (exact_) draw_errors();
     // Gradients that are applied late are not there in the first steps.
     if (overflows_.back() != Overflow::yes && steps_.back().kinds.count("gradient") > 0) {
       expect(number, "gradient", steps_.back().kinds["gradient"]);
@@ -86,9 +88,26 @@ void Expectations::begin(std::int64_t step) {
     if (!exact_) continue;
     const double loss = std::fabs(exact_step_.loss);
     const double noise = relative(std::fabs(steps_.back().loss - exact_step_.loss), loss);
-    bounds_[{number, "loss"}].push_back(kNoiseFactor *
-                                        std::max(noise, unit_roundoff_of(sync_, "loss")));
+    const double drawn = relative(drawn_loss_.bound(), loss);
+    bounds_[{number, "loss"}].push_back(
+        std::max(kNoiseFactor * std::max(noise, unit_roundoff_of(sync_, "loss")), drawn));
   }
+}
+
+bool Expectations::has_open_sides() const {
+  return follows() && is_shared() && reference_->has_corners() && overflows_.back() != Overflow::yes;
+}
+
+void Expectations::take_sides_of(const ReferenceTensors& gradients) {
+  const std::int64_t step = num_steps() - 1;
+  std::vector<double> units;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const int parameter = static_cast<int>(i);
+    units.push_back(bound(step, "gradient", parameter) * scale(step, "gradient", parameter));
+  }
+  ReferenceTensors& mine = steps_.back().kinds["gradient"];
+  mine = reference_->take_sides_of(gradients, units);
+  if (overflows_.back() == Overflow::either) fill_overflowed(mine, exact_step_.kinds["gradient"]);
 }
 
 void Expectations::adopt_gradients(const ReferenceTensors& gradients) {
@@ -136,22 +155,53 @@ void Expectations::expect(std::int64_t step, const std::string& kind,
   }
 }
 
+// Where ranks compute whole samples, their activations have the rounding errors of one device, to
+// the bit, and only sums of gradients differ. Where they share samples, other errors are as likely.
+void Expectations::draw_errors() {
+  drawn_.assign(sync_.model->parameters().size(), DrawnErrors());
+  drawn_loss_ = DrawnErrors();
+  const ReferenceTensors& rounded = steps_.back().kinds["gradient"];
+  for (int draw = 0; is_shared() && draw < kNumDraws; ++draw) {
+    const ReferenceStep drawn = reference_->draw_gradients(draw);
+    const ReferenceTensors& gradients = drawn.kinds.find("gradient")->second;
+    for (std::size_t i = 0; i < drawn_.size(); ++i) {
+      drawn_[i].add(gradients[i], rounded[i]);
+    }
+    drawn_loss_.add({drawn.loss}, {steps_.back().loss});
+  }
+}
+
+void Expectations::bound_gradients(std::int64_t step) {
+  const double last_bit = unit_roundoff(sync_.gradient_dtype);
+  // The roundings of ranks and those of the reference, over drawn ones and those of the reference:
+  // drawn ones have twice the variance of those to nearest.
+  const double roundings = std::sqrt((1.0 + batch_.activation_roundings) / 3.0);
+  // Doubles summed in another order may round to a neighbour in fp32, of some among millions; in
+  // narrower types of none.
+  const double floor = kNoiseFactor * std::max(last_bit, std::min(unit_roundoff(sync_.weight_dtype),
+                                                                  unit_roundoff(DType::fp32)));
+  const ReferenceTensors& of_sums = steps_.at(index(step)).sum_errors;
+  std::vector<double>& bounds = bounds_[{step, "gradient"}];
+  for (std::size_t i = 0; i < of_sums.size(); ++i) {
+    const double error = std::hypot(last_bit * largest(of_sums[i]), roundings * drawn_[i].bound());
+    bounds.push_back(
+        std::max(floor, relative(error, scale(step, "gradient", static_cast<int>(i)))));
+    if (can_judge(bounds.back())) gradient_noise_ = std::max(gradient_noise_, bounds.back());
+  }
+}
+
 void Expectations::measure_noise(std::int64_t step, const std::string& kind,
                                  const ReferenceTensors& exact) {
-  std::vector<double> noise = noise_of(steps_.at(index(step)).kinds.at(kind), exact);
-  for (int sample = 0; kind == "gradient" && sample < kNumSamples; ++sample) {
-    const ReferenceTensors near =
-        exact_->gradients_near(unit_roundoff_of(sync_, "parameter"), sample);
-    const std::vector<double> more = noise_of(near, exact);
-    for (std::size_t i = 0; i < noise.size(); ++i) noise[i] = std::max(noise[i], more[i]);
-  }
-  const double typical = std::max(median(noise), unit_roundoff_of(sync_, kind));
+  if (kind == "gradient") return bound_gradients(step);
+  // Updates are computed in fp64, and follow what the ranks have shown: where they are kept in
+  // fp64, too, law L2 has a bound.
+  const double last_bit = unit_roundoff_of(sync_, kind);
+  const bool is_fp64 = last_bit == unit_roundoff(DType::fp64);
+  const std::vector<double> noise = noise_of(steps_.at(index(step)).kinds.at(kind), exact);
+  const double typical = std::max(median(noise), last_bit);
   std::vector<double>& bounds = bounds_[{step, kind}];
-  for (std::size_t i = 0; i < noise.size(); ++i) {
-    bounds.push_back(kNoiseFactor * std::max(noise[i], typical));
-    if (kind == "gradient" && can_judge(bounds.back())) {
-      gradient_noise_ = std::max(gradient_noise_, bounds.back());
-    }
+  for (const double of_tensor : noise) {
+    bounds.push_back(is_fp64 ? kFp64Bound : kNoiseFactor * std::max(of_tensor, typical));
   }
 }
 

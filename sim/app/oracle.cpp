@@ -60,7 +60,12 @@ void Oracle::decide(std::int64_t step, bool skip) {
   if (!expected_.is_open(step)) return;
   const ReferenceKinds gradients = gradients_.take();
   const auto found = gradients.find("gradient");
-  if (found != gradients.end()) expected_.adopt_gradients(found->second);
+  if (found != gradients.end()) {
+    if (!waiting_gradients_.empty()) expected_.take_sides_of(found->second);
+    expected_.adopt_gradients(found->second);
+  }
+  for (const Waiting& each : waiting_gradients_) judge(step, each.rank, each.whole);
+  waiting_gradients_.clear();
   expected_.decide(skip);
 }
 
@@ -158,6 +163,12 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
       return;
     }
     const bool is_gradient = kind == StateKind::gradient;
+    if (is_gradient && follows && expected_.has_open_sides()) {
+      gradients_.add(whole.piece, expected_.step(step).kinds.at("gradient"));
+      waiting_gradients_.push_back({holder.rank, whole});
+      waiting_gradients_.back().whole.piece.values = copy_of(whole.piece.values);
+      return;
+    }
     if (is_gradient && follows) {
       gradients_.add(whole.piece, expected_.step(step).kinds.at("gradient"));
     }

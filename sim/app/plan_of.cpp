@@ -274,6 +274,13 @@ GlobalBatch global_batch_of(const ParallelOptions& options) {
   const MoeOptions& moe = options.model.moe;
   if (moe.num_experts > 0 && moe.drops_tokens()) batch.coupled_samples = training.micro_batch_size;
   if (moe.num_experts > 0 && moe.balances_load()) batch.coupled_samples = microbatch;
+  batch.samples_at_once = training.micro_batch_size;
+  const MeshShape& mesh = options.mesh;
+  // Parts of a sum over tensor-parallel ranks, the sum itself, and a bias that is added to it;
+  // blocks of attention, merged one by one; what experts elsewhere send back; and the shares of
+  // experts, summed over ranks.
+  batch.activation_roundings = 1 + (mesh.tp > 1 ? 2 : 0) + (mesh.cp - 1) + (mesh.ep > 1 ? 1 : 0) +
+                               (batch.coupled_samples > training.micro_batch_size ? 1 : 0);
   return batch;
 }
 

@@ -2,10 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
-#include "sim/kernel/random.hpp"
+#include "sim/kernel/hash.hpp"
 
+#include "backends/stochastic_rounding.hpp"
+
+#include "strategies/model/corner.hpp"
+
+#include "sim/app/corners.hpp"
+#include "sim/app/nearest_sides.hpp"
+#include "sim/app/sum_errors.hpp"
 #include "sim/app/whole_parameters.hpp"
 
 namespace shardsim {
@@ -21,6 +29,19 @@ void add(ReferenceTensors& sum, const ReferenceTensors& values, bool absolute) {
       sum[i][j] += absolute ? std::fabs(values[i][j]) : values[i][j];
     }
   }
+}
+
+// All elements of a - b, each in units of its tensor.
+std::vector<double> difference(const ReferenceTensors& a, const ReferenceTensors& b,
+                               const std::vector<double>& units) {
+  std::vector<double> all;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (std::size_t j = 0; j < a[i].size(); ++j) {
+      const double each = (a[i][j] - b[i][j]) / units[i];
+      all.push_back(std::isfinite(each) ? each : 0.0);
+    }
+  }
+  return all;
 }
 
 double largest_of(const ReferenceTensors& tensors) {
@@ -53,17 +74,17 @@ class ReferenceTraining::Trainer {
         scale_(initial_state(plan.loss_scaling)) {}
 
   ReferenceStep compute_gradients() {
-    const std::int64_t first = step_++ * global_batch_;
-    const auto targets = static_cast<double>(
-        sync_.model->count_targets(plan_.seed, first, global_batch_, plan_.ignore_fraction));
-    factor_ = targets > 0.0 ? scale_.scale * (1.0 / targets) : 0.0;
+    first_ = step_++ * global_batch_;
+    targets_ = static_cast<double>(
+        sync_.model->count_targets(plan_.seed, first_, global_batch_, plan_.ignore_fraction));
+    factor_ = targets_ > 0.0 ? scale_.scale * (1.0 / targets_) : 0.0;
     ReferenceStep step;
     if (batches_ == Batches::whole) {
-      step.loss = run(first, global_batch_, factor_);
+      step.loss = run({first_, global_batch_});
     } else {
-      run_one_by_one(first, step);
+      run_in_parts(step);
     }
-    if (targets > 0.0) step.loss /= targets;
+    if (targets_ > 0.0) step.loss /= targets_;
     ReferenceTensors gradients = parameters_.gradients();
     step.overflowed = !all_finite(gradients);
     step.largest = largest_of(gradients);
@@ -71,21 +92,46 @@ class ReferenceTraining::Trainer {
     return step;
   }
 
-  ReferenceTensors gradients_near(double relative, std::int64_t sample) {
-    const ReferenceTensors weights = parameters_.weights();
+  ReferenceStep draw_gradients(std::int64_t draw) {
     const ReferenceTensors gradients = parameters_.gradients();
-    ReferenceTensors off = weights;
-    const RandomStream random(plan_.seed, "rounding errors");
-    std::uint64_t index = static_cast<std::uint64_t>(step_ * kMaxSamples + sample) << 32U;
-    for (std::vector<double>& values : off) {
-      for (double& value : values) value *= 1.0 + relative * (2.0 * random.uniform(index++) - 1.0);
-    }
-    parameters_.set_weights(off);
-    run((step_ - 1) * global_batch_, global_batch_, factor_);
-    ReferenceTensors near = parameters_.gradients();
-    parameters_.set_weights(weights);
+    RollingHash errors;
+    errors.add(plan_.seed);
+    errors.add(step_);
+    errors.add(draw);
+    ReferenceStep step;
+    ReferenceTensors sum;
+    for_each_part([&](std::size_t part, const Samples& samples) {
+      CornerSides sides(corners_.sides(part));
+      step.loss += run(samples, errors.value());
+      add(sum, parameters_.gradients(), false);
+      corners_.add_drawn(part, sides.inputs());
+    });
+    if (targets_ > 0.0) step.loss /= targets_;
+    step.kinds["gradient"] = std::move(sum);
     parameters_.set_gradients(gradients);
-    return near;
+    return step;
+  }
+
+  [[nodiscard]] bool has_corners() const { return corners_.any(); }
+
+  ReferenceTensors take_sides_of(const ReferenceTensors& shown, const std::vector<double>& units) {
+    const ReferenceTensors mine = parameters_.gradients();
+    const std::vector<Corners::Place> open = corners_.open();
+    std::vector<std::vector<double>> changes;
+    for (const Corners::Place& place : open) {
+      const ReferenceTensors before = gradients_of_part(place.part);
+      corners_.flip(place);
+      changes.push_back(difference(gradients_of_part(place.part), before, units));
+      corners_.flip(place);
+    }
+    for (const std::size_t i : explain(difference(shown, mine, units), changes)) {
+      corners_.flip(open[i]);
+    }
+    ReferenceTensors sum;
+    for_each_part(
+        [&](std::size_t part, const Samples&) { add(sum, gradients_of_part(part), false); });
+    parameters_.set_gradients(sum);
+    return parameters_.gradients();
   }
 
   void finish_step(bool skip, ReferenceStep& step) {
@@ -99,31 +145,78 @@ class ReferenceTraining::Trainer {
   [[nodiscard]] WholeParameters& parameters() { return parameters_; }
 
  private:
-  // Sum of the losses; gradients are those of these samples alone.
-  double run(std::int64_t first, std::int64_t count, double factor) {
-    Batch batch =
-        sync_.model->make_batch(runtime_, plan_.seed, first, count, plan_.ignore_fraction);
-    batch.loss_scale = factor;
+  struct Samples {
+    std::int64_t first;
+    std::int64_t count;
+  };
+
+  // Sum of the losses; gradients are those of these samples alone. `errors`: those of rounding are
+  // drawn, as this says. `seen`: called with each addition to a gradient.
+  double run(const Samples& samples, std::optional<std::uint64_t> errors = {},
+             const SeenWork& seen = {}) {
+    Batch batch = sync_.model->make_batch(runtime_, plan_.seed, samples.first, samples.count,
+                                          plan_.ignore_fraction);
+    batch.loss_scale = factor_;
     batch.routing = {.balanced_samples = global_batch_ / plan_.num_microbatches,
                      .balance_scale = scale_.scale / static_cast<double>(plan_.num_microbatches),
                      .microbatch_samples = plan_.micro_batch_size,
                      .context_parts = groups_.context_parts,
                      .token_shards = groups_.token_shards};
     parameters_.zero_gradients();
-    return forward_backward(*sync_.model, runtime_, parameters_, batch);
+    std::optional<StochasticRounding> drawn;
+    if (errors) drawn.emplace(*errors);
+    return forward_backward(*sync_.model, runtime_, parameters_, batch, seen);
   }
 
-  void run_one_by_one(std::int64_t first, ReferenceStep& step) {
+  // Samples whose gradients are one contribution.
+  [[nodiscard]] std::int64_t part_size() const {
+    return std::min(global_batch_, std::max(groups_.coupled_samples, groups_.samples_at_once));
+  }
+
+  template <class Visit>
+  void for_each_part(const Visit& visit) const {
+    std::size_t part = 0;
+    for (std::int64_t at = 0; at < global_batch_; at += part_size()) {
+      visit(part++, Samples{first_ + at, std::min(part_size(), global_batch_ - at)});
+    }
+  }
+
+  // As its inputs' sides are now.
+  ReferenceTensors gradients_of_part(std::size_t part) {
+    const std::int64_t at = static_cast<std::int64_t>(part) * part_size();
+    const CornerSides sides(corners_.sides(part));
+    static_cast<void>(run({first_ + at, std::min(part_size(), global_batch_ - at)}));
+    return parameters_.gradients();
+  }
+
+  [[nodiscard]] SharedSum shared_sum() const {
+    const std::int64_t microbatch = global_batch_ / plan_.num_microbatches;
+    const std::int64_t shares = groups_.context_parts * groups_.token_shards;
+    // Of samples that several ranks share, or that are more than one rank has: each sample's own.
+    const bool is_shared = shares > 1 || part_size() > groups_.samples_at_once;
+    return {.microbatches = plan_.num_microbatches,
+            .ranks = std::max<std::int64_t>(1, microbatch / part_size()),
+            .shares = shares,
+            .slices = is_shared ? part_size() * shares : 1};
+  }
+
+  void run_in_parts(ReferenceStep& step) {
     ReferenceTensors sum;
     ReferenceTensors sum_of_absolutes;
-    const std::int64_t together = groups_.coupled_samples;
-    for (std::int64_t sample = first; sample < first + global_batch_; sample += together) {
-      step.loss += run(sample, together, factor_);
+    SumErrors errors(*sync_.model, shared_sum());
+    const auto seen = [&](const WeightGradient& work) { errors.add(runtime_, work); };
+    corners_.clear();
+    for_each_part([&](std::size_t, const Samples& samples) {
+      const CornerSides sides;
+      step.loss += run(samples, {}, seen);
+      corners_.add(sides.inputs());
       const ReferenceTensors gradients = parameters_.gradients();
       add(sum, gradients, false);
       add(sum_of_absolutes, gradients, true);
-    }
+      errors.end_part(gradients);
+    });
     step.largest_part = largest_of(sum_of_absolutes);
+    step.sum_errors = errors.finish();
     parameters_.set_gradients(sum);
   }
 
@@ -144,7 +237,11 @@ class ReferenceTraining::Trainer {
   TellingRuntime runtime_;
   WholeParameters parameters_;
   LossScaleState scale_;
-  double factor_ = 0.0;  // Of the loss, in the step computed last.
+  Corners corners_;
+  // Of the step computed last: its first sample, its targets, and the factor of its loss.
+  std::int64_t first_ = 0;
+  double targets_ = 0.0;
+  double factor_ = 0.0;
   std::int64_t step_ = 0;
   std::int64_t updates_ = 0;
 };
@@ -157,8 +254,13 @@ ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& p
 ReferenceTraining::ReferenceTraining(ReferenceTraining&&) noexcept = default;
 ReferenceTraining::~ReferenceTraining() = default;
 ReferenceStep ReferenceTraining::compute_gradients() { return trainer_->compute_gradients(); }
-ReferenceTensors ReferenceTraining::gradients_near(double relative, std::int64_t sample) {
-  return trainer_->gradients_near(relative, sample);
+ReferenceStep ReferenceTraining::draw_gradients(std::int64_t draw) {
+  return trainer_->draw_gradients(draw);
+}
+bool ReferenceTraining::has_corners() const { return trainer_->has_corners(); }
+ReferenceTensors ReferenceTraining::take_sides_of(const ReferenceTensors& shown,
+                                                  const std::vector<double>& units) {
+  return trainer_->take_sides_of(shown, units);
 }
 void ReferenceTraining::finish_step(bool skip, ReferenceStep& step) {
   trainer_->finish_step(skip, step);

@@ -24,9 +24,12 @@ struct ReferenceStep {
   double loss = 0.0;          ///< Mean over the valid targets.
   bool overflowed = false;    ///< A gradient is infinite or NaN.
   double largest = 0.0;       ///< |x| of the gradients.
-  double largest_part = 0.0;  ///< Of Batches::one_by_one: the largest sum of |x| over samples.
+  double largest_part = 0.0;  ///< Of Batches::in_parts: the largest sum of |x| over samples.
   bool skipped = false;       ///< No update: an overflow.
   double next_scale = 1.0;    ///< Loss scale of the next step.
+  /// Of Batches::in_parts: of each element of a gradient, the most that its rounding may change
+  /// when microbatches and ranks add it up, in unit roundoffs of its dtype (SumErrors).
+  ReferenceTensors sum_errors;
   /// "gradient" is from before the optimizer, clipping and unscaling; the rest is from after it.
   ReferenceKinds kinds;
 };
@@ -43,21 +46,24 @@ struct GlobalBatch {
   /// Consecutive samples whose gradients are known only together: those of an auxiliary loss, or
   /// that share the capacity of experts.
   std::int64_t coupled_samples = 1;
+  /// Consecutive samples that a rank takes at once: a microbatch. Their gradients are one
+  /// contribution, unless ranks share the tokens.
+  std::int64_t samples_at_once = 1;
+  /// Roundings of an activation for each one on one device. 1: ranks compute whole samples, with
+  /// the same roundings as one device; their activations are the same bits.
+  int activation_roundings = 1;
 };
 
 /// How the samples of a step are taken.
 enum class Batches {
-  whole,       ///< As one batch.
-  one_by_one,  ///< Each alone: then it is known how large sums over some of them can get. Coupled
-               ///< samples together.
+  whole,     ///< As one batch.
+  in_parts,  ///< Those that a rank takes at once, or that are coupled, together: then it is known
+             ///< how large sums over some of them can get.
 };
 
 /// Trains with the weights, data and optimizer of `sync`, at its dtypes, a step at a time.
 class ReferenceTraining {
  public:
-  /// Of errors that gradients_near tells apart within a step.
-  static constexpr std::int64_t kMaxSamples = 16;
-
   /// `global_batch`: of a step. `on_progress`: called at every operation; may be empty. The
   /// model of `sync` must outlive it.
   ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
@@ -67,9 +73,17 @@ class ReferenceTraining {
 
   /// Loss and gradients of the next step.
   [[nodiscard]] ReferenceStep compute_gradients();
-  /// What the gradients computed last would be if every weight were off by up to `relative` times
-  /// itself, at random; `sample`: which of such errors. Changes nothing.
-  [[nodiscard]] ReferenceTensors gradients_near(double relative, std::int64_t sample);
+  /// What loss and gradients computed last would be with other rounding errors: drawn ones
+  /// (backends/stochastic_rounding.hpp); `draw`: which. Gradients are the sums of their parts in
+  /// fp64. Changes nothing. REQUIRES: Batches::in_parts.
+  [[nodiscard]] ReferenceStep draw_gradients(std::int64_t draw);
+  /// Whether activations have a corner, ReLU's.
+  [[nodiscard]] bool has_corners() const;
+  /// Goes over to the sides that others, who have `shown` these gradients, have taken of those
+  /// corners that lie within rounding errors, as drawn; every other element stays on its side.
+  /// Returns the gradients that follow. `units`: of each tensor, what its errors are told in.
+  [[nodiscard]] ReferenceTensors take_sides_of(const ReferenceTensors& shown,
+                                               const std::vector<double>& units);
   /// Updates, or skips the step, and adds to `step` what is then. A gradient that overflowed and is
   /// used all the same counts as the largest that its dtype has.
   void finish_step(bool skip, ReferenceStep& step);

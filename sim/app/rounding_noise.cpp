@@ -7,19 +7,6 @@
 
 namespace shardsim {
 
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::fp16:
-      return 0x1p-11;
-    case DType::fp32:
-      return 0x1p-24;
-    default:
-      return 0x1p-53;
-  }
-}
-
 double largest(const std::vector<double>& values) {
   double most = 0.0;
   for (const double value : values) most = std::max(most, std::fabs(value));

@@ -3,6 +3,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/kernel/rounding.hpp"
+
 #include "sim/app/reference.hpp"
 
 // How far two runs of the same training may be apart because of rounding alone.
@@ -29,8 +31,6 @@ inline constexpr double kNoiseFloor = 1e-6;
 /// 0 of none.
 [[nodiscard]] double median(std::vector<double> values);
 
-/// 2^-8 for bf16, 2^-11 for fp16, 2^-24 for fp32, 2^-53 for fp64.
-[[nodiscard]] double unit_roundoff(DType dtype);
 /// Of what values of a kind ("gradient", "parameter", "exp_avg", ...) are computed and kept in. A
 /// gradient comes from weights: the larger of both.
 [[nodiscard]] double unit_roundoff_of(const SyncPlan& sync, std::string_view kind);

@@ -124,7 +124,7 @@ void WholeParameters::record_state(ReferenceStep& step) const {
 }
 
 double forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
-                        const Batch& batch) {
+                        const Batch& batch, const SeenWork& seen) {
   std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
   Tensor activation;
   for (int module = 0; module < model.num_modules(); ++module) {
@@ -133,9 +133,14 @@ double forward_backward(const Model& model, Runtime& runtime, Parameters& parame
   }
   const double loss = activation.get(0);
   Tensor gradient;
+  WeightGradientQueue later;
+  const ModelContext context{
+      .runtime = runtime, .parameters = parameters, .later = seen ? &later : nullptr};
   for (int module = model.num_modules() - 1; module >= 0; --module) {
-    gradient = model.backward(module, {runtime, parameters}, gradient, batch,
-                              saved[static_cast<std::size_t>(module)]);
+    gradient =
+        model.backward(module, context, gradient, batch, saved[static_cast<std::size_t>(module)]);
+    for (const WeightGradient& work : later.waiting()) seen(work);
+    later.run(context);
   }
   return loss;
 }

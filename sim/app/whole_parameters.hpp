@@ -7,6 +7,8 @@
 
 #include "backends/runtime.hpp"
 
+#include "strategies/model/weight_gradient.hpp"
+
 #include "sim/app/reference.hpp"
 
 // One device, as references have it: whole tensors, no communication.
@@ -64,10 +66,13 @@ class WholeParameters final : public Parameters {
   std::vector<std::vector<Tensor>> states_;
 };
 
+/// Sees each addition to a gradient before it is made. May be empty.
+using SeenWork = std::function<void(const WeightGradient& work)>;
+
 /// Sum of the losses of `batch`; adds its gradients to those in `parameters`. A loop of its own,
 /// apart from strategies/model/module_chain.hpp on purpose: what the oracle shares with the
 /// training it judges, it cannot find wrong.
 [[nodiscard]] double forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
-                                      const Batch& batch);
+                                      const Batch& batch, const SeenWork& seen = {});
 
 }  // namespace shardsim

@@ -169,7 +169,7 @@ std::optional<Diagnosis> Checker::judge_run(const ReplayToken& token, const Prog
                        "look for buffers that live longer than they are needed",
                        [](std::int64_t mine, std::int64_t wanted) { return mine > wanted; });
   if (found) return found;
-  found = judge_shown(token, run.shown, options_.precision);
+  found = judge_shown(token, run.shown, options_.precision, chooser);
   if (!found || options_.precision == DType::fp64 || !right_in_fp64(token, chooser)) return found;
   found->code = "PRECISION";
   found->summary +=
@@ -183,15 +183,37 @@ bool Checker::right_in_fp64(const ReplayToken& token, const ListChooser& chooser
   ++num_runs_;
   const ProgramRun exact =
       run_program(program_, setting_of(token, DType::fp64), token.schedule, same);
-  return !exact.failure && !judge_shown(token, exact.shown, DType::fp64);
+  return !exact.failure && !judge_shown(token, exact.shown, DType::fp64, same);
 }
 
 std::optional<Diagnosis> Checker::judge_shown(const ReplayToken& token, const ShownState& shown,
-                                              DType precision) {
+                                              DType precision, const ListChooser& chooser) {
   if (shown.pieces().empty() && !shows_on_one_rank(token)) return std::nullopt;
   JudgeOptions how{.tolerance = options_.tolerance, .precision = precision};
-  if (precision != DType::fp64) how.exact = &reference(token, DType::fp64);
+  if (precision != DType::fp64) {
+    how.exact = &reference(token, DType::fp64);
+    how.noise = [&](const ShownTensor& tensor) { return noise(token, chooser).of(tensor); };
+  }
   return judge(shown, reference(token, precision), how);
+}
+
+const ProgramNoise& Checker::noise(const ReplayToken& token, const ListChooser& chooser) {
+  const std::tuple key(token.seed, token.steps, token.ranks, token.layout);
+  const auto known = noises_.find(key);
+  if (known != noises_.end()) return known->second;
+  const auto shown_by = [](ProgramRun run) {
+    return run.failure ? ShownState() : std::move(run.shown);
+  };
+  const auto program = [&] {
+    ListChooser same(chooser.taken());
+    return shown_by(
+        run_program(program_, setting_of(token, options_.precision), token.schedule, same));
+  };
+  const auto reference_alone = [&] { return shown_by(run_reference(token, options_.precision)); };
+  return noises_
+      .emplace(key,
+               ProgramNoise(program, reference_alone, token.ranks, reference(token, DType::fp64)))
+      .first->second;
 }
 
 // Whether there is anything to be held against. A bare protocol shows nothing, and may not even run
@@ -205,16 +227,20 @@ bool Checker::shows_on_one_rank(const ReplayToken& token) {
   }
 }
 
-const ShownState& Checker::reference(const ReplayToken& token, DType precision) {
-  const auto [place, is_new] =
-      references_.try_emplace({token.seed, token.steps, precision}, ShownState());
-  if (!is_new) return place->second;
+ProgramRun Checker::run_reference(const ReplayToken& token, DType precision) const {
   ReplayToken alone = token;
   alone.ranks = 1;
   alone.layout = -1;
   ListChooser chooser;
-  ProgramRun run = run_program(options_.reference ? options_.reference : program_,
-                               setting_of(alone, precision), {}, chooser);
+  return run_program(options_.reference ? options_.reference : program_,
+                     setting_of(alone, precision), {}, chooser);
+}
+
+const ShownState& Checker::reference(const ReplayToken& token, DType precision) {
+  const auto [place, is_new] =
+      references_.try_emplace({token.seed, token.steps, precision}, ShownState());
+  if (!is_new) return place->second;
+  ProgramRun run = run_reference(token, precision);
   if (run.failure) {
     references_.erase(place);
     run.failure->summary = "the reference, on one rank: " + run.failure->summary;

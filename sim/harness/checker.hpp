@@ -9,6 +9,7 @@
 
 #include "sim/harness/check.hpp"
 #include "sim/harness/explorers.hpp"
+#include "sim/harness/program_noise.hpp"
 #include "sim/harness/program_run.hpp"
 
 namespace shardsim {
@@ -52,10 +53,14 @@ class Checker {
   [[nodiscard]] std::optional<Diagnosis> judge_run(const ReplayToken& token, const ProgramRun& run,
                                                    ListChooser& chooser);
   [[nodiscard]] std::optional<Diagnosis> judge_shown(const ReplayToken& token,
-                                                     const ShownState& shown, DType precision);
+                                                     const ShownState& shown, DType precision,
+                                                     const ListChooser& chooser);
+  // Of the run that `chooser` has decided; by what does not change with schedules.
+  const ProgramNoise& noise(const ReplayToken& token, const ListChooser& chooser);
   [[nodiscard]] bool right_in_fp64(const ReplayToken& token, const ListChooser& chooser);
   [[nodiscard]] bool shows_on_one_rank(const ReplayToken& token);
   const ShownState& reference(const ReplayToken& token, DType precision);
+  [[nodiscard]] ProgramRun run_reference(const ReplayToken& token, DType precision) const;
   [[nodiscard]] std::optional<Diagnosis> find_race(const ReplayToken& token,
                                                    const Diagnosis& failure);
   void note_warnings(const std::vector<Diagnosis>& warnings);
@@ -63,6 +68,7 @@ class Checker {
   const Program& program_;
   const CheckOptions& options_;
   std::map<std::tuple<std::uint64_t, int, DType>, ShownState> references_;
+  std::map<std::tuple<std::uint64_t, int, int, int>, ProgramNoise> noises_;
   std::vector<Diagnosis> warnings_;
   std::int64_t num_runs_ = 0;
 };

@@ -31,6 +31,11 @@ bool Comparison::right(const ShownState::Piece& piece) const {
   return first_wrong(piece) == static_cast<std::int64_t>(piece.values.size());
 }
 
+bool Comparison::all_right() const {
+  return std::all_of(tensor_.pieces.begin(), tensor_.pieces.end(),
+                     [&](const ShownState::Piece* piece) { return right(*piece); });
+}
+
 std::int64_t Comparison::first_wrong(const ShownState::Piece& piece) const {
   std::size_t i = 0;
   while (i < piece.values.size() &&

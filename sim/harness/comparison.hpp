@@ -20,6 +20,7 @@ class Comparison {
   [[nodiscard]] const std::vector<double>& wanted() const { return wanted_; }
   [[nodiscard]] bool close(double a, double b) const;
   [[nodiscard]] bool right(const ShownState::Piece& piece) const;
+  [[nodiscard]] bool all_right() const;
   /// Number of the first element of `piece` that differs; its size if none does.
   [[nodiscard]] std::int64_t first_wrong(const ShownState::Piece& piece) const;
   /// The ranks whose part differs, and where the first one does.

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/rounding.hpp"
+
 #include "sim/harness/comparison.hpp"
 #include "sim/harness/judge_ranks.hpp"
 #include "sim/harness/shown_table.hpp"
@@ -18,7 +20,7 @@ namespace {
 
 // Of what is 0 but for rounding, relative errors mean nothing.
 constexpr double kSmallest = 1e-6;
-// Noise below fp64 may be so many times what the reference itself has: sums in another order.
+// Below fp64, noise that needs no further look: so many times what the reference itself has.
 constexpr double kNoise = 10.0;
 // A factor is told from 1 and from another factor.
 constexpr double kFactor = 1e-6;
@@ -141,13 +143,16 @@ class Judge {
   [[nodiscard]] Comparison compare(const ShownTensor& tensor, const ShownTensor& wanted) const {
     double scale = kSmallest * exact_.largest(wanted.what);
     for (const double value : wanted.values()) scale = std::max(scale, std::abs(value));
-    return {tensor, wanted,
-            options_.exact == nullptr ? options_.tolerance * scale : noise_bound(tensor, scale)};
+    if (options_.exact == nullptr) return {tensor, wanted, options_.tolerance * scale};
+    const double least = noise_bound(tensor, scale);
+    const Comparison comparison(tensor, wanted, least);
+    if (!options_.noise || comparison.all_right()) return comparison;
+    return {tensor, wanted, std::max(least, options_.noise(tensor))};
   }
 
   // Ten times the reference's own distance from fp64, and never below its last bit.
   [[nodiscard]] double noise_bound(const ShownTensor& tensor, double scale) const {
-    double error = scale * last_bit();
+    double error = scale * unit_roundoff(options_.precision);
     const ShownTensor* rounded = reference_.find(tensor, tensor.step);
     const ShownTensor* exact = exact_.find(tensor, tensor.step);
     if (rounded != nullptr && exact != nullptr && rounded->whole() == exact->whole()) {
@@ -157,26 +162,11 @@ class Judge {
     }
     return kNoise * error;
   }
-  [[nodiscard]] double last_bit() const {
-    switch (options_.precision) {
-      case DType::bf16:
-        return 0x1p-8;
-      case DType::fp16:
-        return 0x1p-11;
-      case DType::fp32:
-        return 0x1p-24;
-      default:
-        return 0x1p-53;
-    }
-  }
 
   [[nodiscard]] std::optional<Diagnosis> judge_values(const ShownTensor& tensor,
                                                       const ShownTensor& wanted) const {
     const Comparison comparison = compare(tensor, wanted);
-    const bool all_right =
-        std::all_of(tensor.pieces.begin(), tensor.pieces.end(),
-                    [&](const ShownState::Piece* piece) { return comparison.right(*piece); });
-    if (all_right) return std::nullopt;
+    if (comparison.all_right()) return std::nullopt;
     const bool of_model = tensor.what == Shown::gradient || tensor.what == Shown::parameter ||
                           tensor.what == Shown::optimizer_state;
     if (of_model && diverge(tensor, comparison)) return explain_divergence(tensor, comparison);
@@ -225,10 +215,7 @@ class Judge {
       ++all;
       if (other.whole() != wanted->whole()) return std::nullopt;
       const Comparison its = compare(other, *wanted);
-      if (std::all_of(other.pieces.begin(), other.pieces.end(),
-                      [&](const ShownState::Piece* piece) { return its.right(*piece); })) {
-        continue;
-      }
+      if (its.all_right()) continue;
       if (!is_multiple(other.values(), its, factor)) return std::nullopt;
       ++of_factor;
       elements += std::count_if(its.wanted().begin(), its.wanted().end(),

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "sim/kernel/diagnosis.hpp"
 
-#include "sim/harness/shown_state.hpp"
+#include "sim/harness/shown_table.hpp"
 
 // Holds what ranks have shown against what the reference has, and names the difference by what
 // mostly causes it (docs/decisions/0039-harness.md has the table).
@@ -14,10 +15,12 @@ struct JudgeOptions {
   /// Of an element's error, relative to the largest element of the tensor, or to 1e-6 of the
   /// largest of its kind.
   double tolerance = 1e-9;
-  /// Below fp64: the reference in fp64. Then errors are distances from it, and what is allowed is
-  /// ten times the reference's own.
+  /// Below fp64: the reference in fp64. Then errors are distances from it. Ten times the
+  /// reference's own are allowed ...
   const ShownState* exact = nullptr;
   DType precision = DType::fp64;
+  /// ... and, where they are more, what this says of a tensor (ProgramNoise::of): it takes runs.
+  std::function<double(const ShownTensor&)> noise = {};
 };
 
 /// The root difference of the first step that has one; nothing if there is none.

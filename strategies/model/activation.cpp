@@ -1,6 +1,9 @@
 #include "strategies/model/activation.hpp"
 
+#include <algorithm>
 #include <cmath>
+
+#include "strategies/model/corner.hpp"
 
 namespace shardsim {
 
@@ -8,6 +11,9 @@ namespace {
 
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 constexpr double kGeluCubic = 0.044715;
+
+// Of all formats; backward sees by it that an element counts as above 0.
+constexpr double kAboveZero = 0x1p-24;
 
 double gelu_tanh(double x) { return std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x)); }
 
@@ -24,8 +30,12 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 void relu_forward(Runtime& runtime, const Tensor& x) {
   runtime.compute(memory_op("relu", x.dtype(), 2 * x.num_bytes(), KernelFamily::activation), [&] {
+    CornerSides* const sides = CornerSides::active();
     for (std::int64_t i = 0; i < x.numel(); ++i) {
-      if (!(x.get(i) > 0.0)) x.set(i, 0.0);
+      const double value = x.get(i);
+      const bool is_above = sides == nullptr ? value > 0.0 : sides->is_above(value);
+      if (!is_above) x.set(i, 0.0);
+      if (is_above && !(value > 0.0)) x.set(i, std::max(-value, kAboveZero));
     }
   });
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,7 @@ class WeightGradientQueue {
   /// Adds and reports all gradients, and is empty again. With sequence parallelism all ranks of the
   /// tensor-parallel group must run theirs at the same point: inputs are gathered.
   void run(const ModelContext& context);
+  [[nodiscard]] std::span<const WeightGradient> waiting() const { return waiting_; }
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
   [[nodiscard]] std::size_t size() const { return waiting_.size(); }
 

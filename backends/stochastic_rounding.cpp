@@ -1,0 +1,47 @@
+#include "backends/stochastic_rounding.hpp"
+
+#include <bit>
+#include <cmath>
+
+#include "sim/kernel/hash.hpp"
+#include "sim/kernel/rounding.hpp"
+
+namespace shardsim {
+
+namespace {
+
+const StochasticRounding*& place() {
+  thread_local const StochasticRounding* active = nullptr;
+  return active;
+}
+
+// Uniform in [0, 1).
+double draw(std::uint64_t seed, double value) {
+  RollingHash hash;
+  hash.add(seed);
+  hash.add(std::bit_cast<std::uint64_t>(value));
+  return std::ldexp(static_cast<double>(hash.value() >> 11U), -53);
+}
+
+}  // namespace
+
+StochasticRounding::StochasticRounding(std::uint64_t seed) : seed_(seed), before_(place()) {
+  place() = this;
+}
+
+StochasticRounding::~StochasticRounding() { place() = before_; }
+
+const StochasticRounding* StochasticRounding::active() { return place(); }
+
+double StochasticRounding::round(double value, DType dtype) const {
+  const bool has_neighbours = dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
+  if (!has_neighbours || value == 0.0 || !std::isfinite(value)) return value;
+  const double size = std::fabs(value);
+  const double spacing = spacing_at(size, dtype);
+  const double below = std::floor(size / spacing);
+  const double above = size / spacing - below;
+  if (above == 0.0) return value;
+  return std::copysign((draw(seed_, size) < above ? below + 1.0 : below) * spacing, value);
+}
+
+}  // namespace shardsim

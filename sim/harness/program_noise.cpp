@@ -1,0 +1,88 @@
+#include "sim/harness/program_noise.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "backends/last_bit_errors.hpp"
+#include "backends/stochastic_rounding.hpp"
+
+#include "sim/harness/rounding_error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr std::uint64_t kNumDraws = 16;
+// Of copies, one draw for each rank, but not of thousands.
+constexpr int kMostSenders = 32;
+// A last bit is two roundings' worth.
+constexpr double kRoundingsOfLastBit = 2.0;
+// So many roundings one after the other, as along a ring, are no fault of a program.
+constexpr double kHops = 10.0;
+
+// Values of the same tensor elsewhere; empty if there are none, or others.
+std::vector<double> values_in(const ShownTable& table, const ShownTensor& tensor) {
+  const ShownTensor* const found = table.find(tensor, tensor.step);
+  if (found == nullptr || found->whole() != tensor.whole()) return {};
+  return found->values();
+}
+
+template <class Visit>
+void for_each_draw(const ShownState& plain, const std::vector<ShownState>& drawn,
+                   const ShownTensor& tensor, const Visit& visit) {
+  const ShownTable plain_table(plain, plain);
+  const std::vector<double> wanted = values_in(plain_table, tensor);
+  for (const ShownState& state : drawn) {
+    const std::vector<double> values = values_in(ShownTable(state, plain), tensor);
+    if (!wanted.empty() && values.size() == wanted.size()) visit(values, wanted);
+  }
+}
+
+}  // namespace
+
+ProgramNoise::ProgramNoise(const Run& program, const Run& reference, int ranks,
+                           const ShownState& exact) {
+  own_.plain = exact;
+  terms_.plain = program();
+  copies_.plain = terms_.plain;
+  for (std::uint64_t draw = 0; draw < kNumDraws; ++draw) {
+    {
+      const StochasticRounding errors(draw);
+      own_.drawn.push_back(reference());
+    }
+    const LastBitErrors errors(draw);
+    terms_.drawn.push_back(program());
+  }
+  for (int rank = 0; rank < std::min(ranks, kMostSenders); ++rank) {
+    const LastBitErrors errors(0, rank);
+    copies_.drawn.push_back(program());
+  }
+}
+
+double ProgramNoise::bound_of(const Draws& draws, const ShownTensor& tensor) {
+  DrawnErrors errors;
+  for_each_draw(draws.plain, draws.drawn, tensor,
+                [&](const auto& values, const auto& wanted) { errors.add(values, wanted); });
+  return errors.bound();
+}
+
+double ProgramNoise::largest_of(const Draws& draws, const ShownTensor& tensor) {
+  double most = 0.0;
+  for_each_draw(draws.plain, draws.drawn, tensor, [&](const auto& values, const auto& wanted) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double error = std::fabs(values[i] - wanted[i]);
+      if (std::isfinite(error)) most = std::max(most, error);
+    }
+  });
+  return most;
+}
+
+double ProgramNoise::of(const ShownTensor& tensor) const {
+  const double own = bound_of(own_, tensor);
+  const double terms = bound_of(terms_, tensor) / kRoundingsOfLastBit;
+  const double copies = kHops / kRoundingsOfLastBit * largest_of(copies_, tensor);
+  return std::hypot(own, terms, copies);
+}
+
+}  // namespace shardsim

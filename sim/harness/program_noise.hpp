@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "sim/harness/shown_table.hpp"
+
+namespace shardsim {
+
+/// How far rounding may take what a program shows, below fp64, from the terms that it sums
+/// (docs/decisions/0051-bounds.md): where terms cancel, neither the sum nor the reference's own
+/// error, which may be small by luck, tells it. It is seen by running again with drawn errors:
+/// - the reference, whose elements are all rounded up or down at random;
+/// - the program, of which all terms of reductions are off by their last bit;
+/// - the program, of which all else that one rank sends is, rank by rank.
+/// The program's own roundings are no excuse: a sum that is coarser than its terms is found.
+class ProgramNoise {
+ public:
+  /// All that ranks show; nothing where the run fails.
+  using Run = std::function<ShownState()>;
+  /// Runs both at once, many times. `program` is run as `shown` came about, `reference` as `exact`
+  /// did, but for precision.
+  ProgramNoise(const Run& program, const Run& reference, int ranks, const ShownState& exact);
+
+  /// Largest error of an element of `tensor`.
+  [[nodiscard]] double of(const ShownTensor& tensor) const;
+
+ private:
+  // What was shown without errors, and with them, draw by draw.
+  struct Draws {
+    ShownState plain;
+    std::vector<ShownState> drawn;
+  };
+  [[nodiscard]] static double bound_of(const Draws& draws, const ShownTensor& tensor);
+  [[nodiscard]] static double largest_of(const Draws& draws, const ShownTensor& tensor);
+
+  Draws own_;
+  Draws terms_;
+  Draws copies_;
+};
+
+}  // namespace shardsim
