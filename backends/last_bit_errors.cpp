@@ -54,18 +54,19 @@ Tensor LastBitErrors::applied(const Tensor& tensor, Carried moved, int sender) c
               static_cast<std::size_t>(tensor.num_bytes()));
   if (are_small_whole_numbers(arrives)) return arrives;
   for (std::int64_t i = 0; i < arrives.numel(); ++i) {
-    arrives.set(i, neighbour(arrives.get(i), dtype));
+    arrives.set(i, neighbour(arrives.get(i), dtype, sender));
   }
   return arrives;
 }
 
-double LastBitErrors::neighbour(double value, DType dtype) const {
+double LastBitErrors::neighbour(double value, DType dtype, int sender) const {
   if (value == 0.0 || !std::isfinite(value)) return value;
   const double size = std::fabs(value);
   const double spacing = spacing_at(size, dtype);
   RollingHash hash;
   hash.add(seed_);
   hash.add(std::bit_cast<std::uint64_t>(size));
+  hash.add(std::int64_t{sender});
   const bool is_up = (hash.value() >> 63U) != 0;
   return std::copysign(is_up ? size + spacing : size - spacing, value);
 }

@@ -12,9 +12,10 @@ enum class Carried : std::uint8_t { terms, copies };
 
 /// While it lives, numbers of fp32, bf16 or fp16 that fibers of this thread exchange arrive as a
 /// neighbour of what they are, above or below, drawn: whoever computes a number and sends it has
-/// rounded it once, by at most half of that. Equal numbers (but for their sign) have equal errors:
-/// copies stay copies. Tensors of nothing but whole numbers up to 16 have none: those are flags and
-/// counts.
+/// rounded it once, by at most half of that. Equal numbers of one rank (but for their sign) have
+/// equal errors. Terms of two ranks do not: 1000.4 and 999.9 are the same in bf16, and what is left
+/// of them is the error of either. Tensors of nothing but whole numbers up to 16 have none: those
+/// are flags and counts.
 class LastBitErrors {
  public:
   /// Of all terms of sums.
@@ -31,7 +32,7 @@ class LastBitErrors {
   [[nodiscard]] static const LastBitErrors* active();
 
  private:
-  [[nodiscard]] double neighbour(double value, DType dtype) const;
+  [[nodiscard]] double neighbour(double value, DType dtype, int sender) const;
 
   std::uint64_t seed_;
   Carried moved_;

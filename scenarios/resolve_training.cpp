@@ -57,6 +57,15 @@ void resolve_loss_scaling(Reading& r) {
             "leave loss_scaling out, or use precision fp16");
 }
 
+void require_peak(Reading& r, Precision precision, const std::string& why) {
+  const std::string name = to_string(precision);
+  const std::string path = "system.device.peak_tflops." + name;
+  const bool has = r.scenario.system.device.peak_tflops.of(precision) > 0;
+  if (has || !r.good(path) || r.sections.count("system.device") == 0) return;
+  r.problem("E0207", "training.precision", "the device has no peak rate for " + name + why,
+            "set " + path + ", or use a precision that it has");
+}
+
 }  // namespace
 
 void resolve_training(Reading& r) {
@@ -72,12 +81,10 @@ void resolve_training(Reading& r) {
   if (r.good("training.grad_reduce_dtype")) {
     resolve_loss_scaling(r);
   }
-  const PeakTflops& peaks = r.scenario.system.device.peak_tflops;
-  const std::string name = to_string(t.precision);
-  const std::string path = "system.device.peak_tflops." + name;
-  if (r.good(path) && peaks.of(t.precision) == 0 && r.sections.count("system.device") > 0) {
-    r.problem("E0207", "training.precision", "the device has no peak rate for " + name,
-              "set " + path + ", or use a precision that it has");
+  require_peak(r, t.precision, "");
+  const bool narrow = t.precision != Precision::fp64 && t.precision != Precision::fp32;
+  if (narrow && r.good("model.num_experts") && r.scenario.model.num_experts > 0) {
+    require_peak(r, Precision::fp32, ", in which routers weigh experts");
   }
 }
 

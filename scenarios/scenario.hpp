@@ -158,7 +158,7 @@ struct ExecutionSpec {
   ReductionOrder reduction_order = ReductionOrder::rank;
   AllReduceAlgorithm all_reduce_algorithm = AllReduceAlgorithm::automatic;
   bool buffered_sends = false;
-  std::string fold = "off";  // off, auto, require: ranks that do the same are run once
+  std::string fold = "off";     // off, auto, require: ranks that do the same are run once
   double memory_margin = 0.05;  // of the device: less left, and a plan that fits is warned of
 };
 
@@ -188,9 +188,8 @@ struct Scenario {
   OutputSpec output;
 
   std::shared_ptr<const PipelineSchedule> own_schedule;  // of schedule "file"; null otherwise
-
-  std::vector<NumberSource> sources;  // in the order of the field table
-  std::string resolved_json;          // this scenario with nothing left out; a fixed text
+  std::vector<NumberSource> sources;                     // in the order of the field table
+  std::string resolved_json;  // this scenario with nothing left out; a fixed text
   std::vector<std::string> warnings;
   std::vector<FileRead> files;
   /// Fields whose value somebody chose (not a default's, nor a preset's) and whose reads a run

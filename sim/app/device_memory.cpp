@@ -93,7 +93,9 @@ Check DeviceMemory::check() const {
   const auto [needed, available] = sizes_apart(peak, capacity());
   const std::int64_t reserved = replay->allocator().reserved_peak();
   std::string words = fmt::format(
-      "rank {} needs {} of device memory at its peak, the device has {}", rank, needed, available);
+      "rank {} needs {} of device memory at its peak, the device has {}, of which {:.3g} % are to "
+      "be left",
+      rank, needed, available, scenario_.execution.memory_margin * kInPercent);
   if (peak > capacity()) {
     words += fmt::format("; {} in the allocator, {} of CUDA context and NCCL's buffers; {}",
                          format_memory(static_cast<double>(reserved)),

@@ -176,7 +176,7 @@ TEST_CASE("nothing is written outside the output folder, and what cannot be writ
   const Printed blocked =
       shardsim({"-q", kPlan, "--out", kPlan, "--set", "output.result=r.json"});  // A file.
   CHECK(blocked.exit_code == 2);
-  CHECK(contains(blocked.err, "cannot write " + kPlan + "/r.json"));
+  CHECK(contains(blocked.err, "cannot write \"" + kPlan + "/r.json\""));
   CHECK(contains(blocked.err, "--out"));
 }
 

@@ -15,14 +15,17 @@ namespace {
 
 using nlohmann::json;
 
+// A plan needs room for a CUDA context, too.
+const std::string kLargeDevice = "system.device.memory_gib=80";
+
 }  // namespace
 
 TEST_CASE("a plan that replays skipped steps has the trace and the metrics of the real run") {
-  const RunOutcome real = run_scenario(skipping());
+  const RunOutcome real = run_scenario(skipping({kLargeDevice}));
   REQUIRE(real.result.exit_code == 0);
   REQUIRE(real.decisions);
   CHECK(*real.result.number("loss_scaling.skipped_steps") > 0);
-  const Scenario meta = skipping({"execution.tensors=meta"});
+  const Scenario meta = skipping({"execution.tensors=meta", kLargeDevice});
   const Result replayed = run_scenario(meta, {.replay = &*real.decisions}).result;
   CHECK(replayed.exit_code == 0);
   for (const Metric& metric : replayed.metrics) {
@@ -65,7 +68,8 @@ TEST_CASE("the command writes a record and replays it, and refuses what means no
   const Printed real = shardsim({kSkipping, "--json", "-q", "--record-decisions", record});
   CHECK(real.exit_code == 0);
   CHECK(files_in(folder) == std::vector<std::string>{"skips.json"});
-  const std::vector<std::string> meta = {kSkipping, "--json", "--set", "execution.tensors=meta"};
+  const std::vector<std::string> meta = {kSkipping, "--json",    "--set", "execution.tensors=meta",
+                                         "--set",   kLargeDevice};
   const auto with = [&](std::vector<std::string> more) {
     std::vector<std::string> all = meta;
     all.insert(all.end(), more.begin(), more.end());

@@ -103,8 +103,9 @@ TEST_CASE("records are relative to the current folder, whatever --out says") {
                                  "new/skips.json", "--set", "output.result=r.json"});
   CHECK(real.exit_code == 0);
   CHECK(files_in(folder) == std::vector<std::string>{"new/skips.json", "out/r.json"});
-  const Printed replayed = shardsim({scenario, "-q", "--out", "out", "--replay-decisions",
-                                     "new/skips.json", "--set", "execution.tensors=meta"});
+  const Printed replayed =
+      shardsim({scenario, "-q", "--out", "out", "--replay-decisions", "new/skips.json", "--set",
+                "execution.tensors=meta", "--set", "system.device.memory_gib=80"});
   CHECK(replayed.exit_code == 0);
 }
 

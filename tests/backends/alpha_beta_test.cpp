@@ -60,8 +60,8 @@ Time time_of(const Cluster& cluster, const Call& call, std::int64_t count, Algor
 }
 
 Cluster with_half_the_bandwidth(Cluster cluster) {
-  cluster.intra_node.bytes_per_s /= 2;
-  cluster.inter_node.bytes_per_s /= 2;
+  cluster.intra_node.bytes_per_s *= 0.5;
+  cluster.inter_node.bytes_per_s *= 0.5;
   return cluster;
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("P4: more latency, less bandwidth or more bytes never shorten a run") 
     if (*rc::gen::arbitrary<bool>()) {
       link.latency_s *= 2;
     } else {
-      link.bytes_per_s /= 2;
+      link.bytes_per_s *= 0.5;
     }
     const std::int64_t more = count + *rc::gen::inRange<std::int64_t>(0, 1 << 20);
     for (const auto& [name, call] : calls()) {

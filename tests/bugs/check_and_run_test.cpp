@@ -33,6 +33,16 @@ TEST_CASE("sequence parallelism on one tensor-parallel rank has no effect on exp
   CHECK(hash_of(ran.out) == hash_of(command_with("run", kUniformExperts, {}).out));
 }
 
+TEST_CASE("experts need a device that computes their router's statistics") {
+  const std::vector<std::string> without = {"training.precision=bf16",
+                                            "system.device.peak_tflops.fp32=0"};
+  for (const std::string verb : {"check", "run"}) {
+    const Printed printed = command_with(verb, kUniformExperts, without);
+    CHECK(printed.exit_code == 2);
+    CHECK(contains(printed.out, "the device has no peak rate for fp32, in which routers weigh"));
+  }
+}
+
 TEST_CASE("NCCL algorithms that leave a collective none are refused by check") {
   // A tree serves all_reduce alone; the quickstart's optimizer scatters and gathers, too.
   const std::vector<std::string> trees = {

@@ -68,7 +68,7 @@ const Ranks kOneOfEach = {0, 4, 8, 12};
 TEST_CASE("a slow network card stretches exactly what goes over it") {
   const Cluster slow = machine({.slow_links = {{.node = 2, .bandwidth_factor = 0.5}}});
   Cluster half = healthy();
-  half.inter_node.bytes_per_s /= 2;
+  half.inter_node.bytes_per_s *= 0.5;
   for (const CollectiveKind kind : kKinds) {
     INFO(name_of(kind));
     for (const Ranks& group : {kNode0, kNode2, kNodes01}) {

@@ -83,7 +83,9 @@ std::vector<Case> cases() {
        {"parallelism.cp=4", "model.seq_len=8"},
        {"parallelism.cp=4", "model.seq_len=8", "parallelism.cp_attention=two_level"}},
       {"parallelism.account_for_loss_in_pipeline_split=true", {}, {"parallelism.pp=2"}},
-      {"parallelism.account_for_embedding_in_pipeline_split=true", {}, {"parallelism.pp=2"}},
+      {"parallelism.account_for_embedding_in_pipeline_split=true",
+       {},
+       {"parallelism.pp=2", "model.num_layers=3"}},  // [1, 2] instead of [2, 1].
       {"parallelism.schedule_file=tests/scenarios/data/1f1b.csv",
        {"parallelism.pp=2"},
        {"parallelism.pp=2", "parallelism.schedule=file"}},

@@ -1,0 +1,48 @@
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/load.hpp"
+#include "sim/app/run.hpp"
+
+// What ships sets nothing in vain: no example prints the warning that a field has no effect.
+namespace shardsim::test {
+
+namespace {
+
+// The largest plan takes a minute; what its loader says is looked at, too.
+constexpr std::int64_t kMostRanks = 2048;
+
+std::vector<std::string> shipped() {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator("scenarios")) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".json" && name.find(".schema.") == std::string::npos) {
+      paths.push_back(entry.path().string());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+TEST_CASE("no shipped scenario has a field without effect") {
+  const std::vector<std::string> paths = shipped();
+  REQUIRE(paths.size() > 50);
+  for (const std::string& path : paths) {
+    INFO(path);
+    const Scenario scenario = load_scenario(path, {});
+    const std::vector<std::string> warnings = scenario.system.ranks > kMostRanks
+                                                  ? scenario.warnings
+                                                  : run_scenario(scenario).result.warnings;
+    for (const std::string& warning : warnings) {
+      CHECK(warning.find("has no effect here") == std::string::npos);
+    }
+  }
+}
+
+}  // namespace shardsim::test
