@@ -57,6 +57,9 @@ std::vector<Field> loss_scaling_fields() {
   };
 }
 
+bool is_momentum(const Scenario& s) { return s.training.optimizer == OptimizerKind::momentum; }
+bool is_rmsprop(const Scenario& s) { return s.training.optimizer == OptimizerKind::rmsprop; }
+
 std::vector<Field> optimizer_fields() {
   using T = TrainingSpec;
   return {
@@ -73,9 +76,7 @@ std::vector<Field> optimizer_fields() {
           .below(0, 1)
           .or_else("0.9")
           .foreign({{"Megatron-LM", "sgd_momentum"}})
-          .acts_when(
-              "optimizer is momentum",
-              [](const Scenario& s) { return s.training.optimizer == OptimizerKind::momentum; })
+          .acts_when("optimizer is momentum", is_momentum)
           .of_values()
           .doc("momentum: share of the old velocity that is kept."),
       hyperparameter("training.beta1", &T::beta1)
@@ -97,9 +98,7 @@ std::vector<Field> optimizer_fields() {
           .or_else("1e-08")
           .foreign({{"Megatron-LM", "adam_eps"}, {"PyTorch", "eps"}})
           .acts_when("optimizer is adam, adamw or rmsprop",
-                     [](const Scenario& s) {
-                       return is_adam(s) || s.training.optimizer == OptimizerKind::rmsprop;
-                     })
+                     [](const Scenario& s) { return is_adam(s) || is_rmsprop(s); })
           .of_values()
           .doc("adam, adamw, rmsprop: added to the root of the second moment."),
       hyperparameter("training.weight_decay", &T::weight_decay)
@@ -112,9 +111,7 @@ std::vector<Field> optimizer_fields() {
           .below(0, 1)
           .or_else("0.99")
           .foreign({{"PyTorch", "alpha"}})
-          .acts_when(
-              "optimizer is rmsprop",
-              [](const Scenario& s) { return s.training.optimizer == OptimizerKind::rmsprop; })
+          .acts_when("optimizer is rmsprop", is_rmsprop)
           .of_values()
           .doc("rmsprop: decay of the mean square."),
       hyperparameter("training.max_grad_norm", &T::max_grad_norm)

@@ -95,7 +95,8 @@ void Expectations::begin(std::int64_t step) {
 }
 
 bool Expectations::has_open_sides() const {
-  return follows() && is_shared() && reference_->has_corners() && overflows_.back() != Overflow::yes;
+  return follows() && is_shared() && reference_->has_corners() &&
+         overflows_.back() != Overflow::yes;
 }
 
 void Expectations::take_sides_of(const ReferenceTensors& gradients) {

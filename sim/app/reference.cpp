@@ -191,7 +191,7 @@ class ReferenceTraining::Trainer {
 
   [[nodiscard]] SharedSum shared_sum() const {
     const std::int64_t microbatch = global_batch_ / plan_.num_microbatches;
-    const std::int64_t shares = groups_.context_parts * groups_.token_shards;
+    const std::int64_t shares = std::int64_t{groups_.context_parts} * groups_.token_shards;
     // Of samples that several ranks share, or that are more than one rank has: each sample's own.
     const bool is_shared = shares > 1 || part_size() > groups_.samples_at_once;
     return {.microbatches = plan_.num_microbatches,

@@ -93,8 +93,8 @@ def joined(entries, folder):
         for start in range(0, len(group), UNIT_SIZE):
             members = group[start:start + UNIT_SIZE]
             unit = folder / f"unit{len(units)}.cpp"
-            # From the root, as the sources name their headers: a unit is the same in every checkout.
-            unit.write_text("".join(f'#include "{path.relative_to(ROOT)}"\n' for path, _ in members),
+            # From the unit's folder: the same in every checkout, and found by every target.
+            unit.write_text("".join(f'#include "{os.path.relpath(path, folder)}"\n' for path, _ in members),
                             encoding="utf-8")
             entry = dict(members[0][1])
             name = os.path.relpath(unit, entry["directory"])
