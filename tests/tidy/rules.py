@@ -36,6 +36,10 @@ MAX_LINES = 400
 MAX_HEADER_LINES = 200
 MAX_MAIN_LINES = 60
 
+# Kinds of files that people read, and what a merge leaves in them.
+TEXTS = (".md", ".hpp", ".cpp", ".py", ".sh", ".json", "meson.build")
+CONFLICT = re.compile(r"(<{7}|>{7}) ")
+
 # Where virtual time and one order of events rule.
 SIMULATED = ("sim/kernel", "sim/hardware", "backends/fiber", "strategies")
 # Libraries return values and errors; only the command talks to the terminal and ends the process.

@@ -132,6 +132,17 @@ def check_built(root, tree):
             yield Violation("not-built", path, 1, "no meson.build names it")
 
 
+def check_conflicts(root):
+    """What a merge left undone, in pages too, which no compiler reads."""
+    root = pathlib.Path(root)
+    folders = [root / folder for folder in (*rules.EVERYTHING, "docs")]
+    pages = sorted(path for folder in folders for suffix in rules.TEXTS for path in folder.rglob(f"*{suffix}"))
+    for path in [*sorted(root.glob("*.md")), *pages]:
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if rules.CONFLICT.match(line):
+                yield Violation("conflict", path.relative_to(root).as_posix(), number, "a marker of a merge; choose a side")
+
+
 def read_exceptions(path):
     """{(rule, path): line number}, and the violations of the list itself."""
     excused, problems = {}, []
@@ -151,7 +162,7 @@ def check_tree(root, exceptions):
     """All violations below root, in a fixed order, exceptions taken out."""
     tree = source.read_tree(root, rules.EVERYTHING)
     found = [*check_includes(tree), *check_cycles(tree), *check_sizes(tree), *check_headers(tree),
-             *check_bans(tree), *check_codes(tree), *check_built(root, tree)]
+             *check_bans(tree), *check_codes(tree), *check_built(root, tree), *check_conflicts(root)]
     excused, violations = read_exceptions(exceptions)
     used = {(violation.rule, violation.path) for violation in found}
     violations += [violation for violation in found

@@ -59,6 +59,11 @@ class TidyTest(unittest.TestCase):
                 self.assertEqual(self.check_header(path, f'#include "{included}"'),
                                  [("direction", path, 2)])
 
+    def test_a_merge_is_finished(self):
+        text = "\n".join(("# Changes", "<" * 7 + " HEAD", "- one", "=" * 7, "- two", ">" * 7 + " 1234567 Two"))
+        for path in ("CHANGELOG.md", "docs/guide/plan.md", "tests/app/data.json"):
+            self.assertEqual(self.check({path: text}), [("conflict", path, 2), ("conflict", path, 6)])
+
     def test_the_product_must_not_include_tests(self):
         self.assertEqual(
             self.check({"tests/fake.hpp": "#pragma once\n",
