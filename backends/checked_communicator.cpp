@@ -63,8 +63,7 @@ void CheckedCommunicator::check_peer(const char* call, int peer, CallSite site) 
 
 void CheckedCommunicator::refuse_undefined(const char* call, const char* argument,
                                            CallSite site) const {
-  refuse(call, std::string(argument) + " is an undefined tensor",
-         "allocate it before the call: a default-constructed Tensor has no storage", site);
+  refuse(call, std::string(argument) + " is an undefined tensor", kUndefinedTensorHint, site);
 }
 
 void CheckedCommunicator::check_reduce_op(const char* call, ReduceOp op, CallSite site) const {

@@ -326,8 +326,7 @@ void FiberTaggedMessages::check(const MessageHalf::Call& call) const {
   const bool peer = call.peer >= 0 && call.peer < size();
   const bool tag = call.tag >= 0;
   if (!call.buffer.defined()) {
-    refuse(call, "`buffer` is an undefined tensor",
-           "allocate it before the call: a default-constructed Tensor has no storage");
+    refuse(call, "`buffer` is an undefined tensor", kUndefinedTensorHint);
   }
   if ((peer || (!call.sends && call.peer == kAnySource)) &&
       (tag || (!call.sends && call.tag == kAnyTag))) {

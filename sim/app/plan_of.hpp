@@ -7,6 +7,7 @@
 #include "strategies/optimizer/optimizer.hpp"
 #include "strategies/training/parallel_plan.hpp"
 
+#include "scenarios/mesh_shape.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/app/reference.hpp"
 
@@ -18,7 +19,6 @@ namespace shardsim {
 [[nodiscard]] Cluster cluster_of(const SystemSpec& system);
 [[nodiscard]] ModelOptions model_options_of(const Scenario& scenario);
 [[nodiscard]] std::unique_ptr<Optimizer> optimizer_of(const TrainingSpec& training);
-[[nodiscard]] MeshShape mesh_shape_of(const ParallelismSpec& parallelism);
 [[nodiscard]] TrainingPlan training_plan_of(const Scenario& scenario);
 [[nodiscard]] FiberOptions fiber_options_of(const Scenario& scenario);
 

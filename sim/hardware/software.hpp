@@ -14,8 +14,8 @@
 namespace shardsim {
 
 /// What an operation becomes. Counted in the framework's code, not fitted. The members have no
-/// defaults: GCC 12 forgets those of elements that a nested constexpr array does not name
-/// (docs/decisions/0049-tables-of-two-compilers.md).
+/// defaults: where a constexpr function changes a copy of an array of them, GCC 12 zeroes elements
+/// of the original (docs/decisions/0049-tables-of-two-compilers.md).
 struct KernelUse {
   double kernels;  ///< 0: it is part of a neighbour, or one of very many in one kernel.
   double traffic;  ///< Bytes that they move, over those of the operation done at once.

@@ -69,7 +69,7 @@ void RankContext::refuse_undefined(const std::string& name, CallSite site) const
       "show on rank " + std::to_string(rank()) + ": \"" + name + "\" is an undefined tensor";
   diagnosis.members = {rank()};
   diagnosis.sides = {{.ranks = {rank()}, .action = "show " + name, .site = site}};
-  diagnosis.hint = "allocate it before the call: a default-constructed Tensor has no storage";
+  diagnosis.hint = kUndefinedTensorHint;
   throw CommunicationError(std::move(diagnosis));
 }
 

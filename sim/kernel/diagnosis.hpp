@@ -36,6 +36,10 @@ struct Diagnosis {
   [[nodiscard]] std::string to_text() const;
 };
 
+/// The hint where a call is given a Tensor that was never allocated.
+inline constexpr const char* kUndefinedTensorHint =
+    "allocate it before the call: a default-constructed Tensor has no storage";
+
 /// "0-3,6": ascending ranks as ranges; after `max_ranges` of them "... (N ranks)".
 [[nodiscard]] std::string format_ranks(const std::vector<int>& ranks, std::size_t max_ranges = 8);
 

@@ -129,11 +129,4 @@ template <typename T>
                              : tracked_internal::winner_of(a, b);
 }
 
-/// Whether `value` is above a limit. One that nothing reaches decided nothing and is not read.
-template <typename T>
-[[nodiscard]] bool exceeds(T value, const Tracked<T>& limit) {
-  if (!(value > limit.peek())) return false;
-  return value > static_cast<T>(limit);
-}
-
 }  // namespace shardsim

@@ -8,13 +8,13 @@
 
 #include <catch2/catch.hpp>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "sim/kernel/error.hpp"
 
 #include "tests/app/command_fixture.hpp"
+#include "tests/app/file_limit.hpp"
 
 namespace shardsim::test {
 namespace {
@@ -48,22 +48,6 @@ std::size_t names_in(const TemporaryFolder& folder) {
   return static_cast<std::size_t>(
       std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()));
 }
-
-// For its lifetime, no file may be larger; as with a disk that is full.
-class FileLimit {
- public:
-  explicit FileLimit(rlim_t bytes) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
-  FileLimit(const FileLimit&) = delete;
-  FileLimit& operator=(const FileLimit&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 // For its lifetime, this process has the rights of nobody where it had those of root, who may do
 // everything.

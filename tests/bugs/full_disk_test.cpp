@@ -2,31 +2,12 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <sys/resource.h>
 
 #include "tests/app/command_fixture.hpp"
+#include "tests/app/file_limit.hpp"
 
 // On a full disk a plan, an export or a calibration left half a file where a whole one had been.
 namespace shardsim::test {
-namespace {
-
-// No file may be larger: what every write to a full disk meets, but for the word.
-class FileLimit {
- public:
-  explicit FileLimit(rlim_t bytes) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
-  FileLimit(const FileLimit&) = delete;
-  FileLimit& operator=(const FileLimit&) = delete;
-
- private:
-  rlimit before_{};
-};
-
-}  // namespace
 
 TEST_CASE("where there is no room for a file, the old one stays") {
   const std::string plan = "scenarios/quickstart.json";

@@ -34,20 +34,12 @@ Tensor with_64_bits(const Tensor& tokens) {
 
 // "gradient", "parameter", "master", "optimizer.exp_avg", "rank_state.server_error".
 std::string prefix_of(const StatePiece& piece) {
-  switch (piece.kind) {
-    case StateKind::gradient:
-      return "gradient";
-    case StateKind::parameter:
-      return "parameter";
-    case StateKind::optimizer_state:
-      return piece.state == "master" ? "master" : fmt::format("optimizer.{}", piece.state);
-    case StateKind::rank_state:
-      break;
-  }
+  std::string name(kind_name(piece));
+  if (piece.kind == StateKind::optimizer_state && name != "master") return "optimizer." + name;
+  if (piece.kind != StateKind::rank_state) return name;
   // "worker_error of data rank 3": where only one rank has it, its state's name says which.
-  std::string state(piece.state);
-  std::replace(state.begin(), state.end(), ' ', '_');
-  return "rank_state." + state;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return "rank_state." + name;
 }
 
 }  // namespace
