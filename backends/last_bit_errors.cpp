@@ -11,13 +11,11 @@ namespace shardsim {
 
 namespace {
 
-const LastBitErrors*& place() {
-  thread_local const LastBitErrors* active = nullptr;
+ExchangeObserver*& place() {
+  thread_local ExchangeObserver* active = nullptr;
   return active;
 }
 
-// Flags, counts and small indices, which must stay what they are, and hardly ever are all of what
-// came out of rounding.
 bool are_small_whole_numbers(const Tensor& tensor) {
   constexpr double kLargest = 16.0;
   for (std::int64_t i = 0; i < tensor.numel(); ++i) {
@@ -27,32 +25,56 @@ bool are_small_whole_numbers(const Tensor& tensor) {
   return true;
 }
 
+bool has_numbers(const Tensor& tensor) {
+  return tensor.defined() && tensor.has_data() && tensor.num_bytes() > 0;
+}
+
+// Nobody notices that it was read: it may be marked.
+Tensor copy_of(const Tensor& tensor) {
+  const Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, tensor.shape(),
+                                       tensor.dtype(), /*meta=*/false);
+  std::memcpy(copy.wire_data(), tensor.wire_data(), static_cast<std::size_t>(tensor.num_bytes()));
+  return copy;
+}
+
 }  // namespace
 
-LastBitErrors::LastBitErrors(std::uint64_t seed)
-    : seed_(seed), moved_(Carried::terms), before_(place()) {
-  place() = this;
+ExchangeObserver::ExchangeObserver() : before_(place()) { place() = this; }
+
+ExchangeObserver::~ExchangeObserver() { place() = before_; }
+
+ExchangeObserver* ExchangeObserver::active() { return place(); }
+
+void CountsSent::note(Carried moved, int sender, const Tensor& tensor) {
+  seen_[{moved, sender}].push_back(are_small_whole_numbers(tensor));
 }
 
-LastBitErrors::LastBitErrors(std::uint64_t seed, int sender)
-    : seed_(seed), moved_(Carried::copies), sender_(sender), before_(place()) {
-  place() = this;
+bool CountsSent::is_count(Carried moved, int sender, std::size_t call, const Tensor& tensor) const {
+  const auto found = seen_.find({moved, sender});
+  if (found != seen_.end() && call < found->second.size()) return found->second[call];
+  return are_small_whole_numbers(tensor);
 }
 
-LastBitErrors::~LastBitErrors() { place() = before_; }
+Tensor CountsWatch::arriving(const Tensor& tensor, Carried moved, int sender) {
+  if (has_numbers(tensor)) counts_.note(moved, sender, copy_of(tensor));
+  return tensor;
+}
 
-const LastBitErrors* LastBitErrors::active() { return place(); }
+LastBitErrors::LastBitErrors(std::uint64_t seed, const CountsSent& counts)
+    : seed_(seed), counts_(counts), moved_(Carried::terms) {}
 
-Tensor LastBitErrors::applied(const Tensor& tensor, Carried moved, int sender) const {
+LastBitErrors::LastBitErrors(std::uint64_t seed, const CountsSent& counts, int sender)
+    : seed_(seed), counts_(counts), moved_(Carried::copies), sender_(sender) {}
+
+Tensor LastBitErrors::arriving(const Tensor& tensor, Carried moved, int sender) {
+  if (!has_numbers(tensor)) return tensor;
+  const std::size_t call = calls_[{moved, sender}]++;
   const DType dtype = tensor.dtype();
   const bool is_narrow = dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
   const bool is_meant = moved == moved_ && (moved == Carried::terms || sender == sender_);
-  if (!is_narrow || !is_meant || !tensor.has_data() || tensor.num_bytes() == 0) return tensor;
-  const Tensor arrives =
-      Tensor::allocate(nullptr, MemoryCategory::comm, tensor.shape(), dtype, /*meta=*/false);
-  std::memcpy(arrives.wire_data(), tensor.wire_data(),
-              static_cast<std::size_t>(tensor.num_bytes()));
-  if (are_small_whole_numbers(arrives)) return arrives;
+  if (!is_narrow || !is_meant) return tensor;
+  const Tensor arrives = copy_of(tensor);
+  if (counts_.is_count(moved, sender, call, arrives)) return tensor;
   for (std::int64_t i = 0; i < arrives.numel(); ++i) {
     arrives.set(i, neighbour(arrives.get(i), dtype, sender));
   }

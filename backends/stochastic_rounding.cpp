@@ -15,12 +15,15 @@ const StochasticRounding*& place() {
   return active;
 }
 
-// Uniform in [0, 1).
-double draw(std::uint64_t seed, double value) {
+// A number so near to one of the format, in spacings, is that one but for the last bits of a
+// double.
+constexpr double kSame = 0x1p-20;
+
+bool draw(std::uint64_t seed, double value) {
   RollingHash hash;
   hash.add(seed);
   hash.add(std::bit_cast<std::uint64_t>(value));
-  return std::ldexp(static_cast<double>(hash.value() >> 11U), -53);
+  return (hash.value() >> 63U) != 0;
 }
 
 }  // namespace
@@ -40,8 +43,8 @@ double StochasticRounding::round(double value, DType dtype) const {
   const double spacing = spacing_at(size, dtype);
   const double below = std::floor(size / spacing);
   const double above = size / spacing - below;
-  if (above == 0.0) return value;
-  return std::copysign((draw(seed_, size) < above ? below + 1.0 : below) * spacing, value);
+  const bool is_up = above < kSame || above > 1.0 - kSame ? above > 0.5 : draw(seed_, size);
+  return std::copysign((is_up ? below + 1.0 : below) * spacing, value);
 }
 
 }  // namespace shardsim

@@ -8,6 +8,8 @@
 
 #include "sim/kernel/largest_finite.hpp"
 
+#include "backends/stochastic_rounding.hpp"
+
 #include "sim/app/rounding_noise.hpp"
 
 namespace shardsim {
@@ -88,7 +90,7 @@ void Expectations::begin(std::int64_t step) {
     if (!exact_) continue;
     const double loss = std::fabs(exact_step_.loss);
     const double noise = relative(std::fabs(steps_.back().loss - exact_step_.loss), loss);
-    const double drawn = relative(drawn_loss_.bound(), loss);
+    const double drawn = relative(share_of_drawn() * drawn_loss_.bound(), loss);
     bounds_[{number, "loss"}].push_back(
         std::max(kNoiseFactor * std::max(noise, unit_roundoff_of(sync_, "loss")), drawn));
   }
@@ -172,11 +174,13 @@ void Expectations::draw_errors() {
   }
 }
 
+// The roundings of ranks and those of the reference, in drawn ones.
+double Expectations::share_of_drawn() const {
+  return std::sqrt((1.0 + batch_.activation_roundings) / StochasticRounding::kVarianceFromNearest);
+}
+
 void Expectations::bound_gradients(std::int64_t step) {
   const double last_bit = unit_roundoff(sync_.gradient_dtype);
-  // The roundings of ranks and those of the reference, over drawn ones and those of the reference:
-  // drawn ones have twice the variance of those to nearest.
-  const double roundings = std::sqrt((1.0 + batch_.activation_roundings) / 3.0);
   // Doubles summed in another order may round to a neighbour in fp32, of some among millions; in
   // narrower types of none.
   const double floor = kNoiseFactor * std::max(last_bit, std::min(unit_roundoff(sync_.weight_dtype),
@@ -184,7 +188,8 @@ void Expectations::bound_gradients(std::int64_t step) {
   const ReferenceTensors& of_sums = steps_.at(index(step)).sum_errors;
   std::vector<double>& bounds = bounds_[{step, "gradient"}];
   for (std::size_t i = 0; i < of_sums.size(); ++i) {
-    const double error = std::hypot(last_bit * largest(of_sums[i]), roundings * drawn_[i].bound());
+    const double error =
+        std::hypot(last_bit * largest(of_sums[i]), share_of_drawn() * drawn_[i].bound());
     bounds.push_back(
         std::max(floor, relative(error, scale(step, "gradient", static_cast<int>(i)))));
     if (can_judge(bounds.back())) gradient_noise_ = std::max(gradient_noise_, bounds.back());

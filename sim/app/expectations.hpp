@@ -108,6 +108,7 @@ class Expectations {
   void finish_step(bool skip, ReferenceStep& step);
   void expect(std::int64_t step, const std::string& kind, const ReferenceTensors& tensors);
   void measure_noise(std::int64_t step, const std::string& kind, const ReferenceTensors& exact);
+  [[nodiscard]] double share_of_drawn() const;
   void bound_gradients(std::int64_t step);
   void draw_errors();
   // Whether ranks share samples, so that activations are rounded otherwise.

@@ -204,15 +204,15 @@ const ProgramNoise& Checker::noise(const ReplayToken& token, const ListChooser& 
   const auto shown_by = [](ProgramRun run) {
     return run.failure ? ShownState() : std::move(run.shown);
   };
-  const auto program = [&] {
+  const auto program_in = [&](DType precision) {
     ListChooser same(chooser.taken());
-    return shown_by(
-        run_program(program_, setting_of(token, options_.precision), token.schedule, same));
+    return shown_by(run_program(program_, setting_of(token, precision), token.schedule, same));
   };
-  const auto reference_alone = [&] { return shown_by(run_reference(token, options_.precision)); };
-  return noises_
-      .emplace(key,
-               ProgramNoise(program, reference_alone, token.ranks, reference(token, DType::fp64)))
+  const ProgramNoise::Runs runs = {
+      .program = [&] { return program_in(options_.precision); },
+      .program_in_fp64 = [&] { return program_in(DType::fp64); },
+      .reference = [&] { return shown_by(run_reference(token, options_.precision)); }};
+  return noises_.emplace(key, ProgramNoise(runs, token.ranks, reference(token, DType::fp64)))
       .first->second;
 }
 

@@ -13,11 +13,14 @@ namespace shardsim {
 
 namespace {
 
-constexpr std::uint64_t kNumDraws = 16;
+// Two errors that both decide are drawn alike in all of them once in 2^32.
+constexpr std::uint64_t kNumDraws = 32;
 // Of copies, one draw for each rank, but not of thousands.
 constexpr int kMostSenders = 32;
 // A last bit is two roundings' worth.
 constexpr double kRoundingsOfLastBit = 2.0;
+// A term is rounded where it is computed, and the sum once more where it is added.
+constexpr double kRoundingsOfTerm = 2.0;
 // So many roundings one after the other, as along a ring, are no fault of a program.
 constexpr double kHops = 10.0;
 
@@ -41,22 +44,26 @@ void for_each_draw(const ShownState& plain, const std::vector<ShownState>& drawn
 
 }  // namespace
 
-ProgramNoise::ProgramNoise(const Run& program, const Run& reference, int ranks,
-                           const ShownState& exact) {
+ProgramNoise::ProgramNoise(const Runs& runs, int ranks, const ShownState& exact) {
   own_.plain = exact;
-  terms_.plain = program();
+  terms_.plain = runs.program();
   copies_.plain = terms_.plain;
+  CountsSent counts;
+  {
+    CountsWatch watch(counts);
+    static_cast<void>(runs.program_in_fp64());
+  }
   for (std::uint64_t draw = 0; draw < kNumDraws; ++draw) {
     {
       const StochasticRounding errors(draw);
-      own_.drawn.push_back(reference());
+      own_.drawn.push_back(runs.reference());
     }
-    const LastBitErrors errors(draw);
-    terms_.drawn.push_back(program());
+    const LastBitErrors errors(draw, counts);
+    terms_.drawn.push_back(runs.program());
   }
   for (int rank = 0; rank < std::min(ranks, kMostSenders); ++rank) {
-    const LastBitErrors errors(0, rank);
-    copies_.drawn.push_back(program());
+    const LastBitErrors errors(0, counts, rank);
+    copies_.drawn.push_back(runs.program());
   }
 }
 
@@ -79,8 +86,8 @@ double ProgramNoise::largest_of(const Draws& draws, const ShownTensor& tensor) {
 }
 
 double ProgramNoise::of(const ShownTensor& tensor) const {
-  const double own = bound_of(own_, tensor);
-  const double terms = bound_of(terms_, tensor) / kRoundingsOfLastBit;
+  const double own = bound_of(own_, tensor) / std::sqrt(StochasticRounding::kVarianceFromExact);
+  const double terms = std::sqrt(kRoundingsOfTerm) / kRoundingsOfLastBit * bound_of(terms_, tensor);
   const double copies = kHops / kRoundingsOfLastBit * largest_of(copies_, tensor);
   return std::hypot(own, terms, copies);
 }

@@ -19,9 +19,13 @@ class ProgramNoise {
  public:
   /// All that ranks show; nothing where the run fails.
   using Run = std::function<ShownState()>;
-  /// Runs both at once, many times. `program` is run as `shown` came about, `reference` as `exact`
-  /// did, but for precision.
-  ProgramNoise(const Run& program, const Run& reference, int ranks, const ShownState& exact);
+  struct Runs {
+    Run program;          ///< As the run that is judged.
+    Run program_in_fp64;  ///< The same but for precision.
+    Run reference;        ///< On one rank, in the precision.
+  };
+  /// Runs them at once, many times. `exact`: what the reference shows in fp64.
+  ProgramNoise(const Runs& runs, int ranks, const ShownState& exact);
 
   /// Largest error of an element of `tensor`.
   [[nodiscard]] double of(const ShownTensor& tensor) const;
