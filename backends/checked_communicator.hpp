@@ -44,8 +44,8 @@ class CheckedCommunicator : public Communicator {
   void check_splits(const Tensor& output, const Tensor& input,
                     std::span<const std::int64_t> send_counts,
                     std::span<const std::int64_t> recv_counts, CallSite site) const;
-  /// Elements of all chunks of gather and scatter: the full buffer is known at the root only, and
-  /// may be undefined elsewhere.
+  /// Elements of all chunks of gather and scatter. Only the root knows the full buffer; elsewhere
+  /// it may be undefined.
   [[nodiscard]] std::int64_t full_count(const char* call, const CallOptions& options, int root,
                                         const Tensor& full, const Tensor& own, CallSite site) const;
 

@@ -7,8 +7,8 @@
 #include "reports/run_detail.hpp"
 
 // A run as tables for spreadsheets, DuckDB and pandas: comma-separated, a row of names first,
-// quoted as RFC 4180 has it (csv_cell.hpp), lines ended by a line feed. Numbers have all the digits
-// it takes to read the same number back.
+// quoted as RFC 4180 requires (csv_cell.hpp), lines ended by a line feed. Numbers have all the
+// digits it takes to read the same number back.
 namespace shardsim {
 
 struct CsvTable {

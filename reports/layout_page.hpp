@@ -14,7 +14,7 @@ struct LayoutRow {
   double mfu = 0;  ///< Share of the peak.
   double tokens_per_s_per_gpu = 0;
   std::int64_t device_bytes = 0;  ///< What it needs of a GPU's memory.
-  double usd_per_1t_tokens = 0;   ///< 0: no price is said.
+  double usd_per_1t_tokens = 0;   ///< 0: no price was given.
 };
 
 struct LayoutPage {

@@ -8,9 +8,9 @@
 // Text on a terminal: names that cannot take it over, and lines that fit.
 namespace shardsim {
 
-/// Printable text as it is; what starts a command of GitHub Actions, control characters (C0, DEL,
-/// C1), marks that reorder or hide text (bidirectional controls, zero-width characters) and bytes
-/// that are not UTF-8 are written out as \n, \t, \x1b or \u202e. For every text that is not ours.
+/// Printable text stays as it is. All else is written as \n, \t, \x1b or \u202e: starts of
+/// GitHub Actions commands, control characters (C0, DEL, C1), bidirectional controls, zero-width
+/// characters and bytes that are not UTF-8. For every text that is not ours.
 [[nodiscard]] std::string escape_untrusted(std::string_view text);
 
 /// Columns that escaped text takes: wide East Asian characters and emoji count two, combining marks

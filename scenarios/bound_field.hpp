@@ -11,7 +11,7 @@
 #include "scenarios/choices.hpp"
 #include "scenarios/field.hpp"
 
-// Rows of the field table that are bound to members of Scenario, of the members' types.
+// Rows of the field table that are bound to members of Scenario, with the members' types.
 namespace shardsim {
 
 namespace field_internal {
@@ -62,7 +62,7 @@ void assign(T& target, const FieldValue& value) {
 template <typename T>
 FieldValue read(const T& source) {
   if constexpr (!std::is_same_v<typename ValueOf<T>::Type, T>) {
-    return read(source.peek());  // To be shown.
+    return read(source.peek());  // For showing, which is no read.
   } else if constexpr (std::is_enum_v<T>) {
     return std::string(to_string(source));
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -87,7 +87,7 @@ Field typed(const char* path) {
 
 }  // namespace field_internal
 
-/// A row bound to a member of Scenario, of the member's type: field("a.b", &Scenario::a, &A::b).
+/// A row bound to a member of Scenario, with the member's type: field("a.b", &Scenario::a, &A::b).
 template <typename... Members>
 Field field(const char* path, Members... members) {
   using T = std::remove_cvref_t<decltype((std::declval<Scenario&>().*....*members))>;
@@ -105,7 +105,7 @@ Field field(const char* path, Members... members) {
   return row;
 }
 
-/// A text that the loader itself uses and no part of a run needs.
+/// A text that only the loader uses; no part of a run reads it.
 inline Field loader_field(const char* path) {
   Field row = field_internal::typed<std::string>(path);
   row.set = [](Scenario&, const FieldValue&) {};

@@ -58,7 +58,7 @@ struct Field {
   std::function<bool(const Scenario&)> acts;  // null: always
   std::function<void(Scenario&, const FieldValue&)> set;
   std::function<FieldValue(const Scenario&)> get;     // null: read, checked and then forgotten
-  std::function<void(Scenario&, ReadMark)> set_mark;  // null: whether it is read is not noted
+  std::function<void(Scenario&, ReadMark)> set_mark;  // null: reads are not noted
   /// Of a key of objects in a list, in place of get: of the item at an index, if it is there.
   std::function<std::optional<FieldValue>(const Scenario&, std::size_t)> get_item;
 
@@ -86,9 +86,9 @@ struct Field {
   Field& acts_when(const char* words, bool (*when)(const Scenario&)) {
     return acts_words = words, acts = when, *this;
   }
-  /// Only values of tensors depend on it: no plan does, whatever it is.
+  /// Only values of tensors depend on the field: it changes no plan.
   Field& of_values() { return is_of_values = true, *this; }
-  /// It acts by what other fields are derived to be, and by nothing else.
+  /// The field acts only through other fields that are derived from it.
   Field& by_others() { return derives_only = true, *this; }
   Field& foreign(std::vector<ForeignName> names) { return foreign_names = std::move(names), *this; }
 };
@@ -109,7 +109,7 @@ struct Section {
 const std::vector<Field>& field_table();
 const std::vector<Section>& section_table();
 
-/// What reads of a row's value are noted under: its number in the table, from 1 on.
+/// The mark under which reads of a row's value are noted: its number in the table, from 1 on.
 [[nodiscard]] ReadMark mark_of(const Field& field);
 /// REQUIRES: mark_of() of some row.
 [[nodiscard]] const Field& field_of(ReadMark mark);

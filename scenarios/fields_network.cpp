@@ -19,7 +19,7 @@ Field nccl(const char* path, Member member) {
   return network(path, member).acts_when("system.network_model is nccl", is_nccl);
 }
 
-// The same, of what lies between nodes.
+// The same, for the link between nodes.
 template <typename Member>
 Field between(const char* path, Member member) {
   return network(path, member)

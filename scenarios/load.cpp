@@ -51,7 +51,7 @@ std::vector<NumberSource> collect_sources(const Reading& reading) {
   return sources;
 }
 
-// What is loaded, and by what.
+// The text that is loaded, its file's name and the flags that override it.
 struct Sources {
   const std::string& text;
   const std::string& file_name;
@@ -71,7 +71,7 @@ void remove(JsonValue& document, const std::string& path) {
                 [key = path.substr(begin)](const JsonMember& member) { return member.key == key; });
 }
 
-// Fills `reading`; without the field `left_out`, as if nobody had written it in file or flag.
+// Fills `reading`. The field `left_out` is read as if neither file nor flag had set it.
 void read(const Sources& sources, const std::string& left_out, SourceTexts& texts,
           Reading& reading) {
   reading.folder = std::filesystem::path(sources.file_name).parent_path().string();
@@ -110,8 +110,8 @@ FieldValue default_value(const Field& field) {
   return *read_value(field, *parse_json(text, problems), field.path, problems, automatic);
 }
 
-// What a field that the user wrote does to a scenario: nothing that would not be so without it;
-// no more than its own value; or others follow from it, too.
+// What a field that the user wrote changes in a scenario: nothing; only its own value; or other
+// fields that are derived from it, too.
 enum class Choice { none, value, derives };
 
 bool is_idle(const Field& field, const Scenario& scenario) {
@@ -122,7 +122,7 @@ Choice choice_of(const Field& field, const Reading& reading, const Sources& sour
   const auto state = reading.fields.find(field.path);
   if (state == reading.fields.end() || !written_by_user(state->second)) return Choice::none;
   if (!state->second.written) return Choice::none;
-  // What the reader demands is no choice, nor what describes a whole machine, unless a flag changes
+  // A required field is no choice, nor is the description of a whole machine, unless a flag sets
   // it.
   const bool by_flag = state->second.span.source->flag;
   const Choice demanded = by_flag ? Choice::value : Choice::none;
@@ -148,15 +148,15 @@ Choice choice_of(const Field& field, const Reading& reading, const Sources& sour
                                                                         : Choice::derives;
 }
 
-// Those that a choice may lose against, too: it then is named with them. Without a choice nothing
-// is noted, which costs nothing.
+// Marks all fields: a choice may lose against any of them, and the winner is then named. Without a
+// choice nothing is marked, and noting costs nothing.
 void mark_all(Scenario& scenario) {
   for (const Field& field : field_table()) {
     if (field.set_mark != nullptr) field.set_mark(scenario, mark_of(field));
   }
 }
 
-// Of the fields that a run may turn out not to need. One that others follow from acts by these.
+// Finds the chosen fields that a run may not need. A field that derives others acts through them.
 void find_chosen(Reading& reading, const Sources& sources) {
   Scenario& scenario = reading.scenario;
   for (const Field& field : field_table()) {

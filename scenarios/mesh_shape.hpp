@@ -6,7 +6,7 @@
 
 namespace shardsim {
 
-/// The axes of a resolved scenario. Whether stages are placed in a V is the schedule's to say.
+/// The axes of a resolved scenario. The schedule decides whether stages are placed in a V.
 [[nodiscard]] MeshShape mesh_shape_of(const ParallelismSpec& parallelism);
 
 }  // namespace shardsim

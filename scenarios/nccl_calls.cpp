@@ -17,15 +17,15 @@
 #include "scenarios/nccl_platform.hpp"
 #include "scenarios/resolve.hpp"
 
-// Whether NCCL is left an algorithm for everything that a run calls. Groups are those of
-// strategies/mesh.cpp; tests/edge holds what stands here against what runs call.
+// Checks that NCCL has an algorithm left for each collective that a run calls. The groups are those
+// of strategies/mesh.cpp; tests/edge compares this file with the calls of runs.
 namespace shardsim {
 
 namespace {
 
 using Kind = CollectiveKind;
 
-/// Ranks with the same color are a group; negative: in none. `kinds`: what its members call.
+/// Ranks with the same color form a group; a negative color: in no group. `kinds`: its calls.
 struct GroupUse {
   std::function<int(int rank)> color;
   std::vector<Kind> kinds;
@@ -72,7 +72,7 @@ std::vector<Kind> if_so(bool condition, std::vector<Kind> kinds) {
   return condition ? std::move(kinds) : std::vector<Kind>{};
 }
 
-// Whether ranks agree on a number before each update: a norm, or whether all is finite.
+// Whether ranks agree on a value before each update: a norm, or that all gradients are finite.
 bool agrees(const TrainingSpec& training) {
   return training.max_grad_norm > 0.0 || training.loss_scaling != LossScalingKind::none;
 }
@@ -87,7 +87,7 @@ std::vector<Kind> of_context_parallel(const ParallelismSpec& p) {
   return if_so(p.cp_attention == "two_level", {Kind::split});
 }
 
-// All who see different tokens: losses, gradients that nobody shards.
+// The group of all ranks that see different tokens: it sums losses and unsharded gradients.
 std::vector<Kind> of_data(const ParallelismSpec& p) {
   if (p.is_elastic()) return {Kind::split};
   if (p.compresses()) return {Kind::all_reduce, Kind::all_gather};
@@ -115,7 +115,7 @@ void add_weights(const Scenario& s, const MeshColors& colors, WeightKind kind,
                   if_so(shards || p.trains_apart(), {Kind::all_reduce})});
 }
 
-// The first so many data-parallel ranks, in turn; those who join are sent what they lack.
+// Groups of the first N data-parallel ranks, one per change; ranks that join get a broadcast.
 void add_members(const ParallelismSpec& p, std::vector<GroupUse>& uses) {
   std::int64_t before = 0;
   for (const std::int64_t members : p.elastic_members) {
@@ -126,7 +126,7 @@ void add_members(const ParallelismSpec& p, std::vector<GroupUse>& uses) {
   }
 }
 
-// Whether embedding and head are on one rank: then nobody sums the gradients of two copies.
+// Whether one rank has embedding and head: then nobody sums the gradients of two copies.
 bool ends_meet(const Scenario& s) {
   const Placement placement = s.own_schedule != nullptr
                                   ? s.own_schedule->placement
@@ -158,7 +158,7 @@ std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const M
   return uses;
 }
 
-/// Prices each kind of call once for each way in which groups lie on the nodes.
+/// Prices each kind of call once for each placement of groups on nodes.
 class Trial {
  public:
   Trial(const SystemSpec& system, AllReduceAlgorithm algorithm)

@@ -16,12 +16,12 @@ struct PresetInfo {
 };
 
 /// The folder of the built-in presets, for an executable at `executable` ("" if unknown: none). In
-/// a build folder (sim/kernel/build_tree.hpp) that of the checkout, to whose root `root_from_build`
-/// leads from there, else that of an installation.
+/// a build folder (sim/kernel/build_tree.hpp) it is the checkout's; `root_from_build` is the path
+/// from there to the checkout's root. Elsewhere it is the installation's.
 std::vector<std::string> preset_directories_beside(const std::string& executable,
                                                    const std::string& root_from_build);
 
-/// Where the built-in presets are looked for.
+/// The folders in which the built-in presets are searched for.
 std::vector<std::string> builtin_preset_directories();
 
 /// "no presets were found in A, B; ...": what to tell when `directories` hold none.

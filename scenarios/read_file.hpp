@@ -15,8 +15,8 @@ namespace shardsim {
 std::optional<std::string> read_regular_file(const std::string& path, std::size_t max_bytes,
                                              ProblemList& problems);
 
-/// The bytes of a stream that has no size until it ends, such as standard input, or nothing and a
-/// problem (E0003, of the file `name`) as soon as there are more than `max_bytes`.
+/// Reads a stream of unknown size, such as standard input. Returns nothing and adds a problem
+/// (E0003, in the file `name`) as soon as the stream exceeds `max_bytes`.
 std::optional<std::string> read_stream(std::istream& in, const std::string& name,
                                        std::size_t max_bytes, ProblemList& problems);
 

@@ -24,7 +24,7 @@ struct FieldState {
   Span span;
   std::string pointer;
   std::string source;
-  std::optional<FieldValue> written;  // as read, whatever a check makes of it
+  std::optional<FieldValue> written;  // as read, before any check changes it
 };
 
 /// Whether it is written, and not in a preset.

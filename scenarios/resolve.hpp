@@ -46,7 +46,7 @@ void resolve_training(Reading& r);
 void resolve_faults(Reading& r);
 void check_expectations(Reading& r);
 void check_outputs(Reading& r);
-/// Refuses what leaves NCCL no algorithm for a collective that a run calls (E0407).
+/// Refuses NCCL settings that leave no algorithm for a collective that a run calls (E0407).
 void check_nccl_calls(Reading& r);
 
 /// "1, 2, 3, 4, 6": the first divisors of `number` that are at most `limit`, as a hint.

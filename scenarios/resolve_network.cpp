@@ -55,7 +55,7 @@ void refuse_without_nccl(Reading& r) {
 
 constexpr const char* kPcie = "system.pcie_gb_per_s";
 
-// REQUIRES: nothing of the machine is wrong.
+// REQUIRES: the machine has no problems.
 void resolve_pcie(Reading& r) {
   NetworkSpec& network = r.scenario.system.network;
   if (!network.is_nccl() || r.given(kPcie)) return;

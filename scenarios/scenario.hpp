@@ -159,7 +159,7 @@ struct ExecutionSpec {
   AllReduceAlgorithm all_reduce_algorithm = AllReduceAlgorithm::automatic;
   bool buffered_sends = false;
   std::string fold = "off";     // off, auto, require: ranks that do the same are run once
-  double memory_margin = 0.05;  // of the device: less left, and a plan that fits is warned of
+  double memory_margin = 0.05;  // share of the device; a plan that leaves less gets a warning
 };
 
 /// Where one number of the model or the system comes from.
@@ -168,7 +168,7 @@ struct NumberSource {
   std::string source;  // "NVIDIA H100 datasheet (SXM)", "assumed: ...", "given in the scenario"
 };
 
-/// A file that the scenario was made from, besides its own.
+/// A file from which the scenario was made, besides its own.
 struct FileRead {
   std::string what;  // "a preset", "model.moe_popularity_file"
   std::string path;
@@ -192,8 +192,8 @@ struct Scenario {
   std::string resolved_json;  // this scenario with nothing left out; a fixed text
   std::vector<std::string> warnings;
   std::vector<FileRead> files;
-  /// Fields whose value somebody chose (not a default's, nor a preset's) and whose reads a run
-  /// notes, by path.
+  /// Paths of fields whose value somebody chose (not a default or a preset) and whose reads a run
+  /// notes.
   std::vector<std::string> chosen;
 };
 

@@ -49,8 +49,8 @@ nlohmann::ordered_json json_of(const Fix& fix) {
   return {{"message", fix.message}, {"edits", std::move(edits)}};
 }
 
-// Escapes of GitHub's workflow commands; values of properties must hide their separators, too. Line
-// ends are left to it; other control characters would reach whoever reads the log.
+// Escapes of GitHub's workflow commands; property values must hide their separators, too. The
+// escapes cover line ends; other control characters would reach readers of the log.
 std::string escaped(const std::string& text, bool property) {
   std::string out;
   for (const char c : text) {

@@ -50,9 +50,9 @@ Excerpt excerpt_of(const Span& span);
 /// For printable(): nothing is cut.
 inline constexpr std::size_t kWholeText = static_cast<std::size_t>(-1);
 
-/// `text` made safe for a terminal and the log of a CI service: control, bidirectional and
-/// invisible characters, bytes that are not UTF-8 and what starts a command of GitHub's become \xNN
-/// or \uNNNN; beyond `max_columns` it is cut and ends in "...".
+/// Makes `text` safe for a terminal and the log of a CI service. Control, bidirectional and
+/// invisible characters, bytes that are not UTF-8 and the start of GitHub commands become \xNN or
+/// \uNNNN. A text longer than `max_columns` is cut and ends in "...".
 std::string printable(std::string_view text, std::size_t max_columns = 80);
 
 /// Decodes the character at `offset`; returns its length in bytes, 0 if it is not valid UTF-8.

@@ -6,8 +6,8 @@
 
 namespace shardsim {
 
-/// Which stages a rank of this scenario's pipeline has; `loop` where the schedule is not resolved
-/// yet. REQUIRES: the schedule's name is one that there is.
+/// The placement of stages on this scenario's pipeline ranks; `loop` if the schedule is not
+/// resolved yet. REQUIRES: the schedule's name is known.
 [[nodiscard]] inline Placement stage_placement_of(const Scenario& s) {
   if (s.own_schedule != nullptr) return s.own_schedule->placement;
   const std::string& name = s.parallelism.schedule;

@@ -40,7 +40,7 @@ void warn_without_effect(Reading& r) {
     } else if (field.derives_only) {
       warning += "what follows from it would be so without it";
     } else {
-      r.scenario.warnings.pop_back();  // The run tells.
+      r.scenario.warnings.pop_back();  // The run reports it.
     }
   }
 }

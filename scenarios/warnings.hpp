@@ -7,8 +7,8 @@
 // own precision does.
 namespace shardsim {
 
-/// Appends to scenario.warnings. A field of which nothing depends is named only if somebody chose
-/// it. REQUIRES: resolve() found no problem, and scenario.chosen is filled.
+/// Appends to scenario.warnings. A field without effect is named only if somebody chose it.
+/// REQUIRES: resolve() found no problem, and scenario.chosen is filled.
 void warn(Reading& reading);
 
 }  // namespace shardsim

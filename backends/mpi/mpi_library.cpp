@@ -38,7 +38,7 @@ std::vector<std::string> mpi_module_paths() {
 std::string loopback_library_of(const std::string& module) {
   const std::string path =
       (std::filesystem::path(module).parent_path() / "libshardsim-loopback.so").string();
-  // Between names in LD_PRELOAD stand blanks or colons.
+  // Blanks or colons separate the names in LD_PRELOAD.
   const bool can_be_told = path.find_first_of(" :\t\n") == std::string::npos;
   return can_be_told && std::filesystem::exists(path) ? path : "";
 }

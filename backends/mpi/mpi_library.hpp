@@ -9,11 +9,11 @@
 
 namespace shardsim {
 
-/// Where the module is looked for: what SHARDSIM_MPI_MODULE names, else that of this program.
+/// The path of the module: SHARDSIM_MPI_MODULE if that is set, else the module of this program.
 [[nodiscard]] std::vector<std::string> mpi_module_paths();
 
-/// Where the module of a program lies: in a build folder (sim/kernel/build_tree.hpp) where the
-/// build puts it, else where an installation does. Nowhere else: it is code that is run.
+/// The path of a program's module: the build's in a build folder (sim/kernel/build_tree.hpp), else
+/// the installation's. No other place is searched, because the module is code that is run.
 [[nodiscard]] std::vector<std::string> mpi_module_paths_of(const std::string& executable);
 
 struct MpiModule {
@@ -22,8 +22,8 @@ struct MpiModule {
   const ShardsimMpiTable* table = nullptr;
 };
 
-/// The library that keeps the sockets of Open MPI on the loopback interface (loopback_only.cpp),
-/// beside the module; "" if it is not there, or the loader could not be told its name. Builds with
+/// The library that keeps Open MPI's sockets on the loopback interface (loopback_only.cpp). It lies
+/// beside the module; "" if it is missing or its name cannot stand in LD_PRELOAD. Builds with
 /// sanitizers have none.
 [[nodiscard]] std::string loopback_library_of(const std::string& module);
 

@@ -99,7 +99,7 @@ class NcclBackend final : public ProcessBackend {
   void exchange_id(NcclUniqueId& id);
   void form_world();
   void form_part(NcclStream& parent, NcclStream& stream, int color, int key);
-  // Calls ncclCommSplit and returns when `parent` is at rest again; the part may not be.
+  // Calls ncclCommSplit and returns when `parent` is at rest again; the new part may still be busy.
   void split_comm(NcclStream& parent, int color, int key, NcclComm& part);
   // Until `comm` is no longer in progress. `what`: for the message at the deadline.
   void settle(const NcclStream& stream, const char* what);

@@ -6,7 +6,7 @@ namespace shardsim {
 
 namespace {
 
-// Ranks would take the token of the user's own rendezvous from it, and not the one that they get.
+// Ranks would take the user's token through this variable, not the token of this run.
 constexpr const char* kOtherToken = "SHARDSIM_TOKEN_FILE";
 
 }  // namespace

@@ -13,7 +13,7 @@ struct RankLaunch {
   std::vector<std::string> argv;  ///< What each rank runs, the program first.
   std::string rendezvous;         ///< "HOST:PORT".
   std::string token;
-  std::string preload;  ///< mpirun: a library that it and the ranks are started with, or "".
+  std::string preload;  ///< A library that mpirun preloads into itself and the ranks, or "".
 };
 
 /// One mpirun that starts all ranks on this machine: over loopback sockets only, so that bytes can

@@ -16,7 +16,7 @@ struct ProcessCommand {
   std::vector<std::string> argv;  ///< The program first; looked for in PATH.
   /// Added to this process's environment, or replacing it by name.
   std::vector<std::pair<std::string, std::string>> environment;
-  std::vector<std::string> without;  ///< Variables of this process that it does not get.
+  std::vector<std::string> without;  ///< Variables of this process that the child does not get.
   /// Where its lines of stdout and stderr go, each with `prefix`; null: they are inherited.
   std::ostream* output = nullptr;
   std::string prefix;

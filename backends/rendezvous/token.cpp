@@ -48,9 +48,9 @@ void require_private(const std::string& path, const struct stat& status) {
   }
 }
 
-// As far as a token can be long, and a little more: then it is too long.
+// Reads a little more than the longest token, so that a longer one is noticed.
 std::string first_line_of(const std::string& path) {
-  // A pipe would wait for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat status {};
   if (file.number() < 0 || ::fstat(file.number(), &status) != 0) {

@@ -14,9 +14,9 @@ namespace shardsim {
 [[nodiscard]] std::string make_token();
 
 /// What SHARDSIM_TOKEN_FILE holds (its first line), or SHARDSIM_TOKEN; nothing if neither is set.
-/// Throws Error E1003 if the file cannot be read, belongs to another user than this one or root, or
-/// others have any permission for it, and if the token is shorter than 16 characters or longer than
-/// 256, of which no more is read.
+/// Throws Error E1003 if the file cannot be read, belongs to neither this user nor root, or gives
+/// others any permission. Throws it, too, if the token has fewer than 16 or more than 256
+/// characters. Reads at most a little more than 256 characters.
 [[nodiscard]] std::optional<std::string> find_token(
     const EnvironmentLookup& lookup = lookup_environment);
 

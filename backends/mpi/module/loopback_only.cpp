@@ -6,10 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// A library of its own, which mpirun and the ranks of a run on this machine are started with
-// (LD_PRELOAD). Open MPI 4.1 listens on all networks, whatever its parameters say: mpirun for
-// daemons on other machines, whom it believes what they say, and ranks for each other. With it,
-// what would listen everywhere listens on the loopback interface.
+// A separate library, preloaded (LD_PRELOAD) into mpirun and the ranks of a run on this machine.
+// Open MPI 4.1 listens on all networks, whatever its parameters say. mpirun trusts any daemon that
+// connects, and ranks listen for each other. This library moves such sockets to the loopback
+// interface.
 namespace {
 
 long bind_really(int socket, const void* address, socklen_t length) {
@@ -26,7 +26,7 @@ long bind_loopback6(int socket, sockaddr_in6 address) {
   address.sin6_addr = in6addr_loopback;
   const long result = bind_really(socket, &address, sizeof(address));
   if (result == 0 || errno != EADDRNOTAVAIL) return result;
-  // Containers may have sockets of IPv6, but no such address: then 127.0.0.1, as IPv6 writes it.
+  // Containers may have IPv6 sockets without this address; then bind to 127.0.0.1, mapped to IPv6.
   const int no = 0;
   if (setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no)) != 0) return -1;
   constexpr unsigned char kMapped[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
@@ -36,7 +36,7 @@ long bind_loopback6(int socket, sockaddr_in6 address) {
 
 }  // namespace
 
-/// In the place of the C library's.
+/// Replaces bind() of the C library.
 extern "C" __attribute__((visibility("default"))) int bind(int socket, const sockaddr* address,
                                                            socklen_t length) noexcept {
   if (address != nullptr && is_stream(socket)) {
