@@ -17,7 +17,7 @@ namespace shardsim {
 
 namespace {
 
-// As a run without --out would refuse it.
+// Refuses the paths that a run without --out would refuse.
 void require_apart_here(const Scenario& scenario, const std::string& file) {
   try {
     const std::vector<PathInUse> written = paths_written(scenario, ".");

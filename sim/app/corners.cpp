@@ -7,8 +7,8 @@ namespace shardsim {
 
 namespace {
 
-// Of eight draws, the largest is hardly ever less than the deviation of a rounding error, and to
-// nearest errors are smaller than drawn ones: this is five deviations and more.
+// The largest of eight draws is hardly ever less than the standard deviation of a rounding error.
+// Errors of rounding to nearest are smaller than drawn ones, so this is at least five deviations.
 constexpr double kMostOfDraws = 4.0;
 
 }  // namespace

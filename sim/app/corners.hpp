@@ -5,8 +5,8 @@
 
 namespace shardsim {
 
-/// Where the inputs of ReLU lie in the parts of a batch, and which of them might lie on the other
-/// side of its corner with other rounding errors.
+/// The inputs of ReLU in the parts of a batch. Other rounding errors might move some of them to the
+/// other side of its corner.
 class Corners {
  public:
   struct Place {
@@ -16,16 +16,16 @@ class Corners {
 
   void clear() { parts_.clear(); }
   [[nodiscard]] bool any() const;
-  /// The inputs of the next part: the side that each is on counts from now on.
+  /// Adds the inputs of the next part and fixes the side of each.
   void add(const std::vector<double>& inputs);
   /// The same inputs with drawn errors.
   void add_drawn(std::size_t part, const std::vector<double>& inputs);
-  /// Of all inputs of a part: whether it counts as above 0. Stays valid until clear().
+  /// For each input of a part, whether it counts as above 0. Stays valid until clear().
   [[nodiscard]] const std::vector<bool>& sides(std::size_t part) const {
     return parts_[part].above;
   }
   void flip(const Place& place);
-  /// Inputs that are nearer to 0 than what errors may change: 4 times the most that was drawn.
+  /// Inputs that lie nearer to 0 than errors may move them: 4 times the largest drawn error.
   [[nodiscard]] std::vector<Place> open() const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 constexpr double kInPercent = 100.0;
 constexpr const char* kWayOut = "shard more, use smaller microbatches, or recompute activations";
 
-// Rounded where that tells them apart.
+// Both sizes in words: rounded if that keeps them apart, else exact.
 std::pair<std::string, std::string> sizes_apart(std::int64_t one, std::int64_t other) {
   std::pair<std::string, std::string> words = {format_memory(static_cast<double>(one)),
                                                format_memory(static_cast<double>(other))};
@@ -108,7 +108,7 @@ std::vector<std::string> DeviceMemory::warnings() const {
   if (scenario_.execution.tensors == TensorMode::real) return {};
   const auto [fullest_rank, fullest_replay] = fullest();
   const std::int64_t peak = fullest_replay->device_peak();
-  if (peak > capacity()) return {};  // The verdict says so.
+  if (peak > capacity()) return {};  // The check reports it.
   const double margin = scenario_.execution.memory_margin;
   std::vector<std::string> words;
   if (static_cast<double>(peak) > static_cast<double>(capacity()) * (1.0 - margin)) {

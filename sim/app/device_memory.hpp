@@ -16,9 +16,9 @@
 
 namespace shardsim {
 
-/// The device's memory as the caching allocator and everything beside it take it, of one rank of
-/// each kind (sim/app/rank_kinds.hpp; docs/decisions/0055-fits-on-the-device.md). Lives less long
-/// than the world, and from before its run to after.
+/// The use of the device's memory by the caching allocator and everything beside it, for one rank
+/// of each kind (sim/app/rank_kinds.hpp; docs/decisions/0055-fits-on-the-device.md). It lives from
+/// before the world's run to after it; the world outlives it.
 class DeviceMemory {
  public:
   /// All three outlive it; `world` is of this scenario and plan.
@@ -28,12 +28,12 @@ class DeviceMemory {
   /// the last stage, whose rank is the one that frameworks log.
   void add_metrics(std::vector<Metric>& metrics) const;
 
-  /// Whether the device holds what the fullest rank needs of it, by name "memory". A run with real
-  /// tensors is a check of numbers on any device: there the tensors alone are asked.
+  /// Checks that the device holds what the fullest rank needs; the check is called "memory". A run
+  /// with real tensors checks numbers on any device: it compares only the tensors.
   [[nodiscard]] Check check() const;
 
-  /// What a user should know of a run that fits: that it leaves less than execution.memory_margin,
-  /// or that its allocator has trouble.
+  /// Warnings for a run that fits: it leaves less than execution.memory_margin, or its allocator
+  /// has trouble.
   [[nodiscard]] std::vector<std::string> warnings() const;
 
  private:
@@ -41,7 +41,7 @@ class DeviceMemory {
     int rank = 0;
     const MemoryReplay* replay = nullptr;
   };
-  /// The lowest of equals.
+  /// The fullest rank; of equal ranks, the lowest.
   [[nodiscard]] Fullest fullest() const;
   [[nodiscard]] std::int64_t capacity() const {
     return world_.options().cluster.device.memory_bytes;

@@ -16,9 +16,9 @@
 
 namespace shardsim {
 
-/// What one rank on the whole batch has in each step, and how far from it rounding may take others
-/// (docs/decisions/0051-bounds.md derives it): the reference at the precision of the run, and one
-/// at fp64 beside it. Steps are computed as they are asked for, in order.
+/// The state of one rank on the whole batch in each step, and how far rounding may move others from
+/// it (docs/decisions/0051-bounds.md derives it). One reference has the run's precision, a second
+/// one fp64. Steps are computed on request, in order.
 ///
 /// Below fp64 the references follow the ranks: each half of a step, gradients and update, starts
 /// from what the ranks had before it. Else noise grows from step to step, and Adam blows up that of
@@ -52,10 +52,10 @@ class Expectations {
   [[nodiscard]] bool scales_loss() const { return scales_loss_; }
   /// Whether the references go on with what the ranks have.
   [[nodiscard]] bool follows() const { return exact_.has_value(); }
-  /// Whether the gradients of the step that is open hang on sides of corners that ranks may take
-  /// otherwise; then they are to be judged when all are known, after take_sides_of.
+  /// Whether the open step's gradients depend on sides of corners that ranks may have chosen
+  /// otherwise. Then judge them only when all are known, after take_sides_of.
   [[nodiscard]] bool has_open_sides() const;
-  /// Goes over to the sides that all ranks' gradients show. REQUIRES: has_open_sides().
+  /// Adopts the sides that all ranks' gradients show. REQUIRES: has_open_sides().
   void take_sides_of(const ReferenceTensors& gradients);
   /// All that the ranks have shown of the gradients of the step that is open. REQUIRES: follows().
   void adopt_gradients(const ReferenceTensors& gradients);
@@ -79,11 +79,11 @@ class Expectations {
                                                   int parameter) const;
   /// What an error of these values is relative to: their largest, or the floor of their kind.
   [[nodiscard]] double scale(std::int64_t step, std::string_view kind, int parameter) const;
-  /// The largest relative error that rounding explains: 1e-9 of what is computed and kept in fp64.
-  /// Else, of a gradient: what adding its contributions may lose, by their sizes and number; and,
-  /// where ranks share a sample, what other roundings of activations do, as drawn. Of the rest,
-  /// 4 times the noise of one update: the distance of the two references, the median of its kind,
-  /// or one unit roundoff of the dtype it is kept in.
+  /// The largest relative error that rounding explains: 1e-9 for values computed and kept in fp64.
+  /// Else, for a gradient: the loss from adding its contributions, by their sizes and number. If
+  /// ranks share a sample, the drawn effect of other roundings of activations is added. All other
+  /// kinds get 4 times the noise of one update: the distance of the two references, the median of
+  /// its kind, or one unit roundoff of the dtype it is kept in.
   [[nodiscard]] double bound(std::int64_t step, std::string_view kind, int parameter) const;
   /// Half or double differs by 0.5 or more: a bound must be below to tell.
   [[nodiscard]] static bool can_judge(double bound) { return bound <= 0.45; }
@@ -111,7 +111,7 @@ class Expectations {
   [[nodiscard]] double share_of_drawn() const;
   void bound_gradients(std::int64_t step);
   void draw_errors();
-  // Whether ranks share samples, so that activations are rounded otherwise.
+  // Whether ranks share samples, so that they round activations differently.
   [[nodiscard]] bool is_shared() const {
     return batch_.activation_roundings > 1 && sync_.weight_dtype != DType::fp64;
   }
@@ -129,7 +129,7 @@ class Expectations {
   ReferenceStep exact_step_;         // The last one.
   ReferenceKinds adopted_;           // What the step began with.
   bool last_is_decided_ = true;
-  double gradient_noise_ = 0.0;     // The widest bound of a gradient that can be judged, so far.
+  double gradient_noise_ = 0.0;     // The widest bound so far of a gradient that can be judged.
   std::vector<DrawnErrors> drawn_;  // Of the gradients of the step begun last, and of its loss.
   DrawnErrors drawn_loss_;
   std::map<Key, double, std::less<>> largest_;

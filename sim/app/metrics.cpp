@@ -37,8 +37,8 @@ MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunReco
   return total / scenario.execution.steps;
 }
 
-// Pairs of a token and an expert, in all steps; where a plan assumes how tokens are routed, of
-// that.
+// Dropped pairs of a token and an expert, in all steps; a plan counts them for the routing that it
+// assumes.
 std::int64_t dropped_tokens(const FiberWorld& world) {
   const std::span<const std::int64_t> dropped = world.tallied(kDroppedTokens);
   return dropped.empty() ? 0 : dropped.front();
@@ -55,7 +55,7 @@ void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Mode
   const auto samples = static_cast<double>(scenario.training.global_batch_size);
   const auto ranks = static_cast<double>(scenario.system.ranks);
   const double tokens = samples * static_cast<double>(model.positions_per_sample());
-  // What a capacity drops is no work of the model's.
+  // Tokens that a capacity drops are no work of the model.
   const double dropped =
       static_cast<double>(dropped_tokens(world)) / static_cast<double>(scenario.execution.steps);
   const double flops = (samples * static_cast<double>(model.model_flops_per_sample()) -

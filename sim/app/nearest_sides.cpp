@@ -12,11 +12,11 @@ double product(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-// What is taken may be given back, once others have been taken.
+// A change that was taken may be given back after others were taken.
 std::vector<std::size_t> explain(std::vector<double> difference,
                                  const std::vector<std::vector<double>>& changes) {
   std::vector<bool> taken(changes.size(), false);
-  // Each step makes the rest smaller; a limit, for what rounding makes of that.
+  // Each step makes the rest smaller; the limit guards against rounding.
   for (std::size_t step = 0; step < 2 * changes.size(); ++step) {
     std::size_t best = changes.size();
     double most = 0.0;

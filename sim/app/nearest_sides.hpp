@@ -5,9 +5,9 @@
 
 namespace shardsim {
 
-/// Which of `changes` explain `difference` best, each taken whole or not at all, by least squares:
-/// the one that explains most first, until none explains any more. In ascending order. All of equal
-/// length.
+/// Selects the `changes` that explain `difference` best by least squares; each counts whole or not
+/// at all. Takes the best one first, until none helps. Returns indices in ascending order. All
+/// vectors have equal length.
 [[nodiscard]] std::vector<std::size_t> explain(std::vector<double> difference,
                                                const std::vector<std::vector<double>>& changes);
 

@@ -119,7 +119,7 @@ class Oracle {
   Expectations expected_;
   int num_ranks_;
   PiecedState gradients_;  // Of the step that is open, where the reference follows.
-  std::vector<Waiting> waiting_gradients_;  // Until the sides that they hang on are known.
+  std::vector<Waiting> waiting_gradients_;  // Until the sides of their corners are known.
   std::vector<Waiting> waiting_;            // State that ranks have shown after one step.
   std::int64_t waiting_step_ = -1;
   int num_waiting_ = 0;  // Ranks that have.

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a path, all that another one of the same file has, too.
+// Identifies the file of a path: equal for every path to the same file.
 struct Identity {
   fs::path whole;  // Without links; empty for a pipe or a device.
   std::optional<std::pair<dev_t, ino_t>> number;

@@ -6,8 +6,8 @@
 
 #include "scenarios/scenario.hpp"
 
-// What a command reads and what it writes are different files, by whatever names. What cannot end
-// well is refused before anything runs, which may take long.
+// The files that a command reads and writes must differ, by whatever names. What cannot end well is
+// refused before a run, which may take long.
 namespace shardsim {
 
 struct PathInUse {
@@ -15,20 +15,20 @@ struct PathInUse {
   std::filesystem::path path;
 };
 
-/// Throws UsageError (E0910) where a file that is written is one that is read, or lies below it:
-/// by another spelling, a link or a second name, too. Pipes and devices are no files.
+/// Throws UsageError (E0910) if a written file is also read, or one lies below the other. Other
+/// spellings, links and second names count, too. Pipes and devices are no files.
 void require_apart(const std::vector<PathInUse>& read, const std::vector<PathInUse>& written);
 
-/// Throws UsageError (E0910) where two files that are written are one, or one lies below the other.
+/// Throws UsageError (E0910) if two written files are one file, or one lies below the other.
 void require_distinct(const std::vector<PathInUse>& written);
 
-/// The files that a scenario was made from. `file`: its own ("-": standard input; empty: none).
+/// The files from which a scenario was made. `file`: its own ("-": standard input; empty: none).
 [[nodiscard]] std::vector<PathInUse> paths_read(const Scenario& scenario, const std::string& file);
 
-/// Of "run.csv" and "stages": "run.stages.csv", in the same folder.
+/// The path of a table beside a CSV: "run.csv" and "stages" give "run.stages.csv".
 [[nodiscard]] std::string table_beside(const std::string& csv, const std::string& table);
 
-/// The files that a run of the scenario writes because it says so, below `folder`.
+/// The files below `folder` that a run writes because the scenario names them.
 [[nodiscard]] std::vector<PathInUse> paths_written(const Scenario& scenario,
                                                    const std::filesystem::path& folder);
 

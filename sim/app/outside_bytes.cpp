@@ -14,7 +14,7 @@ class Outside {
 
   void add(const SourcedBytes& context) { bytes_ += context.bytes; }
 
-  // A communicator of `size` ranks: `member(i)` is the world rank of each.
+  // Adds a communicator of `size` ranks: `member(i)` is the world rank of member i.
   template <typename Member>
   void add_group(int size, NcclUse use, const Member& member) {
     NcclPeers peers;
@@ -27,7 +27,7 @@ class Outside {
     bytes_ += nccl_buffer_bytes(peers, use);
   }
 
-  // The ranks that differ on one axis alone, from `first` on, `step` apart.
+  // Adds the group of ranks that differ on one axis alone, from `first` on, `step` apart.
   void add_axis(int MeshPlace::*axis, int first, int size, int step, NcclUse use) {
     add_group(size, use, [&](int i) {
       MeshPlace place = place_;
@@ -42,7 +42,7 @@ class Outside {
       add_axis(&MeshPlace::cp, 0, c, 1, ulysses == 1 ? NcclUse::rings : NcclUse::all_to_all);
       return;
     }
-    // The group of all cp ranks only makes these two.
+    // The group of all cp ranks only creates these two groups.
     add_axis(&MeshPlace::cp, place_.cp / ulysses * ulysses, ulysses, 1, NcclUse::all_to_all);
     add_axis(&MeshPlace::cp, place_.cp % ulysses, c / ulysses, ulysses, NcclUse::rings);
   }
@@ -73,7 +73,7 @@ class Outside {
     add_replicas(WeightKind::expert);
   }
 
-  // All stages, first and last stage, and to each neighbour one for each direction.
+  // The groups of all stages, of the first and last stage, and both directions of each neighbour.
   void add_pipeline() {
     const int last = mesh_.pp - 1;
     add_axis(&MeshPlace::pp, 0, mesh_.pp, 1, NcclUse::rings);
@@ -88,7 +88,7 @@ class Outside {
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
 
  private:
-  // As MeshShape counts the ranks of a stage and replica for its expert groups.
+  // Counts the ranks of a stage and replica in the order of MeshShape's expert groups.
   [[nodiscard]] int expert_rank(int replica, int index) const {
     const int shard = index / mesh_.tp;
     return mesh_.rank_of({.tp = index % mesh_.tp,
@@ -98,8 +98,8 @@ class Outside {
                           .pp = place_.pp});
   }
 
-  // What goes to a neighbour and what comes back are communicators of their own; with V placement
-  // chunks that go up the ranks have theirs, too.
+  // Each direction to a neighbour has its own communicator. With V placement, chunks that go up the
+  // ranks have their own, too.
   void add_edges(int neighbour) {
     for (int way = 0; way < (mesh_.v_placement ? 2 : 1); ++way) {
       for (const NcclUse use : {NcclUse::sends, NcclUse::receives}) {

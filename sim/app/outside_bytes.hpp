@@ -6,13 +6,12 @@
 
 #include "strategies/mesh.hpp"
 
-// What a rank's process holds of its device outside its allocator.
+// The device memory that a rank's process holds outside its allocator.
 namespace shardsim {
 
-/// Bytes of the CUDA context, and of NCCL's buffers of the communicators that a rank of this mesh
-/// keeps; sim/hardware/outside_memory.hpp has their sources. `ulysses`: as ulysses_size() of the
-/// cp ranks says. Quick for large groups: where they are rings it is enough to know whether
-/// anybody is on another node.
+/// Bytes of the CUDA context and of NCCL's buffers for the communicators of a rank of this mesh.
+/// sim/hardware/outside_memory.hpp has their sources. `ulysses`: ulysses_size() of the cp ranks.
+/// Quick for large groups: for rings it only matters whether any member is on another node.
 /// REQUIRES: mesh.size() <= cluster.num_ranks(); 0 <= rank < mesh.size(); ulysses divides mesh.cp.
 [[nodiscard]] std::int64_t outside_bytes(const Cluster& cluster, const MeshShape& mesh, int ulysses,
                                          int rank);

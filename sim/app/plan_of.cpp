@@ -276,9 +276,9 @@ GlobalBatch global_batch_of(const ParallelOptions& options) {
   if (moe.num_experts > 0 && moe.balances_load()) batch.coupled_samples = microbatch;
   batch.samples_at_once = training.micro_batch_size;
   const MeshShape& mesh = options.mesh;
-  // Parts of a sum over tensor-parallel ranks, the sum itself, and a bias that is added to it;
-  // blocks of attention, merged one by one; what experts elsewhere send back; and the shares of
-  // experts, summed over ranks.
+  // Roundings: the parts of a sum over tensor-parallel ranks, the sum itself, and a bias added to
+  // it; merged blocks of attention; results from experts elsewhere; shares of experts, summed over
+  // ranks.
   batch.activation_roundings = 1 + (mesh.tp > 1 ? 2 : 0) + (mesh.cp - 1) + (mesh.ep > 1 ? 1 : 0) +
                                (batch.coupled_samples > training.micro_batch_size ? 1 : 0);
   return batch;
@@ -288,7 +288,7 @@ ParallelOptions parallel_options_of(const Scenario& scenario) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   ParallelOptions options;
   options.model = model_options_of(scenario);
-  // With one tensor-parallel rank it is without effect, as the loader's warning says.
+  // With one tensor-parallel rank the field has no effect, as the loader's warning says.
   options.model.sequence_parallel = parallelism.sequence_parallel && parallelism.tp > 1;
   options.model.context_attention = context_attention_of(parallelism.cp_attention);
   options.model.ulysses_degree = static_cast<int>(parallelism.cp_ulysses_degree);

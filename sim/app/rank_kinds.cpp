@@ -16,7 +16,7 @@ namespace shardsim {
 
 namespace {
 
-// What decides of each rank for itself what it holds.
+// Whether each rank may hold something different.
 bool all_differ(const Scenario& scenario) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   return scenario.model.num_experts > 0 || parallelism.is_elastic() || parallelism.trains_apart() ||
@@ -69,7 +69,7 @@ std::vector<int> rank_kinds(const Scenario& scenario, const ParallelPlan& plan,
   const bool every_rank = all_differ(scenario);
   const std::vector<int> alike = every_rank ? std::vector<int>() : first_alike(plan);
   const bool tensor_alike = !every_rank && tensor_ranks_alike(plan);
-  // Stage, tp, cp, dp_shard, bytes outside, and how a fault hits it.
+  // Stage, tp, cp, dp_shard, bytes outside the allocator, and the faults that hit the rank.
   using Kind = std::tuple<int, int, int, int, std::int64_t, double, int>;
   std::set<Kind> seen;
   std::vector<int> ranks;

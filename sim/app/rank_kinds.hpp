@@ -10,22 +10,22 @@
 
 #include "scenarios/scenario.hpp"
 
-// Which ranks of a stage do the same, and which do not.
+// Finds ranks of a stage that do the same.
 namespace shardsim {
 
-/// By dp_shard: the first one whose shards are like its own. REQUIRES: no experts apart.
+/// For each dp_shard, the first one with equal shards. REQUIRES: no experts apart.
 [[nodiscard]] std::vector<int> first_alike(const ParallelPlan& plan);
 
-/// Whether every tensor-parallel rank has an equal part of each matrix. Where one is filled up,
-/// ranks differ in what they send.
+/// Whether every tensor-parallel rank has an equal part of each matrix. Ranks with filled-up parts
+/// send something different.
 [[nodiscard]] bool tensor_ranks_alike(const ParallelPlan& plan);
 
-/// One rank of each kind, ascending: of ranks that make the same allocations, and hold the same
-/// beside them. Ranks of different stages are of different kinds; those of a stage are where
-/// their shards or parts of matrices differ, where groups lie on nodes in another way, and where
-/// faults hit one of them. If routing, or members that change, decide what a rank holds, each one
-/// is a kind. Only ranks that run, the lowest of each kind, so the first rank of every stage is
-/// always one. `cluster`: of the run; `fold`: null if all ranks run.
+/// One rank of each kind, ascending. Ranks of a kind make the same allocations and hold the same
+/// bytes beside them. Different stages are different kinds. Within a stage, kinds differ by shards,
+/// by parts of matrices, by the placement of groups on nodes, and by faults. If routing or changing
+/// members decide what a rank holds, each rank is a kind. Only ranks that run count, and the lowest
+/// represents its kind: the first rank of every stage always does. `cluster`: the run's; `fold`:
+/// null if all ranks run.
 [[nodiscard]] std::vector<int> rank_kinds(const Scenario& scenario, const ParallelPlan& plan,
                                           const Cluster& cluster, const Fold* fold);
 

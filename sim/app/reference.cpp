@@ -31,7 +31,7 @@ void add(ReferenceTensors& sum, const ReferenceTensors& values, bool absolute) {
   }
 }
 
-// All elements of a - b, each in units of its tensor.
+// The elements of a - b, each in units of its tensor.
 std::vector<double> difference(const ReferenceTensors& a, const ReferenceTensors& b,
                                const std::vector<double>& units) {
   std::vector<double> all;
@@ -150,8 +150,8 @@ class ReferenceTraining::Trainer {
     std::int64_t count;
   };
 
-  // Sum of the losses; gradients are those of these samples alone. `errors`: those of rounding are
-  // drawn, as this says. `seen`: called with each addition to a gradient.
+  // Returns the sum of the losses; gradients are those of these samples alone. `errors`: the seed
+  // of drawn rounding errors. `seen`: called with each addition to a gradient.
   double run(const Samples& samples, std::optional<std::uint64_t> errors = {},
              const SeenWork& seen = {}) {
     Batch batch = sync_.model->make_batch(runtime_, plan_.seed, samples.first, samples.count,
@@ -168,7 +168,7 @@ class ReferenceTraining::Trainer {
     return forward_backward(*sync_.model, runtime_, parameters_, batch, seen);
   }
 
-  // Samples whose gradients are one contribution.
+  // The number of samples whose gradients are one contribution.
   [[nodiscard]] std::int64_t part_size() const {
     return std::min(global_batch_, std::max(groups_.coupled_samples, groups_.samples_at_once));
   }
@@ -181,7 +181,7 @@ class ReferenceTraining::Trainer {
     }
   }
 
-  // As its inputs' sides are now.
+  // The gradients of a part with the current sides of its inputs.
   ReferenceTensors gradients_of_part(std::size_t part) {
     const std::int64_t at = static_cast<std::int64_t>(part) * part_size();
     const CornerSides sides(corners_.sides(part));
@@ -192,7 +192,7 @@ class ReferenceTraining::Trainer {
   [[nodiscard]] SharedSum shared_sum() const {
     const std::int64_t microbatch = global_batch_ / plan_.num_microbatches;
     const std::int64_t shares = std::int64_t{groups_.context_parts} * groups_.token_shards;
-    // Of samples that several ranks share, or that are more than one rank has: each sample's own.
+    // If ranks share samples, or a part exceeds one rank's samples, each sample counts alone.
     const bool is_shared = shares > 1 || part_size() > groups_.samples_at_once;
     return {.microbatches = plan_.num_microbatches,
             .ranks = std::max<std::int64_t>(1, microbatch / part_size()),
@@ -238,7 +238,7 @@ class ReferenceTraining::Trainer {
   WholeParameters parameters_;
   LossScaleState scale_;
   Corners corners_;
-  // Of the step computed last: its first sample, its targets, and the factor of its loss.
+  // The step computed last: its first sample, its targets, and the factor of its loss.
   std::int64_t first_ = 0;
   double targets_ = 0.0;
   double factor_ = 0.0;

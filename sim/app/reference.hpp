@@ -24,11 +24,11 @@ struct ReferenceStep {
   double loss = 0.0;          ///< Mean over the valid targets.
   bool overflowed = false;    ///< A gradient is infinite or NaN.
   double largest = 0.0;       ///< |x| of the gradients.
-  double largest_part = 0.0;  ///< Of Batches::in_parts: the largest sum of |x| over samples.
+  double largest_part = 0.0;  ///< Only Batches::in_parts: the largest sum of |x| over samples.
   bool skipped = false;       ///< No update: an overflow.
   double next_scale = 1.0;    ///< Loss scale of the next step.
-  /// Of Batches::in_parts: of each element of a gradient, the most that its rounding may change
-  /// when microbatches and ranks add it up, in unit roundoffs of its dtype (SumErrors).
+  /// Only Batches::in_parts: for each element of a gradient, the most that rounding may change when
+  /// microbatches and ranks add it up. In unit roundoffs of its dtype (SumErrors).
   ReferenceTensors sum_errors;
   /// "gradient" is from before the optimizer, clipping and unscaling; the rest is from after it.
   ReferenceKinds kinds;
@@ -46,11 +46,11 @@ struct GlobalBatch {
   /// Consecutive samples whose gradients are known only together: those of an auxiliary loss, or
   /// that share the capacity of experts.
   std::int64_t coupled_samples = 1;
-  /// Consecutive samples that a rank takes at once: a microbatch. Their gradients are one
-  /// contribution, unless ranks share the tokens.
+  /// Consecutive samples of one microbatch of a rank. Their gradients are one contribution, unless
+  /// ranks share the tokens.
   std::int64_t samples_at_once = 1;
-  /// Roundings of an activation for each one on one device. 1: ranks compute whole samples, with
-  /// the same roundings as one device; their activations are the same bits.
+  /// Roundings of an activation on the ranks for each one on one device. 1: ranks compute whole
+  /// samples with the same roundings as one device, so activations are the same bits.
   int activation_roundings = 1;
 };
 
@@ -73,15 +73,15 @@ class ReferenceTraining {
 
   /// Loss and gradients of the next step.
   [[nodiscard]] ReferenceStep compute_gradients();
-  /// What loss and gradients computed last would be with other rounding errors: drawn ones
-  /// (backends/stochastic_rounding.hpp); `draw`: which. Gradients are the sums of their parts in
+  /// Loss and gradients of the last computation with other, drawn rounding errors
+  /// (backends/stochastic_rounding.hpp); `draw` selects them. Gradients are sums of their parts in
   /// fp64. Changes nothing. REQUIRES: Batches::in_parts.
   [[nodiscard]] ReferenceStep draw_gradients(std::int64_t draw);
-  /// Whether activations have a corner, ReLU's.
+  /// Whether activations have a corner, as ReLU has.
   [[nodiscard]] bool has_corners() const;
-  /// Goes over to the sides that others, who have `shown` these gradients, have taken of those
-  /// corners that lie within rounding errors, as drawn; every other element stays on its side.
-  /// Returns the gradients that follow. `units`: of each tensor, what its errors are told in.
+  /// Adopts the sides of corners that best explain the gradients `shown` by the ranks. Only inputs
+  /// within drawn rounding errors change sides. Returns the resulting gradients. `units`: the unit
+  /// of each tensor's errors.
   [[nodiscard]] ReferenceTensors take_sides_of(const ReferenceTensors& shown,
                                                const std::vector<double>& units);
   /// Updates, or skips the step, and adds to `step` what is then. A gradient that overflowed and is

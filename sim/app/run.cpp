@@ -38,10 +38,10 @@ std::optional<Verification> verification_of(const Scenario& scenario, const Para
   return std::make_optional<Verification>(scenario, plan, on_progress);
 }
 
-// What is shared by the ranks of a run and hears of them.
+// Objects that the ranks of a run share and report to.
 struct Listeners {
   RunRecord& record;
-  StateDump* dump;  // Null: none is asked for.
+  StateDump* dump;  // Null: no dump was requested.
 };
 
 void run_rank(const ParallelPlan& plan, const RunHooks& hooks, const Listeners& listeners,
@@ -105,8 +105,8 @@ FiberOptions world_options(const Scenario& scenario, const RunHooks& hooks, cons
   return options;
 }
 
-// The host's times count as read where a device waited for the host. Where operations follow others
-// the host may be waited for without that.
+// Marks the host's times as read where a device waited for the host. Where operations follow
+// others, the host may be waited for without that.
 void note_host_times(const Scenario& scenario, const ParallelPlan& plan, FiberWorld& world) {
   bool waits = plan.options().mesh.dp_replicate > 1 || plan.options().mesh.cp > 1;
   for (int rank = 0; !waits && rank < world.engine().num_ranks(); ++rank) {
@@ -214,7 +214,7 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
     result.diagnosis = error.diagnosis();  // A schedule that cannot run.
   }
   add_error_bands(scenario, result);
-  // A run that did not come to its end might have read more.
+  // A run that ended early might have read more.
   if (!result.diagnosis) {
     for (std::string& warning : fields_without_effect(scenario, reads)) {
       result.warnings.push_back(std::move(warning));

@@ -44,8 +44,8 @@ struct RunHooks {
   /// Collects RunOutcome::detail, for which the run is run twice. It is collected, too, where the
   /// scenario asks for a file that shows it.
   bool detail = false;
-  /// Gets the files of the state of a run with data (state_dump.hpp), each as soon as it is
-  /// complete; empty: there are none.
+  /// Gets the state files of a run with data (state_dump.hpp), each as soon as it is complete.
+  /// Empty: no files.
   StateFileWriter write_state;
 };
 

@@ -27,8 +27,8 @@ void require_named(const std::optional<std::string>& path, const char* option) {
                    "name a file, or leave the option out; is a variable of the shell unset?");
 }
 
-// Of ranks that a launcher started, the others write nothing, and may be on machines without the
-// folder.
+// Whether this process writes outputs. Other ranks of a launcher write nothing, and their machines
+// may lack the folder.
 bool may_report(const RunArguments& arguments) {
   if (!arguments.process.on_processes()) return true;
   const std::optional<LaunchedRank> launched = find_launched_rank();
@@ -55,7 +55,7 @@ void check_run_paths(const RunArguments& arguments, const Scenario& scenario) {
     if (!may_report(arguments)) break;
     require_writable(output.path, true, "choose another with --out or --record-decisions");
   }
-  // Written only where a run fails: a folder that is read-only is no reason not to begin.
+  // Written only if a run fails, so a read-only folder is no reason not to begin.
   if (arguments.process.on_processes()) {
     written.push_back({"the record of the last calls", folder / kFlightRecordFile});
   }

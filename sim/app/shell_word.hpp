@@ -20,7 +20,7 @@ namespace shardsim {
            std::string_view("-_./=,:+@%").find(c) != std::string_view::npos;
   });
   if (plain) return word;
-  // Bash, zsh and ksh read it back; a terminal could be taken over by what it stands for.
+  // Bash, zsh and ksh read this form; printed raw, such characters could take over a terminal.
   if (printable(word, kWholeText) != word) {
     std::string escaped = "$'";
     for (const char c : word) {

@@ -3,13 +3,13 @@
 #include <iosfwd>
 #include <string>
 
-// A scenario that comes by a pipe. It has the limits of a file.
+// Reads a scenario from a pipe, with the limits of a file.
 namespace shardsim {
 
-/// The name of the file that is standard input.
+/// The file name that stands for standard input.
 inline constexpr const char* kStandardInput = "-";
 
-/// All of it. Throws ScenarioError E0003 as soon as it has more bytes than a scenario's file may.
+/// Reads all of it. Throws ScenarioError E0003 as soon as it exceeds the limit of scenario files.
 [[nodiscard]] std::string read_standard_input(std::istream& in);
 
 }  // namespace shardsim

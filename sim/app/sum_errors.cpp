@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-// One gradient, apart from those of the training.
+// A single gradient, kept apart from those of the training.
 class OneGradient final : public Parameters {
  public:
   OneGradient(Runtime& runtime, const Shape& shape)
@@ -38,8 +38,8 @@ ReferenceTensors zeros_of(const Model& model) {
   return zeros;
 }
 
-// After the sum over ranks: over replicas, over the shards of tokens, over the two stages of a tied
-// weight; and what the reference itself keeps.
+// Roundings after the sum over ranks: over replicas, over the shards of tokens, over the two stages
+// of a tied weight; and the reference's own.
 constexpr double kLastRoundings = 4.0;
 
 }  // namespace
@@ -77,7 +77,7 @@ void SumErrors::add(Runtime& runtime, const WeightGradient& work) {
   }
 }
 
-// A slice is rounded when it is added, and as a part of the sum of each microbatch that follows.
+// A slice is rounded when it is added, and again in the sum of each microbatch that follows.
 void SumErrors::add_one(Runtime& runtime, WeightGradient work, double factor) {
   const auto index = to_size(work.parameter);
   OneGradient gradient(runtime, model_.parameters()[index].shape);
@@ -99,7 +99,7 @@ void SumErrors::end_part(const ReferenceTensors& contribution) {
     for (std::size_t j = 0; j < contribution[i].size(); ++j) {
       of_rank[i][j] += contribution[i][j];
       round(i, j, of_rank[i][j]);
-      round(i, j, contribution[i][j]);  // By the reference.
+      round(i, j, contribution[i][j]);  // The reference's own rounding.
     }
   }
 }

@@ -6,7 +6,7 @@
 
 namespace shardsim {
 
-/// "warning: ..." a line each, for verbs that print no summary. They name what users wrote.
+/// Prints "warning: ..." lines for verbs without a summary. Warnings contain words of users.
 void tell_warnings(const Scenario& scenario, std::ostream& err);
 
 }  // namespace shardsim

@@ -18,11 +18,11 @@ namespace fs = std::filesystem;
 
 int open_folder(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  // For names below it alone: one that may not be listed can be written to.
+  // O_PATH suffices for names below the folder: a folder without read permission may be writable.
   return ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-// Not to be guessed by those who may write to the folder, too.
+// Others who may write to the folder cannot guess the name.
 std::string random_name() {
   std::uint64_t number = 0;
   while (::getrandom(&number, sizeof(number), 0) != static_cast<ssize_t>(sizeof(number))) {
@@ -30,7 +30,7 @@ std::string random_name() {
   return fmt::format(".shardsim-{:016x}", number);
 }
 
-// Some file systems know no such thing (EINVAL, ENOTSUP), and a pipe has no disk.
+// Some file systems have no fsync (EINVAL, ENOTSUP), and a pipe has no disk.
 bool is_flushed(int file) {
   int result = -1;
   do {
@@ -55,7 +55,7 @@ UnfinishedFile::SignalsWait::SignalsWait() {
 
 UnfinishedFile::SignalsWait::~SignalsWait() {
   if (sigismember(&before_, SIGXFSZ) == 0) {
-    // The write that it was sent for has failed, which was told.
+    // The write that raised it has failed and was reported.
     const sigset_t too_large = set_of({SIGXFSZ});
     const timespec at_once{};
     sigtimedwait(&too_large, nullptr, &at_once);
@@ -71,7 +71,7 @@ UnfinishedFile::UnfinishedFile(const WriteFailure& failure, const fs::path& path
 
 int UnfinishedFile::create() {
   if (folder_.number() < 0) failure_.refuse(errno);
-  constexpr mode_t kReadableByAll = 0666;  // Less what the user's mask takes away.
+  constexpr mode_t kReadableByAll = 0666;  // Without the bits of the user's mask.
   constexpr mode_t kReadableByOwner = 0600;
   constexpr mode_t kPermissions = 0777;
   constexpr mode_t kWritableByOthers = 022;
@@ -88,10 +88,10 @@ int UnfinishedFile::create() {
   } while (file < 0 && errno == EEXIST);
   if (file < 0) failure_.refuse(errno);
   if (replaces) {
-    // Somebody else may have put it there so that all could write what is ours now.
+    // Another user may have put the file there, writable by all; the new content is ours.
     const mode_t kept =
         old.st_uid == ::geteuid() ? kPermissions : kPermissions & ~kWritableByOthers;
-    // Where the file system has no permissions, there are none to keep.
+    // A file system without permissions has none to keep.
     static_cast<void>(::fchmod(file, old.st_mode & kept));
   }
   return file;
@@ -107,7 +107,7 @@ void UnfinishedFile::finish() {
     failure_.refuse(errno);
   }
   name_.clear();
-  // The name, too. A folder that may not be read cannot be flushed, and is left to the system.
+  // Flushes the name, too. A folder without read permission cannot be flushed; the system does it.
   const Descriptor folder(::openat(folder_.number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.number() >= 0 && !is_flushed(folder.number())) failure_.refuse(errno);
 }

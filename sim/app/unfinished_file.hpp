@@ -10,10 +10,9 @@
 
 namespace shardsim {
 
-/// A file that is being written under a name that nobody knows, in the folder of the one that it
-/// will become. It is removed at the end, unless it was finished. Signals that end the process wait
-/// meanwhile, and so nothing is left behind by them; a file that becomes larger than the user's
-/// limit (SIGXFSZ) is an error like others.
+/// A file that is being written under a random name in the folder of the final file. Unless it was
+/// finished, it is removed at the end. Signals that end the process wait meanwhile, so they leave
+/// nothing behind. A file beyond the user's size limit (SIGXFSZ) is an error like others.
 class UnfinishedFile {
  public:
   /// Both outlive this. Throws Error (E0901).
@@ -24,8 +23,8 @@ class UnfinishedFile {
 
   [[nodiscard]] int number() const { return file_.number(); }
 
-  /// Puts it on the disk, and in the place of what had its name. Throws Error (E0901), in which
-  /// case the old file is as it was.
+  /// Flushes it to the disk and gives it the final name. Throws Error (E0901); the old file then
+  /// stays as it was.
   void finish();
 
  private:

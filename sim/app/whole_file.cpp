@@ -21,9 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A link of /proc/self/fd leads to what this process holds open, whatever its name is now.
+// A link of /proc/self/fd leads to an open file of this process, whatever its name is now.
 std::optional<int> own_descriptor(fs::path path) {
-  constexpr int kMostLinks = 40;  // As the kernel's limit.
+  constexpr int kMostLinks = 40;  // The kernel's limit.
   const fs::path own = fmt::format("/proc/{}/fd", ::getpid());
   std::error_code error;
   for (int i = 0; i < kMostLinks; ++i) {
@@ -48,7 +48,7 @@ Target target_of(const WriteFailure& failure, const fs::path& path) {
   if (!path.has_filename()) failure.refuse(path.empty() ? ENOENT : EISDIR);
   if (own_descriptor(path)) return Target::stream;
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return Target::new_name;  // Or a link that leads nowhere.
+  if (::stat(path.c_str(), &status) != 0) return Target::new_name;  // Also for a dangling link.
   if (S_ISDIR(status.st_mode)) failure.refuse(EISDIR);
   if (S_ISBLK(status.st_mode)) failure.refuse(ENOTBLK);
   if (!S_ISREG(status.st_mode)) return Target::stream;
@@ -57,17 +57,17 @@ Target target_of(const WriteFailure& failure, const fs::path& path) {
   return is_link ? Target::new_name : Target::old_file;
 }
 
-// As whom files are opened: a program may have taken on another user's rights.
+// Checks with the effective user, as open() does: a program may have another user's rights.
 bool may_write(const fs::path& path, int how) {
   return ::faccessat(AT_FDCWD, path.c_str(), how, AT_EACCESS) == 0;
 }
 
 void write_into(const WriteFailure& failure, const fs::path& path,
                 const std::function<void(std::ostream&)>& produce) {
-  std::cout.flush();  // What was printed before comes first.
+  std::cout.flush();  // Earlier output comes first.
   const std::optional<int> own = own_descriptor(path);
-  // No O_CREAT: what has just been there is written to, or nothing is. Opening a pipe that nobody
-  // reads would wait for ever.
+  // Without O_CREAT: only an existing target is written to. Opening a pipe without a reader would
+  // block for ever.
   Descriptor file(own ? ::fcntl(*own, F_DUPFD_CLOEXEC, 0)
                       : ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.number() < 0) failure.refuse(errno);
@@ -83,7 +83,7 @@ void write_whole_file(const fs::path& path, const std::function<void(std::ostrea
   const WriteFailure failure(path, otherwise);
   const Target target = target_of(failure, path);
   if (target == Target::stream) return write_into(failure, path, produce);
-  // Renaming would pass over what "read-only" was meant to keep.
+  // Renaming would replace a file whose "read-only" should protect it.
   if (target == Target::old_file && !may_write(path, W_OK)) failure.refuse(errno);
   UnfinishedFile file(failure, path);
   produce_into(failure, file.number(), produce);

@@ -5,19 +5,19 @@
 #include <iosfwd>
 #include <string>
 
-// The one place in which the command writes files. Nobody ever finds half a file: it is written
-// under a random name in the same folder, flushed to the disk, and renamed. Whatever goes wrong
-// leaves the old file, and nothing beside it.
+// The one place in which the command writes files. Nobody ever finds half a file: a file is written
+// under a random name in the same folder, flushed to the disk, and renamed. A failure leaves the
+// old file, and nothing beside it.
 //
-// What is in the way decides:
+// The existing target decides:
 //   nothing, or a file  the new file takes its place; its permissions are kept;
 //   a link              is replaced, and what it leads to stays as it is;
 //   a pipe, a terminal, /dev/null, /dev/stdout, /dev/fd/3  are written to directly;
 //   a folder, a disk    an error.
 namespace shardsim {
 
-/// Writes what `produce` puts out as the file `path`. Throws Error (E0901) that says why that
-/// cannot be, and `otherwise`, the user's other way out, such as "choose another with -o".
+/// Writes the output of `produce` to the file `path`. Throws Error (E0901) with the cause and with
+/// `otherwise`, the user's other way out, such as "choose another with -o".
 void write_whole_file(const std::filesystem::path& path,
                       const std::function<void(std::ostream&)>& produce,
                       const std::string& otherwise = "name another file");

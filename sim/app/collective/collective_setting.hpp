@@ -64,7 +64,7 @@ struct CollectiveSetting {
 [[nodiscard]] CollectiveSetting collective_setting_of(const CollectiveArguments& arguments,
                                                       int launched_ranks);
 
-/// Whether a system is given as a scenario's file, and not by a preset's name.
+/// Whether `system` names a scenario's file instead of a preset.
 [[nodiscard]] bool names_a_file(const std::string& system);
 
 /// A scenario with this system, a preset or a scenario's file. `overrides`: as --set. Throws

@@ -13,7 +13,7 @@ namespace {
 constexpr int kMostSchedules = 1'000'000;
 constexpr int kMostDepth = 100;
 
-// CLI11 takes -1 and numbers beyond 64 bits for the largest seed.
+// CLI11 reads -1 and numbers beyond 64 bits as the largest seed.
 std::string seed_problem(const std::string& text) {
   std::uint64_t seed = 0;
   const char* const end = text.data() + text.size();

@@ -75,7 +75,7 @@ void require_mpi() {
 
 std::string mpi_preload(std::ostream& err) {
   const std::string library = loopback_library_of(require_mpi_module().path);
-  // Builds with sanitizers are used where they were built.
+  // Builds with sanitizers run only where they were built.
   if (library.empty() && !build_root_of(this_executable())) {
     err << "note: libshardsim-loopback.so is not beside the MPI module, so Open MPI listens on all "
            "networks of this machine\n";

@@ -13,8 +13,8 @@ namespace shardsim {
                                                     const MeetingPoint& place, CallWatch& watch);
 void require_mpi();
 
-/// What mpirun is started with, so that a run on this machine can be reached from no other
-/// (loopback_library_of); "" with a note on `err` if that is not installed.
+/// The library that mpirun preloads, so that no other machine can reach a run on this one
+/// (loopback_library_of); "" with a note on `err` if it is not installed.
 [[nodiscard]] std::string mpi_preload(std::ostream& err);
 
 }  // namespace shardsim

@@ -9,7 +9,7 @@ namespace shardsim {
 
 namespace {
 
-// CLI::Range lets NaN pass, which is below no limit and above none.
+// CLI::Range accepts NaN, which is neither below nor above a limit.
 std::string seconds_problem(const std::string& text) {
   constexpr double kLeast = 1.0;
   constexpr double kMost = 86400.0;

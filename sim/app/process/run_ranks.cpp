@@ -199,7 +199,7 @@ void write_flight_records(const Verdict& verdict, const std::string& directory, 
     err << "the last calls of every rank that could tell are in " << printable(path.string(), 200)
         << "\n";
   } catch (const Error& error) {
-    // What stopped the run is told first, and decides how the command ends.
+    // The cause that stopped the run is told first and decides how the command ends.
     err << "the last calls of the ranks are lost: " << error.what() << "\n";
   }
 }

@@ -37,7 +37,7 @@ struct RanksOutcome {
 [[nodiscard]] RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options,
                                      std::ostream& err);
 
-/// What write_flight_records() writes.
+/// The file that write_flight_records() writes.
 inline constexpr const char* kFlightRecordFile = "flight-record.txt";
 
 /// OpenBackend::notes() of rank 0.

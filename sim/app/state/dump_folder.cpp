@@ -23,7 +23,7 @@ std::string shown(const fs::path& path) {
   return "\"" + printable(path.string(), kShownPath) + "\"";
 }
 
-// So that files of two runs never lie side by side, and nothing is written over.
+// Keeps the files of two runs apart, and overwrites nothing.
 void require_new_or_empty(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);

@@ -14,7 +14,7 @@ class DumpFolder {
  public:
   explicit DumpFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Writes files into it, which it makes with the first. This must outlive it.
+  /// Writes files into the folder, which the first file creates. This must outlive the writer.
   [[nodiscard]] StateFileWriter writer();
   /// "wrote 6 files to FOLDER".
   void tell(std::ostream& err) const;
@@ -24,9 +24,9 @@ class DumpFolder {
   int num_files_ = 0;
 };
 
-/// None if it is not asked for. Throws UsageError for what cannot be: of a run without real tensors
-/// (E0953), of processes and of many schedules (E0954), into something that is not a new or empty
-/// folder (E0956).
+/// Returns none if no dump is requested. Throws UsageError for runs without real tensors (E0953),
+/// for processes and for many schedules (E0954). A folder that is neither new nor empty is refused,
+/// too (E0956).
 [[nodiscard]] std::optional<DumpFolder> dump_folder_of(const RunArguments& arguments,
                                                        const Scenario& scenario);
 

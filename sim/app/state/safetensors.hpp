@@ -18,9 +18,9 @@ struct NamedTensor {
   Tensor values;
 };
 
-/// A file of these tensors, the widest elements first so that each is aligned, then by name.
-/// Throws UsageError (E0955) for a dtype that has no name there, for two tensors of one name, and
-/// for names and metadata that would have to be escaped. REQUIRES: all have data.
+/// Returns a file of these tensors: the widest elements first, so that each is aligned, then by
+/// name. Throws UsageError (E0955) for a dtype without a name in the format, for duplicate names,
+/// and for names and metadata that need escapes. REQUIRES: all have data.
 [[nodiscard]] std::string to_safetensors(std::vector<NamedTensor> tensors,
                                          const std::map<std::string, std::string>& metadata);
 

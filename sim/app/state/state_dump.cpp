@@ -24,7 +24,7 @@ void add_scalar(GatheredTensors& tensors, const char* name, double value,
   tensors.add_whole(name, scalar);
 }
 
-// As PyTorch indexes with them.
+// PyTorch indexes with 64-bit tokens.
 Tensor with_64_bits(const Tensor& tokens) {
   if (tokens.dtype() != DType::int32) return tokens;
   const Tensor wide = new_tensor(tokens.shape(), DType::int64);
@@ -37,7 +37,7 @@ std::string prefix_of(const StatePiece& piece) {
   std::string name(kind_name(piece));
   if (piece.kind == StateKind::optimizer_state && name != "master") return "optimizer." + name;
   if (piece.kind != StateKind::rank_state) return name;
-  // "worker_error of data rank 3": where only one rank has it, its state's name says which.
+  // A state that one rank alone has names that rank: "worker_error of data rank 3".
   std::replace(name.begin(), name.end(), ' ', '_');
   return "rank_state." + name;
 }
@@ -86,7 +86,7 @@ void StateDump::show_state(const FileKey& key, const Oracle::Holder& holder,
   files_.erase(key);
 }
 
-// What the step was made with, and what is one number of it.
+// Adds the inputs of the step and its scalars.
 void StateDump::add_step(std::int64_t step, File& file) const {
   const TrainingPlan& training = plan_.options().training;
   LocalRuntime runtime;

@@ -12,9 +12,9 @@
 #include "sim/app/state/gathered_tensors.hpp"
 #include "sim/app/state/state_file_writer.hpp"
 
-// What the ranks of a run with data hold, as files that anybody can read: one before the first step
-// and one after each, of whole tensors under the names of the model on one device. The guide's page
-// state-dump.md says what is in them.
+// Writes the state of a run with data to files that anybody can read: one before the first step and
+// one after each. They hold whole tensors under the names of the model on one device. The guide's
+// page state-dump.md describes them.
 namespace shardsim {
 
 class StateDump {
@@ -22,7 +22,7 @@ class StateDump {
   /// `plan` must outlive it.
   StateDump(const ParallelPlan& plan, StateFileWriter write);
 
-  /// Tells the dump of a rank, and passes on to `next` all that it hears.
+  /// Reports a rank's state to the dump, and passes all calls on to `next`.
   class Observer final : public TrainingObserver {
    public:
     Observer(StateDump& dump, const Oracle::Holder& holder, TrainingObserver& next)
@@ -46,7 +46,7 @@ class StateDump {
   };
 
  private:
-  // Of the steps done (0: none yet) and of the replicas that train apart.
+  // The number of steps done (0: none yet), and the replica if replicas train apart.
   using FileKey = std::pair<std::int64_t, int>;
   struct File {
     GatheredTensors tensors;

@@ -141,7 +141,7 @@ void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
                   "Fail if a file of such errors is not today's");
 }
 
-// Before tables that take minutes, not after them. The ratchet is read and written anew.
+// Checks paths before tables that take minutes, not after them. The ratchet is read and rewritten.
 void check_paths(const ValidateArguments& arguments, const std::vector<TableMapping>& mappings,
                  const fs::path& ratchet) {
   std::vector<PathInUse> read;

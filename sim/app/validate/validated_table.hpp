@@ -21,7 +21,7 @@ struct ValidatedRow {
   std::string refused;  ///< Why it cannot be represented; empty if it can.
   std::string apart;    ///< Why it is not in the headline; empty if it is.
   bool fits = true;     ///< Whether the device is predicted to hold it: the verdict of a plan.
-  /// Whether its tensors alone are. It ran, so all else that is too large is an error of the
+  /// Whether the tensors alone fit. The measured plan ran, so any other excess is an error of the
   /// prediction, which error bands must show.
   bool tensors_fit = true;
   RunSetting setting;  ///< Of its scenario; empty if it was refused.

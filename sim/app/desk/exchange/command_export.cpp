@@ -44,7 +44,7 @@ std::string stem_of(const ExportArguments& arguments) {
   return std::filesystem::path(arguments.file).stem().string();
 }
 
-// The file, or those of all ranks.
+// The names of the output files: one, or one for each rank.
 std::vector<std::string> names_of(const ExportArguments& arguments, const std::string& stem,
                                   int ranks) {
   if (arguments.kind == "schedule" || arguments.kind == "nccl-tests") {
@@ -59,7 +59,7 @@ std::vector<std::string> names_of(const ExportArguments& arguments, const std::s
   return names;
 }
 
-// Before a run of minutes, not after it.
+// Refuses bad paths before a run of minutes, not after it.
 void check_paths(const ExportArguments& arguments, const Scenario& scenario) {
   std::vector<PathInUse> written;
   const int ranks = static_cast<int>(scenario.system.ranks);

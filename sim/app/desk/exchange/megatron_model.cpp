@@ -116,8 +116,8 @@ void import_shared_experts(MegatronArguments& arguments, Import& import,
                 "model.num_shared_experts", *shared / width, fmt::format("of {} each", width));
 }
 
-// Experts compute here as one grouped product, over all the places of a capacity, and their tokens
-// travel by all-to-all. None of it is Megatron-LM's default.
+// Experts here compute one grouped product over all places of a capacity, and their tokens travel
+// by all-to-all. Megatron-LM's defaults differ in both.
 void warn_of_expert_work(MegatronArguments& arguments, Import& import) {
   const std::string dispatcher = arguments.text("moe_token_dispatcher_type").value_or("allgather");
   const std::int64_t ep =

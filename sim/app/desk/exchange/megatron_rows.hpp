@@ -24,11 +24,11 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
 /// Batch, precision, optimizer, recomputation.
 void import_megatron_training(MegatronArguments& arguments, Import& import);
 
-/// What else no scenario can say: an optimizer that is not here.
+/// Limits that no scenario can state: an optimizer that is not implemented here.
 [[nodiscard]] std::vector<std::string> megatron_training_limits(MegatronArguments& arguments);
 
-/// Rows for the arguments that no one has asked for: those that change cost, memory or numbers need
-/// somebody, as does every flag of a command line that is not known.
+/// Adds rows for the arguments that no other row has read. Arguments that change cost, memory or
+/// numbers need a decision by the user, as do unknown flags of a command line.
 /// REQUIRES: all other rows are read.
 void tell_unread_megatron(const MegatronArguments& arguments, Import& import);
 

@@ -42,7 +42,7 @@ void import_batch(MegatronArguments& arguments, Import& import) {
   }
 }
 
-// Steps are counted in whole numbers here, and as 1000.0 there.
+// Steps are whole numbers here; Megatron-LM also writes them as 1000.0.
 void take_steps(MegatronArguments& arguments, const std::string& name, double otherwise,
                 const std::string& path, Import& import) {
   const double steps = arguments.number(name).value_or(otherwise);

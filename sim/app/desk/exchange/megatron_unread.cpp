@@ -6,8 +6,8 @@
 
 #include "sim/app/desk/exchange/megatron_rows.hpp"
 
-// Arguments that no row of the importer reads: which of them change a step's cost, its memory or
-// its numbers. Names, defaults and meanings: Megatron-LM's arguments.py and the fields of
+// Lists the arguments that no row of the importer reads and that change a step's cost, memory or
+// numbers. Names, defaults and meanings: Megatron-LM's arguments.py and the fields of
 // TransformerConfig, ModelParallelConfig, OptimizerConfig and DistributedDataParallelConfig.
 namespace shardsim {
 
@@ -15,7 +15,7 @@ namespace {
 
 /// An argument that matters and is not modelled.
 struct Unmodelled {
-  std::string_view name;     ///< Ends in *: all that begin so.
+  std::string_view name;     ///< A final * stands for any ending.
   std::string_view as_here;  ///< Values that are as here, between bars; None and False always are.
   std::string_view why;
 };
@@ -218,8 +218,8 @@ constexpr std::array kUnmodelled = {
     Unmodelled{"yaml_cfg", "", "not read: the arguments are in that file"},
 };
 
-// What says nothing about a step here: data, checkpoints, logs, the schedule of the learning rate,
-// launchers, and details of what a row of the importer has told already.
+// Arguments that say nothing about a step here: data, checkpoints, logs, the schedule of the
+// learning rate, launchers, and details of arguments that the importer has read.
 constexpr std::string_view kHarmless =
     "activations_checkpoint_method|adam_beta1|adam_beta2|adam_eps|add_position_embedding|"
     "adlr_autoresume*|align_grad_reduce|align_param_gather|allow_ambiguous_pad_tokens|"
@@ -259,7 +259,7 @@ bool begins_or_is(std::string_view name, std::string_view pattern) {
   return name.substr(0, pattern.size()) == pattern;
 }
 
-// Whether something between the bars of `list` is `value`, or begins it.
+// Whether `value` equals or matches an entry of `list`, whose entries bars separate.
 bool is_one_of(std::string_view value, std::string_view list) {
   for (std::size_t at = 0; at < list.size();) {
     const std::size_t end = std::min(list.find('|', at), list.size());
@@ -304,7 +304,7 @@ void tell_unread_megatron(const MegatronArguments& arguments, Import& import) {
       import.ignore(told, value, "says nothing about a step's cost, memory or numbers here");
     }
   }
-  // A log tells every argument of its version, those that nobody set, too.
+  // A log prints every argument of its version, including those that nobody set.
   if (arguments.from_log()) {
     import.ignore(fmt::format("{} other arguments", others), "",
                   "data, checkpoints, logging, or as here");

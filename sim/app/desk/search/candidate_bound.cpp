@@ -272,7 +272,7 @@ const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate)
   MeshShape mesh = mesh_shape_of(candidate, order);
   mesh.v_placement = is_v;
   const ModelOptions model = parallel_options_of(base_).model;
-  // At two_level the reader derives from cp how many exchange heads: the least of all ways.
+  // At two_level the reader derives the number of exchanging ranks from cp: take the least.
   const bool two_level = model.context_attention == ContextAttention::two_level;
   const int known = ulysses_size(model.context_attention, mesh.cp, 1);
   for (int pp = 0; pp < mesh.pp; ++pp) {

@@ -58,7 +58,7 @@ class BoundTable {
   [[nodiscard]] const Played& play(const Candidate& candidate, const Stages& stages);
   [[nodiscard]] std::int64_t message_ps(const Candidate& candidate, std::int64_t bytes);
   [[nodiscard]] std::int64_t sharding_ps(const Candidate& candidate, const Stages& stages);
-  /// By pipeline rank, of the first rank of each.
+  /// For each pipeline rank, the bytes outside the allocator on its first rank.
   [[nodiscard]] const std::vector<std::int64_t>& outside(const Candidate& candidate);
   [[nodiscard]] std::int64_t state_bytes(const Candidate& candidate,
                                          const WeightCounts& weights) const;

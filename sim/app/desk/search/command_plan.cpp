@@ -58,7 +58,7 @@ Objective objective_of(const PlanArguments& arguments) {
   return arguments.objective == "cost" ? Objective::cost : Objective::time;
 }
 
-// A comparison with NaN is never true, so it is in no range.
+// Comparisons with NaN are never true, so NaN is in no range.
 void require_in_range(const PlanArguments& arguments) {
   struct Row {
     const char* option;
@@ -66,7 +66,7 @@ void require_in_range(const PlanArguments& arguments) {
     double least;
     double most;
   };
-  // The price as cost.usd_per_gpu_hour; nobody ranks, or waits for, more than the others.
+  // The price has the range of cost.usd_per_gpu_hour; larger values of the others make no sense.
   const Row rows[] = {
       {"--jobs", static_cast<double>(arguments.jobs), 1.0, 4096.0},
       {"--top", static_cast<double>(arguments.request.top), 1.0, 1e6},

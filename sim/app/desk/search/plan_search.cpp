@@ -30,7 +30,7 @@ struct Simulation {
   std::string failure;
 };
 
-// What is left is less than the margin, as the warning of a run says it.
+// Whether less than the margin is left, by the same formula as the warning of a run.
 bool is_tight(const Scenario& scenario, std::int64_t device_bytes) {
   return static_cast<double>(device_bytes) >
          static_cast<double>(scenario.system.device.memory_bytes) *
@@ -142,7 +142,7 @@ class Search {
     const auto top = static_cast<std::size_t>(request_.top);
     if (best_.size() < top) return false;
     const SimulatedPoint& last = best_[top - 1];
-    // Tight ones come last: where one is among the best, only another is certainly behind it.
+    // Tight points come last. If the K-th best is tight, only tight candidates are certainly worse.
     const bool tight = is_tight(base_.scenario, bound.device_bytes);
     if (tight != last.is_tight) return tight;
     if (request_.objective == Objective::memory) return bound.device_bytes > last.device_bytes;

@@ -29,11 +29,11 @@ struct SimulatedPoint {
   double mfu = 0;
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
-  std::int64_t peak_bytes = 0;  ///< Of tensors.
+  std::int64_t peak_bytes = 0;  ///< Peak of the tensors alone.
   std::array<std::int64_t, kNumMemoryCategories> category_bytes{};
   std::int64_t device_bytes = 0;  ///< With the allocator's gaps, CUDA context and NCCL's buffers:
                                   ///< what fits, ranks and is on the front by memory.
-  bool is_tight = false;          ///< Fits, and leaves less than execution.memory_margin.
+  bool is_tight = false;          ///< Fits, but leaves less than execution.memory_margin.
 };
 
 struct SearchOutcome {
@@ -68,7 +68,7 @@ struct SearchHooks {
 [[nodiscard]] SearchOutcome search(const SearchBase& base, const SearchRequest& request,
                                    const SearchHooks& hooks);
 
-/// Better first: what leaves the margin, then by the objective, then by the other of time and
+/// Better first: points that leave the margin, then by the objective, then by the other of time and
 /// memory, then by index.
 [[nodiscard]] bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b,
                                 Objective objective);

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Through links: it is the file itself that is to be corrected.
+// Links are followed: the file itself is to be corrected.
 void replace(const std::string& file, const std::string& text) {
   write_complete(fs::canonical(file), text, "write it elsewhere with -o");
 }
