@@ -22,13 +22,13 @@ void write_whole_file(const std::filesystem::path& path,
                       const std::function<void(std::ostream&)>& produce,
                       const std::string& otherwise = "name another file");
 
-/// The same error before a long run, as far as it can be foreseen. `makes_folder`: whether missing
-/// folders will be made (make_folder_of).
+/// Throws the same error before a long run, as far as it can be foreseen. `makes_folder`: whether
+/// missing folders will be made (make_folder_of).
 void require_writable(const std::filesystem::path& path, bool makes_folder,
                       const std::string& otherwise = "name another file");
 
-/// Makes the folder of a file that will be written, with those above it. Throws as
-/// write_whole_file().
+/// Makes the folder of a file that will be written, and its parents. Throws as write_whole_file()
+/// does.
 void make_folder_of(const std::filesystem::path& path,
                     const std::string& otherwise = "name another file");
 

@@ -66,7 +66,7 @@ class WholeParameters final : public Parameters {
   std::vector<std::vector<Tensor>> states_;
 };
 
-/// Sees each addition to a gradient before it is made. May be empty.
+/// Called with each addition to a gradient before it is made. May be empty.
 using SeenWork = std::function<void(const WeightGradient& work)>;
 
 /// Sum of the losses of `batch`; adds its gradients to those in `parameters`. A loop of its own,

@@ -9,17 +9,17 @@
 #include "reports/result.hpp"
 #include "scenarios/scenario.hpp"
 
-// What somebody chose in a scenario and a run did not need (docs/decisions/0054-fields-without-
-// effect.md). What can be said before a run is among scenario.warnings already.
+// Finds the chosen fields that a run did not need (docs/decisions/0054-fields-without-effect.md).
+// scenario.warnings already has what is known before a run.
 namespace shardsim {
 
-/// Fields whose values were read by nothing in the run, or that lost against a stricter limit
-/// each time, which is then named. `reads`: of the whole run. In the order of the field table.
+/// Fields whose values nothing in the run read, or that lost each time against a stricter limit,
+/// which is then named. `reads`: the log of the whole run. In the order of the field table.
 [[nodiscard]] std::vector<std::string> fields_without_effect(const Scenario& scenario,
                                                              const ReadLog& reads);
 
-/// One line for all fields that only values of tensors depend on; none if nobody chose any, or the
-/// run has values.
+/// One line for all chosen fields that only values of tensors depend on. Returns none if there are
+/// no such fields, or if the run has values.
 [[nodiscard]] std::optional<Assumption> fields_of_values(const Scenario& scenario);
 
 }  // namespace shardsim

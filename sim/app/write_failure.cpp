@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 struct Reason {
   int error;
-  const char* why;  // May name the folder, "{0}".
+  const char* why;  // May contain "{0}", the folder.
   const char* fix;
 };
 

@@ -5,7 +5,7 @@
 #include <iosfwd>
 #include <string>
 
-// Why a file cannot be written, in words.
+// Explains why a file cannot be written.
 namespace shardsim {
 
 class WriteFailure {
@@ -13,7 +13,7 @@ class WriteFailure {
   /// `otherwise`: the user's other way out, such as "choose another with -o".
   WriteFailure(std::filesystem::path path, std::string otherwise);
 
-  /// Throws UsageError E0901 with the cause that `error`, an errno, stands for, and a way out.
+  /// Throws UsageError E0901 with the cause of `error`, an errno, and a way out.
   [[noreturn]] void refuse(int error) const;
 
  private:
@@ -21,8 +21,8 @@ class WriteFailure {
   std::string otherwise_;
 };
 
-/// Writes what `produce` puts out to an open file. A failure is told at its end: what is produced
-/// after it goes nowhere.
+/// Writes the output of `produce` to an open file. Reports a failure at the end; output after the
+/// failure is dropped.
 void produce_into(const WriteFailure& failure, int file,
                   const std::function<void(std::ostream&)>& produce);
 

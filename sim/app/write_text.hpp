@@ -4,19 +4,19 @@
 #include <iosfwd>
 #include <string>
 
-// Texts as files (whole_file.hpp).
+// Writes texts to files (whole_file.hpp).
 namespace shardsim {
 
 /// Writes a file that a command was asked for, over what was there, and says so on `err`. Throws
 /// Error (E0901).
 void write_text(const std::filesystem::path& path, const std::string& text, std::ostream& err);
 
-/// Writes a file, and makes its folder if that is missing. Throws Error (E0901); `otherwise` is the
+/// Writes a file, and makes its folder if that is missing. Throws Error (E0901). `otherwise` is the
 /// user's other way out, such as "choose another with -o".
 void write_complete(const std::filesystem::path& path, const std::string& text,
                     const std::string& otherwise);
 
-/// "wrote runs/plan.json".
+/// Prints "wrote runs/plan.json".
 void tell_written(const std::filesystem::path& path, std::ostream& err);
 
 }  // namespace shardsim

@@ -15,7 +15,7 @@ double memory_seconds(const Device& device, double bytes) {
   return bytes / (device.memory_bytes_per_s * device.memory_efficiency);
 }
 
-// Of the two limits only the one that holds is read.
+// Only the binding one of the two limits is read.
 double roofline_seconds(const Device& device, const Tracked<double>& peak, const ComputeOp& op) {
   const double rate = device.memory_bytes_per_s.peek() * device.memory_efficiency.peek();
   const double seconds = op.bytes > 0 ? static_cast<double>(op.bytes) / rate : 0.0;
@@ -98,7 +98,7 @@ Time Device::price(const ComputeOp& op, double slowdown) const {
   double seconds = 0.0;
   if (op.kind == ComputeKind::matmul) {
     const Tracked<double>& rate = peak_flops_per_s[static_cast<std::size_t>(op.dtype)];
-    // Asked whether they are there; a product may then need neither.
+    // Checks for a rate without reading it; the product may need neither value.
     if (!(rate.peek() * matmul_efficiency.peek() > 0.0)) {
       throw UsageError("E0401", name + " has no peak rate for " + std::string(name_of(op.dtype)),
                        "give the device's peak for this precision, or choose another precision");
@@ -118,7 +118,7 @@ Time Device::price(const ComputeOp& op, double slowdown) const {
 }
 
 Time Device::issue_price(const ComputeOp& op) const {
-  // Whether that matters is known when the device waits for it.
+  // Not a read: it matters only if the device later waits for it.
   return Time::from_seconds(use_of(*this, op).kernels * host_s_per_kernel.peek());
 }
 

@@ -37,10 +37,10 @@ enum class NcclUse : std::uint8_t {
   receives,
 };
 
-/// The other members of a communicator, as one of them sees them.
+/// Counts the other members of a communicator, as seen by one member.
 struct NcclPeers {
-  int near = 0;  ///< On its node.
-  int far = 0;   ///< On others. Rings only ask whether there are any.
+  int near = 0;  ///< Members on its node.
+  int far = 0;   ///< Members on other nodes. Rings only ask whether there are any.
 };
 
 /// Buffers of one member of a communicator; 0 if it is alone.

@@ -76,7 +76,7 @@ constexpr KernelUses kMegatronCore =
 
 constexpr KernelUses kComposer = with(kPlain, {
                                                   {F::weight_gradient, {2.0, 1.0}},
-                                                  {F::bias, {0.0, 0.0}},  // MPT has none.
+                                                  {F::bias, {0.0, 0.0}},  // MPT has no biases.
                                                   {F::bias_gradient, {0.0, 0.0}},
                                                   {F::norm_backward, kTwoPassNormBackward},
                                               });

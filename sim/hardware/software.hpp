@@ -13,23 +13,23 @@
 // is one ideal kernel and the host costs nothing (docs/decisions/0036-software.md).
 namespace shardsim {
 
-/// What an operation becomes. Counted in the framework's code, not fitted. The members have no
+/// The kernels of an operation, counted in the framework's code, not fitted. The members have no
 /// defaults: where a constexpr function changes a copy of an array of them, GCC 12 zeroes elements
 /// of the original (docs/decisions/0049-tables-of-two-compilers.md).
 struct KernelUse {
   double kernels;  ///< 0: it is part of a neighbour, or one of very many in one kernel.
-  double traffic;  ///< Bytes that they move, over those of the operation done at once.
+  double traffic;  ///< Their bytes, relative to those of the operation done at once.
 
   friend bool operator==(const KernelUse&, const KernelUse&) = default;
 };
 
-/// An operation that one ideal kernel does.
+/// The use of an operation that is one ideal kernel.
 inline constexpr KernelUse kOneKernel{1.0, 1.0};
 
-/// What each family of operations becomes.
+/// The kernel use of each family of operations.
 using KernelUses = std::array<KernelUse, kKernelFamilies>;
 
-/// One kernel for each family, every element written.
+/// One kernel for each family; writes every element.
 constexpr KernelUses one_kernel_each() {
   KernelUses uses{};
   uses.fill(kOneKernel);

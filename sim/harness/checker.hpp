@@ -55,7 +55,7 @@ class Checker {
   [[nodiscard]] std::optional<Diagnosis> judge_shown(const ReplayToken& token,
                                                      const ShownState& shown, DType precision,
                                                      const ListChooser& chooser);
-  // Of the run that `chooser` has decided; by what does not change with schedules.
+  // Judges the run that `chooser` has decided, by quantities that do not change with schedules.
   const ProgramNoise& noise(const ReplayToken& token, const ListChooser& chooser);
   [[nodiscard]] bool right_in_fp64(const ReplayToken& token, const ListChooser& chooser);
   [[nodiscard]] bool shows_on_one_rank(const ReplayToken& token);

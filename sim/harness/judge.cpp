@@ -20,7 +20,7 @@ namespace {
 
 // Of what is 0 but for rounding, relative errors mean nothing.
 constexpr double kSmallest = 1e-6;
-// Below fp64, noise that needs no further look: so many times what the reference itself has.
+// Below fp64, noise of up to this many times the reference's own error needs no further look.
 constexpr double kNoise = 10.0;
 // A factor is told from 1 and from another factor.
 constexpr double kFactor = 1e-6;

@@ -15,11 +15,11 @@ struct JudgeOptions {
   /// Of an element's error, relative to the largest element of the tensor, or to 1e-6 of the
   /// largest of its kind.
   double tolerance = 1e-9;
-  /// Below fp64: the reference in fp64. Then errors are distances from it. Ten times the
-  /// reference's own are allowed ...
+  /// Below fp64: the reference in fp64. Errors are then distances from it. Ten times the
+  /// reference's own error is allowed ...
   const ShownState* exact = nullptr;
   DType precision = DType::fp64;
-  /// ... and, where they are more, what this says of a tensor (ProgramNoise::of): it takes runs.
+  /// ... and a larger error up to this tensor's noise (ProgramNoise::of), which takes more runs.
   std::function<double(const ShownTensor&)> noise = {};
 };
 

@@ -28,7 +28,7 @@ bool is_stamp(const fs::path& path, const struct stat& program) {
   if (file.number() < 0 || ::fstat(file.number(), &status) != 0) return false;
   const uid_t owner = status.st_uid;
   const bool is_trusted = owner == program.st_uid || owner == 0 || owner == ::geteuid();
-  // Some file systems have no permissions: there, all may write the program, too.
+  // A file system without permissions lets all write the program, too.
   const bool is_open = (status.st_mode & S_IWOTH) != 0 && (program.st_mode & S_IWOTH) == 0;
   if (!S_ISREG(status.st_mode) || !is_trusted || is_open) return false;
   std::array<char, kText.size() + 1> text{};

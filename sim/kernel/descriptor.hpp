@@ -4,7 +4,7 @@
 
 namespace shardsim {
 
-/// Of an open file, closed at the end.
+/// The descriptor of an open file; closes it at the end.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -12,10 +12,10 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
 
-  /// Negative: it was not opened, or is closed.
+  /// Negative: the file was not opened, or is closed.
   [[nodiscard]] int number() const { return number_; }
-  /// Returns as ::close(), 0 if there is nothing to close. Never repeated: after EINTR Linux has
-  /// closed it all the same.
+  /// Returns the result of ::close(), 0 if there is nothing to close. Never repeated: after EINTR
+  /// Linux has closed the file nevertheless.
   int close() {
     const int closing = number_;
     number_ = -1;

@@ -5,11 +5,11 @@
 namespace shardsim {
 
 /// Largest relative error of rounding to nearest: 2^-8 for bf16, 2^-11 for fp16, 2^-24 for fp32,
-/// 2^-53 for fp64, and for all that is no float.
+/// 2^-53 for fp64 and for types that are no floats.
 [[nodiscard]] double unit_roundoff(DType dtype);
 
-/// Distance between the numbers of a format from `size` on, up to the next power of two; below the
-/// normal ones that of the subnormal ones. REQUIRES: size > 0; dtype is fp32, bf16 or fp16.
+/// The distance between the format's numbers from `size` to the next power of two; below the normal
+/// numbers, that of the subnormal ones. REQUIRES: size > 0; dtype is fp32, bf16 or fp16.
 [[nodiscard]] double spacing_at(double size, DType dtype);
 
 }  // namespace shardsim

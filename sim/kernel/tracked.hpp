@@ -7,33 +7,33 @@
 #include <vector>
 
 // Values that know whether they were read. A number of the scenario keeps its mark on the way to
-// the code that decides something by it; what was marked and never read had no effect.
+// the code that uses it for a decision. A marked value that was never read had no effect.
 namespace shardsim {
 
-/// Names a value in a ReadLog; 0: nobody asks.
+/// Names a value in a ReadLog; 0: nobody tracks the value.
 using ReadMark = std::uint16_t;
 
-/// What became of marked values while its Scope was open in this thread.
+/// The fate of marked values while a Scope of this log was open in this thread.
 class ReadLog {
  public:
-  /// A value that decided something.
+  /// Notes a value that decided something.
   void note_read(ReadMark mark) { at(mark).read = true; }
-  /// A limit that was met by a stricter one, `winner`.
+  /// Notes a limit that lost against a stricter one, `winner`.
   void note_lost(ReadMark mark, ReadMark winner) { at(mark).lost_to = winner; }
 
   [[nodiscard]] bool was_read(ReadMark mark) const {
     return mark < fates_.size() && fates_[mark].read;
   }
-  /// The stricter limit it last met, 0 for one without a mark; none if it met none.
+  /// The mark of the stricter limit it lost against last (0: unmarked); none if it never lost.
   [[nodiscard]] std::optional<ReadMark> lost_to(ReadMark mark) const {
     return mark < fates_.size() ? fates_[mark].lost_to : std::nullopt;
   }
 
-  /// The one that reads of this thread are noted in; null: none.
+  /// The log that notes reads of this thread; null: none.
   [[nodiscard]] static ReadLog* current() { return current_; }
 
-  /// Notes in `log` until it ends, and then where it was noted before; null: nothing is noted, for
-  /// values that are only checked or shown.
+  /// Makes `log` current until the scope ends, then restores the one before. Null: nothing is
+  /// noted, for values that are only checked or shown.
   class Scope {
    public:
     explicit Scope(ReadLog* log) : before_(current_) { current_ = log; }
@@ -62,15 +62,15 @@ class ReadLog {
   std::vector<Fate> fates_;  // By mark.
 };
 
-/// A number or enumerator with its mark. Reading is converting it; copies keep the mark and read
-/// nothing. Where only a product of it is of use, take times() or map(), which keep the mark, too.
+/// A number or enumerator with its mark. Converting it is a read; copies keep the mark and read
+/// nothing. If only a product of it is needed, use times() or map(), which keep the mark, too.
 template <typename T>
 class Tracked {
  public:
   using Value = T;
 
   constexpr Tracked() = default;
-  // Both conversions are the point: code reads and writes it like a T.
+  // Both conversions are intended: code reads and writes it like a T.
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr Tracked(T value) : value_(value) {}
   // NOLINTNEXTLINE(google-explicit-constructor)
@@ -79,12 +79,12 @@ class Tracked {
     return value_;
   }
 
-  /// The value, for showing or checking: that is no effect.
+  /// The value, for showing or checking, which is no read.
   [[nodiscard]] constexpr T peek() const { return value_; }
   [[nodiscard]] ReadMark mark() const { return mark_; }
   void set_mark(ReadMark mark) { mark_ = mark; }
 
-  /// What follows from this value alone, under the same mark.
+  /// A value that follows from this one alone, with the same mark.
   template <typename Function>
   [[nodiscard]] auto map(Function function) const {
     Tracked<std::decay_t<decltype(function(value_))>> result(function(value_));
@@ -114,15 +114,15 @@ const Tracked<T>& winner_of(const Tracked<T>& winner, const Tracked<T>& loser) {
 
 }  // namespace tracked_internal
 
-/// The smaller of two limits, not read yet; the other one is noted as lost to it. A tie is the
-/// first one's.
+/// The smaller of two limits, not read yet; the other one is noted as lost to it. In a tie the
+/// first one wins.
 template <typename T>
 [[nodiscard]] Tracked<T> smaller_of(const Tracked<T>& a, const Tracked<T>& b) {
   return b.peek() < a.peek() ? tracked_internal::winner_of(b, a)
                              : tracked_internal::winner_of(a, b);
 }
 
-/// The same, the larger one.
+/// The same for the larger one.
 template <typename T>
 [[nodiscard]] Tracked<T> larger_of(const Tracked<T>& a, const Tracked<T>& b) {
   return a.peek() < b.peek() ? tracked_internal::winner_of(b, a)

@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <string_view>
 
-// What a name or a file of a user may contain and a terminal, or the log of a CI service, would
-// take for more than text. Both functions that make text harmless ask here: printable()
+// Finds parts of names and files of users that a terminal, or the log of a CI service, would take
+// for more than text. Both functions that make text harmless use it: printable()
 // (scenarios/source_text.hpp) and escape_untrusted() (reports/terminal_text.hpp).
 namespace shardsim {
 
-/// Control characters, marks that reorder or hide text, and characters without an image.
+/// Control characters, characters that reorder or hide text, and characters without an image.
 [[nodiscard]] bool is_invisible(char32_t character);
 
 /// Whether GitHub Actions could read a command from `at` on: "::" with nothing but blanks before

@@ -12,7 +12,7 @@ namespace {
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 constexpr double kGeluCubic = 0.044715;
 
-// Of all formats; backward sees by it that an element counts as above 0.
+// All formats can hold it; by it, backward sees that an element counts as above 0.
 constexpr double kAboveZero = 0x1p-24;
 
 double gelu_tanh(double x) { return std::tanh(kSqrtTwoOverPi * (x + kGeluCubic * x * x * x)); }

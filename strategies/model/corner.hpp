@@ -3,16 +3,16 @@
 #include <cstddef>
 #include <vector>
 
-// ReLU has a corner at 0: an input near it lies on either side by its rounding alone, and its
-// gradient is there or is not. The oracle must know who took which side.
+// ReLU has a corner at 0. Rounding alone decides the side of an input near it, and thereby whether
+// its gradient exists. The oracle must know which rank took which side.
 namespace shardsim {
 
-/// The sides of ReLU's inputs on this thread, in the order in which forward passes meet them.
+/// The sides of this thread's ReLU inputs, in the order of forward passes.
 class CornerSides {
  public:
-  /// Takes notes only.
+  /// Only notes the inputs.
   CornerSides();
-  /// Inputs are taken to lie above 0 where this says so. It must outlive the pass.
+  /// Inputs count as above 0 where `above` says so. It must outlive the pass.
   explicit CornerSides(const std::vector<bool>& above);
   ~CornerSides();
   CornerSides(const CornerSides&) = delete;
@@ -21,7 +21,7 @@ class CornerSides {
   /// Whether the next input counts as above 0.
   [[nodiscard]] bool is_above(double input);
   [[nodiscard]] const std::vector<double>& inputs() const { return inputs_; }
-  /// Of this thread; null: as the inputs are.
+  /// The instance active in this thread; null: the inputs decide.
   [[nodiscard]] static CornerSides* active();
 
  private:

@@ -135,7 +135,7 @@ class Mlp final : public Model {
     for (const ParameterSpec& spec : table_.specs()) {
       if (spec.shape.rank() == 2) elements += spec.whole_shape().numel();
     }
-    // The first layer's input is data: backward asks for its weights' gradient alone.
+    // The first layer's input is data: backward computes only its weights' gradient.
     const std::int64_t first = table_.specs().front().whole_shape().numel();
     return checked_product({3, 2, elements}) - checked_product({2, first});
   }

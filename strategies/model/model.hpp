@@ -129,8 +129,8 @@ class Model {
   /// products, causal attention counted by half, times three: backward needs two for each, but one
   /// where a product's input is data and nobody asks for its gradient.
   [[nodiscard]] virtual std::int64_t model_flops_per_sample() const = 0;
-  /// Those among them of one token and one of its experts, in one layer: the work that is not done
-  /// where an expert's capacity drops the token. 0 without experts.
+  /// The share of them for one token and one of its experts, in one layer: the work that is saved
+  /// if an expert's capacity drops the token. 0 without experts.
   [[nodiscard]] virtual std::int64_t model_flops_per_expert_token() const { return 0; }
 };
 

@@ -291,7 +291,7 @@ std::int64_t Transformer::model_flops_per_sample() const {
 }
 
 std::int64_t Transformer::model_flops_per_expert_token() const {
-  // Gate, up and down of one expert; all blocks with experts have the same.
+  // Gate, up and down of one expert; all blocks with experts are alike.
   constexpr std::int64_t kMatrices = 3;
   if (options_.moe.num_experts == 0) return 0;
   return checked_product({3, 2, kMatrices, options_.hidden_size, options_.moe.ffn_hidden_size});

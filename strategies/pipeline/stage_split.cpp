@@ -68,13 +68,13 @@ void require_fits(const Parts& parts, int num_stages, const std::vector<std::int
   }
 }
 
-// Gives the rest of a division by all stages to ranks that have several of them.
+// Distributes the remainder of an even division over all stages to ranks with several stages.
 class Remainder {
  public:
   Remainder(std::vector<std::int64_t>& layers, std::int64_t left, const StageSplit& split)
       : layers_(layers),
         left_(left),
-        // So many more has the rank with most.
+        // The rank with the most layers gets this many more.
         room_((left + split.num_ranks - 1) / split.num_ranks),
         chunks_(static_cast<std::size_t>(split.num_ranks)) {
     PipelineSchedule places;
@@ -88,7 +88,7 @@ class Remainder {
     std::reverse(chunks_[head_].begin(), chunks_[head_].end());
   }
 
-  // To this stage before any other, where its rank has room.
+  // Gives a layer to this stage before any other, if its rank has room.
   void give_first(int stage) {
     for (std::size_t rank = 0; rank < chunks_.size(); ++rank) {
       std::vector<int>& chunks = chunks_[rank];
@@ -99,7 +99,7 @@ class Remainder {
     }
   }
 
-  // To the rank that was given least, the last of equals; to the head's after all others.
+  // Gives each layer to the rank that got least, the last of equals; to the head's rank at the end.
   void give_all() {
     while (left_ > 0) {
       std::size_t to = head_;
@@ -126,7 +126,7 @@ class Remainder {
   std::vector<std::int64_t>& layers_;
   std::int64_t left_;
   std::int64_t room_;
-  std::vector<std::vector<int>> chunks_;  // By rank, in the order in which they are given more.
+  std::vector<std::vector<int>> chunks_;  // By rank, in the order in which they get more.
   std::vector<std::size_t> given_ = std::vector<std::size_t>(chunks_.size(), 0);
   std::size_t head_ = kNone;
 };
@@ -143,7 +143,7 @@ std::vector<std::int64_t> even_stage_layers(std::int64_t num_layers, std::int64_
     for (std::int64_t stage = 0; stage < left; ++stage) ++layers[static_cast<std::size_t>(stage)];
   } else {
     Remainder remainder(layers, left, split);
-    // Only what counts as a layer leaves a stage without one.
+    // Only embedding or head that counts as a layer may leave a stage without one.
     if (split.account_for_embedding && layers.front() == 1) remainder.give_first(0);
     if (split.account_for_loss && layers.back() == 1) {
       remainder.give_first(static_cast<int>(num_stages) - 1);

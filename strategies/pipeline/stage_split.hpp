@@ -18,17 +18,17 @@ struct StageSplit {
   /// Of the even split only: embedding or head count as a layer, so their stage has one less.
   bool account_for_embedding = false;
   bool account_for_loss = false;
-  /// Also of it: how many ranks share the stages as chunks, and how; 0: each stage has its own.
+  /// Also for the even split: the ranks that share the stages as chunks; 0: each stage has its own.
   int num_ranks = 0;
   Placement placement = Placement::loop;
 };
 
-/// `num_layers` over the stages as evenly as can be: they differ by one at most. With a stage per
-/// rank, what remains goes to the first stages. With chunks it goes where it costs least: (1) the
-/// rank with most layers has as few as can be; then (2) fewest stages are without a layer; (3) the
-/// head's rank has as few as can be, as the head comes on top, unless it counts as a layer; (4) the
-/// other ranks are as equal as can be; (5) the last ranks have more, as the first keep most
-/// microbatches. Of a rank, its last chunks have more; of the head's rank, its first.
+/// `num_layers` divided over the stages as evenly as possible: they differ by at most one. With one
+/// stage per rank, the remainder goes to the first stages. With chunks it goes where it costs
+/// least: (1) the rank with most layers has as few as possible; (2) as few stages as possible have
+/// no layer; (3) the head's rank has the fewest, unless the head counts as a layer; (4) the other
+/// ranks are as equal as possible; (5) the last ranks have more, since the first keep most
+/// microbatches. The last chunks of a rank have more; on the head's rank, the first ones.
 /// REQUIRES: 1 <= num_stages <= num_layers and what `split` accounts for; num_ranks divides it.
 [[nodiscard]] std::vector<std::int64_t> even_stage_layers(std::int64_t num_layers,
                                                           std::int64_t num_stages,

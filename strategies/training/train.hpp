@@ -49,7 +49,7 @@ struct TrainingProgress {
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
-  /// The rank has its first weights and optimizer state; not told to who joins later.
+  /// The rank has its first weights and optimizer state; not called for ranks that join later.
   virtual void training_begins(const GradientSync&) {}
   virtual void step_begins(std::int64_t) {}
   /// The rank has the input of its first microbatch, and the last backward of a step has ended:

@@ -11,8 +11,8 @@ namespace shardsim {
 /// Of all operations of one tier. It does not take part in NCCL's choice, which is made by NCCL's
 /// own constants whatever the machine then does.
 struct NcclCorrection {
-  Tracked<double> bandwidth_factor = 1.0;  ///< The bytes take 1 / so long. Above 0.
-  Tracked<double> added_latency_us = 0.0;  ///< From kLeastAddedLatency on.
+  Tracked<double> bandwidth_factor = 1.0;  ///< Divides the time of the bytes. Above 0.
+  Tracked<double> added_latency_us = 0.0;  ///< At least kLeastAddedLatency.
 };
 
 /// Every operation keeps a latency: a message's launch is 5 us, NCCL's least base 6.6.

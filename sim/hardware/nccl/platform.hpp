@@ -9,7 +9,7 @@ namespace shardsim {
 
 struct NcclPlatform {
   GpuGeneration generation = GpuGeneration::hopper;
-  Tracked<int> nvlinks = 18;  ///< Of one GPU.
+  Tracked<int> nvlinks = 18;  ///< NVLinks of one GPU.
   bool nvswitch = true;
   int gpus_per_node = 8;
   int nics_per_node = 8;
@@ -33,7 +33,7 @@ void check(const NcclPlatform& platform);
 /// From a GPU to the wire through one NIC: NIC or PCIe, whichever is slower. GB/s and direction.
 [[nodiscard]] Tracked<double> nic_bandwidth(const NcclPlatform& platform);
 
-/// Between a GPU and its NIC, GB/s and direction.
+/// Bandwidth between a GPU and its NIC, GB/s and direction.
 [[nodiscard]] Tracked<double> pcie_bandwidth(const NcclPlatform& platform);
 
 /// How a group lies on the nodes. Between nodes the node with the fewest members, or NICs, decides.
