@@ -26,7 +26,7 @@ struct Degrees {
   [[nodiscard]] std::int64_t ranks() const { return tp * pp * cp * dp_replicate * dp_shard; }
 };
 
-// Of 1, 2, 3, ... those that the ranks left allow; half of the time 1.
+// One of 1, 2, 3, ... that the remaining ranks allow; half of the time 1.
 std::int64_t draw_degree(const Degrees& others, std::int64_t most) {
   const std::int64_t limit = std::min(most, kMostDrawnRanks / others.ranks());
   if (limit < 2 || !once_in(2)) return 1;
@@ -42,7 +42,7 @@ void draw_mlp(DrawnScenario& s, std::int64_t layers) {
   s.set("model.vocab_size", draw_in(2, 13));
 }
 
-// Heads are many enough for Ulysses on top of tensor parallelism, widths odd where they may be.
+// Enough heads for Ulysses beside tensor parallelism; odd widths where they are allowed.
 void draw_transformer(DrawnScenario& s, const std::string& family, const Degrees& degrees,
                       std::int64_t layers) {
   const std::int64_t heads = degrees.tp * degrees.cp * number_of({1, 2});
@@ -68,7 +68,7 @@ void draw_experts(DrawnScenario& s, const Degrees& degrees, bool sequence_parall
   if (once_in(3)) s.set("model.moe_aux_loss_coeff", "0.1");
   if (once_in(4)) s.set("model.moe_capacity_factor", one_of({"1", "0.5", "2"}));
   if (once_in(4)) s.set("model.num_shared_experts", 1);
-  // Experts are shared out over ranks that have tokens of their own.
+  // Only ranks with tokens of their own share out experts.
   const std::int64_t tokens = degrees.dp_shard * degrees.cp * (sequence_parallel ? degrees.tp : 1);
   std::vector<std::int64_t> sizes = {1};
   for (std::int64_t size = 2; size <= tokens; ++size) {
@@ -92,7 +92,7 @@ Degrees draw_degrees(const std::string& family) {
   return degrees;
 }
 
-// Returns how many stages there are in all.
+// Returns the number of all stages.
 std::int64_t draw_schedule(DrawnScenario& s, std::int64_t pp) {
   if (pp == 1) return 1;
   const std::string schedule = one_of({"1f1b", "gpipe", "interleaved_1f1b", "looped_bfs", "zb_h1",
@@ -116,7 +116,7 @@ void draw_sharding(DrawnScenario& s, const Degrees& degrees) {
   }
 }
 
-// What is verified in fp64 alone: replicas that train apart, late gradients, compressed ones.
+// Verified in fp64 alone: replicas that train apart, late gradients, compressed gradients.
 void draw_other_algorithm(DrawnScenario& s, const Degrees& degrees) {
   const bool is_plain = degrees.ranks() == degrees.dp_replicate * degrees.dp_shard;
   if (is_plain && once_in(2)) {
@@ -178,7 +178,7 @@ void draw_training(DrawnScenario& s, const std::string& family) {
   const bool is_clipped = !s.get("training.max_grad_norm").empty();
   if (is_clipped && once_in(4)) s.set_word("training.grad_norm_type", "inf");
   if (precision == "fp16" || reduced == "fp16") {
-    // The default would overflow in each of so few steps.
+    // The default scale would overflow in each of so few steps.
     s.set_word("training.loss_scaling", one_of({"dynamic", "static"}));
     s.set("training.loss_scale", number_of({64, 1024, 4096}));
   }

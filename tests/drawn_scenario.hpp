@@ -4,12 +4,11 @@
 #include <map>
 #include <string>
 
-// Random scenarios as users write them: text, which the loader then accepts or refuses. They are
-// drawn with RapidCheck, so a property that fails shrinks them and prints its seed.
+// Random scenarios as text, as users write them; the loader then accepts or refuses them.
+// RapidCheck draws them, so a property that fails shrinks them and prints its seed.
 namespace shardsim::test {
 
-/// A scenario by its fields. Whoever wants one at the edge of validity draws one, then changes
-/// fields.
+/// A scenario by its fields. For a scenario at the edge of validity, draw one and change fields.
 class DrawnScenario {
  public:
   /// `field`: "training.precision". `json`: its value as JSON, such as "0.5" or "true".
@@ -20,10 +19,10 @@ class DrawnScenario {
   }
   void erase(const std::string& field) { fields_.erase(field); }
 
-  /// As JSON; empty where the scenario leaves the field to its default.
+  /// The field's value as JSON; empty if the scenario leaves it to its default.
   [[nodiscard]] std::string get(const std::string& field) const;
   [[nodiscard]] const std::map<std::string, std::string>& fields() const { return fields_; }
-  /// What a user would have in a file; ends with a line break.
+  /// The text of a user's file; ends with a line break.
   [[nodiscard]] std::string text() const;
 
  private:
@@ -33,9 +32,9 @@ class DrawnScenario {
 /// The most ranks of a drawn scenario.
 inline constexpr std::int64_t kMostDrawnRanks = 8;
 
-/// A tiny model that is trained with real tensors for 1 to 3 steps: any family, layout, schedule,
-/// precision, type of reduction and optimizer; settings of the optimizer are its defaults. Most
-/// draws are valid; the loader refuses what does not fit together. To be called within a property.
+/// A tiny model that trains with real tensors for 1 to 3 steps. Draws any family, layout, schedule,
+/// precision, type of reduction and optimizer; the optimizer's settings are its defaults. Most
+/// draws are valid; the loader refuses the rest. Call it within a property.
 [[nodiscard]] DrawnScenario draw_verify_scenario();
 
 }  // namespace shardsim::test

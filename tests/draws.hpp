@@ -6,13 +6,13 @@
 
 #include <rapidcheck.h>
 
-// What properties draw scenarios with.
+// Draws for properties about scenarios.
 namespace shardsim::test {
 
 using Words = std::vector<std::string>;
 
-/// From `begin` up to but not `end`. RapidCheck starts with small ranges, which would leave out
-/// what is drawn from both ends.
+/// From `begin` up to but not including `end`. RapidCheck starts with small ranges, which would
+/// miss values near `end`.
 inline std::int64_t draw_in(std::int64_t begin, std::int64_t end) {
   return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::int64_t>(begin, end));
 }

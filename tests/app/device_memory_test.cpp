@@ -119,7 +119,7 @@ TEST_CASE("a plan that fits and leaves less than the margin gets a warning") {
     CHECK(result.exit_code == 0);
     return result.warnings;
   };
-  // 4 % left of the device, and 6 %.
+  // 4 % of the device left, then 6 %.
   const std::int64_t little = needed / 96 * 100;
   const std::int64_t enough = needed / 94 * 100;
   const std::vector<std::string> warned = warnings(little, {});
@@ -137,7 +137,7 @@ TEST_CASE("a run with real tensors is judged by its tensors") {
   const Result run = run_with(file, {});
   CHECK(run.exit_code == 0);
   CHECK(run.warnings.empty());
-  // Its device of 1 GiB could not hold what a process needs beside them.
+  // Its 1 GiB device could not hold a process's other memory beside the tensors.
   CHECK(bytes(run, "device_bytes.max") > std::int64_t{1} << 30);
   CHECK(run_with(file, {"execution.tensors=meta"}).exit_code == 3);
   CHECK(run_with(file, {device_of(bytes(run, "peak_bytes.max") / 2)}).exit_code == 3);

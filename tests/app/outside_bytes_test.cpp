@@ -30,7 +30,7 @@ std::vector<int> members_of(Runtime& runtime, Communicator& group, int rank) {
   return members;
 }
 
-// What the rank's own communicators come to, told by themselves.
+// The bytes of the rank's own communicators, as they report them.
 class Counted {
  public:
   Counted(Runtime& runtime, const Cluster& cluster, int rank)
@@ -144,13 +144,13 @@ TEST_CASE("a rank of each kind is replayed: by stage, placement, shard and fault
     more.insert(more.end(), pipeline.begin(), pipeline.end());
     return kinds(more);
   };
-  // Stages of four ranks on nodes of six: ranks 0 to 3 have the second stage's on their node or
-  // not, and 8 to 11 that of the last boundary.
+  // Stages of four ranks on nodes of six. Ranks 0 to 3 may have the second stage on their node or
+  // not; ranks 8 to 11 may have that of the last boundary.
   CHECK(with({}) == std::vector<int>{0, 2, 4, 8, 10});
   CHECK(with({R"(faults.stragglers=[{"rank": 5, "slowdown": 1.5}])"}) ==
         std::vector<int>{0, 2, 4, 5, 8, 10});
   CHECK(kinds({"parallelism.zero_stage=0"}) == std::vector<int>{0});
-  // Rows of the vocabulary of 53 fill up one tensor-parallel rank, and experts differ in all.
+  // A vocabulary of 53 fills up one tensor-parallel rank, and with experts all ranks differ.
   CHECK(kinds({"parallelism.tp=8"}).size() == 8);
   CHECK(kinds({"model.num_experts=4", "model.num_experts_per_token=1",
                "model.moe_ffn_hidden_size=40"})

@@ -8,7 +8,7 @@
 
 #include "tests/app/command_fixture.hpp"
 
-// Where a run writes, --record-decisions among it, and what is refused before it.
+// The paths that a run writes, --record-decisions included, and the refusals before it.
 namespace shardsim::test {
 namespace {
 

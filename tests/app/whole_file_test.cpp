@@ -26,7 +26,7 @@ void put(const std::string& path, const std::string& text) {
       path, [&text](std::ostream& file) { file << text; }, "stop");
 }
 
-// What is said of a file that cannot be written, with the way out.
+// The error for a file that cannot be written, with the way out.
 std::string refusal(const std::string& path, const std::string& text = "new") {
   try {
     put(path, text);
@@ -43,7 +43,7 @@ unsigned mode_of(const std::string& path) {
   return status.st_mode & 07777U;
 }
 
-// All names, of links and pipes too.
+// All names in the folder, including links and pipes.
 std::size_t names_in(const TemporaryFolder& folder) {
   return static_cast<std::size_t>(
       std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()));
@@ -79,7 +79,7 @@ class Umask {
 TEST_CASE("a file is there whole, and has the permissions of its predecessor or the mask") {
   const TemporaryFolder folder;
   const std::string file = folder / "a.json";
-  const std::string large(1'000'000, 'x');  // More than any buffer.
+  const std::string large(1'000'000, 'x');  // Larger than any buffer.
   {
     const Umask mask(027);
     put(file, large);
@@ -111,7 +111,7 @@ TEST_CASE("what goes wrong while a file is written leaves the old one and no res
   };
   CHECK_THROWS_WITH(stop(), "stopped");
   {
-    // The limit's signal would end the process if nobody took it.
+    // Without blocking, the limit's signal would end the process.
     const FileLimit limit(100'000);
     CHECK(refusal(file, std::string(1'000'000, 'x')) ==
           "cannot write \"" + file +
@@ -145,7 +145,7 @@ TEST_CASE("what is no file is written to directly") {
         "cannot write \"" + pipe + "\": nobody reads it; start its reader first, or stop");
   std::string read;
   std::thread reader([&] { read = content_of(pipe); });
-  // Blocks until the reader is there, which the writer does not.
+  // Blocks until the reader is there; the writer does not.
   const int waits = ::open(pipe.c_str(), O_WRONLY | O_CLOEXEC);
   put(pipe, std::string(200'000, 'x'));
   ::close(waits);
@@ -158,7 +158,7 @@ TEST_CASE("what is no file is written to directly") {
         "cannot write \"/dev/full\": no space is left on the device of \"/dev\"; make room there, "
         "or stop");
 
-  // Behind what was written to it before, and not in its place.
+  // Appended after earlier output, not in its place.
   const std::string file = folder / "log";
   const int open_file = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   REQUIRE(::write(open_file, "first ", 6) == 6);
@@ -184,7 +184,7 @@ TEST_CASE("what cannot be written says why") {
   CHECK(contains(refusal(folder / std::string(300, 'x')), "the name is too long; shorten it"));
   CHECK(contains(refusal(std::string("a\0b", 3)), "the name cannot be one of a file"));
   fs::create_symlink("circle", folder / "circle");
-  put(folder / "circle", "new");  // The link itself goes.
+  put(folder / "circle", "new");  // Replaces the link itself.
   CHECK(contains(refusal(folder / "\033[2Jnone/a"), "\\x1b[2Jnone"));
 }
 

@@ -6,9 +6,8 @@
 #include "tests/backends/all_backends.hpp"
 #include "tests/backends/fiber_fixture.hpp"
 
-// Every call with an undefined tensor in every place: a diagnosis where the call reads or writes
-// it, and the same result as ever where it does not. Rank 1 of two is the one that errs; the root
-// is 0.
+// Every call with an undefined tensor in every place. The result is a diagnosis if the call reads
+// or writes the tensor, and unchanged otherwise. Rank 1 of two errs; the root is 0.
 namespace shardsim {
 
 namespace {
@@ -27,7 +26,7 @@ struct Row {
   Call body;
 };
 
-// What rank 1 gives, and everybody else.
+// An undefined tensor on rank 1, the usual one elsewhere.
 Tensor odd(const Communicator& world, const Tensor& usual) {
   return world.rank() == 1 ? Tensor() : usual;
 }
@@ -93,7 +92,7 @@ const std::vector<Row>& rows() {
   return kRows;
 }
 
-// The code and summary of what a run ends with; "NONE" if it ends well.
+// The code and summary of the run's diagnosis; "NONE" if it ends well.
 template <class Run>
 Diagnosis ending(const Row& row, Run run) {
   try {

@@ -5,15 +5,15 @@
 
 #include "sim/harness/check.hpp"
 
-// The harness once called every fortieth correct sum of one element too coarse for its precision:
-// it took the noise of a sum from what was left of it, which is little where terms cancel.
+// The harness once called one in forty correct sums of one element too coarse for its precision. It
+// judged the noise by the sum, which is small where terms cancel.
 namespace shardsim::test {
 
 namespace {
 
 constexpr std::int64_t kTerms = 12;
 
-// The sum of terms that all but cancel, each rank with its own; `factor` times it, if it is wrong.
+// Sums terms of all ranks that nearly cancel; a wrong program multiplies the sum by `factor`.
 Program sum_of(std::int64_t elements, double factor, bool by_messages) {
   return [=](RankContext& context) {
     const auto term = [&](std::int64_t i, std::int64_t element) {
@@ -73,7 +73,7 @@ TEST_CASE("sums whose terms cancel are right below fp64, reduced or passed on al
 }
 
 TEST_CASE("a factor of two in a sum whose terms cancel is found, where its format can show it") {
-  // In bf16 and fp16 what is left is as small as what rounding the terms may lose.
+  // In bf16 and fp16 the sum is as small as the loss from rounding its terms.
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
     CHECK_FALSE(verdict(sum_of(16, 2.0, false), DType::fp32, seed).passed());

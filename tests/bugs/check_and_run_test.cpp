@@ -2,8 +2,9 @@
 
 #include "tests/app/command_fixture.hpp"
 
-// What `check` accepted, `run` refused: experts with sequence parallelism on one tensor-parallel
-// rank, which check said has no effect, and NCCL's algorithms that leave a collective none.
+// `run` refused scenarios that `check` accepted. One had experts with sequence parallelism on one
+// tensor-parallel rank, which check called a field without effect. The other had NCCL algorithms
+// that leave a collective none.
 namespace shardsim::test {
 
 namespace {

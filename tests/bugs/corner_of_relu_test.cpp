@@ -9,8 +9,8 @@
 
 #include "tests/mutants/wrong_numbers.hpp"
 
-// Rounding decides on which side of ReLU's corner an input near zero lies. The oracle once took
-// that for noise that hides everything ("nothing is proven"), or for a fault of the strategy.
+// Rounding decides the side of ReLU's corner for an input near zero. The oracle once took that for
+// noise that hides everything ("nothing is proven"), or for a fault of the strategy.
 namespace shardsim::test {
 
 namespace {

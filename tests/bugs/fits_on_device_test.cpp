@@ -3,7 +3,7 @@
 #include "scenarios/load.hpp"
 #include "sim/app/run.hpp"
 
-// A plan "fitted" if its tensors did, on a device that could not hold its CUDA context beside them.
+// A plan "fitted" if its tensors did, although the device could not hold its CUDA context, too.
 namespace shardsim::test {
 
 TEST_CASE("a plan whose tensors fit and whose context does not ends with 3") {
@@ -12,7 +12,7 @@ TEST_CASE("a plan whose tensors fit and whose context does not ends with 3") {
                                       {std::string("system.device.memory_gib=") + gib}))
         .result;
   };
-  // 41.3 GiB of tensors, and 1.1 beside them.
+  // 41.3 GiB of tensors, and 1.1 GiB beside them.
   const Result tight = planned("42");
   REQUIRE(tight.number("memory.peak_bytes.max").value_or(0) < 42 * 0x1p30);
   CHECK(tight.exit_code == 3);

@@ -6,8 +6,8 @@
 #include "scenarios/load.hpp"
 #include "sim/app/run.hpp"
 
-// MFU was above HFU, and could be above 100 %: a perceptron counted the gradient of its data, which
-// nobody computes, and a token counted with experts that had dropped it.
+// MFU was above HFU, and could exceed 100 %. A perceptron counted the gradient of its data, which
+// nobody computes. A token counted with experts that had dropped it.
 namespace shardsim::test {
 
 namespace {
@@ -26,12 +26,12 @@ Result run_of(const std::string& model) {
   return run_scenario(load_scenario_text(text + " }", "flops.json")).result;
 }
 
-// Of the model's work in a step.
+// The model's flops in a step.
 double model_flops(const Result& result) {
   return *result.number("model_tflops_per_gpu") * 1e12 * *result.number("step_time_s");
 }
 
-// A few products and quotients in between, each of which rounds once.
+// The few products and quotients in between round once each.
 constexpr double kRoundings = 1e-14;
 
 }  // namespace
@@ -62,7 +62,7 @@ TEST_CASE("a token that a capacity drops is no work of the model") {
   CHECK(model_flops(dropping) == Approx(kKept).epsilon(kRoundings));
   CHECK(*dropping.number("hfu") / *dropping.number("mfu") ==
         Approx((kKept + kScoresAgain) / kKept).epsilon(kRoundings));
-  // Where all fit, all count; places that stay empty are computed, but are no work.
+  // If all tokens fit, all count. Empty places are computed, but are no work of the model.
   constexpr double kAll = 6 * (16 * kDense + 16 * kExpert) + kScores;
   for (const auto& [factor, rows] : {std::pair{"1", 16.0}, {"2", 32.0}}) {
     const Result result = run_of(model + R"(, "moe_capacity_factor": )" + factor);

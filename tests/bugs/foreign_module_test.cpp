@@ -12,8 +12,8 @@
 
 #include "tests/temporary_folder.hpp"
 
-// Any copy of the program loaded code from ../../backends, ../backends and its own folder, which
-// around /tmp/shardsim or ~/bin may be anybody's.
+// Any copy of the program loaded code from ../../backends, ../backends and its own folder. Around
+// /tmp/shardsim or ~/bin, anybody may own those folders.
 namespace shardsim::test {
 namespace {
 
@@ -32,7 +32,7 @@ TEST_CASE("a program outside a build folder takes the module of its installation
   put(program, "a program");
   const std::vector<std::string> installed = {folder / "a/b/lib/shardsim/libshardsim-mpi.so"};
   CHECK(mpi_module_paths_of(program) == installed);
-  // What somebody who may write to a folder nearby can do.
+  // What an attacker who may write to a nearby folder can do.
   const std::string stamp = folder / "a/shardsim-build-tree";
   put(stamp, "A build folder of shardsim\n");
   CHECK(mpi_module_paths_of(program) == installed);

@@ -6,7 +6,7 @@
 #include "tests/app/command_fixture.hpp"
 #include "tests/app/file_limit.hpp"
 
-// On a full disk a plan, an export or a calibration left half a file where a whole one had been.
+// On a full disk a plan, an export or a calibration left half a file in place of a whole one.
 namespace shardsim::test {
 
 TEST_CASE("where there is no room for a file, the old one stays") {

@@ -5,7 +5,7 @@
 #include "tests/backends/fiber_fixture.hpp"
 #include "tests/units.hpp"
 
-// Ranks of which a split makes no edge form a group, too. Its buffers were counted on the middle
+// The ranks that are no edge of a split form a group, too. Its buffers were counted on the middle
 // stages of a pipeline, although the group is dropped at once.
 namespace shardsim::test {
 

@@ -4,8 +4,8 @@
 
 #include "scenarios/load.hpp"
 
-// What remained of a division of layers over V-shaped chunks went first to the rank that has the
-// embedding and the head, which all others then waited for.
+// The remainder of layers over V-shaped chunks went first to the rank with embedding and head. All
+// other ranks then waited for it.
 namespace shardsim::test {
 
 TEST_CASE("the rank of the head has no more layers than it must") {

@@ -13,8 +13,8 @@
 
 #include "tests/app/command_fixture.hpp"
 
-// Names of files and scenarios were printed as they are. In the log of a CI service a name could
-// give commands, on a terminal take it over, and in a spreadsheet be computed.
+// Names of files and scenarios were printed unchanged. In the log of a CI service a name could give
+// commands. It could take over a terminal, and a spreadsheet could compute it.
 namespace shardsim::test {
 namespace {
 
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 const std::string kHostile =
     "::set-output name=a::\033]0;owned\a\n::error ::fake\u202e##[warning]x.json";
 
-// Whether nothing printed is more than text: line by line, as a CI service reads them.
+// Whether the output is only text, line by line, as a CI service reads it.
 void require_harmless(const std::string& printed) {
   INFO(printed);
   std::istringstream lines(printed);
@@ -36,7 +36,7 @@ void require_harmless(const std::string& printed) {
   }
 }
 
-// Runs in the folder, where names of files need no folder before them.
+// Runs in the folder, so that file names need no folder before them.
 Printed in(const TemporaryFolder& folder, const std::vector<std::string>& words) {
   const fs::path root = fs::current_path();
   fs::current_path(folder.path());
@@ -88,7 +88,7 @@ TEST_CASE("a file's name is text to a terminal and to a CI service, whatever it 
 TEST_CASE("a scenario's name is text to a terminal and to a CI service, whatever it is") {
   const TemporaryFolder folder;
   const std::string scenario = "scenarios/verify-gpt-tp4.json";
-  // Control characters in it are refused by its reader (E0113).
+  // The reader refuses control characters in it (E0113).
   const std::string named = "name=::set-output name=a::b ##[warning]c";
   const Printed printed =
       shardsim({scenario, "--set", named, "--assumptions", "--out", folder.path(), "--set",

@@ -8,8 +8,8 @@
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/software.hpp"
 
-// GCC 12 forgot that a family which a row does not name is one kernel, and made it none: in five of
-// seven frameworks residual sums, permutations, norms and rotary embeddings cost nothing.
+// GCC 12 lost the default that a family is one kernel, and used none. In five of seven frameworks,
+// residual sums, permutations, norms and rotary embeddings cost nothing.
 namespace shardsim::test {
 
 namespace {
@@ -21,7 +21,7 @@ const Names kMegatron2021{"attention_forward", "attention_backward",     "weight
                           "bias_gradient",     "norm_backward",          "dropout",
                           "dropout_backward",  "optimizer_step"};
 
-// The families that each framework does otherwise than by one kernel.
+// The families for which each framework does not use one kernel.
 const std::map<std::string, Names>& named() {
   static const std::map<std::string, Names> names = {
       {"composer-2023",

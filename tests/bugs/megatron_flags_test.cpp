@@ -7,8 +7,8 @@
 #include "tests/app/command_fixture.hpp"
 #include "tests/temporary_folder.hpp"
 
-// Flags of Megatron-LM that change a step's cost or its numbers were called ignored beside paths of
-// data, and an optimizer that is not here became AdamW without a word.
+// Flags of Megatron-LM that change a step's cost or numbers were called ignored, like data paths.
+// An unknown optimizer became AdamW without a word.
 namespace shardsim::test {
 
 namespace {
@@ -28,7 +28,7 @@ Printed import_flags(const std::string& flags, const std::vector<std::string>& o
   return shardsim(words);
 }
 
-// The row that tells of something; "" if there is none.
+// The row for an argument; "" if there is none.
 std::string row_of(const Printed& printed, const std::string& name) {
   for (std::size_t at = 0; at < printed.err.size();) {
     const std::size_t end = printed.err.find('\n', at);

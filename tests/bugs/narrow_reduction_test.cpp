@@ -8,8 +8,8 @@
 
 #include "tests/mutants/wrong_numbers.hpp"
 
-// The oracle once failed correct strategies that reduce gradients in a narrower type than that of
-// the weights: updates that differ in the sixteenth digit were held against noise that was zero.
+// The oracle once failed correct strategies that reduce gradients in a narrower type than the
+// weights'. It compared updates that differ in the sixteenth digit with a noise of zero.
 namespace shardsim::test {
 
 namespace {

@@ -2,14 +2,14 @@
 
 #include "tests/app/command_fixture.hpp"
 
-// NaN is below no limit and above none, so options took it: a run that was lost only after NaN
-// seconds, a search at NaN dollars. A search would spread its front over infinitely slow steps.
+// NaN is below no limit and above none, so options accepted it: a run that was lost only after NaN
+// seconds, a search at NaN dollars. A search also accepted an infinite width of its front.
 namespace shardsim::test {
 
 namespace {
 
 const std::vector<std::string> kRun = {"run", "scenarios/verify-mlp-ddp.json", "-q"};
-// One layout, which is no search at all.
+// One layout is no search at all.
 const std::vector<std::string> kPlan1 = {
     "plan",  "llama3-8b",          "--gpus",    "1",   "--gpu", "h100", "--global-batch-size", "1",
     "--fix", "micro_batch_size=1", "--seq-len", "128", "-q"};
@@ -48,7 +48,7 @@ TEST_CASE("an option takes no number that is none, is infinite or out of range")
       CHECK(printed.exit_code == 2);
       CHECK(printed.out.empty());
       CHECK(contains(printed.err, option.name));
-      // What is no number of the option's kind is refused by the reader of options.
+      // The reader of options refuses values of another kind.
       CHECK((contains(printed.err, option.code) || contains(printed.err, "E0904")));
     }
   }

@@ -6,14 +6,14 @@
 
 #include "tests/app/command_fixture.hpp"
 
-// An output that named a file that the command read destroyed it: `--set output.result=in.json`.
+// An output that named an input file of the command destroyed it: `--set output.result=in.json`.
 namespace shardsim::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Runs in a folder of its own, with the files of `scenarios/` that are named; then holds that they
-// are as they were, and nothing is beside them.
+// Runs in a new folder with copies of the named files of `scenarios/`. Then checks that the files
+// are unchanged and that no others exist.
 void require_refused(const std::vector<std::string>& files, std::vector<std::string> words) {
   const fs::path root = fs::current_path();
   const TemporaryFolder folder;

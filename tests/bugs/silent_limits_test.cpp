@@ -6,8 +6,8 @@
 #include "scenarios/load.hpp"
 #include "sim/app/run.hpp"
 
-// Fields that somebody set and that changed nothing were not told: latencies beside NCCL's model,
-// which has its own, and a network card's bandwidth above what PCIe lets through.
+// Set fields without effect were not named: latencies beside NCCL's model, which has its own, and a
+// network card's bandwidth above the limit of PCIe.
 namespace shardsim {
 namespace {
 

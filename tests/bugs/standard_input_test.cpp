@@ -8,13 +8,13 @@
 
 #include "tests/app/command_fixture.hpp"
 
-// A scenario on standard input was read to its end before it was looked at: a pipe that never ends
-// took all memory. And `check` knew no standard input.
+// A scenario on standard input was read to its end before any check: an endless pipe took all
+// memory. Also, `check` could not read standard input.
 namespace shardsim::test {
 
 namespace {
 
-/// Blanks without end, or up to a size; counts what was taken.
+/// Blanks without end, or up to a size; counts the bytes taken.
 class Blanks : public std::streambuf {
  public:
   explicit Blanks(std::size_t size) : left_(size) {}

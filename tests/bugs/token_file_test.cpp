@@ -7,12 +7,12 @@
 #include "backends/rendezvous/launch_command.hpp"
 #include "backends/rendezvous/process_launcher.hpp"
 
-// With SHARDSIM_TOKEN_FILE in the environment, ranks that shardsim had started itself took the
-// token from that file, and not the one that it had given them: nobody let them in.
+// With SHARDSIM_TOKEN_FILE in the environment, ranks that shardsim started took the token from that
+// file instead of the one from shardsim: nobody let them in.
 namespace shardsim::test {
 namespace {
 
-// What a program that is started so finds in its environment, a variable a line.
+// The environment of a program that is started by the launcher, one variable per line.
 std::string environment_of(ProcessCommand command) {
   std::ostringstream printed;
   command.argv = {"env"};

@@ -15,17 +15,17 @@
 #include "tests/edge/edge_scenario.hpp"
 #include "tests/property/check_property.hpp"
 
-// What `check` accepts, `run` does not refuse; what it refuses, `run` refuses for the same reasons.
+// `run` does not refuse what `check` accepts; both refuse the rest for the same reasons.
 namespace shardsim::test {
 
 namespace {
 
 using Json = nlohmann::json;
 
-// Of all draws; else most of them say nothing about runs.
+// The least share of accepted draws; with fewer, the test says little about runs.
 constexpr double kLeastAccepted = 1.0 / 3.0;
 
-// What a run may cost here; drawn numbers may ask for days.
+// Limits the cost of runs here; drawn numbers may ask for days.
 constexpr LoadLimits kSmall = {.max_ranks = 64,
                                .max_folded_ranks = 64,
                                .max_host_memory_bytes = std::int64_t{64} << 20U,
@@ -45,7 +45,7 @@ bool has_diagnosis(const std::string& json) {
   return result.is_object() && result.contains("diagnosis") && result["diagnosis"].is_object();
 }
 
-/// How the two disagree; "" where they do not.
+/// The difference between both verdicts; "" if they agree.
 std::string disagreement(const Printed& checked, const Printed& ran) {
   if (checked.exit_code != 0) {
     if (ran.exit_code != checked.exit_code) {
@@ -61,7 +61,7 @@ std::string disagreement(const Printed& checked, const Printed& ran) {
   return fmt::format("check accepts, run ends with {}:{}", ran.exit_code, codes);
 }
 
-// Whether a run of it takes no more than a moment. What is refused for other reasons is, too.
+// Whether its run takes no more than a moment, or is refused for another reason.
 bool is_small(const std::string& text) {
   try {
     static_cast<void>(load_scenario_text(text, "edge.json", {}, kSmall));
@@ -73,7 +73,7 @@ bool is_small(const std::string& text) {
   return true;
 }
 
-/// Of each kind of disagreement, the shortest scenario.
+/// The shortest scenario of each kind of disagreement.
 class Disagreements {
  public:
   void add(const std::string& kind, const std::string& text, const Printed& ran) {

@@ -23,7 +23,7 @@ std::string quoted(const std::string& word) { return "\"" + word + "\""; }
 
 std::string whole(double value) { return fmt::format("{}", static_cast<std::int64_t>(value)); }
 
-// What stands there, one more or less, its double and half; the ends of the range, and just beyond.
+// The present value, one more or less, its double and half; the ends of the range, and just beyond.
 Words whole_numbers(const Field& field, const std::string& now) {
   Words values = {"0", "1", "2", "3", "4", "5", "7", "8", "16", "-1", quoted("auto"), "1.5"};
   if (!now.empty()) {
@@ -52,7 +52,7 @@ Words numbers(const Field& field, const std::string& now) {
   return values;
 }
 
-// Of fields that are text, what text they know. Files that are not there are refused.
+// The known texts of text fields, and names of missing files, which are refused.
 Words texts(const std::string& path) {
   if (path == "system.nccl.algorithms") {
     return {"ring",
@@ -117,7 +117,7 @@ Words values_of(const Field& field, const std::string& now) {
   return {"null"};
 }
 
-// --- What is no single field --------------------------------------------------------------------
+// --- More than one field ------------------------------------------------------------------------
 
 const char* const kExpectations[] = {
     R"([{"metric": "mfu", "op": ">=", "value": 0.4}])",
@@ -173,7 +173,7 @@ void change_lists(DrawnScenario& s) {
   if (which >= 3) s.set("expect", row_of(kExpectations));
 }
 
-// Numbers for which there must be failures at all.
+// Fields that have an effect only with failures.
 void add_failures(DrawnScenario& s) {
   s.set("faults.gpu_mtbf_hours", one_of({"50000", "1", "0"}));
   if (once_in(2)) s.set("faults.checkpoint_gb_per_s", "50");
@@ -181,14 +181,14 @@ void add_failures(DrawnScenario& s) {
   if (once_in(2)) s.set("faults.detection_s", "600");
 }
 
-// --- What only fits, or just does not, together -------------------------------------------------
+// --- Values that just fit together, or just do not ----------------------------------------------
 
 std::int64_t number_at(const DrawnScenario& s, const std::string& path, std::int64_t otherwise) {
   const std::string value = s.get(path);
   return value.empty() ? otherwise : std::atoll(value.c_str());
 }
 
-// One axis more, with the ranks for it: heads, layers, sequences and batch may be divided by it.
+// Multiplies one axis and the ranks; may multiply heads, layers, sequences and batch, too.
 void stretch(DrawnScenario& s) {
   const std::string axis = one_of({"tp", "pp", "cp", "dp_shard", "dp_replicate"});
   const std::int64_t factor = once_in(3) ? 3 : 2;
@@ -209,7 +209,7 @@ void stretch(DrawnScenario& s) {
   }
 }
 
-// Layers of each stage, as many as there are in all or one more or less.
+// Layers of each stage: as many as there are in all, or one more or less.
 void deal_layers(DrawnScenario& s) {
   const std::int64_t stages =
       number_at(s, "parallelism.pp", 1) * number_at(s, "parallelism.vpp", 1);
@@ -278,7 +278,7 @@ void without_data(DrawnScenario& s) {
   s.set("execution.steps", draw_in(1, 3));
 }
 
-// Prices that know the machine: NCCL's, kernels by their shapes, the software.
+// Prices that depend on the machine: NCCL's, kernels by their shapes, the software.
 void on_preset(DrawnScenario& s) {
   const std::string ranks = s.get("system.gpus_per_node");
   std::vector<std::string> own;
@@ -301,7 +301,7 @@ void on_preset(DrawnScenario& s) {
   if (s.get("training.precision") == quoted("fp64")) s.set_word("training.precision", "bf16");
 }
 
-// Fields that only name something, or files.
+// Fields that only name something, and files.
 bool is_dull(const Field& field) {
   static const Words kDull = {"$schema",     "name",           "schema_version",
                               "output.",     "model.preset",   "system.preset",
@@ -344,7 +344,7 @@ DrawnScenario draw_edge_scenario() {
     const Field& field = **rc::gen::elementOf(kFields);
     s.set(field.path, one_of(values_of(field, s.get(field.path))));
   }
-  // Where a selection means something, it is drawn more often than as one field of many.
+  // These fields are drawn more often where they have an effect.
   if (!s.get("system.preset").empty() && once_in(4)) {
     const Field& field =
         *find_field(once_in(2) ? "system.nccl.protocols" : "system.nccl.algorithms");

@@ -2,13 +2,13 @@
 
 #include "tests/drawn_scenario.hpp"
 
-// Scenarios at the edge of validity: a small one that most likely is valid, of which a few fields
-// are set to what they may just be, to what they may just not be, and to one more or less than what
+// Scenarios at the edge of validity. Each starts as a small scenario that is most likely valid. A
+// few of its fields then get values just inside or outside their ranges, or one more or less than
 // fits with the others.
 namespace shardsim::test {
 
-/// With real tensors or none, on a machine of its own or a preset's. Names no file that is there,
-/// writes none. To be called within a property.
+/// With or without real tensors, on its own machine or a preset's. It names no existing file and
+/// writes none. Call it within a property.
 [[nodiscard]] DrawnScenario draw_edge_scenario();
 
 /// Without data, on one or two nodes of a preset, priced as NCCL does. Most are valid.

@@ -14,8 +14,8 @@
 #include "tests/edge/edge_scenario.hpp"
 #include "tests/property/check_property.hpp"
 
-// The loader says which collectives a run calls, and the run calls them: with NCCL's algorithms cut
-// down, both refuse the same scenarios, so the loader's table has neither too much nor too little.
+// The loader predicts which collectives a run calls. With fewer NCCL algorithms both must refuse
+// the same scenarios, so the loader's table has neither too much nor too little.
 namespace shardsim::test {
 
 namespace {
@@ -32,7 +32,7 @@ bool loader_refuses(const std::string& text, const std::vector<std::string>& set
   return false;
 }
 
-// The run of a scenario that the loader has not seen so.
+// Runs the scenario with algorithms that the loader has not seen.
 bool run_refuses(Scenario scenario, const std::string& algorithms, const std::string& protocols) {
   scenario.system.network.nccl_algorithms = algorithms;
   scenario.system.network.nccl_protocols = protocols;
@@ -45,7 +45,7 @@ bool run_refuses(Scenario scenario, const std::string& algorithms, const std::st
   return false;
 }
 
-// One function is left a single algorithm, or all are.
+// Leaves a single algorithm to one function, or to all.
 std::string draw_algorithms() {
   const std::string only = one_of({"tree", "nvls", "nvlstree", "pat", "ring"});
   if (once_in(4)) return only;

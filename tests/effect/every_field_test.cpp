@@ -14,7 +14,7 @@
 #include "tests/effect/probe.hpp"
 #include "tests/effect/settings.hpp"
 
-// Every field of the schema, in three scenarios: what somebody sets acts, or is named.
+// Sets every field of the schema, in three scenarios: each one acts, or is named.
 namespace shardsim::test {
 namespace {
 
@@ -37,7 +37,7 @@ std::vector<std::string> with(std::vector<std::string> flags, const std::string&
 // "faults.slow_links" of "faults.slow_links[].node": lists are set whole.
 std::string flag_path(const std::string& path) { return path.substr(0, path.find("[]")); }
 
-// Nothing where there is no scenario, or it cannot be run.
+// Returns nothing without a scenario, or if it cannot run.
 std::optional<Probe> run(const std::optional<Scenario>& scenario) {
   if (!scenario) return std::nullopt;
   try {
@@ -47,7 +47,7 @@ std::optional<Probe> run(const std::optional<Scenario>& scenario) {
   }
 }
 
-// The first setting that the base accepts; nothing if it accepts none.
+// Judges the first setting that the base accepts; returns nothing if it accepts none.
 std::optional<Hearing> heard(const std::string& path, const std::string& base,
                              const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
@@ -100,7 +100,7 @@ TEST_CASE("what somebody sets acts, or is named") {
     if (hearing != Hearing::acts) wrong.push_back(home.path + " does not act at home");
     acting.insert(home.path);
   }
-  // A field that never acts would pass as one that is named each time.
+  // Without this check, a field that never acts would pass, since each run names it.
   for (const Field& field : field_table()) {
     if (!is_in(exceptions(), field.path) && !is_in(without_home(), field.path) &&
         acting.count(field.path) == 0) {

@@ -7,15 +7,15 @@
 
 #include "tests/effect/probe.hpp"
 
-// A field that nobody reads, and a minimum that swallows one: the judge of the other test hears
-// what the mechanism does of them, and would hear of one without the mechanism.
+// Plants a field that nobody reads, and a minimum that hides one. The judge of the other test must
+// accept them with the mechanism, and find them without it.
 namespace shardsim::test {
 namespace {
 
 constexpr const char* kWide = "system.inter_node.bandwidth_gb_per_s";
 constexpr const char* kNarrow = "system.pcie_gb_per_s";
 
-// A machine of two limits. `how` prices a step by them.
+// A machine with two limits. `how` prices a step by them.
 Probe priced(double wide, double narrow,
              double (*how)(const Tracked<double>&, const Tracked<double>&)) {
   Scenario scenario;
@@ -74,7 +74,7 @@ TEST_CASE("a minimum that reports names the loser with the winner, and only then
 
 TEST_CASE("a field that is said to have no effect and has one is found") {
   CHECK(heard(100, 200, [](const Tracked<double>& limit, const Tracked<double>&) {
-          return limit.peek();  // Past the mechanism.
+          return limit.peek();  // Bypasses the mechanism.
         }) == Hearing::slandered);
 }
 

@@ -41,7 +41,7 @@ std::vector<Setting> special_settings(const std::string& path) {
   const std::string straggler = R"([{"rank": 0, "slowdown": 2}])";
   const std::vector<std::pair<std::string, Setting>> all = {
       {"system.nccl.algorithms", {{}, "", "tree,ring"}},
-      // Less is hidden behind kernels that take longer.
+      // Kernels that take longer hide less.
       {"system.host_us_per_kernel", {{}, "", "1000"}},
       {"system.nccl.protocols", {{}, "", "simple"}},
       {"system.preset", {{}, "", "dgx-h200"}},

@@ -5,23 +5,23 @@
 
 #include "scenarios/field.hpp"
 
-// What the fields of the schema are set to, to see whether anybody hears of it.
+// The values to which the test sets each field of the schema.
 namespace shardsim::test {
 
-/// A field's value, and what must stand beside it, as for --set.
+/// A field's value, and other fields that it needs, in the form of --set.
 struct Setting {
-  std::vector<std::string> beside;  ///< Set before and after.
-  std::string before;               ///< Of a list's objects, which then are there; else empty.
+  std::vector<std::string> beside;  ///< Set in both runs.
+  std::string before;               ///< For a list: the objects that are there before; else empty.
   std::string after;
 };
 
-/// Settings of a field that need more than another value. The first that a base accepts is taken.
+/// Settings of a field that need more than another value. The first that a base accepts is used.
 [[nodiscard]] std::vector<Setting> special_settings(const std::string& path);
 
-/// Other values of a field than `value`, which its type and range allow.
+/// Values of a field other than `value` that its type and range allow.
 [[nodiscard]] std::vector<std::string> other_values(const Field& field, const FieldValue& value);
 
-/// Where a field has an effect that it has in no base as it stands: beside these.
+/// A setting that gives a field an effect that it has in no base alone.
 struct Home {
   std::string path;
   std::string base;
@@ -29,13 +29,13 @@ struct Home {
 };
 [[nodiscard]] std::vector<Home> homes();
 
-/// Fields that need not be heard of, and why.
+/// Fields that need neither act nor be named, and why.
 struct Exception {
   std::string path;
   std::string reason;
 };
 [[nodiscard]] const std::vector<Exception>& exceptions();
-/// Fields that no result depends on anywhere, and why. Where they have no effect they are named.
+/// Fields on which no result depends anywhere, and why. Runs name them if they have no effect.
 [[nodiscard]] const std::vector<Exception>& without_home();
 
 }  // namespace shardsim::test

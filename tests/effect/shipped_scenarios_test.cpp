@@ -8,12 +8,12 @@
 #include "scenarios/load.hpp"
 #include "sim/app/run.hpp"
 
-// What ships sets nothing in vain: no example prints the warning that a field has no effect.
+// No shipped scenario sets a field in vain: none prints the warning that a field has no effect.
 namespace shardsim::test {
 
 namespace {
 
-// The largest plan takes a minute; what its loader says is looked at, too.
+// The largest plan takes a minute; only the loader's warnings are checked.
 constexpr std::int64_t kMostRanks = 2048;
 
 std::vector<std::string> shipped() {

@@ -8,7 +8,7 @@ namespace {
 
 bool is_of_experts(const std::string& group) { return group.find("_experts") != std::string::npos; }
 
-// Rows that travel under a label change before they go, on one rank.
+// Rows with a label change on one rank before they are sent.
 Faults before_rows(const std::string& label,
                    const std::function<void(const Tensor& rows, std::int64_t h)>& change) {
   Faults faults;

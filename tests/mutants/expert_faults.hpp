@@ -6,16 +6,16 @@
 
 #include "tests/mutants/faulty_communicator.hpp"
 
-// Bugs in what ranks do with experts: their gradients' sums, and the rows of tokens on their way.
+// Bugs of ranks with experts: in their gradients' sums, and in the rows of tokens that travel.
 namespace shardsim::test {
 
-/// Reductions of experts' gradients do something else before they happen.
+/// Changes experts' gradients before their reductions.
 [[nodiscard]] Faults before_expert_reductions(const std::function<void(const Tensor&)>& change);
-/// They do not happen.
+/// Drops these reductions.
 [[nodiscard]] Faults no_expert_reduction();
 /// One rank loses a token of each exchange with this label.
 [[nodiscard]] Faults lost_token(const std::string& label);
-/// Every row that one rank sends under this label takes the place of the one before it.
+/// Replaces every row that one rank sends under this label by the row before it.
 [[nodiscard]] Faults shifted_rows(const std::string& label);
 
 }  // namespace shardsim::test

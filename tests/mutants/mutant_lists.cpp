@@ -82,8 +82,8 @@ std::vector<Mutant> context_parallel_mutants() {
       all.push_back({scenario, std::string("wrong parts of ") + label, shifted_exchange(label)});
     }
   }
-  // Weights' gradients, and counts of targets, are those of all who see parts of the samples. Ranks
-  // are counted tp, cp, dp.
+  // All ranks that see parts of the samples sum weights' gradients and counts of targets. Ranks are
+  // counted tp, cp, dp.
   all.push_back({"llama-cp2-tp2-dp2", "gradients summed over dp alone", pairs_as_group("dp", 4)});
   all.push_back({"llama-cp2-tp2-dp2", "gradients summed over cp alone", pairs_as_group("dp", 2)});
   for (const char* scenario : {"llama-cp2-ring", "gpt-cp4-ulysses", "llama-cp2-fsdp4"}) {

@@ -4,11 +4,11 @@
 
 #include "tests/mutants/mutant.hpp"
 
-// Mutants that are a scenario and faults of its communication, and nothing else: whoever runs them
-// may run them otherwise, too.
+// Mutants that consist of a scenario and faults of its communication, so that a test may run them
+// in another precision, too.
 namespace shardsim::test {
 
-/// Of tensor and sequence parallelism, tied weights and the norm; without pipelines' messages.
+/// Mutants of tensor and sequence parallelism, tied weights and the norm; no pipeline messages.
 [[nodiscard]] std::vector<Mutant> model_parallel_mutants();
 [[nodiscard]] std::vector<Mutant> context_parallel_mutants();
 

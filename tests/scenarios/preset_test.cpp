@@ -247,7 +247,7 @@ TEST_CASE("presets beside the scenario come before the built-in ones") {
 TEST_CASE("built-in presets are found beside an executable that was moved, built or installed") {
   CHECK(preset_directories_beside("", "..").empty());
   const test::TemporaryFolder folder;
-  // Meson's stamp of the build that this test is of.
+  // Meson's stamp of this test's own build.
   const std::string stamp = build_root_of(this_executable()).value() + "/shardsim-build-tree";
   const auto program = [&](const std::string& name) {
     std::filesystem::create_directories(std::filesystem::path(folder / name).parent_path());

@@ -220,7 +220,7 @@ TEST_CASE("whose reads a run notes is what somebody chose") {
           "training": {"global_batch_size": 8, "learning_rate": 0.5, "epsilon": 1e-8}})";
   using Paths = std::vector<std::string>;
   CHECK(loaded(text).chosen == Paths{"system.intra_node.latency_us", "training.learning_rate"});
-  // What the reader demands is no choice, unless a flag changes it.
+  // A required field is no choice, unless a flag changes it.
   CHECK(loaded(valid_text()).chosen == Paths{});
   CHECK(loaded(valid_text(), {"system.device.kernel_launch_us=7"}).chosen ==
         Paths{"system.device.kernel_launch_us"});

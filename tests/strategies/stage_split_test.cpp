@@ -96,8 +96,8 @@ TEST_CASE("P42: any even split has all layers, and stages differ by one at most"
 
 namespace {
 
-// What a split costs: the less, the better, the first that differs first. Ranks and stages as the
-// schedule has them.
+// The cost of a split: compared lexicographically, less is better. Ranks and stages follow the
+// schedule.
 Layers cost_of(const Layers& layers, const StageSplit& split) {
   PipelineSchedule places;
   places.shape = {split.num_ranks, static_cast<int>(layers.size()) / split.num_ranks, 1};
@@ -123,7 +123,7 @@ Layers cost_of(const Layers& layers, const StageSplit& split) {
   return cost;
 }
 
-// Every way to give the rest of the division to stages, one layer each.
+// Every way to distribute the remainder over stages, one layer each.
 void for_each_even_split(std::int64_t layers, std::int64_t stages, const StageSplit& split,
                          const std::function<void(const Layers&)>& visit) {
   const std::int64_t counted =
@@ -186,11 +186,11 @@ TEST_CASE("a rank that has more layers has them in its last chunks, the head's i
   CHECK(even_stage_layers(10, 8, loop) == Layers{1, 1, 1, 1, 1, 2, 2, 1});
   CHECK(even_stage_layers(14, 8, loop) == Layers{2, 2, 2, 1, 2, 2, 2, 1});
   CHECK(even_stage_layers(15, 8, loop) == Layers{2, 2, 2, 2, 2, 2, 2, 1});
-  // DeepSeek-V3's layers on sixteen ranks: the head's has two, one other three, fourteen four.
+  // DeepSeek-V3's layers on sixteen ranks: the head's rank has two, another three, fourteen four.
   const Layers deep = even_stage_layers(61, 32, {.num_ranks = 16, .placement = Placement::v});
   CHECK(deep.front() + deep.back() == 2);
   CHECK(std::count(deep.begin(), deep.end(), 1) == 3);
-  // Counted as layers, embedding and head leave no stage empty where another can have one less.
+  // Embedding and head that count as layers empty no stage if another can have one less.
   const Layers counted = even_stage_layers(
       61, 32,
       {.layers = {}, .account_for_embedding = true, .account_for_loss = true, .num_ranks = 16});

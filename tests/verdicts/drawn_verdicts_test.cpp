@@ -17,25 +17,25 @@
 #include "tests/drawn_scenario.hpp"
 #include "tests/property/check_property.hpp"
 
-// A strategy that is right gets a verdict that says so, whatever is drawn: the ranks of this
-// simulator train as one device does, so each verdict against them is the oracle's own mistake.
+// A correct strategy must pass, whatever is drawn. The ranks of this simulator train as one device
+// does, so each verdict against them is the oracle's own mistake.
 namespace shardsim::test {
 
 namespace {
 
-// With seed 20261121 and SHARDSIM_LONG=1 the bounds of commit e647d66 were wrong about 255 of 6,000
-// drawn scenarios (194 differences that are none, 61 times nothing is proven) and about 48 of 500
-// shipped ones.
+// With seed 20261121 and SHARDSIM_LONG=1, the bounds of commit e647d66 were wrong about 255 of
+// 6,000 drawn scenarios (194 false differences, 61 times nothing is proven). They were wrong about
+// 48 of 500 shipped ones.
 
-// Of draws that the loader must accept; else the property tests less than it says.
+// The share of draws that the loader must accept; with fewer, the property tests too little.
 constexpr double kLeastAccepted = 0.8;
 
 enum class Verdict {
   proven,    // "trains the same model as one device".
-  wrong,     // A difference that is none.
+  wrong,     // A false difference.
   unproven,  // "nothing is proven".
-  refused,   // By the run, after the loader had accepted it.
-  other,     // A diagnosis, too little memory, a check that is not the oracle's.
+  refused,   // The run refuses it after the loader accepted it.
+  other,     // A diagnosis, too little memory, or another check failed.
 };
 
 const char* name_of(Verdict verdict) {
@@ -79,7 +79,7 @@ Outcome outcome_of(const Scenario& scenario) {
   }
 }
 
-// What draws have come to, by precision.
+// The verdicts on draws, by precision.
 class Tally {
  public:
   explicit Tally(std::string title) : title_(std::move(title)) {}
@@ -124,7 +124,7 @@ class Tally {
   Counts of_all_;
 };
 
-// `text`: what a person runs to see the same. To be called within a property.
+// `text`: the command that shows the same to a person. Call it within a property.
 void expect_proven(Tally& tally, const std::string& text, const std::function<Scenario()>& load) {
   tally.add_drawn();
   std::optional<Scenario> scenario;
@@ -140,7 +140,7 @@ void expect_proven(Tally& tally, const std::string& text, const std::function<Sc
   }
 }
 
-// scenarios/verify-*.json that rounding may touch: other algorithms are verified in fp64 alone.
+// The scenarios/verify-*.json that rounding may affect; others are verified in fp64 alone.
 std::vector<std::string> shipped_scenarios() {
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator("scenarios")) {

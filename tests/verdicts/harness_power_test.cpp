@@ -10,8 +10,8 @@
 
 #include "tests/verdicts/summing_program.hpp"
 
-// How small an error the harness' judge finds: gradients that are 1 + 2^-k times what they should
-// be, of programs whose sums do not cancel.
+// The smallest error that the harness' judge finds: gradients are 1 + 2^-k times the right ones,
+// and the sums of the programs do not cancel.
 namespace shardsim::test {
 
 namespace {
@@ -22,7 +22,7 @@ constexpr std::array<std::int64_t, 5> kElements = {1, 2, 4, 16, 256};
 constexpr int kRanksOfPower = 4;
 constexpr std::int64_t kSamplesOfPower = 12;
 
-// The largest k from 4 to 20 that is found; 3: none of them.
+// The largest k from 4 to 20 that is found; 3: none was found.
 int bits_the_judge_finds(SummingProgram program) {
   for (int bits = kMostBits; bits >= kLeastBits; --bits) {
     program.scale = 1.0 + std::ldexp(1.0, -bits);
@@ -31,7 +31,7 @@ int bits_the_judge_finds(SummingProgram program) {
   return kLeastBits - 1;
 }
 
-// The median over programs of all ways and some seeds.
+// The median over programs of all ways and several seeds.
 int median_of_bits(SummingProgram program) {
   using Way = SummingProgram::Way;
   program.ranks = kRanksOfPower;
@@ -55,8 +55,9 @@ struct PowerRow {
   int format_bits;  // The unit roundoff is 2^-this: what the format can show.
   std::array<int, kElements.size()> floor;
 };
-// As the judge of commit e647d66 found them, by number of elements; in bf16 one bit less where it
-// was too strict with sums of few terms: it found 5 in the first place, and 4 of 1 and 16 elements.
+// The k that the judge of commit e647d66 found, by number of elements. In bf16 the floor is one bit
+// lower where that judge was too strict with sums of few terms. There it found 5 in the first
+// place, and 4 for 1 and 16 elements.
 constexpr std::array<PowerRow, 6> kPowerRows = {{{DType::fp32, false, 24, {20, 20, 20, 20, 20}},
                                                  {DType::fp32, true, 24, {20, 20, 20, 19, 19}},
                                                  {DType::bf16, false, 8, {4, 4, 4, 4, 4}},

@@ -24,20 +24,20 @@
 #include "tests/mutants/wrong_numbers.hpp"
 #include "tests/property/check_property.hpp"
 
-// Mutants below fp64, where tests/mutants runs them: one that was found in a precision stays found
-// in it. found_by_precision.txt says which were; UPDATE_GOLDEN with SHARDSIM_LONG writes it anew.
+// Runs the mutants of tests/mutants below fp64: one that was found in a precision stays found in
+// it. found_by_precision.txt lists them; UPDATE_GOLDEN with SHARDSIM_LONG rewrites it.
 namespace shardsim::test {
 
 namespace {
 
 constexpr const char* kFoundFile = "tests/verdicts/found_by_precision.txt";
 constexpr const char* kStale = "stale gathers";
-// Without SHARDSIM_LONG, about one mutant of so many.
+// Without SHARDSIM_LONG, about one in this many mutants runs.
 constexpr std::uint32_t kSampleOf = 30;
 
 void add_for(std::vector<Mutant>& all, const Names& names, const std::string& bug,
              const std::function<Faults()>& make) {
-  // Faults count what they have seen: each mutant needs its own.
+  // Faults count their calls, so each mutant needs its own.
   for (const std::string& name : names) all.push_back({name, bug, make()});
 }
 
@@ -47,7 +47,7 @@ Names changes_to(const std::string& precision) {
   return changes;
 }
 
-// A type's size decides how many buckets there are.
+// The size of a type decides the number of buckets.
 void add_chunks(std::vector<Mutant>& all, const std::string& name, const std::string& precision,
                 bool gathers) {
   const SharedPlan plan(scenario_of(name, 1, changes_to(precision)));
@@ -109,7 +109,7 @@ std::vector<Mutant> all_mutants(const std::string& precision) {
   return all;
 }
 
-// A scenario in one precision, and whether it is said to be wrong without a bug: then finding one
+// Scenarios in one precision, and whether they pass without a bug. If one fails, finding a mutant
 // shows nothing.
 class Bases {
  public:
@@ -129,9 +129,9 @@ class Bases {
   std::map<std::string, bool> right_;
 };
 
-using FoundIn = std::map<std::string, std::set<std::string>>;  // By mutant: precisions.
+using FoundIn = std::map<std::string, std::set<std::string>>;  // Mutant to precisions.
 
-// The same ones in each precision, wherever they stand among the others.
+// Selects the same mutants in each precision, wherever they stand in the list.
 bool is_of_sample(const std::string& mutant) {
   constexpr std::uint32_t kBasis = 2166136261U;  // FNV-1a.
   constexpr std::uint32_t kPrime = 16777619U;
@@ -140,7 +140,7 @@ bool is_of_sample(const std::string& mutant) {
   return hash % kSampleOf == 0;
 }
 
-// `num_mutants` counts them in all precisions.
+// `num_mutants` counts the mutants in all precisions.
 FoundIn find_mutants(bool all, int& num_mutants) {
   FoundIn found;
   for (const std::string precision : {"fp32", "bf16", "fp16"}) {

@@ -15,17 +15,17 @@
 #include "tests/property/check_property.hpp"
 #include "tests/verdicts/planted_scale.hpp"
 
-// How small an error the oracle finds, by precision and kind of tensor: nobody is to make it right
-// by making it blind. Floors are what the oracle of commit e647d66 found, but for gradients: there
-// it found 21, 5, 4 and 8 bits below fp64, with bounds that were too tight for correct ranks. One
-// bit less is what bounds derived from the terms of sums leave.
+// The smallest error that the oracle finds, by precision and kind of tensor: a correct oracle must
+// not become blind. The floors are the results of commit e647d66, except for gradients. There it
+// found 21, 5, 4 and 8 bits below fp64, with bounds that were too tight for correct ranks. Bounds
+// derived from the terms of sums find one bit less.
 namespace shardsim::test {
 
 namespace {
 
 using Names = std::vector<std::string>;
 
-// Data parallelism alone, sharded weights, three axes, experts.
+// Data parallelism alone, experts, sharded weights, three axes.
 const Names kBases = {"gpt-ddp", "llama-ep2-pp2-dp2", "llama-zero3", "gpt-tp2-pp2-dp2-zero1"};
 
 struct PowerKind {
@@ -45,7 +45,7 @@ struct PowerTypes {
   const char* precision;
   const char* reduced;
   std::array<int, kPowerKinds.size()> floor;  // k of 1 + 2^-k, in all bases.
-  int one_gradient;                           // The same of one tensor, the median of gpt-ddp's.
+  int one_gradient;                           // The same for one tensor: the median of gpt-ddp's.
 };
 constexpr std::array<PowerTypes, 5> kPowerTypes = {{
     {"fp64", "fp64", {29, 29, 29, 29, 29, 29, 29, 29}, 30},
@@ -55,7 +55,7 @@ constexpr std::array<PowerTypes, 5> kPowerTypes = {{
     {"fp16", "fp16", {7, 11, 22, 22, 22, 22, 22, 8}, 7},
 }};
 
-// One step: of two, the second would show what the first has done.
+// One step: in a second step, errors of the first would show.
 Scenario scenario_of_power(const std::string& base, const PowerTypes& types,
                            const std::string& optimizer) {
   Names changes = {std::string("training.precision=") + types.precision,
@@ -69,7 +69,7 @@ std::string words_of(const PowerTypes& types) {
   return fmt::format("{} reduced in {}", types.precision, types.reduced);
 }
 
-// A base that is said to be wrong without an error would show nothing.
+// A base that fails without an error would show nothing.
 void check_right(const Scenario& scenario) {
   const ScaleVerdict right = verdict_on(scenario, {"gradient", 1.0});
   INFO(scenario.name << ": " << right.detail);
@@ -90,7 +90,7 @@ void check_floors(const std::string& base, const PowerTypes& types) {
   }
 }
 
-// The least of all bases, by kind.
+// The least k over all bases, by kind.
 std::string table_row(const PowerTypes& types) {
   std::string row = fmt::format("  {}:", words_of(types));
   for (const PowerKind& kind : kPowerKinds) {
@@ -104,7 +104,7 @@ std::string table_row(const PowerTypes& types) {
   return row;
 }
 
-// Of every gradient alone, sorted.
+// The k of every gradient alone, sorted.
 std::vector<int> bits_of_each_gradient(const PowerTypes& types) {
   const Scenario scenario = scenario_of_power("gpt-ddp", types, "adamw");
   const SharedPlan plan(scenario);

@@ -21,7 +21,7 @@ void scale_values(const Tensor& tensor, double factor) {
   for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.set(i, factor * tensor.get(i));
 }
 
-// Scales gradients when they are reduced, weights and the optimizer's state when they are updated.
+// Scales gradients in their reduction; weights and the optimizer's state are scaled in the update.
 class ScalingSync final : public GradientSyncWrapper {
  public:
   ScalingSync(GradientSync& inner, const PlantedScale& planted)
@@ -48,7 +48,7 @@ class ScalingSync final : public GradientSyncWrapper {
   const PlantedScale& planted_;
 };
 
-// Scales the weights that it has updated.
+// Scales the weights that the optimizer has updated.
 class ScalingOptimizer final : public Optimizer {
  public:
   ScalingOptimizer(const Optimizer& inner, const PlantedScale& planted)
@@ -71,7 +71,7 @@ class ScalingOptimizer final : public Optimizer {
   const PlantedScale& planted_;
 };
 
-// Reports to another observer, with a loss that is off.
+// Reports to another observer, with a scaled loss.
 class ScalingObserver final : public TrainingObserver {
  public:
   ScalingObserver(TrainingObserver& inner, const PlantedScale& planted)
@@ -116,7 +116,7 @@ ScaleVerdict verdict_on(const Scenario& scenario, const PlantedScale& planted) {
   return {!oracle.passed() && !unproven, detail};
 }
 
-// What a larger error shows a smaller one need not: errors that are found are those below a bound.
+// Bisects: the oracle finds errors above a bound and misses smaller ones.
 int most_bits_found(const Scenario& scenario, const std::string& kind, int parameter) {
   int found = 0;
   int missed = 61;

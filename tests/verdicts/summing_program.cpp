@@ -32,7 +32,7 @@ double sample_of(const SummingProgram& program, const RankContext& context, std:
   return takes_away ? -drawn(number - 1) + program.rest * drawn(number) : drawn(number);
 }
 
-// The sum of this rank's samples of a step.
+// The sum of this rank's samples in a step.
 Tensor own_sum(const SummingProgram& program, RankContext& context, int step) {
   const std::int64_t first = program.samples * context.rank() / context.size();
   const std::int64_t last = program.samples * (context.rank() + 1) / context.size();
@@ -50,7 +50,7 @@ Tensor own_sum(const SummingProgram& program, RankContext& context, int step) {
   return sum;
 }
 
-// Leaves in `sum` what all ranks' sums add up to.
+// Leaves the sum of all ranks' sums in `sum`.
 void add_along_chain(RankContext& context, const Tensor& sum) {
   Communicator& world = context.world();
   const Tensor before = context.tensor(sum.numel());

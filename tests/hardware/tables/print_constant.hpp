@@ -15,13 +15,13 @@
 // Numbers are printed with all their bits, so that two outputs are equal only if the tables are.
 namespace shardsim::test {
 
-/// Stands for a member of any type where members are counted.
+/// Converts to any type, for counting members.
 struct AnyMember {
   template <typename Member>
   constexpr operator Member() const;
 };
 
-/// How many members an aggregate has: as many as can be given when it is made.
+/// The number of members of an aggregate: the most initializers that it accepts.
 template <typename Aggregate, typename... Given>
 consteval std::size_t count_members() {
   if constexpr (requires { Aggregate{Given{}..., AnyMember{}}; }) {

@@ -27,7 +27,7 @@ constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e-6;
 constexpr int kNodes = 16;
 
-// What a preset says: the fields that NCCL's platform is made of, and the cluster.
+// The content of a preset: the fields of NCCL's platform, and the cluster.
 struct Machine {
   std::string preset;
   SystemSpec system;
@@ -36,7 +36,7 @@ struct Machine {
 
 using Setter = void (*)(Machine&, const std::string&);
 
-// How a number of a preset gets into the machine.
+// Puts a number of a preset into the machine.
 template <auto set>
 void number(Machine& machine, const std::string& text) {
   set(machine, std::stod(text));
@@ -74,7 +74,7 @@ const std::map<std::string, Setter>& setters() {
          m.system.device.name = text;
          m.cluster.device.name = text;
        }},
-      {"device.memory_gib", [](Machine&, const std::string&) {}},  // It has no price.
+      {"device.memory_gib", [](Machine&, const std::string&) {}},  // Has no price.
       {"device.memory_bandwidth_gb_per_s",
        number<[](Machine& m, double gb) { m.cluster.device.memory_bytes_per_s = gb * kGiga; }>},
       {"device.memory_efficiency",
@@ -162,7 +162,7 @@ void print_operations(std::ostream& out, const Machine& machine) {
   }
 }
 
-// Ranks of one node, of all nodes, and one of each node.
+// The ranks of one node, of all nodes, and one rank of each node.
 std::map<std::string, std::vector<int>> groups_of(const Cluster& cluster) {
   std::map<std::string, std::vector<int>> groups;
   groups["node"].resize(static_cast<std::size_t>(cluster.gpus_per_node));
@@ -179,7 +179,7 @@ void print_network(std::ostream& out, const std::string& where, const Cluster& c
   for (const auto& [name, ranks] : groups_of(cluster)) {
     const GroupLayout layout(cluster, ranks);
     const DoubleTree tree(layout);
-    for (int i = 0; i < static_cast<int>(CollectiveKind::split); ++i) {  // A split has no price.
+    for (int i = 0; i < static_cast<int>(CollectiveKind::split); ++i) {  // split has no price.
       for (const std::int64_t bytes : {4LL, 40'004LL, 1'000'000'004LL}) {
         const auto kind = static_cast<CollectiveKind>(i);
         const CollectivePrice price =

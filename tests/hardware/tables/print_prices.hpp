@@ -5,10 +5,10 @@
 
 namespace shardsim::test {
 
-/// Prints what each system of `presets` asks for one operation of each kernel family, under each
-/// row of software and none, and for each collective, one line each. `presets` has a line for each
-/// field, "preset dgx-h100" before those of that system: "device.peak_tflops.bf16 989", as
-/// compare_tables.py writes them. Throws std::runtime_error for a field that it does not know.
+/// Prints prices for each system of `presets`, one line each. It asks for one operation of each
+/// kernel family, under each row of software and none, and for each collective. `presets` has one
+/// line per field, such as "device.peak_tflops.bf16 989"; "preset dgx-h100" precedes the fields of
+/// a system. compare_tables.py writes them. Throws std::runtime_error for an unknown field.
 void print_prices(std::istream& presets, std::ostream& out);
 
 }  // namespace shardsim::test
