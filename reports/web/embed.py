@@ -20,7 +20,7 @@ def literals(text):
     return ",\n".join(f'R"{DELIMITER}({part}){DELIMITER}"' for part in parts)
 
 
-# Plain pointers: Clang counts the length of a constexpr view byte by byte, and gives up on so many.
+# Plain pointers: Clang counts the length of a constexpr view byte by byte, and gives up on long ones.
 def function(name, text):
     return f"""std::string {name}() {{
   static constexpr const char* kParts[] = {{

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README called a plan without system.software faster than any framework, when one was faster.
+"""README called a plan without system.software faster than any framework, but one was faster.
 
 usage: faster_than_frameworks_test.py SHARDSIM
 """
@@ -12,7 +12,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENDS = (0, 3)  # 3: it does not fit; some frameworks store more.
+ENDS = (0, 3)  # 3: the plan does not fit; some frameworks store more.
 
 
 class FasterThanFrameworksTest(unittest.TestCase):

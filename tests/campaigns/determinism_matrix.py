@@ -28,7 +28,7 @@ COMPILERS = {"gcc": "g++", "clang": "clang++"}
 LEVELS = ("0", "2")
 TESTED = ("clang", "2")
 COMMAND = "sim/app/shardsim"
-# Their devices of 1 GiB are for real tensors; a plan asks for the context, too.
+# Their devices of 1 GiB suffice for real tensors; a plan needs room for the context, too.
 AS_PLAN = ("--set", "execution.tensors=meta", "--set", "system.device.memory_gib=80")
 
 

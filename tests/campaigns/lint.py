@@ -75,14 +75,14 @@ def entries_of(build):
 
 
 def arguments_of(entry):
-    """What a compile command says beside the names of its files."""
+    """The arguments of a compile command, without the names of its files."""
     arguments, names = shlex.split(entry["command"]), {entry["file"], entry["output"]}
     return tuple(argument for argument in arguments if not names.intersection((argument, argument[:-2])))
 
 
 def joined(entries, folder):
-    """[entry] of units: sources with equal arguments, UNIT_SIZE at a time. The units and a compilation
-    database of them lie in `folder`."""
+    """Joins sources with equal arguments into units of UNIT_SIZE and returns the units' entries. The units
+    and their compilation database lie in `folder`."""
     groups = {}
     for path, entry in sorted(entries.items()):
         groups.setdefault(arguments_of(entry), []).append((path, entry))
@@ -93,7 +93,7 @@ def joined(entries, folder):
         for start in range(0, len(group), UNIT_SIZE):
             members = group[start:start + UNIT_SIZE]
             unit = folder / f"unit{len(units)}.cpp"
-            # From the unit's folder: the same in every checkout, and found by every target.
+            # Relative to the unit's folder: equal in every checkout, and found by every target.
             unit.write_text("".join(f'#include "{os.path.relpath(path, folder)}"\n' for path, _ in members),
                             encoding="utf-8")
             entry = dict(members[0][1])
@@ -117,7 +117,7 @@ def check_tidy(files, build, anew, join):
         options.append("--checks=-bugprone-suspicious-include")  # Units include sources.
     else:
         units = list(entries.values())
-    # What no build compiles is read as it is.
+    # Files that no build compiles are read without arguments.
     units += [{"directory": str(ROOT), "file": str(path)} for path in files if path not in known]
     command = [tool("clang-tidy"), "-p", str(build), *options]
     settings = [output_of([command[0], "--version"])[1], *options,
@@ -125,7 +125,7 @@ def check_tidy(files, build, anew, join):
     clean = clean_files.CleanFiles("\n".join(settings))
 
     def check(unit):
-        """None of what was clean before; else (whether it is, its path, what was found)."""
+        """Returns None for a unit that was clean before; else (whether it is clean, its path, findings)."""
         path = os.path.normpath(os.path.join(unit["directory"], unit["file"]))
         key = clean.key(unit) if "command" in unit else None
         if not anew and clean.has(key):

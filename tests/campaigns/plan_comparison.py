@@ -3,7 +3,7 @@
 preset of a system and each schedule that the schema names.
 
 This is the short form of determinism_matrix.py, which compares every scenario at two levels of
-optimization. It belongs to every change: a price that depends on the compiler is seen here.
+optimization. It runs for every change and shows prices that depend on the compiler.
 
 usage: plan_comparison.py COMMAND OTHER_COMMAND
 """
@@ -19,7 +19,7 @@ import tempfile
 import count_results
 from determinism_matrix import ROOT, run
 
-# Every family of kernels has a part in one of these two: all axes, norms, rotary, experts, a loss.
+# These two use every family of kernels: all axes, norms, rotary, experts, a loss.
 DENSE = {
     "model": {"preset": "llama3-8b", "seq_len": 4096},
     "parallelism": {"tp": 2, "sequence_parallel": True, "pp": 2, "dp_shard": "auto", "zero_stage": 1},
@@ -39,12 +39,12 @@ GPT = {
 }
 MODELS = {"dense": DENSE, "experts": EXPERTS, "gpt": GPT}
 TWO_CHUNKS = {"interleaved_1f1b", "looped_bfs"}
-# A file's order is the file's; there is nothing to be planned without one.
+# "file" takes its order from a file, and there is none here.
 NOT_PLANNED = {"file"}
 
 
 def choices(schema, *path):
-    """What the schema lets a field be."""
+    """The values that the schema allows for a field."""
     for name in path:
         schema = schema["properties"][name]
         schema = next((form for form in schema.get("anyOf", ()) if "properties" in form), schema)
@@ -55,7 +55,7 @@ def scenario(name, model, preset="dgx-h100", software="none", schedule=None):
     parallelism = dict(model["parallelism"])
     if schedule:
         parallelism["schedule"] = schedule
-        # Without a pipeline there is no schedule, and "none" is no pipeline.
+        # Only a pipeline has a schedule; "none" means no pipeline.
         parallelism["pp"] = 1 if schedule == "none" else 2
         if schedule in TWO_CHUNKS:
             parallelism["vpp"] = 2
@@ -79,11 +79,11 @@ def plans(schema, presets):
 
 
 def problem_of(plan, folder, commands):
-    """What is wrong with one plan, as a sentence; None if both commands print the same."""
+    """The problem of one plan, as a sentence; None if both commands print the same."""
     path = pathlib.Path(folder) / (plan["name"].replace(" ", "_").replace(",", "") + ".json")
     path.write_text(json.dumps(plan), encoding="utf-8")
     (code, result), (other_code, other) = (run(command, path, ()) for command in commands)
-    # Exit code 3 is a plan, too: one that does not fit.
+    # Exit code 3 is also a plan, which does not fit.
     if code not in (0, 3):
         return f"{commands[0]} ends with exit code {code}"
     if code != other_code:
@@ -94,7 +94,7 @@ def problem_of(plan, folder, commands):
 
 
 def first_difference(one, other, path=""):
-    """Where two results first differ, and what stands there."""
+    """The first place where two results differ, and its text."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         for key in one:
             if one[key] != other[key]:
@@ -125,7 +125,7 @@ def main():
             total[problem is not None] += 1
             print(f"{'FAIL' if problem else 'ok':4} {plan['name']}{': ' + problem if problem else ''}", flush=True)
     print(count_results.line_of(total))
-    # Nothing compared is nothing proved.
+    # An empty comparison proves nothing.
     return 0 if presets and total[0] > 0 and total[1] == 0 else 1
 
 

@@ -305,8 +305,8 @@ class Launching(MpiCase):
             self.skipTest("sanitizers want no library before them")
         mark = uuid.uuid4().hex
         process = self.start_endless_run(mark)
-        # mpirun for daemons and for ranks, we for ranks, and each rank for the others: over IPv4
-        # at least.
+        # mpirun listens for daemons and for ranks, shardsim for ranks, and each rank for the others:
+        # at least over IPv4.
         deadline = time.monotonic() + 60
         while len(addresses := listening(mark)) < 3 + num_ranks(DDP):
             self.assertIsNone(process.poll())

@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class DumpedRun:
-    """files[k] is (tensors, metadata) after k steps; of one replica where several train apart."""
+    """files[k] is (tensors, metadata) after k steps, for one replica if several train apart."""
 
     def __init__(self, shardsim, scenario, overrides=(), replica=""):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes golden.safetensors: what PyTorch makes of the models, weights and tokens of this folder.
+"""Makes golden.safetensors: PyTorch's results for the models, weights and tokens of this folder.
 
 usage: golden.py SHARDSIM [FILE]
 
-Needs PyTorch; shardsim gives the first weights and the tokens of each step, nothing else. For each
-model, optimizer and limit of the norm the file has the losses and the gradients' norms of five steps,
-and all parameters after them, one after the other in the order of their names.
+Needs PyTorch; shardsim gives only the first weights and the tokens of each step. The file has one case
+for each model, optimizer and limit of the norm. A case has the losses and the gradients' norms of five
+steps, and then all parameters after these steps, in the order of their names.
 """
 
 import json
@@ -47,7 +47,7 @@ def to_safetensors(vectors, metadata):
 
 
 def computed(shardsim):
-    """What PyTorch makes of all cases: vectors by name."""
+    """PyTorch's results for all cases: vectors by name."""
     import models  # pylint: disable=import-outside-toplevel
     vectors = {}
     for case in CASES:

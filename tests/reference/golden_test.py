@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training on one device is what PyTorch makes of the same weights and tokens.
+"""Training on one device agrees with PyTorch on the same weights and tokens.
 
 usage: golden_test.py SHARDSIM [TEST...]
 
@@ -13,13 +13,13 @@ import unittest
 import golden
 import safetensors
 
-# Both compute in fp64, in other orders. Of what is near zero the error counts against the largest of
-# its kind: sums cancel.
+# Both compute in fp64, but in other orders. Errors are relative to the largest value of their kind,
+# since sums near zero cancel.
 BOUND = 1e-9
 
 
 def largest_error(values, expected):
-    """Against the largest expected value, and which element it is."""
+    """The largest error relative to the largest expected value, and its element."""
     scale = max(abs(value) for value in expected)
     errors = [abs(a - b) / scale for a, b in zip(values, expected)]
     worst = max(range(len(errors)), key=errors.__getitem__)
@@ -52,7 +52,7 @@ class GoldenTest(unittest.TestCase):
                 self.compare_parameters(run, of_case["parameters"])
                 limit = golden.LIMITS[case[-1]]
                 if limit > 0:
-                    self.assertGreater(min(of_case["gradient_norms"]), limit)  # It acts.
+                    self.assertGreater(min(of_case["gradient_norms"]), limit)  # The limit acts.
 
     def compare_parameters(self, run, expected):
         parameters = run.of_kind(run.steps, "parameter")

@@ -1,6 +1,6 @@
 """GPT-2, Llama and Llama with experts in PyTorch, from the pages of this project and the papers.
 
-Weights and tokens come from a state dump. Derivatives, optimizers and clipping are all PyTorch's.
+Weights and tokens come from a state dump. PyTorch supplies derivatives, optimizers and clipping.
 """
 
 import math
@@ -48,7 +48,7 @@ def rotated(x, theta):
 
 
 class Model:
-    """`model`: that part of a resolved scenario. `weights`: by name, leaves that need gradients."""
+    """`model`: the model of a resolved scenario. `weights`: by name, leaves that need gradients."""
 
     def __init__(self, model, weights):
         self.options = model
@@ -116,19 +116,19 @@ class Llama(Model):
         return self.gated(x, *(self.w[f"{name}.mlp.{part}"] for part in ("gate", "up", "down")))
 
     def experts(self, name, x):
-        """x [tokens, h]: those of a microbatch, which share the capacity and the auxiliary loss."""
+        """x [tokens, h]: the tokens of a microbatch, which share the capacity and the auxiliary loss."""
         moe = self.options
         number, per_token = moe["num_experts"], moe["num_experts_per_token"]
         logits = F.linear(x, self.w[name + ".router"])
         best, chosen = logits.topk(per_token, dim=-1)
-        gates = torch.softmax(best, dim=-1)  # Of the chosen logits alone.
+        gates = torch.softmax(best, dim=-1)  # Only the chosen logits.
         used = F.one_hot(chosen, number)  # [tokens, slots, experts]
         shares = used.sum(dim=(0, 1)).to(DTYPE) / chosen.numel()
         means = torch.softmax(logits, dim=-1).mean(dim=0)
         self.balance.append(moe["moe_aux_loss_coeff"] * number * (shares * means).sum())
         y = torch.zeros_like(x)
         for expert in range(number):
-            tokens, slots = (chosen == expert).nonzero(as_tuple=True)  # In the order of tokens.
+            tokens, slots = (chosen == expert).nonzero(as_tuple=True)  # In token order.
             taken = slice(self.capacity(len(x)))
             tokens, slots = tokens[taken], slots[taken]
             out = self.gated(x[tokens], *(self.w[f"{name}.experts.{part}"][expert]
@@ -140,7 +140,7 @@ class Llama(Model):
         return y
 
     def capacity(self, tokens):
-        """Rows that an expert takes; all, where no token is dropped."""
+        """The rows that an expert takes; all rows if no token is dropped."""
         moe = self.options
         if moe["moe_capacity_factor"] == 0:
             return tokens
@@ -168,7 +168,7 @@ def optimizer_of(training, weights):
 
 
 def train(run):
-    """Trains from the weights and on the tokens of a DumpedRun: (losses, norms, weights by name)."""
+    """Trains with the weights and tokens of a DumpedRun: (losses, norms, weights by name)."""
     training = run.scenario["training"]
     weights = {name: tensor_of(each).requires_grad_() for name, each in
                run.of_kind(0, "parameter").items()}

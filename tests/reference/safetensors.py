@@ -1,4 +1,4 @@
-"""Reads safetensors files with the standard library alone, and checks what their definition asks for.
+"""Reads safetensors files with the standard library alone, and checks the rules of their definition.
 
 Written from the format's description (the README of github.com/huggingface/safetensors), not from a
 writer: 8 bytes of length, a JSON header, the bytes of the tensors.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What --dump-state writes: whole tensors of the model on one device, whatever the layout.
+"""--dump-state writes whole tensors of the model on one device, whatever the layout.
 
 usage: state_dump_test.py SHARDSIM [TEST...]
 """
@@ -17,7 +17,7 @@ import safetensors
 from dumped_run import ROOT, DumpedRun
 
 SCENARIOS = ROOT / "scenarios"
-# The bound that the simulator's own oracle has in fp64, against the largest value of a kind.
+# The fp64 bound of the simulator's own oracle, relative to the largest value of a kind.
 BOUND = 1e-9
 # Sharded, tensor-parallel, pipelined (tied embeddings, too), all of these, and experts.
 LAYOUTS = ("verify-gpt-zero3", "verify-gpt-hsdp", "verify-gpt-tp4", "verify-gpt-pp4-1f1b",
@@ -37,7 +37,7 @@ class DumpTest(unittest.TestCase):
         return DumpedRun(self.shardsim, scenario_of(name), overrides, replica)
 
     def one_device(self, run):
-        """The same training on one device: the samples of a microbatch are those of all ranks."""
+        """The same training on one device, whose microbatch has the samples of all ranks."""
         scenario = json.loads(json.dumps(run.scenario))
         parallelism = scenario.pop("parallelism")
         scenario.pop("output", None)
@@ -76,7 +76,7 @@ class DumpTest(unittest.TestCase):
                 for step in range(run.steps + 1):
                     self.assertNotIn("incomplete", run.files[step][1])
                     self.assert_near(run, reference, step)
-                # First weights depend on no sum, and tokens on nothing: bit by bit.
+                # First weights depend on no sum, and tokens on nothing, so all bits are equal.
                 for tensor, each in run.of_kind(0, "parameter").items():
                     self.assertEqual(each.data, reference.of_kind(0, "parameter")[tensor].data)
                 for what in ("inputs", "targets"):
@@ -89,7 +89,7 @@ class DumpTest(unittest.TestCase):
             for step in range(other.steps + 1):
                 self.assert_same_tensors(other.tensors(step), runs[0].tensors(step))
                 for name, tensor in other.tensors(step).items():
-                    if name != "gradient_norm":  # Of the same bits, but for a reader's order.
+                    if name != "gradient_norm":  # The norm sums the same bits in another order.
                         self.assertEqual(tensor.data, runs[0].tensors(step)[name].data, name)
 
     def test_a_step_of_sgd_goes_from_file_to_file(self):
@@ -98,7 +98,7 @@ class DumpTest(unittest.TestCase):
         rate = run.scenario["training"]["learning_rate"]
         for step in range(1, run.steps + 1):
             norm = run.scalar(step, "gradient_norm")
-            self.assertGreater(norm, 0.1)  # It clips.
+            self.assertGreater(norm, 0.1)  # Clipping acts.
             gradients = run.of_kind(step, "gradient")
             own = math.sqrt(math.fsum(x * x for each in gradients.values() for x in each.values()))
             self.assertAlmostEqual(own / norm, 1, delta=1e-12)
@@ -183,7 +183,7 @@ class DumpTest(unittest.TestCase):
 
 
 class ReaderTest(unittest.TestCase):
-    """The reader refuses what is no such file, or it would show nothing."""
+    """The reader refuses files of other formats; else it would show nothing."""
 
     @staticmethod
     def file_of(header, data):

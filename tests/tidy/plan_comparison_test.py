@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The short comparison of two builds, tested on scripts that stand in for them: what differs is seen
-and named, and every choice of the schema has a plan."""
+"""Tests the short comparison of two builds on scripts that stand in for them. It names each
+difference, and every choice of the schema has a plan."""
 
 import json
 import pathlib

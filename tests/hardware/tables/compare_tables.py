@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""GCC and Clang build the same tables, and ask the same prices.
+"""GCC and Clang build the same tables, and compute the same prices.
 
-The program that is compared is written here: it holds all sources of sim/hardware, prints each of
-their constants (constants_of.py finds them, print_constant.hpp prints any type), then the price of
-an operation per family, software and preset and of each collective (print_prices.cpp). A new
-table or source is in it without anybody's doing.
+This script writes the program that is compared. The program includes all sources of sim/hardware and
+prints each of their constants (constants_of.py finds them, print_constant.hpp prints any type). Then
+it prints the price of an operation per family, software and preset, and of each collective
+(print_prices.cpp). It includes new tables and sources automatically.
 
 usage: compare_tables.py FOLDER COMPILER COMPILER [FLAG...]
 """
@@ -22,14 +22,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 HARDWARE = "sim/hardware"
 PRINTER = "tests/hardware/tables/print_constant.hpp"
 PRICES = "tests/hardware/tables/print_prices"
-# What the tables and prices need from other layers: no more of these than that.
+# The only sources of other layers that tables and prices need.
 OTHERS = ("sim/kernel/dtype.cpp", "sim/kernel/random.cpp", "sim/kernel/time.cpp", "scenarios/nccl_platform.cpp")
 LEVEL = ("-std=c++20", "-O2")
 MOST_LINES = 12
 
 
 class Failure(Exception):
-    """What is wrong with a source, a compiler or a program."""
+    """A problem of a source, a compiler or a program."""
 
 
 def files_of(root):
@@ -67,7 +67,7 @@ def write_if_new(path, text):
 
 
 def start_build(compiler, flags, roots, program):
-    """A compiler at work on one source: (process, object)."""
+    """Starts a compiler on one source: (process, object)."""
     made = program.with_name(f"{program.stem}.{pathlib.Path(compiler).name}.o")
     cache = [shutil.which("ccache")] if shutil.which("ccache") else []
     command = [*cache, compiler, *LEVEL, *flags, *(f"-I{root}" for root in roots), "-c", str(program), "-o", str(made)]
@@ -85,7 +85,7 @@ def link(compiler, objects):
 
 
 def build(compilers, flags, roots, programs):
-    """[program] of each compiler, made of all the sources; they work at the same time."""
+    """[program] of each compiler, made of all the sources; the compilers run in parallel."""
     started = [(compiler, [start_build(compiler, flags, roots, program) for program in programs]) for compiler in compilers]
     linked = []
     for compiler, jobs in started:
@@ -136,8 +136,8 @@ def difference(compilers, outputs):
 
 
 def tables(folder, compilers, flags, root=ROOT):
-    """What the two programs print of the constants of a root, without prices; for planted faults.
-    Headers that the root lacks are those of the repository."""
+    """The constants of a root as the two programs print them, without prices; for planted faults.
+    The repository supplies headers that the root lacks."""
     files = files_of(root)
     program = pathlib.Path(folder) / "tables.cpp"
     write_if_new(program, program_of(files, constants_in(root, files), with_prices=False))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""GCC and Clang build the same tables and prices, and what would differ is found.
+"""GCC and Clang build the same tables and prices, and the comparison finds differences.
 
 Faults are planted in scratch copies of the sources, never in the tree.
 
@@ -20,7 +20,7 @@ import constants_of
 SKIPPED = 77
 SOFTWARE = "sim/hardware/software"
 
-# The least that shows whether a compiler has the fault by which GCC 12 lost a table of prices
+# The smallest program that shows whether a compiler has GCC 12's fault, which lost a table of prices
 # (docs/decisions/0049-tables-of-two-compilers.md).
 FAULT = """
 #include <array>
@@ -37,7 +37,7 @@ constexpr Uses kOther = with(kPlain, 2);
 int main() { for (const Use& use : kPlain) std::printf("%g ", use.kernels * kOther[2].traffic); }
 """
 
-# A table that depends on the compiler, in whatever version.
+# A table that differs between compilers in every version.
 OTHER_TABLE = """
 namespace shardsim {
 namespace {
@@ -58,7 +58,7 @@ class CompareTablesTest(unittest.TestCase):
     flags = []
 
     def planted(self, files):
-        """What both compilers print of a root that holds these files; {path: text}."""
+        """The output of both compilers for a root with these files; {path: text}."""
         with tempfile.TemporaryDirectory() as root:
             for path, text in files.items():
                 compare_tables.write_if_new(pathlib.Path(root) / path, text)
@@ -72,7 +72,7 @@ class CompareTablesTest(unittest.TestCase):
         presets = compare_tables.text_of_presets(compare_tables.ROOT)
         outputs = [compare_tables.output_of(program, presets) for program in programs]
         self.assertEqual(self.difference(outputs), "")
-        # The text of the sources named the constants; what the compilers kept of them is among these.
+        # The names come from the text of the sources; they include all symbols that the compilers kept.
         names = {name for _, name in constants}
         for program in programs:
             symbols = subprocess.run(["nm", "--demangle", f"{program}.o"], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -80,7 +80,7 @@ class CompareTablesTest(unittest.TestCase):
             self.assertIn("kSoftware", kept)
             self.assertEqual(kept - names, set())
         self.assert_is_complete(outputs[0])
-        # A preset's new field is not passed over.
+        # A new field of a preset is not ignored.
         with self.assertRaisesRegex(compare_tables.Failure, "does not know the field of a preset: device.colour"):
             compare_tables.output_of(programs[0], "preset one\ndevice.colour 3\n")
 
@@ -110,7 +110,7 @@ class CompareTablesTest(unittest.TestCase):
             header, table = (part.replace(now, then) for part in (header, table))
         found = self.difference(self.planted({f"{SOFTWARE}.hpp": header, f"{SOFTWARE}.cpp": table}))
         have = [self.has_the_fault(compiler) for compiler in self.compilers]
-        if have[0] == have[1]:  # A compiler that is cured: the next test shows that differences are found.
+        if have[0] == have[1]:  # This compiler has no fault; the next test shows that differences are found.
             self.assertEqual(found, "")
             self.skipTest("no compiler here, or both, has the fault")
         self.assertIn("sim/hardware/software.cpp kPlain[2].0 = 0 0x0p+0", found)

@@ -1,4 +1,4 @@
-"""Finds the constants of a C++ source by its text, so that no list of tables is kept by hand."""
+"""Finds the constants of a C++ source in its text, so that nobody keeps a list of tables by hand."""
 
 import pathlib
 import re
@@ -12,12 +12,12 @@ NAMESPACE = re.compile(r"\b(?:inline\s+)?namespace\b[\w:\s]*$")
 CONSTANT = re.compile(r"\b(?:constexpr|const|constinit)\b")
 # The last word before the value, or before the bounds of an array.
 NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
-# Of these no compiler can lose a default: they have none.
+# These types have no defaults that a compiler could lose.
 PLAIN = re.compile(r"(?:std::)?(?:u?int\d*(?:_t)?|size_t|double|float|bool|char|string_view)\s*\**")
 
 
 class Scope:
-    """Of a place in the code: whether only namespaces are around it."""
+    """Tracks whether only namespaces enclose a place in the code."""
 
     def __init__(self):
         self.open = []
@@ -35,11 +35,11 @@ class Scope:
 
 
 def declarations(code):
-    """(position, text up to its value, the sign that ends it, whether only namespaces are around)
-    of each piece of code that begins after one of { } ; and ends at one of = ( { } ;"""
+    """Yields each piece of code that begins after one of { } ; and ends at one of = ( { } ; as
+    (position, text up to its value, the sign that ends it, whether only namespaces enclose it)."""
     scope = Scope()
     start = 0
-    ended = False  # Whether the declaration's first sign has been met, and the rest is its value.
+    ended = False  # Whether the declaration's first sign is past, so that the rest is its value.
     for match in re.finditer(r"[{};=(]", code):
         sign, place = match.group(), match.start()
         if not ended:
@@ -55,8 +55,7 @@ def declarations(code):
 
 
 def hides_a_table(declared):
-    """Whether a declaration in a function or class is a constant of the program, and of a type that
-    could lose something."""
+    """Whether a declaration in a function or class is a constant whose type could lose a default."""
     if not re.search(r"\bconstexpr\b|\bconstinit\b|\bstatic\s+const\b", declared):
         return False
     words = re.sub(r"\b(?:static|inline|constexpr|constinit|const)\b", "", NAME.sub("", declared))
@@ -64,8 +63,8 @@ def hides_a_table(declared):
 
 
 def constants_of(text):
-    """([name], [problem]) of a source: its constants at namespace scope, and those that a program
-    cannot print because a function or class hides them. Plain numbers and texts may hide."""
+    """([name], [problem]) of a source: its constants at namespace scope, and constants that a function or
+    class hides, so that a program cannot print them. Plain numbers and texts may be hidden."""
     code = source.code_only(text)
     code = re.sub(r"(?m)^[ \t]*#.*$", lambda match: source.blank(match.group()), code)
     names, problems = [], []
