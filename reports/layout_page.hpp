@@ -13,7 +13,7 @@ struct LayoutRow {
   double step_s = 0;
   double mfu = 0;  ///< Share of the peak.
   double tokens_per_s_per_gpu = 0;
-  std::int64_t device_bytes = 0;  ///< What it needs of a GPU's memory.
+  std::int64_t device_bytes = 0;  ///< The GPU memory that it needs.
   double usd_per_1t_tokens = 0;   ///< 0: no price was given.
 };
 

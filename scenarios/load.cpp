@@ -110,7 +110,7 @@ FieldValue default_value(const Field& field) {
   return *read_value(field, *parse_json(text, problems), field.path, problems, automatic);
 }
 
-// What a field that the user wrote changes in a scenario: nothing; only its own value; or other
+// The effect of a field that the user wrote on a scenario: nothing; only its own value; or other
 // fields that are derived from it, too.
 enum class Choice { none, value, derives };
 

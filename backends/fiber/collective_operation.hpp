@@ -73,7 +73,7 @@ class CollectiveOperation final : public FiberOperation {
   [[nodiscard]] std::int64_t largest_chunk() const;
   bool check_splits();
   void combine();
-  // What a member gives to the others.
+  // The data that a member gives to the others.
   [[nodiscard]] Tensor given_by(std::size_t member, Carried how) const;
   void combine_all_to_all();
   void reduce_all(std::vector<std::byte>& result) const;

@@ -130,7 +130,7 @@ class Expectations {
   ReferenceKinds adopted_;           // What the step began with.
   bool last_is_decided_ = true;
   double gradient_noise_ = 0.0;     // The widest bound so far of a gradient that can be judged.
-  std::vector<DrawnErrors> drawn_;  // Of the gradients of the step begun last, and of its loss.
+  std::vector<DrawnErrors> drawn_;  // Draws for the gradients of the step begun last.
   DrawnErrors drawn_loss_;
   std::map<Key, double, std::less<>> largest_;
   std::map<Key, std::vector<double>, std::less<>> bounds_;  // Per parameter; empty at fp64.

@@ -118,7 +118,7 @@ class Oracle {
   const SyncPlan& sync_;
   Expectations expected_;
   int num_ranks_;
-  PiecedState gradients_;  // Of the step that is open, where the reference follows.
+  PiecedState gradients_;                   // The open step's, if the reference follows.
   std::vector<Waiting> waiting_gradients_;  // Until the sides of their corners are known.
   std::vector<Waiting> waiting_;            // State that ranks have shown after one step.
   std::int64_t waiting_step_ = -1;

@@ -49,7 +49,7 @@ std::size_t names_in(const TemporaryFolder& folder) {
       std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()));
 }
 
-// For its lifetime, this process has the rights of nobody where it had those of root, who may do
+// While this lives, the process has the rights of nobody instead of those of root, who may do
 // everything.
 class OrdinaryUser {
  public:

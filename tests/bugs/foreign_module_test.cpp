@@ -32,7 +32,7 @@ TEST_CASE("a program outside a build folder takes the module of its installation
   put(program, "a program");
   const std::vector<std::string> installed = {folder / "a/b/lib/shardsim/libshardsim-mpi.so"};
   CHECK(mpi_module_paths_of(program) == installed);
-  // What an attacker who may write to a nearby folder can do.
+  // Acts as an attacker who may write to a nearby folder.
   const std::string stamp = folder / "a/shardsim-build-tree";
   put(stamp, "A build folder of shardsim\n");
   CHECK(mpi_module_paths_of(program) == installed);

@@ -24,7 +24,7 @@ struct ValidatedRow {
   /// Whether the tensors alone fit. The measured plan ran, so any other excess is an error of the
   /// prediction, which error bands must show.
   bool tensors_fit = true;
-  RunSetting setting;  ///< Of its scenario; empty if it was refused.
+  RunSetting setting;  ///< Its scenario's setting; empty if it was refused.
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> quantities;
   /// The same, predicted with system.software "none"; only where that was asked for.
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> without_framework;
