@@ -29,7 +29,7 @@ bool has_numbers(const Tensor& tensor) {
   return tensor.defined() && tensor.has_data() && tensor.num_bytes() > 0;
 }
 
-// Nobody notices that it was read: it may be marked.
+// The tensor may be marked; a copy of its bytes tells nobody that it was read.
 Tensor copy_of(const Tensor& tensor) {
   const Tensor copy = Tensor::allocate(nullptr, MemoryCategory::comm, tensor.shape(),
                                        tensor.dtype(), /*meta=*/false);

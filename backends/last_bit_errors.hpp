@@ -8,14 +8,14 @@
 
 #include "backends/communicator.hpp"
 
-// What the last bits of numbers that ranks exchange do to results. For the harness alone.
+// Changes the last bits of the numbers that ranks exchange. For the harness alone.
 namespace shardsim {
 
-/// What is moved: terms of a sum (or mean), or numbers that arrive as they are.
+/// Which numbers change: terms of a sum (or mean), or copies that nobody adds.
 enum class Carried : std::uint8_t { terms, copies };
 
-/// While it lives, it sees every tensor that fibers of this thread exchange, and decides what
-/// arrives instead. One that is made later hides it as long as that one lives.
+/// While it lives, it sees every tensor that this thread's fibers exchange, and decides what
+/// arrives instead. A later observer hides an earlier one as long as both live.
 class ExchangeObserver {
  public:
   ExchangeObserver();
@@ -32,13 +32,13 @@ class ExchangeObserver {
   ExchangeObserver* before_;
 };
 
-/// Which tensors that ranks exchange are flags, counts or small indices: in fp64 they are nothing
-/// but whole numbers up to 16. In a narrow format this is not to be seen: 0.998 is 1 in bf16.
+/// Tells flags, counts and small indices from other tensors: in fp64 they hold only whole numbers
+/// up to 16. A narrow format cannot tell: it rounds 0.998 to 1.
 class CountsSent {
  public:
   void note(Carried moved, int sender, const Tensor& tensor);
-  /// Whether the tensor that `sender` gave as its call number `call` of this sort was one; of calls
-  /// that were not seen, whether `tensor` is one.
+  /// Whether `sender` gave a count in its call number `call` of this sort. For a call that was not
+  /// noted, `tensor` itself decides.
   [[nodiscard]] bool is_count(Carried moved, int sender, std::size_t call,
                               const Tensor& tensor) const;
 
@@ -46,7 +46,7 @@ class CountsSent {
   std::map<std::pair<Carried, int>, std::vector<bool>> seen_;
 };
 
-/// While it lives, exchanged tensors are noted in `counts`, and arrive as they are.
+/// Notes exchanged tensors in `counts`; they arrive as they are.
 class CountsWatch : public ExchangeObserver {
  public:
   explicit CountsWatch(CountsSent& counts) : counts_(counts) {}
@@ -56,16 +56,15 @@ class CountsWatch : public ExchangeObserver {
   CountsSent& counts_;
 };
 
-/// While it lives, numbers of fp32, bf16 or fp16 arrive as a neighbour of what they are, above or
-/// below, drawn: a rank that computes a number and sends it has rounded it once, by at most half of
-/// that. Equal numbers of one rank (but for their sign) have equal errors. Terms of two ranks do
-/// not: 1000.4 and 999.9 are the same in bf16, and what is left of them is the error of either.
-/// Counts have none, as programs act on them.
+/// While it lives, fp32, bf16 and fp16 numbers arrive changed. Each becomes a random neighbour in
+/// its format, above or below: its sender has rounded it once, by at most half of that distance.
+/// Equal numbers of one rank (but for their sign) get equal errors. Equal terms of two ranks do
+/// not: 1000.4 and 999.9 may be the same in bf16. Counts get none, since programs act on them.
 class LastBitErrors : public ExchangeObserver {
  public:
-  /// All terms of sums have errors. `counts`: of the same program, and must outlive this.
+  /// Changes all terms of sums. `counts` comes from the same program and must outlive this.
   LastBitErrors(std::uint64_t seed, const CountsSent& counts);
-  /// All copies that rank `sender` of the world sends have errors.
+  /// Changes all copies that rank `sender` of the world sends.
   LastBitErrors(std::uint64_t seed, const CountsSent& counts, int sender);
 
   [[nodiscard]] Tensor arriving(const Tensor& tensor, Carried moved, int sender) override;
@@ -80,7 +79,7 @@ class LastBitErrors : public ExchangeObserver {
   std::map<std::pair<Carried, int>, std::size_t> calls_;
 };
 
-/// What arrives of a tensor: itself, unless errors are drawn.
+/// The tensor that arrives: `tensor` itself, unless an observer changes it.
 [[nodiscard]] inline Tensor as_moved(const Tensor& tensor, Carried moved, int sender) {
   ExchangeObserver* const observer = ExchangeObserver::active();
   return observer == nullptr ? tensor : observer->arriving(tensor, moved, sender);
