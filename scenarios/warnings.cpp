@@ -79,30 +79,6 @@ void warn_about_chunks(Reading& r) {
       "; set parallelism.vpp to 2 or more");
 }
 
-// No score depends on the bias of a key, so its gradient is rounding around zero. Where weight
-// decay is added to the gradient, a step multiplies so small a bias by 1 - learning_rate *
-// weight_decay / epsilon: beyond -1, rounding grows from step to step until it is as large as any
-// update. (Adam's momentum dampens that at first; what grows is the same.)
-void warn_about_decay(Reading& r) {
-  const TrainingSpec& t = r.scenario.training;
-  const bool decays_gradient =
-      t.optimizer == OptimizerKind::adam || t.optimizer == OptimizerKind::rmsprop;
-  const double decay = t.learning_rate * t.weight_decay;
-  if (r.scenario.model.family != ModelFamily::gpt2 || !decays_gradient ||
-      r.scenario.execution.tensors != TensorMode::real || decay <= 2 * t.epsilon) {
-    return;
-  }
-  std::array<char, 32> cure{};  // Far from the limit, so that a few digits will do.
-  const auto end =
-      std::to_chars(cure.data(), cure.data() + cure.size(), decay, std::chars_format::general, 3);
-  r.scenario.warnings.push_back(
-      "training.weight_decay is part of the gradient in " + std::string(to_string(t.optimizer)) +
-      ", and that of a key's bias in gpt2 is else nothing but rounding, which steps of "
-      "learning_rate x weight_decay / epsilon above 2 blow up: the oracle then fails a correct "
-      "strategy; use adamw, no training.weight_decay, or training.epsilon=" +
-      std::string(cure.data(), end.ptr));
-}
-
 // A plan is about times; they are those of the last step, and steps of replicas that train apart
 // are not all alike.
 void warn_about_period(Reading& r) {
@@ -145,7 +121,6 @@ void warn(Reading& reading) {
   warn_without_effect(reading);
   warn_about_chunks(reading);
   warn_about_precision(reading);
-  warn_about_decay(reading);
   warn_about_period(reading);
   warn_about_compression(reading);
 }

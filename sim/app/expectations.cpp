@@ -115,11 +115,12 @@ void Expectations::take_sides_of(const ReferenceTensors& gradients) {
 
 void Expectations::adopt_gradients(const ReferenceTensors& gradients) {
   reference_->adopt_gradients(gradients);
-  exact_->adopt_gradients(gradients);
+  if (exact_) exact_->adopt_gradients(gradients);
 }
 
 void Expectations::adopt_state(ReferenceKinds kinds) {
   reference_->adopt_state(kinds);
+  if (!exact_) return;
   exact_->adopt_state(kinds);
   adopted_ = std::move(kinds);
 }

@@ -20,10 +20,11 @@ namespace shardsim {
 /// it (docs/decisions/0051-bounds.md derives it). One reference has the run's precision, a second
 /// one fp64. Steps are computed on request, in order.
 ///
-/// Below fp64 the references follow the ranks: each half of a step, gradients and update, starts
-/// from what the ranks had before it. Else noise grows from step to step, and Adam blows up that of
+/// The references follow the ranks: each half of a step, gradients and update, starts from what the
+/// ranks had before it. Else noise grows from step to step, in fp64, too, and Adam blows up that of
 /// a gradient near zero to a whole update: correct runs would differ from one rank as wrong ones
-/// do. Nothing is taken on trust: what is adopted has been compared.
+/// do. Nothing is taken on trust: what is adopted has been compared. Other algorithms are not
+/// followed: their lines are known as a whole.
 class Expectations {
  public:
   /// `exact_model`: the same model computing in fp64; null where all is fp64. `on_progress`: called
@@ -51,7 +52,7 @@ class Expectations {
   }
   [[nodiscard]] bool scales_loss() const { return scales_loss_; }
   /// Whether the references go on with what the ranks have.
-  [[nodiscard]] bool follows() const { return exact_.has_value(); }
+  [[nodiscard]] bool follows() const { return reference_.has_value(); }
   /// Whether the open step's gradients depend on sides of corners that ranks may have chosen
   /// otherwise. Then judge them only when all are known, after take_sides_of.
   [[nodiscard]] bool has_open_sides() const;

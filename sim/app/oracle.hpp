@@ -27,8 +27,8 @@ namespace shardsim {
 /// are not compared, and state must be what it was. Where the order of sums decides whether a
 /// gradient overflows, the ranks may do either, all the same, and the reference follows them.
 ///
-/// Below fp64 the reference follows them altogether (Expectations): then state is judged when the
-/// last rank has shown it, from the gradients that all of them have shown.
+/// The reference follows them altogether (Expectations): state is judged when the last rank has
+/// shown it, from the gradients that all of them have shown.
 class Oracle {
  public:
   /// `exact_model`: the same model computing in fp64, to measure the noise with; null where all

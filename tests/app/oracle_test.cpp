@@ -312,23 +312,20 @@ TEST_CASE("narrower precisions are verified within their own noise") {
   }
 }
 
-// The warning's claim, and its cure: even one device fails against itself if it cuts its batch.
-TEST_CASE(
-    "weight decay in the gradient blows up the rounding of a key's bias, as the warning says") {
-  const auto verify = [](const char* optimizer, const std::string& epsilon) {
-    const Scenario scenario =
-        load("verify-gpt-zero1",
-             {"system.nodes=1", "system.gpus_per_node=1", "training.num_microbatches=16",
-              "training.weight_decay=0.1", std::string("training.optimizer=") + optimizer,
-              "training.epsilon=" + epsilon, "execution.steps=10"});
-    return std::pair(scenario.warnings.size(), run_scenario(scenario).result.exit_code);
-  };
-  for (const char* optimizer : {"adam", "rmsprop"}) {
-    INFO(optimizer);
-    CHECK(verify(optimizer, "1e-8") == std::pair(std::size_t{1}, 1));
-    CHECK(verify(optimizer, "0.0003") == std::pair(std::size_t{0}, 0));
+// One device that cuts its batch drifts away from one that does not: step by step, they are equal.
+TEST_CASE("rounding that grows from step to step is no fault of a strategy") {
+  for (const char* optimizer : {"adam", "adamw", "rmsprop"}) {
+    for (const char* epsilon : {"1e-8", "1e-6", "0.0003"}) {
+      const Scenario scenario =
+          load("verify-gpt-zero1",
+               {"system.nodes=1", "system.gpus_per_node=1", "training.num_microbatches=16",
+                "training.weight_decay=0.1", std::string("training.optimizer=") + optimizer,
+                std::string("training.epsilon=") + epsilon, "execution.steps=10"});
+      INFO(optimizer << ", epsilon " << epsilon);
+      CHECK(scenario.warnings.empty());
+      CHECK(run_scenario(scenario).result.exit_code == 0);
+    }
   }
-  CHECK(verify("adamw", "1e-8") == std::pair(std::size_t{0}, 0));
 }
 
 TEST_CASE("a run that is all rounding noise is not called proven") {

@@ -62,15 +62,6 @@ TEST_CASE("a tie is the first one's, as with std::min and std::max") {
   CHECK(larger_of(marked(1.0, 1), marked(1.0, 2)).mark() == 1);
 }
 
-TEST_CASE("a limit that nothing reaches is not read") {
-  ReadLog log;
-  const ReadLog::Scope noted(&log);
-  CHECK_FALSE(exceeds(4.0, marked(4.0, 1)));
-  CHECK_FALSE(log.was_read(1));
-  CHECK(exceeds(4.5, marked(4.0, 1)));
-  CHECK(log.was_read(1));
-}
-
 TEST_CASE("reads are noted in the innermost scope, and nowhere without one") {
   const Tracked<double> value = marked(2.0, 1);
   ReadLog outer;

@@ -52,7 +52,7 @@ inline std::int64_t draw_steps() {
 
 /// Where weight decay is a part of the gradient it would be all there is of that of a key's bias
 /// (no score depends on it), but for rounding, which steps of learning_rate * weight_decay /
-/// epsilon would blow up: see docs/guide/reading-results.md.
+/// epsilon would blow up.
 inline bool blows_up_rounding(const TrainingCase& c) {
   return c.model.family == "gpt2" && (c.optimizer == "adam" || c.optimizer == "rmsprop");
 }
