@@ -72,8 +72,8 @@ std::vector<Field> execution_fields() {
           .or_else("0.05")
           .acts_when("tensors is meta",
                      [](const Scenario& s) { return s.execution.tensors == TensorMode::meta; })
-          .doc("Share of the device's memory that a plan should leave; one that fits and leaves "
-               "less gets a warning, and `shardsim plan` ranks it behind those that do not."),
+          .doc("Share of the device's memory that a plan should leave. A plan that fits but leaves "
+               "less gets a warning, and `shardsim plan` ranks it last."),
   };
 }
 

@@ -1,6 +1,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -11,11 +12,10 @@
 
 #include "sim/hardware/nccl/prices.hpp"
 
-#include "strategies/pipeline/schedule.hpp"
-
 #include "scenarios/mesh_shape.hpp"
 #include "scenarios/nccl_platform.hpp"
 #include "scenarios/resolve.hpp"
+#include "scenarios/stage_places.hpp"
 
 // Checks that NCCL has an algorithm left for each collective that a run calls. The groups are those
 // of strategies/mesh.cpp; tests/edge compares this file with the calls of runs.
@@ -126,14 +126,6 @@ void add_members(const ParallelismSpec& p, std::vector<GroupUse>& uses) {
   }
 }
 
-// Whether one rank has embedding and head: then nobody sums the gradients of two copies.
-bool ends_meet(const Scenario& s) {
-  const Placement placement = s.own_schedule != nullptr
-                                  ? s.own_schedule->placement
-                                  : needs_of(s.parallelism.schedule).placement;
-  return placement == Placement::v;
-}
-
 std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const MeshColors& colors) {
   const ParallelismSpec& p = s.parallelism;
   const bool votes = agrees(s.training);
@@ -154,7 +146,8 @@ std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const M
   if (votes) of_stages.push_back(Kind::all_reduce);
   uses.push_back({[=](int rank) { return colors.along(rank, &MeshPlace::pp); }, of_stages});
   uses.push_back({[=](int rank) { return colors.ends(rank); },
-                  if_so(s.model.tied_embeddings && !ends_meet(s), {Kind::all_reduce})});
+                  if_so(s.model.tied_embeddings && stage_placement_of(s) != Placement::v,
+                        {Kind::all_reduce})});
   return uses;
 }
 
@@ -196,11 +189,11 @@ class Trial {
     for (const Kind kind : kinds) {
       const std::tuple seen{layout.size(), layout.num_nodes, layout.rails, layout.nics, kind};
       if (!seen_.insert(seen).second) continue;
-      const DoubleTree tree(layout);
+      std::optional<DoubleTree> tree;
       CollectiveRequest request;
       request.kind = kind;
       request.layout = &layout;
-      if (kind == Kind::all_reduce) request.tree = &tree;
+      if (kind == Kind::all_reduce) request.tree = &tree.emplace(layout);
       request.algorithm = algorithm_;
       request.bytes = layout.size();
       request.largest_chunk = 1;

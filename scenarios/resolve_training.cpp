@@ -57,13 +57,29 @@ void resolve_loss_scaling(Reading& r) {
             "leave loss_scaling out, or use precision fp16");
 }
 
-void require_peak(Reading& r, Precision precision, const std::string& why) {
-  const std::string name = to_string(precision);
-  const std::string path = "system.device.peak_tflops." + name;
-  const bool has = r.scenario.system.device.peak_tflops.of(precision) > 0;
-  if (has || !r.good(path) || r.sections.count("system.device") == 0) return;
-  r.problem("E0207", "training.precision", "the device has no peak rate for " + name + why,
-            "set " + path + ", or use a precision that it has");
+std::string peak_of(Precision precision) {
+  return std::string("system.device.peak_tflops.") + to_string(precision);
+}
+
+bool lacks_peak(const Reading& r, Precision precision) {
+  return r.scenario.system.device.peak_tflops.of(precision) <= 0 && r.good(peak_of(precision)) &&
+         r.sections.count("system.device") > 0;
+}
+
+void require_peaks(Reading& r) {
+  const Precision own = r.scenario.training.precision;
+  if (lacks_peak(r, own)) {
+    r.problem("E0207", "training.precision",
+              std::string("the device has no peak rate for ") + to_string(own),
+              "set " + peak_of(own) + ", or use a precision that it has");
+  }
+  const bool is_narrow = own != Precision::fp64 && own != Precision::fp32;
+  const bool has_experts = r.good("model.num_experts") && r.scenario.model.num_experts > 0;
+  if (is_narrow && has_experts && lacks_peak(r, Precision::fp32)) {
+    r.problem("E0207", "model.num_experts",
+              "routers weigh experts in fp32, and the device has no peak rate for fp32",
+              "set " + peak_of(Precision::fp32));
+  }
 }
 
 }  // namespace
@@ -81,11 +97,7 @@ void resolve_training(Reading& r) {
   if (r.good("training.grad_reduce_dtype")) {
     resolve_loss_scaling(r);
   }
-  require_peak(r, t.precision, "");
-  const bool narrow = t.precision != Precision::fp64 && t.precision != Precision::fp32;
-  if (narrow && r.good("model.num_experts") && r.scenario.model.num_experts > 0) {
-    require_peak(r, Precision::fp32, ", in which routers weigh experts");
-  }
+  require_peaks(r);
 }
 
 }  // namespace shardsim

@@ -38,7 +38,7 @@ void warn_without_effect(Reading& r) {
     if (field.acts && !field.acts(r.scenario)) {
       warning += "it acts only when " + field.acts_words;
     } else if (field.derives_only) {
-      warning += "what follows from it would be so without it";
+      warning += "the result is the same without it";
     } else {
       r.scenario.warnings.pop_back();  // The run reports it.
     }
@@ -77,6 +77,35 @@ void warn_about_chunks(Reading& r) {
       (p.schedule == "looped_bfs" ? "it then is gpipe"
                                   : "it then idles as 1f1b does, with more activations in flight") +
       "; set parallelism.vpp to 2 or more");
+}
+
+// No score depends on the bias of a key, so its gradient is rounding around zero. Where weight
+// decay is added to the gradient, a step multiplies so small a bias by 1 - learning_rate *
+// weight_decay / epsilon: beyond -1, rounding grows from step to step until it is as large as any
+// update. (Adam's momentum dampens that at first; what grows is the same.) The oracle's reference
+// starts each step from the ranks' state, so there it does no harm. Lines of other algorithms do
+// not.
+void warn_about_decay(Reading& r) {
+  const TrainingSpec& t = r.scenario.training;
+  const bool decays_gradient =
+      t.optimizer == OptimizerKind::adam || t.optimizer == OptimizerKind::rmsprop;
+  const double decay = t.learning_rate * t.weight_decay;
+  if (r.scenario.model.family != ModelFamily::gpt2 || !decays_gradient ||
+      !r.scenario.parallelism.changes_algorithm() ||
+      r.scenario.execution.tensors != TensorMode::real || decay <= 2 * t.epsilon) {
+    return;
+  }
+  std::array<char, 32> cure{};  // Far from the limit, so that a few digits will do.
+  const auto end =
+      std::to_chars(cure.data(), cure.data() + cure.size(), decay, std::chars_format::general, 3);
+  r.scenario.warnings.push_back(
+      "training.weight_decay is part of the gradient in " + std::string(to_string(t.optimizer)) +
+      ", and that of a key's bias in gpt2 is else nothing but rounding, which steps of "
+      "learning_rate x weight_decay / epsilon above 2 blow up from step to step: with this data "
+      "parallelism "
+      "the oracle then fails a correct strategy; use adamw, no training.weight_decay, or "
+      "training.epsilon=" +
+      std::string(cure.data(), end.ptr));
 }
 
 // A plan is about times; they are those of the last step, and steps of replicas that train apart
@@ -121,6 +150,7 @@ void warn(Reading& reading) {
   warn_without_effect(reading);
   warn_about_chunks(reading);
   warn_about_precision(reading);
+  warn_about_decay(reading);
   warn_about_period(reading);
   warn_about_compression(reading);
 }

@@ -132,7 +132,9 @@ void draw_other_algorithm(DrawnScenario& s, const Degrees& degrees) {
   }
   for (const std::string field :
        {"parallelism.reshard_after_forward", "parallelism.sync_every_microbatch",
-        "training.loss_scaling", "training.loss_scale", "training.grad_reduce_dtype"}) {
+        "training.loss_scaling", "training.loss_scale", "training.grad_reduce_dtype",
+        // A line of another algorithm is not followed: see warn_about_decay.
+        "training.weight_decay"}) {
     s.erase(field);
   }
   s.set_word("training.precision", "fp64");
@@ -174,6 +176,7 @@ void draw_training(DrawnScenario& s, const std::string& family) {
   s.set_word("training.precision", precision);
   if (reduced != precision) s.set_word("training.grad_reduce_dtype", reduced);
   s.set_word("training.optimizer", one_of({"sgd", "momentum", "adam", "adamw", "rmsprop"}));
+  if (once_in(4)) s.set("training.weight_decay", "0.1");
   if (once_in(3)) s.set("training.max_grad_norm", one_of({"1", "0.05"}));
   const bool is_clipped = !s.get("training.max_grad_norm").empty();
   if (is_clipped && once_in(4)) s.set_word("training.grad_norm_type", "inf");

@@ -34,6 +34,7 @@ namespace {
 Assumptions general(const Scenario& scenario) {
   Assumptions assumptions = price_of_computing(scenario);
   const SourcedBytes& context = cuda_context_of(find_software(scenario.system.software));
+  const bool is_plan = scenario.execution.tensors == TensorMode::meta;
   append_assumptions(
       assumptions,
       {{"Flops of causal attention count half of the score matrix; what is no matrix product is "
@@ -50,11 +51,16 @@ Assumptions general(const Scenario& scenario) {
         "modelling choice"},
        {"Between nodes a ring uses the network cards of all its members on a node at once",
         "as NCCL's rings do; modelling choice"},
-       {"Memory by category, and the verdict on it, count payload bytes of live tensors; kernel "
-        "workspaces are not counted anywhere",
+       {"Memory by category counts payload bytes of live tensors; kernel workspaces are not "
+        "counted "
+        "anywhere",
         "modelling choice"},
-       {"What the first rank of every pipeline stage allocates is handed out by a model of "
-        "PyTorch's caching allocator, without expandable segments, in one pool for all streams",
+       {is_plan ? "The verdict on memory counts what the allocator has reserved, the CUDA context "
+                  "and NCCL's buffers"
+                : "The verdict on memory counts tensors alone",
+        "docs/decisions/0055-fits-on-the-device.md"},
+       {"A model of PyTorch's caching allocator hands out memory on one rank of each kind (stage, "
+        "shards, place on its node), without expandable segments, in one pool for all streams",
         "c10/cuda/CUDACachingAllocator.cpp; docs/decisions/0033-caching-allocator.md"},
        {fmt::format("The CUDA context holds {} bytes of device memory", context.bytes),
         context.source},

@@ -79,6 +79,11 @@ void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
   metrics.push_back({"memory.peak_allocation", peak});
 }
 
+bool leaves_margin(const Scenario& scenario, std::int64_t device_bytes) {
+  const auto capacity = static_cast<double>(scenario.system.device.memory_bytes);
+  return static_cast<double>(device_bytes) <= capacity * (1.0 - scenario.execution.memory_margin);
+}
+
 Check DeviceMemory::check() const {
   if (scenario_.execution.tensors == TensorMode::real) {
     const int rank = world_.fullest_rank();
@@ -93,8 +98,8 @@ Check DeviceMemory::check() const {
   const auto [needed, available] = sizes_apart(peak, capacity());
   const std::int64_t reserved = replay->allocator().reserved_peak();
   std::string words = fmt::format(
-      "rank {} needs {} of device memory at its peak, the device has {}, of which {:.3g} % are to "
-      "be left",
+      "rank {} needs {} of device memory at its peak; the device has {}, and {:.3g} % of that "
+      "should stay free",
       rank, needed, available, scenario_.execution.memory_margin * kInPercent);
   if (peak > capacity()) {
     words += fmt::format("; {} in the allocator, {} of CUDA context and NCCL's buffers; {}",
@@ -111,7 +116,7 @@ std::vector<std::string> DeviceMemory::warnings() const {
   if (peak > capacity()) return {};  // The check reports it.
   const double margin = scenario_.execution.memory_margin;
   std::vector<std::string> words;
-  if (static_cast<double>(peak) > static_cast<double>(capacity()) * (1.0 - margin)) {
+  if (!leaves_margin(scenario_, peak)) {
     words.push_back(fmt::format(
         "rank {} may run out of device memory: it needs {} of {}, and execution.memory_margin "
         "asks for {:.3g} % to be left; {}",

@@ -16,6 +16,10 @@
 
 namespace shardsim {
 
+/// Whether a plan whose fullest rank needs `device_bytes` leaves execution.memory_margin of its
+/// device.
+[[nodiscard]] bool leaves_margin(const Scenario& scenario, std::int64_t device_bytes);
+
 /// The use of the device's memory by the caching allocator and everything beside it, for one rank
 /// of each kind (sim/app/rank_kinds.hpp; docs/decisions/0055-fits-on-the-device.md). It lives from
 /// before the world's run to after it; the world outlives it.

@@ -218,7 +218,13 @@ const std::vector<double>& Expectations::values(std::int64_t step, std::string_v
 }
 
 double Expectations::scale(std::int64_t step, std::string_view kind, int parameter) const {
-  const double floor = kNoiseFloor * largest_.find(Key(step, kind))->second;
+  double of_kind = largest_.find(Key(step, kind))->second;
+  // DiLoCo's momentum adds up differences of weights, so the rounding of weights stays in it: nine
+  // halves of their last bit are 1e-9 of this floor.
+  if (kind == "outer_momentum") {
+    of_kind = std::max(of_kind, largest_.find(Key(step, "parameter"))->second);
+  }
+  const double floor = kNoiseFloor * of_kind;
   return std::max(largest(values(step, kind, parameter)), floor);
 }
 

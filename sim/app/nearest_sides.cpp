@@ -16,14 +16,15 @@ double product(const std::vector<double>& a, const std::vector<double>& b) {
 std::vector<std::size_t> explain(std::vector<double> difference,
                                  const std::vector<std::vector<double>>& changes) {
   std::vector<bool> taken(changes.size(), false);
+  std::vector<double> squares;
+  for (const std::vector<double>& change : changes) squares.push_back(product(change, change));
   // Each step makes the rest smaller; the limit guards against rounding.
   for (std::size_t step = 0; step < 2 * changes.size(); ++step) {
     std::size_t best = changes.size();
     double most = 0.0;
     for (std::size_t i = 0; i < changes.size(); ++i) {
       const double sign = taken[i] ? -1.0 : 1.0;
-      const double gain =
-          2.0 * sign * product(difference, changes[i]) - product(changes[i], changes[i]);
+      const double gain = 2.0 * sign * product(difference, changes[i]) - squares[i];
       if (gain <= most) continue;
       most = gain;
       best = i;

@@ -118,8 +118,11 @@ class ReferenceTraining::Trainer {
     const ReferenceTensors mine = parameters_.gradients();
     const std::vector<Corners::Place> open = corners_.open();
     std::vector<std::vector<double>> changes;
-    for (const Corners::Place& place : open) {
-      const ReferenceTensors before = gradients_of_part(place.part);
+    std::size_t part = 0;
+    ReferenceTensors before;
+    for (const Corners::Place& place : open) {  // Part by part.
+      if (before.empty() || place.part != part) before = gradients_of_part(place.part);
+      part = place.part;
       corners_.flip(place);
       changes.push_back(difference(gradients_of_part(place.part), before, units));
       corners_.flip(place);
@@ -203,7 +206,7 @@ class ReferenceTraining::Trainer {
   void run_in_parts(ReferenceStep& step) {
     ReferenceTensors sum;
     ReferenceTensors sum_of_absolutes;
-    SumErrors errors(*sync_.model, shared_sum());
+    SumErrors errors(*sync_.model, shared_sum(), sync_.gradient_dtype);
     const auto seen = [&](const WeightGradient& work) { errors.add(runtime_, work); };
     corners_.clear();
     for_each_part([&](std::size_t, const Samples& samples) {

@@ -21,10 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void require_named(const std::optional<std::string>& path, const char* option) {
+void require_named(const std::optional<std::string>& path, const char* option,
+                   const char* what = "file") {
   if (!path || !path->empty()) return;
-  throw UsageError("E0912", fmt::format("\"{}\" names no file: its value is empty", option),
-                   "name a file, or leave the option out; is a variable of the shell unset?");
+  throw UsageError(
+      "E0912", fmt::format("\"{}\" names no {}: its value is empty", option, what),
+      fmt::format("name a {}, or leave the option out; is a variable of the shell unset?", what));
 }
 
 // Whether this process writes outputs. Other ranks of a launcher write nothing, and their machines
@@ -40,6 +42,7 @@ bool may_report(const RunArguments& arguments) {
 void check_run_paths(const RunArguments& arguments, const Scenario& scenario) {
   require_named(arguments.record_decisions, "--record-decisions");
   require_named(arguments.replay_decisions, "--replay-decisions");
+  require_named(arguments.dump_state, "--dump-state", "folder");
   std::vector<PathInUse> read = paths_read(scenario, arguments.file);
   if (arguments.replay_decisions) {
     read.push_back({"the record that is replayed", *arguments.replay_decisions});
@@ -51,9 +54,14 @@ void check_run_paths(const RunArguments& arguments, const Scenario& scenario) {
     written.push_back(
         {"the shrunk scenario", fs::path(arguments.explore.shrunk_directory) / kShrunkFile});
   }
-  for (const PathInUse& output : written) {
-    if (!may_report(arguments)) break;
-    require_writable(output.path, true, "choose another with --out or --record-decisions");
+  if (may_report(arguments)) {
+    for (const PathInUse& output : written) {
+      require_writable(output.path, true, "choose another with --out or --record-decisions");
+    }
+  }
+  // Its own check is dump_folder_of's: it must be a new or an empty folder.
+  if (arguments.dump_state) {
+    written.push_back({"the state (--dump-state)", *arguments.dump_state});
   }
   // Written only if a run fails, so a read-only folder is no reason not to begin.
   if (arguments.process.on_processes()) {

@@ -1,7 +1,10 @@
 #include "sim/app/sum_errors.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "sim/kernel/rounding.hpp"
 
 #include "strategies/model/layer.hpp"
 
@@ -44,17 +47,21 @@ constexpr double kLastRoundings = 4.0;
 
 }  // namespace
 
-SumErrors::SumErrors(const Model& model, const SharedSum& shared)
+SumErrors::SumErrors(const Model& model, const SharedSum& shared, DType dtype)
     : model_(model),
       shared_(shared),
+      smallest_(smallest_normal(dtype)),
       terms_(zeros_of(model)),
       all_(terms_),
       squares_(terms_),
       of_ranks_(to_size(shared.ranks), terms_) {}
 
 void SumErrors::round(std::size_t parameter, std::size_t element, double size, double times) {
-  all_[parameter][element] += times * std::fabs(size);
-  squares_[parameter][element] += times * size * size;
+  if (size == 0.0) return;
+  // Subnormal numbers are rounded as coarsely as the smallest normal one.
+  const double rounded = std::max(std::fabs(size), smallest_);
+  all_[parameter][element] += times * rounded;
+  squares_[parameter][element] += times * rounded * rounded;
 }
 
 void SumErrors::add(Runtime& runtime, const WeightGradient& work) {

@@ -22,8 +22,8 @@ struct SharedSum {
 /// "Accuracy and stability of numerical algorithms", 3.3).
 class SumErrors {
  public:
-  /// The model must outlive it.
-  SumErrors(const Model& model, const SharedSum& shared);
+  /// The model must outlive it. `dtype`: in which gradients are added up.
+  SumErrors(const Model& model, const SharedSum& shared, DType dtype);
 
   /// Adds a contribution of the current part of the batch. Its rows are cut into slices, since
   /// ranks may add as many. Gradients of norms have no rows, and those of experts have rows of
@@ -41,6 +41,7 @@ class SumErrors {
 
   const Model& model_;
   SharedSum shared_;
+  double smallest_;  // Normal number.
   std::int64_t num_parts_ = 0;
   ReferenceTensors terms_;    // Squares of the slices.
   ReferenceTensors all_;      // Sizes of the rounded sums, added up.

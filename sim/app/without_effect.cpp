@@ -12,9 +12,9 @@ bool acts(const Field& field, const Scenario& scenario) {
 
 std::string words_of(const Field& field, std::optional<ReadMark> winner) {
   const std::string words = field.path + " has no effect here: ";
-  if (!winner) return words + "nothing in this run depends on it";
-  return words + "wherever it is asked for, a stricter limit holds" +
-         (*winner == 0 ? "" : ", " + field_of(*winner).path);
+  if (!winner) return words + "this run does not use it";
+  return words + "a stricter limit always applies" +
+         (*winner == 0 ? "" : ": " + field_of(*winner).path);
 }
 
 }  // namespace
@@ -39,8 +39,9 @@ std::optional<Assumption> fields_of_values(const Scenario& scenario) {
     names += (names.empty() ? "" : ", ") + path;
   }
   if (names.empty()) return std::nullopt;
-  return Assumption{"No plan depends on fields that only values of tensors do: " + names,
-                    "execution.tensors is meta"};
+  return Assumption{
+      "These fields change only the values of tensors, which a plan does not compute: " + names,
+      "execution.tensors is meta"};
 }
 
 }  // namespace shardsim

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <streambuf>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -28,19 +29,19 @@ struct Reason {
 
 constexpr std::array kReasons = {
     Reason{EACCES, "no permission for it, or for the folder {0}", "change the permissions"},
-    Reason{EPERM, "the folder {0} lets only others do that", "change its permissions"},
+    Reason{EPERM, "you are not allowed to do this in the folder {0}", "change its permissions"},
     Reason{EROFS, "the file system of {0} is read-only", "mount it writable"},
     Reason{ENOSPC, "no space is left on the device of {0}", "make room there"},
-    Reason{EDQUOT, "your share of the disk of {0} is used up", "make room there"},
+    Reason{EDQUOT, "your quota on the disk of {0} is used up", "make room there"},
     Reason{EFBIG, "it would be larger than a file may be", "raise the limit (ulimit -f)"},
     Reason{ENOENT, "there is no folder {0}", "make the folder"},
     Reason{ENOTDIR, "{0} is not a folder", "move what is in the way"},
-    Reason{EISDIR, "it is a folder", "write the name of a file below it"},
-    Reason{ENOTBLK, "it is a disk, and no file on one", "write the name of a file"},
+    Reason{EISDIR, "it is a folder", "name a file in it"},
+    Reason{ENOTBLK, "it is a disk, not a file", "write the name of a file"},
     Reason{EBUSY, "something is mounted in its place", "mount its folder instead"},
     Reason{ENAMETOOLONG, "the name is too long", "shorten it"},
-    Reason{ELOOP, "its links lead in a circle", "remove them"},
-    Reason{EINVAL, "the name cannot be one of a file", "write a plain name"},
+    Reason{ELOOP, "its links lead in a circle", "remove one of them"},
+    Reason{EINVAL, "this cannot be a file's name", "write a plain name"},
     Reason{EBADF, "it stands for a file that is not open for writing", "open it (3> FILE)"},
     Reason{ENXIO, "nobody reads it", "start its reader first"},
     Reason{EPIPE, "nobody reads it any more", "keep the reader running"},
@@ -79,7 +80,8 @@ class FileBuffer : public std::streambuf {
   }
 
  private:
-  std::array<char, 1 << 16> bytes_{};
+  // Not on the stack: a rank's fiber may write, and has little of it.
+  std::vector<char> bytes_ = std::vector<char>(std::size_t{1} << 16U);
   int file_;
   int error_ = 0;
 };

@@ -18,9 +18,20 @@ double unit_roundoff(DType dtype) {
   }
 }
 
+double smallest_normal(DType dtype) {
+  switch (dtype) {
+    case DType::fp16:
+      return 0x1p-14;
+    case DType::bf16:
+    case DType::fp32:
+      return 0x1p-126;
+    default:
+      return 0x1p-1022;
+  }
+}
+
 double spacing_at(double size, DType dtype) {
-  const int smallest_normal = dtype == DType::fp16 ? -14 : -126;
-  const int exponent = std::max(std::ilogb(size), smallest_normal);
+  const int exponent = std::ilogb(std::max(size, smallest_normal(dtype)));
   return 2.0 * unit_roundoff(dtype) * std::ldexp(1.0, exponent);
 }
 

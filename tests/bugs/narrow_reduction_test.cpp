@@ -35,6 +35,32 @@ TEST_CASE("strategies in fp64 that reduce in a narrower type are right") {
   }
 }
 
+// So few samples and so narrow a model that gradients are subnormal numbers of fp16.
+TEST_CASE("gradients below the normal numbers of the type that adds them are right") {
+  const std::string text = R"({
+    "schema_version": 1, "name": "subnormal",
+    "model": { "family": "llama", "num_layers": 6, "hidden_size": 2, "ffn_hidden_size": 1,
+      "num_attention_heads": 1, "vocab_size": 8, "seq_len": 2 },
+    "system": { "nodes": 1, "gpus_per_node": 6,
+      "device": { "memory_gib": 1, "memory_bandwidth_gb_per_s": 1000, "memory_efficiency": 0.8,
+        "matmul_efficiency": 0.7, "kernel_launch_us": 2,
+        "peak_tflops": { "fp64": 10, "fp16": 10 } },
+      "intra_node": { "bandwidth_gb_per_s": 100, "latency_us": 2 },
+      "inter_node": { "bandwidth_gb_per_s": 100, "latency_us": 2 } },
+    "parallelism": { "dp_shard": 2, "pp": 3, "schedule": "1f1b", "zero_stage": 2 },
+    "training": { "global_batch_size": 18, "micro_batch_size": 1, "precision": "fp64",
+      "grad_reduce_dtype": "fp16", "loss_scaling": "static", "loss_scale": 1, "optimizer": "sgd" },
+    "execution": { "tensors": "real", "steps": 2 } })";
+  for (int seed = 1; seed <= 10; ++seed) {
+    const Result result =
+        run_scenario(
+            load_scenario_text(text, "subnormal.json", {"execution.seed=" + std::to_string(seed)}))
+            .result;
+    INFO(seed << ": " << result.checks.back().detail);
+    CHECK(result.exit_code == 0);
+  }
+}
+
 TEST_CASE("a lost contribution is found in them, and a mean that is taken twice") {
   const Scenario scenario = narrow("verify-gpt-hsdp", "bf16", "adamw");
   CHECK(run_scenario(scenario, {.wrap_world = plant(lost_contribution())}).result.exit_code == 1);

@@ -288,3 +288,39 @@ TEST_CASE("fp16 without loss scaling warns that gradients are not scaled") {
   CHECK(sent[0].find(
             "training.grad_reduce_dtype is fp16, and training runs without loss scaling") == 0);
 }
+
+TEST_CASE(
+    "weight decay that blows up the rounding of a key's bias warns, and says what to change") {
+  const auto warnings = [](std::string (*text)(), const std::vector<std::string>& changes) {
+    std::vector<std::string> flags = {"execution.tensors=real",
+                                      "training.optimizer=adam",
+                                      "training.learning_rate=0.003",
+                                      "training.weight_decay=0.5",
+                                      "training.precision=fp64",
+                                      "parallelism.zero_stage=0",
+                                      "parallelism.data_parallel=async_sgd",
+                                      "execution.steps=3"};
+    flags.insert(flags.end(), changes.begin(), changes.end());
+    return loaded(text(), flags).warnings;
+  };
+  for (const char* optimizer : {"adam", "rmsprop"}) {
+    const std::string choice = std::string("training.optimizer=") + optimizer;
+    const std::vector<std::string> found = warnings(gpt_text, {choice});
+    INFO(choice);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].find(std::string("training.weight_decay is part of the gradient in ") +
+                        optimizer) == 0);
+    CHECK(found[0].find("use adamw, no training.weight_decay, or training.epsilon=0.0015") !=
+          std::string::npos);
+    // Each of these cures it.
+    CHECK(warnings(gpt_text, {choice, "training.epsilon=0.0015"}).empty());
+    CHECK(warnings(gpt_text, {choice, "training.epsilon=0.0008"}).empty());
+    CHECK(warnings(gpt_text, {choice, "training.epsilon=0.0007"}).size() == 1);
+    CHECK(warnings(gpt_text, {choice, "training.weight_decay=0"}).empty());
+    CHECK(warnings(gpt_text, {choice, "training.optimizer=adamw"}).empty());
+    // A plan has no numbers, llama no bias, and the reference follows other data parallelism.
+    CHECK(warnings(gpt_text, {choice, "parallelism.data_parallel=synchronous"}).empty());
+    CHECK(warnings(gpt_text, {choice, "execution.tensors=meta"}).empty());
+    CHECK(warnings(valid_text, {choice}).empty());
+  }
+}

@@ -50,8 +50,9 @@ TEST_CASE("I2: any optimizer is wrapped unchanged, one of the user's own, too", 
 TEST_CASE("I2: an optimizer may keep more states than any of ours, offloaded or not", "[I2]") {
   std::vector<WholeState> results;
   for (const bool offload : {false, true}) {
-    for (const auto& [name, ranks] : {std::pair("ddp", 1), std::pair("fsdp", 3),
-                                      std::pair("zero2", 2), std::pair("tensor_parallel", 2)}) {
+    for (const auto& [named, ranks] : {std::pair("ddp", 1), std::pair("fsdp", 3),
+                                       std::pair("zero2", 2), std::pair("tensor_parallel", 2)}) {
+      const char* const name = named;  // Clang 14 captures no structured binding.
       Setup setup = setup_of(name, ranks, "llama");
       setup.training.num_microbatches = 6 / mesh_of(setup.choice, ranks).data_size();
       setup.configuration.cpu_offload_optimizer = offload;

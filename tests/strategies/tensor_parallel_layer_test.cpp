@@ -130,7 +130,7 @@ TEST_CASE("P29: column- and row-parallel layers are bitwise the whole ones, bias
           TensorParallel parallel(world, sequence_parallel);
           FewParameters part(table, whole, rank);
           WeightGradientQueue queue;
-          const ModelContext context{runtime, part, &parallel};
+          const ModelContext context{runtime, part, {&parallel}};
           Pass pass{context, 0, 4};
           if (later) pass.later = &queue;
           const PairResult result = run_pair(pass, own(x), own(dy));
@@ -159,7 +159,7 @@ TEST_CASE("P35: a row-parallel bias is added once, whatever the number of ranks"
       FewParameters part({whole_numbers("weight", {6, 8 / size}), bias});
       parallel.begin_region("before");
       const Tensor y =
-          apply_row_linear({{runtime, part, &parallel}, 0}, 0, true, zeros({3, 8 / size}), kRow);
+          apply_row_linear({{runtime, part, {&parallel}}, 0}, 0, true, zeros({3, 8 / size}), kRow);
       for (std::int64_t i = 0; i < y.numel(); ++i) CHECK(y.get(i) == bias.get(i % 6));
     });
   }
@@ -233,7 +233,7 @@ TEST_CASE("P30: layers whose cuts do not fit together are refused with both name
     const Tensor x = zeros({3, 6});
     std::string message;
     FewParameters square({whole_numbers("w", {3, 6}), whole_numbers("v", {3, 6})});
-    const Pass pass{{runtime, square, &parallel}, 0};
+    const Pass pass{{runtime, square, {&parallel}}, 0};
     const Tensor cut = apply_linear(pass, 0, enter_region(pass, x, "first"));
     CHECK(code_of_call([&] { (void)enter_region(pass, cut, "second"); }, &message) == "E0642");
     CHECK(message.find("second") != std::string::npos);

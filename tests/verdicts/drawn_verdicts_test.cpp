@@ -59,12 +59,16 @@ struct Outcome {
   std::string detail;
 };
 
+bool is_oracle(const Check& check) { return check.name == "oracle"; }
+
 Outcome outcome_of(const Result& result) {
+  const bool is_judged = std::any_of(result.checks.begin(), result.checks.end(), is_oracle);
+  if (!is_judged && !result.diagnosis) return {Verdict::other, "no oracle has judged it"};
   if (result.exit_code == 0) return {};
   if (result.diagnosis) return {Verdict::other, result.diagnosis->to_text()};
   for (const Check& check : result.checks) {
     if (check.passed) continue;
-    if (check.name != "oracle") return {Verdict::other, check.name + ": " + check.detail};
+    if (!is_oracle(check)) return {Verdict::other, check.name + ": " + check.detail};
     const bool unproven = check.detail.find("nothing is proven") != std::string::npos;
     return {unproven ? Verdict::unproven : Verdict::wrong, check.detail};
   }

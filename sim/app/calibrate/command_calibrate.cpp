@@ -116,6 +116,8 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
         "name the files, or - for standard input, as in: all_reduce_perf -b 8 -e 8G -f "
         "2 -g 8 | shardsim calibrate -");
   }
+  const Scenario given = scenario_of_system(arguments.system, arguments.overrides);
+  check_paths(arguments, given);
   std::vector<PricedTable> tables;
   for (const std::string& path : arguments.files) {
     for (NcclTestsTable& table : read_nccl_tests(path, input)) {
@@ -128,8 +130,6 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
   const std::vector<TierCalibration> tiers =
       calibrate(tables, parts,
                 {.inside = given_of(overrides.inside), .between = given_of(overrides.between)});
-  const Scenario given = scenario_of_system(arguments.system, arguments.overrides);
-  check_paths(arguments, given);
   const CalibrationReport report{.cluster = cluster,
                                  .given = given,
                                  .tables = tables,

@@ -19,7 +19,7 @@ std::string seed_problem(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, seed);
   if (error == std::errc() && stop == end) return "";
-  return "\"" + text + "\" is no whole number from 0 to 2^64 - 1";
+  return "\"" + text + "\" is not a whole number from 0 to 2^64 - 1";
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::string seconds_problem(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, seconds);
   if (error == std::errc() && stop == end && seconds >= kLeast && seconds <= kMost) return "";
-  return fmt::format("\"{}\" is no number of seconds from {} to {}", text, kLeast, kMost);
+  return fmt::format("\"{}\" is not a number of seconds from {} to {}", text, kLeast, kMost);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/source_text.hpp"
+#include "sim/app/whole_file.hpp"
 #include "sim/app/write_text.hpp"
 
 namespace shardsim {
@@ -48,15 +49,12 @@ StateFileWriter DumpFolder::writer() {
 }
 
 void DumpFolder::tell(std::ostream& err) const {
-  err << fmt::format("wrote {} files to {}\n", num_files_, path_.string());
+  err << fmt::format("wrote {} file{} to {}\n", num_files_, num_files_ == 1 ? "" : "s",
+                     printable(path_.string(), kShownPath));
 }
 
 std::optional<DumpFolder> dump_folder_of(const RunArguments& arguments, const Scenario& scenario) {
   if (!arguments.dump_state) return std::nullopt;
-  if (arguments.dump_state->empty()) {
-    throw UsageError("E0912", "\"--dump-state\" names no folder: its value is empty",
-                     "name a folder, or leave the option out; is a variable of the shell unset?");
-  }
   if (scenario.execution.tensors == TensorMode::meta) {
     throw UsageError("E0953", "a run without real tensors has no values that could be dumped",
                      std::string("use --set execution.tensors=real") + kLeaveOut);
@@ -72,6 +70,8 @@ std::optional<DumpFolder> dump_folder_of(const RunArguments& arguments, const Sc
         std::string("run the scenario without --explore, --replay and --shrink") + kLeaveOut);
   }
   require_new_or_empty(*arguments.dump_state);
+  require_writable(fs::path(*arguments.dump_state) / "step", true,
+                   "choose another folder with --dump-state");
   return DumpFolder(*arguments.dump_state);
 }
 

@@ -15,8 +15,9 @@ namespace {
 
 /// An argument that matters and is not modelled.
 struct Unmodelled {
-  std::string_view name;     ///< A final * stands for any ending.
-  std::string_view as_here;  ///< Values that are as here, between bars; None and False always are.
+  std::string_view name;  ///< A final * stands for any ending.
+  /// Values that are as here, between bars; None always is, and False where this is not True alone.
+  std::string_view as_here;
   std::string_view why;
 };
 
@@ -155,10 +156,12 @@ constexpr std::array kUnmodelled = {
                "AttnBackend.fused",
                "not modelled: attention is fused and keeps no scores"},
     Unmodelled{"no_masked_softmax_fusion", "", kFused},
+    Unmodelled{"masked_softmax_fusion", "True", kFused},
     Unmodelled{"no_bias_*", "", kFused},
     Unmodelled{"no_rope_fusion", "", kFused},
     Unmodelled{"no_persist_layer_norm", "", kFused},
     Unmodelled{"no_gradient_accumulation_fusion", "", kFused},
+    Unmodelled{"gradient_accumulation_fusion", "True", kFused},
     Unmodelled{"disable_jit_fuser", "", kFused},
     Unmodelled{"cross_entropy_loss_fusion", "", kFused},
     Unmodelled{"use_transformer_engine_op_fuser", "", kFused},
@@ -171,13 +174,16 @@ constexpr std::array kUnmodelled = {
     Unmodelled{"batch_invariant_mode", "", "not modelled: kernels cost as the faster ones"},
     Unmodelled{"fine_grained_activation_offloading", "", kOffload},
     Unmodelled{"offload_modules", "[]", kOffload},
-    Unmodelled{"cpu_offloading*", "0|True", kOffload},
+    Unmodelled{"cpu_offloading", "", kOffload},
+    Unmodelled{"cpu_offloading_num_layers", "0", kOffload},
+    Unmodelled{"cpu_offloading_*", "True|False", kOffload},
     Unmodelled{"distribute_saved_activations", "", "not modelled: each rank keeps what it made"},
     Unmodelled{"checkpoint_activations", "", "an old name: set training.recompute"},
     Unmodelled{"empty_unused_memory_level", "0", "not modelled: the allocator keeps its blocks"},
     // Layout.
     Unmodelled{"tp_comm_*", "True|nccl", "not modelled: see tp_comm_overlap"},
     Unmodelled{"no_overlap_p2p_communication", "", kPipeline},
+    Unmodelled{"overlap_p2p_comm", "True", kPipeline},
     Unmodelled{"overlap_p2p_communication_warmup_flush", "", kPipeline},
     Unmodelled{"microbatch_group_size_per_virtual_pipeline_stage", "", kPipeline},
     Unmodelled{"defer_embedding_wgrad_compute", "", kBackward},
@@ -234,14 +240,15 @@ constexpr std::string_view kHarmless =
     "fp8_wgrad|ft_*|full_validation|gpus_per_node|grad_norm_skip_threshold|gres|"
     "high_priority_stream_groups|hysteresis|inference_*|init_model_with_meta_device|"
     "initial_loss_scale|inprocess_*|iterations_to_skip|job_name|kv_lora_rank|lazy_mpu_init|"
-    "lion_*|load|load_*|local_rank|log_*|logging_level|lr_*|manual_gc*|master_addr|"
+    "lion_*|load|load_*|local_rank|log_*|logging_level|loss_scale_window|lr_*|manual_gc*|master_"
+    "addr|"
     "master_port|max_restarts|memory_snapshot_path|merge_file|min_loss_scale|min_lr|"
     "mock_data|moe_per_layer_logging|moe_router_bias_update_rate|moe_routing_trace_*|mscale*|"
     "muon_*|nnodes|no_align_*|no_barrier_*|no_check_*|no_create_attention_mask_in_dataloader|"
     "no_initialization|no_load_*|no_mmap_bin_files|no_one_logger|no_position_embedding|"
     "no_save_*|node_rank|nodes|non_persistent_*|nproc_per_node|ntasks*|"
     "num_dataset_builder_threads|num_query_groups|num_workers|object_storage_cache_path|"
-    "one_logger_*|openai_gelu|overlap_p2p_comm|override_opt*|partition|"
+    "one_logger_*|openai_gelu|override_opt*|partition|"
     "per_split_data_args_path|perform_initialization|pretrained_checkpoint|profile*|"
     "q_lora_rank|qk_head_dim|qk_pos_emb_head_dim|rank|rdzv_*|record_memory_history|"
     "rerun_mode|rope_scaling_factor|rope_type|rotary_base|rotary_scaling_factor|save*|seed|"
@@ -269,7 +276,11 @@ bool is_one_of(std::string_view value, std::string_view list) {
   return false;
 }
 
-bool is_off(std::string_view value) { return is_one_of(value, "None|False|[]"); }
+// Not set, switched off where that is as here, or one of the values that are.
+bool is_as_here(std::string_view value, const Unmodelled& unmodelled) {
+  if (is_one_of(value, unmodelled.as_here) || is_one_of(value, "None|[]")) return true;
+  return value == "False" && unmodelled.as_here != "True";
+}
 
 const Unmodelled* find_unmodelled(std::string_view name) {
   const auto* found =
@@ -291,7 +302,7 @@ void tell_unread_megatron(const MegatronArguments& arguments, Import& import) {
     const std::string value = arguments.written(name);
     const std::string told = arguments.from_log() ? name : flag_named(name);
     if (const Unmodelled* unmodelled = find_unmodelled(name)) {
-      if (!is_off(value) && !is_one_of(value, unmodelled->as_here)) {
+      if (!is_as_here(value, *unmodelled)) {
         import.warn(told, value, std::string(unmodelled->why));
         continue;
       }

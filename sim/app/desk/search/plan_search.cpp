@@ -11,6 +11,7 @@
 
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/desk/pool/parallel.hpp"
+#include "sim/app/device_memory.hpp"
 #include "sim/app/run.hpp"
 
 namespace shardsim {
@@ -29,13 +30,6 @@ struct Simulation {
   std::optional<SimulatedPoint> point;
   std::string failure;
 };
-
-// Whether less than the margin is left, by the same formula as the warning of a run.
-bool is_tight(const Scenario& scenario, std::int64_t device_bytes) {
-  return static_cast<double>(device_bytes) >
-         static_cast<double>(scenario.system.device.memory_bytes) *
-             (1.0 - scenario.execution.memory_margin);
-}
 
 Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& candidate) {
   SimulatedPoint point;
@@ -65,7 +59,7 @@ Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& 
       point.category_bytes.at(i) =
           whole("memory." + std::string(name_of(static_cast<MemoryCategory>(i))) + "_bytes.max");
     }
-    point.is_tight = point.fits && is_tight(scenario, point.device_bytes);
+    point.is_tight = point.fits && !leaves_margin(scenario, point.device_bytes);
     return {point, {}};
   } catch (const ScenarioError& error) {
     // The reader knows more than divisibility. A limit is no matter of legality.
@@ -143,7 +137,7 @@ class Search {
     if (best_.size() < top) return false;
     const SimulatedPoint& last = best_[top - 1];
     // Tight points come last. If the K-th best is tight, only tight candidates are certainly worse.
-    const bool tight = is_tight(base_.scenario, bound.device_bytes);
+    const bool tight = !leaves_margin(base_.scenario, bound.device_bytes);
     if (tight != last.is_tight) return tight;
     if (request_.objective == Objective::memory) return bound.device_bytes > last.device_bytes;
     return seconds(bound) > last.step_time_s;

@@ -49,7 +49,7 @@ std::string why(const SearchReport& report) {
   const SimulatedPoint& next = report.ranked[1];
   const std::string changed = changed_words(best.candidate, next.candidate);
   if (next.is_tight && !best.is_tight) {
-    return fmt::format("#2 ({}) leaves less than {:.3g} % of the memory: it may run out of it.",
+    return fmt::format("#2 ({}) leaves less than {:.3g} % of the memory free, so it may run out.",
                        changed, report.memory_margin * kPercent);
   }
   if (report.objective == Objective::memory) {
