@@ -78,16 +78,27 @@ def plans(schema, presets):
     return found
 
 
+def is_plan(result):
+    try:
+        printed = json.loads(result)
+    except json.JSONDecodeError:
+        return False
+    return isinstance(printed, dict) and bool(printed.get("metrics"))
+
+
 def problem_of(plan, folder, commands):
     """The problem of one plan, as a sentence; None if both commands print the same."""
     path = pathlib.Path(folder) / (plan["name"].replace(" ", "_").replace(",", "") + ".json")
     path.write_text(json.dumps(plan), encoding="utf-8")
     (code, result), (other_code, other) = (run(command, path, ()) for command in commands)
-    # Exit code 3 is also a plan, which does not fit.
+    # 3 is also a plan, which does not fit.
     if code not in (0, 3):
         return f"{commands[0]} ends with exit code {code}"
     if code != other_code:
         return f"{commands[1]} ends with {other_code}, {commands[0]} with {code}"
+    # Exit code 3 is a refusal, too: two equal lists of problems compare nothing.
+    if not is_plan(result):
+        return f"{commands[0]} prints no plan"
     if result != other:
         return f"the plans differ: {first_difference(json.loads(result), json.loads(other))}"
     return None

@@ -35,15 +35,22 @@ class PlanComparisonTest(unittest.TestCase):
         self.assertIsNone(self.prints({"metrics": {"a": 1}}, {"metrics": {"a": 1}}))
 
     def test_a_plan_that_does_not_fit_is_compared(self):
-        self.assertIsNone(self.problem("echo 1; exit 3", "echo 1; exit 3"))
-        self.assertIsNotNone(self.problem("echo 1; exit 3", "echo 2; exit 3"))
+        plan, other = ("echo '{\"metrics\": {\"a\": %d}}'; exit 3" % number for number in (1, 2))
+        self.assertIsNone(self.problem(plan, plan))
+        self.assertEqual(self.problem(plan, other), "the plans differ: /metrics/a is 1 and 2")
+
+    def test_equal_refusals_are_no_equal_plans(self):
+        for printed in ("[{\"code\": \"E0301\"}]", "{\"metrics\": {}}", "{}", "", "no JSON"):
+            with self.subTest(printed=printed):
+                refusal = f"echo '{printed}'; exit 3"
+                self.assertEqual(self.problem(refusal, refusal), "A prints no plan")
 
     def test_the_first_difference_is_named(self):
         self.assertEqual(self.prints({"metrics": {"a": [1, 2.5], "b": 3}}, {"metrics": {"a": [1, 2.25], "b": 4}}),
                          "the plans differ: /metrics/a/1 is 2.5 and 2.25")
 
     def test_bytes_count_and_not_only_values(self):
-        self.assertEqual(self.problem("echo '{\"a\": 1}'", "echo '{\"a\":  1}'"), "the plans differ: in their form alone")
+        self.assertEqual(self.problem("echo '{\"metrics\": [1]}'", "echo '{\"metrics\":  [1]}'"), "the plans differ: in their form alone")
 
     def test_a_refusal_and_another_exit_code_are_problems(self):
         self.assertEqual(self.problem("echo 1; exit 2", "echo 1; exit 2"), "A ends with exit code 2")
