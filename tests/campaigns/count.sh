@@ -2,7 +2,8 @@
 #
 #   count_step COMMAND...     runs one step, its output passing through
 #   count_failure SENTENCE    one failure that no step has counted
-#   count_close               prints the sum as the last line; its status says whether all passed
+#   count_close               prints what it all took, and the sum as the last line; its status says
+#                             whether all passed
 #
 # A step that ends without that line, or fails with no failure counted, counts as one failure: a
 # crash must never look like a pass. REQUIRES: set -o pipefail.
@@ -34,7 +35,20 @@ count_failure() {
   count_failed=$((count_failed + 1))
 }
 
+# Seconds since the shell began, and those that it and its children kept processors busy. `times` does
+# not see them from a subshell, so it writes to a file.
+count_took() {
+  local log
+  log=$(mktemp)
+  times >"$log"
+  awk -v wall="$SECONDS" '
+    { for (i = 1; i <= NF; i++) { gsub(",", ".", $i); split($i, part, /[ms]/); cpu += 60 * part[1] + part[2] } }
+    END { printf "took %d s, and %.0f s of processors\n", wall, cpu }' "$log"
+  rm -f "$log"
+}
+
 count_close() {
+  count_took
   printf '%d passed, %d failed' "$count_passed" "$count_failed"
   ((count_skipped == 0)) || printf ', %d skipped' "$count_skipped"
   printf '\n'

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -104,8 +105,25 @@ class CountStepTest(unittest.TestCase):
         script = f". {CAMPAIGNS}/count.sh; count_failure 'no fibers were looked at'; count_close"
         done = subprocess.run(["bash", "-uo", "pipefail", "-c", script], check=False,
                               stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
-        self.assertEqual((done.stdout.splitlines(), done.returncode),
-                         (["no fibers were looked at", "0 passed, 1 failed"], 1))
+        lines = done.stdout.splitlines()
+        self.assertEqual((lines[0], lines[-1], len(lines), done.returncode),
+                         ("no fibers were looked at", "0 passed, 1 failed", 3, 1))
+
+    def test_the_line_before_the_sum_says_how_long_it_took(self):
+        busy = f"{sys.executable} -c 'import time\nwhile time.process_time() < 1.6: pass'"
+        idle = "sleep 1.6"
+        script = f". {CAMPAIGNS}/count.sh; count_step sh -c \"echo 1 passed, 0 failed; $STEP\"; count_close"
+        for step, processors in ((idle, (0, 1)), (busy, (2, 3))):
+            for language in ("C", "de_DE.UTF-8"):  # With a comma in seconds, where it is installed.
+                done = subprocess.run(["bash", "-uo", "pipefail", "-c", script], check=True, text=True,
+                                      env={**os.environ, "STEP": step, "LC_ALL": language},
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                before, last = done.stdout.splitlines()[-2:]
+                self.assertEqual(last, "1 passed, 0 failed")
+                took = re.fullmatch(r"took (\d+) s, and (\d+) s of processors", before)
+                self.assertIsNotNone(took, before)
+                self.assertGreaterEqual(int(took.group(1)), 1)
+                self.assertIn(int(took.group(2)), processors)
 
     def test_a_closed_stdin_does_no_harm(self):
         self.assertEqual(self.sum_of("bash -c 'echo 3 passed, 0 failed' <&-"), ("3 passed, 0 failed", 0))
