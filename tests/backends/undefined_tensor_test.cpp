@@ -1,13 +1,17 @@
+#include <functional>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "backends/tagged_messages.hpp"
 
 #include "tests/backends/all_backends.hpp"
 #include "tests/backends/fiber_fixture.hpp"
 
 // Every call with an undefined tensor in every place. The result is a diagnosis if the call reads
 // or writes the tensor, and unchanged otherwise. Rank 1 of two errs; the root is 0.
+// tests/tidy/undefined_rows.py reads the first columns of both tables.
 namespace shardsim {
 
 namespace {
@@ -24,6 +28,7 @@ struct Row {
   const char* place;
   bool legal;
   Call body;
+  const char* said = call;  // What the diagnosis calls it.
 };
 
 // An undefined tensor on rank 1, the usual one elsewhere.
@@ -76,17 +81,46 @@ const std::vector<Row>& rows() {
        [](C& w, const B& b) {
          w.rank() == 1 ? w.recv(Tensor(), 0).wait() : w.send(b.chunk, 1).wait();
        }},
-      {"send", "buffer of a batch", false,
+      {"batch", "buffer of a send", false,
        [](C& w, const B& b) {
          const P2pOp halves[] = {{P2pOp::Kind::recv, b.chunk, 1 - w.rank()},
                                  {P2pOp::Kind::send, odd(w, b.chunk), 1 - w.rank()}};
          w.batch(halves).wait();
-       }},
-      {"recv", "buffer of a batch", false,
+       },
+       "send"},
+      {"batch", "buffer of a recv", false,
        [](C& w, const B& b) {
          const P2pOp halves[] = {{P2pOp::Kind::send, b.chunk, 1 - w.rank()},
                                  {P2pOp::Kind::recv, odd(w, b.chunk), 1 - w.rank()}};
          w.batch(halves).wait();
+       },
+       "recv"},
+  };
+  return kRows;
+}
+
+using TaggedCall = std::function<void(TaggedMessages&, const Tensor&)>;
+
+struct TaggedRow {
+  const char* call;
+  const char* place;
+  TaggedCall body;
+};
+
+const std::vector<TaggedRow>& tagged_rows() {
+  using M = TaggedMessages;
+  static const std::vector<TaggedRow> kRows = {
+      {"send", "buffer",
+       [](M& m, const Tensor& t) {
+         m.rank() == 1 ? m.send(Tensor(), 0, 3).wait() : m.recv(t, 1, 3).wait();
+       }},
+      {"recv", "buffer",
+       [](M& m, const Tensor& t) {
+         m.rank() == 1 ? m.recv(Tensor(), 0, 3).wait() : m.send(t, 1, 3).wait();
+       }},
+      {"recv", "buffer of any source and tag",
+       [](M& m, const Tensor& t) {
+         m.rank() == 1 ? m.recv(Tensor(), kAnySource, kAnyTag).wait() : m.send(t, 1, 3).wait();
        }},
   };
   return kRows;
@@ -109,7 +143,7 @@ Diagnosis ending(const Row& row, Run run) {
 void expect(const Row& row, const Diagnosis& diagnosis) {
   CHECK(diagnosis.code == (row.legal ? "NONE" : "ARG_RANGE"));
   if (row.legal) return;
-  CHECK(diagnosis.summary.rfind(std::string(row.call) + " on rank 1: ", 0) == 0);
+  CHECK(diagnosis.summary.rfind(std::string(row.said) + " on rank 1: ", 0) == 0);
   CHECK(diagnosis.summary.find("undefined tensor") != std::string::npos);
   CHECK(diagnosis.sides.at(0).site.line > 0);
 }
@@ -133,6 +167,26 @@ TEST_CASE("an undefined tensor is a diagnosis in a plan as well") {
              options.has_data = false;
              run_ranks(ranks, body, options);
            }));
+  }
+}
+
+TEST_CASE("an undefined tensor is a diagnosis in every tagged message") {
+  for (const TaggedRow& row : tagged_rows()) {
+    for (const bool has_data : {true, false}) {
+      for (const bool buffered : {true, false}) {
+        CAPTURE(row.call, row.place, has_data, buffered);
+        FiberOptions options;
+        options.cluster = test_cluster(2);
+        options.has_data = has_data;
+        options.buffered_sends = buffered;
+        FiberWorld world(options);
+        const auto run = [&](int, const FiberWorld::RankBody& body) { world.run(body); };
+        const auto call = [&](Communicator& everyone, const Buffers& buffers) {
+          row.body(*world.tagged_messages(everyone.rank()), buffers.chunk);
+        };
+        expect({row.call, row.place, false, call}, ending({row.call, row.place, false, call}, run));
+      }
+    }
   }
 }
 

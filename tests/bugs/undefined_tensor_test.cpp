@@ -35,7 +35,12 @@ TEST_CASE("a tagged message and a shown value of an undefined tensor are diagnos
           if (rank.rank() == 0) rank.messages().send(rank.tensor(1), 1, 0).wait();
           if (rank.rank() == 1) rank.messages().recv(Tensor(), 0, 0).wait();
         }) == "ARG_RANGE");
-  CHECK(code_of([](RankContext& rank) { rank.show(Shown::output, "y", Tensor()); }) == "ARG_RANGE");
+  for (const Shown what :
+       {Shown::gradient, Shown::parameter, Shown::optimizer_state, Shown::activation_gradient,
+        Shown::output, Shown::norm, Shown::tokens, Shown::random}) {
+    INFO(static_cast<int>(what));
+    CHECK(code_of([&](RankContext& rank) { rank.show(what, "y", Tensor()); }) == "ARG_RANGE");
+  }
 }
 
 }  // namespace shardsim
