@@ -45,7 +45,7 @@ DecisionLog record_of(const Scenario& scenario, std::int64_t skipped) {
 }  // namespace
 
 TEST_CASE("a result says whether it was replayed, and of which record") {
-  const Scenario meta = skipping({"execution.tensors=meta", "system.device.memory_gib=80"});
+  const Scenario meta = skipping({"execution.tensors=meta", kLargeDevice});
   const std::string unskipped = "No step is skipped for an overflow";
   const Result planned = run_scenario(meta).result;
   CHECK(says(planned.assumptions, unskipped));
@@ -68,8 +68,8 @@ TEST_CASE("a result says whether it was replayed, and of which record") {
 
 TEST_CASE("the page shows the scale and how many steps were skipped, where scaling acts") {
   const std::string row = "  loss scale    ";
-  const Printed text = shardsim(
-      {kSkipping, "--set", "execution.tensors=meta", "--set", "system.device.memory_gib=80"});
+  const Printed text =
+      shardsim({kSkipping, "--set", "execution.tensors=meta", "--set", kLargeDevice});
   CHECK(text.exit_code == 0);
   // 2^20, doubled after every two of ten good steps.
   CHECK(contains(text.out, row + "33554432 at the end, 0 of 10 steps skipped\n"));

@@ -28,6 +28,9 @@ struct Mistake {
 /// A scenario without data, the first that a user meets.
 inline const std::string kPlan = "scenarios/quickstart.json";
 
+/// A plan of a verify scenario, whose device is small, needs room for a CUDA context, too.
+inline const std::string kLargeDevice = "system.device.memory_gib=80";
+
 /// `shardsim ARGUMENTS...`.
 [[nodiscard]] Printed shardsim(const std::vector<std::string>& arguments);
 

@@ -15,9 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-// A plan needs room for a CUDA context, too.
-const std::string kLargeDevice = "system.device.memory_gib=80";
-
 }  // namespace
 
 TEST_CASE("a plan that replays skipped steps has the trace and the metrics of the real run") {

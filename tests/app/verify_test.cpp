@@ -125,14 +125,15 @@ TEST_CASE("every verify scenario trains the same model as one device") {
 TEST_CASE("shapes suffice: runs with and without numbers have the same trace and metrics") {
   for (const std::string& path : verify_scenarios()) {
     // What depends on values is replayed: the record is empty but for skipped steps.
-    // A plan needs room for a CUDA context, too.
-    const std::string large = "system.device.memory_gib=80";
-    const RunOutcome outcome = run_scenario(load_scenario(path, {large}));
+    const RunOutcome outcome = run_scenario(load_scenario(path, {kLargeDevice}));
     const Result& real = outcome.result;
-    const Result meta =
-        run_of(path, {"execution.tensors=meta", large}, {.replay = &outcome.decisions.value()});
+    const Result meta = run_of(path, {"execution.tensors=meta", kLargeDevice},
+                               {.replay = &outcome.decisions.value()});
     INFO(path);
     CHECK(meta.exit_code == 0);
+    // The model's work is no more than what the device executes, and that no more than it can.
+    CHECK(*real.number("mfu") <= *real.number("hfu"));
+    CHECK(*real.number("hfu") <= 1.0);
     for (const Metric& metric : meta.metrics) {
       INFO(metric.name);
       REQUIRE(real.find(metric.name) != nullptr);

@@ -7,7 +7,8 @@
 #include "sim/app/run.hpp"
 
 // MFU was above HFU, and could exceed 100 %. A perceptron counted the gradient of its data, which
-// nobody computes. A token counted with experts that had dropped it.
+// nobody computes. A token counted with experts that had dropped it. (tests/app/verify_test.cpp
+// holds both against each other in every verify scenario.)
 namespace shardsim::test {
 
 namespace {
@@ -70,18 +71,6 @@ TEST_CASE("a token that a capacity drops is no work of the model") {
     CHECK(model_flops(result) == Approx(kAll).epsilon(kRoundings));
     CHECK(*result.number("hfu") / *result.number("mfu") ==
           Approx(executed / kAll).epsilon(kRoundings));
-  }
-}
-
-TEST_CASE("no scenario's model flops are above those of its hardware") {
-  for (const char* const name :
-       {"verify-llama-ep4-capacity", "verify-mlp-ddp", "verify-mlp-tp2", "verify-mlp-local-sgd",
-        "verify-llama-cp2-dp2-ep4-capacity", "verify-llama-ep4-tp2-sp"}) {
-    const Result result =
-        run_scenario(load_scenario(std::string("scenarios/") + name + ".json")).result;
-    INFO(name);
-    CHECK(*result.number("mfu") <= *result.number("hfu"));
-    CHECK(*result.number("hfu") <= 1.0);
   }
 }
 
