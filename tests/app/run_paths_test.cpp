@@ -27,20 +27,6 @@ std::string refusal(const std::string& file, const std::string& record,
   return json::parse(printed.out)[0]["code"];
 }
 
-// Puts the process into a folder and back.
-class CurrentFolder {
- public:
-  explicit CurrentFolder(const fs::path& folder) : before_(fs::current_path()) {
-    fs::current_path(folder);
-  }
-  ~CurrentFolder() { fs::current_path(before_); }
-  CurrentFolder(const CurrentFolder&) = delete;
-  CurrentFolder& operator=(const CurrentFolder&) = delete;
-
- private:
-  fs::path before_;
-};
-
 }  // namespace
 
 TEST_CASE("an empty name of a record is bad usage, not a run without one") {
@@ -105,7 +91,7 @@ TEST_CASE("records are relative to the current folder, whatever --out says") {
   CHECK(files_in(folder) == std::vector<std::string>{"new/skips.json", "out/r.json"});
   const Printed replayed =
       shardsim({scenario, "-q", "--out", "out", "--replay-decisions", "new/skips.json", "--set",
-                "execution.tensors=meta", "--set", "system.device.memory_gib=80"});
+                "execution.tensors=meta", "--set", kLargeDevice});
   CHECK(replayed.exit_code == 0);
 }
 

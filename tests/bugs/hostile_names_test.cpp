@@ -38,11 +38,8 @@ void require_harmless(const std::string& printed) {
 
 // Runs in the folder, so that file names need no folder before them.
 Printed in(const TemporaryFolder& folder, const std::vector<std::string>& words) {
-  const fs::path root = fs::current_path();
-  fs::current_path(folder.path());
-  Printed printed = shardsim(words);
-  fs::current_path(root);
-  return printed;
+  const CurrentFolder here(folder.path());
+  return shardsim(words);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,31 +13,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Runs in a new folder with copies of the named files of `scenarios/`. Then checks that the files
-// are unchanged and that no others exist.
-void require_refused(const std::vector<std::string>& files, std::vector<std::string> words) {
-  const fs::path root = fs::current_path();
-  const TemporaryFolder folder;
-  for (const std::string& file : files) {
-    fs::create_directories(fs::path(folder / file).parent_path());
-    fs::copy_file("scenarios/" + file, folder / file);
-  }
+// Gives the last file of a folder further names, and runs in that folder. Then checks that all
+// files are unchanged and that no others exist.
+void require_refused_in(const TemporaryFolder& folder, const std::string& last,
+                        const std::vector<std::string>& words) {
   fs::create_directory(folder / "sub");
   fs::create_symlink(folder.path(), folder / "sub/up");
-  fs::create_symlink(files.back(), folder / "link.csv");
-  fs::create_hard_link(folder / files.back(), folder / "twin.csv");
-  const std::vector<std::string> before = files_in(folder);
-  fs::current_path(folder.path());
-  const Printed printed = shardsim(words);
-  fs::current_path(root);
+  fs::create_symlink(last, folder / "link.csv");
+  fs::create_hard_link(folder / last, folder / "twin.csv");
+  std::map<std::string, std::string> before;
+  for (const std::string& file : files_in(folder)) before[file] = content_of(folder / file);
+  Printed printed;
+  {
+    const CurrentFolder here(folder.path());
+    printed = shardsim(words);
+  }
   for (const std::string& word : words) UNSCOPED_INFO(word);
   CHECK(printed.exit_code == 2);
   CHECK(contains(printed.err, "error[E0910]"));
   CHECK(printed.out.empty());  // Nothing ran.
-  CHECK(files_in(folder) == before);
-  for (const std::string& file : files) {
-    CHECK(content_of(folder / file) == content_of("scenarios/" + file));
-  }
+  std::map<std::string, std::string> after;
+  for (const std::string& file : files_in(folder)) after[file] = content_of(folder / file);
+  CHECK(after == before);
+}
+
+void copy_into(const TemporaryFolder& folder, const std::string& from, const std::string& file) {
+  fs::create_directories(fs::path(folder / file).parent_path());
+  fs::copy_file(from + file, folder / file);
+}
+
+// With copies of the named files of `scenarios/`.
+void require_refused(const std::vector<std::string>& files, const std::vector<std::string>& words) {
+  const TemporaryFolder folder;
+  for (const std::string& file : files) copy_into(folder, "scenarios/", file);
+  require_refused_in(folder, files.back(), words);
 }
 
 }  // namespace
@@ -75,7 +85,7 @@ TEST_CASE("two outputs of a run are two files, through links, too") {
                            "output.markdown=sub/up/new.stages.csv"});
 }
 
-TEST_CASE("plans, imports, exports and merges do not write over what they read") {
+TEST_CASE("plans, imports and exports do not write over what they read") {
   const std::string file = "quickstart.json";
   require_refused({file}, {"plan", file, "--gpus", "8", "--gpu", "h100", "--out", file});
   require_refused({file}, {"plan", file, "--gpus", "8", "--gpu", "h100", "--csv", "twin.csv"});
@@ -83,6 +93,38 @@ TEST_CASE("plans, imports, exports and merges do not write over what they read")
       {file}, {"plan", file, "--gpus", "8", "--gpu", "h100", "--csv", "a", "--report", "sub/up/a"});
   require_refused({file}, {"export", "nccl-tests", file, "-o", "sub/../quickstart.json"});
   require_refused({file}, {"import", "hf", file, "-o", "link.csv"});
+}
+
+TEST_CASE("a calibration does not write over a table that it reads") {
+  const std::string file = "a100-2x8-all-reduce.txt";
+  for (const std::string& name :
+       {file, "sub/up/" + file, std::string("link.csv"), std::string("twin.csv")}) {
+    const TemporaryFolder folder;
+    copy_into(folder, "tests/calibration/data/", file);
+    require_refused_in(folder, file, {"calibrate", file, "--system", "dgx-a100", "--out", name});
+  }
+}
+
+TEST_CASE("a calibration does not write over the scenario that names its machine") {
+  const TemporaryFolder folder;
+  const std::string file = "quickstart.json";
+  copy_into(folder, "tests/calibration/data/", "a100-2x8-all-reduce.txt");
+  copy_into(folder, "scenarios/", file);
+  require_refused_in(
+      folder, file,
+      {"calibrate", "a100-2x8-all-reduce.txt", "--system", "./" + file, "--out", "twin.csv"});
+}
+
+TEST_CASE("a merge does not write over a part that it reads") {
+  const std::string part = "parts/part-0-of-1.ndjson";
+  for (const std::string& name :
+       {part, "sub/up/" + part, std::string("link.csv"), std::string("twin.csv")}) {
+    const TemporaryFolder folder;
+    REQUIRE(shardsim({"sweep", kPlan, "--axis", "parallelism.zero_stage=1,2", "-q", "--out",
+                      folder / "parts"})
+                .exit_code == 0);
+    require_refused_in(folder, part, {"merge", "parts", "-o", name});
+  }
 }
 
 }  // namespace shardsim::test
