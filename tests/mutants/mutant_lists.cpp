@@ -2,7 +2,11 @@
 
 #include <string>
 
+#include <fmt/format.h>
+
 #include "tests/mutants/context_faults.hpp"
+#include "tests/mutants/copies.hpp"
+#include "tests/mutants/expert_faults.hpp"
 #include "tests/mutants/wrong_numbers.hpp"
 
 namespace shardsim::test {
@@ -92,6 +96,28 @@ std::vector<Mutant> context_parallel_mutants() {
   for (const char* scenario : {"llama-cp2-fsdp4", "gpt-cp4-two-level-dp2"}) {
     all.push_back({scenario, "one rank's gradients are lost", lost_contribution()});
     all.push_back({scenario, "clipping by the norm of one rank's part", local_norm()});
+  }
+  return all;
+}
+
+std::vector<Mutant> expert_mutants() {
+  std::vector<Mutant> all;
+  // Those in which several ranks have the same experts.
+  for (const char* scenario : {"llama-ep2-file", "llama-ep4-tp2-sp", "llama-ep2-zero3"}) {
+    for (const double factor : {2.0, 0.5}) {
+      const auto scaled = [factor](const Tensor& tensor) { scale(tensor, factor); };
+      all.push_back({scenario, fmt::format("experts' gradients times {}", factor),
+                     before_expert_reductions(scaled)});
+    }
+    all.push_back({scenario, "experts' gradients are not summed", no_expert_reduction()});
+  }
+  for (const char* scenario : {"llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-tp2-sp",
+                               "llama-ep4-capacity", "llama-ep2-zero3"}) {
+    for (const std::string label :
+         {"expert tokens", "expert outputs", "expert output gradients", "expert token gradients"}) {
+      all.push_back({scenario, "lost row of " + label, lost_token(label)});
+      all.push_back({scenario, "shifted rows of " + label, shifted_rows(label)});
+    }
   }
   return all;
 }

@@ -15,8 +15,6 @@
 #include "sim/app/plan_of.hpp"
 
 #include "tests/mutants/context_faults.hpp"
-#include "tests/mutants/copies.hpp"
-#include "tests/mutants/expert_faults.hpp"
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/message_faults.hpp"
 #include "tests/mutants/mutant_lists.hpp"
@@ -78,25 +76,6 @@ std::vector<Mutant> data_parallel_mutants(const std::string& precision) {
   }
   for (const std::string& name : kDdp) add_chunks(all, name, precision, /*gathers=*/false);
   for (const std::string& name : kSharded) add_chunks(all, name, precision, /*gathers=*/true);
-  return all;
-}
-
-std::vector<Mutant> expert_mutants() {
-  const Names replicated = {"llama-ep2-file", "llama-ep4-tp2-sp", "llama-ep2-zero3"};
-  const Names sent = {"llama-ep4-uniform", "llama-ep4-learned", "llama-ep4-tp2-sp",
-                      "llama-ep4-capacity", "llama-ep2-zero3"};
-  std::vector<Mutant> all;
-  for (const double factor : {2.0, 0.5}) {
-    const auto scaled = [factor](const Tensor& tensor) { scale(tensor, factor); };
-    add_for(all, replicated, fmt::format("experts' gradients times {}", factor),
-            [&] { return before_expert_reductions(scaled); });
-  }
-  add_for(all, replicated, "experts' gradients are not summed", no_expert_reduction);
-  for (const std::string label :
-       {"expert tokens", "expert outputs", "expert output gradients", "expert token gradients"}) {
-    add_for(all, sent, "lost row of " + label, [&] { return lost_token(label); });
-    add_for(all, sent, "shifted rows of " + label, [&] { return shifted_rows(label); });
-  }
   return all;
 }
 
@@ -204,7 +183,7 @@ TEST_CASE("mutants: what was found in a precision is found in it") {
     for (const std::string& precision : precisions) ++counts[precision];
   }
   if (long_run()) CHECK(now.size() == before.size());
-  std::string line = fmt::format("of {} mutants below fp64 are found:", num_mutants);
+  std::string line = fmt::format("figures: of {} mutants below fp64 are found:", num_mutants);
   for (const auto& [precision, count] : counts) line += fmt::format(" {} {}", precision, count);
   std::puts(line.c_str());
 }
