@@ -125,7 +125,7 @@ TEST_CASE("what check accepts, run does not refuse, and what it refuses, run ref
     const std::string kind = disagreement(checked, ran);
     if (!kind.empty()) disagreements.add(kind, text, ran);
   });
-  std::printf("check and run, seed %llu: %d of %d draws are accepted; runs end with",
+  std::printf("figures: check and run, seed %llu: %d of %d draws are accepted; runs end with",
               static_cast<unsigned long long>(property_seed()), num_accepted, num_drawn);
   for (const auto& [code, count] : endings) std::printf(" %d: %d,", code, count);
   std::printf("\n");

@@ -80,7 +80,7 @@ TEST_CASE("the loader refuses NCCL's algorithms exactly where the run would find
     RC_FAIL(std::string("the loader ") + (before ? "refuses" : "accepts") + " \"" + algorithms +
             "\" and \"" + protocols + "\", the run does not\n" + text);
   });
-  std::printf("NCCL's algorithms: %d of %d runs find none\n", refused, runs);
+  std::printf("figures: NCCL's algorithms: %d of %d runs find none\n", refused, runs);
   CHECK(refused * 5 > runs);
   CHECK(refused * 5 < 4 * runs);
 }

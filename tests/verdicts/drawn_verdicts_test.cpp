@@ -102,11 +102,12 @@ class Tally {
     return static_cast<double>(num_accepted_) / num_drawn_;
   }
   void print() const {
-    std::printf("%s, seed %llu: %d of %d draws are accepted:%s\n", title_.c_str(),
+    std::printf("figures: %s, seed %llu: %d of %d draws are accepted:%s\n", title_.c_str(),
                 static_cast<unsigned long long>(property_seed()), num_accepted_, num_drawn_,
                 words(of_all_).c_str());
     for (const auto& [types, counts] : of_types_) {
-      if (counts.size() > 1) std::printf("  %s:%s\n", types.c_str(), words(counts).c_str());
+      if (counts.size() > 1)
+        std::printf("figures:   %s:%s\n", types.c_str(), words(counts).c_str());
     }
   }
 

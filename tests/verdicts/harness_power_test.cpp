@@ -68,10 +68,12 @@ constexpr std::array<PowerRow, 6> kPowerRows = {{{DType::fp32, false, 24, {20, 2
 }  // namespace
 
 TEST_CASE("power: the smallest planted scale that the harness finds") {
-  std::puts("1 + 2^-k that the harness finds, median k of 20 programs, by number of elements:");
+  std::puts(
+      "figures: 1 + 2^-k that the harness finds, median k of 20 programs, by number of elements:");
   for (const PowerRow& row : kPowerRows) {
-    std::string line = fmt::format("  {}, added in {} (format {}):", name_of(row.precision),
-                                   row.adds_in_precision ? "it" : "double", row.format_bits);
+    std::string line =
+        fmt::format("figures:   {}, added in {} (format {}):", name_of(row.precision),
+                    row.adds_in_precision ? "it" : "double", row.format_bits);
     for (std::size_t i = 0; i < kElements.size(); ++i) {
       const int bits = median_of_bits({.precision = row.precision,
                                        .elements = kElements[i],

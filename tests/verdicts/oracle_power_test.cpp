@@ -127,16 +127,17 @@ TEST_CASE("power: planted scales that the oracle found are found") {
 
 TEST_CASE("power: the smallest planted scale that the oracle finds, in full") {
   if (!long_run()) return;
-  std::puts("1 + 2^-k that the oracle finds, least k of four scenarios, all tensors of a kind:");
+  std::puts(
+      "figures: 1 + 2^-k that the oracle finds, least k of four scenarios, all tensors of a kind:");
   for (const PowerTypes& types : kPowerTypes) {
     for (const std::string& base : kBases) check_floors(base, types);
-    std::puts(table_row(types).c_str());
+    std::puts(("figures: " + table_row(types)).c_str());
   }
-  std::puts("one gradient alone, least and median k:");
+  std::puts("figures: one gradient alone, least and median k:");
   for (const PowerTypes& types : kPowerTypes) {
     const std::vector<int> bits = bits_of_each_gradient(types);
     const int median = bits[bits.size() / 2];
-    std::puts(fmt::format("  {}: {} {}", words_of(types), bits.front(), median).c_str());
+    std::puts(fmt::format("figures:   {}: {} {}", words_of(types), bits.front(), median).c_str());
     INFO(words_of(types));
     CHECK(median >= types.one_gradient);
   }
