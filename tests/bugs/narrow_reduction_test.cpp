@@ -40,16 +40,18 @@ TEST_CASE("gradients below the normal numbers of the type that adds them are rig
   const std::string text = R"({
     "schema_version": 1, "name": "subnormal",
     "model": { "family": "llama", "num_layers": 6, "hidden_size": 2, "ffn_hidden_size": 1,
-      "num_attention_heads": 1, "vocab_size": 8, "seq_len": 2 },
+      "num_attention_heads": 1, "vocab_size": 8, "seq_len": 2, "num_experts": 2,
+      "num_experts_per_token": 2, "moe_ffn_hidden_size": 2, "moe_routing": "learned",
+      "moe_aux_loss_coeff": 0.1 },
     "system": { "nodes": 1, "gpus_per_node": 6,
       "device": { "memory_gib": 1, "memory_bandwidth_gb_per_s": 1000, "memory_efficiency": 0.8,
         "matmul_efficiency": 0.7, "kernel_launch_us": 2,
-        "peak_tflops": { "fp64": 10, "fp16": 10 } },
+        "peak_tflops": { "fp64": 10, "fp32": 10, "fp16": 10 } },
       "intra_node": { "bandwidth_gb_per_s": 100, "latency_us": 2 },
       "inter_node": { "bandwidth_gb_per_s": 100, "latency_us": 2 } },
-    "parallelism": { "dp_shard": 2, "pp": 3, "schedule": "1f1b", "zero_stage": 2 },
+    "parallelism": { "dp_shard": 2, "pp": 3, "schedule": "v_min", "zero_stage": 2 },
     "training": { "global_batch_size": 18, "micro_batch_size": 1, "precision": "fp64",
-      "grad_reduce_dtype": "fp16", "loss_scaling": "static", "loss_scale": 1, "optimizer": "sgd" },
+      "grad_reduce_dtype": "fp16", "loss_scaling": "dynamic", "loss_scale": 64, "optimizer": "sgd" },
     "execution": { "tensors": "real", "steps": 2 } })";
   for (int seed = 1; seed <= 10; ++seed) {
     const Result result =
