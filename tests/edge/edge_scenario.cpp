@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -237,7 +238,40 @@ void change_algorithm(DrawnScenario& s) {
   if (once_in(2)) s.set("parallelism.zero_stage", draw_in(0, 4));
 }
 
+// A batch of so many microbatches; once in four one sequence more.
+void change_microbatches(DrawnScenario& s, std::int64_t microbatches) {
+  const std::int64_t at_once = number_at(s, "training.micro_batch_size", 1) *
+                               number_at(s, "parallelism.dp_replicate", 1) *
+                               number_at(s, "parallelism.dp_shard", 1);
+  s.set("training.num_microbatches", microbatches);
+  s.set("training.global_batch_size", microbatches * at_once + (once_in(4) ? 1 : 0));
+}
+
+// Draws lie in folders of their own.
+std::string path_from_root(const std::string& file) {
+  return std::filesystem::absolute(file).string();
+}
+
+// The file is for two stages and four microbatches.
+void schedule_from_file(DrawnScenario& s) {
+  s.set_word("parallelism.schedule", "file");
+  s.set_word("parallelism.schedule_file", path_from_root("tests/scenarios/data/1f1b.csv"));
+  if (!once_in(4)) s.erase("parallelism.vpp");
+  if (!once_in(4)) change_microbatches(s, 4);
+}
+
+// The file is for eight experts.
+void popularity_from_file(DrawnScenario& s) {
+  s.set_word("model.moe_routing", "file");
+  s.set_word("model.moe_popularity_file", path_from_root("scenarios/routing/eight-experts.json"));
+  if (!once_in(4)) s.set("model.num_experts", 8);
+}
+
 void change_schedule(DrawnScenario& s) {
+  const std::int64_t pp = number_at(s, "parallelism.pp", 1);
+  // Other schedules are refused without stages, and the file's with more of them.
+  if (pp == 1 && !once_in(4)) return change_microbatches(s, draw_in(1, 9));
+  if (once_in(pp == 2 ? 2 : 16)) return schedule_from_file(s);
   s.set_word("parallelism.schedule",
              one_of({"1f1b", "gpipe", "interleaved_1f1b", "looped_bfs", "zb_h1", "zb_h2", "zb_v",
                      "v_half", "v_min", "dualpipe_v"}));
@@ -245,14 +279,12 @@ void change_schedule(DrawnScenario& s) {
   if (once_in(3)) s.set("parallelism.account_for_embedding_in_pipeline_split", "true");
   if (once_in(3)) s.set("parallelism.account_for_loss_in_pipeline_split", "true");
   if (once_in(3)) deal_layers(s);
-  if (once_in(3)) {
-    s.set("training.num_microbatches", draw_in(1, 9));
-    s.erase("training.global_batch_size");
-  }
+  if (once_in(3)) change_microbatches(s, draw_in(1, 9));
 }
 
 void share_experts(DrawnScenario& s) {
   if (s.get("model.num_experts").empty()) return;
+  if (once_in(3)) return popularity_from_file(s);
   s.set("parallelism.ep", draw_in(1, 9));
   if (once_in(2)) s.set("model.num_experts", draw_in(1, 13));
   if (once_in(3)) s.set("model.num_experts_per_token", draw_in(1, 4));
@@ -301,15 +333,13 @@ void on_preset(DrawnScenario& s) {
   if (s.get("training.precision") == quoted("fp64")) s.set_word("training.precision", "bf16");
 }
 
-// Fields that only name something, and files.
+// Fields that only name something, and files. NCCL's model reads system.device.name.
 bool is_dull(const Field& field) {
-  static const Words kDull = {"$schema",     "name",           "schema_version",
-                              "output.",     "model.preset",   "system.preset",
-                              "system.name", "execution.seed", ".source"};
-  for (const std::string& word : kDull) {
-    if (field.path.find(word) != std::string::npos) return true;
-  }
-  return is_item_field(field) || field.path == "model.source";
+  static const Words kDull = {"$schema",       "name",        "schema_version", "model.preset",
+                              "system.preset", "system.name", "execution.seed"};
+  return std::find(kDull.begin(), kDull.end(), field.path) != kDull.end() ||
+         field.path.starts_with("output.") || last_key(field.path) == "source" ||
+         is_item_field(field);
 }
 
 std::vector<const Field*> interesting_fields() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "scenarios/limits.hpp"
+
 #include "tests/drawn_scenario.hpp"
 
 // Scenarios at the edge of validity. Each starts as a small scenario that is most likely valid. A
@@ -7,8 +9,15 @@
 // fits with the others.
 namespace shardsim::test {
 
-/// With or without real tensors, on its own machine or a preset's. It names no existing file and
-/// writes none. Call it within a property.
+/// Limits the cost of runs; drawn numbers may ask for days.
+inline constexpr LoadLimits kSmall = {.max_ranks = 64,
+                                      .max_folded_ranks = 64,
+                                      .max_host_memory_bytes = std::int64_t{64} << 20U,
+                                      .max_operations = 20'000};
+
+/// With or without real tensors, on its own machine or a preset's. It may read a schedule or a
+/// popularity of experts from a file of this repository, by its absolute path; it writes no file.
+/// Call it within a property, from the repository's root.
 [[nodiscard]] DrawnScenario draw_edge_scenario();
 
 /// Without data, on one or two nodes of a preset, priced as NCCL does. Most are valid.

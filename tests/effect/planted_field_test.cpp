@@ -12,6 +12,8 @@
 namespace shardsim::test {
 namespace {
 
+using Words = std::vector<std::string>;
+
 constexpr const char* kWide = "system.inter_node.bandwidth_gb_per_s";
 constexpr const char* kNarrow = "system.pcie_gb_per_s";
 
@@ -76,6 +78,47 @@ TEST_CASE("a field that is said to have no effect and has one is found") {
   CHECK(heard(100, 200, [](const Tracked<double>& limit, const Tracked<double>&) {
           return limit.peek();  // Bypasses the mechanism.
         }) == Hearing::slandered);
+}
+
+TEST_CASE("a planted field that each run names, and that acts nowhere, is complained of") {
+  const auto nobody_reads = [](const Tracked<double>&, const Tracked<double>& other) {
+    return 1 / other;
+  };
+  const auto smaller = [](const Tracked<double>& limit, const Tracked<double>& other) {
+    return 1 / smaller_of(limit, other);
+  };
+  const std::string lost = std::string(kWide) + " acts nowhere: give it a home";
+  CHECK(complaints({kWide}, {{kWide, "a", heard(100, 200, nobody_reads)}}) == Words{lost});
+  // A minimum that swallows the field in one machine, and in another.
+  const Heard swallowed = {kWide, "a", heard(100, 200, smaller)};
+  CHECK(complaints({kWide}, {swallowed, swallowed}) == Words{lost});
+  CHECK(complaints({kWide}, {swallowed, {kWide, "b", heard(20, 40, smaller)}}).empty());
+  CHECK(complaints({}, {swallowed}).empty());
+  CHECK(complaints({kWide}, {{kWide, "a", std::nullopt}}) == Words{lost});
+}
+
+TEST_CASE("a planted field that is silent or slandered in one scenario is complained of") {
+  const Hearing silent = heard(100, 200, [](const Tracked<double>& limit, const auto& other) {
+    return 1 / std::min<double>(limit, other);
+  });
+  const Hearing slandered =
+      heard(100, 200, [](const Tracked<double>& limit, const auto&) { return limit.peek(); });
+  const Heard acts = {kWide, "a", Hearing::acts};
+  const std::string start = std::string("b: ") + kWide;
+  CHECK(complaints({kWide}, {acts, {kWide, "b", silent}}) ==
+        Words{start + " changes nothing, and nobody says so"});
+  CHECK(complaints({kWide}, {acts, {kWide, "b", slandered}}) ==
+        Words{start + " changes the result, and is said to have no effect"});
+  CHECK(complaints({kWide}, {acts, {kWide, "b", Hearing::refused, false, "no"}}) ==
+        Words{start + " is accepted and then refused: no"});
+}
+
+TEST_CASE("a planted field that does not act at home is complained of") {
+  const Heard acts = {kWide, "a", Hearing::acts};
+  const Words wrong = {std::string("b: ") + kWide + " does not act at home"};
+  CHECK(complaints({kWide}, {acts, {kWide, "b", Hearing::named, true}}) == wrong);
+  CHECK(complaints({kWide}, {acts, {kWide, "b", std::nullopt, true}}) == wrong);
+  CHECK(complaints({kWide}, {{kWide, "b", Hearing::acts, true}}).empty());
 }
 
 }  // namespace shardsim::test

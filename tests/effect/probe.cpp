@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -50,6 +51,17 @@ json without_assumptions(const std::string& text) {
   return result;
 }
 
+// Empty: nothing is wrong.
+std::string complaint_of(const Heard& heard) {
+  if (heard.hearing == Hearing::refused) return "is accepted and then refused: " + heard.said;
+  if (heard.at_home) return heard.hearing == Hearing::acts ? "" : "does not act at home";
+  if (heard.hearing == Hearing::silent) return "changes nothing, and nobody says so";
+  if (heard.hearing == Hearing::slandered) {
+    return "changes the result, and is said to have no effect";
+  }
+  return "";
+}
+
 }  // namespace
 
 Probe probe_of(const Result& result) {
@@ -87,6 +99,21 @@ Hearing hearing_of(const std::string& path, const Probe& before, const Probe& af
   }
   if (acts) return named ? Hearing::slandered : Hearing::acts;
   return named ? Hearing::named : Hearing::silent;
+}
+
+std::vector<std::string> complaints(const std::vector<std::string>& to_act,
+                                    const std::vector<Heard>& all) {
+  std::set<std::string> acting;
+  std::vector<std::string> wrong;
+  for (const Heard& heard : all) {
+    const std::string complaint = complaint_of(heard);
+    if (!complaint.empty()) wrong.push_back(heard.base + ": " + heard.path + " " + complaint);
+    if (heard.at_home || heard.hearing == Hearing::acts) acting.insert(heard.path);
+  }
+  for (const std::string& path : to_act) {
+    if (acting.count(path) == 0) wrong.push_back(path + " acts nowhere: give it a home");
+  }
+  return wrong;
 }
 
 }  // namespace shardsim::test

@@ -29,6 +29,9 @@ struct Home {
 };
 [[nodiscard]] std::vector<Home> homes();
 
+/// Whether it asks for a file: written_files_test.cpp holds that the file is then there.
+[[nodiscard]] bool names_file(const Field& field);
+
 /// Fields that need neither act nor be named, and why.
 struct Exception {
   std::string path;
