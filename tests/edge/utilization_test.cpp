@@ -49,7 +49,7 @@ TEST_CASE("drawn runs use no more of the model's flops than of the hardware's, a
     if (0 <= mfu && mfu <= hfu && hfu <= 1) return;
     RC_FAIL(fmt::format("mfu {:.17g}, hfu {:.17g}\n{}", mfu, hfu, text));
   });
-  std::printf("MFU and HFU of %d runs\n", runs);
+  std::printf("figures: MFU and HFU of %d runs\n", runs);
   CHECK(runs >= 150);
 }
 
