@@ -22,18 +22,16 @@ std::vector<std::string> warnings_of(const std::string& flag) {
 TEST_CASE("a latency that NCCL's model does not read is named") {
   CHECK(warnings_of("").empty());
   for (const std::string path : {"system.intra_node.latency_us", "system.inter_node.latency_us"}) {
-    CHECK(
-        warnings_of(path + "=123") ==
-        std::vector<std::string>{path + " has no effect here: nothing in this run depends on it"});
+    CHECK(warnings_of(path + "=123") ==
+          std::vector<std::string>{path + " has no effect here: this run does not use it"});
   }
 }
 
 TEST_CASE("a bandwidth that loses against PCIe is named with the winner") {
   const std::string path = "system.inter_node.bandwidth_gb_per_s";
   CHECK(warnings_of(path + "=100") ==
-        std::vector<std::string>{path +
-                                 " has no effect here: wherever it is asked for, a stricter limit "
-                                 "holds, system.pcie_gb_per_s"});
+        std::vector<std::string>{path + " has no effect here: a stricter limit always "
+                                        "applies: system.pcie_gb_per_s"});
   CHECK(warnings_of(path + "=25").empty());
 }
 
