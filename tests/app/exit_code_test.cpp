@@ -114,7 +114,7 @@ TEST_CASE("3: a model that does not fit, with the numbers and the next command")
   const Printed printed = shardsim({kPlan, "--set", "parallelism.zero_stage=0"});
   CHECK(printed.exit_code == 3);
   CHECK(contains(printed.out, "DOES NOT FIT"));
-  CHECK(contains(printed.out, " GiB of device memory at its peak, the device has 79.6 GiB"));
+  CHECK(contains(printed.out, " GiB of device memory at its peak; the device has 79.6 GiB"));
   CHECK(contains(printed.out, "--set parallelism.zero_stage=3"));
   const Printed machine = shardsim({kPlan, "--json", "--set", "parallelism.zero_stage=0"});
   CHECK(machine.exit_code == 3);

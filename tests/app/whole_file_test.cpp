@@ -178,11 +178,10 @@ TEST_CASE("what cannot be written says why") {
   CHECK(refusal(folder / "file/a") == start + "/file/a\": \"" + folder.path() +
                                           "/file\" is not a folder; move what is in the way, or "
                                           "stop");
-  CHECK(refusal(folder.path()) ==
-        start + "\": it is a folder; write the name of a file below it, or stop");
+  CHECK(refusal(folder.path()) == start + "\": it is a folder; name a file in it, or stop");
   CHECK(contains(refusal(folder / "file/"), "it is a folder"));
   CHECK(contains(refusal(folder / std::string(300, 'x')), "the name is too long; shorten it"));
-  CHECK(contains(refusal(std::string("a\0b", 3)), "the name cannot be one of a file"));
+  CHECK(contains(refusal(std::string("a\0b", 3)), "this cannot be a file's name"));
   fs::create_symlink("circle", folder / "circle");
   put(folder / "circle", "new");  // Replaces the link itself.
   CHECK(contains(refusal(folder / "\033[2Jnone/a"), "\\x1b[2Jnone"));

@@ -171,7 +171,9 @@ class DumpTest(unittest.TestCase):
                     ("E0954", [gpt, "--dump-state", new, "--explore", "pct"]),
                     ("E0954", [gpt, "--dump-state", new, "--backend", "mpi"]),
                     ("E0956", [gpt, "--dump-state", str(used)]),
-                    ("E0956", [gpt, "--dump-state", gpt]),
+                    ("E0910", [gpt, "--dump-state", gpt]),
+                    ("E0910", [gpt, "--dump-state", new, "--out", new, "--set", "output.result=r.json"]),
+                    ("E0956", [gpt, "--dump-state", str(used / "file")]),
                     ("E0912", [gpt, "--dump-state", ""]),
                     ("E0901", [gpt, "--dump-state", "/dev/null/below"])):
                 with self.subTest(words):
