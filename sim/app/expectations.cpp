@@ -17,6 +17,8 @@ namespace shardsim {
 namespace {
 
 constexpr double kFp64Bound = 1e-9;
+// Of a gradient whose update is judged apart: its square is state, with twice the relative error.
+constexpr double kFp64GradientBound = kFp64Bound / 2.0;
 constexpr double kNoiseFactor = 4.0;
 constexpr int kNumDraws = 8;
 
@@ -230,7 +232,8 @@ double Expectations::scale(std::int64_t step, std::string_view kind, int paramet
 
 double Expectations::bound(std::int64_t step, std::string_view kind, int parameter) const {
   const auto found = bounds_.find(Key(step, kind));
-  return found == bounds_.end() ? kFp64Bound : found->second[static_cast<std::size_t>(parameter)];
+  if (found != bounds_.end()) return found->second[static_cast<std::size_t>(parameter)];
+  return follows() && kind == "gradient" ? kFp64GradientBound : kFp64Bound;
 }
 
 double Expectations::widest_bound() const {

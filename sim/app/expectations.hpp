@@ -80,7 +80,8 @@ class Expectations {
                                                   int parameter) const;
   /// What an error of these values is relative to: their largest, or the floor of their kind.
   [[nodiscard]] double scale(std::int64_t step, std::string_view kind, int parameter) const;
-  /// The largest relative error that rounding explains: 1e-9 for values computed and kept in fp64.
+  /// The largest relative error that rounding explains: 1e-9 for values computed and kept in fp64,
+  /// half of it for their gradients, so that squares of these keep to it, too.
   /// Else, for a gradient: the loss from adding its contributions, by their sizes and number. If
   /// ranks share a sample, the drawn effect of other roundings of activations is added. All other
   /// kinds get 4 times the noise of one update: the distance of the two references, the median of

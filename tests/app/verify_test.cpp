@@ -109,10 +109,10 @@ TEST_CASE("every verify scenario trains the same model as one device") {
     for (const Check& check : result.checks) CHECK(check.passed);
     // A comparison has happened: sums over ranks are added in another order than on one device, so
     // exact zeros would mean that nothing was compared. What is compressed may be added up in one
-    // order only; then the count of what was compared must do.
+    // order only, and an update starts from the ranks' own gradients: there zeros are right, and
+    // the count of what was compared must do.
     if (!load_scenario(path).parallelism.compresses()) {
       CHECK(*result.number("oracle.max_rel_error.grads") > 0.0);
-      CHECK(*result.number("oracle.max_rel_error.params") > 0.0);
     }
     const std::string& detail = result.checks.back().detail;
     const std::size_t digits =
