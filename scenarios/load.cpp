@@ -97,6 +97,9 @@ void read(const Sources& sources, const std::string& left_out, SourceTexts& text
   resolve(reading);
 }
 
+// What a device can do, such as its peak in each precision: a run need not use all of it.
+bool describes_device(const Field& field) { return field.path.rfind("system.device.", 0) == 0; }
+
 bool has_preset(const Scenario& scenario, const std::string& path) {
   const std::string section = path.substr(0, path.find('.'));
   return (section == "model" && !scenario.model.preset.empty()) ||
@@ -110,9 +113,10 @@ FieldValue default_value(const Field& field) {
   return *read_value(field, *parse_json(text, problems), field.path, problems, automatic);
 }
 
-// The effect of a field that the user wrote on a scenario: nothing; only its own value; or other
-// fields that are derived from it, too.
-enum class Choice { none, value, derives };
+// The effect of a field that the user wrote on a scenario: nothing; its own value, which the
+// scenario must state (required) or need not (value); or other fields that are derived from it,
+// too.
+enum class Choice { none, required, value, derives };
 
 bool is_idle(const Field& field, const Scenario& scenario) {
   return field.acts && !field.acts(scenario);
@@ -122,14 +126,12 @@ Choice choice_of(const Field& field, const Reading& reading, const Sources& sour
   const auto state = reading.fields.find(field.path);
   if (state == reading.fields.end() || !written_by_user(state->second)) return Choice::none;
   if (!state->second.written) return Choice::none;
-  // A required field is no choice, nor is the description of a whole machine, unless a flag sets
-  // it.
-  const bool by_flag = state->second.span.source->flag;
-  const Choice demanded = by_flag ? Choice::value : Choice::none;
+  // A required field is no choice, unless a flag sets it.
+  const Choice demanded = state->second.span.source->flag ? Choice::value : Choice::required;
   const Scenario& scenario = reading.scenario;
   const FieldValue& value = *state->second.written;
   if (!has_preset(scenario, field.path)) {
-    if (field.is_required || (field.set_mark != nullptr && !by_flag)) return demanded;
+    if (field.is_required || describes_device(field)) return demanded;
     const bool may_derive = field.derives_only || is_idle(field, scenario);
     if (!field.default_json.empty() && !may_derive) {
       return value == default_value(field) ? Choice::none : Choice::value;
@@ -167,7 +169,8 @@ void find_chosen(Reading& reading, const Sources& sources) {
     if (choice == Choice::none || (choice == Choice::derives && (idles || field.derives_only))) {
       continue;
     }
-    scenario.chosen.push_back(field.path);
+    if (choice == Choice::required && field.set_mark == nullptr) continue;
+    (choice == Choice::required ? scenario.required : scenario.chosen).push_back(field.path);
     if (field.set_mark != nullptr) mark_all(scenario);
   }
 }

@@ -195,6 +195,9 @@ struct Scenario {
   /// Paths of fields whose value somebody chose (not a default or a preset) and whose reads a run
   /// notes.
   std::vector<std::string> chosen;
+  /// Required numbers of the machine, in the same order: no choices, but a run names those that
+  /// always lose against a limit that nobody stated.
+  std::vector<std::string> required;
 };
 
 }  // namespace shardsim

@@ -1,5 +1,7 @@
 #include "sim/app/without_effect.hpp"
 
+#include <algorithm>
+
 #include "scenarios/field.hpp"
 
 namespace shardsim {
@@ -8,6 +10,14 @@ namespace {
 
 bool acts(const Field& field, const Scenario& scenario) {
   return !field.acts || field.acts(scenario);
+}
+
+// Whether somebody wrote the number with this mark: the slowest of a machine's links limits a ring.
+bool is_stated(const Scenario& scenario, ReadMark mark) {
+  const auto has = [&](const std::vector<std::string>& paths) {
+    return mark != 0 && std::find(paths.begin(), paths.end(), field_of(mark).path) != paths.end();
+  };
+  return has(scenario.required) || has(scenario.chosen);
 }
 
 std::string words_of(const Field& field, std::optional<ReadMark> winner) {
@@ -27,6 +37,13 @@ std::vector<std::string> fields_without_effect(const Scenario& scenario, const R
     if (field.set_mark == nullptr || !acts(field, scenario) || reads.was_read(mark)) continue;
     warnings.push_back(words_of(field, reads.lost_to(mark)));
   }
+  for (const std::string& path : scenario.required) {
+    const Field& field = *find_field(path);
+    const ReadMark mark = mark_of(field);
+    const std::optional<ReadMark> winner = reads.lost_to(mark);
+    if (!winner || reads.was_read(mark)) continue;
+    if (!is_stated(scenario, *winner)) warnings.push_back(words_of(field, winner));
+  }
   return warnings;
 }
 
@@ -39,9 +56,8 @@ std::optional<Assumption> fields_of_values(const Scenario& scenario) {
     names += (names.empty() ? "" : ", ") + path;
   }
   if (names.empty()) return std::nullopt;
-  return Assumption{
-      "These fields change only the values of tensors, which a plan does not compute: " + names,
-      "execution.tensors is meta"};
+  return Assumption{std::string(kOnlyValues) + ", which a plan does not compute: " + names,
+                    "execution.tensors is meta"};
 }
 
 }  // namespace shardsim

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json_writer.hpp"
+#include "sim/app/without_effect.hpp"
 
 namespace shardsim::test {
 namespace {
@@ -79,7 +80,7 @@ Probe probe_of(const Result& result) {
   json kept = json::array();
   for (const json& assumption : whole["assumptions"]) {
     const auto text = assumption["text"].get<std::string>();
-    if (text.rfind("No plan depends on fields", 0) == 0) {
+    if (text.rfind(kOnlyValues, 0) == 0) {
       probe.statements.push_back(text);
     } else {
       kept.push_back(assumption);

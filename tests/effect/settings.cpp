@@ -189,7 +189,7 @@ const std::vector<Exception>& without_home() {
       {"system.ranks", "must agree with nodes x gpus_per_node"},
       {"training.num_microbatches", "must agree with the batch and the layout"},
       {"parallelism.dp_shard", "must agree with the ranks and the other degrees"},
-      {"execution.backend", "another one runs processes; tests/mpi does"},
+      {"execution.backend", "has one value; --backend chooses another"},
   };
   return kAll;
 }
