@@ -12,6 +12,7 @@
 #include "sim/app/output_paths.hpp"
 #include "sim/app/standard_input.hpp"
 #include "sim/app/tell_warnings.hpp"
+#include "sim/app/whole_file.hpp"
 
 namespace shardsim {
 
@@ -23,6 +24,7 @@ void require_apart_here(const Scenario& scenario, const std::string& file) {
     const std::vector<PathInUse> written = paths_written(scenario, ".");
     require_apart(paths_read(scenario, file), written);
     require_distinct(written);
+    for (const PathInUse& output : written) require_writable(output.path, true);
   } catch (const UsageError& error) {
     ProblemList problems;
     problems.add_file(error.code(), file, error.what(), error.fix());

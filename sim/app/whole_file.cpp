@@ -48,7 +48,10 @@ Target target_of(const WriteFailure& failure, const fs::path& path) {
   if (!path.has_filename()) failure.refuse(path.empty() ? ENOENT : EISDIR);
   if (own_descriptor(path)) return Target::stream;
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return Target::new_name;  // Also for a dangling link.
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENAMETOOLONG) failure.refuse(errno);
+    return Target::new_name;  // Also for a dangling link.
+  }
   if (S_ISDIR(status.st_mode)) failure.refuse(EISDIR);
   if (S_ISBLK(status.st_mode)) failure.refuse(ENOTBLK);
   if (!S_ISREG(status.st_mode)) return Target::stream;

@@ -3,8 +3,8 @@
 #include "tests/app/command_fixture.hpp"
 
 // `run` refused scenarios that `check` accepted. One had experts with sequence parallelism on one
-// tensor-parallel rank, which check called a field without effect. The other had NCCL algorithms
-// that leave a collective none.
+// tensor-parallel rank, which check called a field without effect. Another had NCCL algorithms
+// that leave a collective none. A third named an output that cannot be written.
 namespace shardsim::test {
 
 namespace {
@@ -59,6 +59,19 @@ TEST_CASE("NCCL algorithms that leave a collective none are refused by check") {
                    {"system.network_model=nccl", "system.nccl.algorithms=ring;allreduce:tree",
                     "parallelism.zero_stage=1"});
   CHECK(mended.exit_code == 0);
+}
+
+TEST_CASE("an output that cannot be written is refused by check") {
+  const std::string too_long(300, 'x');
+  for (const std::string& output :
+       {std::string("docs"), std::string("README.md/below"), too_long}) {
+    INFO(output);
+    for (const std::string verb : {"check", "run"}) {
+      const Printed printed = command_with(verb, kQuickstart, {"output.result=" + output});
+      CHECK(printed.exit_code == 2);
+      CHECK(contains(printed.out, "\"code\": \"E0901\""));
+    }
+  }
 }
 
 }  // namespace shardsim::test
