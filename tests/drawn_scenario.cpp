@@ -132,9 +132,7 @@ void draw_other_algorithm(DrawnScenario& s, const Degrees& degrees) {
   }
   for (const std::string field :
        {"parallelism.reshard_after_forward", "parallelism.sync_every_microbatch",
-        "training.loss_scaling", "training.loss_scale", "training.grad_reduce_dtype",
-        // A line of another algorithm is not followed: see warn_about_decay.
-        "training.weight_decay"}) {
+        "training.loss_scaling", "training.loss_scale", "training.grad_reduce_dtype"}) {
     s.erase(field);
   }
   s.set_word("training.precision", "fp64");
