@@ -77,6 +77,23 @@ TEST_CASE("a run does not write over the popularity of experts that it reads") {
   require_refused(files, {files.front(), "--set", "output.trace=routing/eight-experts.json"});
 }
 
+TEST_CASE("a run does not write over the decisions that it replays") {
+  const TemporaryFolder folder;
+  copy_into(folder, "scenarios/", "verify-llama-ep4-learned.json");
+  const std::string file = folder / "verify-llama-ep4-learned.json";
+  const std::string record = "decisions.json";
+  REQUIRE(shardsim({file, "-q", "--record-decisions", folder / record}).exit_code == 0);
+  for (const std::string name :
+       {"decisions.json", "sub/up/decisions.json", "link.csv", "twin.csv"}) {
+    const TemporaryFolder here;
+    copy_into(here, folder.path() + "/", "verify-llama-ep4-learned.json");
+    copy_into(here, folder.path() + "/", record);
+    require_refused_in(here, record,
+                       {"verify-llama-ep4-learned.json", "--set", "execution.tensors=meta",
+                        "--replay-decisions", record, "--set", "output.markdown=" + name});
+  }
+}
+
 TEST_CASE("two outputs of a run are two files, through links, too") {
   const std::string file = "quickstart.json";
   require_refused(

@@ -1,4 +1,7 @@
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -6,9 +9,13 @@
 
 #include "backends/rendezvous/launch_command.hpp"
 #include "backends/rendezvous/process_launcher.hpp"
+#include "backends/rendezvous/token.hpp"
+
+#include "tests/temporary_folder.hpp"
 
 // With SHARDSIM_TOKEN_FILE in the environment, ranks that shardsim started took the token from that
-// file instead of the one from shardsim: nobody let them in.
+// file instead of the one from shardsim: nobody let them in. A file that others could read, or one
+// without an end, was taken, too.
 namespace shardsim::test {
 namespace {
 
@@ -35,6 +42,21 @@ TEST_CASE("ranks that are started get their token, and no file with another") {
     CHECK(environment.find("SHARDSIM_TOKEN_FILE") == std::string::npos);
   }
   ::unsetenv("SHARDSIM_TOKEN_FILE");
+}
+
+TEST_CASE("a token file that others may read, or that is too long, is refused") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "token";
+  const auto lookup = [&](const std::string& name) {
+    return name == "SHARDSIM_TOKEN_FILE" ? std::optional(path) : std::nullopt;
+  };
+  std::ofstream(path) << "0123456789abcdef\n";
+  std::filesystem::permissions(path, std::filesystem::perms(0644));
+  CHECK_THROWS_WITH(find_token(lookup), Catch::Contains("which others may read or write"));
+  std::filesystem::permissions(path, std::filesystem::perms(0600));
+  CHECK(find_token(lookup) == "0123456789abcdef");
+  std::ofstream(path) << std::string(1 << 20, 'x');
+  CHECK_THROWS_WITH(find_token(lookup), Catch::Contains("a token of over 256 characters"));
 }
 
 }  // namespace shardsim::test
