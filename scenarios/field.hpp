@@ -62,13 +62,13 @@ struct Field {
   /// Of a key of objects in a list, in place of get: of the item at an index, if it is there.
   std::function<std::optional<FieldValue>(const Scenario&, std::size_t)> get_item;
 
-  Field& doc(const char* text) { return meaning = text, *this; }
+  Field& doc(std::string text) { return meaning = std::move(text), *this; }
   Field& unit(const char* text) { return units = text, *this; }
   Field& range(double min, double max) { return limits = {min, max, false, false}, *this; }
   Field& above(double min, double max) { return limits = {min, max, true, false}, *this; }
   Field& below(double min, double max) { return limits = {min, max, false, true}, *this; }
   Field& or_else(const char* json) { return default_json = json, *this; }
-  Field& derived(const char* words) { return derived_words = words, *this; }
+  Field& derived(std::string words) { return derived_words = std::move(words), *this; }
   Field& required() { return is_required = true, *this; }
   Field& or_auto() { return takes_auto = true, *this; }
   Field& sourced() { return is_sourced = true, *this; }

@@ -1,3 +1,5 @@
+#include "strategies/pipeline/schedule_row.hpp"
+
 #include "scenarios/field_table.hpp"
 
 namespace shardsim {
@@ -5,6 +7,12 @@ namespace shardsim {
 namespace {
 
 bool has_stages(const Scenario& s) { return s.parallelism.pp > 1; }
+std::vector<std::string> words_of_schedules() {
+  std::vector<std::string> words = {"none"};
+  for (const std::string_view name : schedule_names()) words.emplace_back(name);
+  words.emplace_back(kScheduleFromFile);
+  return words;
+}
 bool cuts_samples(const Scenario& s) { return s.parallelism.cp > 1; }
 
 }  // namespace
@@ -70,13 +78,14 @@ std::vector<Field> parallelism_fields() {
               "dp_shard x cp x tp ranks and does not multiply them."),
       parallelism("parallelism.vpp", &P::vpp)
           .range(1, kTwoTo14)
-          .derived("2 with schedules of two chunks (zb_v, v_half, v_min, dualpipe_v), what "
-                   "schedule_file has, else 1")
+          .derived("2 with schedules of two chunks (" + schedules_that(goes_down_and_up, ", ") +
+                   "), what schedule_file has, else 1")
           .foreign({{"Megatron-LM", "num_virtual_stages_per_pipeline_rank"},
                     {"Megatron-LM", "virtual_pipeline_model_parallel_size"}})
           .doc("Model chunks per pipeline rank, each a run of consecutive layers. Chunk c of "
-               "pipeline rank r is stage c x pp + r; with zb_v, v_half, v_min and dualpipe_v, rank "
-               "r has stages r and 2 x pp - 1 - r."),
+               "pipeline rank r is stage c x pp + r; with " +
+               schedules_that(goes_down_and_up, " and ") +
+               ", rank r has stages r and 2 x pp - 1 - r."),
       parallelism("parallelism.stage_layers", &P::stage_layers)
           .in_order()
           .range(0, kTwoTo14)
@@ -125,10 +134,9 @@ std::vector<Field> parallelism_fields() {
           .acts_when("tp is more than 1", [](const Scenario& s) { return s.parallelism.tp > 1; })
           .doc("Shard what lies between tensor-parallel regions (norms, residuals) by tokens."),
       parallelism("parallelism.schedule", &P::schedule)
-          .one_of({"none", "gpipe", "1f1b", "interleaved_1f1b", "looped_bfs", "zb_h1", "zb_h2",
-                   "zb_v", "v_half", "v_min", "dualpipe_v", "file"})
-          .derived("none without pipeline stages, interleaved_1f1b where vpp is more than 1, else "
-                   "1f1b")
+          .one_of(words_of_schedules())
+          .derived("none without pipeline stages, " + std::string(default_schedule(true).name) +
+                   " where vpp is more than 1, else " + std::string(default_schedule().name))
           .foreign({{"torchtitan", "pipeline_parallel_schedule"}})
           .doc("Pipeline schedule: in which order a stage runs its microbatches forward and "
                "backward. \"file\": as schedule_file says."),

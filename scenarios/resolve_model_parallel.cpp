@@ -3,6 +3,7 @@
 #include "strategies/pipeline/schedule_size.hpp"
 
 #include "scenarios/resolve.hpp"
+#include "scenarios/stage_places.hpp"
 
 namespace shardsim {
 namespace {
@@ -30,59 +31,53 @@ void refuse_split(Reading& r, const Divisible& split) {
             "use a tp that divides it");
 }
 
-bool is_named(const ParallelismSpec& p) {
-  return p.schedule != "none" && p.schedule != kScheduleFromFile;
-}
-
-// What a schedule runs with where nothing is said: as few as it can.
-std::int64_t usual_chunks(const ParallelismSpec& p) {
-  return is_named(p) ? needs_of(p.schedule).min_chunks : 1;
-}
-
 void check_schedule_name(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
+  const ScheduleRow& row = schedule_row_of(p.schedule);
   const std::string quoted = "\"" + p.schedule + "\"";
   if (p.pp > 1 && p.schedule == "none") {
     r.problem("E0206", "parallelism.schedule",
               text_of(p.pp) + " pipeline stages need a schedule, but it is \"none\"",
-              "leave it out, or use \"1f1b\"");
+              "leave it out, or use \"" + std::string(default_schedule().name) + "\"");
   } else if (p.pp == 1 && p.schedule != "none") {
     r.problem("E0206", "parallelism.schedule",
               "schedule " + quoted + " orders the work of pipeline stages, but pp is 1",
               "leave it out, or raise pp");
-  } else if (is_named(p) && p.vpp < needs_of(p.schedule).min_chunks) {
+  } else if (p.vpp < row.min_chunks) {
     r.problem(
         "E0206", "parallelism.vpp",
         "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs two model chunks per rank",
         "leave vpp out");
-  } else if (p.schedule != kScheduleFromFile && !p.takes_chunks() && p.vpp > usual_chunks(p)) {
-    const bool two = usual_chunks(p) == 2;
-    r.problem(
-        "E0206", "parallelism.vpp",
-        "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs " +
-            (two ? "two model chunks" : "one model chunk") + " per rank",
-        two ? "leave vpp out" : "use \"interleaved_1f1b\" or \"looped_bfs\", or leave vpp out");
+  } else if (p.schedule != kScheduleFromFile && p.vpp > row.max_chunks) {
+    const bool two = row.max_chunks == 2;
+    r.problem("E0206", "parallelism.vpp",
+              "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs " +
+                  (two ? "two model chunks" : "one model chunk") + " per rank",
+              (two ? "" : "use " + schedules_that(takes_chunks, " or ", "\"") + ", or ") +
+                  "leave vpp out");
   }
 }
 
 void check_microbatches(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::int64_t microbatches = r.scenario.training.num_microbatches;
-  if (p.pp == 1 || !is_named(p) || !r.good("training.num_microbatches")) return;
-  if (p.schedule == "interleaved_1f1b" && microbatches % p.pp != 0) {
+  if (p.pp == 1 || !r.good("training.num_microbatches")) return;
+  const ScheduleRow& row = schedule_row_of(p.schedule);
+  if (row.whole_rounds && microbatches % p.pp != 0) {
     r.problem("E0204", "training.global_batch_size",
-              "interleaved_1f1b needs a multiple of pp (" + text_of(p.pp) +
+              p.schedule + " needs a multiple of pp (" + text_of(p.pp) +
                   ") microbatches, but there are " + text_of(microbatches),
-              "change global_batch_size, or use \"looped_bfs\"");
+              "change global_batch_size, or use " +
+                  schedules_that(takes_chunks_of_any_batch, " or ", "\""));
   }
   if (p.pp * p.vpp > kMaxForwards) return;  // Said elsewhere.
-  const int least =
-      min_microbatches(p.schedule, {static_cast<int>(p.pp), static_cast<int>(p.vpp), 1});
+  const int least = row.least_microbatches({static_cast<int>(p.pp), static_cast<int>(p.vpp), 1});
   if (microbatches < least) {
     r.problem("E0204", "training.global_batch_size",
               p.schedule + " needs " + text_of(least) + " microbatches at least with pp " +
                   text_of(p.pp) + ", but there are " + text_of(microbatches),
-              "change global_batch_size or micro_batch_size, or use \"1f1b\" or \"zb_h1\"");
+              "change global_batch_size or micro_batch_size, or use " +
+                  schedules_that(is_frugal, " or ", "\""));
   }
 }
 
@@ -147,7 +142,7 @@ void resolve_chunks(Reading& r) {
   if (r.scenario.own_schedule != nullptr) {
     chunks = r.scenario.own_schedule->shape.num_chunks;
   } else if (r.good("parallelism.schedule")) {
-    chunks = usual_chunks(p);
+    chunks = schedule_row_of(p.schedule).min_chunks;
   }
   derive(r, "parallelism.vpp", p.vpp, chunks);
 }
@@ -155,8 +150,8 @@ void resolve_chunks(Reading& r) {
 void resolve_pipeline(Reading& r) {
   ParallelismSpec& p = r.scenario.parallelism;
   if (!r.all_good({"parallelism.pp", "parallelism.vpp"})) return;
-  const char* usual = p.vpp > 1 ? "interleaved_1f1b" : "1f1b";
-  derive(r, "parallelism.schedule", p.schedule, std::string(p.pp > 1 ? usual : "none"));
+  const std::string_view usual = p.pp > 1 ? default_schedule(p.vpp > 1).name : "none";
+  derive(r, "parallelism.schedule", p.schedule, std::string(usual));
   if (!r.good("parallelism.schedule")) return;
   check_schedule_name(r);
   check_microbatches(r);

@@ -115,8 +115,6 @@ struct ParallelismSpec : DataParallelSpec {
   /// Ranks whose gradients are summed: those that see other samples, or other parts of the same.
   std::int64_t gradient_ranks() const { return data_parallel_size() * cp; }
   bool offloads() const { return offload_optimizer || offload_gradients || offload_parameters; }
-  /// Whether pipeline ranks may run any number of chunks of the model.
-  bool takes_chunks() const { return schedule == "interleaved_1f1b" || schedule == "looped_bfs"; }
 };
 
 struct PipelineSchedule;

@@ -48,7 +48,7 @@ struct SweepBlock {
   [[nodiscard]] std::size_t num_points() const;
 };
 
-/// A value on one line: `"1f1b"`, `8`, `0.5`, `[1,2]`.
+/// A value on one line: `"bf16"`, `8`, `0.5`, `[1,2]`.
 [[nodiscard]] std::string json_text(const JsonValue& value);
 
 /// Codes E1301 to E1306. Values are held against their field's type, range and choices; whether

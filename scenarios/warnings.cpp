@@ -5,6 +5,7 @@
 #include <string>
 
 #include "scenarios/gradient_range.hpp"
+#include "scenarios/stage_places.hpp"
 
 namespace shardsim {
 namespace {
@@ -70,13 +71,12 @@ void warn_about_precision(Reading& r) {
 // It is easily forgotten that chunks are asked for by another field.
 void warn_about_chunks(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
-  if (!p.takes_chunks() || p.vpp > 1) return;
+  const ScheduleRow& schedule = schedule_row_of(p.schedule);
+  if (!schedule.takes_chunks() || p.vpp > 1) return;
   r.scenario.warnings.push_back(
       "parallelism.schedule is " + p.schedule +
       ", which idles less by running several model chunks per rank, but parallelism.vpp is 1: " +
-      (p.schedule == "looped_bfs" ? "it then is gpipe"
-                                  : "it then idles as 1f1b does, with more activations in flight") +
-      "; set parallelism.vpp to 2 or more");
+      std::string(schedule.with_one_chunk) + "; set parallelism.vpp to 2 or more");
 }
 
 // No score depends on the bias of a key, so its gradient is rounding around zero. Where weight

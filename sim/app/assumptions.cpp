@@ -14,10 +14,10 @@
 #include "sim/hardware/outside_memory.hpp"
 #include "sim/hardware/software.hpp"
 
-#include "strategies/pipeline/schedule.hpp"
 #include "strategies/training/train.hpp"
 
 #include "scenarios/gradient_range.hpp"
+#include "scenarios/stage_places.hpp"
 #include "sim/app/cost_assumptions.hpp"
 #include "sim/app/decision_file.hpp"
 #include "sim/app/expert_tokens.hpp"
@@ -98,7 +98,9 @@ std::string stage_words(const std::vector<std::int64_t>& layers) {
 }
 
 bool has_blocks(const Scenario& scenario) {
-  if (scenario.own_schedule == nullptr) return scenario.parallelism.schedule == "dualpipe_v";
+  if (scenario.own_schedule == nullptr) {
+    return schedule_row_of(scenario.parallelism.schedule).overlaps;
+  }
   const auto& rows = scenario.own_schedule->actions;
   return std::any_of(rows.begin(), rows.end(), [](const std::vector<Action>& row) {
     return std::any_of(row.begin(), row.end(),

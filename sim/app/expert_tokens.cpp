@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "strategies/model/expert_layer.hpp"
-#include "strategies/pipeline/schedule.hpp"
 
+#include "scenarios/stage_places.hpp"
 #include "sim/app/plan_of.hpp"
 
 namespace shardsim {
@@ -24,7 +24,7 @@ PipelineSchedule placement_of(const Scenario& scenario) {
   const auto stages = static_cast<int>(p.stage_layers.size());
   return {
       .shape = {.num_ranks = static_cast<int>(p.pp), .num_chunks = stages / static_cast<int>(p.pp)},
-      .placement = p.pp == 1 ? Placement::loop : needs_of(p.schedule).placement};
+      .placement = schedule_row_of(p.schedule).placement};
 }
 
 }  // namespace

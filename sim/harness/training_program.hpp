@@ -24,7 +24,7 @@ struct TrainingStrategy {
   /// Makes the compute actions of a pipeline; empty: the schedule named `schedule`.
   std::function<PipelineSchedule(const PipelineShape&)> make_schedule;
   int zero_stage = 0;
-  std::string schedule = "1f1b";
+  std::string schedule = std::string(default_schedule().name);
   int num_chunks = 1;
 
   /// A small one by default: two layers of an MLP with 6 inputs and 5 outputs, sizes that few

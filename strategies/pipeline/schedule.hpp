@@ -12,7 +12,7 @@
 // backwards of its stages. No engine, no communicator and no tensor here, so a schedule can be
 // printed, validated (validate.hpp) and timed (timeline.hpp) before anything runs.
 //
-// A new schedule is one file with one function, and one row in the table of schedule.cpp.
+// A new schedule is one file with one function, and one row in schedule_table.cpp.
 //
 // Notation of all formulas: p ranks, V chunks per rank, M microbatches, r the rank; F, I, W the
 // time of one rank's whole share of a microbatch (all its chunks), B = I + W.
@@ -74,22 +74,7 @@ struct PipelineSchedule {
 /// says what is wrong with which value, the fix what can be done.
 [[nodiscard]] PipelineSchedule make_schedule(std::string_view name, const PipelineShape& shape);
 
-/// What a schedule needs, for those who want to know before one is made.
-struct ScheduleNeeds {
-  Placement placement = Placement::loop;
-  int min_chunks = 1;  ///< V is in [min_chunks, max_chunks].
-  int max_chunks = 1;
-};
-/// Throws UsageError if there is no such schedule.
-[[nodiscard]] ScheduleNeeds needs_of(std::string_view name);
-/// The fewest microbatches it runs in that shape. Throws UsageError as needs_of.
-[[nodiscard]] int min_microbatches(std::string_view name, const PipelineShape& shape);
-
-/// All names, simplest schedule first: gpipe, 1f1b, interleaved_1f1b, looped_bfs, zb_h1, zb_h2,
-/// zb_v, v_half, v_min, dualpipe_v.
+/// All names, simplest schedule first. What else there is to know: schedule_row.hpp.
 [[nodiscard]] std::vector<std::string_view> schedule_names();
-
-/// One line about a schedule, for lists and help. Throws UsageError if there is no such schedule.
-[[nodiscard]] std::string_view schedule_summary(std::string_view name);
 
 }  // namespace shardsim

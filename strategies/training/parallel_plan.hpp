@@ -9,6 +9,7 @@
 #include "strategies/gradient_sync/units_of_kind.hpp"
 #include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/model/make_model.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/stage_model.hpp"
 #include "strategies/pipeline/stage_split.hpp"
 #include "strategies/training/rank_parallel.hpp"
@@ -25,9 +26,10 @@ struct ParallelOptions {
   std::int64_t bucket_bytes = 1;
   std::int64_t first_bucket_bytes = 1;
   std::int64_t minimum_group_numel = 0;  ///< Buckets and units grow until they have as many.
-  std::string schedule = "1f1b";  ///< Of the pipeline; with one stage every microbatch runs alone.
-  int num_chunks = 1;             ///< Model chunks per pipeline rank.
-  StageSplit stage_split;         ///< The layers of each chunk.
+  /// Of the pipeline; with one stage every microbatch runs alone.
+  std::string schedule = std::string(default_schedule().name);
+  int num_chunks = 1;      ///< Model chunks per pipeline rank.
+  StageSplit stage_split;  ///< The layers of each chunk.
   /// Instead of the one named `schedule`, of the shape shape_of(options); any other is refused.
   /// With sends and receives in it, it runs with these, otherwise with those of lower.hpp.
   std::optional<PipelineSchedule> own_schedule;

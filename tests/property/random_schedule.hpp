@@ -21,10 +21,10 @@ inline PipelineSchedule draw_schedule(int min_ranks = 1) {
       *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::size_t>(0, names.size()));
   const std::string_view name = names[number];
   PipelineShape shape{draw(min_ranks, 6), draw(1, 4), draw(1, 12)};
-  const ScheduleNeeds needs = needs_of(name);
-  shape.num_chunks = std::clamp(shape.num_chunks, needs.min_chunks, needs.max_chunks);
-  shape.num_microbatches += min_microbatches(name, shape) - 1;
-  if (name == "interleaved_1f1b") {
+  const ScheduleRow& row = schedule_row(name);
+  shape.num_chunks = std::clamp(shape.num_chunks, row.min_chunks, row.max_chunks);
+  shape.num_microbatches += row.least_microbatches(shape) - 1;
+  if (row.whole_rounds) {
     shape.num_microbatches = shape.num_ranks * draw(1, 3);
   }
   return make_schedule(name, shape);

@@ -87,7 +87,7 @@ TEST_CASE("cells of sharded parameters are counted and left out") {
 TEST_CASE("a file has as many sends in flight as its order needs, as schedules of ours have") {
   for (const std::string_view name : schedule_names()) {
     for (const int ranks : {2, 3, 5}) {
-      const int chunks = std::min(2, needs_of(name).max_chunks);
+      const int chunks = std::min(2, schedule_row(name).max_chunks);
       const PipelineSchedule schedule = make_schedule(name, {ranks, chunks, 30});
       INFO(to_text(schedule));
       CHECK(parsed(to_csv(schedule)).sends_in_flight == schedule.sends_in_flight);

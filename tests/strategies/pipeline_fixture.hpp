@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strategies/pipeline/schedule.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
 
 // Every shape in which a schedule can run, for tests that go through all of them.
 namespace shardsim::test {

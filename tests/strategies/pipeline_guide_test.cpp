@@ -11,6 +11,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/pipeline/lower.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/timeline_text.hpp"
 #include "strategies/pipeline/validate.hpp"
 
@@ -83,7 +84,7 @@ std::string costs(std::istream& words) {
       "schedule          chunks      idle   in span  in flight, rank 0  on the last rank  "
       "messages\n";
   for (const std::string_view name : schedule_names()) {
-    text += cost_row(name, needs_of(name).max_chunks == 1 ? 1 : 2, ranks, microbatches);
+    text += cost_row(name, schedule_row(name).max_chunks == 1 ? 1 : 2, ranks, microbatches);
   }
   return text;
 }

@@ -2,7 +2,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/pipeline/schedule.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/schedule_text.hpp"
 
 // The lists themselves, against tables written by hand from the papers' figures.
@@ -149,7 +149,7 @@ TEST_CASE("every schedule has a name and a summary") {
   CHECK(schedule_names() == std::vector<std::string_view>{"gpipe", "1f1b", "interleaved_1f1b",
                                                           "looped_bfs", "zb_h1", "zb_h2", "zb_v",
                                                           "v_half", "v_min", "dualpipe_v"});
-  for (const std::string_view name : schedule_names()) CHECK(!schedule_summary(name).empty());
+  for (const std::string_view name : schedule_names()) CHECK(!schedule_row(name).summary.empty());
 }
 
 TEST_CASE("a schedule that cannot run in a shape is refused with the value and the way out") {

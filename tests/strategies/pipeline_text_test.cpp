@@ -5,6 +5,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/schedule_text.hpp"
 
 // A schedule as text and back.
@@ -28,14 +29,14 @@ std::string parse_error(const std::string& text) {
 
 TEST_CASE("a schedule's text reads back as the same schedule") {
   for (const std::string_view name : schedule_names()) {
-    const int chunks = std::min(3, needs_of(name).max_chunks);
+    const int chunks = std::min(3, schedule_row(name).max_chunks);
     // Twelve ranks and microbatches, so that rows and cells differ in width.
     for (const int ranks : {1, 2, 3, 12}) {
       const PipelineSchedule schedule = make_schedule(
           name, {.num_ranks = ranks,
                  .num_chunks = chunks,
                  .num_microbatches =
-                     needs_of(name).placement == Placement::v || name == "zb_h2" ? 24 : 12});
+                     schedule_row(name).placement == Placement::v || name == "zb_h2" ? 24 : 12});
       CHECK(parse_schedule_text(to_text(schedule)) == schedule);
     }
   }

@@ -5,6 +5,8 @@
 
 #include "sim/hardware/software.hpp"
 
+#include "scenarios/stage_places.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -64,16 +66,12 @@ std::string system_reason(const SystemSpec& system) {
   return network.empty() ? host_reason(system) : network;
 }
 
-bool was_measured(const std::string& schedule) {
-  return schedule == "none" || schedule == "1f1b" || schedule == "interleaved_1f1b";
-}
-
 std::string parallelism_reason(const ParallelismSpec& parallelism) {
   if (parallelism.offloads()) return "no measured run offloads to the host";
   if (parallelism.changes_algorithm() || parallelism.is_elastic()) {
     return "no measured run trains with another data parallelism than synchronous";
   }
-  if (!was_measured(parallelism.schedule)) {
+  if (parallelism.pp > 1 && !schedule_row_of(parallelism.schedule).was_measured) {
     return kNotMeasured + ("parallelism.schedule " + parallelism.schedule);
   }
   // Rings were measured, of step times those of 2 ranks.

@@ -57,7 +57,7 @@ class Import {
   std::vector<ImportRow> rows_;
 };
 
-/// "8", "0.5", "true", "zb_v".
+/// "8", "0.5", "true", "bf16".
 [[nodiscard]] std::string text_of_value(const FieldValue& value);
 
 /// What a scenario cannot say. Throws UsageError E1355 that lists all of it, unless there is

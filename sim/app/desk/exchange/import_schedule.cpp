@@ -103,7 +103,7 @@ void import_schedule(const ImportRequest& request, Import& import) {
   import.derive("rows", std::to_string(shape.num_ranks), "parallelism.pp", number(shape.num_ranks));
   import.derive("stages per rank", std::to_string(shape.num_chunks), "parallelism.vpp",
                 number(shape.num_chunks));
-  import.derive("file", file, "parallelism.schedule", std::string("file"));
+  import.derive("file", file, "parallelism.schedule", std::string(kScheduleFromFile));
   import.take("file", file, "parallelism.schedule_file", beside_output(file, request.output));
   import.derive("GPUs per stage", std::to_string(data), "parallelism.dp_shard", data);
   import.derive("microbatches", std::to_string(shape.num_microbatches),

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "strategies/pipeline/schedule_row.hpp"
+
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/desk/exchange/megatron_rows.hpp"
 
@@ -96,7 +98,8 @@ void import_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& impo
   import_vpp(arguments, pp, import);
   const bool interleaved = import.has("parallelism.vpp") && import.integer("parallelism.vpp") > 1;
   import.derive("pipeline_model_parallel_size", std::to_string(pp), "parallelism.schedule",
-                std::string(interleaved ? "interleaved_1f1b" : "1f1b"), "Megatron-LM's own");
+                std::string(schedule_in(&ScheduleRow::megatron, interleaved).name),
+                "Megatron-LM's own");
   import_stages(arguments, pp, import);
 }
 

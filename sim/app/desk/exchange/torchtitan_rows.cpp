@@ -1,9 +1,8 @@
 #include "sim/app/desk/exchange/torchtitan_rows.hpp"
 
-#include <algorithm>
-#include <array>
-
 #include <fmt/format.h>
+
+#include "strategies/pipeline/schedule_row.hpp"
 
 #include "sim/app/desk/exchange/torchtitan_batch.hpp"
 
@@ -11,40 +10,26 @@ namespace shardsim {
 
 namespace {
 
-struct ScheduleName {
-  const char* theirs;
-  const char* ours;
-};
-
-// Classes of torch.distributed.pipelining.
-constexpr std::array kSchedules = {
-    ScheduleName{"1F1B", "1f1b"},
-    ScheduleName{"GPipe", "gpipe"},
-    ScheduleName{"Interleaved1F1B", "interleaved_1f1b"},
-    ScheduleName{"LoopedBFS", "looped_bfs"},
-    ScheduleName{"ZBVZeroBubble", "zb_v"},
-    ScheduleName{"DualPipeV", "dualpipe_v"},
-};
-
 void write_schedule(ForeignObject& parallelism, Import& import) {
   const auto csv = parallelism.text("pipeline_parallel_schedule_csv");
   if (csv && !csv->empty()) {
     import.take(parallelism.name_of("pipeline_parallel_schedule_csv"), *csv,
                 "parallelism.schedule_file", *csv);
     import.derive(parallelism.name_of("pipeline_parallel_schedule_csv"), *csv,
-                  "parallelism.schedule", std::string("file"));
+                  "parallelism.schedule", std::string(kScheduleFromFile));
     return;
   }
-  const std::string name = parallelism.text("pipeline_parallel_schedule").value_or("1F1B");
-  const auto* found = std::find_if(kSchedules.begin(), kSchedules.end(),
-                                   [&](const ScheduleName& each) { return name == each.theirs; });
-  if (found == kSchedules.end()) {
-    import.warn(parallelism.name_of("pipeline_parallel_schedule"), name,
-                "not a schedule that is known here: 1f1b is used");
+  const std::string name = parallelism.text("pipeline_parallel_schedule")
+                               .value_or(std::string(default_schedule().torchtitan));
+  const ScheduleRow* const found = find_schedule(&ScheduleRow::torchtitan, name);
+  if (found == nullptr) {
+    import.warn(
+        parallelism.name_of("pipeline_parallel_schedule"), name,
+        fmt::format("not a schedule that is known here: {} is used", default_schedule().name));
     return;
   }
   import.take(parallelism.name_of("pipeline_parallel_schedule"), name, "parallelism.schedule",
-              std::string(found->ours));
+              std::string(found->name));
   if (const auto layers =
           parallelism.integer("pipeline_parallel_layers_per_stage", kForeignDegree)) {
     import.warn(parallelism.name_of("pipeline_parallel_layers_per_stage"), std::to_string(*layers),

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "strategies/pipeline/lower.hpp"
-#include "strategies/pipeline/schedule.hpp"
 #include "strategies/pipeline/stage_split.hpp"
 #include "strategies/pipeline/timeline.hpp"
 
+#include "scenarios/stage_places.hpp"
 #include "sim/app/outside_bytes.hpp"
 #include "sim/app/plan_of.hpp"
 
@@ -16,21 +16,16 @@ namespace shardsim {
 
 namespace {
 
-// W apart from I.
-bool splits_backward(std::string_view schedule) {
-  return schedule.substr(0, 2) == "zb" || schedule.substr(0, 2) == "v_" || schedule == "dualpipe_v";
-}
-
 struct BackwardParts {
   std::int64_t input = 0;
   std::int64_t weight = 0;
 };
 
-// I and W as a schedule runs them; where it has B, that is all I. dualpipe_v has both: there they
-// add up to no more than B.
-BackwardParts parts_of(const ModuleCost& module, std::string_view schedule) {
-  if (!splits_backward(schedule)) return {module.backward, 0};
-  if (schedule != "dualpipe_v") return {module.backward_input, module.backward_weight};
+// I and W as a schedule runs them; where it has B, that is all I. If it has both, they add up to no
+// more than B.
+BackwardParts parts_of(const ModuleCost& module, BackwardCut cut) {
+  if (cut == BackwardCut::whole) return {module.backward, 0};
+  if (cut == BackwardCut::split) return {module.backward_input, module.backward_weight};
   const std::int64_t input = std::min(module.backward_input, module.backward);
   return {input, std::min(module.backward_weight, module.backward - input)};
 }
@@ -41,10 +36,6 @@ WeightCounts operator+(const WeightCounts& a, const WeightCounts& b) {
 
 WeightCounts operator*(std::int64_t times, const WeightCounts& counts) {
   return {times * counts.dense, times * counts.expert};
-}
-
-Placement placement_of(const Candidate& candidate) {
-  return candidate.pp > 1 ? needs_of(candidate.schedule).placement : Placement::loop;
 }
 
 // The part of so many elements that one of `shards` ranks has at least.
@@ -110,16 +101,17 @@ const LayerCosts& BoundTable::layers(const Candidate& candidate) {
 
 BoundTable::Stages BoundTable::stages_of(const Candidate& candidate) {
   const LayerCosts& costs = layers(candidate);
+  const ScheduleRow& schedule = schedule_row_of(candidate.schedule);
   const std::vector<std::int64_t> split = even_stage_layers(
       base_.model.num_layers, candidate.num_stages(),
       {.layers = {},
        .account_for_embedding = base_.parallelism.account_for_embedding_in_pipeline_split,
        .account_for_loss = base_.parallelism.account_for_loss_in_pipeline_split,
        .num_ranks = static_cast<int>(candidate.pp),
-       .placement = placement_of(candidate)});
+       .placement = schedule.placement});
   Stages result;
   result.ranks = candidate.pp;
-  result.is_v = placement_of(candidate) == Placement::v;
+  result.is_v = schedule.placement == Placement::v;
   result.message = costs.message;
   const std::int64_t block = costs.block_weights.dense;
   result.gathered_forward = std::min(block, costs.head_weights.dense);
@@ -133,7 +125,7 @@ BoundTable::Stages BoundTable::stages_of(const Candidate& candidate) {
     Stages::Stage stage;
     stage.blocks = blocks;
     const auto add = [&](const ModuleCost& module, std::int64_t times) {
-      const BackwardParts parts = parts_of(module, candidate.schedule);
+      const BackwardParts parts = parts_of(module, schedule.backward);
       stage.costs.forward += times * module.forward;
       stage.costs.backward_input += times * parts.input;
       stage.costs.backward_weight += times * parts.weight;
@@ -264,7 +256,7 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const Stages& s
 }
 
 const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate) {
-  const bool is_v = placement_of(candidate) == Placement::v;
+  const bool is_v = schedule_row_of(candidate.schedule).placement == Placement::v;
   auto& found = outside_[{candidate.tp, candidate.pp, candidate.cp, candidate.ep,
                           candidate.dp_replicate, candidate.dp_shard, is_v ? 1 : 0}];
   if (!found.empty()) return found;
@@ -290,7 +282,8 @@ const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate)
 Bound BoundTable::quick(const Candidate& candidate) {
   const Stages stages = stages_of(candidate);
   const std::vector<std::int64_t>& outside = this->outside(candidate);
-  const bool drains = !splits_backward(candidate.schedule) && !stages.is_v;
+  const ScheduleRow& schedule = schedule_row_of(candidate.schedule);
+  const bool drains = schedule.backward == BackwardCut::whole && !stages.is_v;
   std::vector<std::int64_t> busy(static_cast<std::size_t>(candidate.pp), 0);
   std::vector<std::int64_t> fill(static_cast<std::size_t>(candidate.pp), 0);
   std::int64_t before = 0;
@@ -306,11 +299,8 @@ Bound BoundTable::quick(const Candidate& candidate) {
     const auto r = static_cast<std::size_t>(rank);
     bound.step_ps = std::max(bound.step_ps, fill[r] + candidate.num_microbatches * busy[r]);
     // The first chunk's microbatches before the first backward comes back to it.
-    std::int64_t in_flight = 1;
-    if (candidate.schedule == "gpipe") in_flight = candidate.num_microbatches;
-    if (candidate.schedule == "1f1b" || candidate.schedule == "zb_h1") {
-      in_flight = std::min(candidate.num_microbatches, candidate.pp - rank);
-    }
+    const std::int64_t in_flight =
+        schedule.least_in_flight(candidate.num_microbatches, candidate.pp - rank);
     const std::int64_t peak =
         state_bytes(candidate, stages.weights_of(rank)) + in_flight * stages.stages[r].kept;
     bound.device_bytes = std::max(bound.device_bytes, outside[r] + peak);

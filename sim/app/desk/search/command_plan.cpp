@@ -10,6 +10,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/pipeline/schedule_row.hpp"
+
 #include "sim/app/desk/pool/interrupt.hpp"
 #include "sim/app/desk/pool/parallel.hpp"
 #include "sim/app/desk/search/emit.hpp"
@@ -174,7 +176,9 @@ void add_options(CLI::App& app, PlanArguments& arguments) {
   app.add_option("--precision", request.precision, "bf16, fp16 or fp32");
   app.add_option("--set", request.overrides, "Override a field: a.b=value; repeatable")
       ->allow_extra_args(false);
-  app.add_option("--fix", request.fixed, "Decide something: tp=4,8 or schedule=1f1b; repeatable")
+  app.add_option("--fix", request.fixed,
+                 fmt::format("Decide something: tp=4,8 or schedule={}; repeatable",
+                             default_schedule().name))
       ->allow_extra_args(false);
   app.add_option("--objective", arguments.objective, "time, memory or cost: what is best")
       ->check(CLI::IsMember({"time", "memory", "cost"}));

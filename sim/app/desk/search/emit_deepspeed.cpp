@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "strategies/pipeline/schedule_row.hpp"
+
 #include "sim/app/desk/search/emit.hpp"
 #include "sim/app/plan_of.hpp"
 
@@ -14,9 +16,10 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
   std::vector<std::string> notes;
   if (p.pp > 1) {
     notes.push_back(fmt::format("pp {}: give PipelineModule num_stages={}", p.pp, p.pp));
-    if (p.schedule != "1f1b") {
-      notes.push_back("DeepSpeed's pipeline runs 1f1b, not " + p.schedule +
-                      ": plan again with --fix schedule=1f1b");
+    if (const auto theirs = schedule_in(&ScheduleRow::deepspeed).name; p.schedule != theirs) {
+      notes.push_back(
+          fmt::format("DeepSpeed's pipeline runs {0}, not {1}: plan again with --fix schedule={0}",
+                      theirs, p.schedule));
     }
     if (p.zero_stage > 1) {
       notes.push_back(

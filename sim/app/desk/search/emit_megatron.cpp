@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/stage_places.hpp"
 #include "sim/app/desk/search/emit.hpp"
 #include "sim/app/plan_of.hpp"
 
@@ -73,10 +74,11 @@ void add_schedule(const ParallelismSpec& p, Flags& flags) {
   if (p.pp == 1) return;
   flags.flag("pipeline-model-parallel-size", p.pp);
   if (p.vpp > 1) flags.flag("num-virtual-stages-per-pipeline-rank", p.vpp);
-  if (p.schedule == "1f1b" || p.schedule == "interleaved_1f1b") return;
-  flags.note("schedule " + p.schedule + " is none of Megatron-LM's: these flags run " +
-             (p.vpp > 1 ? "interleaved 1F1B. Plan again with --fix schedule=interleaved_1f1b"
-                        : "1F1B. Plan again with --fix schedule=1f1b"));
+  if (!schedule_row_of(p.schedule).megatron.empty()) return;
+  const ScheduleRow& theirs = schedule_in(&ScheduleRow::megatron, p.vpp > 1);
+  flags.note(fmt::format(
+      "schedule {} is none of Megatron-LM's: these flags run {}. Plan again with --fix schedule={}",
+      p.schedule, theirs.megatron, theirs.name));
 }
 
 // Buckets count parameters; without overlap there is but one.

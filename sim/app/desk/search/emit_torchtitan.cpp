@@ -1,8 +1,8 @@
-#include <map>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "scenarios/stage_places.hpp"
 #include "sim/app/desk/search/emit.hpp"
 
 // Fields of torchtitan's ParallelismConfig and TrainingConfig (torchtitan/config), which since 2026
@@ -10,20 +10,6 @@
 namespace shardsim {
 
 namespace {
-
-// Classes of torch.distributed.pipelining.schedules; "" where it has none.
-std::string_view schedule_class(const std::string& schedule) {
-  static const std::map<std::string_view, std::string_view> kClasses = {
-      {"gpipe", "GPipe"},
-      {"1f1b", "1F1B"},
-      {"interleaved_1f1b", "Interleaved1F1B"},
-      {"looped_bfs", "LoopedBFS"},
-      {"zb_v", "ZBVZeroBubble"},
-      {"dualpipe_v", "DualPipeV"},
-  };
-  const auto found = kClasses.find(schedule);
-  return found == kClasses.end() ? std::string_view() : found->second;
-}
 
 class Config {
  public:
@@ -49,7 +35,7 @@ void add_pipeline(const Scenario& scenario, Config& config) {
   if (p.pp == 1) return;
   config.set("pipeline_parallel_degree", p.pp);
   config.set("num_pp_microbatches", scenario.training.num_microbatches);
-  const std::string_view name = schedule_class(p.schedule);
+  const std::string_view name = schedule_row_of(p.schedule).torchtitan;
   if (name.empty()) {
     config.text("pipeline_parallel_schedule", "PipelineScheduleMulti");
     config.text("pipeline_parallel_schedule_csv", "schedule.csv");

@@ -8,7 +8,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/pipeline/schedule.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/schedule_size.hpp"
 
 #include "scenarios/suggest.hpp"
@@ -133,14 +133,14 @@ class Enumeration {
     }
     for (const std::string_view schedule : schedule_names()) {
       if (!allows("schedule", schedule)) continue;
-      const ScheduleNeeds needs = needs_of(schedule);
+      const ScheduleRow& row = schedule_row(schedule);
       candidate.schedule = schedule;
-      if (schedule == "interleaved_1f1b" || schedule == "looped_bfs") {
+      if (row.takes_chunks()) {
         for (std::int64_t vpp = 2; candidate.pp * vpp <= base_.model.num_layers; ++vpp) {
           if (base_.model.num_layers % (candidate.pp * vpp) == 0) add_chunks(candidate, vpp);
         }
       } else {
-        add_chunks(candidate, needs.min_chunks);
+        add_chunks(candidate, row.min_chunks);
       }
     }
   }
@@ -150,12 +150,10 @@ class Enumeration {
     const std::int64_t stages = candidate.num_stages();
     if (!allows("vpp", vpp) || stages > base_.model.num_layers) return;
     if (stages > kMaxForwards / candidate.num_microbatches) return;
-    if (candidate.schedule == "interleaved_1f1b" &&
-        candidate.num_microbatches % candidate.pp != 0) {
-      return;
-    }
+    const ScheduleRow& row = schedule_row(candidate.schedule);
+    if (row.whole_rounds && candidate.num_microbatches % candidate.pp != 0) return;
     const PipelineShape shape{static_cast<int>(candidate.pp), static_cast<int>(vpp), 1};
-    if (candidate.num_microbatches < min_microbatches(candidate.schedule, shape)) return;
+    if (candidate.num_microbatches < row.least_microbatches(shape)) return;
     add(candidate);
   }
 
@@ -164,7 +162,8 @@ class Enumeration {
       throw LimitError("E1329",
                        fmt::format("there are more than {} ways to lay this out on {} GPUs",
                                    kMostCandidates, base_.system.ranks),
-                       "decide something: --fix tp=8, --fix schedule=1f1b,interleaved_1f1b");
+                       fmt::format("decide something: --fix tp=8, --fix schedule={},{}",
+                                   default_schedule().name, default_schedule(true).name));
     }
     found_.push_back(candidate);
   }

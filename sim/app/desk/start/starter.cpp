@@ -7,6 +7,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/pipeline/schedule_row.hpp"
+
 #include "scenarios/json_value.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/suggest.hpp"
@@ -71,7 +73,7 @@ constexpr const char* kTemplate =
   // tp x pp x cp x dp_replicate x dp_shard = all GPUs; "auto" is what is left.
   "parallelism": {{
     "tp": 1,             // tensor: each layer is split; best within a node
-    "pp": 1,             // pipeline: stages of layers; needs a "schedule", such as "1f1b"
+    "pp": 1,             // pipeline: stages of layers; needs a "schedule", such as "{schedule}"
     "cp": 1,             // context: each sequence is split
     "dp_replicate": 1,   // replicas of everything
     "dp_shard": "auto",  // groups that share what zero_stage says
@@ -126,7 +128,8 @@ std::string starter_text(const StarterAsk& ask) {
   const std::int64_t nodes = part ? 1 : gpus / per_node;
   return fmt::format(
       kTemplate, fmt::arg("schema", kSchemaFile), fmt::arg("model", ask.model),
-      fmt::arg("system", ask.system), fmt::arg("gpus", gpus), fmt::arg("nodes", nodes),
+      fmt::arg("schedule", default_schedule().name), fmt::arg("system", ask.system),
+      fmt::arg("gpus", gpus), fmt::arg("nodes", nodes),
       fmt::arg("per_node", part ? fmt::format(", \"gpus_per_node\": {}", gpus) : std::string()),
       fmt::arg("machine", part ? fmt::format("{} of the {} GPUs of a node.", gpus, per_node)
                                : fmt::format("{} x {} GPUs = {}.", nodes, per_node, gpus)));
