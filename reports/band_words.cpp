@@ -46,13 +46,13 @@ std::string range_of(std::string low, const std::string& high) {
 }  // namespace
 
 std::string band_range(const MetricBand& band) {
-  return band.metric == "step_time_s"
+  return band.metric == metric::kStepTimeS.name
              ? range_of(format_seconds(band.low), format_seconds(band.high))
              : range_of(format_memory(band.low), format_memory(band.high));
 }
 
 std::string band_evidence(const MetricBand& band, const Result& result) {
-  const double ranks = result.number("ranks").value_or(static_cast<double>(band.most_ranks));
+  const double ranks = result.number(metric::kRanks).value_or(static_cast<double>(band.most_ranks));
   return runs_text(band) + scale_text(band, ranks);
 }
 

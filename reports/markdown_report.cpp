@@ -61,21 +61,21 @@ std::string head(const Result& result, const TextHeadline& headline) {
 std::string figures(const Result& result, const TextHeadline& headline) {
   struct Figure {
     const char* label;
-    const char* metric;
+    const MetricRow& metric;
     std::string (*format)(double);
   };
   const auto in_percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
-  const Figure all[] = {
-      {"step", "step_time_s", format_seconds},
-      {"MFU", "mfu", in_percent},
-      {"tokens/s", "tokens_per_s", format_number},
-      {"tokens/s/GPU", "tokens_per_s_per_gpu", format_number},
-      {"TFLOP/s/GPU", "model_tflops_per_gpu", format_number},
-      {"memory, fullest rank", "memory.peak_bytes.max", format_memory},
-      {"sent per step", "comm.bytes_sent.total", format_traffic},
-      {"goodput", "goodput.fraction", in_percent},
-      {"goodput, failures as frequent as their count allows", "goodput.fraction_low", in_percent},
-      {"goodput, as rare", "goodput.fraction_high", in_percent}};
+  const Figure all[] = {{"step", metric::kStepTimeS, format_seconds},
+                        {"MFU", metric::kMfu, in_percent},
+                        {"tokens/s", metric::kTokensPerS, format_number},
+                        {"tokens/s/GPU", metric::kTokensPerSPerGpu, format_number},
+                        {"TFLOP/s/GPU", metric::kModelTflopsPerGpu, format_number},
+                        {"memory, fullest rank", metric::kMemoryPeakBytesMax, format_memory},
+                        {"sent per step", metric::kCommBytesSentTotal, format_traffic},
+                        {"goodput", metric::kGoodputFraction, in_percent},
+                        {"goodput, failures as frequent as their count allows",
+                         metric::kGoodputFractionLow, in_percent},
+                        {"goodput, as rare", metric::kGoodputFractionHigh, in_percent}};
   std::string text;
   for (const Figure& figure : all) {
     const auto value = result.number(figure.metric);
@@ -87,17 +87,20 @@ std::string figures(const Result& result, const TextHeadline& headline) {
 }
 
 std::string step(const Result& result) {
-  const auto whole = result.number("step_time_s");
+  const auto whole = result.number(metric::kStepTimeS);
   if (!whole) return {};
   std::string text =
       "\n## Step\n\nOf the rank that ends last.\n\n" + head_of({"part", "time", "share"});
-  for (const char* part : {"compute", "exposed_comm", "bubble", "host"}) {
-    const double seconds = result.number(fmt::format("time.{}_s", part)).value_or(0);
-    std::string label = part;
-    if (const auto line = label.find('_'); line != std::string::npos) label[line] = ' ';
+  const std::pair<const char*, const MetricRow&> parts[] = {
+      {"compute", metric::kTimeComputeS},
+      {"exposed comm", metric::kTimeExposedCommS},
+      {"bubble", metric::kTimeBubbleS},
+      {"host", metric::kTimeHostS}};
+  for (const auto& [label, row] : parts) {
+    const double seconds = result.number(row).value_or(0);
     text += row_of({label, format_seconds(seconds), percent(seconds, *whole)});
   }
-  const double hidden = result.number("time.hidden_comm_s").value_or(0);
+  const double hidden = result.number(metric::kTimeHiddenCommS).value_or(0);
   return text + "\nBeside it, hidden behind computing: " + format_seconds(hidden) +
          " of communication.\n";
 }
@@ -153,7 +156,7 @@ std::string communication(const RunDetail& detail) {
 }
 
 std::string band_words(const MetricBand& band, const Result& result) {
-  const char* const what = band.metric == "step_time_s" ? "step" : "on device";
+  const char* const what = band.metric == metric::kStepTimeS.name ? "step" : "on device";
   return fmt::format("{}: {} {} ({})", band_held(band), what, band_range(band),
                      band_evidence(band, result));
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/metric_table.hpp"
 
 // The plain outcome of a run: what every writer (text, JSON, HTML, trace) gets to see. It holds no
 // wall-clock or host data, so equal inputs give equal bytes.
@@ -14,7 +15,7 @@ namespace shardsim {
 
 using MetricValue = std::variant<std::int64_t, double, bool, std::string>;
 
-/// Flat, dotted, stable name ("memory.peak_bytes.max") and its value.
+/// The name of a row of sim/kernel/metric_rows.hpp, and the value.
 struct Metric {
   std::string name;
   MetricValue value;
@@ -78,11 +79,12 @@ struct Result {
 
   /// Null if there is no such metric.
   [[nodiscard]] const MetricValue* find(const std::string& name) const;
+  [[nodiscard]] const MetricValue* find(const MetricRow& row) const { return find(row.name); }
   /// As a number (bool as 0 or 1); empty for text and unknown names.
   [[nodiscard]] std::optional<double> number(const std::string& name) const;
+  [[nodiscard]] std::optional<double> number(const MetricRow& row) const {
+    return number(row.name);
+  }
 };
-
-/// Every metric name a result can have, in the order results list them; `expect` accepts these.
-[[nodiscard]] const std::vector<std::string>& metric_names();
 
 }  // namespace shardsim

@@ -30,19 +30,20 @@ std::string interval_text(double interval_s, double daly_s) {
 }  // namespace
 
 Lines goodput_section(const Result& result, const Page& page) {
-  const auto number = [&](const char* name) { return result.number(name).value_or(0.0); };
-  if (result.find("goodput.fraction") == nullptr) return {};
-  std::string text = share_text(number("goodput.fraction"));
-  if (result.find("goodput.fraction_low") != nullptr) {
-    text += fmt::format(" ({} to {})", share_text(number("goodput.fraction_low")),
-                        share_text(number("goodput.fraction_high")));
+  const auto number = [&](const MetricRow& row) { return result.number(row).value_or(0.0); };
+  if (result.find(metric::kGoodputFraction) == nullptr) return {};
+  std::string text = share_text(number(metric::kGoodputFraction));
+  if (result.find(metric::kGoodputFractionLow) != nullptr) {
+    text += fmt::format(" ({} to {})", share_text(number(metric::kGoodputFractionLow)),
+                        share_text(number(metric::kGoodputFractionHigh)));
   }
   text += fmt::format(
       " at one failure per {}: checkpoints {}, rework {}, restarts {}; interval {}",
-      period_text(number("goodput.mtbf_s")), share_text(number("goodput.lost_share.checkpoint")),
-      share_text(number("goodput.lost_share.rework")),
-      share_text(number("goodput.lost_share.restart")),
-      interval_text(number("goodput.checkpoint_interval_s"), number("goodput.daly_s")));
+      period_text(number(metric::kGoodputMtbfS)),
+      share_text(number(metric::kGoodputLostShareCheckpoint)),
+      share_text(number(metric::kGoodputLostShareRework)),
+      share_text(number(metric::kGoodputLostShareRestart)),
+      interval_text(number(metric::kGoodputCheckpointIntervalS), number(metric::kGoodputDalyS)));
   return page.row("goodput", text);
 }
 

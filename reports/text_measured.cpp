@@ -48,7 +48,7 @@ Lines measured_section(const Result& result, const Page& page) {
       text_of(result, "backend"), number_of(result, "processes"), text_of(result, "library"),
       format_count(static_cast<std::int64_t>(number_of(result, "values.compared"))),
       format_count(static_cast<std::int64_t>(number_of(result, "values.different_bits"))));
-  text += "sent per step " + sent(result, "comm.bytes_sent.total");
+  text += "sent per step " + sent(result, metric::kCommBytesSentTotal.name);
   if (find_measured(result, "wire.bytes_sent.total") != nullptr) {
     text += ", with scalars on the wire " + sent(result, "wire.bytes_sent.total");
   }

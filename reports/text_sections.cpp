@@ -60,15 +60,15 @@ Lines headline_section(const TextHeadline& headline, const Page& page) {
 
 Lines figures_section(const Result& result, const Page& page) {
   std::vector<std::string> parts;
-  if (const auto seconds = result.number("step_time_s")) {
+  if (const auto seconds = result.number(metric::kStepTimeS)) {
     parts.push_back("step " + format_seconds(*seconds));
   }
-  if (const auto mfu = result.number("mfu"))
+  if (const auto mfu = result.number(metric::kMfu))
     parts.push_back(fmt::format("MFU {:.1f} %", 100 * *mfu));
-  if (const auto rate = result.number("tokens_per_s_per_gpu")) {
+  if (const auto rate = result.number(metric::kTokensPerSPerGpu)) {
     parts.push_back(format_number(*rate) + " tokens/s/GPU");
   }
-  if (const auto rate = result.number("model_tflops_per_gpu")) {
+  if (const auto rate = result.number(metric::kModelTflopsPerGpu)) {
     parts.push_back(format_number(*rate) + " TFLOP/s/GPU");
   }
   if (parts.empty()) return {};
@@ -78,13 +78,14 @@ Lines figures_section(const Result& result, const Page& page) {
 Lines time_section(const Result& result, const Page& page) {
   struct Part {
     const char* label;
-    const char* metric;
+    const MetricRow& metric;
     Style style;
   };
-  constexpr std::array<Part, 3> kParts = {{{"compute", "time.compute_s", Style::good},
-                                           {"exposed comm", "time.exposed_comm_s", Style::bad},
-                                           {"bubble", "time.bubble_s", Style::dim}}};
-  constexpr Part kHost = {"host", "time.host_s", Style::bad};  // Shown if anything waited for it.
+  constexpr std::array<Part, 3> kParts = {{{"compute", metric::kTimeComputeS, Style::good},
+                                           {"exposed comm", metric::kTimeExposedCommS, Style::bad},
+                                           {"bubble", metric::kTimeBubbleS, Style::dim}}};
+  // Shown if anything waited for it.
+  constexpr Part kHost = {"host", metric::kTimeHostS, Style::bad};
   std::vector<double> seconds;
   for (const Part& part : kParts) {
     const auto value = result.number(part.metric);
@@ -96,7 +97,7 @@ Lines time_section(const Result& result, const Page& page) {
   if (has_host) seconds.push_back(host);
   const std::vector<int> permille = apportion(seconds, 1000);
   const std::vector<int> eighths = apportion(seconds, static_cast<int>(8 * page.bar_columns()));
-  const auto hidden = result.number("time.hidden_comm_s");
+  const auto hidden = result.number(metric::kTimeHiddenCommS);
   Lines lines;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     const Part& part = i < kParts.size() ? kParts[i] : kHost;
@@ -105,8 +106,8 @@ Lines time_section(const Result& result, const Page& page) {
     lines.push_back(bar_row(page, part.label, part.style, static_cast<std::size_t>(eighths[i]),
                             permille[i] / 10.0, figures));
   }
-  const auto idle = result.number("time.pipeline_idle_s.max");
-  const auto in_span = result.number("time.pipeline_idle_in_span_s.max");
+  const auto idle = result.number(metric::kTimePipelineIdleSMax);
+  const auto in_span = result.number(metric::kTimePipelineIdleInSpanSMax);
   if (idle && in_span) {
     const Lines row = page.row("  pipeline", "idle " + format_seconds(*idle) +
                                                  " on the worst rank, " + format_seconds(*in_span) +
@@ -117,7 +118,7 @@ Lines time_section(const Result& result, const Page& page) {
 }
 
 Lines memory_section(const Result& result, double device_memory_bytes, const Page& page) {
-  const auto peak = result.number("memory.peak_bytes.max");
+  const auto peak = result.number(metric::kMemoryPeakBytesMax);
   if (!peak) return {};
   const double whole = device_memory_bytes > 0 ? device_memory_bytes : *peak;
   const double share = whole > 0 ? *peak / whole : 0;
@@ -127,25 +128,25 @@ Lines memory_section(const Result& result, double device_memory_bytes, const Pag
   Lines lines = {bar_row(page, "memory peak", share > 1 ? Style::bad : Style::good,
                          eighths_of(share, page), 100 * share, figures)};
   double sum = 0;
-  for (const char* category : {"params", "grads", "optimizer", "activations", "comm"}) {
-    const double bytes = result.number(fmt::format("memory.{}_bytes.max", category)).value_or(0);
+  for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
+    const double bytes = result.number(*kMemoryMetrics.at(i)).value_or(0);
     sum += bytes;
     if (!(bytes > 0) || !(whole > 0)) continue;
-    lines.push_back(bar_row(page, fmt::format("  {}", category), Style::dim,
-                            eighths_of(bytes / whole, page), 100 * bytes / whole,
+    lines.push_back(bar_row(page, fmt::format("  {}", name_of(static_cast<MemoryCategory>(i))),
+                            Style::dim, eighths_of(bytes / whole, page), 100 * bytes / whole,
                             format_memory(bytes)));
   }
   // Each category is the largest of any rank, so unequal ranks make the parts exceed the peak.
   if (lines.size() > 1 && sum > *peak) lines.back() += "   (parts: largest of any rank)";
-  const auto reserved = result.number("memory.reserved_peak_bytes.max");
-  const auto device = result.number("memory.device_bytes.max");
+  const auto reserved = result.number(metric::kMemoryReservedPeakBytesMax);
+  const auto device = result.number(metric::kMemoryDeviceBytesMax);
   if (reserved && device) {
     const Lines row =
         page.row("  on device", format_memory(*device) + ": the allocator's " +
                                     format_memory(*reserved) + ", CUDA context and NCCL buffers");
     lines.insert(lines.end(), row.begin(), row.end());
   }
-  if (const auto host = result.number("memory.host_bytes.max")) {
+  if (const auto host = result.number(metric::kMemoryHostBytesMax)) {
     const Lines row = page.row("  on the host", format_memory(*host) + " a rank");
     lines.insert(lines.end(), row.begin(), row.end());
   }
@@ -153,32 +154,32 @@ Lines memory_section(const Result& result, double device_memory_bytes, const Pag
 }
 
 Lines traffic_section(const Result& result, const Page& page) {
-  const auto total = result.number("comm.bytes_sent.total");
+  const auto total = result.number(metric::kCommBytesSentTotal);
   if (!total) return {};
   std::vector<std::string> axes;
-  for (const char* axis : {"dp", "tp", "cp", "ep", "pp"}) {
-    const double bytes = result.number(fmt::format("comm.bytes_sent.by_axis.{}", axis)).value_or(0);
+  for (const auto& [axis, row] : kAxisMetrics) {
+    const double bytes = result.number(row).value_or(0);
     if (bytes > 0) axes.push_back(fmt::format("{} {}", axis, format_traffic(bytes)));
   }
   std::string text = format_traffic(*total) + " sent";
   if (!axes.empty()) text += " (" + join(axes, " · ") + ")";
-  if (const auto most = result.number("comm.bytes_sent.max_rank")) {
+  if (const auto most = result.number(metric::kCommBytesSentMaxRank)) {
     text += ", busiest rank " + format_traffic(*most);
   }
-  if (const auto calls = result.number("comm.calls.total")) {
+  if (const auto calls = result.number(metric::kCommCallsTotal)) {
     text += ", " + format_count(static_cast<std::int64_t>(*calls)) + " calls";
   }
   return page.row("traffic", text);
 }
 
 std::string describe_cost(const Result& result, const TextHeadline& headline) {
-  const auto days = result.number("cost.days");
-  const auto hours = result.number("cost.gpu_hours");
+  const auto days = result.number(metric::kCostDays);
+  const auto hours = result.number(metric::kCostGpuHours);
   if (!days || !hours) return {};
   std::string text = fmt::format("{} tokens: {} days, {} GPU hours",
                                  format_amount(headline.tokens_total, Digits::given),
                                  format_number(*days), format_amount(*hours, Digits::three));
-  if (const auto usd = result.number("cost.usd")) {
+  if (const auto usd = result.number(metric::kCostUsd)) {
     text += ", $" + format_amount(*usd, Digits::three);
   }
   return text;
@@ -190,10 +191,10 @@ Lines cost_section(const Result& result, const TextHeadline& headline, const Pag
 }
 
 Lines expert_section(const Result& result, const Page& page) {
-  const auto imbalance = result.number("moe.load_imbalance");
+  const auto imbalance = result.number(metric::kMoeLoadImbalance);
   if (!imbalance) return {};
   std::string text = fmt::format("busiest {:.2f} x its layer's mean", *imbalance);
-  if (const auto dropped = result.number("moe.dropped_tokens")) {
+  if (const auto dropped = result.number(metric::kMoeDroppedTokens)) {
     const bool is_whole = *dropped == std::floor(*dropped);
     text +=
         ", " +
@@ -204,8 +205,8 @@ Lines expert_section(const Result& result, const Page& page) {
 }
 
 Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& page) {
-  const auto scale = result.number("loss_scaling.scale");
-  const auto skipped = result.number("loss_scaling.skipped_steps");
+  const auto scale = result.number(metric::kLossScalingScale);
+  const auto skipped = result.number(metric::kLossScalingSkippedSteps);
   if (!scale || !skipped) return {};
   // All its digits, and no more: scales are powers of two, 1048576 is not 1.05e+06.
   return page.row("loss scale",
@@ -213,11 +214,16 @@ Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& p
 }
 
 Lines oracle_section(const Result& result, const Page& page) {
-  const auto passed = result.number("oracle.passed");
+  const auto passed = result.number(metric::kOraclePassed);
   if (!passed) return {};
   std::vector<std::string> errors;
-  for (const char* kind : {"grads", "params", "optimizer_state", "loss"}) {
-    const auto error = result.number(fmt::format("oracle.max_rel_error.{}", kind));
+  const std::pair<const char*, const MetricRow&> kinds[] = {
+      {"grads", metric::kOracleMaxRelErrorGrads},
+      {"params", metric::kOracleMaxRelErrorParams},
+      {"optimizer_state", metric::kOracleMaxRelErrorOptimizerState},
+      {"loss", metric::kOracleMaxRelErrorLoss}};
+  for (const auto& [kind, row] : kinds) {
+    const auto error = result.number(row);
     if (error) errors.push_back(fmt::format("{} {}", kind, format_number(*error)));
   }
   std::string text = *passed != 0 ? "passed" : "FAILED";

@@ -80,8 +80,8 @@ std::string verdict_text(const Result& result) {
   };
   switch (static_cast<ExitCode>(result.exit_code)) {
     case ExitCode::ok:
-      return result.number("oracle.passed").value_or(0) != 0 ? shown_by_oracle(result)
-                                                             : std::string("OK");
+      return result.number(metric::kOraclePassed).value_or(0) != 0 ? shown_by_oracle(result)
+                                                                   : std::string("OK");
     case ExitCode::check_failed:
       return failures(result);
     case ExitCode::does_not_fit:

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "scenarios/expected_metrics.hpp"
+#include "sim/kernel/metric_table.hpp"
+
 #include "scenarios/resolve.hpp"
 #include "scenarios/suggest.hpp"
 

@@ -1,5 +1,6 @@
+#include "sim/kernel/metric_table.hpp"
+
 #include "scenarios/describe.hpp"
-#include "scenarios/expected_metrics.hpp"
 #include "scenarios/reading.hpp"
 #include "scenarios/suggest.hpp"
 

@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/expected_metrics.hpp"
+#include "sim/kernel/metric_table.hpp"
+
 #include "scenarios/suggest.hpp"
 #include "scenarios/sweep_axis.hpp"
 

@@ -16,10 +16,10 @@ const char* mark(bool passed) {
 
 // The words of text_error_band.cpp, with what they mean.
 std::string bands(const Result& result) {
-  if (result.find("oracle.passed") != nullptr) return {};
+  if (result.find(metric::kOraclePassed) != nullptr) return {};
   std::string markup;
   for (const MetricBand& band : result.error_bands) {
-    const char* const what = band.metric == "step_time_s" ? "step" : "memory on device";
+    const char* const what = band.metric == metric::kStepTimeS.name ? "step" : "memory on device";
     markup += fmt::format("<li>{} {} ({}). Such bands held {} that they were made without.</li>\n",
                           what, markup_text(band_range(band)),
                           markup_text(band_evidence(band, result)), band_held(band));

@@ -20,21 +20,21 @@ struct Case {
 // Days and cost are proportional to the step, so the band of the step is theirs as well.
 std::string cost_part(const Input& input) {
   const CostEstimate& cost = input.detail.cost;
-  const double step = input.result.number("step_time_s").value_or(0);
+  const double step = input.result.number(metric::kStepTimeS).value_or(0);
   if (!(cost.tokens_total > 0) || !(cost.days > 0) || !(step > 0)) return {};
   std::vector<Case> cases = {{"as simulated", 1.0, 1.0}};
   for (const MetricBand& band : input.result.error_bands) {
-    if (band.metric != "step_time_s") continue;
+    if (band.metric != metric::kStepTimeS.name) continue;
     cases.push_back({"lower end of the error band", band.low / step, 1.0});
     cases.push_back({"upper end of the error band", band.high / step, 1.0});
   }
-  if (const auto kept = input.result.number("goodput.fraction")) {
-    const auto add = [&](const char* name, const char* metric) {
+  if (const auto kept = input.result.number(metric::kGoodputFraction)) {
+    const auto add = [&](const char* name, const MetricRow& metric) {
       const auto other = input.result.number(metric);
       if (other && *other > 0) cases.push_back({name, 1.0, *kept / *other});
     };
-    add("failures as frequent as their count allows", "goodput.fraction_low");
-    add("failures as rare as their count allows", "goodput.fraction_high");
+    add("failures as frequent as their count allows", metric::kGoodputFractionLow);
+    add("failures as rare as their count allows", metric::kGoodputFractionHigh);
   }
   Table table(fmt::format("{} tokens on {} GPUs.", format_tokens(cost.tokens_total),
                           format_count(input.headline.ranks)),
@@ -49,7 +49,7 @@ std::string cost_part(const Input& input) {
                    format_number(cost.gpu_hours * factor),
                    cost.usd > 0 ? format_usd(cost.usd * factor) : "no price given"});
   }
-  const auto goodput = input.result.number("goodput.fraction");
+  const auto goodput = input.result.number(metric::kGoodputFraction);
   std::string text = goodput ? fmt::format(
                                    "Tokens divided by the tokens per second that are kept, "
                                    "{} of those of a step (goodput); GPUs are paid all "

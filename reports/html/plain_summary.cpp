@@ -23,27 +23,27 @@ std::string outcome_sentence(const Input& input) {
     return fmt::format("The run ended with {}: {}. ", bold(result.diagnosis->code),
                        markup_text(result.diagnosis->summary));
   }
-  if (result.find("oracle.passed") == nullptr) return {};
-  return result.number("oracle.passed") == 1.0
+  if (result.find(metric::kOraclePassed) == nullptr) return {};
+  return result.number(metric::kOraclePassed) == 1.0
              ? "The ranks together trained what the reference trains. "
              : "The ranks together did <strong>not</strong> train what the reference trains. ";
 }
 
 std::string step_sentence(const Input& input) {
-  const auto step = input.result.number("step_time_s");
+  const auto step = input.result.number(metric::kStepTimeS);
   if (!step) return {};
   std::string text = "One step takes " + bold(format_seconds(*step));
   for (const MetricBand& band : input.result.error_bands) {
-    if (band.metric == "step_time_s") {
+    if (band.metric == metric::kStepTimeS.name) {
       text += " (measured runs like it: " + markup_text(band_range(band)) + ")";
     }
   }
-  const auto each = input.result.number("tokens_per_s_per_gpu");
+  const auto each = input.result.number(metric::kTokensPerSPerGpu);
   if (each && input.headline.ranks > 0) {
     text += fmt::format(", {} tokens per second on each of {} GPUs", format_number(*each),
                         format_count(input.headline.ranks));
   }
-  if (const auto mfu = input.result.number("mfu")) {
+  if (const auto mfu = input.result.number(metric::kMfu)) {
     text += fmt::format(", {} of what they could compute (MFU)", bold(format_share(*mfu)));
   }
   return text + ". ";
@@ -51,13 +51,13 @@ std::string step_sentence(const Input& input) {
 
 std::string shares_sentence(const Input& input) {
   struct Part {
-    const char* metric;
+    const MetricRow& metric;
     const char* words;
   };
-  constexpr std::array<Part, 4> kParts = {{{"time.compute_s", "computes"},
-                                           {"time.exposed_comm_s", "waits for communication"},
-                                           {"time.bubble_s", "idles in the pipeline"},
-                                           {"time.host_s", "waits for the host"}}};
+  constexpr std::array<Part, 4> kParts = {{{metric::kTimeComputeS, "computes"},
+                                           {metric::kTimeExposedCommS, "waits for communication"},
+                                           {metric::kTimeBubbleS, "idles in the pipeline"},
+                                           {metric::kTimeHostS, "waits for the host"}}};
   std::vector<double> seconds;
   for (const Part& part : kParts) {
     seconds.push_back(input.result.number(part.metric).value_or(0));
@@ -80,7 +80,7 @@ std::string shares_sentence(const Input& input) {
 }
 
 std::string memory_sentence(const Input& input) {
-  const auto peak = input.result.number("memory.peak_bytes.max");
+  const auto peak = input.result.number(metric::kMemoryPeakBytesMax);
   if (!peak) return {};
   const double device = input.headline.device_memory_bytes;
   std::string text = "The fullest GPU needs " + bold(format_memory(*peak)) + " of memory";
@@ -96,7 +96,7 @@ std::string cost_sentence(const Input& input) {
                                  bold(format_days(cost.days)));
   if (cost.usd > 0) text += " and costs " + bold(format_usd(cost.usd));
   text += ", if every step is like this one";
-  if (const auto goodput = input.result.number("goodput.fraction")) {
+  if (const auto goodput = input.result.number(metric::kGoodputFraction)) {
     text += fmt::format(" and, with failures and checkpoints, {} of the work is kept",
                         bold(format_share(*goodput)));
   }

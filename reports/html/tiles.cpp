@@ -16,9 +16,9 @@ std::string tile(const std::string& name, const std::string& value, const std::s
       markup_text(name), markup_text(value), markup_text(note));
 }
 
-std::string band_note(const Input& input, const char* metric) {
+std::string band_note(const Input& input, const MetricRow& metric) {
   for (const MetricBand& band : input.result.error_bands) {
-    if (band.metric == metric) return band_held(band) + ": " + band_range(band);
+    if (band.metric == metric.name) return band_held(band) + ": " + band_range(band);
   }
   return {};
 }
@@ -26,7 +26,7 @@ std::string band_note(const Input& input, const char* metric) {
 std::string memory_tiles(const Input& input) {
   const Result& result = input.result;
   std::string markup;
-  if (const auto peak = result.number("memory.peak_bytes.max")) {
+  if (const auto peak = result.number(metric::kMemoryPeakBytesMax)) {
     const double device = input.headline.device_memory_bytes;
     const std::string note = device > 0
                                  ? fmt::format("{} of {}, fullest rank",
@@ -34,8 +34,8 @@ std::string memory_tiles(const Input& input) {
                                  : std::string("fullest rank");
     markup += tile("Memory, payload", format_memory(*peak), note);
   }
-  if (const auto device = result.number("memory.device_bytes.max")) {
-    const std::string band = band_note(input, "memory.device_bytes.max");
+  if (const auto device = result.number(metric::kMemoryDeviceBytesMax)) {
+    const std::string band = band_note(input, metric::kMemoryDeviceBytesMax);
     markup += tile("Memory, on device", format_memory(*device),
                    band.empty() ? "as nvidia-smi would show" : band);
   }
@@ -43,10 +43,10 @@ std::string memory_tiles(const Input& input) {
 }
 
 std::string goodput_tile(const Input& input) {
-  const auto goodput = input.result.number("goodput.fraction");
+  const auto goodput = input.result.number(metric::kGoodputFraction);
   if (!goodput) return {};
-  const auto low = input.result.number("goodput.fraction_low");
-  const auto high = input.result.number("goodput.fraction_high");
+  const auto low = input.result.number(metric::kGoodputFractionLow);
+  const auto high = input.result.number(metric::kGoodputFractionHigh);
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
   return tile("Goodput", percent(*goodput),
               low && high ? percent(*low) + " to " + percent(*high) : "work that is kept");
@@ -69,20 +69,20 @@ std::string cost_tiles(const Input& input) {
 std::string tiles(const Input& input) {
   const Result& result = input.result;
   std::string markup;
-  if (const auto step = result.number("step_time_s")) {
-    std::string note = band_note(input, "step_time_s");
-    if (note.empty() && result.find("oracle.passed") == nullptr) note = "no error band";
+  if (const auto step = result.number(metric::kStepTimeS)) {
+    std::string note = band_note(input, metric::kStepTimeS);
+    if (note.empty() && result.find(metric::kOraclePassed) == nullptr) note = "no error band";
     markup += tile("Step time", format_seconds(*step), note);
   }
-  if (const auto mfu = result.number("mfu")) {
+  if (const auto mfu = result.number(metric::kMfu)) {
     markup += tile("MFU", fmt::format("{:.1f} %", 100 * *mfu), "useful share of the peak");
   }
-  if (const auto rate = result.number("tokens_per_s_per_gpu")) {
-    const auto all = result.number("tokens_per_s");
+  if (const auto rate = result.number(metric::kTokensPerSPerGpu)) {
+    const auto all = result.number(metric::kTokensPerS);
     markup += tile("Tokens/s/GPU", format_number(*rate),
                    all ? format_number(*all) + " tokens/s in all" : std::string());
   }
-  if (const auto rate = result.number("model_tflops_per_gpu")) {
+  if (const auto rate = result.number(metric::kModelTflopsPerGpu)) {
     markup += tile("TFLOP/s/GPU", format_number(*rate), "of the model");
   }
   markup += memory_tiles(input) + goodput_tile(input) + cost_tiles(input);

@@ -21,11 +21,11 @@ std::string stages_table(const Input& input) {
                {"waiting for communication", true},
                {"bubble and idle", true},
                {"waiting for the host", true}});
-  const auto metric = [&result](const char* name) {
-    return format_seconds(result.number(name).value_or(0));
+  const auto metric = [&result](const MetricRow& row) {
+    return format_seconds(result.number(row).value_or(0));
   };
-  table.add_row({"whole step", "", metric("time.compute_s"), metric("time.exposed_comm_s"),
-                 metric("time.bubble_s"), metric("time.host_s")});
+  table.add_row({"whole step", "", metric(metric::kTimeComputeS), metric(metric::kTimeExposedCommS),
+                 metric(metric::kTimeBubbleS), metric(metric::kTimeHostS)});
   for (const StageTime& stage : input.detail.stages) {
     table.add_row({fmt::format("stage {}", stage.stage), std::to_string(stage.rank),
                    format_seconds(stage.compute_s), format_seconds(stage.exposed_comm_s),
@@ -37,9 +37,9 @@ std::string stages_table(const Input& input) {
 }  // namespace
 
 std::string time_part(const Input& input) {
-  if (!input.result.find("time.compute_s")) return {};
-  const auto seconds = [&input](const char* name) {
-    return format_seconds(input.result.number(name).value_or(0));
+  if (!input.result.find(metric::kTimeComputeS)) return {};
+  const auto seconds = [&input](const MetricRow& row) {
+    return format_seconds(input.result.number(row).value_or(0));
   };
   const bool has_stages = input.detail.stages.size() > 1;
   Figure chart;
@@ -57,8 +57,9 @@ std::string time_part(const Input& input) {
   chart.label = fmt::format(
       "Stacked bars: computing {}, waiting for communication {}, bubble and idle {}, waiting for "
       "the host {}{}",
-      seconds("time.compute_s"), seconds("time.exposed_comm_s"), seconds("time.bubble_s"),
-      seconds("time.host_s"), has_stages ? "; then the same for each stage" : "");
+      seconds(metric::kTimeComputeS), seconds(metric::kTimeExposedCommS),
+      seconds(metric::kTimeBubbleS), seconds(metric::kTimeHostS),
+      has_stages ? "; then the same for each stage" : "");
   chart.static_markup = to_svg_breakdown(input.result, input.detail);
   return figure(chart) + stages_table(input);
 }

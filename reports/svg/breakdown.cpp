@@ -35,12 +35,13 @@ void leave_out_empty(svg::StackedBars& chart) {
 }  // namespace
 
 std::string to_svg_breakdown(const Result& result, const RunDetail& detail) {
-  if (!result.find("time.compute_s")) return {};
+  if (!result.find(metric::kTimeComputeS)) return {};
   svg::StackedBars chart;
   chart.inks.assign(svg::kTimeInks.begin(), svg::kTimeInks.end());
   std::vector<double> whole;
-  for (const char* part : {"compute_s", "exposed_comm_s", "bubble_s", "host_s"}) {
-    whole.push_back(result.number(fmt::format("time.{}", part)).value_or(0));
+  for (const MetricRow& part : {metric::kTimeComputeS, metric::kTimeExposedCommS,
+                                metric::kTimeBubbleS, metric::kTimeHostS}) {
+    whole.push_back(result.number(part).value_or(0));
   }
   chart.bars.push_back(bar_of("whole step", std::move(whole)));
   if (detail.stages.size() > 1) {

@@ -71,12 +71,12 @@ void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
     device = std::max(device, replay.device_peak());
     retries = std::max(retries, allocator.retries());
   }
-  metrics.push_back({"memory.allocated_peak_bytes.max", allocated});
-  metrics.push_back({"memory.allocated_peak_bytes.last_stage", last_stage});
-  metrics.push_back({"memory.reserved_peak_bytes.max", reserved});
-  metrics.push_back({"memory.device_bytes.max", device});
-  metrics.push_back({"memory.allocator_retries.max", retries});
-  metrics.push_back({"memory.peak_allocation", peak});
+  metrics.push_back({metric::kMemoryAllocatedPeakBytesMax.name, allocated});
+  metrics.push_back({metric::kMemoryAllocatedPeakBytesLastStage.name, last_stage});
+  metrics.push_back({metric::kMemoryReservedPeakBytesMax.name, reserved});
+  metrics.push_back({metric::kMemoryDeviceBytesMax.name, device});
+  metrics.push_back({metric::kMemoryAllocatorRetriesMax.name, retries});
+  metrics.push_back({metric::kMemoryPeakAllocation.name, peak});
 }
 
 bool leaves_margin(const Scenario& scenario, std::int64_t device_bytes) {

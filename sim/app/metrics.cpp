@@ -44,8 +44,6 @@ std::int64_t dropped_tokens(const FiberWorld& world) {
   return dropped.empty() ? 0 : dropped.front();
 }
 
-// The axis a communicator's payload is counted under; one row per communicator that strategies
-// make.
 void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Model& model,
               const FiberWorld& world, const RunRecord& record) {
   const int rank = record.last_rank();
@@ -65,22 +63,23 @@ void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Mode
   const Time exposed = end.split.exposed_comm - begin.split.exposed_comm;
   const Time busy = end.comm_busy - begin.comm_busy;
   const auto rate = [&](double amount) { return step_s > 0.0 ? amount / step_s : 0.0; };
-  metrics.push_back({"step_time_s", step_s});
-  metrics.push_back({"tokens_per_s", rate(tokens)});
-  metrics.push_back({"tokens_per_s_per_gpu", rate(tokens / ranks)});
-  metrics.push_back({"model_tflops_per_gpu", rate(flops) / 1e12});
-  metrics.push_back({"mfu", peak > 0.0 ? rate(flops) / peak : 0.0});
+  metrics.push_back({metric::kStepTimeS.name, step_s});
+  metrics.push_back({metric::kTokensPerS.name, rate(tokens)});
+  metrics.push_back({metric::kTokensPerSPerGpu.name, rate(tokens / ranks)});
+  metrics.push_back({metric::kModelTflopsPerGpu.name, rate(flops) / 1e12});
+  metrics.push_back({metric::kMfu.name, peak > 0.0 ? rate(flops) / peak : 0.0});
   // What was computed: with attention's scores, which a fused backward computes again, and all that
   // is recomputed on purpose.
   double executed = 0.0;
   for (const double rank_flops : world.executed_flops()) executed += rank_flops;
   executed /= ranks * static_cast<double>(scenario.execution.steps);
-  metrics.push_back({"hfu", peak > 0.0 ? rate(executed) / peak : 0.0});
-  metrics.push_back({"time.compute_s", (end.split.compute - begin.split.compute).seconds()});
-  metrics.push_back({"time.exposed_comm_s", exposed.seconds()});
-  metrics.push_back({"time.bubble_s", (end.split.bubble - begin.split.bubble).seconds()});
-  metrics.push_back({"time.host_s", (end.split.host - begin.split.host).seconds()});
-  metrics.push_back({"time.hidden_comm_s", max(busy - exposed, Time()).seconds()});
+  metrics.push_back({metric::kHfu.name, peak > 0.0 ? rate(executed) / peak : 0.0});
+  metrics.push_back(
+      {metric::kTimeComputeS.name, (end.split.compute - begin.split.compute).seconds()});
+  metrics.push_back({metric::kTimeExposedCommS.name, exposed.seconds()});
+  metrics.push_back({metric::kTimeBubbleS.name, (end.split.bubble - begin.split.bubble).seconds()});
+  metrics.push_back({metric::kTimeHostS.name, (end.split.host - begin.split.host).seconds()});
+  metrics.push_back({metric::kTimeHiddenCommS.name, max(busy - exposed, Time()).seconds()});
 }
 
 // Idle time of a pipeline in both meanings (docs/decisions/0027), each of the rank that has most.
@@ -99,8 +98,8 @@ void add_pipeline_idle(std::vector<Metric>& metrics, const FiberWorld& world,
     idle = max(idle, last - first - span.busy);
     idle_in_span = max(idle_in_span, span.end - span.begin - span.busy);
   }
-  metrics.push_back({"time.pipeline_idle_s.max", idle.seconds()});
-  metrics.push_back({"time.pipeline_idle_in_span_s.max", idle_in_span.seconds()});
+  metrics.push_back({metric::kTimePipelineIdleSMax.name, idle.seconds()});
+  metrics.push_back({metric::kTimePipelineIdleInSpanSMax.name, idle_in_span.seconds()});
 }
 
 void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
@@ -116,34 +115,35 @@ void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const Fi
       most.at(i) = std::max(most.at(i), ledger.at_peak().at(i));
     }
   }
-  metrics.push_back({"memory.peak_bytes.max", peak});
+  metrics.push_back({metric::kMemoryPeakBytesMax.name, peak});
   for (std::size_t i = 0; i < most.size(); ++i) {
-    metrics.push_back(
-        {fmt::format("memory.{}_bytes.max", name_of(static_cast<MemoryCategory>(i))), most.at(i)});
+    metrics.push_back({kMemoryMetrics.at(i)->name, most.at(i)});
   }
-  if (scenario.parallelism.offloads()) metrics.push_back({"memory.host_bytes.max", host_peak});
+  if (scenario.parallelism.offloads()) {
+    metrics.push_back({metric::kMemoryHostBytesMax.name, host_peak});
+  }
   memory.add_metrics(metrics);
 }
 
 void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
                  const RunRecord& record) {
-  const auto add = [&](const std::string& name, std::int64_t sum) {
-    metrics.push_back({name, per_step(sum, scenario, record)});
+  const auto add = [&](const MetricRow& row, std::int64_t sum) {
+    metrics.push_back({row.name, per_step(sum, scenario, record)});
   };
   const TrafficCounters total = world.total_traffic();
   const auto& by_rank = world.sent_by_rank();
-  add("comm.bytes_sent.total", total.payload_sent);
-  add("comm.bytes_sent.max_rank", *std::max_element(by_rank.begin(), by_rank.end()));
-  for (const char* axis : {"dp", "tp", "cp", "ep", "pp"}) {
+  add(metric::kCommBytesSentTotal, total.payload_sent);
+  add(metric::kCommBytesSentMaxRank, *std::max_element(by_rank.begin(), by_rank.end()));
+  for (const auto& [axis, row] : kAxisMetrics) {
     std::int64_t sent = 0;
     for (const auto& [name, counters] : world.traffic()) {
       if (axis_of(name) == axis) sent += counters.payload_sent;
     }
-    add(fmt::format("comm.bytes_sent.by_axis.{}", axis), sent);
+    add(row, sent);
   }
-  add("comm.bytes_sent.padding", total.padding_sent);
-  add("comm.bytes_sent.scalars", total.scalar_sent);
-  add("comm.calls.total", total.calls);
+  add(metric::kCommBytesSentPadding, total.padding_sent);
+  add(metric::kCommBytesSentScalars, total.scalar_sent);
+  add(metric::kCommCallsTotal, total.calls);
 }
 
 // Of the layer where they are most uneven: tokens of the busiest expert by those of the mean one.
@@ -166,13 +166,14 @@ void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const F
                  const RunRecord& record) {
   const ModelSpec& model = scenario.model;
   if (model.num_experts == 0) return;
-  metrics.push_back(
-      {"moe.load_imbalance", load_imbalance(world.tallied(kExpertLoad), model.num_experts)});
+  metrics.push_back({metric::kMoeLoadImbalance.name,
+                     load_imbalance(world.tallied(kExpertLoad), model.num_experts)});
   if (model.moe_capacity_factor <= 0.0) return;
   // What a plan assumes of learned routing says nothing of what will be dropped.
   const bool is_known = world.options().has_data || world.options().replay != nullptr;
   if (model.moe_routing == "learned" && !is_known) return;
-  metrics.push_back({"moe.dropped_tokens", per_step(dropped_tokens(world), scenario, record)});
+  metrics.push_back(
+      {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), scenario, record)});
 }
 
 }  // namespace
@@ -215,19 +216,19 @@ std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
   add_traffic(metrics, scenario, world, record);
   add_experts(metrics, scenario, world, record);
   if (scenario.training.loss_scaling != LossScalingKind::none) {
-    metrics.push_back({"loss_scaling.skipped_steps", record.skipped_steps()});
-    metrics.push_back({"loss_scaling.scale", record.loss_scale()});
+    metrics.push_back({metric::kLossScalingSkippedSteps.name, record.skipped_steps()});
+    metrics.push_back({metric::kLossScalingScale.name, record.loss_scale()});
   }
   add_goodput(scenario, metrics);
-  metrics.push_back({"ranks", scenario.system.ranks});
-  metrics.push_back({"trace_hash", fmt::format("{:016x}", world.engine().trace_hash())});
+  metrics.push_back({metric::kRanks.name, scenario.system.ranks});
+  metrics.push_back({metric::kTraceHash.name, fmt::format("{:016x}", world.engine().trace_hash())});
   if (oracle != nullptr) {
     const Oracle::Errors errors = oracle->errors();
-    metrics.push_back({"oracle.max_rel_error.grads", errors.gradients});
-    metrics.push_back({"oracle.max_rel_error.params", errors.parameters});
-    metrics.push_back({"oracle.max_rel_error.optimizer_state", errors.optimizer_state});
-    metrics.push_back({"oracle.max_rel_error.loss", errors.loss});
-    metrics.push_back({"oracle.passed", oracle->passed()});
+    metrics.push_back({metric::kOracleMaxRelErrorGrads.name, errors.gradients});
+    metrics.push_back({metric::kOracleMaxRelErrorParams.name, errors.parameters});
+    metrics.push_back({metric::kOracleMaxRelErrorOptimizerState.name, errors.optimizer_state});
+    metrics.push_back({metric::kOracleMaxRelErrorLoss.name, errors.loss});
+    metrics.push_back({metric::kOraclePassed.name, oracle->passed()});
   }
   return metrics;
 }

@@ -10,7 +10,7 @@ namespace {
 
 // Tokens that stay trained on, where failures are said; else those of one step after the other.
 std::optional<double> effective_rate(const Result& result) {
-  return result.number("goodput.effective_tokens_per_s");
+  return result.number(metric::kGoodputEffectiveTokensPerS);
 }
 
 }  // namespace
@@ -21,7 +21,8 @@ CostEstimate cost_of(const Scenario& scenario, const Result& result) {
   CostEstimate cost;
   cost.tokens_total = scenario.training.tokens_total;
   cost.usd_per_gpu_hour = scenario.cost.usd_per_gpu_hour;
-  const double rate = effective_rate(result).value_or(result.number("tokens_per_s").value_or(0.0));
+  const double rate =
+      effective_rate(result).value_or(result.number(metric::kTokensPerS).value_or(0.0));
   if (cost.tokens_total <= 0.0 || rate <= 0.0) return cost;
   cost.days = cost.tokens_total / rate / kSecondsPerDay;
   cost.gpu_hours = cost.days * kHoursPerDay * static_cast<double>(scenario.system.ranks);
@@ -32,9 +33,9 @@ CostEstimate cost_of(const Scenario& scenario, const Result& result) {
 void add_cost(const Scenario& scenario, Result& result) {
   const CostEstimate cost = cost_of(scenario, result);
   if (cost.days <= 0.0) return;
-  result.metrics.push_back({"cost.days", cost.days});
-  result.metrics.push_back({"cost.gpu_hours", cost.gpu_hours});
-  if (cost.usd_per_gpu_hour > 0.0) result.metrics.push_back({"cost.usd", cost.usd});
+  result.metrics.push_back({metric::kCostDays.name, cost.days});
+  result.metrics.push_back({metric::kCostGpuHours.name, cost.gpu_hours});
+  if (cost.usd_per_gpu_hour > 0.0) result.metrics.push_back({metric::kCostUsd.name, cost.usd});
   result.assumptions.push_back(
       {fmt::format("{} tokens are trained on in steps that all take as long as this one: {}",
                    cost.tokens_total,

@@ -5,10 +5,9 @@
 #include <catch2/catch.hpp>
 
 #include "reports/result.hpp"
-#include "scenarios/expected_metrics.hpp"
 
-// Scenarios do not see reports, so each has a list of the metrics. They must be one list, but for
-// texts, which cannot be compared with a number.
+// Metrics of a result and of "expect" come from the same rows. Texts are left out, as "expect"
+// compares numbers.
 TEST_CASE("expect may name exactly the metrics of a result that are numbers") {
   std::vector<std::string> numbers = shardsim::metric_names();
   for (const char* text : {"trace_hash", "memory.peak_allocation"}) {

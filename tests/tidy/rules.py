@@ -26,7 +26,8 @@ LAYERS = {
 
 # Reports are written from the plain result and the plain trace; of the kernel they may know only
 # these basics.
-REPORTS_MAY_INCLUDE = ("sim/kernel/diagnosis.hpp", "sim/kernel/error.hpp", "sim/kernel/memory_ledger.hpp", "sim/kernel/time.hpp",
+REPORTS_MAY_INCLUDE = ("sim/kernel/diagnosis.hpp", "sim/kernel/error.hpp", "sim/kernel/memory_ledger.hpp", "sim/kernel/metric_rows.hpp",
+                       "sim/kernel/metric_table.hpp", "sim/kernel/time.hpp",
                        "sim/kernel/trace.hpp", "sim/kernel/untrusted_text.hpp", "sim/kernel/version.hpp")
 
 # A strategy never learns on which backend it runs, so only the interfaces are open to these.

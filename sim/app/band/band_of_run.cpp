@@ -15,7 +15,8 @@ struct BandedMetric {
   const char* metric;
 };
 constexpr std::array<BandedMetric, kNumBanded> kBanded{
-    {{"step_time_s", "step_time_s"}, {"peak_memory_bytes", "memory.device_bytes.max"}}};
+    {{"step_time_s", metric::kStepTimeS.name},
+     {"peak_memory_bytes", metric::kMemoryDeviceBytesMax.name}}};
 
 BandBasis basis_of(const MeasuredErrors& known, const char* quantity, const char* software) {
   BandBasis basis{comparable_rows(known.errors, quantity, software)};
@@ -57,7 +58,7 @@ BandBases band_bases_of(const MeasuredErrors& known) {
 }
 
 void add_error_bands(const Scenario& scenario, const BandBases& bases, Result& result) {
-  if (result.find("step_time_s") == nullptr) return;
+  if (result.find(metric::kStepTimeS) == nullptr) return;
   result.no_error_band = why_no_band(scenario);
   if (!result.no_error_band.empty()) return;
   const RunSetting setting = run_setting_of(scenario);

@@ -44,7 +44,7 @@ RunDetail detail_of(const EndedRun& run) {
   RunDetail detail;
   detail.stages = stage_times(world, run.record, mesh);
   detail.traffic = traffic_matrix(world, steps);
-  detail.links = link_use(world, run.scenario, run.result.number("step_time_s").value_or(0.0));
+  detail.links = link_use(world, run.scenario, run.result.number(metric::kStepTimeS).value_or(0.0));
   detail.cost = cost_of(run.scenario, run.result);
   const std::vector<int> fullest = fullest_ranks(world, mesh);
   const int last = run.record.last_rank();

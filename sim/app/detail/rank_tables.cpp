@@ -14,11 +14,9 @@ namespace shardsim {
 
 namespace {
 
-constexpr const char* kAxes[] = {"dp", "tp", "cp", "ep", "pp"};
-
 // Metrics hold whole bytes, or a mean of steps that differ.
-std::int64_t whole_bytes(const Result& result, const std::string& name) {
-  const MetricValue* value = result.find(name);
+std::int64_t whole_bytes(const Result& result, const MetricRow& row) {
+  const MetricValue* value = result.find(row);
   if (value == nullptr) return 0;
   if (const auto* bytes = std::get_if<std::int64_t>(value)) return *bytes;
   const auto* mean = std::get_if<double>(value);
@@ -40,12 +38,12 @@ std::vector<AxisComm> axis_table(const RankRecorder& recorder, const RunRecord& 
   Time exposed_left = end.split.exposed_comm - begin.split.exposed_comm;
   Time hidden_left = max(end.comm_busy - begin.comm_busy - exposed_left, Time());
   std::vector<AxisComm> axes;
-  for (const char* axis : kAxes) {
+  for (const auto& [axis, row] : kAxisMetrics) {
     const RankRecorder::CommTime time = by_axis[axis];
     const Time hidden = time.busy - time.exposed;
     exposed_left -= time.exposed;
     hidden_left -= hidden;
-    const std::int64_t bytes = whole_bytes(result, fmt::format("comm.bytes_sent.by_axis.{}", axis));
+    const std::int64_t bytes = whole_bytes(result, row);
     if (bytes == 0 && time.busy == Time()) continue;
     axes.push_back({axis, time.exposed.seconds(), hidden.seconds(), bytes});
   }

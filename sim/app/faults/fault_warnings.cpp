@@ -18,7 +18,7 @@ constexpr double kHopelessGoodput = 0.01;
 std::vector<std::string> fault_warnings(const Scenario& scenario, const Result& result) {
   std::vector<std::string> warnings;
   const FaultSpec& faults = scenario.faults;
-  const double step_s = result.number("step_time_s").value_or(0.0);
+  const double step_s = result.number(metric::kStepTimeS).value_or(0.0);
   double period_s = 0.0;
   for (const auto& link : faults.flapping_links) period_s = std::max(period_s, link.period_s);
   if (step_s < period_s) {
@@ -28,7 +28,7 @@ std::vector<std::string> fault_warnings(const Scenario& scenario, const Result& 
         "phases before drawing conclusions",
         format_seconds(period_s), format_seconds(step_s)));
   }
-  const auto goodput = result.number("goodput.fraction");
+  const auto goodput = result.number(metric::kGoodputFraction);
   if (!goodput) return warnings;
   if (*goodput < kHopelessGoodput) {
     warnings.push_back(fmt::format(
@@ -36,7 +36,7 @@ std::vector<std::string> fault_warnings(const Scenario& scenario, const Result& 
         "practically never ends; see faults.gpu_mtbf_hours, checkpoint_write_s and restart_s",
         100.0 * *goodput));
   }
-  const double interval_s = result.number("goodput.checkpoint_interval_s").value_or(step_s);
+  const double interval_s = result.number(metric::kGoodputCheckpointIntervalS).value_or(step_s);
   if (interval_s < step_s) {
     warnings.push_back(fmt::format(
         "faults.checkpoint_interval_s is {}, less than a step of {}: checkpoints are written "

@@ -15,9 +15,9 @@ double rate_per_s(double mtbf_hours, std::int64_t count) {
   return mtbf_hours > 0.0 ? static_cast<double>(count) / (mtbf_hours * kSecondsPerHour) : 0.0;
 }
 
-double real_metric(const std::vector<Metric>& metrics, const char* name) {
+double real_metric(const std::vector<Metric>& metrics, const MetricRow& row) {
   const auto found = std::find_if(metrics.begin(), metrics.end(),
-                                  [name](const Metric& metric) { return metric.name == name; });
+                                  [&row](const Metric& metric) { return metric.name == row.name; });
   return found == metrics.end() ? 0.0 : std::get<double>(found->value);
 }
 
@@ -50,24 +50,26 @@ void add_goodput(const Scenario& scenario, std::vector<Metric>& metrics) {
   const double interval_s =
       faults.checkpoint_interval_s > 0.0 ? faults.checkpoint_interval_s : daly_s;
   const TimeShares shares = time_shares(model, interval_s);
-  metrics.push_back({"goodput.fraction", shares.useful});
+  metrics.push_back({metric::kGoodputFraction.name, shares.useful});
   if (faults.observed_failures > 0) {
     const PoissonInterval seen = poisson_interval(faults.observed_failures);
     const auto count = static_cast<double>(faults.observed_failures);
-    metrics.push_back({"goodput.fraction_low", useful_share(model, interval_s, seen.high / count)});
-    metrics.push_back({"goodput.fraction_high", useful_share(model, interval_s, seen.low / count)});
+    metrics.push_back(
+        {metric::kGoodputFractionLow.name, useful_share(model, interval_s, seen.high / count)});
+    metrics.push_back(
+        {metric::kGoodputFractionHigh.name, useful_share(model, interval_s, seen.low / count)});
   }
-  const double tokens_per_s = real_metric(metrics, "tokens_per_s");
-  metrics.push_back({"goodput.effective_tokens_per_s", tokens_per_s * shares.useful});
-  metrics.push_back({"goodput.mtbf_s", model.mtbf_s});
-  metrics.push_back({"goodput.checkpoint_interval_s", interval_s});
-  metrics.push_back({"goodput.checkpoint_write_s", model.checkpoint_s});
-  metrics.push_back({"goodput.young_s", young_interval_s(model)});
-  metrics.push_back({"goodput.daly_s", daly_s});
-  metrics.push_back({"goodput.best_s", best_interval_s(model)});
-  metrics.push_back({"goodput.lost_share.checkpoint", shares.checkpoint});
-  metrics.push_back({"goodput.lost_share.rework", shares.rework});
-  metrics.push_back({"goodput.lost_share.restart", shares.restart});
+  const double tokens_per_s = real_metric(metrics, metric::kTokensPerS);
+  metrics.push_back({metric::kGoodputEffectiveTokensPerS.name, tokens_per_s * shares.useful});
+  metrics.push_back({metric::kGoodputMtbfS.name, model.mtbf_s});
+  metrics.push_back({metric::kGoodputCheckpointIntervalS.name, interval_s});
+  metrics.push_back({metric::kGoodputCheckpointWriteS.name, model.checkpoint_s});
+  metrics.push_back({metric::kGoodputYoungS.name, young_interval_s(model)});
+  metrics.push_back({metric::kGoodputDalyS.name, daly_s});
+  metrics.push_back({metric::kGoodputBestS.name, best_interval_s(model)});
+  metrics.push_back({metric::kGoodputLostShareCheckpoint.name, shares.checkpoint});
+  metrics.push_back({metric::kGoodputLostShareRework.name, shares.rework});
+  metrics.push_back({metric::kGoodputLostShareRestart.name, shares.restart});
 }
 
 }  // namespace shardsim

@@ -74,19 +74,19 @@ std::int64_t all_sent(const TrafficCounters& counters) {
 }
 
 void add_traffic(Figures& figures, const Reports& reports) {
-  const auto add = [&](const std::string& name, const std::string& axis, const OfCounters& figure) {
+  const auto add = [&](const MetricRow& row, const std::string& axis, const OfCounters& figure) {
     const Pair sum = sum_of(reports, axis, figure);
-    figures.compare_per_step(name, sum.measured, sum.simulated);
+    figures.compare_per_step(row.name, sum.measured, sum.simulated);
   };
-  add("comm.bytes_sent.total", "", payload);
-  for (const char* const axis : {"dp", "tp", "cp", "ep", "pp"}) {
-    add(fmt::format("comm.bytes_sent.by_axis.{}", axis), axis, payload);
+  add(metric::kCommBytesSentTotal, "", payload);
+  for (const auto& [axis, row] : kAxisMetrics) {
+    add(row, axis, payload);
   }
-  add("comm.bytes_sent.padding", "", [](const auto& each) { return each.padding_sent; });
-  add("comm.bytes_sent.scalars", "", [](const auto& each) { return each.scalar_sent; });
-  add("comm.messages.total", "", [](const auto& each) { return each.messages; });
+  add(metric::kCommBytesSentPadding, "", [](const auto& each) { return each.padding_sent; });
+  add(metric::kCommBytesSentScalars, "", [](const auto& each) { return each.scalar_sent; });
+  add(metric::kCommMessagesTotal, "", [](const auto& each) { return each.messages; });
   // Counted once per member, as in the simulation.
-  add("comm.calls.total", "", [](const auto& each) { return each.calls; });
+  add(metric::kCommCallsTotal, "", [](const auto& each) { return each.calls; });
 }
 
 void add_by_operation(Figures& figures, const Reports& reports) {
@@ -117,8 +117,9 @@ void add_memory(Figures& figures, const Reports& reports) {
     host.measured = std::max(host.measured, report.host_peak_bytes);
     host.simulated = std::max(host.simulated, report.simulated_host_peak_bytes);
   }
-  figures.compare("memory.peak_bytes.max", peak.measured, peak.simulated);
-  if (host.simulated > 0) figures.compare("memory.host_bytes.max", host.measured, host.simulated);
+  figures.compare(metric::kMemoryPeakBytesMax.name, peak.measured, peak.simulated);
+  if (host.simulated > 0)
+    figures.compare(metric::kMemoryHostBytesMax.name, host.measured, host.simulated);
 }
 
 void add_values(Figures& figures, const Reports& reports) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/kernel/metric_rows.hpp"
+
 #include "sim/app/validate/measurement_table.hpp"
 #include "sim/app/validate/row_value.hpp"
 
@@ -27,8 +29,8 @@ struct QuantityInfo {
   std::string_view metric;  ///< Of a result.
 };
 inline constexpr std::array<QuantityInfo, kNumQuantities> kQuantities{{
-    {"step_time_s", "step time", "step_time_s"},
-    {"peak_memory_bytes", "peak memory", "memory.peak_bytes.max"},
+    {"step_time_s", "step time", metric::kStepTimeS.name},
+    {"peak_memory_bytes", "peak memory", metric::kMemoryPeakBytesMax.name},
 }};
 
 /// What a table calls peak memory ("memory_is"), and the metric for it.
@@ -37,11 +39,11 @@ struct MemoryKind {
   std::string_view metric;
 };
 inline constexpr std::array<MemoryKind, 5> kMemoryKinds{{
-    {"tensors", "memory.peak_bytes.max"},
-    {"allocated", "memory.allocated_peak_bytes.max"},
-    {"allocated_last_stage", "memory.allocated_peak_bytes.last_stage"},
-    {"reserved", "memory.reserved_peak_bytes.max"},
-    {"device", "memory.device_bytes.max"},
+    {"tensors", metric::kMemoryPeakBytesMax.name},
+    {"allocated", metric::kMemoryAllocatedPeakBytesMax.name},
+    {"allocated_last_stage", metric::kMemoryAllocatedPeakBytesLastStage.name},
+    {"reserved", metric::kMemoryReservedPeakBytesMax.name},
+    {"device", metric::kMemoryDeviceBytesMax.name},
 }};
 
 /// An exception for some rows: those whose cells are all equal to those of `where`.

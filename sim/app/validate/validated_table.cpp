@@ -92,7 +92,7 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
     hooks.on_progress = on_progress;
     const Result result = run_scenario(scenario, hooks).result;
     row.fits = result.exit_code != static_cast<int>(ExitCode::does_not_fit);
-    row.tensors_fit = result.number("memory.peak_bytes.max").value_or(0.0) <=
+    row.tensors_fit = result.number(metric::kMemoryPeakBytesMax).value_or(0.0) <=
                       static_cast<double>(scenario.system.device.memory_bytes);
     if (result.diagnosis) {
       row.refused = "the simulated run does not end: " + result.diagnosis->summary;

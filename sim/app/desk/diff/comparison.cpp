@@ -5,11 +5,13 @@
 #include <set>
 #include <utility>
 
+#include "sim/kernel/metric_rows.hpp"
+
 namespace shardsim {
 
 namespace {
 
-constexpr const char* kAllocatedPeak = "memory.allocated_peak_bytes.max";
+constexpr const char* kAllocatedPeak = metric::kMemoryAllocatedPeakBytesMax.name;
 constexpr const char* kExposedPrefix = "exposed ";
 
 bool has_part(const std::vector<Part>& parts, const std::string& name) {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/metric_rows.hpp"
+
 #include "sim/app/desk/diff/measured_side.hpp"
 #include "sim/app/desk/diff/megatron_fields.hpp"
 
@@ -82,17 +84,17 @@ std::optional<RunSide> read_megatron_log(std::istream& log) {
   RunSide side{.kind = SideKind::megatron_log};
   const double step_s = median_of(logged.ms) / 1e3;
   side.step_ps = picoseconds_of(step_s);
-  side.metrics["step_time_s"] = step_s;
+  side.metrics[metric::kStepTimeS.name] = step_s;
   side.what =
       fmt::format("Megatron-LM log, median of {} of {} reported iterations", logged.ms.size(), all);
   if (!logged.tflops.empty()) {
-    side.metrics["model_tflops_per_gpu"] = median_of(logged.tflops);
+    side.metrics[metric::kModelTflopsPerGpu.name] = median_of(logged.tflops);
   }
   const auto add_largest = [&side](const char* metric, const std::vector<double>& mb) {
     if (!mb.empty()) side.metrics[metric] = *std::max_element(mb.begin(), mb.end()) * kMebibyte;
   };
-  add_largest("memory.allocated_peak_bytes.max", logged.max_allocated_mb);
-  add_largest("memory.reserved_peak_bytes.max", logged.max_reserved_mb);
+  add_largest(metric::kMemoryAllocatedPeakBytesMax.name, logged.max_allocated_mb);
+  add_largest(metric::kMemoryReservedPeakBytesMax.name, logged.max_reserved_mb);
   side.fields = run.fields();
   // Where it grows, the arguments tell what it grows to.
   if (!logged.global_batch_sizes.empty()) {

@@ -7,13 +7,15 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/metric_rows.hpp"
+
 #include "reports/units.hpp"
 
 namespace shardsim {
 
 namespace {
 
-constexpr const char* kGoodput = "goodput.fraction";
+constexpr const char* kGoodput = metric::kGoodputFraction.name;
 constexpr double kAll = 100.0;
 
 std::string rate_text(double rate) {
@@ -40,11 +42,11 @@ struct OutcomeRow {
 };
 
 constexpr std::array kRows = {
-    OutcomeRow{"tokens_per_s_per_gpu", "tokens/s/GPU", rate_text, rate_text, true, true},
+    OutcomeRow{metric::kTokensPerSPerGpu.name, "tokens/s/GPU", rate_text, rate_text, true, true},
     OutcomeRow{kGoodput, "goodput", share_of_all, points_text, false, false},
-    OutcomeRow{"cost.days", "training takes", days_text, days_text, false, true},
-    OutcomeRow{"cost.gpu_hours", "GPU hours", hours_text, hours_text, false, true},
-    OutcomeRow{"cost.usd", "training costs", usd_text, usd_text, false, true},
+    OutcomeRow{metric::kCostDays.name, "training takes", days_text, days_text, false, true},
+    OutcomeRow{metric::kCostGpuHours.name, "GPU hours", hours_text, hours_text, false, true},
+    OutcomeRow{metric::kCostUsd.name, "training costs", usd_text, usd_text, false, true},
 };
 
 std::optional<double> metric_of(const RunSide& side, const char* metric) {

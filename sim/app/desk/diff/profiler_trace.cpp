@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/kernel/metric_rows.hpp"
+
 #include "sim/app/desk/diff/measured_side.hpp"
 
 namespace shardsim {
@@ -190,10 +192,10 @@ RunSide side_of(const GpuWork& work) {
     std::int64_t idle = side.step_ps;
     for (const Part& part : side.time) idle -= part.amount;
     side.time.push_back({kIdlePart, idle});
-    side.metrics["step_time_s"] = seconds_of(side.step_ps);
-    side.metrics["time.compute_s"] = seconds_of(side.time[0].amount);
-    side.metrics["time.exposed_comm_s"] = seconds_of(side.time[1].amount);
-    side.metrics["time.hidden_comm_s"] = seconds_of(per_step(communication - exposed));
+    side.metrics[metric::kStepTimeS.name] = seconds_of(side.step_ps);
+    side.metrics[metric::kTimeComputeS.name] = seconds_of(side.time[0].amount);
+    side.metrics[metric::kTimeExposedCommS.name] = seconds_of(side.time[1].amount);
+    side.metrics[metric::kTimeHiddenCommS.name] = seconds_of(per_step(communication - exposed));
   }
   side.what = fmt::format("profiler trace{}, {} step{}",
                           work.rank >= 0 ? fmt::format(" of rank {}", work.rank) : "", steps,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/metric_table.hpp"
 
 #include "sim/app/desk/diff/read_side.hpp"
 
@@ -18,13 +19,10 @@ using Json = nlohmann::ordered_json;
 constexpr double kPicosecondsPerSecond = 1e12;
 
 constexpr std::array<std::pair<const char*, const char*>, 4> kTimeParts = {
-    {{kComputePart, "time.compute_s"},
-     {kExposedPart, "time.exposed_comm_s"},
-     {kBubblePart, "time.bubble_s"},
-     {kHostPart, "time.host_s"}}};
-constexpr std::array<const char*, 5> kMemoryParts = {"params", "grads", "optimizer", "activations",
-                                                     "comm"};
-constexpr std::array<const char*, 5> kAxes = {"dp", "tp", "cp", "ep", "pp"};
+    {{kComputePart, metric::kTimeComputeS.name},
+     {kExposedPart, metric::kTimeExposedCommS.name},
+     {kBubblePart, metric::kTimeBubbleS.name},
+     {kHostPart, metric::kTimeHostS.name}}};
 
 // A value as one reads it: texts without quotes.
 std::string text_of_value(const Json& value) {
@@ -42,8 +40,8 @@ void flatten(const Json& value, const std::string& path,
   }
 }
 
-std::optional<std::int64_t> whole(const RunSide& side, const std::string& metric) {
-  const auto found = side.metrics.find(metric);
+std::optional<std::int64_t> whole(const RunSide& side, const MetricRow& row) {
+  const auto found = side.metrics.find(row.name);
   if (found == side.metrics.end()) return std::nullopt;
   return std::llround(found->second);
 }
@@ -60,19 +58,21 @@ void take_parts(RunSide& side) {
     const auto found = side.metrics.find(metric);
     if (found != side.metrics.end()) side.time.push_back({name, picoseconds_of(found->second)});
   }
-  side.peak_bytes = whole(side, "memory.peak_bytes.max");
-  for (const char* const name : kMemoryParts) {
-    const auto bytes = whole(side, fmt::format("memory.{}_bytes.max", name));
-    if (bytes) side.memory.push_back({name, *bytes});
+  side.peak_bytes = whole(side, metric::kMemoryPeakBytesMax);
+  for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
+    const auto bytes = whole(side, *kMemoryMetrics.at(i));
+    if (bytes) {
+      side.memory.push_back({std::string(name_of(static_cast<MemoryCategory>(i))), *bytes});
+    }
   }
-  for (const char* const axis : kAxes) {
-    const auto bytes = whole(side, fmt::format("comm.bytes_sent.by_axis.{}", axis));
+  for (const auto& [axis, row] : kAxisMetrics) {
+    const auto bytes = whole(side, row);
     if (bytes) side.traffic.push_back({axis, *bytes});
   }
 }
 
 void take_step(RunSide& side) {
-  const auto step = side.metrics.find("step_time_s");
+  const auto step = side.metrics.find(metric::kStepTimeS.name);
   if (step != side.metrics.end() && std::isfinite(step->second)) {
     side.step_ps = picoseconds_of(step->second);
     return;
@@ -99,7 +99,8 @@ RunSide side_of_result(const std::string& json, const std::string& file, bool me
     const Json& scenario = result.at("scenario");
     side.what = text_of_value(scenario.value("name", Json("")));
     flatten(scenario, "", side.fields);
-    if (measured && result.contains("measured") && result.at("measured").contains("step_time_s")) {
+    if (measured && result.contains("measured") &&
+        result.at("measured").contains(metric::kStepTimeS.name)) {
       side.kind = SideKind::measured_result;
       take_metrics(side, result.at("measured"));
       take_step(side);
@@ -111,7 +112,7 @@ RunSide side_of_result(const std::string& json, const std::string& file, bool me
                                  row.at("source").get<std::string>() + ")");
     }
     for (const Json& band : result.value("error_bands", Json::array())) {
-      if (band.at("metric") != "step_time_s") continue;
+      if (band.at("metric") != metric::kStepTimeS.name) continue;
       side.band = StepBand{band.at("low"), band.at("high")};
     }
   } catch (const Json::exception& error) {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/kernel/metric_rows.hpp"
+
 #include "reports/units.hpp"
 #include "sim/app/desk/diff/traits.hpp"
 
@@ -21,8 +23,8 @@ constexpr double kOnePercent = 1.0;
 constexpr const char* kSame = "the same";
 
 StepWork work_of(const RunSide& side) {
-  const auto all = side.metrics.find("tokens_per_s");
-  const auto per_gpu = side.metrics.find("tokens_per_s_per_gpu");
+  const auto all = side.metrics.find(metric::kTokensPerS.name);
+  const auto per_gpu = side.metrics.find(metric::kTokensPerSPerGpu.name);
   if (all == side.metrics.end() || per_gpu == side.metrics.end()) return {};
   if (!(all->second > 0.0) || !(per_gpu->second > 0.0)) return {};
   return {.tokens = std::llround(all->second * seconds_of(side.step_ps)),

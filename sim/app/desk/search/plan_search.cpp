@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/metric_table.hpp"
 
 #include "scenarios/scenario_error.hpp"
 #include "sim/app/desk/pool/parallel.hpp"
@@ -39,25 +40,24 @@ Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& 
     const Scenario scenario = scenario_of(base, candidate);
     const Result result = run_scenario(scenario).result;
     if (result.diagnosis) return {{}, result.diagnosis->code + ": " + result.diagnosis->summary};
-    const auto number = [&result](const char* name) { return result.number(name).value_or(0.0); };
-    const auto whole = [&](const std::string& name) {
-      return static_cast<std::int64_t>(number(name.c_str()));
+    const auto number = [&result](const MetricRow& row) {
+      return result.number(row).value_or(0.0);
     };
+    const auto whole = [&](const MetricRow& row) { return static_cast<std::int64_t>(number(row)); };
     point.fits = result.exit_code != static_cast<int>(ExitCode::does_not_fit);
-    point.step_time_s = number("step_time_s");
-    point.compute_s = number("time.compute_s");
-    point.exposed_comm_s = number("time.exposed_comm_s");
-    point.hidden_comm_s = number("time.hidden_comm_s");
-    point.bubble_s = number("time.bubble_s");
-    point.host_s = number("time.host_s");
-    point.mfu = number("mfu");
-    point.tokens_per_s = number("tokens_per_s");
-    point.tokens_per_s_per_gpu = number("tokens_per_s_per_gpu");
-    point.peak_bytes = whole("memory.peak_bytes.max");
-    point.device_bytes = whole("memory.device_bytes.max");
+    point.step_time_s = number(metric::kStepTimeS);
+    point.compute_s = number(metric::kTimeComputeS);
+    point.exposed_comm_s = number(metric::kTimeExposedCommS);
+    point.hidden_comm_s = number(metric::kTimeHiddenCommS);
+    point.bubble_s = number(metric::kTimeBubbleS);
+    point.host_s = number(metric::kTimeHostS);
+    point.mfu = number(metric::kMfu);
+    point.tokens_per_s = number(metric::kTokensPerS);
+    point.tokens_per_s_per_gpu = number(metric::kTokensPerSPerGpu);
+    point.peak_bytes = whole(metric::kMemoryPeakBytesMax);
+    point.device_bytes = whole(metric::kMemoryDeviceBytesMax);
     for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
-      point.category_bytes.at(i) =
-          whole("memory." + std::string(name_of(static_cast<MemoryCategory>(i))) + "_bytes.max");
+      point.category_bytes.at(i) = whole(*kMemoryMetrics.at(i));
     }
     point.is_tight = point.fits && !leaves_margin(scenario, point.device_bytes);
     return {point, {}};

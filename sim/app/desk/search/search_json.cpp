@@ -1,5 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "sim/kernel/metric_table.hpp"
+
 #include "sim/app/desk/search/search_report.hpp"
 
 namespace shardsim {
@@ -26,20 +28,19 @@ Json layout_json(const Candidate& candidate) {
 
 // Metrics under the names that a result has.
 Json point_json(const SearchReport& report, const SimulatedPoint& point) {
-  Json metrics = {{"step_time_s", point.step_time_s},
-                  {"tokens_per_s", point.tokens_per_s},
-                  {"tokens_per_s_per_gpu", point.tokens_per_s_per_gpu},
-                  {"mfu", point.mfu},
-                  {"time.compute_s", point.compute_s},
-                  {"time.exposed_comm_s", point.exposed_comm_s},
-                  {"time.hidden_comm_s", point.hidden_comm_s},
-                  {"time.bubble_s", point.bubble_s},
-                  {"time.host_s", point.host_s},
-                  {"memory.peak_bytes.max", point.peak_bytes},
-                  {"memory.device_bytes.max", point.device_bytes}};
+  Json metrics = {{metric::kStepTimeS.name, point.step_time_s},
+                  {metric::kTokensPerS.name, point.tokens_per_s},
+                  {metric::kTokensPerSPerGpu.name, point.tokens_per_s_per_gpu},
+                  {metric::kMfu.name, point.mfu},
+                  {metric::kTimeComputeS.name, point.compute_s},
+                  {metric::kTimeExposedCommS.name, point.exposed_comm_s},
+                  {metric::kTimeHiddenCommS.name, point.hidden_comm_s},
+                  {metric::kTimeBubbleS.name, point.bubble_s},
+                  {metric::kTimeHostS.name, point.host_s},
+                  {metric::kMemoryPeakBytesMax.name, point.peak_bytes},
+                  {metric::kMemoryDeviceBytesMax.name, point.device_bytes}};
   for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
-    metrics["memory." + std::string(name_of(static_cast<MemoryCategory>(i))) + "_bytes.max"] =
-        point.category_bytes.at(i);
+    metrics[kMemoryMetrics.at(i)->name] = point.category_bytes.at(i);
   }
   Json json = {{"layout", report.layout_of(point)},
                {"fields", layout_json(point.candidate)},

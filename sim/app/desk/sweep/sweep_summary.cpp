@@ -63,11 +63,11 @@ std::vector<std::size_t> ordered_by(const std::vector<ScoredPoint>& scored,
 }
 
 std::string cell_of(double value, const std::string& metric) {
-  if (metric.rfind("memory.", 0) == 0 && metric.find("_bytes") != std::string::npos) {
-    return format_memory(value);
-  }
-  if (metric.find("bytes_sent") != std::string::npos) return format_traffic(value);
-  if (metric == "step_time_s" || metric.rfind("time.", 0) == 0) return format_seconds(value);
+  const MetricRow* const row = find_metric(metric);
+  const std::string_view unit = row == nullptr ? "" : row->unit;
+  if (unit == "bytes") return format_memory(value);
+  if (unit == "bytes/step") return format_traffic(value);
+  if (unit == "s/step") return format_seconds(value);
   return format_number(value);
 }
 
@@ -157,7 +157,7 @@ std::string reasons_text(const SweepFindings& findings) {
 
 std::vector<SweepObjective> objectives_of(const SweepBlock& block) {
   if (!block.objectives.empty()) return block.objectives;
-  return {{true, "tokens_per_s_per_gpu"}, {false, "memory.peak_bytes.max"}};
+  return {{true, metric::kTokensPerSPerGpu.name}, {false, metric::kMemoryPeakBytesMax.name}};
 }
 
 SweepFindings find_best(const PointIndex& index, const std::vector<std::string>& columns,
