@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/kernel/metric_rows.hpp"
+
 #include "scenarios/field_table.hpp"
 
 namespace shardsim {
@@ -29,7 +31,8 @@ Section expect_section() {
           "Conditions on the result. One that does not hold ends the run with exit code 1.",
           true,
           "",
-          {"an expectation", R"({"metric": "mfu", "op": ">=", "value": 0.4})",
+          {"an expectation",
+           R"({"metric": ")" + std::string(metric::kMfu.name) + R"(", "op": ">=", "value": 0.4})",
            [](Scenario& s) { s.expect.emplace_back(); },
            [](const Scenario& s) { return s.expect.size(); }}};
 }

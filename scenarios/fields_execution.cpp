@@ -1,3 +1,5 @@
+#include "sim/kernel/metric_rows.hpp"
+
 #include "scenarios/field_table.hpp"
 #include "scenarios/item_field.hpp"
 
@@ -62,11 +64,11 @@ std::vector<Field> execution_fields() {
                        return s.execution.tensors == TensorMode::meta &&
                               s.execution.backend == "fiber";
                      })
-          .doc(
-              "Whether data-parallel replicas that do the same are run once, with the same metrics "
-              "but for trace_hash. auto: where that can be shown. require: or else refuse. Plans "
-              "of "
-              "more than 16,384 ranks need it."),
+          .doc("Whether data-parallel replicas that do the same are run once, with the same "
+               "metrics but for " +
+               std::string(metric::kTraceHash.name) +
+               ". auto: where that can be shown. require: or else refuse. Plans of more than "
+               "16,384 ranks need it."),
       execution("execution.memory_margin", &E::memory_margin)
           .below(0, 1)
           .or_else("0.05")
@@ -102,7 +104,8 @@ std::vector<Field> output_fields() {
   return {
       expectation("expect[].metric", &Expectation::metric)
           .required()
-          .doc("Name of a metric of the result, such as \"memory.peak_bytes.max\"."),
+          .doc("Name of a metric of the result, such as \"" +
+               std::string(metric::kMemoryPeakBytesMax.name) + "\"."),
       expectation("expect[].op", &Expectation::op).required().doc("Comparison."),
       expectation("expect[].value", &Expectation::value)
           .range(-1e300, 1e300)

@@ -131,7 +131,7 @@ class SweepReader {
       problems_.add(
           "E1305", item.span, pointer,
           "an objective is \"max METRIC\" or \"min METRIC\", not \"" + printable(text, 40) + "\"",
-          "for example \"max tokens_per_s_per_gpu\"");
+          fmt::format("for example \"max {}\"", metric::kTokensPerSPerGpu.name));
     } else if (std::find(known.begin(), known.end(), metric) == known.end()) {
       const std::string near = nearest(metric, known);
       problems_.add("E1305", item.span, pointer,

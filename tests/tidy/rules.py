@@ -112,6 +112,37 @@ BANS = (
 )
 
 
+class NameRule:
+    """Names that a table gives to things. Elsewhere in the product no string says them: code asks the
+    row, so that one line decides what a thing is called."""
+
+    def __init__(self, name, table, row, what, instead, *, plain_words=()):
+        self.name = name
+        self.table = table
+        self.row = re.compile(row)
+        self.what = what
+        self.instead = instead
+        # Names that are words of the language, too: they would be found everywhere.
+        self.plain_words = plain_words
+
+    def names_in(self, text):
+        return [name for name in self.row.findall(text) if name not in self.plain_words]
+
+    def pattern(self, text):
+        """Where one of the table's names stands as a word, and not within a file's name."""
+        names = "|".join(re.escape(name) for name in self.names_in(text))
+        return re.compile(rf"(?<![\w.-])(?:{names})(?!\w|[.-]\w)")
+
+
+NAME_RULES = (
+    NameRule("schedule-name", "strategies/pipeline/schedule_table.cpp", r'\.name = "([^"]+)"',
+             "a schedule", "a question that ScheduleRow answers (strategies/pipeline/schedule_row.hpp)"),
+    NameRule("metric-name", "sim/kernel/metric_rows.hpp",
+             r'\bROW\(\w+, \w+, \w+, "[^"]*",[\s\\]*"([^"]+)"', "a metric",
+             "the row's constant, as metric::kMfu (sim/kernel/metric_rows.hpp)", plain_words=("ranks",)),
+)
+
+
 class LibraryRule:
     """Headers of a library that only the files named may include; a name may be a pattern."""
 

@@ -63,6 +63,14 @@ class Source:
             yield line_of(text, match.start()), match.group().strip()
 
 
+def strings(file):
+    """(position, text) of each string in the code, quotes included."""
+    for match in TOKEN.finditer(file.text):
+        text = match.group("string") or match.group("raw")
+        if text:
+            yield match.start(), text
+
+
 def error_codes(file):
     """(line, code) of each string that is an error code; comments may quote what they like."""
     for match in TOKEN.finditer(file.text):

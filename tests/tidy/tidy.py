@@ -124,6 +124,25 @@ def check_codes(tree):
                 yield Violation("error-code", path, line, f"{code} is taken by {owner}; take a free one")
 
 
+def check_names(tree):
+    """What a table names is called by that name nowhere else."""
+    for rule in rules.NAME_RULES:
+        if rule.table not in tree:
+            continue
+        table = tree[rule.table].text
+        if not rule.names_in(table):
+            yield Violation(rule.name, rule.table, 1, "no row gives a name; mend the rule in rules.py")
+            continue
+        pattern = rule.pattern(table)
+        for path, file in tree.items():
+            if path == rule.table or not below(path, rules.PRODUCT):
+                continue
+            for position, text in source.strings(file):
+                for found in pattern.finditer(text):
+                    yield Violation(rule.name, path, source.line_of(file.text, position + found.start()),
+                                    f"{found.group()} is {rule.what}; instead: {rule.instead}")
+
+
 def check_built(root, tree):
     """A source that no build file names is dead, and a test among them tests nothing."""
     named = source.built_sources(root, rules.EVERYTHING)
@@ -162,7 +181,8 @@ def check_tree(root, exceptions):
     """All violations below root, in a fixed order, exceptions taken out."""
     tree = source.read_tree(root, rules.EVERYTHING)
     found = [*check_includes(tree), *check_cycles(tree), *check_sizes(tree), *check_headers(tree),
-             *check_bans(tree), *check_codes(tree), *check_built(root, tree), *check_conflicts(root)]
+             *check_bans(tree), *check_codes(tree), *check_names(tree), *check_built(root, tree),
+             *check_conflicts(root)]
     excused, violations = read_exceptions(exceptions)
     used = {(violation.rule, violation.path) for violation in found}
     violations += [violation for violation in found

@@ -186,6 +186,37 @@ class TidyTest(unittest.TestCase):
                         "scenarios/limit.hpp": '#pragma once\n\nconst char* const kMany = "E0301";\n'}),
             [("error-code", "sim/kernel/late.hpp", 2)])
 
+    SCHEDULES = {"strategies/pipeline/schedule_table.cpp": 'Row{.name = "gpipe"},\nRow{.name = "zb_v"},\n',
+                 "strategies/pipeline/meson.build": "files('schedule_table.cpp')\n"}
+    METRICS = {"sim/kernel/metric_rows.hpp":
+               '#pragma once\n  ROW(kMfu, real, always, "", "mfu", "Share.") \\\n'
+               '  ROW(kRanks, whole, always, "", "ranks", "Size.") \\\n'
+               '  ROW(kTimeBubbleS, real, always, "s/step", \\\n      "time.bubble_s", "Idle.")\n'}
+
+    def test_a_name_of_a_table_stands_nowhere_else(self):
+        for table, rule, planted in (
+                (self.SCHEDULES, "schedule-name", 'bool a = name == "zb_v";'),
+                (self.SCHEDULES, "schedule-name", 'const char* a = "or take gpipe, which";'),
+                (self.SCHEDULES, "schedule-name", 'const char* a = R"({"schedule": "gpipe"})";'),
+                (self.METRICS, "metric-name", 'double a = result.number("mfu");'),
+                (self.METRICS, "metric-name", 'double a = result.number("time.bubble_s");')):
+            for folder in rules.PRODUCT:
+                path = ("sim/app" if folder == "sim" else folder) + "/bad.hpp"
+                with self.subTest(path=path, planted=planted):
+                    self.assertEqual(self.check({**table, path: f"#pragma once\n\n{planted}\n"}),
+                                     [(rule, path, 3)])
+
+    def test_other_words_tests_and_comments_are_no_name_of_a_table(self):
+        fine = ('#pragma once\n// as "zb_v" and "mfu" do\nconst char* a = "scenarios/pp4-gpipe.json";\n'
+                'const char* b = "gpipe.csv";\nconst char* c = "gpiped";\nconst char* d = "ranks";\n')
+        self.assertEqual(self.check({**self.SCHEDULES, **self.METRICS, "sim/app/fine.hpp": fine}), [])
+        self.assertEqual(self.check({**self.SCHEDULES, **self.METRICS,
+                                     "tests/a.hpp": '#pragma once\nconst char* a = "gpipe";\n'}), [])
+
+    def test_a_table_without_names_is_reported(self):
+        self.assertEqual(self.check({"sim/kernel/metric_rows.hpp": "#pragma once\n"}),
+                         [("metric-name", "sim/kernel/metric_rows.hpp", 1)])
+
     def test_an_exception_excuses_its_file_and_rule_only(self):
         bad = {"sim/kernel/a.hpp": "#pragma once\nlong double x;\n",
                "sim/kernel/b.hpp": "#pragma once\nlong double y;\n"}

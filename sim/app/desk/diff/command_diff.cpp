@@ -4,8 +4,10 @@
 #include <ostream>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/metric_rows.hpp"
 
 #include "sim/app/desk/diff/comparison.hpp"
 #include "sim/app/desk/diff/fail_if.hpp"
@@ -42,7 +44,8 @@ void add_diff_options(CLI::App& verb, DiffArguments& arguments) {
   verb.add_option("--measured", arguments.measured,
                   "A real run as B: a log, a trace, or the result of a run on processes");
   verb.add_option("--fail-if", arguments.limits,
-                  "Exit with 1 if a metric changes so: \"step_time_s > 2%\"; repeatable")
+                  fmt::format("Exit with 1 if a metric changes so: \"{} > 2%\"; repeatable",
+                              metric::kStepTimeS.name))
       ->allow_extra_args(false);
   verb.add_flag("--json", arguments.json, "Print one JSON object");
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/metric_rows.hpp"
 
 #include "strategies/pipeline/schedule_row.hpp"
 
@@ -91,7 +92,7 @@ constexpr const char* kTemplate =
   "execution": {{ "tensors": "meta", "steps": 1 }}
 
   // With these the file is a test: the exit code is 1 if one does not hold. A comma goes above.
-  // "expect": [ {{ "metric": "mfu", "op": ">=", "value": 0.4 }} ],
+  // "expect": [ {{ "metric": "{metric}", "op": ">=", "value": 0.4 }} ],
   // Files to write; the trace opens in https://ui.perfetto.dev
   // "output": {{ "trace": "step.pftrace" }}
 }}
@@ -128,8 +129,8 @@ std::string starter_text(const StarterAsk& ask) {
   const std::int64_t nodes = part ? 1 : gpus / per_node;
   return fmt::format(
       kTemplate, fmt::arg("schema", kSchemaFile), fmt::arg("model", ask.model),
-      fmt::arg("schedule", default_schedule().name), fmt::arg("system", ask.system),
-      fmt::arg("gpus", gpus), fmt::arg("nodes", nodes),
+      fmt::arg("metric", metric::kMfu.name), fmt::arg("schedule", default_schedule().name),
+      fmt::arg("system", ask.system), fmt::arg("gpus", gpus), fmt::arg("nodes", nodes),
       fmt::arg("per_node", part ? fmt::format(", \"gpus_per_node\": {}", gpus) : std::string()),
       fmt::arg("machine", part ? fmt::format("{} of the {} GPUs of a node.", gpus, per_node)
                                : fmt::format("{} x {} GPUs = {}.", nodes, per_node, gpus)));
