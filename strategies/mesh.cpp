@@ -4,6 +4,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/named_groups.hpp"
+
 namespace shardsim {
 
 MeshPlace MeshShape::place_of(int rank) const {
@@ -70,18 +72,20 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
     origin.*axis = 0;
     return shape_.rank_of(origin);
   };
-  if (shape.tp > 1) tp_group_ = world.split(without(&MeshPlace::tp), place_.tp, "tp");
-  if (shape.cp > 1) cp_group_ = world.split(without(&MeshPlace::cp), place_.cp, "cp");
+  if (shape.tp > 1)
+    tp_group_ = world.split(without(&MeshPlace::tp), place_.tp, named_group::kTp.name);
+  if (shape.cp > 1)
+    cp_group_ = world.split(without(&MeshPlace::cp), place_.cp, named_group::kCp.name);
   make_replicas(world, WeightKind::dense, dense_);
   if (shape.experts_apart()) {
     const int group = (place_.pp * shape.dp_replicate + place_.dp_replicate) *
                           shape.num_shards(WeightKind::expert) +
                       shape.shard_of(place_, WeightKind::expert);
-    ep_group_ = world.split(group, ep(), "ep");
+    ep_group_ = world.split(group, ep(), named_group::kEp.name);
     make_replicas(world, WeightKind::expert, expert_);
   }
   if (shape.pp > 1) {
-    pp_group_ = world.split(without(&MeshPlace::pp), place_.pp, "pp");
+    pp_group_ = world.split(without(&MeshPlace::pp), place_.pp, named_group::kPp.name);
     make_edges();
   }
 }
@@ -93,15 +97,18 @@ void Mesh::make_replicas(Communicator& world, WeightKind kind, Replicas& made) {
   const int shards = shape_.num_shards(kind);
   const int shard = shape_.shard_of(place_, kind);
   if (shards > 1) {
-    made.shard = world.split(part * shape_.dp_replicate + place_.dp_replicate, shard,
-                             is_dense ? "dp_shard" : "dp_shard_experts");
+    made.shard =
+        world.split(part * shape_.dp_replicate + place_.dp_replicate, shard,
+                    (is_dense ? named_group::kDpShard : named_group::kDpShardExperts).name);
   }
   if (shape_.dp_replicate > 1) {
-    made.replicate = world.split(part * shards + shard, place_.dp_replicate,
-                                 is_dense ? "dp_replicate" : "dp_replicate_experts");
+    made.replicate =
+        world.split(part * shards + shard, place_.dp_replicate,
+                    (is_dense ? named_group::kDpReplicate : named_group::kDpReplicateExperts).name);
   }
   if (shape_.num_owners(kind) > 1) {
-    made.all = world.split(part, shape_.owner_of(place_, kind), is_dense ? "dp" : "dp_experts");
+    made.all = world.split(part, shape_.owner_of(place_, kind),
+                           (is_dense ? named_group::kDp : named_group::kDpExperts).name);
   }
 }
 
@@ -114,7 +121,7 @@ ReplicaGroups Mesh::replicas(WeightKind kind) const {
 
 void Mesh::make_edges() {
   const bool is_end = is_first_stage() || is_last_stage();
-  auto ends = pp_group_->split(is_end ? 1 : 0, place_.pp, "embedding");
+  auto ends = pp_group_->split(is_end ? 1 : 0, place_.pp, named_group::kEmbedding.name);
   if (is_end) embedding_group_ = std::move(ends);
   // Boundary a lies between pipeline ranks a and a + 1, the last one between the last and the
   // first. Neighbouring boundaries share a rank, so they are made one after the other.
@@ -139,9 +146,9 @@ void Mesh::make_edge(Boundaries which, bool forward, bool up) {
   const bool ends_here = is_meant(below);
   const int color = starts_here ? above + 1 : ends_here ? below + 1 : 0;
   const bool sends = starts_here == (forward != up);
-  const char* const down_name = forward ? "pp_forward" : "pp_backward";
-  const char* const up_name = forward ? "pp_up_forward" : "pp_up_backward";
-  auto pair = pp_group_->split(color, sends ? 0 : 1, up ? up_name : down_name);
+  const NamedGroup& down_group = forward ? named_group::kPpForward : named_group::kPpBackward;
+  const NamedGroup& up_group = forward ? named_group::kPpUpForward : named_group::kPpUpBackward;
+  auto pair = pp_group_->split(color, sends ? 0 : 1, (up ? up_group : down_group).name);
   if (color == 0) return;  // All who have no such boundary.
   const Edge edge = forward ? (sends ? Edge::forward_out : Edge::forward_in)
                             : (sends ? Edge::backward_out : Edge::backward_in);

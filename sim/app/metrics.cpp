@@ -1,15 +1,14 @@
 #include "sim/app/metrics.hpp"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "strategies/model/expert_layer.hpp"
+#include "strategies/named_groups.hpp"
 
 #include "sim/app/goodput/goodput_metrics.hpp"
 #include "sim/app/plan_of.hpp"
@@ -179,29 +178,9 @@ void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const F
 }  // namespace
 
 std::string_view axis_of(const std::string& communicator) {
-  static constexpr std::pair<std::string_view, std::string_view> kAxes[] = {
-      {"dp", "dp"},
-      {"dp_shard", "dp"},
-      {"dp_replicate", "dp"},
-      {"dp_experts", "dp"},
-      {"dp_shard_experts", "dp"},
-      {"dp_replicate_experts", "dp"},
-      {"tp", "tp"},
-      {"cp", "cp"},
-      {"cp_ulysses", "cp"},
-      {"cp_ring", "cp"},
-      {"ep", "ep"},
-      {"pp", "pp"},
-      {"pp_forward", "pp"},
-      {"pp_backward", "pp"},
-      {"pp_up_forward", "pp"},
-      {"pp_up_backward", "pp"},
-      {"embedding", "pp"}};
-  for (const auto& [name, axis] : kAxes) {
-    if (name == communicator) return axis;
+  for (const NamedGroup* const group : kNamedGroups) {
+    if (group->name == communicator) return group->axis;
   }
-  // They only make the others.
-  if (communicator == "world" || communicator == "members") return "none";
   throw Error(ExitCode::internal, "E7004",
               "communicator " + communicator + " belongs to no axis of the result");
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "strategies/named_groups.hpp"
 #include "strategies/sharding/gathered_attention.hpp"
 #include "strategies/sharding/head_exchange.hpp"
 #include "strategies/sharding/ring_attention.hpp"
@@ -17,8 +18,8 @@ ContextParallel::ContextParallel(Communicator& group, ContextAttention form, int
   } else if (u == 1) {
     ring_ = &group;
   } else {
-    own_ulysses_ = group.split(group.rank() / u, group.rank() % u, "cp_ulysses");
-    own_ring_ = group.split(group.rank() % u, group.rank() / u, "cp_ring");
+    own_ulysses_ = group.split(group.rank() / u, group.rank() % u, named_group::kCpUlysses.name);
+    own_ring_ = group.split(group.rank() % u, group.rank() / u, named_group::kCpRing.name);
     ulysses_ = own_ulysses_.get();
     ring_ = own_ring_.get();
   }

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "strategies/named_groups.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -39,7 +41,7 @@ void form_group(Mesh& everyone, int members, Membership& own) {
   const int rank = everyone.data_rank();
   const bool is_member = rank < members;
   std::unique_ptr<Communicator> group =
-      everyone.data_group()->split(is_member ? 0 : 1, rank, "members");
+      everyone.data_group()->split(is_member ? 0 : 1, rank, named_group::kMembers.name);
   if (!is_member) {
     own.sync.reset();
     own.mesh.reset();
