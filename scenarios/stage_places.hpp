@@ -6,8 +6,8 @@
 
 namespace shardsim {
 
-/// What there is to know about parallelism.schedule of this name; that of a single stage for
-/// "none", for a schedule from a file and before it is resolved. REQUIRES: the name is known.
+/// The row of parallelism.schedule; that of a single stage for "none", for a schedule from a file
+/// and before the name is resolved. REQUIRES: the name is known.
 [[nodiscard]] inline const ScheduleRow& schedule_row_of(std::string_view name) {
   static constexpr ScheduleRow kSingleStage;
   const bool is_named = !name.empty() && name != "none" && name != kScheduleFromFile;

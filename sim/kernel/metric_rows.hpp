@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// What a run is measured by: one row per metric. From the rows come the names that a result lists
+// The metrics of a run, one row for each. From the rows come the names that a result lists
 // and that `expect` takes, the schema of results and the page about scenarios. Code that writes or
 // reads a metric takes the row's constant, metric::kMfu for "mfu"; the name stands nowhere else.
 //

@@ -74,7 +74,7 @@ struct PipelineSchedule {
 /// says what is wrong with which value, the fix what can be done.
 [[nodiscard]] PipelineSchedule make_schedule(std::string_view name, const PipelineShape& shape);
 
-/// All names, simplest schedule first. What else there is to know: schedule_row.hpp.
+/// All names, simplest schedule first. schedule_row.hpp says more about each.
 [[nodiscard]] std::vector<std::string_view> schedule_names();
 
 }  // namespace shardsim

@@ -8,14 +8,14 @@
 
 #include "strategies/pipeline/schedule.hpp"
 
-// What there is to know about a schedule before one is made: one row of a table for each. Code that
-// treats schedules differently asks the row and never compares names; a question that no row
-// answers yet is a new member here. The table stands in schedule_table.cpp.
+// A row for each schedule says all there is to know before one is made. Code that treats schedules
+// differently asks the row and never compares names. A question that no row answers yet is a new
+// member here. The table stands in schedule_table.cpp.
 namespace shardsim {
 
 inline constexpr int kAnyNumChunks = std::numeric_limits<std::int16_t>::max();
 
-/// What a schedule runs backward: B, or I and W apart, or both.
+/// How a schedule runs backward: B, or I and W apart, or both.
 enum class BackwardCut : std::uint8_t { whole, split, both };
 
 /// Microbatches that the first chunk of rank r holds at some moment, at least: one, as many as
@@ -29,7 +29,7 @@ struct ScheduleRow {
   Placement placement = Placement::loop;
   int min_chunks = 1;  ///< V is in [min_chunks, max_chunks].
   int max_chunks = 1;
-  std::string_view with_one_chunk = {};  ///< What it then is, in words, if it may run several.
+  std::string_view with_one_chunk = {};  ///< In words, what it then is; if it may run several.
   bool whole_rounds = false;             ///< Needs M % p == 0.
   BackwardCut backward = BackwardCut::whole;
   bool overlaps = false;  ///< Runs a forward and a backward in one block.
@@ -53,7 +53,7 @@ struct ScheduleRow {
   [[nodiscard]] int least_microbatches(const PipelineShape& shape) const {
     return min_microbatches == nullptr ? 1 : min_microbatches(shape);
   }
-  /// Of so many microbatches, on a rank from which there are so many to the last one, itself too.
+  /// Given the number of microbatches and of ranks to the last one, the rank itself too.
   [[nodiscard]] std::int64_t least_in_flight(std::int64_t microbatches,
                                              std::int64_t ranks_to_go) const;
 };
@@ -64,7 +64,7 @@ struct ScheduleRow {
 [[nodiscard]] const ScheduleRow& default_schedule(bool several_chunks = false);
 
 using NameElsewhere = std::string_view ScheduleRow::*;
-/// What another framework runs: `schedule_in(&ScheduleRow::megatron, false)`. REQUIRES: it has one.
+/// The first that a framework has: `schedule_in(&ScheduleRow::megatron)`. REQUIRES: it has one.
 [[nodiscard]] const ScheduleRow& schedule_in(NameElsewhere framework, bool several_chunks = false);
 /// The row of that name there; null: none.
 [[nodiscard]] const ScheduleRow* find_schedule(NameElsewhere framework, std::string_view name);

@@ -125,7 +125,7 @@ def check_codes(tree):
 
 
 def check_names(tree):
-    """What a table names is called by that name nowhere else."""
+    """A name that a table gives stands nowhere else."""
     for rule in rules.NAME_RULES:
         if rule.table not in tree:
             continue
