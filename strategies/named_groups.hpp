@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string_view>
-
 // The communicators that strategies make: what each is called, and the axis of the result that its
 // traffic is counted to. A strategy that splits off a group takes its name from a row here, so that
 // no group is without an axis.
@@ -12,47 +10,36 @@ struct NamedGroup {
   const char* axis;
 };
 
+// The last two only make the others; the world is named by the backend.
+#define SHARDSIM_NAMED_GROUPS(ROW)                       \
+  ROW(kDp, "dp", "dp")                                   \
+  ROW(kDpShard, "dp_shard", "dp")                        \
+  ROW(kDpReplicate, "dp_replicate", "dp")                \
+  ROW(kDpExperts, "dp_experts", "dp")                    \
+  ROW(kDpShardExperts, "dp_shard_experts", "dp")         \
+  ROW(kDpReplicateExperts, "dp_replicate_experts", "dp") \
+  ROW(kTp, "tp", "tp")                                   \
+  ROW(kCp, "cp", "cp")                                   \
+  ROW(kCpUlysses, "cp_ulysses", "cp")                    \
+  ROW(kCpRing, "cp_ring", "cp")                          \
+  ROW(kEp, "ep", "ep")                                   \
+  ROW(kPp, "pp", "pp")                                   \
+  ROW(kPpForward, "pp_forward", "pp")                    \
+  ROW(kPpBackward, "pp_backward", "pp")                  \
+  ROW(kPpUpForward, "pp_up_forward", "pp")               \
+  ROW(kPpUpBackward, "pp_up_backward", "pp")             \
+  ROW(kEmbedding, "embedding", "pp")                     \
+  ROW(kWorld, "world", "none")                           \
+  ROW(kMembers, "members", "none")
+
 namespace named_group {
-inline constexpr NamedGroup kDp{"dp", "dp"};
-inline constexpr NamedGroup kDpShard{"dp_shard", "dp"};
-inline constexpr NamedGroup kDpReplicate{"dp_replicate", "dp"};
-inline constexpr NamedGroup kDpExperts{"dp_experts", "dp"};
-inline constexpr NamedGroup kDpShardExperts{"dp_shard_experts", "dp"};
-inline constexpr NamedGroup kDpReplicateExperts{"dp_replicate_experts", "dp"};
-inline constexpr NamedGroup kTp{"tp", "tp"};
-inline constexpr NamedGroup kCp{"cp", "cp"};
-inline constexpr NamedGroup kCpUlysses{"cp_ulysses", "cp"};
-inline constexpr NamedGroup kCpRing{"cp_ring", "cp"};
-inline constexpr NamedGroup kEp{"ep", "ep"};
-inline constexpr NamedGroup kPp{"pp", "pp"};
-inline constexpr NamedGroup kPpForward{"pp_forward", "pp"};
-inline constexpr NamedGroup kPpBackward{"pp_backward", "pp"};
-inline constexpr NamedGroup kPpUpForward{"pp_up_forward", "pp"};
-inline constexpr NamedGroup kPpUpBackward{"pp_up_backward", "pp"};
-inline constexpr NamedGroup kEmbedding{"embedding", "pp"};
-/// Both only make the others; the world is named by the backend.
-inline constexpr NamedGroup kWorld{"world", "none"};
-inline constexpr NamedGroup kMembers{"members", "none"};
+#define SHARDSIM_NAMED_GROUP(constant, name, axis) inline constexpr NamedGroup constant{name, axis};
+SHARDSIM_NAMED_GROUPS(SHARDSIM_NAMED_GROUP)
+#undef SHARDSIM_NAMED_GROUP
 }  // namespace named_group
 
-inline constexpr const NamedGroup* kNamedGroups[] = {&named_group::kDp,
-                                                     &named_group::kDpShard,
-                                                     &named_group::kDpReplicate,
-                                                     &named_group::kDpExperts,
-                                                     &named_group::kDpShardExperts,
-                                                     &named_group::kDpReplicateExperts,
-                                                     &named_group::kTp,
-                                                     &named_group::kCp,
-                                                     &named_group::kCpUlysses,
-                                                     &named_group::kCpRing,
-                                                     &named_group::kEp,
-                                                     &named_group::kPp,
-                                                     &named_group::kPpForward,
-                                                     &named_group::kPpBackward,
-                                                     &named_group::kPpUpForward,
-                                                     &named_group::kPpUpBackward,
-                                                     &named_group::kEmbedding,
-                                                     &named_group::kWorld,
-                                                     &named_group::kMembers};
+#define SHARDSIM_NAMED_GROUP(constant, name, axis) &named_group::constant,
+inline constexpr const NamedGroup* kNamedGroups[] = {SHARDSIM_NAMED_GROUPS(SHARDSIM_NAMED_GROUP)};
+#undef SHARDSIM_NAMED_GROUP
 
 }  // namespace shardsim
