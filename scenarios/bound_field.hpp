@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/choices.hpp"
 #include "scenarios/field.hpp"
 
 // Rows of the field table that are bound to members of Scenario, with the members' types.

@@ -18,17 +18,14 @@ struct DataParallelSpec {
   std::vector<std::int64_t> elastic_members;  // elastic: ranks in each step, the last for the rest
   std::int64_t elastic_min = 1;
   std::int64_t elastic_max = 1024;
-  GradientCompressionKind gradient_compression = GradientCompressionKind::none;
-  double compression_ratio = 0;             // top_k
-  std::int64_t compression_block_size = 0;  // int8
-  bool error_feedback = true;
+  GradientCompression compression;
 
   bool trains_apart() const {
     return data_parallel == DataParallelKind::local_sgd ||
            data_parallel == DataParallelKind::diloco;
   }
   bool is_elastic() const { return data_parallel == DataParallelKind::elastic; }
-  bool compresses() const { return gradient_compression != GradientCompressionKind::none; }
+  bool compresses() const { return compression.acts(); }
   /// Whether what is trained is, on purpose, not what one device trains on the whole batch.
   bool changes_algorithm() const {
     return trains_apart() || data_parallel == DataParallelKind::async_sgd || compresses();

@@ -1,32 +1,80 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sim/kernel/dtype.hpp"
+
 #include "backends/reduce.hpp"
 
-// What a scenario chooses from. To add one: an enumerator here and its spelling in choices.hpp.
+#include "strategies/gradient_sync/data_parallel.hpp"
+#include "strategies/model/context_attention.hpp"
+#include "strategies/model/moe_options.hpp"
+#include "strategies/training/loss_scale.hpp"
+
+// What a scenario chooses from, and how that is spelled. What a layer below chooses from, too, is
+// its enumeration: the field is bound to that. To add a choice: an enumerator and its spelling.
 namespace shardsim {
 
+// Of larger headers.
+enum class Algorithm : std::uint8_t;  // sim/hardware/collective.hpp
+enum class NormType;                  // strategies/gradient_sync/gradient_sync.hpp
+enum class Recompute : std::uint8_t;  // strategies/model/make_model.hpp
+
 enum class ModelFamily { mlp, gpt2, llama };
-enum class Precision { fp64, fp32, bf16, fp16, fp8 };  // fp8: device peaks only, not training yet
 enum class OptimizerKind { sgd, momentum, adam, adamw, rmsprop };
-enum class LossScalingKind { none, constant, dynamic };
-enum class GradNorm { l2, inf };
 enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
-enum class AllReduceAlgorithm { automatic, ring, tree };
 enum class DataParallelKind { synchronous, local_sgd, diloco, async_sgd, elastic };
-enum class GradientCompressionKind { none, top_k, int8 };
 enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
 
+// Spellings, in the order of the enumerators. One array per enumeration serves the reader, the
+// schema, the reference page and to_string(). A type is fp8 only for peaks of devices.
+inline constexpr std::array<const char*, 3> kModelFamilyNames = {"mlp", "gpt2", "llama"};
+inline constexpr std::array<const char*, 5> kPrecisionNames = {"fp64", "fp32", "bf16", "fp16",
+                                                               "fp8"};
+inline constexpr std::array<const char*, 5> kOptimizerNames = {"sgd", "momentum", "adam", "adamw",
+                                                               "rmsprop"};
+inline constexpr std::array<const char*, 3> kLossScalingNames = {"none", "static", "dynamic"};
+inline constexpr std::array<const char*, 2> kGradNormNames = {"l2", "inf"};
+inline constexpr std::array<const char*, 2> kTensorModeNames = {"meta", "real"};
+inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "ring"};
+inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
+inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
+                                                                  "diloco", "async_sgd", "elastic"};
+inline constexpr std::array<const char*, 3> kGradientCompressionNames = {"none", "top_k", "int8"};
+inline constexpr std::array<const char*, 4> kContextAttentionNames = {"ring", "all_gather",
+                                                                      "ulysses", "two_level"};
+inline constexpr std::array<const char*, 4> kRoutingNames = {"learned", "uniform", "skewed",
+                                                             "file"};
+inline constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
+inline constexpr std::array<const char*, 6> kCompareOpNames = {"<", "<=", "==", "!=", ">=", ">"};
+
+inline std::span<const char* const> choice_names(ModelFamily) { return kModelFamilyNames; }
+inline std::span<const char* const> choice_names(DType) { return kPrecisionNames; }
+inline std::span<const char* const> choice_names(OptimizerKind) { return kOptimizerNames; }
+inline std::span<const char* const> choice_names(LossScaling::Mode) { return kLossScalingNames; }
+inline std::span<const char* const> choice_names(NormType) { return kGradNormNames; }
+inline std::span<const char* const> choice_names(TensorMode) { return kTensorModeNames; }
+inline std::span<const char* const> choice_names(ReductionOrder) { return kReductionOrderNames; }
+inline std::span<const char* const> choice_names(Algorithm) { return kAllReduceNames; }
+inline std::span<const char* const> choice_names(DataParallelKind) { return kDataParallelNames; }
+inline std::span<const char* const> choice_names(CompressionKind) {
+  return kGradientCompressionNames;
+}
+inline std::span<const char* const> choice_names(ContextAttention) {
+  return kContextAttentionNames;
+}
+inline std::span<const char* const> choice_names(RoutingKind) { return kRoutingNames; }
+inline std::span<const char* const> choice_names(Recompute) { return kRecomputeNames; }
+inline std::span<const char* const> choice_names(CompareOp) { return kCompareOpNames; }
+
 /// The spelling used in scenario files ("bf16", "automatic", "<=").
-const char* to_string(ModelFamily family);
-const char* to_string(Precision precision);
-const char* to_string(OptimizerKind optimizer);
-const char* to_string(LossScalingKind kind);
-const char* to_string(GradNorm norm);
-const char* to_string(TensorMode mode);
-const char* to_string(ReductionOrder order);
-const char* to_string(AllReduceAlgorithm algorithm);
-const char* to_string(DataParallelKind kind);
-const char* to_string(GradientCompressionKind kind);
-const char* to_string(CompareOp op);
+template <typename Enum>
+requires requires(Enum value) { choice_names(value); }
+[[nodiscard]] const char* to_string(Enum value) {
+  return choice_names(value)[static_cast<std::size_t>(value)];
+}
 
 }  // namespace shardsim

@@ -20,8 +20,9 @@ constexpr const char* kWhenElastic = "data_parallel is elastic";
 // A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
 std::vector<Field> data_parallel_fields() {
   using P = ParallelismSpec;
-  const auto parallelism = [](const char* path, auto member) {
-    return field(path, &Scenario::parallelism, member);
+  using C = GradientCompression;
+  const auto parallelism = [](const char* path, auto... members) {
+    return field(path, &Scenario::parallelism, members...);
   };
   return {
       parallelism("parallelism.data_parallel", &P::data_parallel)
@@ -79,29 +80,29 @@ std::vector<Field> data_parallel_fields() {
           .foreign({{"DeepSpeed", "max_gpus"}, {"PyTorch", "max_nodes"}})
           .acts_when(kWhenElastic, is_elastic)
           .doc("The most ranks that may take part in a step."),
-      parallelism("parallelism.gradient_compression", &P::gradient_compression)
+      parallelism("parallelism.gradient_compression", &P::compression, &C::kind)
           .or_else("\"none\"")
           .doc("What ranks send of their gradients in plain data parallelism. top_k: the largest "
                "elements of each bucket, as values and int32 places, from each rank to each. "
                "int8: all, with one fp32 scale per block, to the ranks that add them up, and "
                "their sums likewise."),
-      parallelism("parallelism.compression_ratio", &P::compression_ratio)
+      parallelism("parallelism.compression_ratio", &P::compression, &C::ratio)
           .above(0, 1)
           .or_else("0.1")
           .acts_when("gradient_compression is top_k",
                      [](const Scenario& s) {
-                       return s.parallelism.gradient_compression == GradientCompressionKind::top_k;
+                       return s.parallelism.compression.kind == CompressionKind::top_k;
                      })
           .doc("Share of a bucket's elements that is sent, rounded up."),
-      parallelism("parallelism.compression_block_size", &P::compression_block_size)
+      parallelism("parallelism.compression_block_size", &P::compression, &C::block_size)
           .range(1, kTwoTo40)
           .or_else("256")
           .acts_when("gradient_compression is int8",
                      [](const Scenario& s) {
-                       return s.parallelism.gradient_compression == GradientCompressionKind::int8;
+                       return s.parallelism.compression.kind == CompressionKind::int8;
                      })
           .doc("Elements that share a scale."),
-      parallelism("parallelism.error_feedback", &P::error_feedback)
+      parallelism("parallelism.error_feedback", &P::compression, &C::error_feedback)
           .or_else("true")
           .acts_when("gradient_compression is top_k or int8",
                      [](const Scenario& s) { return s.parallelism.compresses(); })

@@ -10,7 +10,8 @@ namespace {
 // From stage to stage, or round a ring of context-parallel ranks.
 bool sends(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
-  const bool has_ring = p.cp_attention == "ring" || p.cp_attention == "two_level";
+  const bool has_ring =
+      p.cp_attention == ContextAttention::ring || p.cp_attention == ContextAttention::two_level;
   return p.pp > 1 || (p.cp > 1 && has_ring);
 }
 

@@ -184,7 +184,6 @@ std::vector<Field> model_fields() {
               "Hugging Face's router_aux_loss_coef is of a mean over layers, with shares that add "
               "up to k experts per token: times k / num_layers it is this."),
       model_field("model.moe_routing", &M::moe_routing)
-          .one_of({"learned", "uniform", "skewed", "file"})
           .or_else("\"learned\"")
           .acts_when("num_experts is more than 0", has_experts)
           .doc("Which experts tokens go to. learned: as the router says; plans without a record of "
@@ -195,16 +194,18 @@ std::vector<Field> model_fields() {
       model_field("model.moe_skew", &M::moe_skew)
           .range(0, 16)
           .or_else("1")
-          .acts_when(
-              "moe_routing is skewed",
-              [](const Scenario& s) { return has_experts(s) && s.model.moe_routing == "skewed"; })
+          .acts_when("moe_routing is skewed",
+                     [](const Scenario& s) {
+                       return has_experts(s) && s.model.moe_routing == RoutingKind::skewed;
+                     })
           .doc("Exponent of Zipf's law: expert i of a layer gets a share in proportion to 1 / (i + "
                "1)^this. 0: equal shares."),
       model_field("model.moe_popularity_file", &M::moe_popularity_file)
           .or_else("\"\"")
-          .acts_when(
-              "moe_routing is file",
-              [](const Scenario& s) { return has_experts(s) && s.model.moe_routing == "file"; })
+          .acts_when("moe_routing is file",
+                     [](const Scenario& s) {
+                       return has_experts(s) && s.model.moe_routing == RoutingKind::listed;
+                     })
           .doc("A JSON file, beside the scenario or from the current folder: a list of num_experts "
                "weights of 0 or more, or such a list for each layer with experts."),
       model_field("model.source", &M::source)

@@ -47,7 +47,6 @@ std::vector<Field> parallelism_fields() {
                "has two of 2 cp equal runs, the i-th from either end; seq_len must divide by 2 "
                "cp."),
       parallelism("parallelism.cp_attention", &P::cp_attention)
-          .one_of({"ring", "all_gather", "ulysses", "two_level"})
           .or_else("\"ring\"")
           .foreign(
               {{"Megatron-LM", "cp_comm_type"}, {"torchtitan", "context_parallel_rotate_method"}})
@@ -64,7 +63,8 @@ std::vector<Field> parallelism_fields() {
           .foreign({{"Megatron-LM", "hierarchical_context_parallel_sizes"}})
           .acts_when("cp is more than 1 and cp_attention is two_level",
                      [](const Scenario& s) {
-                       return cuts_samples(s) && s.parallelism.cp_attention == "two_level";
+                       return cuts_samples(s) &&
+                              s.parallelism.cp_attention == ContextAttention::two_level;
                      })
           .doc("Neighbours that exchange tokens for heads, at cp_attention two_level."),
       parallelism("parallelism.ep", &P::ep)

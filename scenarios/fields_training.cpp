@@ -12,7 +12,7 @@ bool is_adam(const Scenario& s) {
          s.training.optimizer == OptimizerKind::adamw;
 }
 
-bool is_dynamic(const Scenario& s) { return s.training.loss_scaling == LossScalingKind::dynamic; }
+bool is_dynamic(const Scenario& s) { return s.training.loss_scaling == LossScaling::Mode::dynamic; }
 
 // Defaults are those of torch.amp.GradScaler, where people have a number in mind.
 std::vector<Field> loss_scaling_fields() {
@@ -35,7 +35,7 @@ std::vector<Field> loss_scaling_fields() {
                     {"DeepSpeed", "initial_scale_power"}})
           .acts_when(
               "loss_scaling is not none",
-              [](const Scenario& s) { return s.training.loss_scaling != LossScalingKind::none; })
+              [](const Scenario& s) { return s.training.loss_scaling != LossScaling::Mode::none; })
           .of_values()
           .doc("What the loss is multiplied by; dynamic: at the start."),
       training("training.loss_scale_growth_interval", &T::loss_scale_growth_interval)
@@ -135,7 +135,6 @@ std::vector<Field> other_training_fields() {
   };
   return {
       training("training.recompute", &T::recompute)
-          .one_of({"none", "selective", "full"})
           .or_else("\"none\"")
           .foreign({{"Megatron-LM", "recompute_granularity"},
                     {"DeepSpeed", "activation_checkpointing"},

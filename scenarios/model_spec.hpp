@@ -31,7 +31,7 @@ struct ModelSpec {
   std::int64_t first_dense_layers = 0;   // blocks at the start that keep the dense MLP
   double moe_capacity_factor = 0;        // 0: no token is dropped
   double moe_aux_loss_coeff = 0;         // of the load-balancing loss; 0: none
-  std::string moe_routing = "learned";
+  RoutingKind moe_routing = RoutingKind::learned;
   double moe_skew = 0;  // skewed: exponent of Zipf's law
   std::string moe_popularity_file;
   std::vector<std::vector<double>> moe_popularity;  // file: of experts, for all layers or each

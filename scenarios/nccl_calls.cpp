@@ -74,7 +74,7 @@ std::vector<Kind> if_so(bool condition, std::vector<Kind> kinds) {
 
 // Whether ranks agree on a value before each update: a norm, or that all gradients are finite.
 bool agrees(const TrainingSpec& training) {
-  return training.max_grad_norm > 0.0 || training.loss_scaling != LossScalingKind::none;
+  return training.max_grad_norm > 0.0 || training.loss_scaling != LossScaling::Mode::none;
 }
 
 std::vector<Kind> of_tensor_parallel(const ParallelismSpec& p) {
@@ -83,8 +83,9 @@ std::vector<Kind> of_tensor_parallel(const ParallelismSpec& p) {
 }
 
 std::vector<Kind> of_context_parallel(const ParallelismSpec& p) {
-  if (p.cp_attention == "all_gather") return {Kind::all_gather, Kind::reduce_scatter};
-  return if_so(p.cp_attention == "two_level", {Kind::split});
+  if (p.cp_attention == ContextAttention::all_gather)
+    return {Kind::all_gather, Kind::reduce_scatter};
+  return if_so(p.cp_attention == ContextAttention::two_level, {Kind::split});
 }
 
 // The group of all ranks that see different tokens: it sums losses and unsharded gradients.
@@ -154,13 +155,11 @@ std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const M
 /// Prices each kind of call once for each placement of groups on nodes.
 class Trial {
  public:
-  Trial(const SystemSpec& system, AllReduceAlgorithm algorithm)
+  Trial(const SystemSpec& system, Algorithm algorithm)
       : num_ranks_(static_cast<int>(system.ranks)),
         cluster_(cluster_of(system)),
-        prices_(cluster_) {
-    if (algorithm == AllReduceAlgorithm::ring) algorithm_ = Algorithm::ring;
-    if (algorithm == AllReduceAlgorithm::tree) algorithm_ = Algorithm::tree;
-  }
+        prices_(cluster_),
+        algorithm_(algorithm) {}
 
   /// Throws UsageError E0407.
   void price(const GroupUse& use) {
@@ -204,7 +203,7 @@ class Trial {
   int num_ranks_;
   Cluster cluster_;
   NcclPrices prices_;
-  Algorithm algorithm_ = Algorithm::automatic;
+  Algorithm algorithm_;
   std::set<std::tuple<int, int, int, int, Kind>> seen_;
 };
 
@@ -215,7 +214,7 @@ void check_nccl_calls(Reading& r) {
   const NetworkSpec& network = s.system.network;
   const bool selects = !network.nccl_algorithms.empty() || !network.nccl_protocols.empty();
   // Ring is always there, so a tree alone may be missing where one is asked for.
-  const bool asks = s.execution.all_reduce_algorithm != AllReduceAlgorithm::automatic;
+  const bool asks = s.execution.all_reduce_algorithm != Algorithm::automatic;
   if (!r.problems.empty() || !network.is_nccl() || !(selects || asks)) return;
   const MeshShape shape = mesh_shape_of(s.parallelism);
   const MeshColors colors(shape);

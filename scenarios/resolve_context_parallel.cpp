@@ -30,7 +30,7 @@ void refuse_heads(Reading& r, const char* field, std::int64_t degree) {
             "attention exchanges heads among " + text_of(degree) +
                 " context-parallel ranks, which do not divide the " +
                 text_of(heads_to_exchange(s)) + " key and value heads of a tensor-parallel rank",
-            s.parallelism.cp_attention == "ulysses"
+            s.parallelism.cp_attention == ContextAttention::ulysses
                 ? std::string("use \"ring\"") +
                       (usual_ulysses_degree(s) > 1 ? ", \"all_gather\" or \"two_level\""
                                                    : " or \"all_gather\"") +
@@ -47,8 +47,8 @@ void resolve_ulysses(Reading& r) {
     r.fields[kUlysses].good = false;
     return;
   }
-  const bool two_level = p.cp_attention == "two_level";
-  const std::int64_t all = p.cp_attention == "ulysses" ? p.cp : 1;
+  const bool two_level = p.cp_attention == ContextAttention::two_level;
+  const std::int64_t all = p.cp_attention == ContextAttention::ulysses ? p.cp : 1;
   const bool was_given = r.given(kUlysses);
   derive(r, kUlysses, p.cp_ulysses_degree, two_level ? usual_ulysses_degree(r.scenario) : all);
   if (!r.good(kUlysses)) return;

@@ -14,7 +14,7 @@ bool is_data_parallel_only(const ParallelismSpec& p) {
 void refuse(Reading& r, const char* path, const std::string& why, const std::string& fix) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::string value =
-      path == kChoice ? to_string(p.data_parallel) : to_string(p.gradient_compression);
+      path == kChoice ? to_string(p.data_parallel) : to_string(p.compression.kind);
   r.problem("E0206", path, last_key(path) + " \"" + value + "\" " + why, fix);
 }
 
@@ -112,12 +112,12 @@ void check_surroundings(Reading& r) {
            "leave the offload_* fields out");
   }
   const TrainingSpec& t = r.scenario.training;
-  if (r.good("training.loss_scaling") && t.loss_scaling != LossScalingKind::none) {
+  if (r.good("training.loss_scaling") && t.loss_scaling != LossScaling::Mode::none) {
     refuse(r, path, "uses gradients other than those of one step, whose loss scale it would need",
            "use bf16 or fp32, or set training.loss_scaling to \"none\"");
   }
   const bool is_verified = r.scenario.execution.tensors == TensorMode::real;
-  const bool is_wide = t.precision == Precision::fp64 && t.grad_reduce_dtype == Precision::fp64;
+  const bool is_wide = t.precision == DType::fp64 && t.grad_reduce_dtype == DType::fp64;
   if (is_verified && r.all_good({"training.precision", "training.grad_reduce_dtype"}) && !is_wide) {
     refuse(r, path, "is verified in fp64 only: its reference follows no rounding",
            "use precision fp64, or execution.tensors \"meta\"");

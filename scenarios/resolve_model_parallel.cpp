@@ -1,5 +1,6 @@
 #include <array>
 
+#include "strategies/model/make_model.hpp"
 #include "strategies/pipeline/schedule_size.hpp"
 
 #include "scenarios/resolve.hpp"
@@ -126,7 +127,7 @@ void resolve_tensor_parallel(Reading& r) {
 void resolve_blocks(Reading& r) {
   if (!r.good("model.family") || r.scenario.model.family != ModelFamily::mlp) return;
   const TrainingSpec& t = r.scenario.training;
-  if (r.good("training.recompute") && t.recompute != "none") {
+  if (r.good("training.recompute") && t.recompute != Recompute::none) {
     r.problem("E0206", "training.recompute", "family mlp has no blocks to recompute",
               "leave it out, or use a transformer");
   }

@@ -46,8 +46,8 @@ void resolve_loss_scaling(Reading& r) {
   TrainingSpec& t = r.scenario.training;
   const bool is_narrow = has_narrow_gradients(t);
   derive(r, "training.loss_scaling", t.loss_scaling,
-         is_narrow ? LossScalingKind::dynamic : LossScalingKind::none);
-  if (is_narrow || !r.good("training.loss_scaling") || t.loss_scaling == LossScalingKind::none) {
+         is_narrow ? LossScaling::Mode::dynamic : LossScaling::Mode::none);
+  if (is_narrow || !r.good("training.loss_scaling") || t.loss_scaling == LossScaling::Mode::none) {
     return;
   }
   r.problem("E0212", "training.loss_scaling",
@@ -57,28 +57,28 @@ void resolve_loss_scaling(Reading& r) {
             "leave loss_scaling out, or use precision fp16");
 }
 
-std::string peak_of(Precision precision) {
+std::string peak_of(DType precision) {
   return std::string("system.device.peak_tflops.") + to_string(precision);
 }
 
-bool lacks_peak(const Reading& r, Precision precision) {
+bool lacks_peak(const Reading& r, DType precision) {
   return r.scenario.system.device.peak_tflops.of(precision) <= 0 && r.good(peak_of(precision)) &&
          r.sections.count("system.device") > 0;
 }
 
 void require_peaks(Reading& r) {
-  const Precision own = r.scenario.training.precision;
+  const DType own = r.scenario.training.precision;
   if (lacks_peak(r, own)) {
     r.problem("E0207", "training.precision",
               std::string("the device has no peak rate for ") + to_string(own),
               "set " + peak_of(own) + ", or use a precision that it has");
   }
-  const bool is_narrow = own != Precision::fp64 && own != Precision::fp32;
+  const bool is_narrow = own != DType::fp64 && own != DType::fp32;
   const bool has_experts = r.good("model.num_experts") && r.scenario.model.num_experts > 0;
-  if (is_narrow && has_experts && lacks_peak(r, Precision::fp32)) {
+  if (is_narrow && has_experts && lacks_peak(r, DType::fp32)) {
     r.problem("E0207", "model.num_experts",
               "routers weigh experts in fp32, and the device has no peak rate for fp32",
-              "set " + peak_of(Precision::fp32));
+              "set " + peak_of(DType::fp32));
   }
 }
 

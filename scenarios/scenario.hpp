@@ -11,12 +11,16 @@
 // Every field has one row in scenarios/fields_*.cpp, which is where its range, default and
 // meaning are written down for users.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "sim/kernel/tracked.hpp"
+
+#include "strategies/optimizer/optimizer.hpp"
 
 #include "scenarios/data_parallel_spec.hpp"
 #include "scenarios/enumerations.hpp"
@@ -42,15 +46,17 @@ struct PeakTflops {
   Tracked<double> fp16 = 0;
   Tracked<double> fp8 = 0;
 
-  Tracked<double> of(Precision precision) const;
+  /// REQUIRES: one of these types, which stand in DType's order.
+  [[nodiscard]] Tracked<double> of(DType precision) const {
+    return std::array{fp64, fp32, bf16, fp16, fp8}.at(static_cast<std::size_t>(precision));
+  }
 };
 
 struct DeviceSpec {
   std::string name;
   std::int64_t memory_bytes = 0;
   Tracked<double> memory_bandwidth_gb_per_s = 0;
-  Tracked<double> memory_efficiency =
-      0;  // (0, 1]: share of the bandwidth of the best streaming kernel
+  Tracked<double> memory_efficiency = 0;  // (0, 1]: share that the best streaming kernel reaches
   PeakTflops peak_tflops;
   Tracked<double> matmul_efficiency = 0;  // (0, 1]: share of the peak of the best large matmul
   Tracked<double> kernel_launch_us = 0;   // fixed cost of one kernel
@@ -85,7 +91,7 @@ struct ParallelismSpec : DataParallelSpec {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
   std::int64_t cp = 1;
-  std::string cp_attention = "ring";
+  ContextAttention cp_attention = ContextAttention::ring;
   std::int64_t cp_ulysses_degree = 1;  // of two_level; else cp for ulysses, and 1
   std::int64_t ep = 1;
   std::int64_t vpp = 1;
@@ -122,27 +128,21 @@ struct PipelineSchedule;
 /// The schedule that is read from schedule_file.
 inline constexpr const char* kScheduleFromFile = "file";
 
-struct TrainingSpec {
+/// With the settings of all optimizers, of which each reads its own.
+struct TrainingSpec : OptimizerOptions {
   std::int64_t global_batch_size = 0;  // sequences (rows for mlp) per optimizer step, all ranks
   std::int64_t micro_batch_size = 1;
   std::int64_t num_microbatches = 1;  // global_batch_size / (micro_batch_size * data parallel size)
-  Precision precision = Precision::fp32;
-  Precision grad_reduce_dtype = Precision::fp32;  // "auto" is resolved to the gradient's dtype
+  DType precision = DType::fp32;
+  DType grad_reduce_dtype = DType::fp32;  // "auto" is resolved to the gradient's dtype
   OptimizerKind optimizer = OptimizerKind::adamw;
-  double learning_rate = 0;
-  double momentum = 0;
-  double beta1 = 0;
-  double beta2 = 0;
-  double epsilon = 0;
-  double weight_decay = 0;
-  double rms_alpha = 0;
-  double max_grad_norm = 0;  // 0: no clipping
-  GradNorm grad_norm_type = GradNorm::l2;
-  LossScalingKind loss_scaling = LossScalingKind::none;
+  double max_grad_norm = 0;   // 0: no clipping
+  NormType grad_norm_type{};  // l2
+  LossScaling::Mode loss_scaling = LossScaling::Mode::none;
   double loss_scale = 1;  // at the start, and always if it is constant
   std::int64_t loss_scale_growth_interval = 1;
   std::int64_t loss_scale_hysteresis = 1;
-  std::string recompute = "none";
+  Recompute recompute{};       // none
   double hidden_dropout = 0;   // [0, 1): of embedding and branch outputs
   double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
   double tokens_total = 0;     // of the whole training, for its days and cost; 0: not said
@@ -154,7 +154,7 @@ struct ExecutionSpec {
   std::int64_t seed = 1;
   std::string backend = "fiber";
   ReductionOrder reduction_order = ReductionOrder::rank;
-  AllReduceAlgorithm all_reduce_algorithm = AllReduceAlgorithm::automatic;
+  Algorithm all_reduce_algorithm{};  // automatic
   bool buffered_sends = false;
   std::string fold = "off";     // off, auto, require: ranks that do the same are run once
   double memory_margin = 0.05;  // share of the device; a plan that leaves less gets a warning
@@ -193,8 +193,7 @@ struct Scenario {
   /// Paths of fields whose value somebody chose (not a default or a preset) and whose reads a run
   /// notes.
   std::vector<std::string> chosen;
-  /// Required numbers of the machine, in the same order: no choices, but a run names those that
-  /// always lose against a limit that nobody stated.
+  /// Required numbers of a machine: named only if they always lose against an unstated limit.
   std::vector<std::string> required;
 };
 

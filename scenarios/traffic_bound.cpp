@@ -42,7 +42,7 @@ Count data_parallel_bytes(const Scenario& s) {
   if (p.gradient_ranks() == 1) return 0;
   // What top-k sends goes from each rank to each: at most as many elements, with places. Bytes with
   // scales, twice, are less than an element three times.
-  const bool to_all = p.gradient_compression == GradientCompressionKind::top_k;
+  const bool to_all = p.compression.kind == CompressionKind::top_k;
   const std::int64_t copies = to_all ? 2 * p.data_parallel_size() : 3;
   // Those who join get weights and up to two states, in 8 bytes at most.
   const std::int64_t joins = p.is_elastic() ? 3 : 0;

@@ -16,20 +16,21 @@ struct Bits {
   int mantissa = 0;
 };
 
-Bits bits_of(Precision precision) {
+Bits bits_of(DType precision) {
   switch (precision) {
-    case Precision::fp64:
+    case DType::fp64:
       return {11, 52};
-    case Precision::fp32:
+    case DType::fp32:
       return {8, 23};
-    case Precision::bf16:
+    case DType::bf16:
       return {8, 7};
-    case Precision::fp16:
+    case DType::fp16:
       return {5, 10};
-    case Precision::fp8:
+    case DType::fp8_e4m3:
       return {4, 3};
+    default:
+      return {};
   }
-  return {};
 }
 
 void warn_without_effect(Reading& r) {
@@ -48,9 +49,9 @@ void warn_without_effect(Reading& r) {
 
 void warn_about_precision(Reading& r) {
   const TrainingSpec& t = r.scenario.training;
-  if (has_narrow_gradients(t) && t.loss_scaling == LossScalingKind::none) {
+  if (has_narrow_gradients(t) && t.loss_scaling == LossScaling::Mode::none) {
     const char* const field =
-        t.precision == Precision::fp16 ? "training.precision" : "training.grad_reduce_dtype";
+        t.precision == DType::fp16 ? "training.precision" : "training.grad_reduce_dtype";
     r.scenario.warnings.push_back(
         std::string(field) +
         " is fp16, and training runs without loss scaling: small gradients become 0, large ones "
@@ -125,13 +126,12 @@ void warn_about_period(Reading& r) {
 // Each rank's share goes to all others, while an all_reduce of n bytes sends less than 2 n.
 void warn_about_compression(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
-  if (p.gradient_compression != GradientCompressionKind::top_k || p.data_parallel_size() == 1)
-    return;
+  if (p.compression.kind != CompressionKind::top_k || p.data_parallel_size() == 1) return;
   const auto ranks = static_cast<double>(p.data_parallel_size());
   const Bits bits = bits_of(r.scenario.training.grad_reduce_dtype);
   const double element = (1 + bits.exponent + bits.mantissa) / 8.0;
   const double index = 4.0;
-  const double compressed = (ranks - 1.0) * p.compression_ratio * (element + index);
+  const double compressed = (ranks - 1.0) * p.compression.ratio * (element + index);
   const double whole = 2.0 * (ranks - 1.0) / ranks * element;
   if (compressed < whole) return;
   std::array<char, 32> times{};

@@ -19,10 +19,11 @@ namespace shardsim {
 namespace {
 
 // Refuses the paths that a run without --out would refuse.
-void require_apart_here(const Scenario& scenario, const std::string& file) {
+void require_apart_here(const std::vector<FileRead>& read, const OutputSpec& output,
+                        const std::string& file) {
   try {
-    const std::vector<PathInUse> written = paths_written(scenario, ".");
-    require_apart(paths_read(scenario, file), written);
+    const std::vector<PathInUse> written = paths_written(output, ".");
+    require_apart(paths_read(read, file), written);
     require_distinct(written);
     for (const PathInUse& output : written) require_writable(output.path, true);
   } catch (const UsageError& error) {
@@ -44,8 +45,8 @@ int command_check(const std::vector<std::string>& files, const std::vector<std::
           file == kStandardInput
               ? load_scenario_text(read_standard_input(console.in), file, overrides)
               : load_scenario(file, overrides);
-      require_apart_here(scenario, file);
-      tell_warnings(scenario, console.err);
+      require_apart_here(scenario.files, scenario.output, file);
+      tell_warnings(scenario.warnings, console.err);
       if (!json)
         console.out << printable(file, 200) << ": valid, " << scenario.system.ranks << " ranks\n";
     } catch (const ScenarioError& error) {

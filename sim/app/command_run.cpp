@@ -65,41 +65,42 @@ void write_csv(const RunArguments& arguments, const std::string& name, const Run
   }
 }
 
-void write_pages(const RunArguments& arguments, const Scenario& scenario, const RunOutcome& outcome,
-                 std::ostream& err) {
+void write_pages(const RunArguments& arguments, const Experiment& experiment,
+                 const RunOutcome& outcome, std::ostream& err) {
+  const OutputSpec& output = experiment.scenario().output;
   const RunDetail* const detail = outcome.detail ? &*outcome.detail : nullptr;
-  if (!scenario.output.report.empty()) {
+  if (!output.report.empty()) {
     // Of a run that failed: what it says of why.
-    write_output(arguments, scenario.output.report,
-                 to_html(outcome.result, headline_of(scenario), detail ? *detail : RunDetail()),
+    write_output(arguments, output.report,
+                 to_html(outcome.result, headline_of(experiment), detail ? *detail : RunDetail()),
                  err);
   }
-  if (!scenario.output.markdown.empty()) {
-    write_output(arguments, scenario.output.markdown,
-                 to_markdown(outcome.result, headline_of(scenario), detail), err);
+  if (!output.markdown.empty()) {
+    write_output(arguments, output.markdown,
+                 to_markdown(outcome.result, headline_of(experiment), detail), err);
   }
-  write_csv(arguments, scenario.output.csv, outcome, err);
+  write_csv(arguments, output.csv, outcome, err);
 }
 
-void write_record(const RunArguments& arguments, const Scenario& scenario,
+void write_record(const RunArguments& arguments, const Experiment& experiment,
                   const RunOutcome& outcome, std::ostream& err) {
   if (!arguments.record_decisions) return;
   if (!outcome.decisions) {
     err << "no record written: the run did not finish\n";
     return;
   }
-  write_file(*arguments.record_decisions, to_text(*outcome.decisions, scenario), arguments.quiet,
+  write_file(*arguments.record_decisions, to_text(*outcome.decisions, experiment), arguments.quiet,
              err);
 }
 
 std::optional<DecisionLog> replayed_record(const RunArguments& arguments,
-                                           const Scenario& scenario) {
-  if (arguments.record_decisions && scenario.execution.tensors == TensorMode::meta) {
+                                           const Experiment& experiment) {
+  if (arguments.record_decisions && !experiment.world().has_data) {
     throw UsageError("E0907", "a run without real tensors decides nothing that could be recorded",
                      "use --set execution.tensors=real, or leave --record-decisions out");
   }
   if (!arguments.replay_decisions) return std::nullopt;
-  return read_decisions(*arguments.replay_decisions, scenario);
+  return read_decisions(*arguments.replay_decisions, experiment);
 }
 
 void refuse_schedules_of_processes(const RunArguments& arguments) {
@@ -110,13 +111,13 @@ void refuse_schedules_of_processes(const RunArguments& arguments) {
 }
 
 // Where the run failed and that was asked for. Its runs count as progress of this one.
-std::optional<FailedScenario> to_be_shrunk(const RunArguments& arguments, const Scenario& scenario,
-                                           const ExploredRun& run) {
+std::optional<FailedScenario> to_be_shrunk(const RunArguments& arguments,
+                                           const Experiment& experiment, const ExploredRun& run) {
   std::string code = failure_code(run.outcome.result);
   if (!arguments.explore.shrink || code.empty()) return std::nullopt;
   return FailedScenario{.file = arguments.file,
                         .overrides = arguments.overrides,
-                        .scenario = scenario,
+                        .scenario = experiment.scenario(),
                         .code = std::move(code),
                         .schedule = run.schedule};
 }
@@ -173,7 +174,7 @@ Scenario scenario_of(const RunArguments& arguments) {
   return load_scenario_text(*arguments.text, arguments.file, arguments.overrides);
 }
 
-void print_result(const RunArguments& arguments, const Scenario& scenario, const Result& result,
+void print_result(const RunArguments& arguments, const Experiment& experiment, const Result& result,
                   const std::string& json, std::ostream& out, std::ostream& err) {
   constexpr std::size_t kWidth = 100;
   if (arguments.json) {
@@ -181,8 +182,8 @@ void print_result(const RunArguments& arguments, const Scenario& scenario, const
     return;
   }
   if (!arguments.quiet || result.exit_code != 0) {
-    const std::string next = next_command(arguments, scenario, result);
-    out << to_text(result, headline_of(scenario),
+    const std::string next = next_command(arguments, experiment, result);
+    out << to_text(result, headline_of(experiment),
                    {.color = arguments.color, .width = kWidth, .next_command = next});
     if (!arguments.quiet) print_wide_command(next, kWidth, err);
   }
@@ -195,40 +196,41 @@ void print_result(const RunArguments& arguments, const Scenario& scenario, const
 int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
                 RunHooks hooks) {
   refuse_schedules_of_processes(arguments);
-  const Scenario scenario = scenario_of(arguments);
-  check_run_paths(arguments, scenario);
-  std::optional<DumpFolder> dump = dump_folder_of(arguments, scenario);
+  const Experiment experiment = compile(scenario_of(arguments));
+  const OutputSpec& output = experiment.scenario().output;
+  check_run_paths(arguments, experiment);
+  std::optional<DumpFolder> dump = dump_folder_of(arguments, experiment);
   if (dump) hooks.write_state = dump->writer();
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };
-  const std::optional<DecisionLog> replay = replayed_record(arguments, scenario);
+  const std::optional<DecisionLog> replay = replayed_record(arguments, experiment);
   if (replay) hooks.replay = &*replay;
   ExploredRun explored;
   RunOutcome& outcome = explored.outcome;
   if (arguments.process.on_processes()) {
     ProcessOutcome run =
-        run_on_processes(scenario, hooks, arguments.process, arguments.out_directory, err);
+        run_on_processes(experiment, hooks, arguments.process, arguments.out_directory, err);
     if (!run.reports) return run.exit_code;  // Another process does.
     outcome = std::move(run.outcome);
   } else {
-    explored = run_as_asked(scenario, hooks, arguments.explore);
+    explored = run_as_asked(experiment, hooks, arguments.explore);
   }
-  const std::optional<FailedScenario> failed = to_be_shrunk(arguments, scenario, explored);
+  const std::optional<FailedScenario> failed = to_be_shrunk(arguments, experiment, explored);
   std::optional<ShrunkScenario> shrunk;
   if (failed) shrunk = ScenarioShrinker(*failed, hooks).shrink();
   progress.done();
   const std::string json = to_json(outcome.result);
-  print_result(arguments, scenario, outcome.result, json, out, err);
+  print_result(arguments, experiment, outcome.result, json, out, err);
   // Who reads JSON gets one object.
   if (shrunk) report_shrunk(*shrunk, *failed, arguments.explore, arguments.json ? err : out, err);
-  write_output(arguments, scenario.output.result, json, err);
-  const bool chrome = ends_with(scenario.output.trace, ".json");
-  if (!scenario.output.trace.empty()) {
-    write_output(arguments, scenario.output.trace,
+  write_output(arguments, output.result, json, err);
+  const bool chrome = ends_with(output.trace, ".json");
+  if (!output.trace.empty()) {
+    write_output(arguments, output.trace,
                  chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces), err);
   }
-  write_pages(arguments, scenario, outcome, err);
-  write_record(arguments, scenario, outcome, err);
+  write_pages(arguments, experiment, outcome, err);
+  write_record(arguments, experiment, outcome, err);
   if (dump && !arguments.quiet) dump->tell(err);
   return outcome.result.exit_code;
 }

@@ -14,11 +14,10 @@
 #include "strategies/pipeline/schedule_text.hpp"
 #include "strategies/pipeline/timeline_text.hpp"
 #include "strategies/pipeline/validate.hpp"
-#include "strategies/training/parallel_plan.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/plan_of.hpp"
 #include "sim/app/tell_warnings.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
@@ -27,10 +26,9 @@ namespace {
 // A wider picture says less than the table.
 constexpr std::int64_t kWidestPicture = 120;
 
-PipelineSchedule schedule_of(const Scenario& scenario) {
-  const ParallelOptions options = parallel_options_of(scenario);
+PipelineSchedule schedule_of(const ParallelOptions& options) {
   if (options.own_schedule) return *options.own_schedule;
-  if (scenario.parallelism.pp == 1) {
+  if (options.mesh.pp == 1) {
     throw UsageError("E0911", "this scenario has no pipeline: parallelism.pp is 1",
                      "raise it, such as with --set parallelism.pp=4");
   }
@@ -84,9 +82,9 @@ void print_figures(const PipelineSchedule& schedule, const Timeline& times, std:
 }  // namespace
 
 int command_schedule(const ScheduleArguments& arguments, std::ostream& out, std::ostream& err) {
-  const Scenario scenario = load_scenario(arguments.file, arguments.overrides);
-  tell_warnings(scenario, err);
-  PipelineSchedule schedule = schedule_of(scenario);
+  const Experiment experiment = compile(load_scenario(arguments.file, arguments.overrides));
+  tell_warnings(experiment.scenario().warnings, err);
+  PipelineSchedule schedule = schedule_of(experiment.options());
   const std::vector<ScheduleProblem> problems = validate(schedule);
   for (const ScheduleProblem& problem : problems) err << explain(schedule, problem);
   if (!problems.empty()) return static_cast<int>(ExitCode::communication);

@@ -1,5 +1,6 @@
 #include "sim/app/decision_file.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "sim/kernel/hash.hpp"
 
 #include "strategies/pipeline/schedule_csv.hpp"
+#include "strategies/training/train.hpp"
 
 #include "sim/app/expert_tokens.hpp"
 
@@ -28,7 +30,8 @@ std::string text_of(const DecisionLog::Answers& answers) {
 // What a value of the training depends on: of files of the scenario what they say, whatever they
 // are called. Left out are the machine, and the settings of execution that only decide on time or
 // on whether there are values.
-std::string training_of(const Scenario& scenario) {
+std::string training_of(const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario();
   const Json resolved = Json::parse(scenario.resolved_json);
   Json kept;
   for (const char* section : {"model", "parallelism", "training"}) {
@@ -46,7 +49,7 @@ std::string training_of(const Scenario& scenario) {
   return fmt::format("{:016x}", hash_text(kept.dump()));
 }
 
-std::string to_text(const DecisionLog& decisions, const Scenario& scenario) {
+std::string to_text(const DecisionLog& decisions, const Experiment& experiment) {
   Json rows = Json::array();
   for (const auto& [name, of_ranks] : decisions.all()) {
     for (std::size_t rank = 0; rank < of_ranks.size();) {
@@ -63,17 +66,35 @@ std::string to_text(const DecisionLog& decisions, const Scenario& scenario) {
       rows.push_back({{"name", name}, {"ranks", {rank, rank}}, {"numbers", of_ranks[rank]}});
     }
   }
-  const bool has_numbers = ExpertTokens::are_decided(scenario);
+  const bool has_numbers = ExpertTokens::are_decided(experiment);
   const Json file = {{"format", kDecisionFormat},
                      {"version", has_numbers ? kExpertDecisionVersion : kDecisionVersion},
                      {"ranks", decisions.num_ranks()},
-                     {"training", training_of(scenario)},
+                     {"training", training_of(experiment)},
                      {"decisions", rows}};
   return file.dump(2) + "\n";
 }
 
-std::string hash_of(const DecisionLog& decisions, const Scenario& scenario) {
-  return fmt::format("{:016x}", hash_text(to_text(decisions, scenario)));
+std::string hash_of(const DecisionLog& decisions, const Experiment& experiment) {
+  return fmt::format("{:016x}", hash_text(to_text(decisions, experiment)));
+}
+
+Assumptions replayed_assumptions(const DecisionLog& record, const Experiment& experiment) {
+  constexpr const char* kSource =
+      "--replay-decisions: a run of the same training with real tensors";
+  const std::string hash = hash_of(record, experiment);
+  Assumptions assumptions;
+  if (ExpertTokens::are_decided(experiment)) {
+    assumptions.push_back({"Tokens go to experts as in record " + hash, kSource});
+    const TrainingSpec& training = experiment.scenario().training;
+    if (training.loss_scaling == LossScaling::Mode::none) return assumptions;
+  }
+  const DecisionLog::Answers& skips = record.of(0, kSkipStep);  // All ranks answer alike.
+  const auto skipped = std::count(skips.begin(), skips.end(), true);
+  assumptions.push_back({fmt::format("decisions are replayed: {} step{} skipped, record {}",
+                                     skipped, skipped == 1 ? "" : "s", hash),
+                         kSource});
+  return assumptions;
 }
 
 }  // namespace shardsim

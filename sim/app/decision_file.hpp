@@ -4,7 +4,8 @@
 
 #include "backends/decision_log.hpp"
 
-#include "scenarios/scenario.hpp"
+#include "sim/experiment/assumptions.hpp"
+#include "sim/experiment/experiment.hpp"
 
 // Decisions of a run with data as a file, for the plan of the same training:
 //   {"format": "shardsim-decisions", "version": 1, "ranks": 8, "training": "1f0c...",
@@ -21,22 +22,26 @@ inline constexpr const char* kDecisionFormat = "shardsim-decisions";
 inline constexpr int kDecisionVersion = 1;
 inline constexpr int kExpertDecisionVersion = 2;
 
-[[nodiscard]] std::string to_text(const DecisionLog& decisions, const Scenario& scenario);
+[[nodiscard]] std::string to_text(const DecisionLog& decisions, const Experiment& experiment);
 
 /// Names a record in results: 16 hexadecimal digits, the hash of to_text().
-[[nodiscard]] std::string hash_of(const DecisionLog& decisions, const Scenario& scenario);
+[[nodiscard]] std::string hash_of(const DecisionLog& decisions, const Experiment& experiment);
+
+/// What a result says of the record that decides in it.
+[[nodiscard]] Assumptions replayed_assumptions(const DecisionLog& record,
+                                               const Experiment& experiment);
 
 /// Names the training that a record is of.
-[[nodiscard]] std::string training_of(const Scenario& scenario);
+[[nodiscard]] std::string training_of(const Experiment& experiment);
 
 /// The file is untrusted: size, depth and number of values are bounded, and memory is taken only
-/// for what fits the scenario. Throws ScenarioError, with line and column: E0002 to E0005 for what
-/// is no JSON, E0909 for what is no such file, E0908 for one of another training. `path`: for
+/// for what fits the experiment. Throws ScenarioError, with line and column: E0002 to E0005 for
+/// what is no JSON, E0909 for what is no such file, E0908 for one of another training. `path`: for
 /// messages.
-[[nodiscard]] DecisionLog parse_decisions(const std::string& text, const Scenario& scenario,
+[[nodiscard]] DecisionLog parse_decisions(const std::string& text, const Experiment& experiment,
                                           const std::string& path);
 
 /// The same, from a file (E0001, E0003: none, or too large).
-[[nodiscard]] DecisionLog read_decisions(const std::string& path, const Scenario& scenario);
+[[nodiscard]] DecisionLog read_decisions(const std::string& path, const Experiment& experiment);
 
 }  // namespace shardsim

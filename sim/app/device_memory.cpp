@@ -28,13 +28,13 @@ std::pair<std::string, std::string> sizes_apart(std::int64_t one, std::int64_t o
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(FiberWorld& world, const Scenario& scenario, const ParallelPlan& plan)
-    : world_(world), scenario_(scenario), mesh_(plan.options().mesh) {
+DeviceMemory::DeviceMemory(FiberWorld& world, const Experiment& experiment)
+    : world_(world), experiment_(experiment) {
   const Cluster& cluster = world.options().cluster;
-  const MeshShape& mesh = plan.options().mesh;
-  const ModelOptions& model = plan.options().model;
+  const MeshShape& mesh = experiment.plan().options().mesh;
+  const ModelOptions& model = experiment.options().model;
   const int ulysses = ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
-  for (const int rank : rank_kinds(scenario, plan, cluster, world.options().fold)) {
+  for (const int rank : rank_kinds(experiment, world.options().fold)) {
     MemoryReplay& replay = replays_.try_emplace(rank, world.engine().rank(rank)).first->second;
     replay.set_device(cluster.device.memory_bytes, outside_bytes(cluster, mesh, ulysses, rank));
   }
@@ -57,6 +57,7 @@ void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
   std::int64_t device = 0;
   std::int64_t retries = 0;
   std::string peak;
+  const MeshShape& mesh = experiment_.plan().options().mesh;
   for (const auto& [rank, replay] : replays_) {
     const CachingAllocator& allocator = replay.allocator();
     if (allocator.allocated_peak() > allocated) {
@@ -64,7 +65,7 @@ void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
       peak = fmt::format("{} bytes of {} on rank {}, {:.6f} s into the run", replay.peak().bytes,
                          name_of(replay.peak().category), rank, replay.peak().time.seconds());
     }
-    if (mesh_.place_of(rank).pp == mesh_.pp - 1) {
+    if (mesh.place_of(rank).pp == mesh.pp - 1) {
       last_stage = std::max(last_stage, allocator.allocated_peak());
     }
     reserved = std::max(reserved, allocator.reserved_peak());
@@ -79,13 +80,14 @@ void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
   metrics.push_back({metric::kMemoryPeakAllocation.name, peak});
 }
 
-bool leaves_margin(const Scenario& scenario, std::int64_t device_bytes) {
-  const auto capacity = static_cast<double>(scenario.system.device.memory_bytes);
-  return static_cast<double>(device_bytes) <= capacity * (1.0 - scenario.execution.memory_margin);
+bool leaves_margin(const Experiment& experiment, std::int64_t device_bytes) {
+  const auto capacity = static_cast<double>(experiment.cluster().device.memory_bytes);
+  const double margin = experiment.scenario().execution.memory_margin;
+  return static_cast<double>(device_bytes) <= capacity * (1.0 - margin);
 }
 
 Check DeviceMemory::check() const {
-  if (scenario_.execution.tensors == TensorMode::real) {
+  if (experiment_.world().has_data) {
     const int rank = world_.fullest_rank();
     const std::int64_t peak = world_.engine().rank(rank).ledger().peak();
     const auto [needed, available] = sizes_apart(peak, capacity());
@@ -100,7 +102,7 @@ Check DeviceMemory::check() const {
   std::string words = fmt::format(
       "rank {} needs {} of device memory at its peak; the device has {}, and {:.3g} % of that "
       "should stay free",
-      rank, needed, available, scenario_.execution.memory_margin * kInPercent);
+      rank, needed, available, experiment_.scenario().execution.memory_margin * kInPercent);
   if (peak > capacity()) {
     words += fmt::format("; {} in the allocator, {} of CUDA context and NCCL's buffers; {}",
                          format_memory(static_cast<double>(reserved)),
@@ -110,13 +112,13 @@ Check DeviceMemory::check() const {
 }
 
 std::vector<std::string> DeviceMemory::warnings() const {
-  if (scenario_.execution.tensors == TensorMode::real) return {};
+  if (experiment_.world().has_data) return {};
   const auto [fullest_rank, fullest_replay] = fullest();
   const std::int64_t peak = fullest_replay->device_peak();
   if (peak > capacity()) return {};  // The check reports it.
-  const double margin = scenario_.execution.memory_margin;
+  const double margin = experiment_.scenario().execution.memory_margin;
   std::vector<std::string> words;
-  if (!leaves_margin(scenario_, peak)) {
+  if (!leaves_margin(experiment_, peak)) {
     words.push_back(fmt::format(
         "rank {} may run out of device memory: it needs {} of {}, and execution.memory_margin "
         "asks for {:.3g} % to be left; {}",

@@ -9,24 +9,22 @@
 
 #include "backends/fiber/fiber_world.hpp"
 
-#include "strategies/training/parallel_plan.hpp"
-
 #include "reports/result.hpp"
-#include "scenarios/scenario.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
 /// Whether a plan whose fullest rank needs `device_bytes` leaves execution.memory_margin of its
 /// device.
-[[nodiscard]] bool leaves_margin(const Scenario& scenario, std::int64_t device_bytes);
+[[nodiscard]] bool leaves_margin(const Experiment& experiment, std::int64_t device_bytes);
 
 /// The use of the device's memory by the caching allocator and everything beside it, for one rank
 /// of each kind (sim/app/rank_kinds.hpp; docs/decisions/0055-fits-on-the-device.md). It lives from
 /// before the world's run to after it; the world outlives it.
 class DeviceMemory {
  public:
-  /// All three outlive it; `world` is of this scenario and plan.
-  DeviceMemory(FiberWorld& world, const Scenario& scenario, const ParallelPlan& plan);
+  /// Both outlive it; `world` is the experiment's.
+  DeviceMemory(FiberWorld& world, const Experiment& experiment);
 
   /// The largest of the replayed ranks each, what made the largest peak of blocks, and that peak of
   /// the last stage, whose rank is the one that frameworks log.
@@ -52,8 +50,7 @@ class DeviceMemory {
   }
 
   const FiberWorld& world_;
-  const Scenario& scenario_;
-  const MeshShape& mesh_;
+  const Experiment& experiment_;
   std::map<int, MemoryReplay> replays_;
 };
 

@@ -7,32 +7,31 @@
 #include <fmt/format.h>
 
 #include "strategies/model/expert_layer.hpp"
-
-#include "scenarios/stage_places.hpp"
-#include "sim/app/plan_of.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
 
 namespace shardsim {
 
 namespace {
 
 // Where stages are; without actions, which at scale are many.
-PipelineSchedule placement_of(const Scenario& scenario) {
-  if (scenario.own_schedule != nullptr) {
-    return {.shape = scenario.own_schedule->shape, .placement = scenario.own_schedule->placement};
+PipelineSchedule placement_of(const ParallelOptions& options) {
+  if (options.own_schedule) {
+    return {.shape = options.own_schedule->shape, .placement = options.own_schedule->placement};
   }
-  const ParallelismSpec& p = scenario.parallelism;
-  const auto stages = static_cast<int>(p.stage_layers.size());
-  return {
-      .shape = {.num_ranks = static_cast<int>(p.pp), .num_chunks = stages / static_cast<int>(p.pp)},
-      .placement = schedule_row_of(p.schedule).placement};
+  const int pp = options.mesh.pp;
+  const auto stages = static_cast<int>(options.stage_split.layers.size());
+  return {.shape = {.num_ranks = pp, .num_chunks = stages / pp},
+          .placement = pp == 1 ? Placement::loop : schedule_row(options.schedule).placement};
 }
 
 }  // namespace
 
-ExpertTokens::ExpertTokens(const Scenario& scenario) : scenario_(scenario) {}
+ExpertTokens::ExpertTokens(const Experiment& experiment)
+    : scenario_(experiment.scenario()), options_(experiment.options()) {}
 
-bool ExpertTokens::are_decided(const Scenario& scenario) {
-  return scenario.model.num_experts > 0 && scenario.model.moe_routing == "learned";
+bool ExpertTokens::are_decided(const Experiment& experiment) {
+  const ModelSpec& model = experiment.scenario().model;
+  return model.num_experts > 0 && model.moe_routing == RoutingKind::learned;
 }
 
 bool ExpertTokens::exchanges() const {
@@ -50,8 +49,8 @@ std::int64_t ExpertTokens::slots() const {
 // recomputed, forward runs and decides twice.
 std::size_t ExpertTokens::num_decisions(int rank) const {
   const ParallelismSpec& p = scenario_.parallelism;
-  const int pp = mesh_shape_of(p).place_of(rank).pp;
-  const PipelineSchedule schedule = placement_of(scenario_);
+  const int pp = options_.mesh.place_of(rank).pp;
+  const PipelineSchedule schedule = placement_of(options_);
   std::int64_t block = 0;
   std::int64_t with_experts = 0;
   for (std::size_t stage = 0; stage < p.stage_layers.size(); ++stage) {
@@ -60,7 +59,7 @@ std::size_t ExpertTokens::num_decisions(int rank) const {
       if (here && block >= scenario_.model.first_dense_layers) ++with_experts;
     }
   }
-  const std::int64_t forwards = scenario_.training.recompute == "full" ? 2 : 1;
+  const std::int64_t forwards = scenario_.training.recompute == Recompute::full ? 2 : 1;
   return static_cast<std::size_t>(with_experts * forwards * scenario_.training.num_microbatches *
                                   scenario_.execution.steps);
 }
@@ -88,7 +87,7 @@ std::optional<std::string> ExpertTokens::find_fault(
 
 std::optional<std::string> ExpertTokens::find_mismatch(const DecisionLog& log) const {
   if (!exchanges()) return std::nullopt;
-  const MeshShape mesh = mesh_shape_of(scenario_.parallelism);
+  const MeshShape& mesh = options_.mesh;
   std::map<std::tuple<int, int, int>, std::vector<int>> groups;  // Members in order.
   for (int rank = 0; rank < log.num_ranks(); ++rank) {
     const MeshPlace place = mesh.place_of(rank);

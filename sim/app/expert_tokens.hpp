@@ -7,18 +7,18 @@
 
 #include "backends/decision_log.hpp"
 
-#include "scenarios/scenario.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
-/// What a scenario with learned routing must decide on under kExpertTokens, and whether a record of
-/// it is one that could have been: ranks that expect other rows than they are sent would hang.
+/// What an experiment with learned routing must decide on under kExpertTokens, and whether a record
+/// of it is one that could have been: ranks that expect other rows than they are sent would hang.
 class ExpertTokens {
  public:
-  explicit ExpertTokens(const Scenario& scenario);
+  explicit ExpertTokens(const Experiment& experiment);
 
   /// Whether there are such decisions at all.
-  [[nodiscard]] static bool are_decided(const Scenario& scenario);
+  [[nodiscard]] static bool are_decided(const Experiment& experiment);
   /// Decisions of a rank in all steps; 0 on a stage without experts.
   [[nodiscard]] std::size_t num_decisions(int rank) const;
   /// Numbers in each: tokens to every expert, and, where rows are exchanged as they are, as many
@@ -35,6 +35,7 @@ class ExpertTokens {
   [[nodiscard]] std::int64_t slots() const;  // That each rank's tokens have.
 
   const Scenario& scenario_;
+  const ParallelOptions& options_;
 };
 
 }  // namespace shardsim

@@ -4,16 +4,14 @@
 
 #include <fmt/format.h>
 
-#include "sim/app/faults/faults_of.hpp"
+#include "sim/experiment/assumptions.hpp"
 
 namespace shardsim {
 
 namespace {
 
 // "tp 2, pp 4 (1f1b), dp_shard 8, zero 1": axes of one rank are left out, but for dp_shard.
-std::string layout_of(const Scenario& scenario) {
-  const ParallelismSpec& parallelism = scenario.parallelism;
-  const ModelSpec& model = scenario.model;
+std::string layout_of(const ParallelismSpec& parallelism, const ModelSpec& model) {
   std::string words;
   if (parallelism.tp > 1) {
     words += fmt::format("tp {}{}, ", parallelism.tp,
@@ -25,11 +23,12 @@ std::string layout_of(const Scenario& scenario) {
     words += fmt::format("pp {}{} ({}), ", parallelism.pp, chunks, parallelism.schedule);
   }
   if (parallelism.cp > 1) {
-    words += fmt::format("cp {} ({}), ", parallelism.cp, parallelism.cp_attention);
+    words += fmt::format("cp {} ({}), ", parallelism.cp, to_string(parallelism.cp_attention));
   }
   if (model.num_experts > 0) {
-    words += fmt::format("ep {} ({} experts, top {}, {} routing), ", parallelism.ep,
-                         model.num_experts, model.num_experts_per_token, model.moe_routing);
+    words +=
+        fmt::format("ep {} ({} experts, top {}, {} routing), ", parallelism.ep, model.num_experts,
+                    model.num_experts_per_token, to_string(model.moe_routing));
   }
   if (parallelism.dp_replicate > 1) {
     words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
@@ -39,14 +38,15 @@ std::string layout_of(const Scenario& scenario) {
     words += fmt::format(", {}", to_string(parallelism.data_parallel));
   }
   if (parallelism.compresses()) {
-    words += fmt::format(", {} gradients", to_string(parallelism.gradient_compression));
+    words += fmt::format(", {} gradients", to_string(parallelism.compression.kind));
   }
   return words;
 }
 
 }  // namespace
 
-TextHeadline headline_of(const Scenario& scenario) {
+TextHeadline headline_of(const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario();
   const ParallelismSpec& parallelism = scenario.parallelism;
   TextHeadline headline;
   headline.name = scenario.name;
@@ -55,7 +55,7 @@ TextHeadline headline_of(const Scenario& scenario) {
   headline.system = fmt::format("{} x {}", scenario.system.nodes, scenario.system.name);
   const std::string faults = faults_in_words(scenario.faults);
   if (!faults.empty()) headline.system += ", " + faults;
-  headline.layout = layout_of(scenario);
+  headline.layout = layout_of(parallelism, scenario.model);
   headline.precision = to_string(scenario.training.precision);
   headline.batch =
       fmt::format("global batch {} ({} x {} x {} ranks), seq {}, reduce in {}",

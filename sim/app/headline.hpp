@@ -1,11 +1,11 @@
 #pragma once
 
 #include "reports/text_summary.hpp"
-#include "scenarios/scenario.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
 /// What was run, in the words of the scenario: for the head of every page.
-[[nodiscard]] TextHeadline headline_of(const Scenario& scenario);
+[[nodiscard]] TextHeadline headline_of(const Experiment& experiment);
 
 }  // namespace shardsim

@@ -11,7 +11,6 @@
 #include "strategies/named_groups.hpp"
 
 #include "sim/app/goodput/goodput_metrics.hpp"
-#include "sim/app/plan_of.hpp"
 
 namespace shardsim {
 
@@ -23,7 +22,8 @@ namespace {
 MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunRecord& record) {
   if (total % scenario.execution.steps != 0) {
     const ParallelismSpec& parallelism = scenario.parallelism;
-    const bool learned = scenario.model.num_experts > 0 && scenario.model.moe_routing == "learned";
+    const bool learned =
+        scenario.model.num_experts > 0 && scenario.model.moe_routing == RoutingKind::learned;
     if (record.skipped_steps() > 0 || learned || parallelism.changes_algorithm() ||
         parallelism.is_elastic()) {
       return static_cast<double>(total) / static_cast<double>(scenario.execution.steps);
@@ -43,8 +43,10 @@ std::int64_t dropped_tokens(const FiberWorld& world) {
   return dropped.empty() ? 0 : dropped.front();
 }
 
-void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Model& model,
-              const FiberWorld& world, const RunRecord& record) {
+void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const FiberWorld& world,
+              const RunRecord& record) {
+  const Scenario& scenario = experiment.scenario();
+  const Model& model = experiment.plan().whole();
   const int rank = record.last_rank();
   const RankMoment& begin = record.last_step_begin(rank);
   const RankMoment& end = record.last_step_end(rank);
@@ -58,7 +60,7 @@ void add_time(std::vector<Metric>& metrics, const Scenario& scenario, const Mode
   const double flops = (samples * static_cast<double>(model.model_flops_per_sample()) -
                         dropped * static_cast<double>(model.model_flops_per_expert_token())) /
                        ranks;
-  const double peak = world.options().cluster.device.peak(dtype_of(scenario.training.precision));
+  const double peak = world.options().cluster.device.peak(model.dtype());
   const Time exposed = end.split.exposed_comm - begin.split.exposed_comm;
   const Time busy = end.comm_busy - begin.comm_busy;
   const auto rate = [&](double amount) { return step_s > 0.0 ? amount / step_s : 0.0; };
@@ -170,7 +172,7 @@ void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const F
   if (model.moe_capacity_factor <= 0.0) return;
   // What a plan assumes of learned routing says nothing of what will be dropped.
   const bool is_known = world.options().has_data || world.options().replay != nullptr;
-  if (model.moe_routing == "learned" && !is_known) return;
+  if (model.moe_routing == RoutingKind::learned && !is_known) return;
   metrics.push_back(
       {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), scenario, record)});
 }
@@ -185,20 +187,21 @@ std::string_view axis_of(const std::string& communicator) {
               "communicator " + communicator + " belongs to no axis of the result");
 }
 
-std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
-                               const FiberWorld& world, const DeviceMemory& memory,
-                               const RunRecord& record, const Verification* oracle) {
+std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& world,
+                               const DeviceMemory& memory, const RunRecord& record,
+                               const Verification* oracle) {
+  const Scenario& scenario = experiment.scenario();
   std::vector<Metric> metrics;
-  add_time(metrics, scenario, model, world, record);
+  add_time(metrics, experiment, world, record);
   if (scenario.parallelism.pp > 1) add_pipeline_idle(metrics, world, record);
   add_memory(metrics, scenario, world, memory);
   add_traffic(metrics, scenario, world, record);
   add_experts(metrics, scenario, world, record);
-  if (scenario.training.loss_scaling != LossScalingKind::none) {
+  if (scenario.training.loss_scaling != LossScaling::Mode::none) {
     metrics.push_back({metric::kLossScalingSkippedSteps.name, record.skipped_steps()});
     metrics.push_back({metric::kLossScalingScale.name, record.loss_scale()});
   }
-  add_goodput(scenario, metrics);
+  add_goodput(experiment, metrics);
   metrics.push_back({metric::kRanks.name, scenario.system.ranks});
   metrics.push_back({metric::kTraceHash.name, fmt::format("{:016x}", world.engine().trace_hash())});
   if (oracle != nullptr) {

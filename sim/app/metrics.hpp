@@ -6,21 +6,19 @@
 
 #include "backends/fiber/fiber_world.hpp"
 
-#include "strategies/model/model.hpp"
-
 #include "reports/result.hpp"
-#include "scenarios/scenario.hpp"
 #include "sim/app/device_memory.hpp"
 #include "sim/app/run_record.hpp"
 #include "sim/app/verification.hpp"
+#include "sim/experiment/experiment.hpp"
 
 // From counters to the result's metrics, checks and verdicts. Times are those of the last step;
 // traffic is per step; memory is over the whole run.
 namespace shardsim {
 
-[[nodiscard]] std::vector<Metric> metrics_of(const Scenario& scenario, const Model& model,
-                                             const FiberWorld& world, const DeviceMemory& memory,
-                                             const RunRecord& record, const Verification* oracle);
+[[nodiscard]] std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& world,
+                                             const DeviceMemory& memory, const RunRecord& record,
+                                             const Verification* oracle);
 
 /// The axis of the result that traffic of a communicator of this name is counted to; "none" for the
 /// world.

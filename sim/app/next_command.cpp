@@ -29,8 +29,9 @@ std::string with(const RunArguments& arguments, const std::string& change) {
 
 }  // namespace
 
-std::string next_command(const RunArguments& arguments, const Scenario& scenario,
+std::string next_command(const RunArguments& arguments, const Experiment& experiment,
                          const Result& result) {
+  const Scenario& scenario = experiment.scenario();
   if (result.diagnosis) return fmt::format("shardsim explain {}", result.diagnosis->code);
   if (result.exit_code == 0 && !arguments.next_command.empty()) return arguments.next_command;
   if (arguments.file == kStandardInput) return "";

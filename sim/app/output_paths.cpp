@@ -81,10 +81,10 @@ void require_distinct(const std::vector<PathInUse>& written) {
   }
 }
 
-std::vector<PathInUse> paths_read(const Scenario& scenario, const std::string& file) {
+std::vector<PathInUse> paths_read(const std::vector<FileRead>& read, const std::string& file) {
   std::vector<PathInUse> paths;
   if (!file.empty()) paths.push_back({"the scenario", file == "-" ? "/dev/stdin" : file});
-  for (const FileRead& read : scenario.files) paths.push_back({read.what, read.path});
+  for (const FileRead& each : read) paths.push_back({each.what, each.path});
   return paths;
 }
 
@@ -93,8 +93,7 @@ std::string table_beside(const std::string& csv, const std::string& table) {
   return (path.parent_path() / (path.stem().string() + "." + table + ".csv")).string();
 }
 
-std::vector<PathInUse> paths_written(const Scenario& scenario, const fs::path& folder) {
-  const OutputSpec& output = scenario.output;
+std::vector<PathInUse> paths_written(const OutputSpec& output, const fs::path& folder) {
   std::vector<PathInUse> paths;
   const auto add = [&](const char* field, const std::string& name) {
     if (!name.empty()) paths.push_back({field, folder / name});

@@ -22,14 +22,16 @@ void require_apart(const std::vector<PathInUse>& read, const std::vector<PathInU
 /// Throws UsageError (E0910) if two written files are one file, or one lies below the other.
 void require_distinct(const std::vector<PathInUse>& written);
 
-/// The files from which a scenario was made. `file`: its own ("-": standard input; empty: none).
-[[nodiscard]] std::vector<PathInUse> paths_read(const Scenario& scenario, const std::string& file);
+/// The files from which a scenario was made: `read`, and its own ("-": standard input; empty:
+/// none).
+[[nodiscard]] std::vector<PathInUse> paths_read(const std::vector<FileRead>& read,
+                                                const std::string& file);
 
 /// The path of a table beside a CSV: "run.csv" and "stages" give "run.stages.csv".
 [[nodiscard]] std::string table_beside(const std::string& csv, const std::string& table);
 
-/// The files below `folder` that a run writes because the scenario names them.
-[[nodiscard]] std::vector<PathInUse> paths_written(const Scenario& scenario,
+/// The files below `folder` that a run writes because the scenario's `output` names them.
+[[nodiscard]] std::vector<PathInUse> paths_written(const OutputSpec& output,
                                                    const std::filesystem::path& folder);
 
 }  // namespace shardsim

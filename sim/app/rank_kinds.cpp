@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "strategies/mesh.hpp"
-#include "strategies/training/shard_signature.hpp"
 
 #include "sim/app/outside_bytes.hpp"
 
@@ -17,9 +15,8 @@ namespace shardsim {
 namespace {
 
 // Whether each rank may hold something different.
-bool all_differ(const Scenario& scenario) {
-  const ParallelismSpec& parallelism = scenario.parallelism;
-  return scenario.model.num_experts > 0 || parallelism.is_elastic() || parallelism.trains_apart() ||
+bool all_differ(const ModelSpec& model, const ParallelismSpec& parallelism) {
+  return model.num_experts > 0 || parallelism.is_elastic() || parallelism.trains_apart() ||
          parallelism.changes_algorithm();
 }
 
@@ -31,44 +28,13 @@ bool has_worse_links(const MachineFaults& faults, int node) {
 
 }  // namespace
 
-std::vector<int> first_alike(const ParallelPlan& plan) {
-  const MeshShape& mesh = plan.options().mesh;
-  std::map<std::vector<std::int64_t>, int> first;
-  std::vector<int> alike;
-  for (int dp_shard = 0; dp_shard < mesh.dp_shard; ++dp_shard) {
-    std::vector<std::int64_t> signature;
-    for (int cp = 0; cp < mesh.cp; ++cp) {
-      const MeshPlace place{.cp = cp, .dp_shard = dp_shard};
-      const std::vector<std::int64_t> of_shard = shard_signature(plan, mesh.shard_of(place));
-      signature.push_back(static_cast<std::int64_t>(of_shard.size()));
-      signature.insert(signature.end(), of_shard.begin(), of_shard.end());
-    }
-    alike.push_back(first.try_emplace(std::move(signature), dp_shard).first->second);
-  }
-  return alike;
-}
-
-bool tensor_ranks_alike(const ParallelPlan& plan) {
-  const MeshShape& mesh = plan.options().mesh;
-  for (int stage = 0; stage < mesh.pp; ++stage) {
-    for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
-      if (!spec.is_split_over(SplitRanks::tensor)) continue;
-      for (int tp = 0; tp < mesh.tp; ++tp) {
-        if (num_filling(spec, tp, 0, spec.shape.numel()) > 0) return false;
-      }
-    }
-  }
-  return true;
-}
-
-std::vector<int> rank_kinds(const Scenario& scenario, const ParallelPlan& plan,
-                            const Cluster& cluster, const Fold* fold) {
-  const MeshShape& mesh = plan.options().mesh;
-  const ModelOptions& model = plan.options().model;
+std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold) {
+  const Cluster& cluster = experiment.world().cluster;
+  const MeshShape& mesh = experiment.plan().options().mesh;
+  const ModelOptions& model = experiment.options().model;
   const int ulysses = ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
-  const bool every_rank = all_differ(scenario);
-  const std::vector<int> alike = every_rank ? std::vector<int>() : first_alike(plan);
-  const bool tensor_alike = !every_rank && tensor_ranks_alike(plan);
+  const bool every_rank =
+      all_differ(experiment.scenario().model, experiment.scenario().parallelism);
   // Stage, tp, cp, dp_shard, bytes outside the allocator, and the faults that hit the rank.
   using Kind = std::tuple<int, int, int, int, std::int64_t, double, int>;
   std::set<Kind> seen;
@@ -77,13 +43,13 @@ std::vector<int> rank_kinds(const Scenario& scenario, const ParallelPlan& plan,
     if (fold != nullptr && !fold->runs(rank)) continue;
     if (!every_rank) {
       const MeshPlace place = mesh.place_of(rank);
-      const MachineFaults* faults = cluster.faults.get();
+      const MachineFaults* faults = experiment.faults();
       const int node = cluster.node_of(rank);
       const bool worse = faults != nullptr && has_worse_links(*faults, node);
       const Kind kind{place.pp,
-                      tensor_alike ? 0 : place.tp,
+                      experiment.alike().tensor ? 0 : place.tp,
                       place.cp,
-                      alike[static_cast<std::size_t>(place.dp_shard)],
+                      experiment.alike().first[static_cast<std::size_t>(place.dp_shard)],
                       outside_bytes(cluster, mesh, ulysses, rank),
                       faults == nullptr ? 1.0 : faults->slowdown_of(rank),
                       worse ? node : -1};

@@ -30,9 +30,9 @@ constexpr JsonLimits kLimits = {.max_bytes = std::size_t{8} << 20U,
                                 .max_nodes = 32768};
 
 // Of experts' tokens a row per rank, with a list for each decision.
-JsonLimits limits_of(const Scenario& scenario) {
+JsonLimits limits_of(const Experiment& experiment) {
   JsonLimits limits = kLimits;
-  if (!ExpertTokens::are_decided(scenario)) return limits;
+  if (!ExpertTokens::are_decided(experiment)) return limits;
   limits.max_bytes = std::size_t{256} << 20U;
   limits.max_depth = 6;
   limits.max_nodes = std::size_t{1} << 24U;
@@ -47,12 +47,15 @@ struct RankRange {
 // Stops at the first problem: a record is written by a program.
 class Reader {
  public:
-  Reader(const SourceText& source, const Scenario& scenario)
-      : source_(source), scenario_(scenario), log_(static_cast<int>(scenario.system.ranks)) {}
+  Reader(const SourceText& source, const Experiment& experiment)
+      : source_(source),
+        experiment_(experiment),
+        scenario_(experiment.scenario()),
+        log_(static_cast<int>(scenario_.system.ranks)) {}
 
   DecisionLog read() {
     ProblemList problems;
-    const std::optional<JsonValue> file = parse_json(source_, problems, limits_of(scenario_));
+    const std::optional<JsonValue> file = parse_json(source_, problems, limits_of(experiment_));
     if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
     check_head(*file);
     const JsonValue& rows = member(*file, "", "decisions");
@@ -61,7 +64,7 @@ class Reader {
       read_row(rows.array()[row], pointer_to("/decisions", std::to_string(row)));
     }
     check_experts(rows);
-    const bool acts = scenario_.training.loss_scaling != LossScalingKind::none;
+    const bool acts = scenario_.training.loss_scaling != LossScaling::Mode::none;
     const auto missing = std::find(taken_.begin(), taken_.end(), false);
     if (acts && missing != taken_.end()) {
       refuse(rows, "/decisions",
@@ -131,7 +134,7 @@ class Reader {
     }
     const JsonValue& training = member(file, "", "training");
     if (!training.is_string()) refuse(training, "/training", "\"training\" must be a string");
-    if (training.string() != training_of(scenario_)) {
+    if (training.string() != training_of(experiment_)) {
       refuse_other(training, "/training",
                    "of another training: model, parallelism, training, steps, seed or reduction "
                    "order differ");
@@ -152,7 +155,7 @@ class Reader {
                          decides_experts_ ? fmt::format(" and \"{}\"", kExpertTokens) : "",
                          describe(name)));
     }
-    if (scenario_.training.loss_scaling == LossScalingKind::none) {
+    if (scenario_.training.loss_scaling == LossScaling::Mode::none) {
       refuse(name, pointer + "/name", "without loss scaling no step is skipped");
     }
     const RankRange ranks = ranks_of(member(row, pointer, "ranks"), pointer + "/ranks");
@@ -245,9 +248,10 @@ class Reader {
   }
 
   const SourceText& source_;
+  const Experiment& experiment_;
   const Scenario& scenario_;
-  ExpertTokens experts_{scenario_};
-  bool decides_experts_ = ExpertTokens::are_decided(scenario_);
+  ExpertTokens experts_{experiment_};
+  bool decides_experts_ = ExpertTokens::are_decided(experiment_);
   DecisionLog log_;
   std::string answers_;  // Of all ranks alike.
   std::vector<bool> taken_ = std::vector<bool>(static_cast<std::size_t>(scenario_.system.ranks));
@@ -255,18 +259,18 @@ class Reader {
 
 }  // namespace
 
-DecisionLog parse_decisions(const std::string& text, const Scenario& scenario,
+DecisionLog parse_decisions(const std::string& text, const Experiment& experiment,
                             const std::string& path) {
   const SourceText source{.name = path, .text = text};
-  return Reader(source, scenario).read();
+  return Reader(source, experiment).read();
 }
 
-DecisionLog read_decisions(const std::string& path, const Scenario& scenario) {
+DecisionLog read_decisions(const std::string& path, const Experiment& experiment) {
   ProblemList problems;
   const std::optional<std::string> text =
-      read_regular_file(path, limits_of(scenario).max_bytes, problems);
+      read_regular_file(path, limits_of(experiment).max_bytes, problems);
   if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  return parse_decisions(*text, scenario, path);
+  return parse_decisions(*text, experiment, path);
 }
 
 }  // namespace shardsim

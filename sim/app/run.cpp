@@ -4,20 +4,22 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "sim/kernel/engine.hpp"
 #include "sim/kernel/error.hpp"
 
-#include "sim/app/assumptions.hpp"
 #include "sim/app/band/band_of_run.hpp"
+#include "sim/app/decision_file.hpp"
 #include "sim/app/detail/detail_of.hpp"
 #include "sim/app/device_memory.hpp"
 #include "sim/app/faults/fault_warnings.hpp"
-#include "sim/app/folding.hpp"
 #include "sim/app/metrics.hpp"
-#include "sim/app/plan_of.hpp"
 #include "sim/app/state/state_dump.hpp"
 #include "sim/app/training_cost.hpp"
 #include "sim/app/verification.hpp"
-#include "sim/app/without_effect.hpp"
+#include "sim/experiment/assumptions.hpp"
+#include "sim/experiment/without_effect.hpp"
 
 namespace shardsim {
 
@@ -27,15 +29,22 @@ constexpr const char* kSkippedLast =
     "the last step was skipped, as gradients overflowed: its times, which are those reported, are "
     "without norm, update and gathers; use more steps or a smaller training.loss_scale";
 
-std::vector<int> traced_ranks_of(const Scenario& scenario) {
-  if (scenario.output.trace.empty()) return {};
-  return {scenario.output.trace_ranks.begin(), scenario.output.trace_ranks.end()};
+std::vector<int> traced_ranks_of(const OutputSpec& output) {
+  if (output.trace.empty()) return {};
+  return {output.trace_ranks.begin(), output.trace_ranks.end()};
 }
 
-std::optional<Verification> verification_of(const Scenario& scenario, const ParallelPlan& plan,
+std::optional<Verification> verification_of(const Experiment& experiment,
                                             const std::function<void()>& on_progress) {
-  if (scenario.execution.tensors != TensorMode::real) return std::nullopt;
-  return std::make_optional<Verification>(scenario, plan, on_progress);
+  if (!experiment.world().has_data) return std::nullopt;
+  return std::make_optional<Verification>(experiment, on_progress);
+}
+
+// A run that replays a record rests on that, too.
+Assumptions assumptions_with(const Experiment& experiment, const DecisionLog* replay) {
+  if (replay == nullptr) return experiment.assumptions();
+  const Assumptions replayed = replayed_assumptions(*replay, experiment);
+  return assumptions_of(experiment, &replayed);
 }
 
 // Objects that the ranks of a run share and report to.
@@ -81,20 +90,9 @@ ExitCode verdict(const Result& result) {
   return failed ? ExitCode::check_failed : ExitCode::ok;
 }
 
-ParallelOptions edited_options(const Scenario& scenario, const RunHooks& hooks) {
-  ParallelOptions options = parallel_options_of(scenario);
-  if (hooks.edit_schedule) {
-    if (!options.own_schedule) {
-      options.own_schedule = make_schedule(options.schedule, shape_of(options));
-    }
-    hooks.edit_schedule(*options.own_schedule);
-  }
-  return options;
-}
-
-FiberOptions world_options(const Scenario& scenario, const RunHooks& hooks, const Fold* fold) {
-  FiberOptions options = fiber_options_of(scenario);
-  options.traced_ranks = traced_ranks_of(scenario);
+FiberOptions world_options(const Experiment& experiment, const RunHooks& hooks, const Fold* fold) {
+  FiberOptions options = experiment.world();
+  options.traced_ranks = traced_ranks_of(experiment.scenario().output);
   options.interleaving_seed = hooks.schedule.seed;
   if (hooks.schedule.sends == SendMode::buffered) options.buffered_sends = true;
   if (hooks.schedule.sends == SendMode::drawn) options.drawn_sends = hooks.schedule.seed;
@@ -107,29 +105,31 @@ FiberOptions world_options(const Scenario& scenario, const RunHooks& hooks, cons
 
 // Marks the host's times as read where a device waited for the host. Where operations follow
 // others, the host may be waited for without that.
-void note_host_times(const Scenario& scenario, const ParallelPlan& plan, FiberWorld& world) {
-  bool waits = plan.options().mesh.dp_replicate > 1 || plan.options().mesh.cp > 1;
+void note_host_times(const Experiment& experiment, FiberWorld& world) {
+  bool waits = experiment.mesh().dp_replicate > 1 || experiment.mesh().cp > 1;
   for (int rank = 0; !waits && rank < world.engine().num_ranks(); ++rank) {
     waits = world.engine().rank(rank).split().host > Time();
   }
   if (!waits) return;
-  for (const Tracked<double>& time :
-       {scenario.system.host_us_per_kernel, scenario.system.host_us_per_call}) {
+  const Device& device = experiment.cluster().device;
+  for (const Tracked<double>& time : {device.host_s_per_kernel, device.host_s_per_call}) {
     [[maybe_unused]] const double read = time;
   }
 }
 
-void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks& hooks,
-              const Fold* fold, RunOutcome& outcome) {
-  std::optional<Verification> oracle = verification_of(scenario, plan, hooks.on_progress);
-  FiberOptions options = world_options(scenario, hooks, fold);
+void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* fold,
+              RunOutcome& outcome) {
+  const Scenario& scenario = experiment.scenario();
+  const ParallelPlan& plan = experiment.plan();
+  std::optional<Verification> oracle = verification_of(experiment, hooks.on_progress);
+  FiberOptions options = world_options(experiment, hooks, fold);
   DecisionLog decisions(static_cast<int>(scenario.system.ranks));
   std::optional<DecisionReplay> replay;
   if (hooks.replay != nullptr) replay.emplace(*hooks.replay);
   options.record = &decisions;
   options.replay = replay ? &*replay : nullptr;
   FiberWorld world(std::move(options));
-  DeviceMemory memory(world, scenario, plan);
+  DeviceMemory memory(world, experiment);
   RunRecord record(world, scenario.execution.steps,
                    oracle ? oracle->oracles() : std::vector<Oracle*>());
   std::optional<StateDump> dump;
@@ -139,21 +139,18 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
     world.run([&](Runtime& runtime, Communicator& everyone) {
       run_rank(plan, hooks, {record, dump ? &*dump : nullptr}, runtime, everyone);
     });
-    note_host_times(scenario, plan, world);
+    note_host_times(experiment, world);
     if (oracle) oracle->finish();
     if (replay) replay->finish();
-    result.metrics =
-        metrics_of(scenario, plan.whole(), world, memory, record, oracle ? &*oracle : nullptr);
-    add_cost(scenario, result);
-    for (std::string& warning : fault_warnings(scenario, result)) {
+    result.metrics = metrics_of(experiment, world, memory, record, oracle ? &*oracle : nullptr);
+    add_cost(experiment, result);
+    for (std::string& warning : fault_warnings(scenario.faults, result)) {
       result.warnings.push_back(std::move(warning));
     }
     if (hooks.detail || scenario.output.wants_detail()) {
       const ReadLog::Scope decides_nothing(nullptr);
-      outcome.detail = detail_of({.scenario = scenario,
-                                  .plan = plan,
+      outcome.detail = detail_of({.experiment = experiment,
                                   .hooks = hooks,
-                                  .options = world_options(scenario, hooks, fold),
                                   .world = world,
                                   .record = record,
                                   .result = result,
@@ -177,43 +174,92 @@ void run_plan(const Scenario& scenario, const ParallelPlan& plan, const RunHooks
   outcome.traces = take_traces(world);
 }
 
-void require_replayable(const Scenario& scenario, const RunHooks& hooks) {
+// What a caller adds in which ranks may differ comes first; it adds nothing to real tensors.
+std::string obstacle_of(const Experiment& experiment, const RunHooks& hooks) {
+  const bool is_plan = !experiment.world().has_data;
+  if (is_plan && hooks.replay != nullptr) return "replayed decisions are those of each rank";
+  if (is_plan && hooks.wrap_world) return "something stands between the ranks and the network";
+  return experiment.folding().obstacle;
+}
+
+void require_few_enough(int running, std::int64_t ranks, const std::string& why) {
+  if (running <= Engine::kMaxRanks) return;
+  throw LimitError("E0311",
+                   fmt::format("{} of {} ranks would have to run, as {}; at most {} can", running,
+                               ranks, why, Engine::kMaxRanks),
+                   "use fewer nodes, or remove what makes ranks differ");
+}
+
+// The experiment's fold; null: all ranks run, as execution.fold or something in `hooks` demands.
+// What was done, or why it was not, is told in `result`.
+const Fold* choose_fold(const Experiment& experiment, const RunHooks& hooks, Result& result) {
+  const ExecutionSpec& execution = experiment.scenario().execution;
+  const std::int64_t ranks = experiment.scenario().system.ranks;
+  if (execution.fold == "off") return nullptr;
+  const std::string obstacle = obstacle_of(experiment, hooks);
+  if (obstacle.empty()) {
+    const Fold& fold = *experiment.folding().fold;
+    require_few_enough(num_running(fold), ranks, "replicas own different shards");
+    result.assumptions.push_back(
+        {fmt::format("{} of {} ranks were run; the others do the same as one of these, and are "
+                     "counted with it",
+                     num_running(fold), ranks),
+         "exact, as all nodes and links are alike: docs/decisions/0035-folding.md"});
+    return &fold;
+  }
+  if (execution.fold == "require") {
+    throw LimitError("E0310", "execution.fold is \"require\", but " + obstacle,
+                     "use execution.fold \"auto\", which then runs every rank");
+  }
+  require_few_enough(static_cast<int>(ranks), ranks, obstacle);
+  result.warnings.push_back("execution.fold is auto, but every rank was run: " + obstacle);
+  return nullptr;
+}
+
+void require_replayable(const Experiment& experiment, const RunHooks& hooks) {
   if (hooks.replay == nullptr) return;
-  if (scenario.execution.tensors == TensorMode::real) {
+  if (experiment.world().has_data) {
     throw UsageError("E0907", "a run with real tensors takes its own decisions and replays none",
                      "use execution.tensors \"meta\", or leave the record out");
   }
-  if (hooks.replay->num_ranks() == scenario.system.ranks) return;
+  const int ranks = experiment.mesh().size();
+  if (hooks.replay->num_ranks() == ranks) return;
   throw UsageError("E0908",
                    "the record of decisions is of " + std::to_string(hooks.replay->num_ranks()) +
-                       " ranks, this run has " + std::to_string(scenario.system.ranks),
+                       " ranks, this run has " + std::to_string(ranks),
                    "replay a record of the same scenario");
 }
 
 }  // namespace
 
-RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
-  require_replayable(scenario, hooks);
+RunOutcome run_experiment(const Experiment& experiment, const RunHooks& hooks) {
+  if (hooks.edit_schedule) {
+    RunHooks others = hooks;
+    others.edit_schedule = nullptr;
+    return run_experiment(compile(experiment.scenario(), hooks.edit_schedule), others);
+  }
+  const Scenario& scenario = experiment.scenario();
+  require_replayable(experiment, hooks);
   RunOutcome outcome;
   Result& result = outcome.result;
   result.scenario_json = scenario.resolved_json;
   result.warnings = scenario.warnings;
-  result.assumptions = assumptions_of(scenario, hooks.replay);
+  result.assumptions = assumptions_with(experiment, hooks.replay);
   ReadLog reads;
   const ReadLog::Scope noted(&reads);
   try {
-    const SharedPlan shared(scenario.training, edited_options(scenario, hooks));
-    const std::optional<Fold> fold = choose_fold(scenario, shared.parallel, hooks, result);
-    run_plan(scenario, shared.parallel, hooks, fold ? &*fold : nullptr, outcome);
-    if (fold && result.diagnosis && scenario.system.ranks <= Engine::kMaxRanks) {
+    static_cast<void>(experiment.plan());  // Throws for a schedule that cannot run.
+    const Fold* const fold = choose_fold(experiment, hooks, result);
+    run_plan(experiment, hooks, fold, outcome);
+    if (fold != nullptr && result.diagnosis && scenario.system.ranks <= Engine::kMaxRanks) {
       // A report is to name all ranks that take part.
       result.diagnosis.reset();
-      run_plan(scenario, shared.parallel, hooks, nullptr, outcome);
+      run_plan(experiment, hooks, nullptr, outcome);
     }
   } catch (const CommunicationError& error) {
-    result.diagnosis = error.diagnosis();  // A schedule that cannot run.
+    result.diagnosis = error.diagnosis();
   }
-  add_error_bands(scenario, result);
+  add_error_bands(experiment, result);
   // A run that ended early might have read more.
   if (!result.diagnosis) {
     for (std::string& warning : fields_without_effect(scenario, reads)) {
@@ -222,6 +268,10 @@ RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks) {
   }
   settle_exit_code(result);
   return outcome;
+}
+
+RunOutcome run_scenario(Scenario scenario, const RunHooks& hooks) {
+  return run_experiment(compile(std::move(scenario)), hooks);
 }
 
 void settle_exit_code(Result& result) { result.exit_code = static_cast<int>(verdict(result)); }

@@ -10,17 +10,14 @@
 #include "backends/communicator.hpp"
 #include "backends/decision_log.hpp"
 
-#include "strategies/pipeline/schedule.hpp"
-
 #include "reports/result.hpp"
 #include "reports/run_detail.hpp"
-#include "scenarios/scenario.hpp"
 #include "sim/app/state/state_file_writer.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "sim/harness/schedule.hpp"
 
-// The one function that composes a run: scenario -> system and mesh -> one fiber per rank ->
-// trace -> checks -> plain result.
+// What composes a run: experiment -> one fiber per rank -> trace -> checks -> plain result.
 namespace shardsim {
 
 /// What a caller may add to a run. Nothing but `replay` and `schedule` changes what a correct run
@@ -29,9 +26,9 @@ struct RunHooks {
   /// Puts something between the strategies and the network (tests plant bugs this way). Gets the
   /// communicator of all ranks; must outlive none of the run.
   std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
-  /// May change the pipeline's schedule (compute actions) before it is validated. Another shape is
-  /// a UsageError.
-  std::function<void(PipelineSchedule& schedule)> edit_schedule;
+  /// Runs the experiment with another schedule: it is compiled once more for that. Another shape
+  /// is a UsageError.
+  ScheduleEdit edit_schedule;
   /// Decisions of a run with data, for a run without. Null: those of a plan.
   const DecisionLog* replay = nullptr;
   /// Called now and then during a long run, also while the oracle computes its reference.
@@ -59,7 +56,10 @@ struct RunOutcome {
 
 /// Never throws for what the run finds (a failed check, a deadlock, too little memory): that is in
 /// the result, with its exit code. Throws LimitError and UsageError for what cannot be run at all.
-[[nodiscard]] RunOutcome run_scenario(const Scenario& scenario, const RunHooks& hooks = {});
+[[nodiscard]] RunOutcome run_experiment(const Experiment& experiment, const RunHooks& hooks = {});
+
+/// The same for a scenario that is run once: compiles it first.
+[[nodiscard]] RunOutcome run_scenario(Scenario scenario, const RunHooks& hooks = {});
 
 /// What is wrong first, in the order of the exit codes' gravity.
 void settle_exit_code(Result& result);

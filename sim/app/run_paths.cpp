@@ -39,16 +39,16 @@ bool may_report(const RunArguments& arguments) {
 
 }  // namespace
 
-void check_run_paths(const RunArguments& arguments, const Scenario& scenario) {
+void check_run_paths(const RunArguments& arguments, const Experiment& experiment) {
   require_named(arguments.record_decisions, "--record-decisions");
   require_named(arguments.replay_decisions, "--replay-decisions");
   require_named(arguments.dump_state, "--dump-state", "folder");
-  std::vector<PathInUse> read = paths_read(scenario, arguments.file);
+  std::vector<PathInUse> read = paths_read(experiment.scenario().files, arguments.file);
   if (arguments.replay_decisions) {
     read.push_back({"the record that is replayed", *arguments.replay_decisions});
   }
   const fs::path folder = arguments.out_directory;
-  std::vector<PathInUse> written = paths_written(scenario, folder);
+  std::vector<PathInUse> written = paths_written(experiment.scenario().output, folder);
   if (arguments.record_decisions) written.push_back({"the record", *arguments.record_decisions});
   if (arguments.explore.shrink && !arguments.explore.shrunk_directory.empty()) {
     written.push_back(

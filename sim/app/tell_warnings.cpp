@@ -6,8 +6,8 @@
 
 namespace shardsim {
 
-void tell_warnings(const Scenario& scenario, std::ostream& err) {
-  for (const std::string& warning : scenario.warnings) {
+void tell_warnings(const std::vector<std::string>& warnings, std::ostream& err) {
+  for (const std::string& warning : warnings) {
     err << "warning: " << printable(warning, kWholeText) << "\n";
   }
 }

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <iosfwd>
-
-#include "scenarios/scenario.hpp"
+#include <string>
+#include <vector>
 
 namespace shardsim {
 
 /// Prints "warning: ..." lines for verbs without a summary. Warnings contain words of users.
-void tell_warnings(const Scenario& scenario, std::ostream& err);
+void tell_warnings(const std::vector<std::string>& warnings, std::ostream& err);
 
 }  // namespace shardsim

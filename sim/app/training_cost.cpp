@@ -15,7 +15,8 @@ std::optional<double> effective_rate(const Result& result) {
 
 }  // namespace
 
-CostEstimate cost_of(const Scenario& scenario, const Result& result) {
+CostEstimate cost_of(const Experiment& experiment, const Result& result) {
+  const Scenario& scenario = experiment.scenario();
   constexpr double kSecondsPerDay = 86400.0;
   constexpr double kHoursPerDay = 24.0;
   CostEstimate cost;
@@ -30,8 +31,8 @@ CostEstimate cost_of(const Scenario& scenario, const Result& result) {
   return cost;
 }
 
-void add_cost(const Scenario& scenario, Result& result) {
-  const CostEstimate cost = cost_of(scenario, result);
+void add_cost(const Experiment& experiment, Result& result) {
+  const CostEstimate cost = cost_of(experiment, result);
   if (cost.days <= 0.0) return;
   result.metrics.push_back({metric::kCostDays.name, cost.days});
   result.metrics.push_back({metric::kCostGpuHours.name, cost.gpu_hours});

@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "sim/app/plan_of.hpp"
 #include "sim/app/rounding_noise.hpp"
 
 namespace shardsim {
@@ -12,26 +11,44 @@ namespace shardsim {
 namespace {
 
 // The same model in fp64, where the run is not.
-std::unique_ptr<Model> exact_model_of(const Scenario& scenario) {
-  const TrainingSpec& training = scenario.training;
-  if (training.precision == Precision::fp64 && training.grad_reduce_dtype == Precision::fp64) {
-    return nullptr;
-  }
-  ModelOptions options = model_options_of(scenario);
+std::unique_ptr<Model> exact_model_of(const ParallelOptions& run) {
+  if (run.model.dtype == DType::fp64 && run.sync.gradient_dtype == DType::fp64) return nullptr;
+  ModelOptions options = run.model;
+  options.sequence_parallel = false;  // It is one rank's.
   options.dtype = DType::fp64;
   return make_model(options);
 }
 
+// The same samples to one rank that trains on all of them.
+GlobalBatch global_batch_of(const ParallelOptions& options) {
+  const TrainingPlan& training = options.training;
+  const std::int64_t microbatch = training.micro_batch_size * options.mesh.data_size();
+  GlobalBatch batch(microbatch * training.num_microbatches);
+  batch.context_parts = options.mesh.cp;
+  batch.token_shards = options.model.sequence_parallel ? options.mesh.tp : 1;
+  const MoeOptions& moe = options.model.moe;
+  if (moe.num_experts > 0 && moe.drops_tokens()) batch.coupled_samples = training.micro_batch_size;
+  if (moe.num_experts > 0 && moe.balances_load()) batch.coupled_samples = microbatch;
+  batch.samples_at_once = training.micro_batch_size;
+  const MeshShape& mesh = options.mesh;
+  // Roundings: the parts of a sum over tensor-parallel ranks, the sum itself, and a bias added to
+  // it; merged blocks of attention; results from experts elsewhere; shares of experts, summed over
+  // ranks.
+  batch.activation_roundings = 1 + (mesh.tp > 1 ? 2 : 0) + (mesh.cp - 1) + (mesh.ep > 1 ? 1 : 0) +
+                               (batch.coupled_samples > training.micro_batch_size ? 1 : 0);
+  return batch;
+}
+
 }  // namespace
 
-Verification::Verification(const Scenario& scenario, const ParallelPlan& plan,
-                           const std::function<void()>& on_progress) {
+Verification::Verification(const Experiment& experiment, const std::function<void()>& on_progress) {
+  const ParallelPlan& plan = experiment.plan();
   const SyncPlan& sync = plan.options().sync;
-  const auto ranks = static_cast<int>(scenario.system.ranks);
+  const int ranks = plan.options().mesh.size();
   const std::shared_ptr<ReferenceAlgorithm> algorithm = make_reference_algorithm(plan, on_progress);
   if (algorithm == nullptr) {
     lines_.emplace_back(sync, plan.options().training, global_batch_of(plan.options()),
-                        exact_model_of(scenario), ranks, on_progress);
+                        exact_model_of(experiment.options()), ranks, on_progress);
     return;
   }
   for (int line = 0; line < algorithm->num_lines(); ++line) {

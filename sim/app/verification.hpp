@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
 #include "sim/app/oracle.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
@@ -14,9 +14,9 @@ namespace shardsim {
 /// replicas train apart (they are not to be equal, but each is to be what its reference is).
 class Verification {
  public:
-  /// `plan` must outlive it. `on_progress`: called now and then; may be empty.
-  Verification(const Scenario& scenario, const ParallelPlan& plan,
-               const std::function<void()>& on_progress = {});
+  /// `experiment` must outlive it. `on_progress`: called now and then; may be empty.
+  explicit Verification(const Experiment& experiment,
+                        const std::function<void()>& on_progress = {});
 
   /// By line; see Oracle::Holder.
   [[nodiscard]] std::vector<Oracle*> oracles();

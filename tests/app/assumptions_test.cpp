@@ -1,4 +1,4 @@
-#include "sim/app/assumptions.hpp"
+#include "sim/experiment/assumptions.hpp"
 
 #include <algorithm>
 #include <string>
@@ -28,7 +28,7 @@ bool says(const std::vector<Assumption>& assumptions, const std::string& text) {
 }
 
 bool scenario_says(const std::vector<std::string>& overrides, const std::string& text) {
-  return says(assumptions_of(skipping(overrides)), text);
+  return says(compile(skipping(overrides)).assumptions(), text);
 }
 
 // Answers of all ranks in every step: the first `skipped` are yes.
@@ -58,12 +58,15 @@ TEST_CASE("a result says whether it was replayed, and of which record") {
     CHECK_FALSE(says(replayed.assumptions, unskipped));
     CHECK(says(replayed.assumptions, "decisions are replayed: " + std::to_string(skipped) +
                                          (skipped == 1 ? " step" : " steps") + " skipped, record " +
-                                         hash_of(record, meta)));
+                                         hash_of(record, compile(meta))));
   }
   // The name of a record is that of its content, of any machine that is planned with it.
-  CHECK(hash_of(record_of(meta, 1), meta) != hash_of(record_of(meta, 4), meta));
-  CHECK(hash_of(record_of(meta, 4), skipping({"system.device.kernel_launch_us=7"})) ==
-        hash_of(record_of(meta, 4), meta));
+  const auto name_of_record = [&](std::int64_t skipped, const Scenario& scenario) {
+    return hash_of(record_of(meta, skipped), compile(scenario));
+  };
+  CHECK(name_of_record(1, meta) != name_of_record(4, meta));
+  CHECK(name_of_record(4, skipping({"system.device.kernel_launch_us=7"})) ==
+        name_of_record(4, meta));
 }
 
 TEST_CASE("the page shows the scale and how many steps were skipped, where scaling acts") {
@@ -99,9 +102,9 @@ TEST_CASE("gradients that are fp16 anywhere and not scaled are an assumption") {
 
 TEST_CASE("a result says what context parallelism rests on, each form for itself") {
   const auto of_form = [](const char* form) {
-    return assumptions_of(load_scenario("scenarios/verify-llama-cp2-ring.json",
-                                        {std::string("parallelism.cp_attention=") + form}),
-                          nullptr);
+    return compile(load_scenario("scenarios/verify-llama-cp2-ring.json",
+                                 {std::string("parallelism.cp_attention=") + form}))
+        .assumptions();
   };
   const auto about = [](const std::vector<Assumption>& assumptions, const std::string& words) {
     return std::any_of(assumptions.begin(), assumptions.end(), [&](const Assumption& assumption) {
@@ -114,15 +117,15 @@ TEST_CASE("a result says what context parallelism rests on, each form for itself
     CHECK(about(of_form(form), "A block of keys and values") == is_ring);
     CHECK(about(of_form(form), "Attention waits") != is_ring);
   }
-  CHECK_FALSE(about(assumptions_of(load_scenario("scenarios/verify-llama-ddp.json"), nullptr),
+  CHECK_FALSE(about(compile(load_scenario("scenarios/verify-llama-ddp.json")).assumptions(),
                     "two runs of every sample"));
 }
 
 TEST_CASE("a result lists what its software makes of operations, and no other's") {
   const auto planned = [](const std::string& software) {
-    return assumptions_of(
-        load_scenario("scenarios/gpt3-175b-1024xa100.json", {"system.software=" + software}),
-        nullptr);
+    return compile(
+               load_scenario("scenarios/gpt3-175b-1024xa100.json", {"system.software=" + software}))
+        .assumptions();
   };
   const auto lines_with = [](const std::vector<Assumption>& assumptions, const std::string& start) {
     return std::count_if(assumptions.begin(), assumptions.end(), [&](const Assumption& assumption) {

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/plan_of.hpp"
 #include "sim/app/run.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/strategies/sent_elements.hpp"
 
@@ -14,7 +14,8 @@ namespace shardsim::test {
 namespace {
 
 SendingCase formulas_of(const Scenario& scenario) {
-  const ParallelOptions options = parallel_options_of(scenario);
+  const Experiment experiment = compile(scenario);
+  const ParallelOptions& options = experiment.options();
   return {.model = options.model,
           .mesh = options.mesh,
           .stage_layers = scenario.parallelism.stage_layers,

@@ -26,7 +26,7 @@ constexpr const char* kScheduled = "scenarios/verify-llama-pp2-schedule-file.jso
 // The first problem; its code is "none" for a file that is taken.
 Problem problem_of(const std::string& text, const Scenario& scenario) {
   try {
-    static_cast<void>(parse_decisions(text, scenario, "skips.json"));
+    static_cast<void>(parse_decisions(text, compile(scenario), "skips.json"));
   } catch (const ScenarioError& error) {
     return error.problems().front();
   }
@@ -41,7 +41,7 @@ std::string record_text(const Scenario& scenario) {
   for (int rank = 0; rank < log.num_ranks(); ++rank) {
     for (int step = 0; step < 10; ++step) log.add(rank, kSkipStep, step < 4);
   }
-  return to_text(log, scenario);
+  return to_text(log, compile(scenario));
 }
 
 // Of a record in which one value is another, or new.
@@ -57,8 +57,8 @@ std::string code_with(const char* pointer, const json& value) {
 TEST_CASE("records are files that any plan of the same training replays, on any machine") {
   const Scenario scenario = skipping();
   const RunOutcome real = run_scenario(scenario);
-  const std::string text = to_text(*real.decisions, scenario);
-  CHECK(parse_decisions(text, scenario, "") == *real.decisions);
+  const std::string text = to_text(*real.decisions, compile(scenario));
+  CHECK(parse_decisions(text, compile(scenario), "") == *real.decisions);
   const json file = json::parse(text);
   REQUIRE(file["decisions"].size() == 1);  // All ranks decide alike.
   CHECK(file["decisions"][0]["name"] == "skip step");
@@ -91,7 +91,7 @@ TEST_CASE("a record is of the popularity and the schedule that files had, not of
     return load_scenario(kScheduled, {"parallelism.schedule_file=" + (folder / name)});
   };
   const auto record_of = [](const Scenario& scenario) {
-    return to_text(DecisionLog(static_cast<int>(scenario.system.ranks)), scenario);
+    return to_text(DecisionLog(static_cast<int>(scenario.system.ranks)), compile(scenario));
   };
   write("own.json", "[5, 1, 1, 1, 1, 1, 1, 1]");
   write("same.json", "[5.0, 1, 1, 1, 1, 1, 1, 1]");
@@ -160,7 +160,7 @@ TEST_CASE("a record has one answer of every rank in every step, and ranks answer
   // Where nothing is skipped, nothing is answered.
   const Scenario unscaled = skipping({"training.loss_scaling=none"});
   CHECK(problem_of(record_text(unscaled), unscaled).code == "E0909");
-  CHECK(problem_of(to_text(DecisionLog(8), unscaled), unscaled).code == "none");
+  CHECK(problem_of(to_text(DecisionLog(8), compile(unscaled)), unscaled).code == "none");
 }
 
 TEST_CASE("what is wrong with a record is shown where it stands") {

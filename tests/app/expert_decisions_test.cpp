@@ -36,7 +36,7 @@ std::string code_with(const json& record, const Scenario& scenario, const char* 
   json file = record;
   file[json::json_pointer(pointer)] = value;
   try {
-    static_cast<void>(parse_decisions(file.dump(), scenario, "routing.json"));
+    static_cast<void>(parse_decisions(file.dump(), compile(scenario), "routing.json"));
   } catch (const ScenarioError& error) {
     return error.problems().front().code;
   }
@@ -51,9 +51,9 @@ TEST_CASE("a plan that replays learned routing has the trace of the run") {
     const Scenario real = learned(common);
     const RunOutcome outcome = run_scenario(real);
     REQUIRE(outcome.result.exit_code == 0);
-    const std::string text = to_text(*outcome.decisions, real);
+    const std::string text = to_text(*outcome.decisions, compile(real));
     const Scenario meta = learned({common[0], "execution.tensors=meta"});
-    const DecisionLog read = parse_decisions(text, meta, "");
+    const DecisionLog read = parse_decisions(text, compile(meta), "");
     CHECK(read == *outcome.decisions);
     const Result planned = run_scenario(meta, {.replay = &read}).result;
     CHECK(*planned.find("trace_hash") == *outcome.result.find("trace_hash"));
@@ -87,7 +87,8 @@ TEST_CASE("learned routing is replayed wherever a schedule puts the stages with 
     REQUIRE(outcome.result.exit_code == 0);
     overrides.emplace_back("execution.tensors=meta");
     const Scenario meta = load_scenario(kPipeline, overrides);
-    const DecisionLog read = parse_decisions(to_text(*outcome.decisions, real), meta, "");
+    const DecisionLog read =
+        parse_decisions(to_text(*outcome.decisions, compile(real)), compile(meta), "");
     CHECK(read == *outcome.decisions);
     const Result planned = run_scenario(meta, {.replay = &read}).result;
     CHECK(*planned.find("trace_hash") == *outcome.result.find("trace_hash"));
@@ -111,7 +112,7 @@ TEST_CASE("with a capacity the trace needs no record, but what is dropped does")
 
 TEST_CASE("a record of routing that cannot have been is refused where it is wrong") {
   const Scenario scenario = learned();
-  const json record = json::parse(to_text(*run_scenario(scenario).decisions, scenario));
+  const json record = json::parse(to_text(*run_scenario(scenario).decisions, compile(scenario)));
   const auto code = [&](const char* pointer, const json& value) {
     return code_with(record, scenario, pointer, value);
   };
@@ -141,7 +142,7 @@ TEST_CASE("a record of routing that cannot have been is refused where it is wron
   // Where nothing is learned, nothing is decided.
   const Scenario declared = learned({"model.moe_routing=uniform"});
   json of_declared = record;
-  of_declared["training"] = training_of(declared);
+  of_declared["training"] = training_of(compile(declared));
   CHECK(code_with(of_declared, declared, "/version", 1) != "none");
 }
 

@@ -1,5 +1,3 @@
-#include "sim/app/folding.hpp"
-
 #include <memory>
 #include <string>
 #include <vector>

@@ -28,20 +28,20 @@ Run run_processes(const std::string& name, const Wrap& wrap = {},
                   std::vector<std::string> settings = {}) {
   settings.insert(settings.begin(), "execution.steps=2");
   Run run{load_scenario("scenarios/verify-" + name + ".json", settings), {}};
-  const SharedPlan shared(run.scenario);
+  const Experiment experiment = compile(run.scenario);
   const int ranks = static_cast<int>(run.scenario.system.ranks);
   std::vector<RankFigures> measured(static_cast<std::size_t>(ranks));
-  const RankSetting setting{&run.scenario, &shared.parallel, wrap, {}};
+  const RankSetting setting{&experiment, wrap, {}};
   run_message_processes(ranks,
                         [&](MessageRank& process) {
                           measured[static_cast<std::size_t>(process.rank())] =
                               train_for_real(setting, process);
                         },
-                        {.cluster = cluster_of(run.scenario.system)});
+                        {.cluster = experiment.cluster()});
   for (int rank = 0; rank < ranks; ++rank) {
     const MeasuredRank report =
-        compare_rank(shared.parallel, rank, measured[static_cast<std::size_t>(rank)],
-                     simulate_rank(run.scenario, shared.parallel, rank));
+        compare_rank(experiment.plan(), rank, measured[static_cast<std::size_t>(rank)],
+                     simulate_rank(experiment, rank));
     run.reports.push_back(rank_report_of(to_text(report)));  // As they travel.
   }
   return run;
@@ -49,7 +49,7 @@ Run run_processes(const std::string& name, const Wrap& wrap = {},
 
 Result result_of(const Run& run, const MeasuredRun& measured) {
   Result result;
-  add_measured(result, run.scenario, measured, run.reports);
+  add_measured(result, compile(run.scenario), measured, run.reports);
   return result;
 }
 

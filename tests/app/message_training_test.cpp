@@ -9,7 +9,7 @@
 #include "strategies/gradient_sync/whole_state.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/plan_of.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/backends/all_backends.hpp"
 
@@ -77,13 +77,14 @@ void require_equal_trainings(const std::string& name) {
   INFO(name);
   const Scenario scenario =
       load_scenario("scenarios/verify-" + name + ".json", {"execution.steps=2"});
-  const SharedPlan shared(scenario);
+  const Experiment experiment = compile(scenario);
+  const ParallelPlan& plan = experiment.plan();
   const int size = static_cast<int>(scenario.system.ranks);
   const auto body = [&](std::vector<Rank>& ranks) {
     return [&](Runtime& runtime, Communicator& world) {
       Rank& rank = ranks[static_cast<std::size_t>(world.rank())];
-      Mesh mesh(world, shared.parallel.options().mesh);
-      shared.parallel.train_rank(runtime, mesh, rank.image);
+      Mesh mesh(world, plan.options().mesh);
+      plan.train_rank(runtime, mesh, rank.image);
       rank.peak_bytes = runtime.ledger()->peak();
     };
   };

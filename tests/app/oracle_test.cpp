@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/plan_of.hpp"
 #include "sim/app/run.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/mutants/wrong_numbers.hpp"
 
@@ -86,8 +86,8 @@ class Recital final : public GradientSync {
 
 // Operations of one rank that trains on the whole batch.
 int operations_of(const Scenario& scenario) {
-  const SharedPlan plan(scenario);
-  const ParallelOptions& options = plan.parallel.options();
+  const Experiment experiment = compile(scenario);
+  const ParallelOptions& options = experiment.plan().options();
   int operations = 0;
   ReferenceTraining training(options.sync, options.training, scenario.training.global_batch_size,
                              Batches::whole, [&operations] { ++operations; });
@@ -111,21 +111,21 @@ std::pair<bool, std::string> judge(const std::vector<Reciter>& ranks,
   const Scenario scenario =
       load("verify-llama-ddp",
            {"execution.steps=1", "training.precision=" + precision, "training.optimizer=adamw"});
-  const SharedPlan plan(scenario);
-  const TrainingPlan training = training_plan_of(scenario);
+  const Experiment experiment = compile(scenario);
+  const TrainingPlan& training = experiment.options().training;
   const std::int64_t batch = scenario.training.global_batch_size;
-  const SyncPlan& sync = plan.parallel.options().sync;
+  const SyncPlan& sync = experiment.plan().options().sync;
   const auto reference = train_reference(sync, training, batch);
   std::unique_ptr<Model> exact;
   if (precision != "fp64") {
-    ModelOptions options = model_options_of(scenario);
+    ModelOptions options = experiment.options().model;
     options.dtype = DType::fp64;
     exact = make_model(options);
   }
   Oracle oracle(sync, training, batch, std::move(exact), static_cast<int>(ranks.size()));
   for (const Reciter& reciter : ranks) {
     const Recital recital(sync, reference.front(), reciter.flaw, reciter.kind);
-    const Oracle::Holder holder{.rank = reciter.rank, .part = plan.parallel.part({})};
+    const Oracle::Holder holder{.rank = reciter.rank, .part = experiment.plan().part({})};
     oracle.check_gradients(0, holder, recital);
     oracle.check_state(0, holder, recital, reference.front().loss);
   }
@@ -146,7 +146,7 @@ TEST_CASE("progress is told of the reference, too, at each of its operations") {
     int told = 0;
     CHECK(run_scenario(scenario, {.on_progress = [&told] { ++told; }}).result.exit_code == 0);
     // At fp32, one at fp64 trains beside it. Of the ranks' own only every sixteenth is told.
-    const int references = scenario.training.precision == Precision::fp64 ? 1 : 2;
+    const int references = scenario.training.precision == DType::fp64 ? 1 : 2;
     CHECK(told > references * operations_of(scenario));
   }
 }
@@ -239,10 +239,10 @@ TEST_CASE(
     "the oracle finds a step that is skipped or taken by the ranks alone, and a wrong scale") {
   // The first three steps overflow.
   const Scenario scenario = load("verify-gpt-tp2-pp2-dp2-fp16", {"execution.steps=4"});
-  const SharedPlan plan(scenario);
-  const TrainingPlan training = training_plan_of(scenario);
+  const Experiment experiment = compile(scenario);
+  const TrainingPlan& training = experiment.options().training;
   const std::int64_t batch = scenario.training.global_batch_size;
-  const SyncPlan& sync = plan.parallel.options().sync;
+  const SyncPlan& sync = experiment.plan().options().sync;
   const auto reference = train_reference(sync, training, batch);
   REQUIRE(reference[2].skipped);
   REQUIRE_FALSE(reference[3].skipped);

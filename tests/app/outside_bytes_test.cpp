@@ -9,8 +9,8 @@
 #include "sim/hardware/software.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/plan_of.hpp"
 #include "sim/app/rank_kinds.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/app/folding_fixture.hpp"
 #include "tests/backends/fiber_fixture.hpp"
@@ -134,9 +134,8 @@ TEST_CASE("two-level attention keeps a group that exchanges heads and a ring") {
 
 TEST_CASE("a rank of each kind is replayed: by stage, placement, shard and fault") {
   const auto kinds = [](const std::vector<std::string>& overrides) {
-    const Scenario scenario = load_scenario_text(small_plan("llama"), "test.json", overrides);
-    const SharedPlan shared(scenario);
-    return rank_kinds(scenario, shared.parallel, fiber_options_of(scenario).cluster, nullptr);
+    return rank_kinds(compile(load_scenario_text(small_plan("llama"), "test.json", overrides)),
+                      nullptr);
   };
   const std::vector<std::string> pipeline = {"system.nodes=2", "system.gpus_per_node=6",
                                              "parallelism.pp=3", "training.global_batch_size=12"};

@@ -11,9 +11,8 @@
 #include "strategies/pipeline/lower.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/assumptions.hpp"
-#include "sim/app/plan_of.hpp"
 #include "sim/app/run.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/app/command_fixture.hpp"
 
@@ -99,10 +98,11 @@ TEST_CASE("a schedule that waits in a circle ends with exit code 4 and every cel
 
 TEST_CASE("the layers of a scenario's stages are what its ranks run") {
   const auto modules = [](const std::vector<std::string>& overrides) {
-    const SharedPlan plan(load_scenario("scenarios/verify-gpt-uneven-stages.json", overrides));
+    const Experiment experiment =
+        compile(load_scenario("scenarios/verify-gpt-uneven-stages.json", overrides));
     std::vector<std::vector<int>> counts;  // By pipeline rank and chunk.
     for (int rank = 0; rank < 2; ++rank) {
-      const ModelPart part = plan.parallel.part({.pp = rank});
+      const ModelPart part = experiment.plan().part({.pp = rank});
       counts.push_back(
           {part.model->modules_of_chunk(0).count, part.model->modules_of_chunk(1).count});
     }
@@ -119,10 +119,10 @@ TEST_CASE("the layers of a scenario's stages are what its ranks run") {
 
 TEST_CASE("a result says how its stages were cut") {
   const auto says = [](const std::string& text) {
-    const Scenario scenario = load_scenario("scenarios/verify-gpt-uneven-stages.json",
-                                            {"parallelism.stage_layers=" + text});
+    const Experiment experiment = compile(load_scenario("scenarios/verify-gpt-uneven-stages.json",
+                                                        {"parallelism.stage_layers=" + text}));
     std::string found;
-    for (const Assumption& assumption : assumptions_of(scenario)) found += assumption.text + "\n";
+    for (const Assumption& each : experiment.assumptions()) found += each.text + "\n";
     return found;
   };
   CHECK(contains(says("[1,3,2,0]"), "in order: 1 x 1, 1 x 3, 1 x 2, 1 x 0\n"));
@@ -194,7 +194,7 @@ TEST_CASE("an edited schedule of another shape is refused by name") {
     return [=](PipelineSchedule& schedule) { schedule = make_schedule(name, shape); };
   };
   const char* const plain = "scenarios/verify-gpt-pp4-1f1b.json";
-  const PipelineShape own = shape_of(parallel_options_of(load_scenario(plain)));
+  const PipelineShape own = shape_of(compile(load_scenario(plain)).options());
   const auto [p, v, m] = own;
   CHECK(refusal(plain, reshaped("1f1b", own)) == "none");
   CHECK(refusal(plain, reshaped("1f1b", {1, v, m})) == "E0789");

@@ -18,7 +18,7 @@ Scenario plan_with(const std::vector<std::string>& overrides) {
 }
 
 std::string reason(const std::vector<std::string>& overrides) {
-  return why_no_band(plan_with(overrides));
+  return why_no_band(compile(plan_with(overrides)));
 }
 
 // 20 measurements of one table, so many times what was predicted.
@@ -48,7 +48,7 @@ MeasuredErrors few_errors() {
 Result with_bands(const MeasuredErrors& known, const std::vector<std::string>& overrides) {
   Result result;
   result.metrics = {{"step_time_s", 2.0}, {"memory.device_bytes.max", std::int64_t{1000}}};
-  add_error_bands(plan_with(overrides), band_bases_of(known), result);
+  add_error_bands(compile(plan_with(overrides)), band_bases_of(known), result);
   return result;
 }
 
@@ -126,7 +126,8 @@ TEST_CASE("what no measured run does has no band, and the result says why") {
   CHECK(reason({"parallelism.pp=2", "parallelism.zero_stage=1", "training.num_microbatches=4"})
             .empty());
   CHECK(contains(reason({"training.precision=fp32"}), "training.precision fp32"));
-  CHECK(contains(why_no_band(load_scenario("scenarios/verify-gpt-zero2.json", {})), "no plan"));
+  CHECK(
+      contains(why_no_band(compile(load_scenario("scenarios/verify-gpt-zero2.json"))), "no plan"));
   const Result result = run_scenario(plan_with({"system.kernel_model=roofline"})).result;
   CHECK(result.error_bands.empty());
   CHECK(result.no_error_band == reason({"system.kernel_model=roofline"}));

@@ -44,7 +44,7 @@ void add_mapping(const std::string& path, Settings& settings) {
     if (!was_measured(mapping, row)) continue;
     try {
       const RunSetting setting = run_setting_of(
-          load_scenario_text(mapping.scenario_text, mapping.path, scenario.overrides));
+          compile(load_scenario_text(mapping.scenario_text, mapping.path, scenario.overrides)));
       add(settings, mapping.name, setting.device, setting.software);
       add(settings, mapping.name, setting.device, "none");
     } catch (const Error&) {

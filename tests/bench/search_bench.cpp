@@ -34,8 +34,9 @@ void search_a_space(benchmark::State& state) {
 void bound_a_candidate(benchmark::State& state) {
   const SearchRequest asked = request();
   const SearchBase base = prepare_search(asked);
-  const std::vector<Candidate> all = enumerate_candidates(base.scenario, base.fixed);
-  BoundTable bounds(base.scenario);
+  const std::vector<Candidate> all = enumerate_candidates(compile(base.scenario), base.fixed);
+  const Experiment experiment = compile(base.scenario);
+  BoundTable bounds(experiment);
   std::size_t next = 0;
   for (auto _ : state) {
     const Candidate& candidate = all[next++ % all.size()];
@@ -47,7 +48,7 @@ void bound_a_candidate(benchmark::State& state) {
 void read_a_candidate(benchmark::State& state) {
   const SearchRequest asked = request();
   const SearchBase base = prepare_search(asked);
-  const Candidate first = enumerate_candidates(base.scenario, base.fixed).front();
+  const Candidate first = enumerate_candidates(compile(base.scenario), base.fixed).front();
   for (auto _ : state) benchmark::DoNotOptimize(scenario_of(base, first).system.ranks);
 }
 

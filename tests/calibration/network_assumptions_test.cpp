@@ -1,18 +1,17 @@
-#include "sim/app/network_assumptions.hpp"
-
 #include <algorithm>
 
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-
+#include "sim/experiment/assumptions.hpp"
+#include "sim/experiment/experiment.hpp"
 namespace shardsim {
 namespace {
 
 // Source of the assumption with these words in it; "" if there is none.
 std::string source_with(const std::string& words, const std::vector<std::string>& overrides) {
   const std::vector<Assumption> all =
-      price_of_communication(load_scenario("scenarios/quickstart.json", overrides));
+      price_of_communication(compile(load_scenario("scenarios/quickstart.json", overrides)));
   const auto found = std::find_if(all.begin(), all.end(), [&](const Assumption& each) {
     return each.text.find(words) != std::string::npos;
   });

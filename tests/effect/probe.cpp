@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json_writer.hpp"
-#include "sim/app/without_effect.hpp"
+#include "sim/experiment/without_effect.hpp"
 
 namespace shardsim::test {
 namespace {

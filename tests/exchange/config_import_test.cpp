@@ -48,7 +48,7 @@ TEST_CASE("A DeepSpeed configuration becomes layout, batch and loss scale", "[ex
   CHECK(s.parallelism.dp_shard == 16);
   CHECK(s.training.micro_batch_size == 8);
   CHECK(s.training.global_batch_size == 128);
-  CHECK(s.training.precision == Precision::fp16);  // Not the model's bfloat16.
+  CHECK(s.training.precision == DType::fp16);  // Not the model's bfloat16.
   CHECK(s.training.loss_scale == 1024.0);
   CHECK(s.training.loss_scale_hysteresis == 2);
   CHECK(contains(imported.printed.err, "zero_optimization.stage3_max_live_parameters"));
@@ -95,9 +95,9 @@ TEST_CASE("torchtitan's saved configuration becomes a scenario", "[exchange]") {
   CHECK(s.parallelism.dp_shard == 8);
   CHECK(s.parallelism.zero_stage == 3);
   CHECK(s.training.global_batch_size == 64);
-  CHECK(s.training.recompute == "full");
+  CHECK(s.training.recompute == Recompute::full);
   CHECK(s.training.max_grad_norm == 1.0);
-  CHECK(s.training.grad_reduce_dtype == Precision::fp32);
+  CHECK(s.training.grad_reduce_dtype == DType::fp32);
 }
 
 TEST_CASE("torchtitan's pipelines cut the local batch", "[exchange]") {

@@ -57,7 +57,7 @@ TEST_CASE("A model's fields come under their own names", "[exchange]") {
   CHECK(model.rope_theta == 1e6);
   CHECK(imported.scenario.system.preset == "dgx-a100");
   CHECK(imported.scenario.system.ranks == 16);
-  CHECK(imported.scenario.training.precision == Precision::bf16);
+  CHECK(imported.scenario.training.precision == DType::bf16);
   CHECK(contains(imported.printed.err, "needs you  the sequence length of training"));
   CHECK(contains(imported.printed.err, "ignored    bos_token_id"));
 }

@@ -35,7 +35,7 @@ TEST_CASE("A run's log becomes the scenario that ran", "[exchange]") {
   CHECK(s.parallelism.schedule == "1f1b");
   CHECK(s.parallelism.sequence_parallel);
   CHECK(s.training.num_microbatches == 512);
-  CHECK(s.training.grad_reduce_dtype == Precision::fp32);
+  CHECK(s.training.grad_reduce_dtype == DType::fp32);
   // The median of steps 2 to 8.
   CHECK(contains(imported.printed.err, "measured   elapsed time per iteration (ms)      420965.6"));
   CHECK(contains(imported.printed.err, "249.8"));
@@ -64,7 +64,7 @@ TEST_CASE("A launch script is read with its variables, quotes and arrays", "[exc
   CHECK(s.parallelism.tp == 8);
   CHECK(s.parallelism.pp == 16);
   CHECK(s.parallelism.dp_shard == 8);
-  CHECK(s.training.precision == Precision::fp16);
+  CHECK(s.training.precision == DType::fp16);
   CHECK(s.training.global_batch_size == 1536);
   CHECK(contains(imported.printed.err, "--gpus 1024 is given"));
   CHECK(contains(imported.printed.err, "taken      micro_batch_size                     1 "));
@@ -94,7 +94,7 @@ TEST_CASE("Flags mean what Megatron-LM means", "[exchange]") {
   CHECK(s.parallelism.dp_replicate == 2);
   CHECK(s.parallelism.dp_shard == 2);
   CHECK(s.parallelism.bucket_bytes == 160000000);  // 40 million of four bytes.
-  CHECK(s.training.recompute == "full");
+  CHECK(s.training.recompute == Recompute::full);
   CHECK(s.training.hidden_dropout == 0.0);
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("A flag ends where the shell ends it", "[exchange]") {
   for (const char* script : scripts) {
     INFO(script);
     const Imported imported = import_megatron_text(kGptFlags + "\n" + script, {"--gpus", "8"});
-    CHECK(imported.scenario.training.precision == Precision::bf16);
+    CHECK(imported.scenario.training.precision == DType::bf16);
     CHECK(imported.scenario.parallelism.zero_stage == 1);
   }
   const Imported last = import_megatron_text(kGptFlags +

@@ -87,10 +87,12 @@ TEST_CASE("the fewer failures were seen, the wider is the band") {
 
 TEST_CASE("a checkpoint is weights, master weights and optimizer state, each once") {
   const auto bytes_each = [](const Overrides& overrides) {
-    const Scenario scenario = load_scenario_text(small_plan("llama"), "test.json", overrides);
-    const std::int64_t bytes = checkpoint_bytes(scenario);
-    CHECK(bytes % num_parameters(scenario.model) == 0);
-    return bytes / num_parameters(scenario.model);
+    const Experiment experiment =
+        compile(load_scenario_text(small_plan("llama"), "test.json", overrides));
+    const std::int64_t bytes = checkpoint_bytes(experiment);
+    const std::int64_t parameters = num_parameters(experiment.scenario().model);
+    CHECK(bytes % parameters == 0);
+    return bytes / parameters;
   };
   const std::string bf16 = "training.precision=bf16";
   const std::string peak = "system.device.peak_tflops.bf16=10";
@@ -99,11 +101,11 @@ TEST_CASE("a checkpoint is weights, master weights and optimizer state, each onc
   CHECK(bytes_each({"training.optimizer=momentum"}) == 8);
   CHECK(bytes_each({bf16, peak, "training.optimizer=adamw"}) == 2 + 4 + 4 + 4);
   CHECK(bytes_each({bf16, peak, "training.optimizer=sgd"}) == 2 + 4);
-  const Scenario scenario = load_scenario_text(
+  const Experiment experiment = compile(load_scenario_text(
       small_plan("llama"), "test.json",
-      {"faults.gpu_mtbf_hours=3200", "faults.checkpoint_gb_per_s=2", "faults.restart_s=1"});
-  CHECK(failure_model_of(scenario).checkpoint_s ==
-        static_cast<double>(checkpoint_bytes(scenario)) / 2e9);
+      {"faults.gpu_mtbf_hours=3200", "faults.checkpoint_gb_per_s=2", "faults.restart_s=1"}));
+  CHECK(failure_model_of(experiment).checkpoint_s ==
+        static_cast<double>(checkpoint_bytes(experiment)) / 2e9);
 }
 
 TEST_CASE("where nothing fails nothing is said of a goodput") {

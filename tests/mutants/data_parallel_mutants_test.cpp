@@ -7,10 +7,10 @@
 #include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
 #include "sim/app/metrics.hpp"
-#include "sim/app/plan_of.hpp"
 #include "sim/app/run.hpp"
 #include "sim/app/run_record.hpp"
 #include "sim/app/verification.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/score.hpp"
@@ -26,17 +26,16 @@ using Changes = std::vector<std::string>;
 
 // Trains `name` with `bug`, and holds it against the reference of `name` without.
 Result trained_with(const std::string& name, const Changes& bug) {
-  const Scenario right = scenario_of(name, 4);
-  const Scenario wrong = scenario_of(name, 4, bug);
-  const SharedPlan expected(right);
-  const SharedPlan trained(wrong);
-  Verification oracle(right, expected.parallel);
-  FiberWorld world(fiber_options_of(wrong));
-  RunRecord record(world, wrong.execution.steps, oracle.oracles());
+  const Experiment right = compile(scenario_of(name, 4));
+  const Experiment wrong = compile(scenario_of(name, 4, bug));
+  const ParallelPlan& trained = wrong.plan();
+  Verification oracle(right);
+  FiberWorld world(wrong.world());
+  RunRecord record(world, trained.options().training.steps, oracle.oracles());
   world.run([&](Runtime& runtime, Communicator& everyone) {
-    Mesh mesh(everyone, trained.parallel.options().mesh);
-    RunRecord::Observer observer(record, holder_of(trained.parallel, mesh.place()));
-    trained.parallel.train_rank(runtime, mesh, observer);
+    Mesh mesh(everyone, trained.options().mesh);
+    RunRecord::Observer observer(record, holder_of(trained, mesh.place()));
+    trained.train_rank(runtime, mesh, observer);
   });
   oracle.finish();
   Result result;

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/plan_of.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/mutants/score.hpp"
 
@@ -60,9 +60,9 @@ Finding found_in(const Scenario& scenario, const Result& result) {
   REQUIRE(result.number("oracle.passed") == 0.0);
   REQUIRE_FALSE(oracle_of(result).passed);
   Finding finding = parse(oracle_of(result).detail);
-  const SharedPlan plan(scenario);
-  CHECK(std::any_of(plan.parallel.whole().parameters().begin(),
-                    plan.parallel.whole().parameters().end(),
+  const Experiment experiment = compile(scenario);
+  const auto& parameters = experiment.plan().whole().parameters();
+  CHECK(std::any_of(parameters.begin(), parameters.end(),
                     [&](const ParameterSpec& spec) { return spec.name == finding.tensor; }));
   CHECK(finding.rank < scenario.system.ranks);
   return finding;

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/app/plan_of.hpp"
 #include "sim/app/run.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/wrong_numbers.hpp"
@@ -77,14 +77,14 @@ TEST_CASE("a second reduction is found: gradients times the size of the group") 
 TEST_CASE("every single dropped reduction is found, in a tensor that it should have reduced") {
   for (const std::string& name : kAll) {
     const Scenario scenario = scenario_of(name, 1);
-    const SharedPlan plan(scenario);
-    for (const FlatChunk& chunk : plan.parallel.layout(0).chunks()) {
+    const Experiment experiment = compile(scenario);
+    for (const FlatChunk& chunk : experiment.plan().layout(0).chunks()) {
       const Finding finding = found(scenario, dropped_reduction(chunk.label));
       INFO(name << ": " << chunk.label << ", found in " << finding.tensor);
       CHECK(finding.step == 0);
       CHECK(finding.kind == "gradient");
       CHECK(std::any_of(chunk.parameters.begin(), chunk.parameters.end(), [&](int parameter) {
-        return plan.parallel.whole().parameters()[static_cast<std::size_t>(parameter)].name ==
+        return experiment.plan().whole().parameters()[static_cast<std::size_t>(parameter)].name ==
                finding.tensor;
       }));
     }
@@ -94,8 +94,8 @@ TEST_CASE("every single dropped reduction is found, in a tensor that it should h
 TEST_CASE("every single dropped gather is found") {
   for (const std::string& name : kSharded) {
     const Scenario scenario = scenario_of(name, 1);
-    const SharedPlan plan(scenario);
-    for (const FlatChunk& chunk : plan.parallel.layout(0).chunks()) {
+    const Experiment experiment = compile(scenario);
+    for (const FlatChunk& chunk : experiment.plan().layout(0).chunks()) {
       INFO(name << ": " << chunk.label);
       CHECK(found(scenario, dropped_gather(chunk.label)).step == 0);
     }

@@ -1,9 +1,9 @@
 #include "tests/mutants/wrapped_sync.hpp"
 
 #include "sim/app/metrics.hpp"
-#include "sim/app/plan_of.hpp"
 #include "sim/app/run_record.hpp"
 #include "sim/app/verification.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim::test {
 
@@ -21,10 +21,10 @@ void run_rank(const ParallelPlan& plan, const WrapSync& wrap, RunRecord& record,
 }  // namespace
 
 Result run_with_sync(const Scenario& scenario, const WrapSync& wrap) {
-  const SharedPlan shared(scenario);
-  const ParallelPlan& plan = shared.parallel;
-  Verification oracle(scenario, plan);
-  FiberWorld world(fiber_options_of(scenario));
+  const Experiment experiment = compile(scenario);
+  const ParallelPlan& plan = experiment.plan();
+  Verification oracle(experiment);
+  FiberWorld world(experiment.world());
   RunRecord record(world, scenario.execution.steps, oracle.oracles());
   Result result;
   try {

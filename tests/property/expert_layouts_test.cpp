@@ -157,7 +157,8 @@ TEST_CASE("P47: experts train as one device under every layout of up to 32 ranks
     const Scenario scenario = load_scenario(kLayoutsBase, overrides_of(layout, number));
     ++done_count;
     INFO("schedule " << scenario.parallelism.schedule << ", zero "
-                     << scenario.parallelism.zero_stage << ", " << scenario.model.moe_routing);
+                     << scenario.parallelism.zero_stage << ", "
+                     << to_string(scenario.model.moe_routing));
     const Result result = run_scenario(scenario).result;
     CHECK(result.exit_code == 0);
     CHECK(result.number("oracle.passed") == 1.0);

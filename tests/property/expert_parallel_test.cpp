@@ -7,8 +7,8 @@
 #include "strategies/model/declared_routing.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/plan_of.hpp"
 #include "sim/app/run.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/property/check_property.hpp"
 
@@ -40,7 +40,7 @@ const std::vector<Overrides> kRoutings = {
 
 // Pairs of token and slot that go to another rank in one forward of all layers and samples.
 std::int64_t pairs_off_rank(const Scenario& scenario) {
-  const MoeOptions moe = parallel_options_of(scenario).model.moe;
+  const MoeOptions moe = compile(scenario).options().model.moe;
   const ParallelismSpec& p = scenario.parallelism;
   const DeclaredRouting routing(moe, scenario.model.seq_len);
   std::int64_t pairs = 0;
@@ -139,7 +139,7 @@ TEST_CASE("P45: what is dispatched is the pairs of token and expert on different
       overrides.emplace_back("execution.steps=1");
       overrides.emplace_back("execution.tensors=meta");
       const Scenario scenario = load_scenario(kUniformRouting, overrides);
-      if (scenario.model.moe_routing == "learned") continue;
+      if (scenario.model.moe_routing == RoutingKind::learned) continue;
       const Result result = run_scenario(scenario).result;
       CAPTURE(routing, ep);
       // There and back, forward and backward, 8 bytes an element.
@@ -192,7 +192,7 @@ TEST_CASE("P45: with a capacity every rank sends the same, and what is beyond is
     CAPTURE(routing);
     CHECK(result.exit_code == 0);
     const ModelSpec& m = scenario.model;
-    const MoeOptions moe = parallel_options_of(scenario).model.moe;
+    const MoeOptions moe = compile(scenario).options().model.moe;
     const std::int64_t rows = m.num_experts * capacity(moe, m.seq_len);
     // Of 4 ranks' rows 3 in 4 leave; 2 microbatches, 2 layers, 4 journeys.
     CHECK(result.number("comm.bytes_sent.by_axis.ep") ==

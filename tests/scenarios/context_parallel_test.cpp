@@ -34,7 +34,7 @@ TEST_CASE("context-parallel ranks are taken from those of data parallelism") {
   CHECK(p.dp_shard == 2);
   CHECK(p.data_parallel_size() == 2);
   CHECK(p.gradient_ranks() == 8);
-  CHECK(p.cp_attention == "ring");
+  CHECK(p.cp_attention == ContextAttention::ring);
   CHECK(p.cp_ulysses_degree == 1);
   CHECK(layout({}).cp_ulysses_degree == 1);
 }

@@ -16,9 +16,9 @@ TEST_CASE("a scenario without presets becomes typed values") {
   CHECK(s.system.ranks == 8);
   CHECK(s.system.inter_node.bandwidth_gb_per_s == 10);
   CHECK(s.system.device.memory_bytes == std::int64_t{1} << 30);
-  CHECK(s.system.device.peak_tflops.of(Precision::fp64) == 10);
+  CHECK(s.system.device.peak_tflops.of(DType::fp64) == 10);
   CHECK(s.parallelism.zero_stage == 1);
-  CHECK(s.training.precision == Precision::fp64);
+  CHECK(s.training.precision == DType::fp64);
   CHECK(s.warnings.empty());
 }
 
@@ -26,7 +26,7 @@ TEST_CASE("values that are not written are derived") {
   const Scenario s = loaded(valid_text());
   CHECK(s.parallelism.dp_shard == 8);
   CHECK(s.training.num_microbatches == 2);
-  CHECK(s.training.grad_reduce_dtype == Precision::fp64);
+  CHECK(s.training.grad_reduce_dtype == DType::fp64);
   CHECK(s.training.weight_decay == 0.01);
   CHECK(s.model.max_position_embeddings == 9);
   CHECK_FALSE(s.model.tied_embeddings);
@@ -124,7 +124,7 @@ TEST_CASE("a flag takes JSON or a bare word, changes presets and creates section
       valid_text(), {"training.precision=fp32", "system.device.peak_tflops.fp32=20",
                      "output.trace_ranks=[3, 0, 3]", "output.trace=t.pftrace", "name=no quotes",
                      "expect=[{\"metric\": \"ranks\", \"op\": \"==\", \"value\": 8}]"});
-  CHECK(s.training.precision == Precision::fp32);
+  CHECK(s.training.precision == DType::fp32);
   CHECK(s.output.trace_ranks == std::vector<std::int64_t>{0, 3});
   CHECK(s.name == "no quotes");
   REQUIRE(s.expect.size() == 1);
@@ -142,7 +142,7 @@ TEST_CASE("the word auto asks for the derived value") {
   const Scenario s = loaded(valid_text_with("\"zero_stage\": 1", "\"dp_shard\": \"auto\""),
                             {"training.grad_reduce_dtype=auto", "output.trace_ranks=auto"});
   CHECK(s.parallelism.dp_shard == 8);
-  CHECK(s.training.grad_reduce_dtype == Precision::fp64);
+  CHECK(s.training.grad_reduce_dtype == DType::fp64);
   CHECK(s.output.trace_ranks == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
 }
 
@@ -246,7 +246,7 @@ TEST_CASE("every shipped scenario loads") {
       // But for those that are about fp16, and wait until the loss scale fits.
       const bool is_fp16 = path.find("fp16") != std::string::npos;
       CHECK(s.execution.steps == (is_fp16 ? 10 : 5));
-      CHECK(s.training.precision == (is_fp16 ? Precision::fp16 : Precision::fp64));
+      CHECK(s.training.precision == (is_fp16 ? DType::fp16 : DType::fp64));
     }
   }
 }

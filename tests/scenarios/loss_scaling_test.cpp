@@ -19,11 +19,11 @@ TEST_CASE("loss scaling is dynamic where a gradient is fp16, and none elsewhere"
                   {"training.precision=" + precision, "training.grad_reduce_dtype=" + reduced})
         .training.loss_scaling;
   };
-  CHECK(kind("fp16", "fp16") == LossScalingKind::dynamic);
-  CHECK(kind("fp16", "fp32") == LossScalingKind::dynamic);
-  CHECK(kind("fp32", "fp16") == LossScalingKind::dynamic);
-  CHECK(kind("bf16", "bf16") == LossScalingKind::none);
-  CHECK(kind("fp64", "fp32") == LossScalingKind::none);
+  CHECK(kind("fp16", "fp16") == LossScaling::Mode::dynamic);
+  CHECK(kind("fp16", "fp32") == LossScaling::Mode::dynamic);
+  CHECK(kind("fp32", "fp16") == LossScaling::Mode::dynamic);
+  CHECK(kind("bf16", "bf16") == LossScaling::Mode::none);
+  CHECK(kind("fp64", "fp32") == LossScaling::Mode::none);
   const TrainingSpec defaults = loaded(text(), {"training.precision=fp16"}).training;
   CHECK(defaults.loss_scale == 65536.0);
   CHECK(defaults.loss_scale_growth_interval == 2000);
@@ -36,7 +36,7 @@ TEST_CASE(
     const std::string chosen = std::string("training.loss_scaling=") + kind;
     INFO(kind);
     CHECK(loaded(text(), {"training.precision=fp16", chosen}).training.loss_scaling !=
-          LossScalingKind::none);
+          LossScaling::Mode::none);
     for (const char* precision : {"fp64", "fp32", "bf16"}) {
       const Problem problem =
           only_problem_of(text(), {std::string("training.precision=") + precision, chosen});
@@ -46,7 +46,7 @@ TEST_CASE(
     }
   }
   CHECK(loaded(text(), {"training.loss_scaling=none"}).training.loss_scaling ==
-        LossScalingKind::none);
+        LossScaling::Mode::none);
   CHECK(only_problem_of(text(), {"training.precision=fp16", "training.loss_scale=0"}).code ==
         "E0102");
 }

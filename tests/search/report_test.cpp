@@ -100,7 +100,7 @@ TEST_CASE("no line is wider than a screen") {
                                 .micro_batch_size = 128,
                                 .zero_stage = 3,
                                 .schedule = "interleaved_1f1b",
-                                .recompute = "selective"};
+                                .recompute = Recompute::selective};
   std::istringstream lines(to_text(report, {.wide = false, .ascii = true, .command = "shardsim"}));
   for (std::string line; std::getline(lines, line);) {
     INFO(line);

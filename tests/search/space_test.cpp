@@ -65,7 +65,7 @@ TEST_CASE("what is searched is what the reader accepts, no more and no less") {
   const TemporaryFolder folder;
   const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
   std::set<std::vector<std::string>> searched_ones;
-  for (const Candidate& candidate : enumerate_candidates(base.scenario, {})) {
+  for (const Candidate& candidate : enumerate_candidates(compile(base.scenario), {})) {
     searched_ones.insert(overrides_of(candidate));
   }
   int legal = 0;
@@ -84,7 +84,7 @@ TEST_CASE("all candidates of the small spaces can be run") {
   for (const SmallSpace& space : small_spaces()) {
     const TemporaryFolder folder;
     const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
-    for (const Candidate& candidate : enumerate_candidates(base.scenario, base.fixed)) {
+    for (const Candidate& candidate : enumerate_candidates(compile(base.scenario), base.fixed)) {
       INFO(space.name << ": " << words_of(candidate));
       CHECK(is_accepted(base, candidate));
     }
@@ -97,13 +97,13 @@ TEST_CASE("what is fixed is one of its values") {
   space.overrides = {"parallelism.zero_stage=1", "training.recompute=full"};
   const TemporaryFolder folder;
   const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
-  const std::vector<Candidate> found = enumerate_candidates(base.scenario, base.fixed);
+  const std::vector<Candidate> found = enumerate_candidates(compile(base.scenario), base.fixed);
   REQUIRE(!found.empty());
   for (const Candidate& candidate : found) {
     CHECK((candidate.tp == 2 || candidate.tp == 4));
     CHECK(candidate.schedule == "1f1b");
     CHECK(candidate.zero_stage == 1);
-    CHECK(candidate.recompute == "full");
+    CHECK(candidate.recompute == Recompute::full);
   }
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("a mistake in what is fixed is explained") {
   space.fixed = {"tp=5"};
   const TemporaryFolder folder;
   const SearchBase base = prepare_search(request_of(space, folder / "model.json"));
-  CHECK_THROWS_AS(enumerate_candidates(base.scenario, base.fixed), UsageError);
+  CHECK_THROWS_AS(enumerate_candidates(compile(base.scenario), base.fixed), UsageError);
 }
 
 }  // namespace shardsim::test

@@ -79,6 +79,18 @@ def error_codes(file):
             yield line_of(file.text, match.start()), code.group(1)
 
 
+# A name, or the end of a lambda's captures, and what stands in the parentheses behind it.
+PARAMETERS = re.compile(r"(?:([\w~]+)\s*|\])\((?=((?:[^()]|\([^()]*\))*)\))")
+
+
+def takers_of(file, type_name):
+    """(line, function) of all that declare a parameter of the type; it may be part of another type."""
+    parameter = re.compile(rf"\b{type_name}\b(?!\s*[({{:])")
+    for match in PARAMETERS.finditer(file.code):
+        if parameter.search(match.group(2)):
+            yield line_of(file.code, match.start()), match.group(1) or "a lambda"
+
+
 def read_tree(root, folders):
     """All sources below the folders, by path, in a fixed order."""
     root = pathlib.Path(root)

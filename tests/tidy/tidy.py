@@ -143,6 +143,23 @@ def check_names(tree):
                                     f"{found.group()} is {rule.what}; instead: {rule.instead}")
 
 
+def check_takers(tree):
+    """Objects are made of a scenario's fields in one place, so few functions get a Scenario."""
+    listed = {(path, name) for path, names in rules.SCENARIO_TAKERS.items() for name in names}
+    missing = {taker for taker in listed if taker[0] + ".cpp" in tree or taker[0] + ".hpp" in tree}
+    for path, file in tree.items():
+        if below(path, rules.SCENARIO_OWNERS):
+            continue
+        for line, name in source.takers_of(file, "Scenario"):
+            taker = (path.rsplit(".", 1)[0], name)
+            missing.discard(taker)
+            if taker not in listed:
+                yield Violation("takes-scenario", path, line, f"{name}; instead: an Experiment (compile() makes "
+                                "one), or the values that it needs")
+    for path, name in sorted(missing):
+        yield Violation("takes-scenario", path, 1, f"{name} takes none any more; remove it from rules.py")
+
+
 def check_built(root, tree):
     """A source that no build file names is dead, and a test among them tests nothing."""
     named = source.built_sources(root, rules.EVERYTHING)
@@ -181,8 +198,8 @@ def check_tree(root, exceptions):
     """All violations below root, in a fixed order, exceptions taken out."""
     tree = source.read_tree(root, rules.EVERYTHING)
     found = [*check_includes(tree), *check_cycles(tree), *check_sizes(tree), *check_headers(tree),
-             *check_bans(tree), *check_codes(tree), *check_names(tree), *check_built(root, tree),
-             *check_conflicts(root)]
+             *check_bans(tree), *check_codes(tree), *check_names(tree), *check_takers(tree),
+             *check_built(root, tree), *check_conflicts(root)]
     excused, violations = read_exceptions(exceptions)
     used = {(violation.rule, violation.path) for violation in found}
     violations += [violation for violation in found

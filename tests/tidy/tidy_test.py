@@ -21,7 +21,8 @@ CLEAN = {
     "scenarios/scenario.hpp": '#pragma once\n\n#include "strategies/ddp.hpp"\n',
     "reports/result.hpp": '#pragma once\n\n#include "sim/kernel/time.hpp"\n',
     "sim/app/run.hpp": ('#pragma once\n\n#include "backends/fiber/fiber_backend.hpp"\n'
-                        '#include "reports/result.hpp"\n#include "scenarios/scenario.hpp"\n'),
+                        '#include "reports/result.hpp"\n#include "scenarios/scenario.hpp"\n'
+                        'void run_scenario(Scenario scenario);\n'),
 }
 
 
@@ -216,6 +217,25 @@ class TidyTest(unittest.TestCase):
     def test_a_table_without_names_is_reported(self):
         self.assertEqual(self.check({"sim/kernel/metric_rows.hpp": "#pragma once\n"}),
                          [("metric-name", "sim/kernel/metric_rows.hpp", 1)])
+
+    def test_few_functions_take_a_scenario(self):
+        for taker in ("void price(const Scenario& scenario);", "int f(int ranks, Scenario* changed = nullptr);",
+                      "const auto price = [](const Scenario& s) { return 1; };",
+                      "void all(const std::vector<Scenario>& plans, int count);",
+                      "void with(const std::function<void(int)>& progress, Scenario scenario);"):
+            with self.subTest(taker=taker):
+                self.assertEqual(self.check_header("sim/app/bad.hpp", taker), [("takes-scenario", "sim/app/bad.hpp", 2)])
+                for path in ("scenarios/fine.hpp", "sim/experiment/fine.hpp", "tests/fine.hpp"):
+                    self.assertEqual(self.check_header(path, taker), [])
+        self.assertEqual(self.check_header(
+            "sim/app/fine.hpp", "Scenario load(const std::string& path);", "// f(const Scenario& s)",
+            "const Experiment e = compile(Scenario{});", "void f(const ScenarioError& error);"), [])
+
+    def test_a_function_that_takes_no_scenario_any_more_is_struck_off_the_list(self):
+        path, names = next(iter(rules.SCENARIO_TAKERS.items()))
+        takers = [f"void {name}(Scenario scenario);" for name in names]
+        self.assertEqual(self.check_header(path + ".hpp", *takers), [])
+        self.assertEqual(self.check_header(path + ".hpp", *takers[1:]), [("takes-scenario", path, 1)])
 
     def test_an_exception_excuses_its_file_and_rule_only(self):
         bad = {"sim/kernel/a.hpp": "#pragma once\nlong double x;\n",

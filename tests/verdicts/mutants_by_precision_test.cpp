@@ -12,7 +12,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "sim/app/plan_of.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/mutants/context_faults.hpp"
 #include "tests/mutants/finding.hpp"
@@ -48,8 +48,8 @@ Names changes_to(const std::string& precision) {
 // The size of a type decides the number of buckets.
 void add_chunks(std::vector<Mutant>& all, const std::string& name, const std::string& precision,
                 bool gathers) {
-  const SharedPlan plan(scenario_of(name, 1, changes_to(precision)));
-  for (const FlatChunk& chunk : plan.parallel.layout(0).chunks()) {
+  const Experiment experiment = compile(scenario_of(name, 1, changes_to(precision)));
+  for (const FlatChunk& chunk : experiment.plan().layout(0).chunks()) {
     all.push_back({name, "no sum of " + chunk.label, dropped_reduction(chunk.label)});
     if (gathers) all.push_back({name, "no gather of " + chunk.label, dropped_gather(chunk.label)});
   }

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/load.hpp"
-#include "sim/app/plan_of.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "tests/property/check_property.hpp"
 #include "tests/verdicts/planted_scale.hpp"
@@ -107,9 +107,9 @@ std::string table_row(const PowerTypes& types) {
 // The k of every gradient alone, sorted.
 std::vector<int> bits_of_each_gradient(const PowerTypes& types) {
   const Scenario scenario = scenario_of_power("gpt-ddp", types, "adamw");
-  const SharedPlan plan(scenario);
+  const Experiment experiment = compile(scenario);
   std::vector<int> bits;
-  const int count = static_cast<int>(plan.parallel.whole().parameters().size());
+  const int count = static_cast<int>(experiment.plan().whole().parameters().size());
   for (int parameter = 0; parameter < count; ++parameter) {
     bits.push_back(most_bits_found(scenario, "gradient", parameter));
   }

@@ -9,9 +9,9 @@
 
 #include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
-#include "sim/app/plan_of.hpp"
 #include "sim/app/run_record.hpp"
 #include "sim/app/verification.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim::test {
 
@@ -96,11 +96,11 @@ class ScalingObserver final : public TrainingObserver {
 }  // namespace
 
 ScaleVerdict verdict_on(const Scenario& scenario, const PlantedScale& planted) {
-  const SharedPlan right(scenario);
-  const ScalingOptimizer optimizer(*right.optimizer, planted);
-  const ParallelPlan wrong(parallel_options_of(scenario), optimizer);
-  Verification oracle(scenario, right.parallel);
-  FiberWorld world(fiber_options_of(scenario));
+  const Experiment right = compile(scenario);
+  const ScalingOptimizer optimizer(right.optimizer(), planted);
+  const ParallelPlan wrong(right.options(), optimizer);
+  Verification oracle(right);
+  FiberWorld world(right.world());
   RunRecord record(world, scenario.execution.steps, oracle.oracles());
   world.run([&](Runtime& runtime, Communicator& everyone) {
     Mesh mesh(everyone, wrong.options().mesh);

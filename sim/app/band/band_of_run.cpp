@@ -43,7 +43,8 @@ MetricBand metric_band(const char* metric, double predicted, const ErrorBand& ba
 
 }  // namespace
 
-RunSetting run_setting_of(const Scenario& scenario) {
+RunSetting run_setting_of(const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario();
   return {scenario.system.device.kernels, scenario.system.software, scenario.system.ranks};
 }
 
@@ -57,11 +58,11 @@ BandBases band_bases_of(const MeasuredErrors& known) {
   return bases;
 }
 
-void add_error_bands(const Scenario& scenario, const BandBases& bases, Result& result) {
+void add_error_bands(const Experiment& experiment, const BandBases& bases, Result& result) {
   if (result.find(metric::kStepTimeS) == nullptr) return;
-  result.no_error_band = why_no_band(scenario);
+  result.no_error_band = why_no_band(experiment);
   if (!result.no_error_band.empty()) return;
-  const RunSetting setting = run_setting_of(scenario);
+  const RunSetting setting = run_setting_of(experiment);
   for (std::size_t i = 0; i < kNumBanded; ++i) {
     const BandBasis& basis =
         (setting.software == "none" ? bases.without : bases.with_framework).at(i);
@@ -75,10 +76,10 @@ void add_error_bands(const Scenario& scenario, const BandBases& bases, Result& r
   if (result.error_bands.empty()) result.no_error_band = "the program was built without errors";
 }
 
-void add_error_bands(const Scenario& scenario, Result& result) {
+void add_error_bands(const Experiment& experiment, Result& result) {
   // Made once: many runs of one process ask.
   static const BandBases kBuiltIn = band_bases_of(built_in_measured_errors());
-  add_error_bands(scenario, kBuiltIn, result);
+  add_error_bands(experiment, kBuiltIn, result);
 }
 
 }  // namespace shardsim

@@ -41,8 +41,7 @@ std::string network_reason(const NetworkSpec& network) {
 }
 
 // The host's times are the software's own where the scenario does not say them.
-std::string host_reason(const SystemSpec& system) {
-  const Software* software = find_software(system.software);
+std::string host_reason(const SystemSpec& system, const Software* software) {
   const double per_kernel = software == nullptr ? 0.0 : software->host_us_per_kernel.value;
   const double per_call = software == nullptr ? 0.0 : software->host_us_per_call.value;
   if (system.cuda_launch_blocking &&
@@ -58,12 +57,12 @@ std::string host_reason(const SystemSpec& system) {
   return std::string(kNotPredicted) + "system.overlap_slows_computing false";
 }
 
-std::string system_reason(const SystemSpec& system) {
+std::string system_reason(const SystemSpec& system, const Software* software) {
   if (system.kernel_model != "shapes") {
     return kNotPredicted + ("system.kernel_model " + system.kernel_model);
   }
   const std::string network = network_reason(system.network);
-  return network.empty() ? host_reason(system) : network;
+  return network.empty() ? host_reason(system, software) : network;
 }
 
 std::string parallelism_reason(const ParallelismSpec& parallelism) {
@@ -75,27 +74,29 @@ std::string parallelism_reason(const ParallelismSpec& parallelism) {
     return kNotMeasured + ("parallelism.schedule " + parallelism.schedule);
   }
   // Rings were measured, of step times those of 2 ranks.
-  if (parallelism.cp > 1 && parallelism.cp_attention != "ring") {
-    return kNotMeasured + ("parallelism.cp_attention " + parallelism.cp_attention);
+  if (parallelism.cp > 1 && parallelism.cp_attention != ContextAttention::ring) {
+    return kNotMeasured + std::string("parallelism.cp_attention ") +
+           to_string(parallelism.cp_attention);
   }
   return {};
 }
 
 }  // namespace
 
-std::string why_no_band(const Scenario& scenario) {
+std::string why_no_band(const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario();
   if (scenario.execution.tensors == TensorMode::real) return "a run with numbers is no plan";
   if (scenario.faults.slows_steps()) {
     return "faults are told here, and measured runs had those of their own";
   }
-  const std::string system = system_reason(scenario.system);
+  const std::string system = system_reason(scenario.system, experiment.software());
   if (!system.empty()) return system;
   if (scenario.model.family == ModelFamily::mlp) return "no measured run has model.family mlp";
   if (scenario.model.num_experts > 0) return "no measured run has experts";
   const std::string parallelism = parallelism_reason(scenario.parallelism);
   if (!parallelism.empty()) return parallelism;
-  const Precision precision = scenario.training.precision;
-  if (precision != Precision::bf16 && precision != Precision::fp16) {
+  const DType precision = scenario.training.precision;
+  if (precision != DType::bf16 && precision != DType::fp16) {
     return std::string(kNotMeasured) + "training.precision " + to_string(precision);
   }
   return {};

@@ -31,20 +31,20 @@ std::string tables_of(const CalibrationReport& report, const TierCalibration& ti
 }
 
 // Numbers that say what holds anyway are left out, unless the system says them too.
-void add_given(CalibratedTier& tier, const Scenario& given, const char* key, double value,
-               double neutral) {
+void add_given(CalibratedTier& tier, const std::vector<NumberSource>& sources, const char* key,
+               double value, double neutral) {
   const std::string field = "system.nccl." + tier.key + "." + key;
   const auto source =
-      std::find_if(given.sources.begin(), given.sources.end(),
+      std::find_if(sources.begin(), sources.end(),
                    [&field](const NumberSource& each) { return each.field == field; });
-  const bool has_source = source != given.sources.end();
+  const bool has_source = source != sources.end();
   if (value == neutral && !has_source) return;
   tier.numbers.push_back({key, value, has_source ? source->source : "given without a source"});
 }
 
 CalibratedTier tier_of(const CalibrationReport& report, NetworkTier tier) {
   const bool near = tier == NetworkTier::inside;
-  const NetworkSpec& network = report.given.system.network;
+  const NetworkSpec& network = report.given;
   const TierCorrection& given = near ? network.intra_node : network.inter_node;
   const auto fit = std::find_if(report.tiers.begin(), report.tiers.end(),
                                 [tier](const TierCalibration& each) { return each.tier == tier; });
@@ -57,12 +57,12 @@ CalibratedTier tier_of(const CalibrationReport& report, NetworkTier tier) {
   if (fitted && report.parts.bandwidth) {
     result.numbers.push_back({kFactor, fit->correction.bandwidth_factor, ""});
   } else {
-    add_given(result, report.given, kFactor, given.bandwidth_factor, neutral.bandwidth_factor);
+    add_given(result, report.sources, kFactor, given.bandwidth_factor, neutral.bandwidth_factor);
   }
   if (fitted && report.parts.latency) {
     result.numbers.push_back({kLatency, fit->correction.added_latency_us, ""});
   } else {
-    add_given(result, report.given, kLatency, given.added_latency_us, neutral.added_latency_us);
+    add_given(result, report.sources, kLatency, given.added_latency_us, neutral.added_latency_us);
   }
   return result;
 }
@@ -91,7 +91,7 @@ std::string tier_section(const CalibratedTier& tier, const std::string& indent) 
 }  // namespace
 
 CalibratedSection calibrated_section_of(const CalibrationReport& report) {
-  const NetworkSpec& network = report.given.system.network;
+  const NetworkSpec& network = report.given;
   CalibratedSection section{.algorithms = network.nccl_algorithms,
                             .protocols = network.nccl_protocols};
   for (const NetworkTier tier : kNetworkTiers) {

@@ -12,8 +12,9 @@ namespace shardsim {
 
 /// All there is to print. What it refers to outlives it.
 struct CalibrationReport {
-  const Cluster& cluster;  ///< Of any of the tables: its name and its NCCL platform are shown.
-  const Scenario& given;   ///< With the system as it was before.
+  const Cluster& cluster;    ///< Of any of the tables: its name and its NCCL platform are shown.
+  const NetworkSpec& given;  ///< As it was before, and where its numbers come from.
+  const std::vector<NumberSource>& sources;
   const std::vector<PricedTable>& tables;
   const std::vector<TierCalibration>& tiers;
   FittedParts parts;

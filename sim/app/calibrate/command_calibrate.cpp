@@ -69,7 +69,7 @@ PricedTable priced(const CalibrateArguments& arguments, NcclTestsTable table) {
   return result;
 }
 
-void check_paths(const CalibrateArguments& arguments, const Scenario& given) {
+void check_paths(const CalibrateArguments& arguments, const std::vector<FileRead>& given) {
   if (arguments.out.empty()) return;
   std::vector<PathInUse> read =
       paths_read(given, names_a_file(arguments.system) ? arguments.system : "");
@@ -117,7 +117,7 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
         "2 -g 8 | shardsim calibrate -");
   }
   const Scenario given = scenario_of_system(arguments.system, arguments.overrides);
-  check_paths(arguments, given);
+  check_paths(arguments, given.files);
   std::vector<PricedTable> tables;
   for (const std::string& path : arguments.files) {
     for (NcclTestsTable& table : read_nccl_tests(path, input)) {
@@ -131,7 +131,8 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
       calibrate(tables, parts,
                 {.inside = given_of(overrides.inside), .between = given_of(overrides.between)});
   const CalibrationReport report{.cluster = cluster,
-                                 .given = given,
+                                 .given = given.system.network,
+                                 .sources = given.sources,
                                  .tables = tables,
                                  .tiers = tiers,
                                  .parts = parts,

@@ -8,7 +8,7 @@
 #include "scenarios/presets.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/app/collective/collective_setting.hpp"
-#include "sim/app/plan_of.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
@@ -48,7 +48,7 @@ Scenario scenario_of_system(const std::string& system, const std::vector<std::st
 
 Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes,
                          const std::vector<std::string>& overrides) {
-  Cluster cluster = cluster_of(scenario_of_system(system, overrides).system);
+  Cluster cluster = compile(scenario_of_system(system, overrides)).cluster();
   if (nodes == 0) nodes = (ranks + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
   if (ranks % nodes != 0 || ranks / nodes > cluster.gpus_per_node) {
     throw UsageError("E1087",

@@ -38,24 +38,26 @@ void add_notes(const RunDetail& detail, std::vector<std::string>& notes) {
 }  // namespace
 
 RunDetail detail_of(const EndedRun& run) {
-  const MeshShape& mesh = run.plan.options().mesh;
+  const ParallelPlan& plan = run.experiment.plan();
+  const MeshShape& mesh = plan.options().mesh;
   const FiberWorld& world = run.world;
-  const std::int64_t steps = run.scenario.execution.steps;
+  const std::int64_t steps = plan.options().training.steps;
   RunDetail detail;
   detail.stages = stage_times(world, run.record, mesh);
   detail.traffic = traffic_matrix(world, steps);
-  detail.links = link_use(world, run.scenario, run.result.number(metric::kStepTimeS).value_or(0.0));
-  detail.cost = cost_of(run.scenario, run.result);
+  detail.links =
+      link_use(world, run.experiment, run.result.number(metric::kStepTimeS).value_or(0.0));
+  detail.cost = cost_of(run.experiment, run.result);
   const std::vector<int> fullest = fullest_ranks(world, mesh);
   const int last = run.record.last_rank();
   std::set<int> ranks(fullest.begin(), fullest.end());
   for (const StageTime& stage : detail.stages) ranks.insert(stage.rank);
   ranks.insert(last);
-  WatchedRun watched(run.plan, run.hooks, run.options, run.decisions, ranks);
+  WatchedRun watched(plan, run.hooks, world.options(), run.decisions, ranks);
   require_same(watched, world);
   const Time origin = begin_of_last_step(world, run.record);
   detail.axes = axis_table(watched.of(last), run.record, run.result);
-  detail.roofline = roofline_of(watched.of(last), run.scenario);
+  detail.roofline = roofline_of(watched.of(last), run.experiment);
   detail.memory = memory_curves(watched, fullest, origin, detail.notes);
   detail.schedule = schedule_chart(watched, detail.stages, origin, detail.notes);
   add_notes(detail, detail.notes);

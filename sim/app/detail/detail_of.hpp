@@ -2,10 +2,7 @@
 
 #include "backends/fiber/fiber_world.hpp"
 
-#include "strategies/training/parallel_plan.hpp"
-
 #include "reports/run_detail.hpp"
-#include "scenarios/scenario.hpp"
 #include "sim/app/run.hpp"
 #include "sim/app/run_record.hpp"
 
@@ -13,10 +10,8 @@ namespace shardsim {
 
 /// A run that has ended, and what it was made from.
 struct EndedRun {
-  const Scenario& scenario;
-  const ParallelPlan& plan;
+  const Experiment& experiment;
   const RunHooks& hooks;
-  FiberOptions options;  ///< Of its world.
   const FiberWorld& world;
   const RunRecord& record;
   const Result& result;          ///< With its metrics.

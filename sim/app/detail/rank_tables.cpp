@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "sim/app/metrics.hpp"
-#include "sim/app/plan_of.hpp"
 
 namespace shardsim {
 
@@ -54,13 +53,11 @@ std::vector<AxisComm> axis_table(const RankRecorder& recorder, const RunRecord& 
   return axes;
 }
 
-Roofline roofline_of(const RankRecorder& recorder, const Scenario& scenario) {
-  const DeviceSpec& device = scenario.system.device;
-  constexpr double kTera = 1e12;
-  constexpr double kGiga = 1e9;
+Roofline roofline_of(const RankRecorder& recorder, const Experiment& experiment) {
+  const Device& device = experiment.cluster().device;
   Roofline roofline;
-  roofline.peak_flops_per_s = device.peak_tflops.of(scenario.training.precision) * kTera;
-  roofline.memory_bytes_per_s = device.memory_bandwidth_gb_per_s * kGiga;
+  roofline.peak_flops_per_s = device.peak(experiment.options().model.dtype);
+  roofline.memory_bytes_per_s = device.memory_bytes_per_s;
   Time copies;
   for (const auto& [name, sum] : recorder.operations()) {
     if (sum.on_host_link) {

@@ -4,9 +4,9 @@
 
 #include "reports/result.hpp"
 #include "reports/run_detail.hpp"
-#include "scenarios/scenario.hpp"
 #include "sim/app/detail/rank_recorder.hpp"
 #include "sim/app/run_record.hpp"
+#include "sim/experiment/experiment.hpp"
 
 // Tables of the rank that ends last.
 namespace shardsim {
@@ -16,6 +16,6 @@ namespace shardsim {
                                                const RunRecord& record, const Result& result);
 
 /// The longest operations first.
-[[nodiscard]] Roofline roofline_of(const RankRecorder& recorder, const Scenario& scenario);
+[[nodiscard]] Roofline roofline_of(const RankRecorder& recorder, const Experiment& experiment);
 
 }  // namespace shardsim

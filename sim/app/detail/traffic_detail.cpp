@@ -80,9 +80,10 @@ std::vector<double> worn_nodes(const Cluster& cluster, std::size_t nodes, LinkTi
 
 }  // namespace
 
-std::vector<LinkUse> link_use(const FiberWorld& world, const Scenario& scenario, double step_s) {
+std::vector<LinkUse> link_use(const FiberWorld& world, const Experiment& experiment,
+                              double step_s) {
   const Cluster& cluster = world.options().cluster;
-  const SystemSpec& system = scenario.system;
+  const SystemSpec& system = experiment.scenario().system;
   const auto ranks = static_cast<std::size_t>(world.engine().num_ranks());
   const auto node_of = [&](int rank) { return static_cast<std::size_t>(cluster.node_of(rank)); };
   const std::size_t nodes = node_of(static_cast<int>(ranks) - 1) + 1;
@@ -100,7 +101,7 @@ std::vector<LinkUse> link_use(const FiberWorld& world, const Scenario& scenario,
                               : between.by_part[node];
     bytes += link.counts.sent;
   });
-  const std::int64_t steps = scenario.execution.steps;
+  const std::int64_t steps = experiment.options().training.steps;
   const std::vector<double> of_node = worn_nodes(cluster, nodes, LinkTier::intra_node);
   std::vector<double> of_rank(ranks);
   for (std::size_t i = 0; i < ranks; ++i) of_rank[i] = of_node[node_of(static_cast<int>(i))];

@@ -6,7 +6,7 @@
 #include "backends/fiber/fiber_world.hpp"
 
 #include "reports/run_detail.hpp"
-#include "scenarios/scenario.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
@@ -14,7 +14,7 @@ namespace shardsim {
 [[nodiscard]] TrafficMatrix traffic_matrix(const FiberWorld& world, std::int64_t steps);
 
 /// Of both tiers, where there are several nodes. `step_s`: what the shares are of.
-[[nodiscard]] std::vector<LinkUse> link_use(const FiberWorld& world, const Scenario& scenario,
+[[nodiscard]] std::vector<LinkUse> link_use(const FiberWorld& world, const Experiment& experiment,
                                             double step_s);
 
 }  // namespace shardsim

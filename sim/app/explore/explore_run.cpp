@@ -30,13 +30,13 @@ std::string what_fails(const Result& result) {
 
 }  // namespace
 
-ExploredRun run_as_asked(const Scenario& scenario, const RunHooks& hooks,
+ExploredRun run_as_asked(const Experiment& experiment, const RunHooks& hooks,
                          const ExploreArguments& arguments) {
-  if (!arguments.is_asked()) return {run_scenario(scenario, hooks), std::nullopt};
-  ScenarioExplorer explorer(scenario, hooks);
+  if (!arguments.is_asked()) return {run_experiment(experiment, hooks), std::nullopt};
+  ScenarioExplorer explorer(experiment, hooks);
   ExploredRun run;
   if (arguments.replay) {
-    run.schedule = schedule_of(*arguments.replay, scenario, arguments.replay_force);
+    run.schedule = schedule_of(*arguments.replay, experiment, arguments.replay_force);
     run.outcome = explorer.replay(*run.schedule);
   } else {
     run.outcome = explorer.explore(arguments);
@@ -54,7 +54,7 @@ void report_shrunk(const ShrunkScenario& shrunk, const FailedScenario& failed,
   }
   std::string command = command_line(failed.file, shrunk.overrides);
   if (shrunk.schedule) {
-    command += " --replay " + to_text(token_of(shrunk.scenario, *shrunk.schedule));
+    command += " --replay " + to_text(token_of(compile(shrunk.scenario), *shrunk.schedule));
   }
   out << fmt::format("\nshrunk from {} ranks to {}, {}:\n  {}\n\n{}", failed.scenario.system.ranks,
                      shrunk.scenario.system.ranks, size_of_search(shrunk), command,

@@ -19,7 +19,7 @@ struct ExploredRun {
 
 /// Explores, replays, or runs plainly: what the arguments ask for. Throws UsageError for a token
 /// that does not fit.
-[[nodiscard]] ExploredRun run_as_asked(const Scenario& scenario, const RunHooks& hooks,
+[[nodiscard]] ExploredRun run_as_asked(const Experiment& experiment, const RunHooks& hooks,
                                        const ExploreArguments& arguments);
 
 /// Says what `shrunk` is, with the command that runs it and what that finds; writes it to

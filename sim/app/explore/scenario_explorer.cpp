@@ -44,6 +44,11 @@ std::string proven(const ExploreArguments& arguments, std::size_t count) {
       count, arguments.schedules);
 }
 
+Scenario without_buffered_sends(Scenario scenario) {
+  scenario.execution.buffered_sends = false;
+  return scenario;
+}
+
 const Check* failed_check(const Result& result) {
   const auto found =
       std::find_if(result.checks.begin(), result.checks.end(),
@@ -59,8 +64,10 @@ std::string failure_code(const Result& result) {
   return check == nullptr ? std::string() : check->name;
 }
 
-ScenarioExplorer::ScenarioExplorer(const Scenario& scenario, RunHooks hooks)
-    : scenario_(scenario), hooks_(std::move(hooks)) {
+ScenarioExplorer::ScenarioExplorer(const Experiment& given, RunHooks hooks)
+    : given_(given),
+      experiment_(compile(without_buffered_sends(given.scenario()))),
+      hooks_(std::move(hooks)) {
   hooks_.watch = true;
 }
 
@@ -68,11 +75,8 @@ ScenarioExplorer::ScenarioExplorer(const Scenario& scenario, RunHooks hooks)
 
 RunOutcome ScenarioExplorer::run(const Schedule& schedule) {
   ++num_runs_;
-  // The scenario may ask for buffered sends; here the schedule says.
-  Scenario scenario = scenario_;
-  scenario.execution.buffered_sends = schedule.sends == SendMode::buffered;
   hooks_.schedule = schedule;
-  RunOutcome outcome = run_scenario(scenario, hooks_);
+  RunOutcome outcome = run_experiment(experiment_, hooks_);
   note_warnings(outcome.result);
   if (schedule.seed == 0) plain_.try_emplace(schedule.sends, outcome.result);
   return outcome;
@@ -94,7 +98,7 @@ void ScenarioExplorer::note_warnings(const Result& result) {
 }
 
 std::string ScenarioExplorer::token(const Schedule& schedule) const {
-  return to_text(token_of(scenario_, schedule));
+  return to_text(token_of(given_, schedule));
 }
 
 // --- Judging -----------------------------------------------------------------------------------
@@ -144,8 +148,7 @@ void ScenarioExplorer::compare_with_plain(const Schedule& schedule, RunOutcome& 
 // --- Many --------------------------------------------------------------------------------------
 
 RunOutcome ScenarioExplorer::explore(const ExploreArguments& arguments) {
-  const SendMode own =
-      scenario_.execution.buffered_sends ? SendMode::buffered : SendMode::rendezvous;
+  const SendMode own = given_.world().buffered_sends ? SendMode::buffered : SendMode::rendezvous;
   const std::vector<Schedule> schedules = schedules_of(arguments);
   RunOutcome usual;
   for (const Schedule& schedule : schedules) {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
 #include "sim/app/explore/explore_arguments.hpp"
 #include "sim/app/run.hpp"
 
@@ -18,8 +17,8 @@ namespace shardsim {
 
 class ScenarioExplorer {
  public:
-  /// `scenario` must outlive it. Runs are watched; the schedule in `hooks` is not looked at.
-  ScenarioExplorer(const Scenario& scenario, RunHooks hooks);
+  /// `given` must outlive it. Runs are watched; the schedule in `hooks` is not looked at.
+  ScenarioExplorer(const Experiment& given, RunHooks hooks);
 
   /// Runs under `schedule`. What is wrong stands in the outcome, with schedule and token: as its
   /// diagnosis (BUFFER_HAZARD, SCHEDULE_DEPENDS, or what the run itself reports), or as a failed
@@ -44,7 +43,9 @@ class ScenarioExplorer {
   void note_warnings(const Result& result);
   [[nodiscard]] std::string token(const Schedule& schedule) const;
 
-  const Scenario& scenario_;
+  const Experiment& given_;
+  // The scenario may ask for buffered sends; here each run's schedule says.
+  const Experiment experiment_;
   RunHooks hooks_;
   std::map<SendMode, Result> plain_;
   std::vector<std::string> warnings_;  // Of all runs, each once.

@@ -14,11 +14,9 @@ namespace {
 // Enough to tell the scenarios of one person apart, few enough to paste.
 constexpr unsigned kHashBits = 32;
 
-std::string name_in_token(const Scenario& scenario) {
-  // A failed run may be made again with a trace.
-  Scenario decisive = scenario;
-  decisive.output = {};
-  return fmt::format("{}-{:08x}", scenario.name,
+std::string name_in_token(Scenario decisive) {
+  decisive.output = {};  // A failed run may be made again with a trace.
+  return fmt::format("{}-{:08x}", decisive.name,
                      hash_text(write_resolved(decisive)) >> (64U - kHashBits));
 }
 
@@ -26,7 +24,8 @@ std::string without_hash(const std::string& name) { return name.substr(0, name.r
 
 }  // namespace
 
-ReplayToken token_of(const Scenario& scenario, const Schedule& schedule) {
+ReplayToken token_of(const Experiment& experiment, const Schedule& schedule) {
+  const Scenario& scenario = experiment.scenario();
   return {.name = name_in_token(scenario),
           .ranks = static_cast<int>(scenario.system.ranks),
           .steps = static_cast<int>(scenario.execution.steps),
@@ -34,10 +33,10 @@ ReplayToken token_of(const Scenario& scenario, const Schedule& schedule) {
           .schedule = schedule};
 }
 
-Schedule schedule_of(const std::string& text, const Scenario& scenario, bool force) {
+Schedule schedule_of(const std::string& text, const Experiment& experiment, bool force) {
   const ReplayToken token = parse_token(text, force);
   // As a token has it: names are anything, a token is one word.
-  const std::string mine = parse_token(to_text(token_of(scenario, {}))).name;
+  const std::string mine = parse_token(to_text(token_of(experiment, {}))).name;
   if (token.name == mine) return token.schedule;
   if (without_hash(token.name) == without_hash(mine)) {
     throw UsageError("E1203",

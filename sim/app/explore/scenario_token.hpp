@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "scenarios/scenario.hpp"
+#include "sim/experiment/experiment.hpp"
 
 #include "sim/harness/schedule.hpp"
 
@@ -11,11 +11,12 @@
 namespace shardsim {
 
 /// What makes this run again. What goes to which file does not matter for it.
-[[nodiscard]] ReplayToken token_of(const Scenario& scenario, const Schedule& schedule);
+[[nodiscard]] ReplayToken token_of(const Experiment& experiment, const Schedule& schedule);
 
 /// The schedule of a token of this scenario. Throws UsageError: E1201 and E1202 as parse_token does
 /// (`force`: not the latter), E1203 for the token of another scenario.
-[[nodiscard]] Schedule schedule_of(const std::string& text, const Scenario& scenario, bool force);
+[[nodiscard]] Schedule schedule_of(const std::string& text, const Experiment& experiment,
+                                   bool force);
 
 /// "rendezvous sends"; "drawn sends, order drawn from 17": all there is to a schedule of a
 /// scenario.

@@ -26,9 +26,9 @@ struct Attempt {
   int runs = 0;
 };
 
-Attempt attempt(const Scenario& scenario, const FailedScenario& failed, const RunHooks& hooks) {
-  if (!failed.schedule) return {run_scenario(scenario, hooks), std::nullopt, 1};
-  ScenarioExplorer explorer(scenario, hooks);
+Attempt attempt(const Experiment& experiment, const FailedScenario& failed, const RunHooks& hooks) {
+  if (!failed.schedule) return {run_experiment(experiment, hooks), std::nullopt, 1};
+  ScenarioExplorer explorer(experiment, hooks);
   Attempt made = {explorer.verdict(*failed.schedule), failed.schedule, 0};
   // Another number of ranks may need another order.
   if (failed.schedule->seed != 0 && failure_code(made.outcome.result) != failed.code) {
@@ -77,7 +77,7 @@ bool ScenarioShrinker::shrink_field(const std::string& field) {
 }
 
 bool ScenarioShrinker::accept(const FieldChanges& changes, Scenario smaller) {
-  Attempt made = attempt(smaller, failed_, hooks_);
+  Attempt made = attempt(compile(smaller), failed_, hooks_);
   found_.runs += made.runs;
   if (failure_code(made.outcome.result) != failed_.code) return false;
   found_.overrides = overrides_with(changes);

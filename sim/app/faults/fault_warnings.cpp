@@ -15,9 +15,8 @@ constexpr double kHopelessGoodput = 0.01;
 
 }  // namespace
 
-std::vector<std::string> fault_warnings(const Scenario& scenario, const Result& result) {
+std::vector<std::string> fault_warnings(const FaultSpec& faults, const Result& result) {
   std::vector<std::string> warnings;
-  const FaultSpec& faults = scenario.faults;
   const double step_s = result.number(metric::kStepTimeS).value_or(0.0);
   double period_s = 0.0;
   for (const auto& link : faults.flapping_links) period_s = std::max(period_s, link.period_s);

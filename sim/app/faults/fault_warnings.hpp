@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "reports/result.hpp"
-#include "scenarios/scenario.hpp"
+#include "scenarios/fault_spec.hpp"
 
 namespace shardsim {
 
-/// What the faults of a scenario make of its numbers, where these are easily taken for more than
+/// What `faults` make of its numbers, where these are easily taken for more than
 /// they are: `result` has the metrics of the run.
-[[nodiscard]] std::vector<std::string> fault_warnings(const Scenario& scenario,
+[[nodiscard]] std::vector<std::string> fault_warnings(const FaultSpec& faults,
                                                       const Result& result);
 
 }  // namespace shardsim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scenarios/model_size.hpp"
 #include "sim/app/goodput/poisson_interval.hpp"
 
 namespace shardsim {
@@ -29,23 +30,29 @@ double useful_share(FailureModel model, double interval_s, double factor) {
 
 }  // namespace
 
-FailureModel failure_model_of(const Scenario& scenario) {
+std::int64_t checkpoint_bytes(const Experiment& experiment) {
+  const std::int64_t weight = size_of(experiment.options().sync.weight_dtype);
+  return num_parameters(experiment.scenario().model) * (weight + experiment.owned_bytes());
+}
+
+FailureModel failure_model_of(const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario();
   const FaultSpec& faults = scenario.faults;
   const double rate = rate_per_s(faults.gpu_mtbf_hours, scenario.system.ranks) +
                       rate_per_s(faults.node_mtbf_hours, scenario.system.nodes);
   const double write_s = faults.checkpoint_write_s > 0.0
                              ? faults.checkpoint_write_s
-                             : static_cast<double>(checkpoint_bytes(scenario)) /
+                             : static_cast<double>(checkpoint_bytes(experiment)) /
                                    (faults.checkpoint_gb_per_s * kBytesPerGb);
   return {.mtbf_s = 1.0 / rate,
           .checkpoint_s = write_s,
           .restart_s = faults.detection_s + faults.restart_s};
 }
 
-void add_goodput(const Scenario& scenario, std::vector<Metric>& metrics) {
-  const FaultSpec& faults = scenario.faults;
+void add_goodput(const Experiment& experiment, std::vector<Metric>& metrics) {
+  const FaultSpec& faults = experiment.scenario().faults;
   if (!faults.has_failures()) return;
-  const FailureModel model = failure_model_of(scenario);
+  const FailureModel model = failure_model_of(experiment);
   const double daly_s = daly_interval_s(model);
   const double interval_s =
       faults.checkpoint_interval_s > 0.0 ? faults.checkpoint_interval_s : daly_s;

@@ -4,19 +4,19 @@
 #include <vector>
 
 #include "reports/result.hpp"
-#include "scenarios/scenario.hpp"
 #include "sim/app/goodput/goodput.hpp"
+#include "sim/experiment/experiment.hpp"
 
-// The goodput of a scenario, and of a result.
+// The goodput of an experiment, and of a result.
 namespace shardsim {
 
 /// Weights, master weights where they are others, and optimizer state, each once.
-[[nodiscard]] std::int64_t checkpoint_bytes(const Scenario& scenario);
+[[nodiscard]] std::int64_t checkpoint_bytes(const Experiment& experiment);
 
-/// Rates of all GPUs and nodes together. REQUIRES: scenario.faults.has_failures().
-[[nodiscard]] FailureModel failure_model_of(const Scenario& scenario);
+/// Rates of all GPUs and nodes together. REQUIRES: it has failures.
+[[nodiscard]] FailureModel failure_model_of(const Experiment& experiment);
 
 /// goodput.*, with tokens_per_s of `metrics`; nothing without failures.
-void add_goodput(const Scenario& scenario, std::vector<Metric>& metrics);
+void add_goodput(const Experiment& experiment, std::vector<Metric>& metrics);
 
 }  // namespace shardsim

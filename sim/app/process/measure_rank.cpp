@@ -11,8 +11,9 @@ RankFigures train_for_real(const RankSetting& setting, ProcessBackend& backend) 
     const std::unique_ptr<Communicator> world = backend.world();
     std::unique_ptr<Communicator> wrapped;
     if (setting.wrap_world) wrapped = setting.wrap_world(*world);
-    Mesh mesh(wrapped ? *wrapped : *world, setting.plan->options().mesh);
-    setting.plan->train_rank(runtime, mesh, figures.image);
+    const ParallelPlan& plan = setting.experiment->plan();
+    Mesh mesh(wrapped ? *wrapped : *world, plan.options().mesh);
+    plan.train_rank(runtime, mesh, figures.image);
     figures.peak_bytes = runtime.ledger()->peak();
     figures.host_peak_bytes = runtime.host_ledger()->peak();
   }
@@ -28,17 +29,17 @@ MeasuredRank measure_rank(const RankSetting& setting, ProcessBackend& backend) {
   meet();
   const RankFigures measured = train_for_real(setting, backend);
   meet();
+  const ParallelPlan& plan = setting.experiment->plan();
   const int rank = backend.rank();
-  const RankFigures simulated = simulate_rank(*setting.scenario, *setting.plan, rank,
-                                              {ReductionOrder::wire, setting.rings_only});
-  MeasuredRank report = compare_rank(*setting.plan, rank, measured, simulated);
+  const RankFigures simulated =
+      simulate_rank(*setting.experiment, rank, {ReductionOrder::wire, setting.rings_only});
+  MeasuredRank report = compare_rank(plan, rank, measured, simulated);
   if (setting.other_order) {
-    const RankFigures other = simulate_rank(*setting.scenario, *setting.plan, rank,
-                                            {ReductionOrder::rank, setting.rings_only});
-    report.order_error =
-        compare_images(other.image, simulated.image,
-                       parameter_names(*setting.plan, setting.plan->options().mesh.place_of(rank)))
-            .max_rel_error;
+    const RankFigures other =
+        simulate_rank(*setting.experiment, rank, {ReductionOrder::rank, setting.rings_only});
+    report.order_error = compare_images(other.image, simulated.image,
+                                        parameter_names(plan, plan.options().mesh.place_of(rank)))
+                             .max_rel_error;
   }
   return report;
 }

@@ -12,8 +12,7 @@ namespace shardsim {
 
 /// What a rank of a real run needs besides its backend.
 struct RankSetting {
-  const Scenario* scenario = nullptr;
-  const ParallelPlan* plan = nullptr;
+  const Experiment* experiment = nullptr;
   /// RunHooks::wrap_world; may be empty.
   std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
   /// Called before the training and after it, when nothing of it is under way here; all ranks wait

@@ -144,13 +144,13 @@ void add_values(Figures& figures, const Reports& reports) {
 // as any layout may be from one device; at other precisions 4 times as far as the simulation itself
 // gets by another order, which is the margin that rounding has in the oracle (decision 0012).
 std::array<double, StateImage::kNumKinds> bounds_of(const Reports& reports,
-                                                    const Scenario& scenario) {
+                                                    const Experiment& experiment) {
   std::array<double, StateImage::kNumKinds> bounds{};
   for (std::size_t kind = 0; kind < bounds.size(); ++kind) {
     for (const MeasuredRank& report : reports) {
       bounds.at(kind) = std::max(bounds.at(kind), 4.0 * report.order_error.at(kind));
     }
-    if (scenario.training.precision == Precision::fp64) bounds.at(kind) = 1e-9;
+    if (experiment.options().model.dtype == DType::fp64) bounds.at(kind) = 1e-9;
   }
   return bounds;
 }
@@ -171,9 +171,9 @@ Check same_bits_check(const Reports& reports, const std::string& name) {
                       reports.size())};
 }
 
-Check close_values_check(const Reports& reports, const Scenario& scenario,
+Check close_values_check(const Reports& reports, const Experiment& experiment,
                          const std::string& name) {
-  const auto bounds = bounds_of(reports, scenario);
+  const auto bounds = bounds_of(reports, experiment);
   std::string how;
   for (std::size_t kind = 0; kind < bounds.size(); ++kind) {
     double worst = 0.0;
@@ -191,10 +191,10 @@ Check close_values_check(const Reports& reports, const Scenario& scenario,
   return {name, true, "largest errors against the simulation, and bounds: " + how};
 }
 
-Check values_check(const Reports& reports, const Scenario& scenario, const MeasuredRun& run) {
+Check values_check(const Reports& reports, const Experiment& experiment, const MeasuredRun& run) {
   const std::string name = run.backend + ".values";
   return run.same_order ? same_bits_check(reports, name)
-                        : close_values_check(reports, scenario, name);
+                        : close_values_check(reports, experiment, name);
 }
 
 // "3/1/9af..." of step 3, kind 1.
@@ -325,9 +325,9 @@ void add_wire(Result& result, Figures& figures, const Reports& reports, const Me
 
 }  // namespace
 
-void add_measured(Result& result, const Scenario& scenario, const MeasuredRun& run,
+void add_measured(Result& result, const Experiment& experiment, const MeasuredRun& run,
                   const std::vector<MeasuredRank>& reports) {
-  Figures figures(result, scenario.execution.steps);
+  Figures figures(result, experiment.options().training.steps);
   figures.add("backend", run.backend);
   figures.add("library", run.library);
   figures.add("processes", static_cast<std::int64_t>(reports.size()));
@@ -335,7 +335,7 @@ void add_measured(Result& result, const Scenario& scenario, const MeasuredRun& r
   add_by_operation(figures, reports);
   add_memory(figures, reports);
   add_values(figures, reports);
-  result.checks.push_back(values_check(reports, scenario, run));
+  result.checks.push_back(values_check(reports, experiment, run));
   result.checks.push_back(replicas_check(reports, run));
   // Libraries that have algorithms of their own send other bytes than our count of the calls says.
   if (run.same_order) result.checks.push_back(bytes_check(reports, run));

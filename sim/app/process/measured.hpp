@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "reports/result.hpp"
-#include "scenarios/scenario.hpp"
 #include "sim/app/process/rank_report.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
@@ -25,7 +25,7 @@ struct MeasuredRun {
 
 /// Adds `measured.*` and the checks of a real run to the simulation's result: values, replicas,
 /// bytes, links, memory and, where the library counts, the wire. `reports`: of all ranks.
-void add_measured(Result& result, const Scenario& scenario, const MeasuredRun& run,
+void add_measured(Result& result, const Experiment& experiment, const MeasuredRun& run,
                   const std::vector<MeasuredRank>& reports);
 
 }  // namespace shardsim

@@ -2,7 +2,6 @@
 
 #include "backends/loopback_counter.hpp"
 
-#include "sim/app/plan_of.hpp"
 #include "sim/app/process/measure_rank.hpp"
 #include "sim/app/process/measured.hpp"
 #include "sim/app/process/run_ranks.hpp"
@@ -11,26 +10,25 @@ namespace shardsim {
 
 namespace {
 
-void require_runnable(const Scenario& scenario, const ProcessOptions& options) {
-  if (scenario.execution.tensors != TensorMode::real) {
+void require_runnable(const Experiment& experiment, const ProcessOptions& options) {
+  if (!experiment.world().has_data) {
     throw UsageError("E1073",
                      "a scenario with shapes only cannot run on --backend=" + options.backend,
                      "use --set execution.tensors=real, with a model that fits this machine");
   }
 }
 
-BackendSetting backend_setting_of(const Scenario& scenario) {
-  const FiberOptions simulated = fiber_options_of(scenario);
+BackendSetting backend_setting_of(const Experiment& experiment) {
+  const FiberOptions& simulated = experiment.world();
   return {simulated.cluster, simulated.all_reduce_algorithm, simulated.buffered_sends};
 }
 
 std::string report_key(int rank) { return "report " + std::to_string(rank); }
 
-MeasuredRank measure(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
-                     RankSeat& seat) {
-  const SharedPlan shared(scenario);
-  RankSetting setting{&scenario, &shared.parallel,          hooks.wrap_world,
-                      {},        options.backend == "nccl", !same_order(options)};
+MeasuredRank measure(const Experiment& experiment, const RunHooks& hooks,
+                     const ProcessOptions& options, RankSeat& seat) {
+  RankSetting setting{
+      &experiment, hooks.wrap_world, {}, options.backend == "nccl", !same_order(options)};
   // Some systems do not count: the counter has to see a test first.
   const bool counts = seat.rank() == 0 && probe_loopback_counter().available;
   std::optional<std::int64_t> loopback_before;
@@ -47,18 +45,18 @@ MeasuredRank measure(const Scenario& scenario, const RunHooks& hooks, const Proc
 }
 
 // Trains, compares, and leaves the rank's report under its key.
-void work_of_rank(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
-                  RankSeat& seat) {
-  MeasuredRank report = measure(scenario, hooks, options, seat);
+void work_of_rank(const Experiment& experiment, const RunHooks& hooks,
+                  const ProcessOptions& options, RankSeat& seat) {
+  MeasuredRank report = measure(experiment, hooks, options, seat);
   report.wire = seat.open().close();
   seat.set(report_key(seat.rank()), to_text(report));
 }
 
-RunOutcome failed(const Scenario& scenario, const RunFailure& failure) {
+RunOutcome failed(const Experiment& experiment, const RunFailure& failure) {
   if (!failure.diagnosis) failure.raise();
   RunOutcome outcome;
-  outcome.result.scenario_json = scenario.resolved_json;
-  outcome.result.warnings = scenario.warnings;
+  outcome.result.scenario_json = experiment.scenario().resolved_json;
+  outcome.result.warnings = experiment.scenario().warnings;
   outcome.result.diagnosis = failure.diagnosis;
   outcome.result.exit_code = static_cast<int>(failure.exit_code);
   return outcome;
@@ -81,14 +79,14 @@ MeasuredRun measured_run_of(const ProcessOptions& options, const RendezvousServe
   return run;
 }
 
-RunOutcome succeeded(const Scenario& scenario, const RunHooks& hooks, const ProcessOptions& options,
-                     const RendezvousServer& server) {
-  RunOutcome outcome = run_scenario(scenario, hooks);
+RunOutcome succeeded(const Experiment& experiment, const RunHooks& hooks,
+                     const ProcessOptions& options, const RendezvousServer& server) {
+  RunOutcome outcome = run_experiment(experiment, hooks);
   std::vector<MeasuredRank> reports;
-  for (int rank = 0; rank < static_cast<int>(scenario.system.ranks); ++rank) {
+  for (int rank = 0; rank < experiment.mesh().size(); ++rank) {
     reports.push_back(rank_report_of(server.value(report_key(rank)).value_or("")));
   }
-  add_measured(outcome.result, scenario, measured_run_of(options, server, reports.front()),
+  add_measured(outcome.result, experiment, measured_run_of(options, server, reports.front()),
                reports);
   settle_exit_code(outcome.result);
   return outcome;
@@ -96,21 +94,21 @@ RunOutcome succeeded(const Scenario& scenario, const RunHooks& hooks, const Proc
 
 }  // namespace
 
-ProcessOutcome run_on_processes(const Scenario& scenario, const RunHooks& hooks,
+ProcessOutcome run_on_processes(const Experiment& experiment, const RunHooks& hooks,
                                 const ProcessOptions& options, const std::string& out_directory,
                                 std::ostream& err) {
-  require_runnable(scenario, options);
+  require_runnable(experiment, options);
   RanksJob job;
-  job.setting = backend_setting_of(scenario);
-  job.work = [&](RankSeat& seat) { work_of_rank(scenario, hooks, options, seat); };
+  job.setting = backend_setting_of(experiment);
+  job.work = [&](RankSeat& seat) { work_of_rank(experiment, hooks, options, seat); };
   job.on_progress = hooks.on_progress;
   const RanksOutcome ranks = run_ranks(job, options, err);
   if (!ranks.server) return {false, {}, ranks.exit_code};
   if (!ranks.verdict.failure) {
-    return {true, succeeded(scenario, hooks, options, *ranks.server), 0};
+    return {true, succeeded(experiment, hooks, options, *ranks.server), 0};
   }
   write_flight_records(ranks.verdict, out_directory, err);
-  return {true, failed(scenario, *ranks.verdict.failure), 0};
+  return {true, failed(experiment, *ranks.verdict.failure), 0};
 }
 
 }  // namespace shardsim

@@ -7,21 +7,21 @@
 
 namespace shardsim {
 
-/// Runs a scenario on real processes and adds what they measured to the simulation's outcome.
+/// Runs an experiment on real processes and adds what they measured to the simulation's outcome.
 ///
 /// Without a launcher around it, this process starts the ranks itself (`options.words` again, one
 /// process per rank), serves their rendezvous, and leaves none of them behind. Started by a
 /// launcher, rank 0 serves and reports; other ranks only run and have nothing to print.
 ///
 /// What the run finds (ranks that died, hung or called wrongly) is in the result with its exit
-/// code, as in run_scenario. Throws Error for what cannot be run at all. Flight records of a run
+/// code, as in run_experiment. Throws Error for what cannot be run at all. Flight records of a run
 /// that failed are written below `out_directory`, told on `err`.
 struct ProcessOutcome {
   bool reports = true;
   RunOutcome outcome;  ///< Of the process that reports.
   int exit_code = 0;   ///< Of one that does not.
 };
-[[nodiscard]] ProcessOutcome run_on_processes(const Scenario& scenario, const RunHooks& hooks,
+[[nodiscard]] ProcessOutcome run_on_processes(const Experiment& experiment, const RunHooks& hooks,
                                               const ProcessOptions& options,
                                               const std::string& out_directory, std::ostream& err);
 

@@ -23,9 +23,9 @@ void add_group(const FiberGroup& group, int rank, std::vector<GroupTraffic>& gro
 
 }  // namespace
 
-RankFigures simulate_rank(const Scenario& scenario, const ParallelPlan& plan, int rank,
-                          const SimulatedAs& as) {
-  FiberOptions options = fiber_options_of(scenario);
+RankFigures simulate_rank(const Experiment& experiment, int rank, const SimulatedAs& as) {
+  const ParallelPlan& plan = experiment.plan();
+  FiberOptions options = experiment.world();
   options.has_data = true;
   options.reduction_order = as.order;
   if (as.rings_only) options.all_reduce_algorithm = Algorithm::ring;

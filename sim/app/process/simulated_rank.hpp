@@ -7,8 +7,8 @@
 
 #include "backends/process_backend.hpp"
 
-#include "sim/app/plan_of.hpp"
 #include "sim/app/process/state_image.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
@@ -26,10 +26,10 @@ struct SimulatedAs {
   bool rings_only = false;  ///< No trees, whatever the scenario's network would choose.
 };
 
-/// Runs the whole scenario with data, in this process, and says what `rank` showed and moved.
+/// Runs the whole experiment with data, in this process, and says what `rank` showed and moved.
 /// Throws what a simulation throws.
-[[nodiscard]] RankFigures simulate_rank(const Scenario& scenario, const ParallelPlan& plan,
-                                        int rank, const SimulatedAs& as = {});
+[[nodiscard]] RankFigures simulate_rank(const Experiment& experiment, int rank,
+                                        const SimulatedAs& as = {});
 
 /// Names of the parameters that the rank at `place` runs, by its own numbers.
 [[nodiscard]] std::vector<std::string> parameter_names(const ParallelPlan& plan,

@@ -53,9 +53,10 @@ void DumpFolder::tell(std::ostream& err) const {
                      printable(path_.string(), kShownPath));
 }
 
-std::optional<DumpFolder> dump_folder_of(const RunArguments& arguments, const Scenario& scenario) {
+std::optional<DumpFolder> dump_folder_of(const RunArguments& arguments,
+                                         const Experiment& experiment) {
   if (!arguments.dump_state) return std::nullopt;
-  if (scenario.execution.tensors == TensorMode::meta) {
+  if (!experiment.world().has_data) {
     throw UsageError("E0953", "a run without real tensors has no values that could be dumped",
                      std::string("use --set execution.tensors=real") + kLeaveOut);
   }

@@ -28,6 +28,6 @@ class DumpFolder {
 /// for processes and for many schedules (E0954). A folder that is neither new nor empty is refused,
 /// too (E0956).
 [[nodiscard]] std::optional<DumpFolder> dump_folder_of(const RunArguments& arguments,
-                                                       const Scenario& scenario);
+                                                       const Experiment& experiment);
 
 }  // namespace shardsim

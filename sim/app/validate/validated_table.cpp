@@ -87,13 +87,14 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
   try {
     Scenario scenario = load_scenario_text(mapping.scenario_text, mapping.path, overrides);
     scenario.execution.fold = "auto";  // The same metrics, sooner.
-    row.setting = run_setting_of(scenario);
+    const Experiment experiment = compile(std::move(scenario));
+    row.setting = run_setting_of(experiment);
     RunHooks hooks;
     hooks.on_progress = on_progress;
-    const Result result = run_scenario(scenario, hooks).result;
+    const Result result = run_experiment(experiment, hooks).result;
     row.fits = result.exit_code != static_cast<int>(ExitCode::does_not_fit);
     row.tensors_fit = result.number(metric::kMemoryPeakBytesMax).value_or(0.0) <=
-                      static_cast<double>(scenario.system.device.memory_bytes);
+                      static_cast<double>(experiment.cluster().device.memory_bytes);
     if (result.diagnosis) {
       row.refused = "the simulated run does not end: " + result.diagnosis->summary;
       return;

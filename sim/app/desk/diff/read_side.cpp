@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -55,7 +56,7 @@ RunSide run_side(const SideRequest& request, RunHooks hooks) {
   Scenario scenario = load_scenario(request.path, request.overrides);
   scenario.output.trace.clear();
   hooks.detail = true;
-  const RunOutcome outcome = run_scenario(scenario, hooks);
+  const RunOutcome outcome = run_scenario(std::move(scenario), hooks);
   RunSide side = side_of_result(to_json(outcome.result), request.path, false);
   if (outcome.detail) add_axes(side, outcome.detail->axes);
   return side;

@@ -67,7 +67,7 @@ void check_paths(const ExportArguments& arguments, const Scenario& scenario) {
     written.push_back({"the file", name});
     require_writable(name, false, "choose another with -o");
   }
-  require_apart(paths_read(scenario, arguments.file), written);
+  require_apart(paths_read(scenario.files, arguments.file), written);
 }
 
 void put(const ExportArguments& arguments, const std::string& text, std::ostream& out,
@@ -94,7 +94,7 @@ int export_schedule(const ExportArguments& arguments, std::ostream& out, std::os
 std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, std::ostream& err,
                                       RunHooks hooks) {
   Scenario scenario = load_scenario(arguments.file, arguments.overrides);
-  tell_warnings(scenario, err);
+  tell_warnings(scenario.warnings, err);
   check_paths(arguments, scenario);
   Progress progress(err, !arguments.quiet);
   hooks.on_progress = [&progress] { progress.tick(); };

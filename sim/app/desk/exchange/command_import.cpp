@@ -84,7 +84,7 @@ int command_import(const ImportRequest& request, std::ostream& out, std::ostream
   err << fmt::format("{} of {}\n", request.kind, printable(request.files.front(), 200))
       << import.table();
   const Scenario scenario = load_imported(request, json);
-  tell_warnings(scenario, err);
+  tell_warnings(scenario.warnings, err);
   err << fmt::format("  {} parameters on {} GPUs\n", num_parameters(scenario.model),
                      scenario.system.ranks);
   if (request.output.empty()) {

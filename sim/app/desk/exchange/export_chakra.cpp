@@ -118,9 +118,9 @@ class ChakraRank {
                            Ids& made) {
     ChakraNode node =
         begin_node(operation, ChakraNodeType::compute, operation.slice->name, control, data, made);
-    const DeviceSpec& device = run_.scenario.system.device;
+    const DeviceSpec& device = run_.experiment.scenario().system.device;
     const double seconds = (operation.slice->end - operation.slice->begin).seconds();
-    const double peak = device.peak_tflops.of(run_.scenario.training.precision) * 1e12;
+    const double peak = device.peak_tflops.of(run_.experiment.scenario().training.precision) * 1e12;
     node.add_int64("num_ops", std::llround(seconds * peak));
     node.add_uint64(
         "tensor_size",

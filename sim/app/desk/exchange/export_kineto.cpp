@@ -113,10 +113,12 @@ std::string communication_arguments(const RecordedRun& run, const RecordedOperat
 class KinetoRank {
  public:
   KinetoRank(const RecordedRun& run, int rank)
-      : run_(run), rank_(rank), gpu_(rank % static_cast<int>(run.scenario.system.gpus_per_node)) {}
+      : run_(run),
+        rank_(rank),
+        gpu_(rank % static_cast<int>(run.experiment.scenario().system.gpus_per_node)) {}
 
   std::string write() {
-    const DeviceSpec& device = run_.scenario.system.device;
+    const DeviceSpec& device = run_.experiment.scenario().system.device;
     std::string text = fmt::format(
         "{{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [{{\"id\": {}, \"name\": {}, "
         "\"totalGlobalMem\": {}}}],\n  \"distributedInfo\": {},\n  \"displayTimeUnit\": \"ms\",\n"
@@ -147,7 +149,7 @@ class KinetoRank {
     }
     return fmt::format(
         R"({{"backend": "nccl", "rank": {}, "world_size": {}, "pg_count": {}, "pg_config": [{}]}})",
-        rank_, run_.scenario.system.ranks, count, groups);
+        rank_, run_.experiment.scenario().system.ranks, count, groups);
   }
 
   void add(const std::string& event) {
@@ -180,7 +182,7 @@ class KinetoRank {
 
   // Where there is one step, all of the trace is it.
   void add_step() {
-    if (run_.scenario.execution.steps != 1) return;
+    if (run_.experiment.scenario().execution.steps != 1) return;
     add(fmt::format(
         R"({{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": {}, )"
         R"("tid": {}, "ts": 0.000, "dur": {}, "args": {{"External id": 0}}}})",

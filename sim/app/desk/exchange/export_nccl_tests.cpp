@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "sim/app/collective/collective_table.hpp"
-#include "sim/app/plan_of.hpp"
 
 namespace shardsim {
 
@@ -64,7 +63,7 @@ int even_nodes(const RecordedGroup& group, const Cluster& cluster) {
 }
 
 SizesByTable sizes_of(const RecordedRun& run, std::ostream& err) {
-  const Cluster cluster = cluster_of(run.scenario.system);
+  const Cluster& cluster = run.experiment.cluster();
   SizesByTable sizes;
   std::set<int> uneven;
   for (const std::vector<RecordedOperation>& operations : run.ranks) {

@@ -87,7 +87,7 @@ std::unique_ptr<RecordedRun> record_run(Scenario scenario, const RunHooks& hooks
   auto run = std::make_unique<RecordedRun>(std::move(scenario));
   RunHooks recording = hooks;
   recording.wrap_world = run->calls.hook();
-  run->outcome = run_scenario(run->scenario, recording);
+  run->outcome = run_experiment(run->experiment, recording);
   if (run->outcome.result.diagnosis) {
     throw Error(ExitCode::communication, "E1372",
                 "the run does not come to its end: " + run->outcome.result.diagnosis->summary,

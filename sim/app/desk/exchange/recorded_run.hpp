@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
 #include "sim/app/desk/exchange/call_recorder.hpp"
 #include "sim/app/run.hpp"
 
@@ -21,9 +20,9 @@ struct RecordedOperation {
 
 struct RecordedRun {
   explicit RecordedRun(Scenario from)
-      : scenario(std::move(from)), calls(static_cast<int>(scenario.system.ranks)) {}
+      : experiment(std::move(from)), calls(experiment.mesh().size()) {}
 
-  Scenario scenario;
+  Experiment experiment;
   RunCalls calls;
   RunOutcome outcome;
   std::vector<std::vector<RecordedOperation>> ranks;  ///< By rank, each in order of their start.

@@ -19,7 +19,7 @@ std::vector<std::string> overrides_of(const Candidate& candidate) {
       set("parallelism.schedule", candidate.schedule),
       set("parallelism.zero_stage", candidate.zero_stage),
       set("training.micro_batch_size", candidate.micro_batch_size),
-      set("training.recompute", candidate.recompute),
+      set("training.recompute", to_string(candidate.recompute)),
   };
   return overrides;
 }
@@ -46,7 +46,7 @@ std::string words_of(const Candidate& candidate) {
   degree("vpp", candidate.vpp);
   if (candidate.tp > 1 && !candidate.sequence_parallel) add("no-sp");
   add(fmt::format("mb{}", candidate.micro_batch_size));
-  if (candidate.recompute != "none") add(std::string(candidate.recompute));
+  if (candidate.recompute != Recompute::none) add(to_string(candidate.recompute));
   return words;
 }
 

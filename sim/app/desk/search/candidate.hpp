@@ -6,12 +6,15 @@
 #include <vector>
 
 #include "strategies/mesh.hpp"
+#include "strategies/model/make_model.hpp"
+
+#include "scenarios/enumerations.hpp"
 
 // One way to lay a training out on a machine: what a search decides.
 namespace shardsim {
 
-/// Values are those of the scenario's fields of the same names. What `schedule` and `recompute`
-/// refer to is of static storage.
+/// Values are those of the scenario's fields of the same names. What `schedule` refers to is of
+/// static storage.
 struct Candidate {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
@@ -25,7 +28,7 @@ struct Candidate {
   int zero_stage = 0;
   bool sequence_parallel = false;
   std::string_view schedule = "none";
-  std::string_view recompute = "none";
+  Recompute recompute = Recompute::none;
 
   [[nodiscard]] std::int64_t dp() const { return dp_replicate * dp_shard; }
   [[nodiscard]] std::int64_t num_stages() const { return pp * vpp; }

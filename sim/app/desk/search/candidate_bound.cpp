@@ -10,7 +10,6 @@
 
 #include "scenarios/stage_places.hpp"
 #include "sim/app/outside_bytes.hpp"
-#include "sim/app/plan_of.hpp"
 
 namespace shardsim {
 
@@ -82,11 +81,11 @@ struct BoundTable::Played {
   std::vector<std::int64_t> in_backward;
 };
 
-BoundTable::BoundTable(const Scenario& base)
-    : base_(base),
-      cluster_(cluster_of(base.system)),
-      network_(make_network_model(cluster_)),
-      optimizer_(optimizer_of(base.training)) {}
+BoundTable::BoundTable(const Experiment& base)
+    : experiment_(base),
+      base_(base.scenario()),
+      cluster_(base.cluster()),
+      network_(make_network_model(cluster_)) {}
 
 BoundTable::~BoundTable() = default;
 
@@ -94,7 +93,7 @@ const LayerCosts& BoundTable::layers(const Candidate& candidate) {
   const LayerKey key(candidate);
   auto found = layers_.find(key);
   if (found == layers_.end()) {
-    found = layers_.emplace(key, probe_layers(base_, cluster_, *network_, key)).first;
+    found = layers_.emplace(key, probe_layers(experiment_, *network_, key)).first;
   }
   return found->second;
 }
@@ -161,17 +160,14 @@ BoundTable::Stages BoundTable::stages_of(const Candidate& candidate) {
 std::int64_t BoundTable::gathered_bytes(const Candidate& candidate, std::int64_t elements) const {
   const bool gathers = candidate.zero_stage == 3 && !base_.parallelism.offload_parameters &&
                        candidate.dp_shard * candidate.cp > 1;
-  return gathers ? elements * size_of(dtype_of(base_.training.precision)) : 0;
+  return gathers ? elements * size_of(experiment_.options().model.dtype) : 0;
 }
 
 std::int64_t BoundTable::state_bytes(const Candidate& candidate,
                                      const WeightCounts& weights) const {
-  const DType weight = dtype_of(base_.training.precision);
-  const bool is_narrow = weight == DType::bf16 || weight == DType::fp16;
-  const std::int64_t master = is_narrow ? size_of(DType::fp32) : size_of(weight);
-  const auto states = static_cast<std::int64_t>(optimizer_->state_names().size());
-  const std::int64_t owned = master * (states + (is_narrow ? 1 : 0));
-  const std::int64_t gradient = size_of(dtype_of(base_.training.grad_reduce_dtype));
+  const DType weight = experiment_.options().model.dtype;
+  const std::int64_t owned = experiment_.owned_bytes();
+  const std::int64_t gradient = size_of(experiment_.options().sync.gradient_dtype);
   const MeshShape mesh = mesh_shape_of(candidate, RankOrder::tp_dp_pp);
   const auto bytes = [&](std::int64_t elements, WeightKind kind) {
     const int stage = candidate.zero_stage;
@@ -219,8 +215,8 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const Stages& s
     request.largest_chunk = request.bytes / shards;
     return network_->collective(request, Time()).duration.picoseconds();
   };
-  const DType gradient = dtype_of(base_.training.grad_reduce_dtype);
-  const DType weight = dtype_of(base_.training.precision);
+  const DType gradient = experiment_.options().sync.gradient_dtype;
+  const DType weight = experiment_.options().model.dtype;
   const LayerCosts& costs = layers(candidate);
   const bool gathers =
       candidate.zero_stage == 3 && p.reshard_after_forward && !p.offload_parameters;
@@ -260,10 +256,10 @@ const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate)
   auto& found = outside_[{candidate.tp, candidate.pp, candidate.cp, candidate.ep,
                           candidate.dp_replicate, candidate.dp_shard, is_v ? 1 : 0}];
   if (!found.empty()) return found;
-  const RankOrder order = mesh_shape_of(base_.parallelism).order;
+  const RankOrder order = experiment_.mesh().order;
   MeshShape mesh = mesh_shape_of(candidate, order);
   mesh.v_placement = is_v;
-  const ModelOptions model = parallel_options_of(base_).model;
+  const ModelOptions& model = experiment_.options().model;
   // At two_level the reader derives the number of exchanging ranks from cp: take the least.
   const bool two_level = model.context_attention == ContextAttention::two_level;
   const int known = ulysses_size(model.context_attention, mesh.cp, 1);
@@ -310,9 +306,7 @@ Bound BoundTable::quick(const Candidate& candidate) {
 
 // The quickest of all edges between pipeline ranks.
 std::int64_t BoundTable::message_ps(const Candidate& candidate, std::int64_t bytes) {
-  const MeshShape mesh =
-      mesh_shape_of(candidate, base_.parallelism.rank_order == "dp-tp-pp" ? RankOrder::dp_tp_pp
-                                                                          : RankOrder::tp_dp_pp);
+  const MeshShape mesh = mesh_shape_of(candidate, experiment_.mesh().order);
   Time least;
   for (int pp = 0; pp < mesh.pp; ++pp) {
     const int next = mesh.rank_of({.pp = (pp + 1) % mesh.pp});

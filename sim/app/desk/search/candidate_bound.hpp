@@ -9,9 +9,6 @@
 
 #include "sim/hardware/network_model.hpp"
 
-#include "strategies/optimizer/optimizer.hpp"
-
-#include "scenarios/scenario.hpp"
 #include "sim/app/desk/search/candidate.hpp"
 #include "sim/app/desk/search/layer_costs.hpp"
 
@@ -29,7 +26,7 @@ struct Bound {
 class BoundTable {
  public:
   /// `base` outlives it.
-  explicit BoundTable(const Scenario& base);
+  explicit BoundTable(const Experiment& base);
   ~BoundTable();
 
   /// In closed form: the busiest pipeline rank with what fills the pipeline before it; weights,
@@ -65,10 +62,10 @@ class BoundTable {
   [[nodiscard]] std::int64_t gathered_bytes(const Candidate& candidate,
                                             std::int64_t elements) const;
 
+  const Experiment& experiment_;
   const Scenario& base_;
-  Cluster cluster_;
+  const Cluster& cluster_;
   std::unique_ptr<NetworkModel> network_;
-  std::unique_ptr<Optimizer> optimizer_;
   std::map<LayerKey, LayerCosts> layers_;
   std::map<PipelineKey, Played> played_;
   std::map<std::array<std::int64_t, 7>, std::vector<std::int64_t>> outside_;

@@ -51,7 +51,7 @@ void check_paths(const PlanArguments& arguments, const SearchBase& base) {
   add("--report", arguments.report);
   for (const PathInUse& output : written) require_writable(output.path, false);
   const bool is_file = base.file == arguments.request.model;
-  require_apart(paths_read(base.scenario, is_file ? base.file : ""), written);
+  require_apart(paths_read(base.scenario.files, is_file ? base.file : ""), written);
   require_distinct(written);
 }
 

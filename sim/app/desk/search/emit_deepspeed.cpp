@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
+#include "strategies/model/make_model.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 
 #include "sim/app/desk/search/emit.hpp"
-#include "sim/app/plan_of.hpp"
 
 // The configuration file of DeepSpeed. It is JSON, so what it cannot say is in a key that DeepSpeed
 // does not read.
@@ -35,7 +35,7 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
   if (p.cp > 1) {
     notes.push_back(
         fmt::format("cp {} was planned as {}; DeepSpeed's sequence parallelism is ulysses", p.cp,
-                    p.cp_attention));
+                    to_string(p.cp_attention)));
   }
   if (p.ep > 1) notes.push_back(fmt::format("ep {}: give the MoE layer ep_size={}", p.ep, p.ep));
   if (p.dp_replicate > 1 && p.zero_stage > 0 && p.zero_stage < 3) {
@@ -44,8 +44,8 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
                     "stage {}",
                     p.dp_replicate, p.zero_stage));
   }
-  if (scenario.training.recompute != "none") {
-    notes.push_back("recompute " + scenario.training.recompute +
+  if (scenario.training.recompute != Recompute::none) {
+    notes.push_back(std::string("recompute ") + to_string(scenario.training.recompute) +
                     ": the model's own code calls deepspeed.checkpointing");
   }
   return notes;
@@ -81,13 +81,12 @@ std::string emit_deepspeed(const Scenario& scenario) {
   text += fmt::format("  \"train_batch_size\": {},\n", t.global_batch_size);
   text += fmt::format("  \"train_micro_batch_size_per_gpu\": {},\n", t.micro_batch_size);
   text += fmt::format("  \"gradient_accumulation_steps\": {},\n", t.num_microbatches);
-  if (t.precision == Precision::bf16) text += "  \"bf16\": {\"enabled\": true},\n";
-  if (t.precision == Precision::fp16) text += "  \"fp16\": {\"enabled\": true},\n";
+  if (t.precision == DType::bf16) text += "  \"bf16\": {\"enabled\": true},\n";
+  if (t.precision == DType::fp16) text += "  \"fp16\": {\"enabled\": true},\n";
   text += fmt::format("  \"communication_data_type\": \"{}\",\n", to_string(t.grad_reduce_dtype));
   if (p.tp > 1) text += fmt::format("  \"tensor_parallel\": {{\"autotp_size\": {}}},\n", p.tp);
   if (p.cp > 1) text += fmt::format("  \"sequence_parallel_size\": {},\n", p.cp);
-  return text +
-         "  \"zero_optimization\": " + zero_section(p, size_of(dtype_of(t.grad_reduce_dtype))) +
+  return text + "  \"zero_optimization\": " + zero_section(p, size_of(t.grad_reduce_dtype)) +
          "\n}\n";
 }
 

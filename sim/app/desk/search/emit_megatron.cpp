@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "strategies/model/make_model.hpp"
+
 #include "scenarios/stage_places.hpp"
 #include "sim/app/desk/search/emit.hpp"
-#include "sim/app/plan_of.hpp"
 
 // Flags of Megatron-LM's pretrain_gpt.py, as megatron/training/arguments.py has them.
 namespace shardsim {
@@ -64,10 +65,10 @@ void add_model(const ModelSpec& model, Flags& flags) {
   }
 }
 
-const char* comm_type_of(const std::string& attention) {
-  if (attention == "all_gather") return "all_gather";
-  if (attention == "ulysses") return "a2a";
-  return attention == "two_level" ? "a2a+p2p" : "p2p";
+const char* comm_type_of(ContextAttention attention) {
+  if (attention == ContextAttention::all_gather) return "all_gather";
+  if (attention == ContextAttention::ulysses) return "a2a";
+  return attention == ContextAttention::two_level ? "a2a+p2p" : "p2p";
 }
 
 void add_schedule(const ParallelismSpec& p, Flags& flags) {
@@ -82,7 +83,7 @@ void add_schedule(const ParallelismSpec& p, Flags& flags) {
 }
 
 // Buckets count parameters; without overlap there is but one.
-void add_overlap(const ParallelismSpec& p, Precision reduced, Flags& flags) {
+void add_overlap(const ParallelismSpec& p, DType reduced, Flags& flags) {
   if (!p.overlap_grad_reduce) {
     if (p.zero_stage > 0 && p.overlap_param_gather) {
       flags.note("Megatron-LM gathers parameters early only with --overlap-grad-reduce");
@@ -92,7 +93,7 @@ void add_overlap(const ParallelismSpec& p, Precision reduced, Flags& flags) {
   flags.flag("overlap-grad-reduce");
   if (p.zero_stage > 0 && p.overlap_param_gather) flags.flag("overlap-param-gather");
   if (p.zero_stage == 3) return;
-  const std::int64_t bytes = size_of(dtype_of(reduced));
+  const std::int64_t bytes = size_of(reduced);
   flags.flag("ddp-bucket-size", std::max<std::int64_t>(p.bucket_bytes / bytes, 1));
   if (p.first_bucket_bytes != p.bucket_bytes) {
     flags.note(
@@ -115,9 +116,9 @@ void add_sharding(const ParallelismSpec& p, Flags& flags) {
 }
 
 void add_recompute(const TrainingSpec& training, Flags& flags) {
-  if (training.recompute == "none") return;
-  flags.flag("recompute-granularity", training.recompute);
-  if (training.recompute == "full") {
+  if (training.recompute == Recompute::none) return;
+  flags.flag("recompute-granularity", to_string(training.recompute));
+  if (training.recompute == Recompute::full) {
     flags.flag("recompute-method", "uniform");
     flags.flag("recompute-num-layers", 1);
     return;
@@ -152,9 +153,9 @@ std::string emit_megatron(const Scenario& scenario) {
   flags.flag("micro-batch-size", t.micro_batch_size);
   flags.flag("global-batch-size", t.global_batch_size);
   add_recompute(t, flags);
-  if (t.precision == Precision::bf16) flags.flag("bf16");
-  if (t.precision == Precision::fp16) flags.flag("fp16");
-  if (t.precision == Precision::bf16 && t.grad_reduce_dtype == Precision::bf16) {
+  if (t.precision == DType::bf16) flags.flag("bf16");
+  if (t.precision == DType::fp16) flags.flag("fp16");
+  if (t.precision == DType::bf16 && t.grad_reduce_dtype == DType::bf16) {
     flags.flag("grad-reduce-in-bf16");
   }
   const std::int64_t nodes = scenario.system.nodes;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "strategies/model/make_model.hpp"
+
 #include "scenarios/stage_places.hpp"
 #include "sim/app/desk/search/emit.hpp"
 
@@ -81,7 +83,8 @@ std::string emit_torchtitan(const Scenario& scenario) {
   add_pipeline(scenario, config);
   if (p.cp > 1) {
     config.set("context_parallel_degree", p.cp);
-    config.note("context parallelism was planned as cp_attention " + p.cp_attention +
+    config.note(std::string("context parallelism was planned as cp_attention ") +
+                to_string(p.cp_attention) +
                 ", with equal causal work on every rank: choose a load balancer");
   }
   if (p.ep > 1) config.set("expert_parallel_degree", p.ep);
@@ -91,11 +94,11 @@ std::string emit_torchtitan(const Scenario& scenario) {
   config.set("max_context_length", scenario.model.seq_len);
   config.set("num_tokens_per_microbatch_per_dp_rank", t.micro_batch_size * scenario.model.seq_len);
   config.set("num_tokens_per_train_step", t.global_batch_size * scenario.model.seq_len);
-  if (t.precision == Precision::bf16) config.text("mixed_precision_param", "bfloat16");
-  if (t.grad_reduce_dtype == Precision::bf16) config.text("mixed_precision_reduce", "bfloat16");
+  if (t.precision == DType::bf16) config.text("mixed_precision_param", "bfloat16");
+  if (t.grad_reduce_dtype == DType::bf16) config.text("mixed_precision_reduce", "bfloat16");
   config.end();
-  if (t.recompute != "none") {
-    config.note("activation checkpointing: " + t.recompute +
+  if (t.recompute != Recompute::none) {
+    config.note(std::string("activation checkpointing: ") + to_string(t.recompute) +
                 " (a configuration class of its own in torchtitan)");
   }
   return config.all();

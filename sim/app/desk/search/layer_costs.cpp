@@ -15,7 +15,6 @@
 #include "strategies/sharding/tensor_parallel.hpp"
 
 #include "sim/app/desk/search/priced_group.hpp"
-#include "sim/app/plan_of.hpp"
 
 namespace shardsim {
 
@@ -58,14 +57,12 @@ class PresentParameters final : public Parameters {
   DType gradient_dtype_;
 };
 
-ModelOptions options_for(const Scenario& base, const LayerKey& key) {
-  ModelOptions options = parallel_options_of(base).model;
+ModelOptions options_for(const Experiment& base, const LayerKey& key) {
+  ModelOptions options = base.options().model;
   options.tensor_parallel = static_cast<int>(key.tp);
   options.context_parallel = static_cast<int>(key.cp);
   options.sequence_parallel = key.sequence_parallel;
-  options.recompute = key.recompute == "full"        ? Recompute::full
-                      : key.recompute == "selective" ? Recompute::selective
-                                                     : Recompute::none;
+  options.recompute = key.recompute;
   // Groups within groups are not probed: this form computes no more than two levels do.
   if (options.context_attention == ContextAttention::two_level) {
     options.context_attention = ContextAttention::all_gather;
@@ -85,15 +82,15 @@ ModelOptions one_block(ModelOptions options) {
 
 class Probe {
  public:
-  Probe(const Scenario& base, const Cluster& cluster, NetworkModel& network, const LayerKey& key)
+  Probe(const Experiment& base, NetworkModel& network, const LayerKey& key)
       : model_(make_model(one_block(options_for(base, key)))),
         samples_(key.micro_batch_size),
-        runtime_(cluster.device, clock_),
-        parameters_(*model_, dtype_of(base.training.grad_reduce_dtype)) {
-    const MeshShape mesh{.tp = static_cast<int>(key.tp),
-                         .cp = static_cast<int>(key.cp),
-                         .order = mesh_shape_of(base.parallelism).order};
-    const Algorithm algorithm = fiber_options_of(base).all_reduce_algorithm;
+        runtime_(base.cluster().device, clock_),
+        parameters_(*model_, base.options().sync.gradient_dtype) {
+    const Cluster& cluster = base.cluster();
+    const MeshShape mesh{
+        .tp = static_cast<int>(key.tp), .cp = static_cast<int>(key.cp), .order = base.mesh().order};
+    const Algorithm algorithm = base.world().all_reduce_algorithm;
     // Where data-parallel ranks are neighbours, groups lie otherwise in every layout.
     NetworkModel* const priced = mesh.order == RankOrder::tp_dp_pp ? &network : nullptr;
     const ModelOptions options = options_for(base, key);
@@ -108,7 +105,7 @@ class Probe {
       std::vector<int> members;
       for (int cp = 0; cp < mesh.cp; ++cp) members.push_back(rank_of(base, key, {.cp = cp}));
       cp_layout_.emplace(cluster, std::move(members));
-      const bool is_free = base.parallelism.cp_attention == "two_level";
+      const bool is_free = base.options().model.context_attention == ContextAttention::two_level;
       cp_group_.emplace(clock_, is_free ? nullptr : priced, *cp_layout_, algorithm, "cp");
       context_.emplace(*cp_group_, options.context_attention, options.ulysses_degree);
     }
@@ -133,10 +130,9 @@ class Probe {
 
  private:
   // With tp fastest, groups are the same on every machine: as if there were no other axes.
-  static int rank_of(const Scenario& base, const LayerKey& key, const MeshPlace& place) {
-    MeshShape mesh{.tp = static_cast<int>(key.tp),
-                   .cp = static_cast<int>(key.cp),
-                   .order = mesh_shape_of(base.parallelism).order};
+  static int rank_of(const Experiment& base, const LayerKey& key, const MeshPlace& place) {
+    MeshShape mesh{
+        .tp = static_cast<int>(key.tp), .cp = static_cast<int>(key.cp), .order = base.mesh().order};
     return mesh.rank_of(place);
   }
 
@@ -215,7 +211,7 @@ WeightCounts weights_of(const Model& model, int module) {
   return counts;
 }
 
-void count_weights(const Scenario& base, const LayerKey& key, LayerCosts& costs) {
+void count_weights(const Experiment& base, const LayerKey& key, LayerCosts& costs) {
   ModelOptions options = options_for(base, key);
   options.moe.expert_parallel = static_cast<int>(key.ep);
   options.num_layers = options.moe.num_experts > 0 ? options.moe.first_dense_layers + 1 : 1;
@@ -233,9 +229,8 @@ void count_weights(const Scenario& base, const LayerKey& key, LayerCosts& costs)
 
 // The least that MLPs of a block with experts take: every token passes so many of them, on
 // whichever rank, and a layer ends when the busiest rank of its group does. `passes`: over the MLP.
-std::int64_t expert_floor(const Scenario& base, const Cluster& cluster, const LayerKey& key,
-                          double passes) {
-  const ModelSpec& m = base.model;
+std::int64_t expert_floor(const Experiment& base, const LayerKey& key, double passes) {
+  const ModelSpec& m = base.scenario().model;
   if (m.num_experts == 0 || m.moe_capacity_factor > 0.0) return 0;
   constexpr double kFlopsPerWeight = 2.0;
   constexpr double kMatrices = 3.0;
@@ -247,22 +242,21 @@ std::int64_t expert_floor(const Scenario& base, const Cluster& cluster, const La
   const double flops =
       kFlopsPerWeight * kMatrices * tokens * width * static_cast<double>(m.hidden_size) * passes;
   constexpr double kPicoseconds = 1e12;
-  return static_cast<std::int64_t>(flops / cluster.device.peak(dtype_of(base.training.precision)) *
-                                   kPicoseconds);
+  const double peak = base.cluster().device.peak(base.options().model.dtype);
+  return static_cast<std::int64_t>(flops / peak * kPicoseconds);
 }
 
 }  // namespace
 
-LayerCosts probe_layers(const Scenario& base, const Cluster& cluster, NetworkModel& network,
-                        const LayerKey& key) {
+LayerCosts probe_layers(const Experiment& base, NetworkModel& network, const LayerKey& key) {
   LayerCosts costs;
-  Probe(base, cluster, network, key).run(costs);
+  Probe(base, network, key).run(costs);
   count_weights(base, key, costs);
-  const double again = key.recompute == "full" ? 1.0 : 0.0;
-  costs.block.forward += expert_floor(base, cluster, key, 1.0);
-  costs.block.backward += expert_floor(base, cluster, key, 2.0 + again);
-  costs.block.backward_input += expert_floor(base, cluster, key, 1.0 + again);
-  costs.block.backward_weight += expert_floor(base, cluster, key, 1.0);
+  const double again = key.recompute == Recompute::full ? 1.0 : 0.0;
+  costs.block.forward += expert_floor(base, key, 1.0);
+  costs.block.backward += expert_floor(base, key, 2.0 + again);
+  costs.block.backward_input += expert_floor(base, key, 1.0 + again);
+  costs.block.backward_weight += expert_floor(base, key, 1.0);
   return costs;
 }
 

@@ -6,8 +6,8 @@
 
 #include "sim/hardware/network_model.hpp"
 
-#include "scenarios/scenario.hpp"
 #include "sim/app/desk/search/candidate.hpp"
+#include "sim/experiment/experiment.hpp"
 
 // What the embedding, one block and the head cost a rank for one microbatch: found by running the
 // model's own code on one rank, whose neighbours in tp and cp groups are always in time. A run can
@@ -61,12 +61,12 @@ struct LayerKey {
   std::int64_t ep;
   std::int64_t micro_batch_size;
   bool sequence_parallel;
-  std::string_view recompute;
+  Recompute recompute;
 };
 
-/// `cluster` and `network`: the machine of `base`. Blocks with experts are counted as their
+/// `network`: of the machine of `base`. Blocks with experts are counted as their
 /// attention, and their products at the device's peak: how tokens are routed is not known here.
-[[nodiscard]] LayerCosts probe_layers(const Scenario& base, const Cluster& cluster,
-                                      NetworkModel& network, const LayerKey& key);
+[[nodiscard]] LayerCosts probe_layers(const Experiment& base, NetworkModel& network,
+                                      const LayerKey& key);
 
 }  // namespace shardsim

@@ -37,8 +37,8 @@ Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& 
   point.index = index;
   point.candidate = candidate;
   try {
-    const Scenario scenario = scenario_of(base, candidate);
-    const Result result = run_scenario(scenario).result;
+    const Experiment experiment = compile(scenario_of(base, candidate));
+    const Result result = run_experiment(experiment).result;
     if (result.diagnosis) return {{}, result.diagnosis->code + ": " + result.diagnosis->summary};
     const auto number = [&result](const MetricRow& row) {
       return result.number(row).value_or(0.0);
@@ -59,7 +59,7 @@ Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& 
     for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
       point.category_bytes.at(i) = whole(*kMemoryMetrics.at(i));
     }
-    point.is_tight = point.fits && !leaves_margin(scenario, point.device_bytes);
+    point.is_tight = point.fits && !leaves_margin(experiment, point.device_bytes);
     return {point, {}};
   } catch (const ScenarioError& error) {
     // The reader knows more than divisibility. A limit is no matter of legality.
@@ -77,8 +77,9 @@ class Search {
       : base_(base),
         request_(request),
         hooks_(hooks),
-        candidates_(enumerate_candidates(base.scenario, base.fixed)),
-        bounds_(base.scenario) {}
+        experiment_(compile(base.scenario)),
+        candidates_(enumerate_candidates(experiment_, base.fixed)),
+        bounds_(experiment_) {}
 
   SearchOutcome run() {
     outcome_.num_candidates = candidates_.size();
@@ -137,7 +138,7 @@ class Search {
     if (best_.size() < top) return false;
     const SimulatedPoint& last = best_[top - 1];
     // Tight points come last. If the K-th best is tight, only tight candidates are certainly worse.
-    const bool tight = !leaves_margin(base_.scenario, bound.device_bytes);
+    const bool tight = !leaves_margin(experiment_, bound.device_bytes);
     if (tight != last.is_tight) return tight;
     if (request_.objective == Objective::memory) return bound.device_bytes > last.device_bytes;
     return seconds(bound) > last.step_time_s;
@@ -310,6 +311,7 @@ class Search {
   const SearchBase& base_;
   const SearchRequest& request_;
   const SearchHooks& hooks_;
+  const Experiment experiment_;  // Of the base.
   std::vector<Candidate> candidates_;
   BoundTable bounds_;
   std::vector<Bound> quick_;  // Or close ones, where close_ says so.

@@ -33,7 +33,7 @@ std::string to_csv(const SearchReport& report) {
         "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", ++rank,
         is_on_front(report, point), csv_cell(report.layout_of(point)), c.tp, c.pp, c.cp, c.ep,
         c.vpp, c.dp_replicate, c.dp_shard, c.zero_stage, c.sequence_parallel, csv_cell(c.schedule),
-        c.micro_batch_size, c.num_microbatches, c.recompute, point.step_time_s,
+        c.micro_batch_size, c.num_microbatches, to_string(c.recompute), point.step_time_s,
         point.tokens_per_s_per_gpu, point.mfu, point.compute_s, point.exposed_comm_s,
         point.bubble_s, point.host_s, point.peak_bytes, point.device_bytes, cost);
   }

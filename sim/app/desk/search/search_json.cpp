@@ -23,7 +23,7 @@ Json layout_json(const Candidate& candidate) {
           {"schedule", candidate.schedule},
           {"micro_batch_size", candidate.micro_batch_size},
           {"num_microbatches", candidate.num_microbatches},
-          {"recompute", candidate.recompute}};
+          {"recompute", to_string(candidate.recompute)}};
 }
 
 // Metrics under the names that a result has.

@@ -40,7 +40,7 @@ std::string changed_words(const Candidate& best, const Candidate& next) {
   compare("schedule", best.schedule, next.schedule);
   compare("vpp", best.vpp, next.vpp);
   compare("micro_batch_size", best.micro_batch_size, next.micro_batch_size);
-  compare("recompute", best.recompute, next.recompute);
+  compare("recompute", std::string_view(to_string(best.recompute)), to_string(next.recompute));
   return words;
 }
 

@@ -1,7 +1,6 @@
 #include "sim/app/desk/search/search_space.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -19,7 +18,6 @@ namespace {
 
 // Some 500 MB of candidates with their bounds.
 constexpr std::size_t kMostCandidates = 2'000'000;
-constexpr std::array<std::string_view, 3> kRecomputes = {"none", "selective", "full"};
 
 std::vector<std::int64_t> divisors_of(std::int64_t number) {
   std::vector<std::int64_t> found;
@@ -31,7 +29,8 @@ std::vector<std::int64_t> divisors_of(std::int64_t number) {
 
 class Enumeration {
  public:
-  Enumeration(const Scenario& base, const FixedAxes& fixed) : base_(base), fixed_(fixed) {}
+  Enumeration(const Experiment& base, const FixedAxes& fixed)
+      : base_(base.scenario()), fixed_(fixed) {}
 
   std::vector<Candidate> all() {
     const std::int64_t ranks = base_.system.ranks;
@@ -68,7 +67,7 @@ class Enumeration {
   [[nodiscard]] bool cuts_sequence(std::int64_t cp, std::int64_t tp) const {
     if (cp == 1) return true;
     if (base_.model.seq_len % (2 * cp) != 0) return false;
-    return base_.parallelism.cp_attention != "ulysses" ||
+    return base_.parallelism.cp_attention != ContextAttention::ulysses ||
            base_.model.num_query_groups / tp % cp == 0;
   }
 
@@ -109,8 +108,8 @@ class Enumeration {
       for (const bool sequence_parallel : {false, true}) {
         candidate.sequence_parallel = sequence_parallel;
         if (!may_share_tokens(candidate)) continue;
-        for (const std::string_view recompute : kRecomputes) {
-          if (!allows("recompute", recompute)) continue;
+        for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+          if (!allows("recompute", to_string(recompute))) continue;
           candidate.recompute = recompute;
           add_schedules(candidate);
         }
@@ -180,7 +179,7 @@ namespace {
 // Words that an axis takes; none: it takes numbers.
 std::vector<std::string> choices_of(const std::string& axis) {
   if (axis == "sequence_parallel") return {"true", "false"};
-  if (axis == "recompute") return {kRecomputes.begin(), kRecomputes.end()};
+  if (axis == "recompute") return {kRecomputeNames.begin(), kRecomputeNames.end()};
   if (axis == "zero_stage") return {"0", "1", "2", "3"};
   if (axis != "schedule") return {};
   std::vector<std::string> names = {"none"};
@@ -249,8 +248,9 @@ void fix_axis(const std::string& words, FixedAxes& fixed) {
   fixed[axis] = std::move(values);
 }
 
-std::vector<Candidate> enumerate_candidates(const Scenario& base, const FixedAxes& fixed) {
-  std::vector<Candidate> found = Enumeration(base, fixed).all();
+std::vector<Candidate> enumerate_candidates(const Experiment& experiment, const FixedAxes& fixed) {
+  const Scenario& base = experiment.scenario();
+  std::vector<Candidate> found = Enumeration(experiment, fixed).all();
   if (!found.empty()) return found;
   throw UsageError(
       "E1324",

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/scenario.hpp"
 #include "sim/app/desk/search/candidate.hpp"
+#include "sim/experiment/experiment.hpp"
 
 // Which candidates there are: those that the scenario's reader accepts, found by divisibility
 // instead of by reading. Four choices that change nothing, or nothing for the better, are not made:
@@ -30,7 +30,7 @@ void fix_axis(const std::string& words, FixedAxes& fixed);
 /// All candidates, in a fixed order. `base`: the model, the machine and the batch. Throws
 /// LimitError E1329 where there are more than a search holds in memory, and UsageError E1324 if
 /// there is none.
-[[nodiscard]] std::vector<Candidate> enumerate_candidates(const Scenario& base,
+[[nodiscard]] std::vector<Candidate> enumerate_candidates(const Experiment& base,
                                                           const FixedAxes& fixed);
 
 }  // namespace shardsim

@@ -93,7 +93,7 @@ std::optional<PointRow> run_point(const SweepPlan& plan, std::size_t point,
     scenario.output.trace.clear();  // Points write no files; a trace would only take memory.
     row.key = key_of(scenario);
     if (is_complete(point, row.key)) return std::nullopt;
-    judge_result(row, run_scenario(scenario, hooks).result);
+    judge_result(row, run_scenario(std::move(scenario), hooks).result);
   } catch (const Error& error) {
     fail(row, PointStatus::failed, error.code(), error.what());
   } catch (const std::exception& error) {  // A bug of ours, or too little memory here.

@@ -1,4 +1,4 @@
-#include "sim/app/split_recorder.hpp"
+#include "sim/experiment/split_recorder.hpp"
 
 #include "sim/kernel/error.hpp"
 

@@ -1,4 +1,4 @@
-#include "sim/app/assumptions.hpp"
+#include "sim/experiment/assumptions.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -18,32 +18,28 @@
 
 #include "scenarios/gradient_range.hpp"
 #include "scenarios/stage_places.hpp"
-#include "sim/app/cost_assumptions.hpp"
-#include "sim/app/decision_file.hpp"
-#include "sim/app/expert_tokens.hpp"
-#include "sim/app/faults/fault_assumptions.hpp"
-#include "sim/app/network_assumptions.hpp"
-#include "sim/app/plan_of.hpp"
-#include "sim/app/without_effect.hpp"
+#include "sim/experiment/derivations.hpp"
+#include "sim/experiment/experiment.hpp"
+#include "sim/experiment/without_effect.hpp"
 
 namespace shardsim {
 
 namespace {
 
 // What holds of every run.
-Assumptions general(const Scenario& scenario) {
-  Assumptions assumptions = price_of_computing(scenario);
-  const SourcedBytes& context = cuda_context_of(find_software(scenario.system.software));
-  const bool is_plan = scenario.execution.tensors == TensorMode::meta;
+Assumptions general(const Experiment& experiment) {
+  Assumptions assumptions = price_of_computing(experiment);
+  const SourcedBytes& context = cuda_context_of(experiment.software());
+  const bool is_plan = experiment.scenario().execution.tensors == TensorMode::meta;
   append_assumptions(
       assumptions,
       {{"Flops of causal attention count half of the score matrix; what is no matrix product is "
         "bound by the bytes it moves",
         "modelling choice"}});
-  append_assumptions(assumptions, price_of_communication(scenario));
+  append_assumptions(assumptions, price_of_communication(experiment));
   append_assumptions(
       assumptions,
-      {beside_communication(scenario),
+      {beside_communication(experiment),
        {"All operations of one axis run one after the other: all-gathers and reduce-scatters of "
         "the shard axis share one communicator and its stream",
         "as one NCCL communicator does; modelling choice"},
@@ -146,21 +142,24 @@ void add_context_parallel(const Scenario& scenario, Assumptions& assumptions) {
       {"Each context-parallel rank has two runs of every sample, one from either half, so that all "
        "have the same work under the causal mask",
        "as Megatron-LM and Llama 3 do; docs/decisions/0028-context-parallelism.md"});
-  if (parallelism.cp_attention == "ring" || parallelism.cp_attention == "two_level") {
+  if (parallelism.cp_attention == ContextAttention::ring ||
+      parallelism.cp_attention == ContextAttention::two_level) {
     assumptions.push_back(
         {"A block of keys and values is sent on while it is computed with; merging the results of "
          "blocks is a kernel of its own, in fp32 where activations have 16 bits",
          "modelling choice; docs/decisions/0028-context-parallelism.md"});
   }
-  if (parallelism.cp_attention == "all_gather" || parallelism.cp_attention == "ulysses") {
+  if (parallelism.cp_attention == ContextAttention::all_gather ||
+      parallelism.cp_attention == ContextAttention::ulysses) {
     assumptions.push_back({"Attention waits for what it gathers or exchanges: nothing hides it",
                            "modelling choice; Megatron-LM overlaps a part"});
   }
 }
 
 std::string routing_words(const ModelSpec& model) {
-  if (model.moe_routing == "uniform") return "every expert gets the same number of slots";
-  if (model.moe_routing == "skewed") {
+  if (model.moe_routing == RoutingKind::uniform)
+    return "every expert gets the same number of slots";
+  if (model.moe_routing == RoutingKind::skewed) {
     return fmt::format(
         "shares follow Zipf's law with exponent {}, and move on by one expert from "
         "layer to layer",
@@ -173,23 +172,24 @@ std::string routing_words(const ModelSpec& model) {
   return fmt::format("shares are those of {} ({:016x})", model.moe_popularity_file, hash.value());
 }
 
-void add_experts(const Scenario& scenario, const DecisionLog* replay, Assumptions& assumptions) {
+void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assumptions) {
+  const Scenario& scenario = experiment.scenario();
   const ModelSpec& model = scenario.model;
   if (model.num_experts == 0) return;
   const char* of_experts =
       "Experts are not cut by tensor parallelism; their matrix products are one grouped operation ";
   assumptions.push_back(
-      prices_shapes(scenario)
+      prices_shapes(experiment)
           ? Assumption{std::string(of_experts) + "in which each has the mean number of rows",
                        "modelling choice: a price must not depend on data"}
           : Assumption{std::string(of_experts) +
                            "of all rows that arrived, at the rate of one large product",
                        "modelling choice; small groups reach less"});
-  if (model.moe_routing != "learned") {
+  if (model.moe_routing != RoutingKind::learned) {
     assumptions.push_back(
         {"Routing is declared, the same for every sequence: " + routing_words(model),
          "model.moe_routing; docs/decisions/0029-expert-parallelism.md"});
-  } else if (scenario.execution.tensors == TensorMode::meta && replay == nullptr) {
+  } else if (scenario.execution.tensors == TensorMode::meta && !is_replay) {
     assumptions.push_back(
         {"Learned routing sends every expert the same number of tokens; what is "
          "left over moves on from rank to rank and layer to layer",
@@ -211,7 +211,7 @@ void add_memory_saving(const Scenario& scenario, Assumptions& assumptions) {
          "behind nothing; host memory has no limit",
          "modelling choice; DeepSpeed updates on the host, and hides part of it"});
   }
-  if (scenario.training.recompute == "selective") {
+  if (scenario.training.recompute == Recompute::selective) {
     assumptions.push_back(
         {"Selective recomputation is that of norms and activation functions; attention's scores "
          "are computed again in any case, by a fused kernel",
@@ -255,7 +255,7 @@ void add_data_parallel(const Scenario& scenario, Assumptions& assumptions) {
   }
   if (parallelism.compresses()) {
     assumptions.push_back(
-        parallelism.gradient_compression == GradientCompressionKind::top_k
+        parallelism.compression.kind == CompressionKind::top_k
             ? Assumption{"Selecting reads the gradient twice, adding up writes it once; all ranks "
                          "gather the parcels of all, and bytes grow with their number",
                          "modelling choice; a selection on a real GPU takes more passes; "
@@ -283,10 +283,10 @@ Assumption dynamic_scale(const LossScaling& rule) {
                     (is_own ? "training.loss_scale, below Megatron-LM's" : "Megatron-LM's")};
 }
 
-void add_loss_scaling(const Scenario& scenario, const DecisionLog* replay,
-                      Assumptions& assumptions) {
+void add_loss_scaling(const Experiment& experiment, bool is_replay, Assumptions& assumptions) {
+  const Scenario& scenario = experiment.scenario();
   const TrainingSpec& training = scenario.training;
-  if (training.loss_scaling == LossScalingKind::none) {
+  if (training.loss_scaling == LossScaling::Mode::none) {
     if (!has_narrow_gradients(training)) return;
     assumptions.push_back(
         {"fp16 gradients are neither scaled nor checked for overflow: no step is skipped",
@@ -297,36 +297,22 @@ void add_loss_scaling(const Scenario& scenario, const DecisionLog* replay,
       {"Reduced gradients are read once more, to find overflows; the optimizer's own pass unscales "
        "them. A skipped step ends there: no norm, no update, no gather",
        "modelling choice; Megatron-LM's search also writes the gradients, unscaled"});
-  if (training.loss_scaling == LossScalingKind::dynamic) {
-    assumptions.push_back(dynamic_scale(training_plan_of(scenario).loss_scaling));
+  if (training.loss_scaling == LossScaling::Mode::dynamic) {
+    assumptions.push_back(dynamic_scale(experiment.options().training.loss_scaling));
   }
-  if (scenario.execution.tensors == TensorMode::meta && replay == nullptr) {
+  if (scenario.execution.tensors == TensorMode::meta && !is_replay) {
     assumptions.push_back(
         {"No step is skipped for an overflow",
          "modelling choice: the scale is found in the first steps of a training"});
   }
 }
 
-// A result depends on the record, so it names it.
-void add_replay(const Scenario& scenario, const DecisionLog* replay, Assumptions& assumptions) {
-  if (replay == nullptr) return;
-  if (ExpertTokens::are_decided(scenario)) {
-    assumptions.push_back({"Tokens go to experts as in record " + hash_of(*replay, scenario),
-                           "--replay-decisions: a run of the same training with real tensors"});
-    if (scenario.training.loss_scaling == LossScalingKind::none) return;
-  }
-  const DecisionLog::Answers& skips = replay->of(0, kSkipStep);  // All ranks answer alike.
-  const auto skipped = std::count(skips.begin(), skips.end(), true);
-  assumptions.push_back({fmt::format("decisions are replayed: {} step{} skipped, record {}",
-                                     skipped, skipped == 1 ? "" : "s", hash_of(*replay, scenario)),
-                         "--replay-decisions: a run of the same training with real tensors"});
-}
-
 // Numbers that a preset gives and this run does not read.
-bool is_unused(const std::string& field, const Scenario& scenario) {
+bool is_unused(const std::string& field, const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario();
   if (field == "system.device.host_bandwidth_gb_per_s") return !scenario.parallelism.offloads();
   if (field == "system.pcie_gb_per_s") return scenario.system.nodes == 1;
-  if (field == "system.device.matmul_efficiency") return prices_shapes(scenario);
+  if (field == "system.device.matmul_efficiency") return prices_shapes(experiment);
   const bool is_for_nccl = field == "system.cpu_vendor" || field == "system.nics_per_node" ||
                            field == "system.nodes_per_pod" || field == "system.oversubscription";
   // NCCL's model has latencies of its own.
@@ -335,28 +321,36 @@ bool is_unused(const std::string& field, const Scenario& scenario) {
   return scenario.system.network.is_nccl() ? is_latency : is_for_nccl;
 }
 
-void add_sources(const Scenario& scenario, Assumptions& assumptions) {
-  for (const NumberSource& number : scenario.sources) {
-    if (is_unused(number.field, scenario)) continue;
+void add_sources(const Experiment& experiment, Assumptions& assumptions) {
+  for (const NumberSource& number : experiment.scenario().sources) {
+    if (is_unused(number.field, experiment)) continue;
     assumptions.push_back({number.field, number.source});
   }
 }
 
 }  // namespace
 
-std::vector<Assumption> assumptions_of(const Scenario& scenario, const DecisionLog* replay) {
-  Assumptions assumptions = general(scenario);
+void append_assumptions(Assumptions& assumptions, const Assumptions& more) {
+  assumptions.insert(assumptions.end(), more.begin(), more.end());
+}
+
+Assumptions assumptions_of(const Experiment& experiment, const Assumptions* replayed) {
+  ++derivations().assumptions;
+  const ReadLog::Scope decides_nothing(nullptr);
+  const Scenario& scenario = experiment.scenario();
+  const bool is_replay = replayed != nullptr;
+  Assumptions assumptions = general(experiment);
   add_nccl_buffers(scenario, assumptions);
   add_model_parallel(scenario, assumptions);
   add_context_parallel(scenario, assumptions);
-  add_experts(scenario, replay, assumptions);
+  add_experts(experiment, is_replay, assumptions);
   add_memory_saving(scenario, assumptions);
   add_data_parallel(scenario, assumptions);
-  add_loss_scaling(scenario, replay, assumptions);
-  add_replay(scenario, replay, assumptions);
-  append_assumptions(assumptions, fault_assumptions(scenario));
-  append_assumptions(assumptions, constants_of_communication(scenario));
-  add_sources(scenario, assumptions);
+  add_loss_scaling(experiment, is_replay, assumptions);
+  if (is_replay) append_assumptions(assumptions, *replayed);
+  append_assumptions(assumptions, fault_assumptions(scenario.faults));
+  append_assumptions(assumptions, constants_of_communication(experiment.cluster()));
+  add_sources(experiment, assumptions);
   if (std::optional<Assumption> note = fields_of_values(scenario)) {
     assumptions.push_back(std::move(*note));
   }

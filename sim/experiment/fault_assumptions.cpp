@@ -1,10 +1,8 @@
-#include "sim/app/faults/fault_assumptions.hpp"
-
-#include <string>
+#include <cstddef>
 
 #include <fmt/format.h>
 
-#include "sim/app/faults/faults_of.hpp"
+#include "sim/experiment/assumptions.hpp"
 
 namespace shardsim {
 
@@ -34,9 +32,8 @@ std::string count_words(const FaultSpec& faults) {
 
 }  // namespace
 
-std::vector<Assumption> fault_assumptions(const Scenario& scenario) {
-  const FaultSpec& faults = scenario.faults;
-  std::vector<Assumption> assumptions;
+Assumptions fault_assumptions(const FaultSpec& faults) {
+  Assumptions assumptions;
   if (faults.slows_steps()) {
     assumptions.push_back(
         {"Faults are those of the scenario, the whole run: " + faults_in_words(faults) +
@@ -52,6 +49,19 @@ std::vector<Assumption> fault_assumptions(const Scenario& scenario) {
   assumptions.push_back({write_words(faults), kDocument});
   assumptions.push_back({count_words(faults), kDocument});
   return assumptions;
+}
+
+std::string faults_in_words(const FaultSpec& faults) {
+  std::string words;
+  const auto add = [&words](std::size_t count, const char* name) {
+    if (count == 0) return;
+    words +=
+        fmt::format("{}{} {}{}", words.empty() ? "" : ", ", count, name, count == 1 ? "" : "s");
+  };
+  add(faults.stragglers.size(), "straggler");
+  add(faults.slow_links.size(), "slow link");
+  add(faults.flapping_links.size(), "flapping link");
+  return words;
 }
 
 }  // namespace shardsim

@@ -1,4 +1,4 @@
-#include "sim/app/without_effect.hpp"
+#include "sim/experiment/without_effect.hpp"
 
 #include <algorithm>
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include "backends/fiber/fiber_world.hpp"
+
+#include "strategies/training/parallel_plan.hpp"
+
+#include "scenarios/scenario.hpp"
+
+// From the fields of a scenario to objects. Nothing is decided here: fields are copied and units
+// converted. Only Experiment calls these.
+namespace shardsim {
+
+/// Without faults. Throws UsageError E0405 or E0406 where NCCL's cost model does not know it.
+[[nodiscard]] Cluster cluster_of(const SystemSpec& system);
+
+/// `cluster` with the scenario's faults, by ranks of `mesh`, and how its ranks run.
+[[nodiscard]] FiberOptions fiber_options_of(const Scenario& scenario, const Cluster& cluster,
+                                            const MeshShape& mesh);
+
+/// `software`: the scenario's; null: none. It says what is kept beside what the layers keep.
+[[nodiscard]] ParallelOptions parallel_options_of(const Scenario& scenario,
+                                                  const Software* software);
+
+[[nodiscard]] std::unique_ptr<const Optimizer> optimizer_of(const TrainingSpec& training);
+
+/// Attention drops where hidden layers do, as in Megatron-LM, whose two rates have one default.
+[[nodiscard]] inline bool attention_drops(const TrainingSpec& training) {
+  return training.hidden_dropout > 0.0;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/fiber/fiber_world.hpp"
+
+#include "strategies/training/parallel_plan.hpp"
+
+#include "reports/result.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/experiment/folding.hpp"
+
+// What a scenario describes, as objects of the layers below. Each of them is derived once, here:
+// whoever needs one asks the Experiment, and nobody else makes objects of a scenario's fields.
+namespace shardsim {
+
+/// Changes a pipeline's schedule (compute actions) before it is validated.
+using ScheduleEdit = std::function<void(PipelineSchedule& schedule)>;
+
+/// A scenario with its machine, its training and what follows from them. It never changes. What is
+/// dear is derived when it is first asked for, so an Experiment belongs to one thread. Deriving
+/// reads no marked number (sim/kernel/tracked.hpp): marks travel with the values, to the run that
+/// decides by them.
+class Experiment {
+ public:
+  /// As compile().
+  explicit Experiment(Scenario scenario, const ScheduleEdit& edit = {});
+  Experiment(const Experiment&) = delete;
+  Experiment& operator=(const Experiment&) = delete;
+
+  /// For plain values and for printing: its text, names, warnings and files.
+  [[nodiscard]] const Scenario& scenario() const { return scenario_; }
+  /// The machine in order, without what this training makes of it.
+  [[nodiscard]] const Cluster& cluster() const { return cluster_; }
+  /// The same with its faults and this training's kernels, and how ranks run on it.
+  [[nodiscard]] const FiberOptions& world() const { return world_; }
+  /// Null: the machine has none.
+  [[nodiscard]] const MachineFaults* faults() const { return world_.cluster.faults.get(); }
+  /// Null: none is named.
+  [[nodiscard]] const Software* software() const { return cluster_.device.software; }
+  /// Model, mesh, training and synchronization, before a plan has put them together.
+  [[nodiscard]] const ParallelOptions& options() const { return options_; }
+  /// The axes; whether stages lie in a V is for the plan's own mesh to say.
+  [[nodiscard]] const MeshShape& mesh() const { return options_.mesh; }
+  [[nodiscard]] const Optimizer& optimizer() const { return *optimizer_; }
+  /// Of each weight: its optimizer state, and its master copy where that is of another type.
+  [[nodiscard]] std::int64_t owned_bytes() const;
+
+  /// What the ranks share. Throws as ParallelPlan does: UsageError for what does not fit together,
+  /// CommunicationError for a schedule that cannot run.
+  [[nodiscard]] const ParallelPlan& plan() const;
+  /// Which ranks of a stage have equal shards. Throws as plan(). REQUIRES: no experts apart.
+  [[nodiscard]] const AlikeRanks& alike() const;
+  /// Which ranks do the same. Throws as plan().
+  [[nodiscard]] const Folding& folding() const;
+  /// What the numbers rest on, without a record of decisions (assumptions.hpp).
+  [[nodiscard]] const std::vector<Assumption>& assumptions() const;
+
+ private:
+  Scenario scenario_;
+  Cluster cluster_;
+  FiberOptions world_;
+  ParallelOptions options_;
+  std::unique_ptr<const Optimizer> optimizer_;
+  mutable std::optional<ParallelPlan> plan_;
+  mutable std::optional<AlikeRanks> alike_;
+  mutable std::optional<Folding> folding_;
+  mutable std::optional<std::vector<Assumption>> assumptions_;
+};
+
+/// `edit`: applied to the pipeline's schedule; empty: none. Throws UsageError where NCCL's cost
+/// model does not know the machine, which the loader has refused before.
+[[nodiscard]] Experiment compile(Scenario scenario, const ScheduleEdit& edit = {});
+
+}  // namespace shardsim

@@ -1,0 +1,201 @@
+#include <string>
+
+#include <fmt/format.h>
+
+#include "sim/hardware/kernels/kernel_constants.hpp"
+#include "sim/hardware/nccl/platform.hpp"
+#include "sim/hardware/software.hpp"
+
+#include "sim/experiment/assumptions.hpp"
+#include "sim/experiment/experiment.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// What an operation costs, and the constants that say so.
+Assumptions costs(const Experiment& experiment) {
+  if (!prices_shapes(experiment)) {
+    return {
+        {"An operation takes max(flops / achieved peak, bytes / achieved bandwidth) + one launch",
+         "Roofline, Williams et al. 2009; one achieved share per device, whatever the shape"}};
+  }
+  Assumptions assumptions = {
+      {"Matrix products take their waves of tiles, fused attention its blocks of queries, but no "
+       "less than their bytes; other operations take their bytes; each takes one launch",
+       "docs/decisions/0032-kernel-cost.md"}};
+  const std::string& name = experiment.scenario().system.device.kernels;
+  for (const NamedConstant& constant : constants_of(*experiment.cluster().device.kernels)) {
+    assumptions.push_back({fmt::format("system.device.kernels {}: {} = {}", name, constant.name,
+                                       constant.number.value),
+                           constant.number.source});
+  }
+  return assumptions;
+}
+
+// What of a framework's kernels differs from one ideal kernel per operation.
+Assumptions kernels_of(const Software& software) {
+  Assumptions assumptions;
+  const auto add = [&](const std::string& text, const char* source) {
+    assumptions.push_back({fmt::format("system.software {}: {}", software.name, text), source});
+  };
+  for (std::size_t i = 0; i < kKernelFamilies; ++i) {
+    const KernelUse& use = software.uses.at(i);
+    if (use == kOneKernel) continue;
+    add(fmt::format("{} is {} kernels, which move {:.4g} times its bytes",
+                    name_of(static_cast<KernelFamily>(i)), use.kernels, use.traffic),
+        software.source);
+  }
+  if (software.stores_scores()) {
+    add(fmt::format("scores of attention are stored, and read or written {} times in forward and "
+                    "{} in backward; with dropout {} and {} times more",
+                    software.score_passes.forward, software.score_passes.backward,
+                    software.dropout_passes.forward, software.dropout_passes.backward),
+        software.source);
+  } else {
+    add(fmt::format("attention reaches {} of the GPU's rate", software.attention_share.value),
+        software.attention_share.source);
+  }
+  const FrameworkMemory& memory = software.memory;
+  add(fmt::format(
+          "bytes kept per score {} (with dropout {}), per element with dropout in a block {}, per "
+          "logit {}, and {} and {} more while the loss runs forward and backward",
+          memory.score_bytes, memory.score_bytes + software.dropped_score_bytes, memory.mask_bytes,
+          memory.loss_kept_bytes, memory.loss_forward_bytes, memory.loss_backward_bytes),
+      software.source);
+  return assumptions;
+}
+
+// What runs on the device, and how much of the host's time that takes.
+void add_software(const Experiment& experiment, Assumptions& assumptions) {
+  const SystemSpec& system = experiment.scenario().system;
+  const Software* software = experiment.software();
+  if (software == nullptr) {
+    assumptions.push_back(
+        {"Every operation is one kernel that moves its bytes once, whatever "
+         "framework runs it",
+         "modelling choice: system.software none"});
+  } else {
+    append_assumptions(assumptions, kernels_of(*software));
+    if (software->host_waits_for_transfers) {
+      assumptions.push_back(
+          {"The host waits for every transfer between two ranks", software->source});
+    }
+  }
+  const bool host_takes_time =
+      system.host_us_per_kernel.peek() > 0.0 || system.host_us_per_call.peek() > 0.0;
+  if (system.cuda_launch_blocking && host_takes_time) {
+    assumptions.push_back(
+        {"The host waits for every kernel and for what it has posted when that is waited for; "
+         "posting itself does not wait",
+         "system.cuda_launch_blocking; docs/decisions/0036-software.md"});
+  }
+  const auto add_host = [&](const char* field, double used, const SourcedNumber& known) {
+    if (used != known.value) return;  // Given: its source is the scenario's.
+    assumptions.push_back({fmt::format("{} = {}", field, used), known.source});
+  };
+  if (software == nullptr) return;
+  add_host("system.host_us_per_kernel", system.host_us_per_kernel, software->host_us_per_kernel);
+  add_host("system.host_us_per_call", system.host_us_per_call, software->host_us_per_call);
+}
+
+std::string choice_text(const NcclSelection& selection) {
+  if (selection.algorithms().empty() && selection.protocols().empty()) {
+    return "no tuner plugin and no variable of NCCL's changes its choice";
+  }
+  const auto words = [](const std::string& list) {
+    return list.empty() ? std::string("all") : "\"" + list + "\"";
+  };
+  return fmt::format("NCCL chooses from the algorithms {} and the protocols {}",
+                     words(selection.algorithms()), words(selection.protocols()));
+}
+
+// Where the numbers come from stands with the other sources of the scenario.
+void add_correction(Assumptions& assumptions, const char* where, const NcclCorrection& correction) {
+  if (correction.bandwidth_factor == 1.0 && correction.added_latency_us == 0.0) return;
+  assumptions.push_back(
+      {fmt::format("Calibrated {}: NCCL's bandwidth times {}, its latency {:+} us; its choices are "
+                   "as without",
+                   where, correction.bandwidth_factor.peek(), correction.added_latency_us.peek()),
+       "system.nccl of the scenario; docs/decisions/0037-calibration.md"});
+}
+
+Assumptions nccl(const NcclPlatform& platform, const NetworkSpec& network) {
+  Assumptions assumptions = {
+      {fmt::format("Communication costs what NCCL {} expects of the algorithm and protocol that it "
+                   "chooses, on {} GPUs with {} NVLinks and {} NICs of {} Gbit/s per node, and "
+                   "CPUs of {}; operations on different communicators do not slow each other or "
+                   "the compute stream",
+                   name_of(platform.version), name_of(platform.generation), platform.nvlinks.peek(),
+                   platform.nics_per_node, platform.nic_gbit_per_s.peek(),
+                   platform.cpu == CpuVendor::amd ? "AMD" : "Intel"),
+       "NCCL's cost model; docs/decisions/0031-nccl-model.md"},
+      {"Reductions are sums of a type that NVSwitch adds; " +
+           choice_text(platform.overrides.selection) + "; SHARP in the network is off",
+       platform.overrides.selection.algorithms().empty() &&
+               platform.overrides.selection.protocols().empty()
+           ? "NCCL's defaults"
+           : "system.nccl of the scenario"},
+      {"Bytes are counted as a ring's where NCCL takes Ring, NVLS or PAT, and as a tree's where it "
+       "takes Tree or NVLSTree",
+       "modelling choice; NVSwitch moves fewer"},
+      {"Messages between nodes share the NICs with those of all other GPUs of the node, and with "
+       "nothing else",
+       "modelling choice"},
+  };
+  add_correction(assumptions, "within a node", platform.overrides.inside);
+  add_correction(assumptions, "between nodes", platform.overrides.between);
+  if (network.nodes_per_pod > 0) {
+    assumptions.push_back(
+        {fmt::format("Groups of several pods of {} nodes take {} times as long for their bytes",
+                     network.nodes_per_pod, network.oversubscription.peek()),
+         "modelling choice: every pod's links to the others are full"});
+  }
+  return assumptions;
+}
+
+}  // namespace
+
+bool prices_shapes(const Experiment& experiment) {
+  return experiment.cluster().device.kernels != nullptr;
+}
+
+Assumptions price_of_computing(const Experiment& experiment) {
+  Assumptions assumptions = costs(experiment);
+  add_software(experiment, assumptions);
+  return assumptions;
+}
+
+Assumption beside_communication(const Experiment& experiment) {
+  if (!prices_shapes(experiment) || !experiment.scenario().system.overlap_slows_computing) {
+    return {
+        "Computing does not slow down beside communication: neither takes multiprocessors or "
+        "memory bandwidth from the other",
+        "modelling choice; favours overlap"};
+  }
+  return {
+      "Computing slows down beside collectives by beside_communication of the GPU's constants; "
+      "collectives do not",
+      "modelling choice; docs/decisions/0036-software.md"};
+}
+
+Assumptions price_of_communication(const Experiment& experiment) {
+  const NcclPlatform* platform = experiment.cluster().nccl.get();
+  if (platform != nullptr) return nccl(*platform, experiment.scenario().system.network);
+  return {
+      {"Communication costs alpha + bytes / beta per step of a ring or tree; operations on "
+       "different communicators do not slow each other or the compute stream",
+       "modelling choice"},
+  };
+}
+
+Assumptions constants_of_communication(const Cluster& cluster) {
+  Assumptions assumptions;
+  if (cluster.nccl == nullptr) return assumptions;
+  for (const NcclConstants& constants : nccl_tables()) {
+    assumptions.push_back({"NCCL: " + words_of(constants), constants.source});
+  }
+  return assumptions;
+}
+
+}  // namespace shardsim
