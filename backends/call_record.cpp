@@ -25,19 +25,4 @@ std::string CallRecord::describe() const {
   return text;
 }
 
-CallRecord record_of(CollectiveKind kind, const Tensor& buffer, std::int64_t count, CallSite site) {
-  return {.name = name_of(kind), .dtype = buffer.dtype(), .count = count, .site = site};
-}
-
-CallRecord reducing(CallRecord record, ReduceOp op) {
-  record.reduce = op;
-  record.reduces = true;
-  return record;
-}
-
-CallRecord rooted(CallRecord record, int root) {
-  record.root = root;
-  return record;
-}
-
 }  // namespace shardsim

@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <string>
 
-#include "sim/hardware/collective.hpp"
-
 #include "backends/communicator.hpp"
 
 namespace shardsim {
@@ -28,13 +26,5 @@ struct CallRecord {
   /// "all_reduce sum fp32 x 128 \"bucket 3\"".
   [[nodiscard]] std::string describe() const;
 };
-
-/// Of a collective over `count` elements like the buffer's;
-[[nodiscard]] CallRecord record_of(CollectiveKind kind, const Tensor& buffer, std::int64_t count,
-                                   CallSite site);
-/// of one that reduces,
-[[nodiscard]] CallRecord reducing(CallRecord record, ReduceOp op);
-/// or has a root.
-[[nodiscard]] CallRecord rooted(CallRecord record, int root);
 
 }  // namespace shardsim

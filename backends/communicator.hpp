@@ -18,6 +18,9 @@
 // rendezvous without tags. What would hang on NCCL deadlocks here, and is explained.
 namespace shardsim {
 
+struct Call;
+struct Diagnosis;
+
 enum class ReduceOp : std::uint8_t { sum, avg, min, max, product };
 [[nodiscard]] const char* name_of(ReduceOp op);
 
@@ -55,6 +58,10 @@ struct P2pOp {
 /// A group of ranks that communicate. Chunk r of a buffer belongs to member r. Buffers of a call
 /// have one dtype; element counts are checked on the calling rank, agreement when members meet.
 /// An undefined buffer is refused (ARG_RANGE) by every call that would read or write it.
+///
+/// The typed calls check their arguments and fill one Call (backends/call.hpp). A backend
+/// implements `post` and `split`; to wrap a communicator, derive from
+/// backends/wrapping_communicator.hpp.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -72,43 +79,42 @@ class Communicator {
   [[nodiscard]] virtual const TrafficCounters* counters() const { return nullptr; }
 
   /// In place.
-  virtual Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options = {},
-                          CallSite site = CallSite::here()) = 0;
+  Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options = {},
+                  CallSite site = CallSite::here());
   /// `input` is the full buffer, `output` this member's chunk of the reduction; `output` may be
   /// that chunk of `input`.
-  virtual Work reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
-                              const CallOptions& options = {},
-                              CallSite site = CallSite::here()) = 0;
+  Work reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
+                      const CallOptions& options = {}, CallSite site = CallSite::here());
   /// `input` is this member's chunk, `output` the full buffer; `input` may be its chunk of
   /// `output`.
-  virtual Work all_gather(const Tensor& output, const Tensor& input,
-                          const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
+  Work all_gather(const Tensor& output, const Tensor& input, const CallOptions& options = {},
+                  CallSite site = CallSite::here());
   /// Sends `send_counts[j]` consecutive elements to member j. Empty counts: equal chunks.
-  virtual Work all_to_all(const Tensor& output, const Tensor& input,
-                          std::span<const std::int64_t> send_counts,
-                          std::span<const std::int64_t> recv_counts,
-                          const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
-  virtual Work broadcast(const Tensor& buffer, int root, const CallOptions& options = {},
-                         CallSite site = CallSite::here()) = 0;
+  Work all_to_all(const Tensor& output, const Tensor& input,
+                  std::span<const std::int64_t> send_counts,
+                  std::span<const std::int64_t> recv_counts, const CallOptions& options = {},
+                  CallSite site = CallSite::here());
+  Work broadcast(const Tensor& buffer, int root, const CallOptions& options = {},
+                 CallSite site = CallSite::here());
   /// In place at the root; other members' buffers keep their values.
-  virtual Work reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options = {},
-                      CallSite site = CallSite::here()) = 0;
+  Work reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options = {},
+              CallSite site = CallSite::here());
   /// `output` is read at the root only and may be undefined elsewhere.
-  virtual Work gather(const Tensor& output, const Tensor& input, int root,
-                      const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
+  Work gather(const Tensor& output, const Tensor& input, int root, const CallOptions& options = {},
+              CallSite site = CallSite::here());
   /// `input` is read at the root only and may be undefined elsewhere.
-  virtual Work scatter(const Tensor& output, const Tensor& input, int root,
-                       const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
-  virtual Work barrier(const CallOptions& options = {}, CallSite site = CallSite::here()) = 0;
+  Work scatter(const Tensor& output, const Tensor& input, int root, const CallOptions& options = {},
+               CallSite site = CallSite::here());
+  Work barrier(const CallOptions& options = {}, CallSite site = CallSite::here());
 
   /// The transfer starts when both sides have posted it and both streams are free.
-  virtual Work send(const Tensor& buffer, int peer, const CallOptions& options = {},
-                    CallSite site = CallSite::here()) = 0;
-  virtual Work recv(const Tensor& buffer, int peer, const CallOptions& options = {},
-                    CallSite site = CallSite::here()) = 0;
+  Work send(const Tensor& buffer, int peer, const CallOptions& options = {},
+            CallSite site = CallSite::here());
+  Work recv(const Tensor& buffer, int peer, const CallOptions& options = {},
+            CallSite site = CallSite::here());
   /// Posts all at once, so that they wait for nothing of each other (ncclGroupStart/End).
-  virtual Work batch(std::span<const P2pOp> operations, const CallOptions& options = {},
-                     CallSite site = CallSite::here()) = 0;
+  Work batch(std::span<const P2pOp> operations, const CallOptions& options = {},
+             CallSite site = CallSite::here());
 
   /// Blocks until every member has called it. Members with equal `color` form a new communicator,
   /// ranked by `key`, then by their rank here. `name` must be equal on all members. `color` is 0 or
@@ -116,6 +122,12 @@ class Communicator {
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key,
                                                             const std::string& name,
                                                             CallSite site = CallSite::here()) = 0;
+
+  // --- for backends and for what wraps a communicator
+  /// Makes a call whose arguments have been checked; the call and its parts live until it returns.
+  virtual Work post(const Call& call) = 0;
+  /// Where and by whom `action` was called: what a refused call reports beside its reason.
+  [[nodiscard]] virtual Diagnosis diagnosis_of(const std::string& action, CallSite site) const;
 };
 
 }  // namespace shardsim

@@ -10,7 +10,7 @@ namespace shardsim {
 
 namespace {
 
-const StochasticRounding*& place() {
+const StochasticRounding*& active_rounding() {
   thread_local const StochasticRounding* active = nullptr;
   return active;
 }
@@ -28,13 +28,14 @@ bool draw(std::uint64_t seed, double value) {
 
 }  // namespace
 
-StochasticRounding::StochasticRounding(std::uint64_t seed) : seed_(seed), before_(place()) {
-  place() = this;
+StochasticRounding::StochasticRounding(std::uint64_t seed)
+    : seed_(seed), before_(active_rounding()) {
+  active_rounding() = this;
 }
 
-StochasticRounding::~StochasticRounding() { place() = before_; }
+StochasticRounding::~StochasticRounding() { active_rounding() = before_; }
 
-const StochasticRounding* StochasticRounding::active() { return place(); }
+const StochasticRounding* StochasticRounding::active() { return active_rounding(); }
 
 double StochasticRounding::round(double value, DType dtype) const {
   const bool has_neighbours = dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/argument_check.hpp"
 #include "backends/fiber/buffer_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
@@ -42,17 +43,13 @@ FiberCommunicator::~FiberCommunicator() {
   group_.world().retire(std::move(stream_));
 }
 
-void FiberCommunicator::refuse(const char* call, const std::string& what, const std::string& hint,
-                               CallSite site) const {
+Diagnosis FiberCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
   Diagnosis diagnosis;
-  diagnosis.code = "ARG_RANGE";
-  diagnosis.summary = std::string(call) + " on rank " + std::to_string(rank_.index()) + ": " + what;
   diagnosis.group = group_.name();
   diagnosis.members = group_.all_world_ranks();
   diagnosis.time = rank_.now();
-  diagnosis.sides = {{.ranks = {rank_.index()}, .action = call, .site = site}};
-  diagnosis.hint = hint;
-  throw CommunicationError(std::move(diagnosis));
+  diagnosis.sides = {{.ranks = {rank_.index()}, .action = action, .site = site}};
+  return diagnosis;
 }
 
 // What ranks send each other by name cannot be told for those that do not run.
@@ -61,16 +58,6 @@ void FiberCommunicator::require_unfolded(const char* call) const {
   throw Error(ExitCode::internal, "E7006",
               std::string(call) + " in group " + name() + ", not all of whose ranks run",
               "use execution.fold \"off\", and please report this scenario");
-}
-
-// --- Posting -----------------------------------------------------------------------------------
-
-void FiberCommunicator::order(FiberOperation& operation, const CallOptions& options) {
-  if (options.after != nullptr && !options.after->pending()) {
-    refuse(operation.record().name, "`after` is a Work that was waited for already",
-           "leave `after` out: waiting has moved the compute stream there", options_site_);
-  }
-  stream_->order(operation, options.after);
 }
 
 // --- Watching ----------------------------------------------------------------------------------
@@ -99,8 +86,11 @@ std::int64_t FiberCommunicator::own_offset(std::int64_t count, const CallOptions
 }
 
 void FiberCommunicator::watch_collective(const CollectiveOperation& operation,
-                                         const CallRecord& record, const CallOptions& options,
-                                         const Tensor& output, const Tensor& input) const {
+                                         const Call& call) const {
+  const CallRecord& record = call.record;
+  const CallOptions& options = *call.options;
+  const Tensor& output = *call.output;
+  const Tensor& input = *call.input;
   const bool at_root = record.root == member_;
   std::int64_t own = BufferWatch::kNowhere;
   switch (operation.kind()) {
@@ -128,11 +118,24 @@ void FiberCommunicator::watch_collective(const CollectiveOperation& operation,
         own);
 }
 
-CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, CallRecord& record,
-                                             const CallOptions& options) {
-  options_site_ = record.site;
-  record.name = name_of(kind);
-  complete(record, options);
+// --- Posting -----------------------------------------------------------------------------------
+
+Work FiberCommunicator::post(const Call& call) {
+  switch (call.kind) {
+    case CallKind::collective:
+      return post_collective(call);
+    case CallKind::batch:
+      return post_batch(call);
+    case CallKind::send:
+    case CallKind::recv:
+      break;
+  }
+  FiberOperation& operation = post_transfer(call.halves.front(), call);
+  stream_->set_last(operation);
+  return stream_->hand_out(operation);
+}
+
+CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, const CallRecord& record) {
   CollectiveOperation& operation = group_.collective(kind, group_.next_sequence(member_), record);
   RollingHash& hash = rank_.hash();
   hash.add(hash_word(group_, static_cast<unsigned>(kind), record));
@@ -142,16 +145,16 @@ CollectiveOperation& FiberCommunicator::open(CollectiveKind kind, CallRecord& re
   return operation;
 }
 
-Work FiberCommunicator::post(CollectiveOperation& operation, const CallOptions& options,
-                             const CallRecord& record, const Tensor& output, const Tensor& input) {
-  if (group_.world().options().has_data) operation.set_buffers(member_, output, input);
-  if (operation.join(member_, record)) {
+Work FiberCommunicator::enter(CollectiveOperation& operation, const Call& call) {
+  const CallOptions& options = *call.options;
+  if (group_.world().options().has_data) operation.set_buffers(member_, *call.output, *call.input);
+  if (operation.join(member_, call.record)) {
     if (!options.counts.empty()) operation.set_counts(options.counts);
     if (!options.padding_at.empty()) operation.set_padding_at(options.padding_at);
-    order(operation, options);
+    stream_->order(operation, options.after);
     if (group_.world().is_watched()) {
-      watch_collective(operation, record, options, output, input);
-      group_.world().watch_order(rank_, operation, record.site, options.after);
+      watch_collective(operation, call);
+      group_.world().watch_order(rank_, operation, call.record.site, options.after);
     }
   }
   stream_->set_last(operation);
@@ -159,145 +162,33 @@ Work FiberCommunicator::post(CollectiveOperation& operation, const CallOptions& 
   return stream_->hand_out(operation);
 }
 
-Work FiberCommunicator::collective(CollectiveKind kind, CallRecord&& record,
-                                   const CallOptions& options, const Tensor& output,
-                                   const Tensor& input) {
-  return post(open(kind, record, options), options, record, output, input);
-}
-
-Work FiberCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
-                                   CallSite site) {
-  check_defined("all_reduce", "`buffer`", buffer, site);
-  check_reduce_op("all_reduce", op, site);
-  return collective(CollectiveKind::all_reduce,
-                    {.reduce = op,
-                     .reduces = true,
-                     .dtype = buffer.dtype(),
-                     .count = buffer.numel(),
-                     .site = site},
-                    options, buffer, buffer);
-}
-
-Work FiberCommunicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
-                                       const CallOptions& options, CallSite site) {
-  check_chunks("reduce_scatter", options, input, output, site);
-  check_reduce_op("reduce_scatter", op, site);
-  return collective(
-      CollectiveKind::reduce_scatter,
-      {.reduce = op, .reduces = true, .dtype = input.dtype(), .count = input.numel(), .site = site},
-      options, output, input);
-}
-
-Work FiberCommunicator::all_gather(const Tensor& output, const Tensor& input,
-                                   const CallOptions& options, CallSite site) {
-  check_chunks("all_gather", options, output, input, site);
-  return collective(CollectiveKind::all_gather,
-                    {.dtype = input.dtype(), .count = output.numel(), .site = site}, options,
-                    output, input);
-}
-
-Work FiberCommunicator::all_to_all(const Tensor& output, const Tensor& input,
-                                   std::span<const std::int64_t> send_counts,
-                                   std::span<const std::int64_t> recv_counts,
-                                   const CallOptions& options, CallSite site) {
-  check_splits(output, input, send_counts, recv_counts, site);
-  require_unfolded("all_to_all");
-  std::vector<std::int64_t> equal;
-  if (send_counts.empty()) {
-    equal.assign(static_cast<std::size_t>(size()), input.numel() / size());
-    send_counts = recv_counts = equal;
+Work FiberCommunicator::post_collective(const Call& call) {
+  const bool splits = call.collective == CollectiveKind::all_to_all;
+  if (splits) require_unfolded(call.record.name);
+  CollectiveOperation& operation = open(call.collective, call.record);
+  if (splits) {
+    for (const std::int64_t count : call.send_counts) rank_.hash().add(count);
+    for (const std::int64_t count : call.recv_counts) rank_.hash().add(count);
+    operation.set_splits(member_, call.send_counts, call.recv_counts, call.record.site);
   }
-  // Members may send different amounts: the record agrees on the dtype only.
-  CallRecord record{.dtype = input.dtype(), .count = 0, .site = site};
-  CollectiveOperation& operation = open(CollectiveKind::all_to_all, record, options);
-  for (const std::int64_t count : send_counts) rank_.hash().add(count);
-  for (const std::int64_t count : recv_counts) rank_.hash().add(count);
-  operation.set_splits(member_, send_counts, recv_counts, site);
-  return post(operation, options, record, output, input);
+  return enter(operation, call);
 }
 
-Work FiberCommunicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
-                                  CallSite site) {
-  check_peer("broadcast", root, site);
-  check_defined("broadcast", "`buffer`", buffer, site);
-  return collective(CollectiveKind::broadcast,
-                    {.dtype = buffer.dtype(), .root = root, .count = buffer.numel(), .site = site},
-                    options, buffer, buffer);
-}
-
-Work FiberCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
-                               const CallOptions& options, CallSite site) {
-  check_peer("reduce", root, site);
-  check_defined("reduce", "`buffer`", buffer, site);
-  check_reduce_op("reduce", op, site);
-  return collective(CollectiveKind::reduce,
-                    {.reduce = op,
-                     .reduces = true,
-                     .dtype = buffer.dtype(),
-                     .root = root,
-                     .count = buffer.numel(),
-                     .site = site},
-                    options, buffer, buffer);
-}
-
-Work FiberCommunicator::gather(const Tensor& output, const Tensor& input, int root,
-                               const CallOptions& options, CallSite site) {
-  check_peer("gather", root, site);
-  const std::int64_t full = full_count("gather", options, root, output, input, site);
-  return collective(CollectiveKind::gather,
-                    {.dtype = input.dtype(), .root = root, .count = full, .site = site}, options,
-                    output, input);
-}
-
-Work FiberCommunicator::scatter(const Tensor& output, const Tensor& input, int root,
-                                const CallOptions& options, CallSite site) {
-  check_peer("scatter", root, site);
-  const std::int64_t full = full_count("scatter", options, root, input, output, site);
-  return collective(CollectiveKind::scatter,
-                    {.dtype = output.dtype(), .root = root, .count = full, .site = site}, options,
-                    output, input);
-}
-
-Work FiberCommunicator::barrier(const CallOptions& options, CallSite site) {
-  return collective(CollectiveKind::barrier, {.count = 0, .site = site}, options, {}, {});
-}
-
-// --- Point-to-point ----------------------------------------------------------------------------
-
-Work FiberCommunicator::send(const Tensor& buffer, int peer, const CallOptions& options,
-                             CallSite site) {
-  return single({P2pOp::Kind::send, buffer, peer}, options, site);
-}
-
-Work FiberCommunicator::recv(const Tensor& buffer, int peer, const CallOptions& options,
-                             CallSite site) {
-  return single({P2pOp::Kind::recv, buffer, peer}, options, site);
-}
-
-Work FiberCommunicator::single(const P2pOp& half, const CallOptions& options, CallSite site) {
-  FiberOperation& operation = post_transfer(half, options, site);
-  stream_->set_last(operation);
-  return stream_->hand_out(operation);
-}
-
-Work FiberCommunicator::batch(std::span<const P2pOp> operations, const CallOptions& options,
-                              CallSite site) {
-  const CallRecord record{.name = "batch",
-                          .count = static_cast<std::int64_t>(operations.size()),
-                          .label = options.label,
-                          .site = site};
+Work FiberCommunicator::post_batch(const Call& call) {
+  // The batch itself moves nothing: each half says how its bytes count.
+  CallRecord record = call.record;
+  record.traffic = TrafficClass::payload;
   rank_.hash().add(hash_word(group_, kBatchCode, record));
   rank_.hash().add(static_cast<std::uint64_t>(record.count) ^ hash_label(record.label));
   JoinOperation& join = group_.join(member_, record);
-  if (operations.empty()) {
-    join.expect(1);
-    order(join, options);
+  join.expect(1);  // Held open until all parts are in.
+  if (call.halves.empty()) {
+    stream_->order(join, call.options->after);
     stream_->set_last(join);
     return stream_->hand_out(join);
   }
-  join.expect(1);  // Held open until all parts are in.
-  for (const P2pOp& half : operations) {
-    FiberOperation& part = post_transfer(half, options, site, &join);
+  for (const P2pOp& half : call.halves) {
+    FiberOperation& part = post_transfer(half, call, &join);
     join.add_part(part);
     join.expect(1);
     join.follow(group_.world().engine(), part);
@@ -307,9 +198,9 @@ Work FiberCommunicator::batch(std::span<const P2pOp> operations, const CallOptio
   return stream_->hand_out(join);
 }
 
-FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const CallOptions& options,
-                                                 CallSite site, const FiberOperation* handle) {
-  options_site_ = site;
+FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const Call& call,
+                                                 const FiberOperation* handle) {
+  const CallOptions& options = *call.options;
   const bool sends = half.kind == P2pOp::Kind::send;
   const CallRecord record{.name = sends ? "send" : "recv",
                           .dtype = half.buffer.dtype(),
@@ -317,11 +208,8 @@ FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const CallOp
                           .count = half.buffer.numel(),
                           .label = options.label,
                           .traffic = options.traffic,
-                          .site = site};
-  check_peer(record.name, half.peer, site);
-  check_defined(record.name, "`buffer`", half.buffer, site);
+                          .site = call.record.site};
   require_unfolded(record.name);
-  if (options.padding != 0) check_padding(record.name, options, 0, site);
   rank_.hash().add(hash_word(group_, sends ? kSendCode : kRecvCode, record));
   rank_.hash().add(static_cast<std::uint64_t>(record.count) ^ hash_label(record.label));
   TransferOperation& transfer = sends ? group_.transfer(member_, half.peer, true)
@@ -329,7 +217,9 @@ FiberOperation& FiberCommunicator::post_transfer(const P2pOp& half, const CallOp
   const bool buffered = sends && group_.world().sends_ahead(rank_.index(), num_sends_++);
   FiberOperation& operation =
       buffered ? post_buffered_send(transfer, record, half.buffer, options) : transfer;
-  if (!buffered && transfer.join(sends, record, half.buffer)) order(transfer, options);
+  if (!buffered && transfer.join(sends, record, half.buffer)) {
+    stream_->order(transfer, options.after);
+  }
   if (group_.world().is_watched()) {
     watch(operation, handle == nullptr ? operation : *handle, record, options,
           sends ? Tensor() : half.buffer, sends ? half.buffer : Tensor(), BufferWatch::kNowhere);
@@ -358,7 +248,7 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
   const bool fits = transfer.join(true, record, copy);
   if (fits) transfer.follow(engine, departure);
   transfer.release();  // The sender's interest in it ends here.
-  order(departure, options);
+  stream_->order(departure, options.after);
   return departure;
 }
 
@@ -366,16 +256,25 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
 
 std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const std::string& name,
                                                        CallSite site) {
-  check_color(color, site);
+  ArgumentCheck(*this, "split", site).color(color);
+  const Tensor none;
   // Reports quote labels when the caller's string is long gone.
-  const char* label = group_.world().keep_name(name);
-  CallRecord record{.count = 0, .label = label, .site = site};
-  const CallOptions options{.label = label, .traffic = TrafficClass::scalar};
-  CollectiveOperation& operation = open(CollectiveKind::split, record, options);
+  const CallOptions options{.label = group_.world().keep_name(name),
+                            .traffic = TrafficClass::scalar};
+  const Call call{.collective = CollectiveKind::split,
+                  .record = {.name = name_of(CollectiveKind::split),
+                             .count = 0,
+                             .label = options.label,
+                             .traffic = options.traffic,
+                             .site = site},
+                  .options = &options,
+                  .output = &none,
+                  .input = &none};
+  CollectiveOperation& operation = open(call.collective, call.record);
   rank_.hash().add(static_cast<std::uint64_t>(static_cast<std::uint32_t>(color)) << 32U |
                    static_cast<std::uint32_t>(key));
   operation.set_choice(member_, color, key);
-  Work work = post(operation, options, record, {}, {});
+  Work work = enter(operation, call);
   // The members' choices are read before the last of them frees the operation.
   group_.world().engine().wait(rank_, operation);
   const auto [child, member] = group_.child(operation, name, member_);

@@ -6,23 +6,9 @@
 
 #include "sim/hardware/collective.hpp"
 
+#include "backends/argument_check.hpp"
+
 namespace shardsim {
-
-namespace {
-
-CallRecord reducing_on_nccl(const CallRecord& record, ReduceOp op) {
-  if (record.dtype == DType::fp8_e4m3) {
-    throw UsageError("E0505", "fp8 tensors cannot be reduced", "reduce in bf16 or fp32");
-  }
-  return reducing(record, op);
-}
-
-CallRecord of_message(const char* name, const Tensor& buffer, int peer, CallSite site) {
-  return {
-      .name = name, .dtype = buffer.dtype(), .root = peer, .count = buffer.numel(), .site = site};
-}
-
-}  // namespace
 
 NcclCommunicator::NcclCommunicator(NcclBackend& backend, NcclStream& stream)
     : backend_(backend), stream_(stream) {
@@ -34,10 +20,9 @@ NcclCommunicator::~NcclCommunicator() { backend_.close(stream_, std::move(traffi
 
 // --- Posting -----------------------------------------------------------------------------------
 
-Work NcclCommunicator::collective(CallRecord record, const CallOptions& options,
+Work NcclCommunicator::collective(const CallRecord& record, const CallOptions& options,
                                   NcclProgram program, const MessagePlan& plan,
                                   const Tensor& output, const Tensor& input) {
-  complete(record, options);
   // It stands at the end if nobody says where.
   const ElementRange at_end{record.count - record.padding, record.count};
   const std::span<const ElementRange> padding =
@@ -48,16 +33,11 @@ Work NcclCommunicator::collective(CallRecord record, const CallOptions& options,
   operation->keep(output);
   operation->keep(input);
   if (record.reduces && record.reduce == ReduceOp::avg) operation->set_divisor(size());
-  return post(operation, options);
+  return launch(operation, options);
 }
 
-Work NcclCommunicator::post(const Operation& operation, const CallOptions& options) {
+Work NcclCommunicator::launch(const Operation& operation, const CallOptions& options) {
   if (options.after != nullptr) {
-    if (!options.after->pending()) {
-      refuse(operation->record().name, "`after` is a Work that was waited for already",
-             "leave `after` out: waiting has moved the compute stream there",
-             operation->record().site);
-    }
     operation->follow(static_cast<NcclOperation*>(options.after->operation())->shared_from_this());
   }
   unwaited_.push_back(operation);
@@ -65,146 +45,73 @@ Work NcclCommunicator::post(const Operation& operation, const CallOptions& optio
   return {*this, operation.get()};
 }
 
-MessagePlan NcclCommunicator::plan_of(CollectiveKind kind, int root) const {
-  return plan_messages(
-      {.kind = kind, .size = size(), .member = rank(), .root = root, .offsets = offsets_});
-}
-
-Work NcclCommunicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
-                                  CallSite site) {
-  check_defined("all_reduce", "`buffer`", buffer, site);
-  check_reduce_op("all_reduce", op, site);
-  offsets_ = chunk_offsets(buffer.numel(), {}, true);
-  return collective(
-      reducing_on_nccl(record_of(CollectiveKind::all_reduce, buffer, buffer.numel(), site), op),
-      options, all_reduce_program(buffer), plan_of(CollectiveKind::all_reduce, -1), buffer, buffer);
-}
-
-Work NcclCommunicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
-                                      const CallOptions& options, CallSite site) {
-  check_chunks("reduce_scatter", options, input, output, site);
-  check_reduce_op("reduce_scatter", op, site);
-  offsets_ = chunk_offsets(input.numel(), options, false);
-  return collective(
-      reducing_on_nccl(record_of(CollectiveKind::reduce_scatter, input, input.numel(), site), op),
-      options, reduce_scatter_program(self(), output, input),
-      plan_of(CollectiveKind::reduce_scatter, -1), output, input);
-}
-
-Work NcclCommunicator::all_gather(const Tensor& output, const Tensor& input,
-                                  const CallOptions& options, CallSite site) {
-  check_chunks("all_gather", options, output, input, site);
-  offsets_ = chunk_offsets(output.numel(), options, false);
-  return collective(record_of(CollectiveKind::all_gather, input, output.numel(), site), options,
-                    all_gather_program(self(), output, input),
-                    plan_of(CollectiveKind::all_gather, -1), output, input);
-}
-
-Work NcclCommunicator::all_to_all(const Tensor& output, const Tensor& input,
-                                  std::span<const std::int64_t> send_counts,
-                                  std::span<const std::int64_t> recv_counts,
-                                  const CallOptions& options, CallSite site) {
-  check_splits(output, input, send_counts, recv_counts, site);
-  std::vector<std::int64_t> equal;
-  if (send_counts.empty()) {
-    equal.assign(static_cast<std::size_t>(size()), input.numel() / size());
-    send_counts = recv_counts = equal;
+Work NcclCommunicator::post(const Call& call) {
+  if (call.kind != CallKind::collective) return transfer(call);
+  if (call.record.reduces && call.record.dtype == DType::fp8_e4m3) {
+    throw UsageError("E0505", "fp8 tensors cannot be reduced", "reduce in bf16 or fp32");
   }
-  return collective(record_of(CollectiveKind::all_to_all, input, 0, site), options,
-                    all_to_all_program(rank(), output, input, send_counts, recv_counts),
-                    plan_pairwise_messages(rank(), send_counts, recv_counts), output, input);
+  if (call.collective == CollectiveKind::barrier) {
+    const Tensor zero = Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int32, false);
+    return collective(call.record, *call.options, barrier_program(zero), {}, zero, {});
+  }
+  if (call.collective != CollectiveKind::all_to_all) offsets_ = chunk_offsets(call, size());
+  return collective(call.record, *call.options, program_of(call), plan_of(call), *call.output,
+                    *call.input);
 }
 
-Work NcclCommunicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
-                                 CallSite site) {
-  check_peer("broadcast", root, site);
-  check_defined("broadcast", "`buffer`", buffer, site);
-  offsets_ = chunk_offsets(buffer.numel(), {}, true);
-  return collective(
-      rooted(record_of(CollectiveKind::broadcast, buffer, buffer.numel(), site), root), options,
-      broadcast_program(rank(), buffer, root), plan_of(CollectiveKind::broadcast, root), buffer,
-      buffer);
+NcclProgram NcclCommunicator::program_of(const Call& call) const {
+  const Tensor& output = *call.output;
+  const Tensor& input = *call.input;
+  const int root = call.record.root;
+  switch (call.collective) {
+    case CollectiveKind::all_reduce:
+      return all_reduce_program(output);
+    case CollectiveKind::reduce_scatter:
+      return reduce_scatter_program(self(), output, input);
+    case CollectiveKind::all_gather:
+      return all_gather_program(self(), output, input);
+    case CollectiveKind::all_to_all:
+      return all_to_all_program(rank(), output, input, call.send_counts, call.recv_counts);
+    case CollectiveKind::broadcast:
+      return broadcast_program(rank(), output, root);
+    case CollectiveKind::reduce:
+      return reduce_program(rank(), output, root);
+    case CollectiveKind::gather:
+      return gather_program(self(), output, input, root);
+    case CollectiveKind::scatter:
+      return scatter_program(self(), input, output, root);
+    case CollectiveKind::barrier:
+    case CollectiveKind::split:
+      break;  // They have programs of their own.
+  }
+  return {};
 }
 
-Work NcclCommunicator::reduce(const Tensor& buffer, ReduceOp op, int root,
-                              const CallOptions& options, CallSite site) {
-  check_peer("reduce", root, site);
-  check_defined("reduce", "`buffer`", buffer, site);
-  check_reduce_op("reduce", op, site);
-  offsets_ = chunk_offsets(buffer.numel(), {}, true);
-  const CallRecord record =
-      reducing_on_nccl(record_of(CollectiveKind::reduce, buffer, buffer.numel(), site), op);
-  return collective(rooted(record, root), options, reduce_program(rank(), buffer, root),
-                    plan_of(CollectiveKind::reduce, root), buffer, buffer);
+MessagePlan NcclCommunicator::plan_of(const Call& call) const {
+  if (call.collective == CollectiveKind::all_to_all) {
+    return plan_pairwise_messages(rank(), call.send_counts, call.recv_counts);
+  }
+  return plan_messages({.kind = call.collective,
+                        .size = size(),
+                        .member = rank(),
+                        .root = call.record.root,
+                        .offsets = offsets_});
 }
 
-Work NcclCommunicator::gather(const Tensor& output, const Tensor& input, int root,
-                              const CallOptions& options, CallSite site) {
-  check_peer("gather", root, site);
-  const std::int64_t full = full_count("gather", options, root, output, input, site);
-  offsets_ = chunk_offsets(full, options, false);
-  return collective(rooted(record_of(CollectiveKind::gather, input, full, site), root), options,
-                    gather_program(self(), output, input, root),
-                    plan_of(CollectiveKind::gather, root), output, input);
-}
-
-Work NcclCommunicator::scatter(const Tensor& output, const Tensor& input, int root,
-                               const CallOptions& options, CallSite site) {
-  check_peer("scatter", root, site);
-  const std::int64_t full = full_count("scatter", options, root, input, output, site);
-  offsets_ = chunk_offsets(full, options, false);
-  return collective(rooted(record_of(CollectiveKind::scatter, output, full, site), root), options,
-                    scatter_program(self(), input, output, root),
-                    plan_of(CollectiveKind::scatter, root), output, input);
-}
-
-Work NcclCommunicator::barrier(const CallOptions& options, CallSite site) {
-  const Tensor zero = Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int32, false);
-  return collective({.name = name_of(CollectiveKind::barrier), .count = 0, .site = site}, options,
-                    barrier_program(zero), {}, zero, {});
-}
-
-// --- Point-to-point ----------------------------------------------------------------------------
-
-Work NcclCommunicator::send(const Tensor& buffer, int peer, const CallOptions& options,
-                            CallSite site) {
-  return transfer(of_message("send", buffer, peer, site), {{{P2pOp::Kind::send, buffer, peer}}},
-                  options);
-}
-
-Work NcclCommunicator::recv(const Tensor& buffer, int peer, const CallOptions& options,
-                            CallSite site) {
-  return transfer(of_message("recv", buffer, peer, site), {{{P2pOp::Kind::recv, buffer, peer}}},
-                  options);
-}
-
-Work NcclCommunicator::batch(std::span<const P2pOp> operations, const CallOptions& options,
-                             CallSite site) {
-  return transfer(
-      {.name = "batch", .count = static_cast<std::int64_t>(operations.size()), .site = site},
-      operations, options);
-}
-
-Work NcclCommunicator::transfer(CallRecord record, std::span<const P2pOp> halves,
-                                const CallOptions& options) {
+Work NcclCommunicator::transfer(const Call& call) {
   std::vector<CallWatch::Half> told;
-  for (const P2pOp& half : halves) {
-    const bool sends = half.kind == P2pOp::Kind::send;
-    check_peer(sends ? "send" : "recv", half.peer, record.site);
-    check_defined(sends ? "send" : "recv", "`buffer`", half.buffer, record.site);
-    if (options.padding != 0) check_padding(record.name, options, 0, record.site);
-    told.push_back({.sends = sends,
+  for (const P2pOp& half : call.halves) {
+    told.push_back({.sends = half.kind == P2pOp::Kind::send,
                     .peer = half.peer,
                     .dtype = half.buffer.dtype(),
                     .count = half.buffer.numel()});
   }
-  complete(record, options);
-  auto operation = std::make_shared<NcclOperation>(record, stream_.next_sequence++,
-                                                   point_to_point_program(halves),
-                                                   count_traffic(halves, rank(), record));
-  for (const P2pOp& half : halves) operation->keep(half.buffer);
+  auto operation = std::make_shared<NcclOperation>(call.record, stream_.next_sequence++,
+                                                   point_to_point_program(call.halves),
+                                                   count_traffic(call.halves, rank(), call.record));
+  for (const P2pOp& half : call.halves) operation->keep(half.buffer);
   operation->set_halves(std::move(told));
-  return post(operation, options);
+  return launch(operation, *call.options);
 }
 
 // --- Waiting -----------------------------------------------------------------------------------
@@ -240,16 +147,6 @@ Diagnosis NcclCommunicator::diagnosis_of(const std::string& action, CallSite sit
   return diagnosis;
 }
 
-void NcclCommunicator::refuse(const char* call, const std::string& what, const std::string& hint,
-                              CallSite site) const {
-  Diagnosis diagnosis = diagnosis_of(call, site);
-  diagnosis.code = "ARG_RANGE";
-  diagnosis.summary =
-      std::string(call) + " on rank " + std::to_string(backend_.rank()) + ": " + what;
-  diagnosis.hint = hint;
-  throw CommunicationError(std::move(diagnosis));
-}
-
 // --- Groups ------------------------------------------------------------------------------------
 
 Tensor NcclCommunicator::exchange_choices(int color, int key, const std::string& name,
@@ -261,18 +158,24 @@ Tensor NcclCommunicator::exchange_choices(int color, int key, const std::string&
   const Tensor own = all.view(std::int64_t{2} * rank(), {2});
   own.set(0, color);
   own.set(1, key);
-  offsets_ = chunk_offsets(all.numel(), {}, false);
+  offsets_.assign(static_cast<std::size_t>(size()) + 1, 0);
+  for (std::size_t member = 1; member < offsets_.size(); ++member) {
+    offsets_[member] = offsets_[member - 1] + own.numel();
+  }
   // Counted as the simulation counts the making of a group: a call that moves nothing of the run's.
-  collective({.name = name_of(CollectiveKind::split), .count = 0, .site = site},
-             {.label = backend_.keep_name(name), .traffic = TrafficClass::scalar},
-             all_gather_program(self(), all, own), {}, all, own)
+  collective({.name = name_of(CollectiveKind::split),
+              .count = 0,
+              .label = backend_.keep_name(name),
+              .traffic = TrafficClass::scalar,
+              .site = site},
+             {}, all_gather_program(self(), all, own), {}, all, own)
       .wait();
   return all;
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, const std::string& name,
                                                       CallSite site) {
-  check_color(color, site);
+  ArgumentCheck(*this, "split", site).color(color);
   // Behind all that was posted before: afterwards the group is at rest, as NCCL demands.
   const Tensor choices = exchange_choices(color, key, name, site);
   if (color == kNoColor) {

@@ -4,7 +4,7 @@ namespace shardsim {
 
 namespace {
 
-using CallKind = NcclCall::Kind;
+using NcclCallKind = NcclCall::Kind;
 
 StagedCopy whole(const Tensor& tensor, std::int64_t device) {
   const std::int64_t bytes = tensor.num_bytes();
@@ -38,7 +38,7 @@ std::int64_t begin(const NcclMember& member, int of) {
   return member.offsets[static_cast<std::size_t>(of)];
 }
 
-NcclProgram in_place(const Tensor& buffer, CallKind kind, int root) {
+NcclProgram in_place(const Tensor& buffer, NcclCallKind kind, int root) {
   NcclProgram program;
   program.device_bytes = buffer.num_bytes();
   append_call(program.calls,
@@ -47,7 +47,7 @@ NcclProgram in_place(const Tensor& buffer, CallKind kind, int root) {
 }
 
 // One call per member for its chunk, in place.
-void add_rooted(NcclProgram& program, const NcclMember& member, CallKind kind, DType dtype) {
+void add_rooted(NcclProgram& program, const NcclMember& member, NcclCallKind kind, DType dtype) {
   for (int root = 0; root < member.size; ++root) {
     const std::int64_t place = begin(member, root) * size_of(dtype);
     append_call(program.calls, {.kind = kind,
@@ -62,7 +62,7 @@ void add_rooted(NcclProgram& program, const NcclMember& member, CallKind kind, D
 }  // namespace
 
 NcclProgram all_reduce_program(const Tensor& buffer) {
-  NcclProgram program = in_place(buffer, CallKind::all_reduce, -1);
+  NcclProgram program = in_place(buffer, NcclCallKind::all_reduce, -1);
   append_copy(program.copied_in, whole(buffer, 0));
   append_copy(program.copied_out, whole(buffer, 0));
   return program;
@@ -75,12 +75,12 @@ NcclProgram reduce_scatter_program(const NcclMember& member, const Tensor& outpu
   append_copy(program.copied_in, whole(input, 0));
   const std::int64_t own = begin(member, member.rank) * size_of(input.dtype());
   if (equal_chunks(member)) {
-    append_call(program.calls, {.kind = CallKind::reduce_scatter,
+    append_call(program.calls, {.kind = NcclCallKind::reduce_scatter,
                                 .to = own,
                                 .count = output.numel(),
                                 .dtype = input.dtype()});
   } else {
-    add_rooted(program, member, CallKind::reduce, input.dtype());
+    add_rooted(program, member, NcclCallKind::reduce, input.dtype());
   }
   append_copy(program.copied_out, whole(output, own));
   return program;
@@ -93,12 +93,12 @@ NcclProgram all_gather_program(const NcclMember& member, const Tensor& output,
   const std::int64_t own = begin(member, member.rank) * size_of(input.dtype());
   append_copy(program.copied_in, whole(input, own));
   if (equal_chunks(member)) {
-    append_call(program.calls, {.kind = CallKind::all_gather,
+    append_call(program.calls, {.kind = NcclCallKind::all_gather,
                                 .from = own,
                                 .count = input.numel(),
                                 .dtype = input.dtype()});
   } else {
-    add_rooted(program, member, CallKind::broadcast, input.dtype());
+    add_rooted(program, member, NcclCallKind::broadcast, input.dtype());
   }
   append_copy(program.copied_out, whole(output, 0));
   return program;
@@ -121,12 +121,12 @@ NcclProgram all_to_all_program(int rank, const Tensor& output, const Tensor& inp
       if (sent > 0) append_copy(program.copied_in, {input.data() + from, to, sent * width});
     } else {
       if (sent > 0) append_copy(program.copied_in, {input.data() + from, from, sent * width});
-      append_call(program.calls, {.kind = CallKind::send,
+      append_call(program.calls, {.kind = NcclCallKind::send,
                                   .from = from,
                                   .count = sent,
                                   .peer = peer,
                                   .dtype = input.dtype()});
-      append_call(program.calls, {.kind = CallKind::receive,
+      append_call(program.calls, {.kind = NcclCallKind::receive,
                                   .to = to,
                                   .count = received,
                                   .peer = peer,
@@ -140,13 +140,13 @@ NcclProgram all_to_all_program(int rank, const Tensor& output, const Tensor& inp
 }
 
 NcclProgram broadcast_program(int rank, const Tensor& buffer, int root) {
-  NcclProgram program = in_place(buffer, CallKind::broadcast, root);
+  NcclProgram program = in_place(buffer, NcclCallKind::broadcast, root);
   append_copy(rank == root ? program.copied_in : program.copied_out, whole(buffer, 0));
   return program;
 }
 
 NcclProgram reduce_program(int rank, const Tensor& buffer, int root) {
-  NcclProgram program = in_place(buffer, CallKind::reduce, root);
+  NcclProgram program = in_place(buffer, NcclCallKind::reduce, root);
   append_copy(program.copied_in, whole(buffer, 0));
   if (rank == root) append_copy(program.copied_out, whole(buffer, 0));
   return program;
@@ -160,14 +160,14 @@ NcclProgram gather_program(const NcclMember& member, const Tensor& full, const T
     program.device_bytes = own.num_bytes();
     append_copy(program.copied_in, whole(own, 0));
     append_call(program.calls,
-                {.kind = CallKind::send, .count = own.numel(), .peer = root, .dtype = dtype});
+                {.kind = NcclCallKind::send, .count = own.numel(), .peer = root, .dtype = dtype});
     return program;
   }
   program.device_bytes = full.num_bytes();
   append_copy(program.copied_in, whole(own, begin(member, root) * size_of(dtype)));
   for (int peer = 0; peer < member.size; ++peer) {
     if (peer == root) continue;
-    append_call(program.calls, {.kind = CallKind::receive,
+    append_call(program.calls, {.kind = NcclCallKind::receive,
                                 .to = begin(member, peer) * size_of(dtype),
                                 .count = chunk(member, peer),
                                 .peer = peer,
@@ -183,8 +183,9 @@ NcclProgram scatter_program(const NcclMember& member, const Tensor& full, const 
   const DType dtype = own.dtype();
   if (member.rank != root) {
     program.device_bytes = own.num_bytes();
-    append_call(program.calls,
-                {.kind = CallKind::receive, .count = own.numel(), .peer = root, .dtype = dtype});
+    append_call(
+        program.calls,
+        {.kind = NcclCallKind::receive, .count = own.numel(), .peer = root, .dtype = dtype});
     append_copy(program.copied_out, whole(own, 0));
     return program;
   }
@@ -192,7 +193,7 @@ NcclProgram scatter_program(const NcclMember& member, const Tensor& full, const 
   append_copy(program.copied_in, whole(full, 0));
   for (int peer = 0; peer < member.size; ++peer) {
     if (peer == root) continue;
-    append_call(program.calls, {.kind = CallKind::send,
+    append_call(program.calls, {.kind = NcclCallKind::send,
                                 .from = begin(member, peer) * size_of(dtype),
                                 .count = chunk(member, peer),
                                 .peer = peer,
@@ -203,7 +204,7 @@ NcclProgram scatter_program(const NcclMember& member, const Tensor& full, const 
 }
 
 NcclProgram barrier_program(const Tensor& zero) {
-  NcclProgram program = in_place(zero, CallKind::all_reduce, -1);
+  NcclProgram program = in_place(zero, NcclCallKind::all_reduce, -1);
   append_copy(program.copied_in, whole(zero, 0));
   return program;
 }
@@ -216,7 +217,7 @@ NcclProgram point_to_point_program(std::span<const P2pOp> halves) {
     program.device_bytes = aligned(place + half.buffer.num_bytes());
     append_copy(sends ? program.copied_in : program.copied_out, whole(half.buffer, place));
     // Empty ones as well: both sides wait for each other.
-    program.calls.push_back({.kind = sends ? CallKind::send : CallKind::receive,
+    program.calls.push_back({.kind = sends ? NcclCallKind::send : NcclCallKind::receive,
                              .from = place,
                              .to = place,
                              .count = half.buffer.numel(),

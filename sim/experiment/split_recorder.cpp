@@ -1,14 +1,17 @@
 #include "sim/experiment/split_recorder.hpp"
 
+#include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/error.hpp"
+
+#include "backends/call.hpp"
 
 namespace shardsim {
 
 namespace {
 
-[[noreturn]] void refuse(const char* call) {
+[[noreturn]] void refuse(const std::string& call) {
   throw Error(ExitCode::internal, "E7007",
-              std::string(call) + " of a rank that only says how it splits the world",
+              call + " of a rank that only says how it splits the world",
               "use execution.fold \"off\", and please report this scenario");
 }
 
@@ -26,35 +29,8 @@ std::unique_ptr<Communicator> SplitRecorder::split(int color, int key, const std
   return std::make_unique<SplitRecorder>(0, 1, nullptr);
 }
 
-Work SplitRecorder::all_reduce(const Tensor&, ReduceOp, const CallOptions&, CallSite) {
-  refuse("all_reduce");
-}
-Work SplitRecorder::reduce_scatter(const Tensor&, const Tensor&, ReduceOp, const CallOptions&,
-                                   CallSite) {
-  refuse("reduce_scatter");
-}
-Work SplitRecorder::all_gather(const Tensor&, const Tensor&, const CallOptions&, CallSite) {
-  refuse("all_gather");
-}
-Work SplitRecorder::all_to_all(const Tensor&, const Tensor&, std::span<const std::int64_t>,
-                               std::span<const std::int64_t>, const CallOptions&, CallSite) {
-  refuse("all_to_all");
-}
-Work SplitRecorder::broadcast(const Tensor&, int, const CallOptions&, CallSite) {
-  refuse("broadcast");
-}
-Work SplitRecorder::reduce(const Tensor&, ReduceOp, int, const CallOptions&, CallSite) {
-  refuse("reduce");
-}
-Work SplitRecorder::gather(const Tensor&, const Tensor&, int, const CallOptions&, CallSite) {
-  refuse("gather");
-}
-Work SplitRecorder::scatter(const Tensor&, const Tensor&, int, const CallOptions&, CallSite) {
-  refuse("scatter");
-}
-Work SplitRecorder::barrier(const CallOptions&, CallSite) { refuse("barrier"); }
-Work SplitRecorder::send(const Tensor&, int, const CallOptions&, CallSite) { refuse("send"); }
-Work SplitRecorder::recv(const Tensor&, int, const CallOptions&, CallSite) { refuse("recv"); }
-Work SplitRecorder::batch(std::span<const P2pOp>, const CallOptions&, CallSite) { refuse("batch"); }
+Work SplitRecorder::post(const Call& call) { refuse(call.record.name); }
+
+Diagnosis SplitRecorder::diagnosis_of(const std::string& action, CallSite) const { refuse(action); }
 
 }  // namespace shardsim

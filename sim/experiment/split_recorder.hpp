@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -24,29 +23,9 @@ class SplitRecorder final : public Communicator {
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
                                                     CallSite site) override;
 
-  // Of all others: throw an internal Error.
-  Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
-                  CallSite site) override;
-  Work reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
-                      const CallOptions& options, CallSite site) override;
-  Work all_gather(const Tensor& output, const Tensor& input, const CallOptions& options,
-                  CallSite site) override;
-  Work all_to_all(const Tensor& output, const Tensor& input,
-                  std::span<const std::int64_t> send_counts,
-                  std::span<const std::int64_t> recv_counts, const CallOptions& options,
-                  CallSite site) override;
-  Work broadcast(const Tensor& buffer, int root, const CallOptions& options,
-                 CallSite site) override;
-  Work reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options,
-              CallSite site) override;
-  Work gather(const Tensor& output, const Tensor& input, int root, const CallOptions& options,
-              CallSite site) override;
-  Work scatter(const Tensor& output, const Tensor& input, int root, const CallOptions& options,
-               CallSite site) override;
-  Work barrier(const CallOptions& options, CallSite site) override;
-  Work send(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) override;
-  Work recv(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) override;
-  Work batch(std::span<const P2pOp> operations, const CallOptions& options, CallSite site) override;
+  /// Throw an internal Error.
+  Work post(const Call& call) override;
+  [[nodiscard]] Diagnosis diagnosis_of(const std::string& action, CallSite site) const override;
 
  private:
   int rank_;

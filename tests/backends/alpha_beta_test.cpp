@@ -13,9 +13,9 @@ namespace shardsim {
 namespace {
 
 // One call of each operation with chunks of `count` bytes.
-using Call = std::function<Work(Communicator&, const Tensor& whole, const Tensor& part)>;
+using TimedCall = std::function<Work(Communicator&, const Tensor& whole, const Tensor& part)>;
 
-std::map<std::string, Call> calls() {
+std::map<std::string, TimedCall> calls() {
   return {
       {"all_reduce", [](Communicator& g, const Tensor& whole,
                         const Tensor&) { return g.all_reduce(whole, ReduceOp::sum); }},
@@ -44,7 +44,8 @@ std::map<std::string, Call> calls() {
   };
 }
 
-Time time_of(const Cluster& cluster, const Call& call, std::int64_t count, Algorithm algorithm) {
+Time time_of(const Cluster& cluster, const TimedCall& call, std::int64_t count,
+             Algorithm algorithm) {
   FiberWorld world({.cluster = cluster, .has_data = false, .all_reduce_algorithm = algorithm});
   world.run([&](Runtime& runtime, Communicator& everyone) {
     const std::int64_t whole = count * everyone.size();

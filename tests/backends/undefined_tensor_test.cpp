@@ -21,13 +21,13 @@ struct Buffers {
   Tensor chunk;  // One element.
 };
 
-using Call = std::function<void(Communicator&, const Buffers&)>;
+using CallBody = std::function<void(Communicator&, const Buffers&)>;
 
 struct Row {
   const char* call;
   const char* place;
   bool legal;
-  Call body;
+  CallBody body;
   const char* said = call;  // What the diagnosis calls it.
 };
 

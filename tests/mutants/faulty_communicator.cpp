@@ -2,96 +2,78 @@
 
 #include <utility>
 
+#include "backends/wrapping_communicator.hpp"
+
 namespace shardsim::test {
 
 namespace {
 
-class FaultyCommunicator final : public Communicator {
+class FaultyCommunicator final : public WrappingCommunicator {
  public:
   FaultyCommunicator(Communicator& world, std::shared_ptr<const Faults> faults)
-      : inner_(world), world_(world), faults_(std::move(faults)) {}
+      : WrappingCommunicator(world), world_(world), faults_(std::move(faults)) {}
   FaultyCommunicator(std::unique_ptr<Communicator> inner, Communicator& world,
                      std::shared_ptr<const Faults> faults)
-      : owned_(std::move(inner)), inner_(*owned_), world_(world), faults_(std::move(faults)) {}
+      : WrappingCommunicator(std::move(inner)), world_(world), faults_(std::move(faults)) {}
 
-  [[nodiscard]] int rank() const override { return inner_.rank(); }
-  [[nodiscard]] int size() const override { return inner_.size(); }
-  [[nodiscard]] const std::string& name() const override { return inner_.name(); }
-
-  Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
-                  CallSite site) override {
-    if (faults_->all_reduce) return faults_->all_reduce(caller(), buffer, op, options, site);
-    return inner_.all_reduce(buffer, op, options, site);
-  }
-  Work reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
-                      const CallOptions& options, CallSite site) override {
-    if (faults_->reduce_scatter) {
-      return faults_->reduce_scatter(caller(), output, input, op, options, site);
+  Work post(const Call& call) override {
+    const CallOptions& options = *call.options;
+    const CallSite site = call.record.site;
+    switch (call.kind) {
+      case CallKind::collective:
+        return collective(call, options, site);
+      case CallKind::send:
+        if (!faults_->send) break;
+        return faults_->send(caller(), call.halves[0].buffer, call.record.root, options, site);
+      case CallKind::recv:
+        if (!faults_->recv) break;
+        return faults_->recv(caller(), call.halves[0].buffer, call.record.root, options, site);
+      case CallKind::batch:
+        if (!faults_->batch) break;
+        return faults_->batch(caller(), call.halves, options, site);
     }
-    return inner_.reduce_scatter(output, input, op, options, site);
+    return inner().post(call);
   }
-  Work all_gather(const Tensor& output, const Tensor& input, const CallOptions& options,
-                  CallSite site) override {
-    if (faults_->all_gather) return faults_->all_gather(caller(), output, input, options, site);
-    return inner_.all_gather(output, input, options, site);
-  }
-  Work all_to_all(const Tensor& output, const Tensor& input,
-                  std::span<const std::int64_t> send_counts,
-                  std::span<const std::int64_t> recv_counts, const CallOptions& options,
-                  CallSite site) override {
-    if (faults_->before_all_to_all) faults_->before_all_to_all(caller(), input, options);
-    if (faults_->all_to_all) {
-      return faults_->all_to_all(caller(), output, input, send_counts, recv_counts, options, site);
-    }
-    return inner_.all_to_all(output, input, send_counts, recv_counts, options, site);
-  }
-  Work broadcast(const Tensor& buffer, int root, const CallOptions& options,
-                 CallSite site) override {
-    if (faults_->broadcast) return faults_->broadcast(caller(), buffer, root, options, site);
-    return inner_.broadcast(buffer, root, options, site);
-  }
-  Work reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options,
-              CallSite site) override {
-    return inner_.reduce(buffer, op, root, options, site);
-  }
-  Work gather(const Tensor& output, const Tensor& input, int root, const CallOptions& options,
-              CallSite site) override {
-    return inner_.gather(output, input, root, options, site);
-  }
-  Work scatter(const Tensor& output, const Tensor& input, int root, const CallOptions& options,
-               CallSite site) override {
-    return inner_.scatter(output, input, root, options, site);
-  }
-  Work barrier(const CallOptions& options, CallSite site) override {
-    return inner_.barrier(options, site);
-  }
-  Work send(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) override {
-    if (faults_->send) return faults_->send(caller(), buffer, peer, options, site);
-    return inner_.send(buffer, peer, options, site);
-  }
-  Work recv(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) override {
-    if (faults_->recv) return faults_->recv(caller(), buffer, peer, options, site);
-    return inner_.recv(buffer, peer, options, site);
-  }
-  Work batch(std::span<const P2pOp> operations, const CallOptions& options,
-             CallSite site) override {
-    if (faults_->batch) return faults_->batch(caller(), operations, options, site);
-    return inner_.batch(operations, options, site);
-  }
-  std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
-                                      CallSite site) override {
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
+                                                    CallSite site) override {
     std::unique_ptr<Communicator> made = faults_->split
                                              ? faults_->split(caller(), color, key, name, site)
-                                             : inner_.split(color, key, name, site);
+                                             : inner().split(color, key, name, site);
     if (made == nullptr) return nullptr;
     return std::make_unique<FaultyCommunicator>(std::move(made), world_, faults_);
   }
 
  private:
-  [[nodiscard]] Caller caller() const { return {inner_, world_.rank(), world_}; }
+  [[nodiscard]] Caller caller() const { return {inner(), world_.rank(), world_}; }
 
-  std::unique_ptr<Communicator> owned_;  // Null for the communicator of all ranks.
-  Communicator& inner_;
+  Work collective(const Call& call, const CallOptions& options, CallSite site) {
+    const Tensor& output = *call.output;
+    const Tensor& input = *call.input;
+    const ReduceOp op = call.record.reduce;
+    switch (call.collective) {
+      case CollectiveKind::all_reduce:
+        if (!faults_->all_reduce) break;
+        return faults_->all_reduce(caller(), output, op, options, site);
+      case CollectiveKind::reduce_scatter:
+        if (!faults_->reduce_scatter) break;
+        return faults_->reduce_scatter(caller(), output, input, op, options, site);
+      case CollectiveKind::all_gather:
+        if (!faults_->all_gather) break;
+        return faults_->all_gather(caller(), output, input, options, site);
+      case CollectiveKind::all_to_all:
+        if (faults_->before_all_to_all) faults_->before_all_to_all(caller(), input, options);
+        if (!faults_->all_to_all) break;
+        return faults_->all_to_all(caller(), output, input, call.send_counts, call.recv_counts,
+                                   options, site);
+      case CollectiveKind::broadcast:
+        if (!faults_->broadcast) break;
+        return faults_->broadcast(caller(), output, call.record.root, options, site);
+      default:
+        break;
+    }
+    return inner().post(call);
+  }
+
   Communicator& world_;  // Of all ranks, without the bugs.
   std::shared_ptr<const Faults> faults_;
 };

@@ -29,11 +29,12 @@ struct Passing {
   }
 };
 
-using Call = decltype(Faults::send);
+using MessageFault = decltype(Faults::send);
 using MessageChange = std::function<Work(const Passing&)>;
 
 /// Calls with this label become `change`; `pass` is what they are without.
-Call changed(const std::string& label, const MessageChange& change, const MessageChange& pass) {
+MessageFault changed(const std::string& label, const MessageChange& change,
+                     const MessageChange& pass) {
   const auto passed = std::make_shared<std::map<End, int>>();
   return [=](const Caller& caller, const Tensor& buffer, int peer, const CallOptions& options,
              CallSite site) {

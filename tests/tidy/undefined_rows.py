@@ -14,12 +14,12 @@ import source
 PAGE = "tests/backends/undefined_tensor_test.cpp"
 # The type of a row, and the header whose calls its table has.
 TABLES = {"Row": "backends/communicator.hpp", "TaggedRow": "backends/tagged_messages.hpp"}
-CALL = re.compile(r"\bvirtual\s[^;()]*?(\w+)\(([^;]*);")
+CALL = re.compile(r"\bWork\s+(\w+)\(([^;]*);")
 TAKES_TENSOR = re.compile(r"\b(?:Tensor|P2pOp)\b")
 
 
 def calls_of(header):
-    """Names of the virtual calls in a header that take a tensor."""
+    """Names of the calls in a header that take a tensor."""
     return {name for name, rest in CALL.findall(source.code_only(header)) if TAKES_TENSOR.search(rest)}
 
 

@@ -11,9 +11,9 @@ class Some {
   virtual ~Some() = default;
   [[nodiscard]] virtual int rank() const = 0;
   // virtual Work old(const Tensor& buffer) = 0;
-  virtual Work reduce(const Tensor& buffer, int root,
+  Work reduce(const Tensor& buffer, int root,
                       CallSite site = CallSite::here()) = 0;
-  virtual Work barrier(CallSite site = CallSite::here()) = 0;
+  Work barrier(CallSite site = CallSite::here()) = 0;
   [[nodiscard]] virtual Work batch(std::span<const P2pOp> operations) = 0;
 };
 """

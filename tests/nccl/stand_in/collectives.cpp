@@ -11,7 +11,7 @@ namespace shardsim::stand_in {
 
 namespace {
 
-using Kind = Call::Kind;
+using Kind = DeviceCall::Kind;
 
 DType dtype_of(NcclDataType type) {
   switch (type) {
@@ -49,12 +49,12 @@ ReduceOp op_of(NcclReduceOp op) {
 }
 
 // `chunk` of all members' buffers, elements [begin, begin + count), reduced.
-std::vector<std::byte> reduced(const std::vector<Call*>& members, std::size_t begin,
+std::vector<std::byte> reduced(const std::vector<DeviceCall*>& members, std::size_t begin,
                                std::size_t count, std::size_t chunk) {
-  const Call& first = *members.front();
+  const DeviceCall& first = *members.front();
   const std::size_t width = width_of(first.type);
   std::vector<const std::byte*> inputs;
-  for (const Call* each : members) inputs.push_back(each->from + begin * width);
+  for (const DeviceCall* each : members) inputs.push_back(each->from + begin * width);
   std::vector<std::byte> result(count * width);
   reduce_chunk(inputs, result.data(), static_cast<std::int64_t>(count), dtype_of(first.type),
                op_of(first.op), ReductionOrder::wire, static_cast<int>(chunk));
@@ -65,7 +65,7 @@ void put(std::byte* to, const std::vector<std::byte>& bytes) {
   if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
 }
 
-void all_reduce(const std::vector<Call*>& members) {
+void all_reduce(const std::vector<DeviceCall*>& members) {
   const std::size_t count = members.front()->count;
   std::vector<std::byte> whole;
   std::size_t begin = 0;
@@ -75,10 +75,10 @@ void all_reduce(const std::vector<Call*>& members) {
     whole.insert(whole.end(), part.begin(), part.end());
     begin += size;
   }
-  for (const Call* each : members) put(each->to, whole);
+  for (const DeviceCall* each : members) put(each->to, whole);
 }
 
-void reduce_scatter(const std::vector<Call*>& members) {
+void reduce_scatter(const std::vector<DeviceCall*>& members) {
   const std::size_t count = members.front()->count;
   std::vector<std::vector<std::byte>> parts;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -87,11 +87,11 @@ void reduce_scatter(const std::vector<Call*>& members) {
   for (std::size_t i = 0; i < members.size(); ++i) put(members[i]->to, parts[i]);
 }
 
-void all_gather(const std::vector<Call*>& members) {
+void all_gather(const std::vector<DeviceCall*>& members) {
   const std::size_t bytes = members.front()->count * width_of(members.front()->type);
   std::vector<std::byte> whole;
-  for (const Call* each : members) whole.insert(whole.end(), each->from, each->from + bytes);
-  for (const Call* each : members) put(each->to, whole);
+  for (const DeviceCall* each : members) whole.insert(whole.end(), each->from, each->from + bytes);
+  for (const DeviceCall* each : members) put(each->to, whole);
 }
 
 }  // namespace
@@ -100,9 +100,9 @@ std::size_t width_of(NcclDataType type) {
   return static_cast<std::size_t>(size_of(dtype_of(type)));
 }
 
-bool agree(const std::vector<Call*>& members) {
-  const Call& first = *members.front();
-  return std::all_of(members.begin(), members.end(), [&](const Call* each) {
+bool agree(const std::vector<DeviceCall*>& members) {
+  const DeviceCall& first = *members.front();
+  return std::all_of(members.begin(), members.end(), [&](const DeviceCall* each) {
     if (each->count != first.count || each->type != first.type) return false;
     // A send and its receive differ in the rest.
     return first.kind == Kind::send ||
@@ -110,8 +110,8 @@ bool agree(const std::vector<Call*>& members) {
   });
 }
 
-void carry_out(const std::vector<Call*>& members) {
-  const Call& first = *members.front();
+void carry_out(const std::vector<DeviceCall*>& members) {
+  const DeviceCall& first = *members.front();
   const std::size_t bytes = first.count * width_of(first.type);
   switch (first.kind) {
     case Kind::all_reduce:
@@ -123,7 +123,7 @@ void carry_out(const std::vector<Call*>& members) {
     case Kind::broadcast: {
       const std::byte* from = members[static_cast<std::size_t>(first.peer)]->from;
       const std::vector<std::byte> whole(from, from + bytes);
-      for (const Call* each : members) put(each->to, whole);
+      for (const DeviceCall* each : members) put(each->to, whole);
       return;
     }
     case Kind::reduce: {

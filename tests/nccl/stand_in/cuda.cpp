@@ -51,7 +51,7 @@ bool touches(const Task& task, const std::vector<std::byte>& memory) {
   if (inside(task.from) || inside(task.to)) return true;
   return task.kernel &&
          std::any_of(task.kernel->calls.begin(), task.kernel->calls.end(),
-                     [&](const Call& call) { return inside(call.from) || inside(call.to); });
+                     [&](const DeviceCall& call) { return inside(call.from) || inside(call.to); });
 }
 
 }  // namespace

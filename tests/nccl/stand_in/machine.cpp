@@ -98,11 +98,11 @@ void Machine::arrive(Kernel& kernel) {
   }
   if (script.kernels_before_hang >= 0 && number >= script.kernels_before_hang) return;
   Group& group = *kernel.comm->group;
-  for (Call& call : kernel.calls) {
+  for (DeviceCall& call : kernel.calls) {
     const int self = kernel.comm->rank;
-    if (call.kind == Call::Kind::send) {
+    if (call.kind == DeviceCall::Kind::send) {
       group.sends[{self, call.peer}].push_back(&call);
-    } else if (call.kind == Call::Kind::receive) {
+    } else if (call.kind == DeviceCall::Kind::receive) {
       group.receives[{call.peer, self}].push_back(&call);
     } else {
       group.collectives[static_cast<std::size_t>(self)].push_back(&call);
@@ -112,20 +112,20 @@ void Machine::arrive(Kernel& kernel) {
 }
 
 void Machine::meet(Group& group) {
-  const auto carry_out_one = [&](const std::vector<Call*>& together) {
+  const auto carry_out_one = [&](const std::vector<DeviceCall*>& together) {
     if (!agree(together)) {
       group.stuck = true;
       return;
     }
     carry_out(together);
-    for (Call* call : together) --call->kernel->left;
+    for (DeviceCall* call : together) --call->kernel->left;
   };
   const auto all_there = [&] {
     return std::none_of(group.collectives.begin(), group.collectives.end(),
                         [](const auto& each) { return each.empty(); });
   };
   while (!group.stuck && all_there()) {
-    std::vector<Call*> together;
+    std::vector<DeviceCall*> together;
     for (auto& each : group.collectives) {
       together.push_back(each.front());
       each.pop_front();
@@ -135,7 +135,7 @@ void Machine::meet(Group& group) {
   for (auto& [route, sends] : group.sends) {
     auto& receives = group.receives[route];
     while (!group.stuck && !sends.empty() && !receives.empty()) {
-      const std::vector<Call*> together = {sends.front(), receives.front()};
+      const std::vector<DeviceCall*> together = {sends.front(), receives.front()};
       sends.pop_front();
       receives.pop_front();
       carry_out_one(together);

@@ -26,7 +26,7 @@ struct CudaEventObject {
 
 namespace stand_in {
 
-struct Call {
+struct DeviceCall {
   enum class Kind : std::uint8_t {
     all_reduce,
     reduce_scatter,
@@ -49,7 +49,7 @@ struct Call {
 /// What one launch, of a group or of a single call, puts on a stream.
 struct Kernel {
   NcclComm comm = nullptr;
-  std::vector<Call> calls;
+  std::vector<DeviceCall> calls;
   std::size_t left = 0;
   bool arrived = false;
 };
@@ -68,9 +68,9 @@ struct Task {
 /// Those who share a communicator.
 struct Group {
   std::vector<NcclComm> members;  // Null: has not come yet.
-  std::vector<std::deque<Call*>> collectives;
-  std::map<std::pair<int, int>, std::deque<Call*>> sends;  // By sender and receiver.
-  std::map<std::pair<int, int>, std::deque<Call*>> receives;
+  std::vector<std::deque<DeviceCall*>> collectives;
+  std::map<std::pair<int, int>, std::deque<DeviceCall*>> sends;  // By sender and receiver.
+  std::map<std::pair<int, int>, std::deque<DeviceCall*>> receives;
   struct Choice {
     int color;
     int key;
@@ -135,9 +135,9 @@ struct Machine {
 };
 
 /// All of a communicator's members have posted the call: it is carried out.
-void carry_out(const std::vector<Call*>& members);
+void carry_out(const std::vector<DeviceCall*>& members);
 /// Whether they belong together: type, counts, operation, root.
-[[nodiscard]] bool agree(const std::vector<Call*>& members);
+[[nodiscard]] bool agree(const std::vector<DeviceCall*>& members);
 [[nodiscard]] std::size_t width_of(NcclDataType type);
 
 [[nodiscard]] Machine& machine();

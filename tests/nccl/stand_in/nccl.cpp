@@ -8,7 +8,7 @@ namespace {
 
 using namespace shardsim;
 using namespace shardsim::stand_in;
-using Kind = Call::Kind;
+using Kind = DeviceCall::Kind;
 using Waits = NcclCommObject::Waits;
 
 void note(NcclComm comm, const std::string& text) {
@@ -40,7 +40,7 @@ bool is_busy(NcclComm comm) {
 }
 
 void launch(CudaStream stream, const std::shared_ptr<Kernel>& kernel) {
-  for (Call& call : kernel->calls) call.kernel = kernel.get();
+  for (DeviceCall& call : kernel->calls) call.kernel = kernel.get();
   kernel->left = kernel->calls.size();
   stream->comm = kernel->comm;
   kernel->comm->enqueued.emplace_back(stream, kernel);
@@ -51,7 +51,7 @@ bool is_place(const void* place, std::size_t count, NcclDataType type) {
   return count == 0 || machine().owns(static_cast<const std::byte*>(place), count * width_of(type));
 }
 
-std::string name_of(const Call& call) {
+std::string name_of(const DeviceCall& call) {
   constexpr const char* kNames[] = {"ncclAllReduce", "ncclReduceScatter", "ncclAllGather",
                                     "ncclBroadcast", "ncclReduce",        "ncclSend",
                                     "ncclRecv"};
@@ -59,7 +59,7 @@ std::string name_of(const Call& call) {
 }
 
 // `sent` and `received`: elements that are read and written.
-NcclStatus take(const Call& call, std::size_t sent, std::size_t received, NcclComm comm,
+NcclStatus take(const DeviceCall& call, std::size_t sent, std::size_t received, NcclComm comm,
                 CudaStream stream) {
   const std::string name = name_of(call);
   if (!usable(comm, name.c_str())) return NcclStatus::invalid_argument;

@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -32,28 +31,7 @@ class PricedGroup final : public Communicator, private WorkOwner {
   [[nodiscard]] int size() const override { return layout_.size(); }
   [[nodiscard]] const std::string& name() const override { return name_; }
 
-  Work all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
-                  CallSite site) override;
-  Work reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
-                      const CallOptions& options, CallSite site) override;
-  Work all_gather(const Tensor& output, const Tensor& input, const CallOptions& options,
-                  CallSite site) override;
-  Work all_to_all(const Tensor& output, const Tensor& input,
-                  std::span<const std::int64_t> send_counts,
-                  std::span<const std::int64_t> recv_counts, const CallOptions& options,
-                  CallSite site) override;
-  Work broadcast(const Tensor& buffer, int root, const CallOptions& options,
-                 CallSite site) override;
-  Work reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options,
-              CallSite site) override;
-  Work gather(const Tensor& output, const Tensor& input, int root, const CallOptions& options,
-              CallSite site) override;
-  Work scatter(const Tensor& output, const Tensor& input, int root, const CallOptions& options,
-               CallSite site) override;
-  Work barrier(const CallOptions& options, CallSite site) override;
-  Work send(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) override;
-  Work recv(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) override;
-  Work batch(std::span<const P2pOp> operations, const CallOptions& options, CallSite site) override;
+  Work post(const Call& call) override;
   /// Throws an internal Error: groups of groups are not probed.
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
                                                     CallSite site) override;
@@ -61,10 +39,9 @@ class PricedGroup final : public Communicator, private WorkOwner {
  private:
   void wait(void* operation) override;
   void abandon(void* operation) noexcept override;
-  [[nodiscard]] Work post(Time duration, const CallOptions& options);
-  [[nodiscard]] Work collective(CollectiveKind kind, std::int64_t bytes, std::int64_t largest_chunk,
-                                const CallOptions& options);
-  [[nodiscard]] Time transfer(const Tensor& buffer, int peer) const;
+  [[nodiscard]] Work take(Time duration, const CallOptions& options);
+  [[nodiscard]] Time duration_of(const Call& call) const;
+  [[nodiscard]] Time transfer(const P2pOp& half) const;
 
   ProbeClock& clock_;
   NetworkModel* network_;

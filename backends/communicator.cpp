@@ -1,0 +1,262 @@
+#include "backends/communicator.hpp"
+
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/hash.hpp"
+
+#include "backends/argument_check.hpp"
+#include "backends/call.hpp"
+#include "backends/wrapping_communicator.hpp"
+
+// The typed calls: each checks its arguments and fills one Call for `post`.
+namespace shardsim {
+
+namespace {
+
+// 0: equal chunks, and padding at the end if there is any. (The counts of all_to_all are no
+// options: they differ between members by right, and pairs compare them, where a backend can.)
+std::uint64_t counts_hash_of(const CallOptions& options) {
+  if (options.counts.empty() && options.padding_at.empty()) return 0;
+  RollingHash hash;
+  for (const std::int64_t count : options.counts) hash.add(count);
+  for (const ElementRange& range : options.padding_at) {
+    hash.add(range.begin);
+    hash.add(range.end);
+  }
+  return hash.value();
+}
+
+// Enters what the options say into the record.
+Work post_collective(Communicator& group, const ArgumentCheck& check, Call&& call) {
+  const CallOptions& options = *call.options;
+  CallRecord& record = call.record;
+  record.name = name_of(call.collective);
+  record.label = options.label;
+  record.padding = options.padding;
+  record.traffic = options.traffic;
+  record.counts_hash = counts_hash_of(options);
+  if (options.padding != 0 || !options.padding_at.empty()) check.padding(options, record.count);
+  check.after(options);
+  return group.post(call);
+}
+
+void check_half(const ArgumentCheck& check, const P2pOp& half, const CallOptions& options) {
+  check.peer(half.peer);
+  check.defined("`buffer`", half.buffer);
+  if (options.padding != 0) check.padding(options, 0);
+}
+
+Work post_message(Communicator& group, CallKind kind, const P2pOp& half, const CallOptions& options,
+                  CallSite site) {
+  const char* name = kind == CallKind::send ? "send" : "recv";
+  const ArgumentCheck check(group, name, site);
+  check_half(check, half, options);
+  check.after(options);
+  return group.post({.kind = kind,
+                     .record = {.name = name,
+                                .dtype = half.buffer.dtype(),
+                                .root = half.peer,
+                                .count = half.buffer.numel(),
+                                .label = options.label,
+                                .traffic = options.traffic,
+                                .site = site},
+                     .options = &options,
+                     .halves = {&half, 1}});
+}
+
+}  // namespace
+
+Diagnosis Communicator::diagnosis_of(const std::string& action, CallSite site) const {
+  Diagnosis diagnosis;
+  diagnosis.group = name();
+  diagnosis.sides = {{.ranks = {rank()}, .action = action, .site = site}};
+  return diagnosis;
+}
+
+Diagnosis WrappingCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
+  return inner_.diagnosis_of(action, site);
+}
+
+Work Communicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
+                              CallSite site) {
+  const ArgumentCheck check(*this, "all_reduce", site);
+  check.defined("`buffer`", buffer);
+  check.reduce_op(op);
+  return post_collective(*this, check,
+                         {.collective = CollectiveKind::all_reduce,
+                          .record = {.reduce = op,
+                                     .reduces = true,
+                                     .dtype = buffer.dtype(),
+                                     .count = buffer.numel(),
+                                     .site = site},
+                          .options = &options,
+                          .output = &buffer,
+                          .input = &buffer});
+}
+
+Work Communicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
+                                  const CallOptions& options, CallSite site) {
+  const ArgumentCheck check(*this, "reduce_scatter", site);
+  check.chunks(options, input, output);
+  check.reduce_op(op);
+  return post_collective(*this, check,
+                         {.collective = CollectiveKind::reduce_scatter,
+                          .record = {.reduce = op,
+                                     .reduces = true,
+                                     .dtype = input.dtype(),
+                                     .count = input.numel(),
+                                     .site = site},
+                          .options = &options,
+                          .output = &output,
+                          .input = &input});
+}
+
+Work Communicator::all_gather(const Tensor& output, const Tensor& input, const CallOptions& options,
+                              CallSite site) {
+  const ArgumentCheck check(*this, "all_gather", site);
+  check.chunks(options, output, input);
+  return post_collective(*this, check,
+                         {.collective = CollectiveKind::all_gather,
+                          .record = {.dtype = input.dtype(), .count = output.numel(), .site = site},
+                          .options = &options,
+                          .output = &output,
+                          .input = &input});
+}
+
+Work Communicator::all_to_all(const Tensor& output, const Tensor& input,
+                              std::span<const std::int64_t> send_counts,
+                              std::span<const std::int64_t> recv_counts, const CallOptions& options,
+                              CallSite site) {
+  const ArgumentCheck check(*this, "all_to_all", site);
+  check.splits(output, input, send_counts, recv_counts);
+  std::vector<std::int64_t> equal;
+  if (send_counts.empty()) {
+    equal.assign(static_cast<std::size_t>(size()), input.numel() / size());
+    send_counts = recv_counts = equal;
+  }
+  // Members may send different amounts: they agree on the dtype only.
+  return post_collective(*this, check,
+                         {.collective = CollectiveKind::all_to_all,
+                          .record = {.dtype = input.dtype(), .count = 0, .site = site},
+                          .options = &options,
+                          .output = &output,
+                          .input = &input,
+                          .send_counts = send_counts,
+                          .recv_counts = recv_counts});
+}
+
+Work Communicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
+                             CallSite site) {
+  const ArgumentCheck check(*this, "broadcast", site);
+  check.peer(root);
+  check.defined("`buffer`", buffer);
+  return post_collective(
+      *this, check,
+      {.collective = CollectiveKind::broadcast,
+       .record = {.dtype = buffer.dtype(), .root = root, .count = buffer.numel(), .site = site},
+       .options = &options,
+       .output = &buffer,
+       .input = &buffer});
+}
+
+Work Communicator::reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options,
+                          CallSite site) {
+  const ArgumentCheck check(*this, "reduce", site);
+  check.peer(root);
+  check.defined("`buffer`", buffer);
+  check.reduce_op(op);
+  return post_collective(*this, check,
+                         {.collective = CollectiveKind::reduce,
+                          .record = {.reduce = op,
+                                     .reduces = true,
+                                     .dtype = buffer.dtype(),
+                                     .root = root,
+                                     .count = buffer.numel(),
+                                     .site = site},
+                          .options = &options,
+                          .output = &buffer,
+                          .input = &buffer});
+}
+
+Work Communicator::gather(const Tensor& output, const Tensor& input, int root,
+                          const CallOptions& options, CallSite site) {
+  const ArgumentCheck check(*this, "gather", site);
+  check.peer(root);
+  const std::int64_t full = check.full_count(options, root, output, input);
+  return post_collective(
+      *this, check,
+      {.collective = CollectiveKind::gather,
+       .record = {.dtype = input.dtype(), .root = root, .count = full, .site = site},
+       .options = &options,
+       .output = &output,
+       .input = &input});
+}
+
+Work Communicator::scatter(const Tensor& output, const Tensor& input, int root,
+                           const CallOptions& options, CallSite site) {
+  const ArgumentCheck check(*this, "scatter", site);
+  check.peer(root);
+  const std::int64_t full = check.full_count(options, root, input, output);
+  return post_collective(
+      *this, check,
+      {.collective = CollectiveKind::scatter,
+       .record = {.dtype = output.dtype(), .root = root, .count = full, .site = site},
+       .options = &options,
+       .output = &output,
+       .input = &input});
+}
+
+Work Communicator::barrier(const CallOptions& options, CallSite site) {
+  const ArgumentCheck check(*this, "barrier", site);
+  const Tensor none;
+  return post_collective(*this, check,
+                         {.collective = CollectiveKind::barrier,
+                          .record = {.count = 0, .site = site},
+                          .options = &options,
+                          .output = &none,
+                          .input = &none});
+}
+
+Work Communicator::send(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) {
+  return post_message(*this, CallKind::send, {P2pOp::Kind::send, buffer, peer}, options, site);
+}
+
+Work Communicator::recv(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) {
+  return post_message(*this, CallKind::recv, {P2pOp::Kind::recv, buffer, peer}, options, site);
+}
+
+Work Communicator::batch(std::span<const P2pOp> operations, const CallOptions& options,
+                         CallSite site) {
+  for (const P2pOp& half : operations) {
+    const char* name = half.kind == P2pOp::Kind::send ? "send" : "recv";
+    check_half(ArgumentCheck(*this, name, site), half, options);
+  }
+  ArgumentCheck(*this, "batch", site).after(options);
+  return post({.kind = CallKind::batch,
+               .record = {.name = "batch",
+                          .count = static_cast<std::int64_t>(operations.size()),
+                          .label = options.label,
+                          .traffic = options.traffic,
+                          .site = site},
+               .options = &options,
+               .halves = operations});
+}
+
+std::vector<std::int64_t> chunk_offsets(const Call& call, int size) {
+  const bool any_count = call.collective == CollectiveKind::all_reduce ||
+                         call.collective == CollectiveKind::broadcast ||
+                         call.collective == CollectiveKind::reduce;
+  const std::int64_t count = call.record.count;
+  std::vector<std::int64_t> offsets(static_cast<std::size_t>(size) + 1, 0);
+  for (int member = 0; member < size; ++member) {
+    const auto index = static_cast<std::size_t>(member);
+    const std::int64_t chunk = any_count                      ? chunk_size(count, size, member)
+                               : call.options->counts.empty() ? count / size
+                                                              : call.options->counts[index];
+    offsets[index + 1] = offsets[index] + chunk;
+  }
+  return offsets;
+}
+
+}  // namespace shardsim
