@@ -33,7 +33,7 @@ constexpr double kLeastAccepted = 0.8;
 // The largest share of draws that nobody can judge; their loader says so in advance. The argument
 // stands beside warn_about_decay (scenarios/warnings.cpp).
 constexpr double kMostWarned = 0.01;
-constexpr const char* kCannotBeJudged = "the oracle then fails a correct strategy";
+constexpr const char* kCannotBeJudged = "with this data parallelism the oracle then fails";
 
 enum class Verdict {
   proven,    // "trains the same model as one device".
