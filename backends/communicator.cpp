@@ -44,7 +44,7 @@ Work post_collective(Communicator& group, const ArgumentCheck& check, Call&& cal
 void check_half(const ArgumentCheck& check, const P2pOp& half, const CallOptions& options) {
   check.peer(half.peer);
   check.defined("`buffer`", half.buffer);
-  if (options.padding != 0) check.padding(options, 0);
+  if (options.padding != 0 || !options.padding_at.empty()) check.padding(options, 0);
 }
 
 Work post_message(Communicator& group, CallKind kind, const P2pOp& half, const CallOptions& options,

@@ -32,6 +32,11 @@ TEST_CASE("padding that is no part of the buffer, or stands beside uneven counts
         if (world.rank() == 0) world.send(full, 1, {.padding = 1}).wait();
         if (world.rank() == 1) world.recv(full, 0, {.padding = 1}).wait();
       },
+      [](Runtime& runtime, Communicator& world) {  // A message has no ranges of padding.
+        const Tensor full = runtime.allocate(MemoryCategory::comm, {4}, DType::fp32);
+        if (world.rank() == 0) world.send(full, 1, {.padding_at = kMiddle}).wait();
+        if (world.rank() == 1) world.recv(full, 0, {.padding_at = kMiddle}).wait();
+      },
       [](Runtime& runtime, Communicator& world) {  // Ranges that do not hold as many.
         const Tensor full = runtime.allocate(MemoryCategory::comm, {4}, DType::fp32);
         world.all_reduce(full, ReduceOp::sum, {.padding = 1, .padding_at = kMiddle}).wait();
