@@ -25,7 +25,9 @@ void require_apart_here(const std::vector<FileRead>& read, const OutputSpec& out
     const std::vector<PathInUse> written = paths_written(output, ".");
     require_apart(paths_read(read, file), written);
     require_distinct(written);
-    for (const PathInUse& output : written) require_writable(output.path, true);
+    for (const PathInUse& output : written) {
+      require_writable(output.path, true, "change " + output.what);
+    }
   } catch (const UsageError& error) {
     ProblemList problems;
     problems.add_file(error.code(), file, error.what(), error.fix());
