@@ -8,9 +8,9 @@
 
 namespace shardsim {
 
-/// What can be seen to be wrong with one call on the calling rank alone: the same for all backends.
-/// What members disagree about is found when they meet. Each check throws a CommunicationError
-/// (ARG_RANGE) that says who called and where.
+/// Checks the arguments of one call on the calling rank alone, alike for all backends. Members
+/// compare the rest when they meet. Each check throws a CommunicationError (ARG_RANGE) that says
+/// who called and where.
 class ArgumentCheck {
  public:
   ArgumentCheck(const Communicator& group, const char* call, CallSite site)

@@ -20,14 +20,14 @@ enum class CallKind : std::uint8_t { collective, send, recv, batch };
 struct Call {
   CallKind kind = CallKind::collective;
   CollectiveKind collective = CollectiveKind::barrier;  ///< Of a collective; never split.
-  /// What members compare, complete: name, reduce op, dtype, root or peer, elements, site.
+  /// All that members compare: name, reduce op, dtype, root or peer, elements, site.
   CallRecord record;
   const CallOptions* options = nullptr;  ///< Never null.
   /// Never null for a collective, but undefined where the call has no such buffer. In place: twice
   /// the same.
   const Tensor* output = nullptr;
   const Tensor* input = nullptr;
-  /// Of all_to_all: one count per member and direction, filled in where the caller gave none.
+  /// One count per member and direction of an all_to_all, filled in where the caller gave none.
   std::span<const std::int64_t> send_counts = {};
   std::span<const std::int64_t> recv_counts = {};
   std::span<const P2pOp> halves = {};  ///< Of send and recv (one) and batch.

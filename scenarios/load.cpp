@@ -97,7 +97,7 @@ void read(const Sources& sources, const std::string& left_out, SourceTexts& text
   resolve(reading);
 }
 
-// What a device can do, such as its peak in each precision: a run need not use all of it.
+// Fields that describe a device, such as its peak in each precision: a run need not use them all.
 bool describes_device(const Field& field) { return field.path.rfind("system.device.", 0) == 0; }
 
 bool has_preset(const Scenario& scenario, const std::string& path) {

@@ -17,7 +17,7 @@ namespace shardsim {
 namespace {
 
 constexpr double kFp64Bound = 1e-9;
-// Of a gradient whose update is judged apart: its square is state, with twice the relative error.
+// The bound of a gradient whose update is judged apart: its square is state, with twice the error.
 constexpr double kFp64GradientBound = kFp64Bound / 2.0;
 constexpr double kNoiseFactor = 4.0;
 constexpr int kNumDraws = 8;

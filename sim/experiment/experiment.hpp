@@ -14,7 +14,7 @@
 #include "scenarios/scenario.hpp"
 #include "sim/experiment/folding.hpp"
 
-// What a scenario describes, as objects of the layers below. Each of them is derived once, here:
+// The objects of the layers below that a scenario describes. Each of them is derived once, here:
 // whoever needs one asks the Experiment, and nobody else makes objects of a scenario's fields.
 namespace shardsim {
 
@@ -47,17 +47,17 @@ class Experiment {
   /// The axes; whether stages lie in a V is for the plan's own mesh to say.
   [[nodiscard]] const MeshShape& mesh() const { return options_.mesh; }
   [[nodiscard]] const Optimizer& optimizer() const { return *optimizer_; }
-  /// Of each weight: its optimizer state, and its master copy where that is of another type.
+  /// Bytes of each weight: its optimizer state, and its master copy where that is of another type.
   [[nodiscard]] std::int64_t owned_bytes() const;
 
-  /// What the ranks share. Throws as ParallelPlan does: UsageError for what does not fit together,
-  /// CommunicationError for a schedule that cannot run.
+  /// The plan that the ranks share. Throws as ParallelPlan does: UsageError for what does not fit
+  /// together, CommunicationError for a schedule that cannot run.
   [[nodiscard]] const ParallelPlan& plan() const;
   /// Which ranks of a stage have equal shards. Throws as plan(). REQUIRES: no experts apart.
   [[nodiscard]] const AlikeRanks& alike() const;
   /// Which ranks do the same. Throws as plan().
   [[nodiscard]] const Folding& folding() const;
-  /// What the numbers rest on, without a record of decisions (assumptions.hpp).
+  /// The assumptions behind the numbers, without a record of decisions (assumptions.hpp).
   [[nodiscard]] const std::vector<Assumption>& assumptions() const;
 
  private:
