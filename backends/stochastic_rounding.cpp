@@ -1,5 +1,6 @@
 #include "backends/stochastic_rounding.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -19,17 +20,24 @@ const StochasticRounding*& active_rounding() {
 // double.
 constexpr double kSame = 0x1p-20;
 
-bool draw(std::uint64_t seed, double value) {
+std::uint64_t bits_of(std::uint64_t seed, double value) {
   RollingHash hash;
   hash.add(seed);
   hash.add(std::bit_cast<std::uint64_t>(value));
-  return (hash.value() >> 63U) != 0;
+  return hash.value();
+}
+
+bool draw(std::uint64_t seed, double value) { return (bits_of(seed, value) >> 63U) != 0; }
+
+bool is_rounded(double value, DType dtype) {
+  const bool has_neighbours = dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
+  return has_neighbours && value != 0.0 && std::isfinite(value);
 }
 
 }  // namespace
 
-StochasticRounding::StochasticRounding(std::uint64_t seed)
-    : seed_(seed), before_(active_rounding()) {
+StochasticRounding::StochasticRounding(std::uint64_t seed, const SumRoundings& more)
+    : seed_(seed), more_(more), before_(active_rounding()) {
   active_rounding() = this;
 }
 
@@ -38,14 +46,28 @@ StochasticRounding::~StochasticRounding() { active_rounding() = before_; }
 const StochasticRounding* StochasticRounding::active() { return active_rounding(); }
 
 double StochasticRounding::round(double value, DType dtype) const {
-  const bool has_neighbours = dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16;
-  if (!has_neighbours || value == 0.0 || !std::isfinite(value)) return value;
+  if (!is_rounded(value, dtype)) return value;
   const double size = std::fabs(value);
   const double spacing = spacing_at(size, dtype);
   const double below = std::floor(size / spacing);
   const double above = size / spacing - below;
   const bool is_up = above < kSame || above > 1.0 - kSame ? above > 0.5 : draw(seed_, size);
   return std::copysign((is_up ? below + 1.0 : below) * spacing, value);
+}
+
+double StochasticRounding::round_more(double value, DType dtype, SumOver sum) const {
+  if (!is_rounded(value, dtype)) return value;
+  const double size = std::fabs(value);
+  const double spacing = spacing_at(size, dtype);
+  double left = sum == SumOver::tensor ? more_.tensor : more_.context;
+  double moved = value;
+  for (std::uint64_t number = 1; left > 0.0; ++number, left -= 1.0) {
+    const std::uint64_t bits = bits_of(seed_ + number, size);
+    const double chance = static_cast<double>(bits >> 12U) * 0x1p-52;
+    if (chance >= std::min(left, 1.0) / 2.0) continue;
+    moved += (bits & 1U) != 0 ? spacing : -spacing;
+  }
+  return moved;
 }
 
 }  // namespace shardsim

@@ -9,6 +9,15 @@
 // oracle and the harness alone.
 namespace shardsim {
 
+/// A sum whose terms several ranks have: of tensor-parallel ranks, or of blocks of a context.
+enum class SumOver { tensor, context };
+
+/// Roundings of such a sum beyond the one that a device makes. May be fractions.
+struct SumRoundings {
+  double tensor = 0.0;
+  double context = 0.0;
+};
+
 /// While it lives, elements that this thread stores in tensors of fp32, bf16 or fp16 are rounded up
 /// or down at random. A number that the format has is stored as it is, and so is fp64. Equal
 /// numbers (but for their sign) are rounded alike, as rounding to nearest does: copies stay copies.
@@ -22,19 +31,24 @@ class StochasticRounding {
   static constexpr double kVarianceFromExact = 4.0;
   static constexpr double kVarianceFromNearest = 6.0;
 
-  /// `seed`: which errors.
-  explicit StochasticRounding(std::uint64_t seed);
+  /// `seed`: which errors. `more`: of the sums that a model marks
+  /// (strategies/model/shared_sum.hpp).
+  explicit StochasticRounding(std::uint64_t seed, const SumRoundings& more = {});
   ~StochasticRounding();
   StochasticRounding(const StochasticRounding&) = delete;
   StochasticRounding& operator=(const StochasticRounding&) = delete;
 
   /// One of the two numbers of `dtype` around `value`.
   [[nodiscard]] double round(double value, DType dtype) const;
+  /// `value`, a number of `dtype`, with the errors of the roundings that a shared sum has more.
+  /// Each has the mean square of a drawn one seen from nearest: half a time, a spacing up or down.
+  [[nodiscard]] double round_more(double value, DType dtype, SumOver sum) const;
   /// Of this thread; null: to nearest.
   [[nodiscard]] static const StochasticRounding* active();
 
  private:
   std::uint64_t seed_;
+  SumRoundings more_;
   const StochasticRounding* before_;
 };
 

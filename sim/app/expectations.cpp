@@ -20,7 +20,6 @@ constexpr double kFp64Bound = 1e-9;
 // The bound of a gradient whose update is judged apart: its square is state, with twice the error.
 constexpr double kFp64GradientBound = kFp64Bound / 2.0;
 constexpr double kNoiseFactor = 4.0;
-constexpr int kNumDraws = 8;
 
 // What a sum is that overflowed only because of the order in which it was taken.
 void fill_overflowed(ReferenceTensors& rounded, const ReferenceTensors& exact) {
@@ -85,34 +84,50 @@ void Expectations::begin(std::int64_t step) {
       fill_overflowed(steps_.back().kinds["gradient"], exact_step_.kinds["gradient"]);
     }
     if (exact_) draw_errors();
+    has_open_calls_ = follows() && is_shared() && overflows_.back() != Overflow::yes &&
+                      reference_->has_open_calls();
     // Gradients that are applied late are not there in the first steps.
     if (overflows_.back() != Overflow::yes && steps_.back().kinds.count("gradient") > 0) {
       expect(number, "gradient", steps_.back().kinds["gradient"]);
     }
-    if (!exact_) continue;
-    const double loss = std::fabs(exact_step_.loss);
-    const double noise = relative(std::fabs(steps_.back().loss - exact_step_.loss), loss);
-    const double drawn = relative(share_of_drawn() * drawn_loss_.bound(), loss);
-    bounds_[{number, "loss"}].push_back(
-        std::max(kNoiseFactor * std::max(noise, unit_roundoff_of(sync_, "loss")), drawn));
+    if (exact_) bound_loss(number);
   }
 }
 
-bool Expectations::has_open_sides() const {
-  return follows() && is_shared() && reference_->has_corners() &&
-         overflows_.back() != Overflow::yes;
+// Where ranks compute whole samples, their activations have the rounding errors of one device, to
+// the bit, and only sums of gradients differ. Where they share samples, other errors are as likely.
+void Expectations::draw_errors() {
+  if (is_shared()) {
+    drawn_.draw(*reference_, num_parameters());
+  } else {
+    drawn_.clear(num_parameters());
+  }
 }
 
-void Expectations::take_sides_of(const ReferenceTensors& gradients) {
+void Expectations::bound_loss(std::int64_t step) {
+  const double loss = std::fabs(exact_step_.loss);
+  const double noise = relative(std::fabs(steps_.back().loss - exact_step_.loss), loss);
+  const double drawn = relative(drawn_.of_loss(), loss);
+  bounds_[{step, "loss"}] = {
+      std::max(kNoiseFactor * std::max(noise, unit_roundoff_of(sync_, "loss")), drawn)};
+}
+
+// Other decisions have other sums, so the bounds follow anew.
+void Expectations::decide_as(const ReferenceTensors& gradients) {
   const std::int64_t step = num_steps() - 1;
   std::vector<double> units;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const int parameter = static_cast<int>(i);
     units.push_back(bound(step, "gradient", parameter) * scale(step, "gradient", parameter));
   }
+  std::optional<ReferenceStep> decided = reference_->decide_as(gradients, units);
+  if (!decided) return;
+  steps_.back() = std::move(*decided);
   ReferenceTensors& mine = steps_.back().kinds["gradient"];
-  mine = reference_->take_sides_of(gradients, units);
   if (overflows_.back() == Overflow::either) fill_overflowed(mine, exact_step_.kinds["gradient"]);
+  draw_errors();
+  expect(step, "gradient", mine);
+  bound_loss(step);
 }
 
 void Expectations::adopt_gradients(const ReferenceTensors& gradients) {
@@ -161,38 +176,34 @@ void Expectations::expect(std::int64_t step, const std::string& kind,
   }
 }
 
-// Where ranks compute whole samples, their activations have the rounding errors of one device, to
-// the bit, and only sums of gradients differ. Where they share samples, other errors are as likely.
-void Expectations::draw_errors() {
-  drawn_.assign(sync_.model->parameters().size(), DrawnErrors());
-  drawn_loss_ = DrawnErrors();
-  const ReferenceTensors& rounded = steps_.back().kinds["gradient"];
-  for (int draw = 0; is_shared() && draw < kNumDraws; ++draw) {
-    const ReferenceStep drawn = reference_->draw_gradients(draw);
-    const ReferenceTensors& gradients = drawn.kinds.find("gradient")->second;
-    for (std::size_t i = 0; i < drawn_.size(); ++i) {
-      drawn_[i].add(gradients[i], rounded[i]);
-    }
-    drawn_loss_.add({drawn.loss}, {steps_.back().loss});
-  }
+// Doubles summed in another order may round to a neighbour in fp32, of some among millions; in
+// narrower types of none.
+double Expectations::least_noise() const {
+  return kNoiseFactor * std::min(unit_roundoff(sync_.weight_dtype), unit_roundoff(DType::fp32));
 }
 
-// The roundings of ranks and those of the reference, in drawn ones.
-double Expectations::share_of_drawn() const {
-  return std::sqrt((1.0 + batch_.activation_roundings) / StochasticRounding::kVarianceFromNearest);
+std::optional<Expectations::MeanSquare> Expectations::mean_square_of(
+    int parameter, const ReferenceTensors& shown) const {
+  const std::int64_t step = num_steps() - 1;
+  if (!exact_ || overflows_.back() != Overflow::no) return std::nullopt;
+  const auto index = static_cast<std::size_t>(parameter);
+  const double of_sums = most_of_mean_square(steps_.back().sum_variances[index]);
+  const std::vector<double>& mine = values(step, "gradient", parameter);
+  const double size = root_mean_square_error(mine, std::vector<double>(mine.size(), 0.0));
+  const double least =
+      std::max(least_noise() * size, kFp64GradientBound * scale(step, "gradient", parameter));
+  return MeanSquare{root_mean_square_error(shown[index], mine),
+                    std::max(std::hypot(of_sums, drawn_.of_mean_square(index)), least)};
 }
 
 void Expectations::bound_gradients(std::int64_t step) {
   const double last_bit = unit_roundoff(sync_.gradient_dtype);
-  // Doubles summed in another order may round to a neighbour in fp32, of some among millions; in
-  // narrower types of none.
-  const double floor = kNoiseFactor * std::max(last_bit, std::min(unit_roundoff(sync_.weight_dtype),
-                                                                  unit_roundoff(DType::fp32)));
+  const double floor = std::max(kNoiseFactor * last_bit, least_noise());
   const ReferenceTensors& of_sums = steps_.at(index(step)).sum_errors;
   std::vector<double>& bounds = bounds_[{step, "gradient"}];
+  bounds.clear();
   for (std::size_t i = 0; i < of_sums.size(); ++i) {
-    const double error =
-        std::hypot(last_bit * largest(of_sums[i]), share_of_drawn() * drawn_[i].bound());
+    const double error = std::hypot(last_bit * largest(of_sums[i]), drawn_.of_element(i));
     bounds.push_back(
         std::max(floor, relative(error, scale(step, "gradient", static_cast<int>(i)))));
     if (can_judge(bounds.back())) gradient_noise_ = std::max(gradient_noise_, bounds.back());

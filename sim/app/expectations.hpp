@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "sim/app/reference_algorithm.hpp"
-
-#include "sim/harness/rounding_error.hpp"
+#include "sim/app/rounding_noise.hpp"
 
 namespace shardsim {
 
@@ -53,11 +52,11 @@ class Expectations {
   [[nodiscard]] bool scales_loss() const { return scales_loss_; }
   /// Whether the references go on with what the ranks have.
   [[nodiscard]] bool follows() const { return reference_.has_value(); }
-  /// Whether the open step's gradients depend on sides of corners that ranks may have chosen
-  /// otherwise. Then judge them only when all are known, after take_sides_of.
-  [[nodiscard]] bool has_open_sides() const;
-  /// Adopts the sides that all ranks' gradients show. REQUIRES: has_open_sides().
-  void take_sides_of(const ReferenceTensors& gradients);
+  /// Whether the open step's gradients depend on close calls that ranks may have decided otherwise.
+  /// Then judge them only when all are known, after decide_as.
+  [[nodiscard]] bool has_open_calls() const { return has_open_calls_; }
+  /// Adopts the decisions that all ranks' gradients show. REQUIRES: has_open_calls().
+  void decide_as(const ReferenceTensors& gradients);
   /// All that the ranks have shown of the gradients of the step that is open. REQUIRES: follows().
   void adopt_gradients(const ReferenceTensors& gradients);
   /// Updates, or skips, the step that is open, and has its state afterwards.
@@ -87,6 +86,15 @@ class Expectations {
   /// kinds get 4 times the noise of one update: the distance of the two references, the median of
   /// its kind, or one unit roundoff of the dtype it is kept in.
   [[nodiscard]] double bound(std::int64_t step, std::string_view kind, int parameter) const;
+  /// How far a whole gradient of the open step is off, as root mean square of its elements, and the
+  /// most that rounding explains. Where many elements are a little wrong, none exceeds bound().
+  struct MeanSquare {
+    double error;
+    double bound;
+  };
+  /// Nothing at fp64, where bound() is far below any error, or where gradients overflow.
+  [[nodiscard]] std::optional<MeanSquare> mean_square_of(int parameter,
+                                                         const ReferenceTensors& shown) const;
   /// Half or double differs by 0.5 or more: a bound must be below to tell.
   [[nodiscard]] static bool can_judge(double bound) { return bound <= 0.45; }
 
@@ -110,12 +118,15 @@ class Expectations {
   void finish_step(bool skip, ReferenceStep& step);
   void expect(std::int64_t step, const std::string& kind, const ReferenceTensors& tensors);
   void measure_noise(std::int64_t step, const std::string& kind, const ReferenceTensors& exact);
-  [[nodiscard]] double share_of_drawn() const;
   void bound_gradients(std::int64_t step);
+  void bound_loss(std::int64_t step);
   void draw_errors();
+  [[nodiscard]] std::size_t num_parameters() const { return sync_.model->parameters().size(); }
+  [[nodiscard]] double least_noise() const;
   // Whether ranks share samples, so that they round activations differently.
   [[nodiscard]] bool is_shared() const {
-    return batch_.activation_roundings > 1 && sync_.weight_dtype != DType::fp64;
+    const SumRoundings& more = batch_.more_roundings;
+    return (more.tensor > 0.0 || more.context > 0.0) && sync_.weight_dtype != DType::fp64;
   }
 
   const SyncPlan& sync_;
@@ -131,9 +142,9 @@ class Expectations {
   ReferenceStep exact_step_;         // The last one.
   ReferenceKinds adopted_;           // What the step began with.
   bool last_is_decided_ = true;
-  double gradient_noise_ = 0.0;     // The widest bound so far of a gradient that can be judged.
-  std::vector<DrawnErrors> drawn_;  // Draws for the gradients of the step begun last.
-  DrawnErrors drawn_loss_;
+  bool has_open_calls_ = false;
+  double gradient_noise_ = 0.0;  // The widest bound so far of a gradient that can be judged.
+  ActivationNoise drawn_;        // For the gradients of the step begun last.
   std::map<Key, double, std::less<>> largest_;
   std::map<Key, std::vector<double>, std::less<>> bounds_;  // Per parameter; empty at fp64.
 };

@@ -61,12 +61,26 @@ void Oracle::decide(std::int64_t step, bool skip) {
   const ReferenceKinds gradients = gradients_.take();
   const auto found = gradients.find("gradient");
   if (found != gradients.end()) {
-    if (!waiting_gradients_.empty()) expected_.take_sides_of(found->second);
+    if (!waiting_gradients_.empty()) expected_.decide_as(found->second);
+    check_mean_squares(step, found->second);
     expected_.adopt_gradients(found->second);
   }
   for (const Waiting& each : waiting_gradients_) judge(step, each.rank, each.whole);
   waiting_gradients_.clear();
   expected_.decide(skip);
+}
+
+void Oracle::check_mean_squares(std::int64_t step, const ReferenceTensors& gradients) {
+  for (int parameter = 0; parameter < static_cast<int>(gradients.size()); ++parameter) {
+    const auto found = expected_.mean_square_of(parameter, gradients);
+    if (!found || found->error <= found->bound) continue;
+    note(
+        {{step, static_cast<int>(StateKind::gradient), num_ranks_, parameter},
+         fmt::format("step {}: gradient of {}: each element is within its bound, but the root mean "
+                     "square of the differences from {} is {:.3g}; rounding explains {:.3g}",
+                     step, name_of_parameter(parameter), expected_.reference_words(), found->error,
+                     found->bound)});
+  }
 }
 
 void Oracle::check_decision(std::int64_t step, int rank, bool skipped, double next_scale) {
@@ -104,7 +118,11 @@ void Oracle::check_state(std::int64_t step, const Holder& holder, const Gradient
   show(step, holder, sync, StateKind::parameter, shown);
   show(step, holder, sync, StateKind::rank_state, shown);
   keep_replicas(step, holder, 1, shown);
-  if (loss) compare_loss(step, holder.rank, *loss);
+  if (loss && waits) {
+    waiting_losses_.emplace_back(holder.rank, *loss);
+  } else if (loss) {
+    compare_loss(step, holder.rank, *loss);
+  }
   if (waits && num_waiting_ == num_ranks_) settle();
 }
 
@@ -117,6 +135,8 @@ void Oracle::settle() {
     const StatePiece& piece = each.whole.piece;
     state.add(piece, expected_.step(step).kinds.find(kind_name(piece))->second);
   }
+  for (const auto& [rank, loss] : waiting_losses_) compare_loss(step, rank, loss);
+  waiting_losses_.clear();
   if (!expected_.step(step).skipped) check_rounding(step, state.kinds());
   expected_.adopt_state(state.take());
   waiting_.clear();
@@ -163,7 +183,7 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
       return;
     }
     const bool is_gradient = kind == StateKind::gradient;
-    if (is_gradient && follows && expected_.has_open_sides()) {
+    if (is_gradient && follows && expected_.has_open_calls()) {
       gradients_.add(whole.piece, expected_.step(step).kinds.at("gradient"));
       waiting_gradients_.push_back({holder.rank, whole});
       waiting_gradients_.back().whole.piece.values = copy_of(whole.piece.values);

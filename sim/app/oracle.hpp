@@ -98,6 +98,7 @@ class Oracle {
   // Judges what ranks have shown of the state after `waiting_step_`, and follows it.
   void settle();
   // Weights are their masters, rounded, bit by bit.
+  void check_mean_squares(std::int64_t step, const ReferenceTensors& gradients);
   void check_rounding(std::int64_t step, const ReferenceKinds& state);
   void show(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
             Shown& shown);
@@ -119,8 +120,9 @@ class Oracle {
   Expectations expected_;
   int num_ranks_;
   PiecedState gradients_;                   // The open step's, if the reference follows.
-  std::vector<Waiting> waiting_gradients_;  // Until the sides of their corners are known.
-  std::vector<Waiting> waiting_;            // State that ranks have shown after one step.
+  std::vector<Waiting> waiting_gradients_;  // Until it is known how close calls were decided.
+  std::vector<std::pair<int, double>> waiting_losses_;  // Rank and loss.
+  std::vector<Waiting> waiting_;  // State that ranks have shown after one step.
   std::int64_t waiting_step_ = -1;
   int num_waiting_ = 0;  // Ranks that have.
   Coverage coverage_;

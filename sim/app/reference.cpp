@@ -7,12 +7,10 @@
 
 #include "sim/kernel/hash.hpp"
 
-#include "backends/stochastic_rounding.hpp"
+#include "strategies/model/close_calls.hpp"
 
-#include "strategies/model/corner.hpp"
-
-#include "sim/app/corners.hpp"
 #include "sim/app/nearest_sides.hpp"
+#include "sim/app/open_calls.hpp"
 #include "sim/app/sum_errors.hpp"
 #include "sim/app/whole_parameters.hpp"
 
@@ -71,6 +69,7 @@ class ReferenceTraining::Trainer {
         batches_(batches),
         runtime_(std::move(on_progress)),
         parameters_(runtime_, sync_),
+        exact_sums_(runtime_, *sync_.model, parameters_),
         scale_(initial_state(plan.loss_scaling)) {}
 
   ReferenceStep compute_gradients() {
@@ -78,9 +77,15 @@ class ReferenceTraining::Trainer {
     targets_ = static_cast<double>(
         sync_.model->count_targets(plan_.seed, first_, global_batch_, plan_.ignore_fraction));
     factor_ = targets_ > 0.0 ? scale_.scale * (1.0 / targets_) : 0.0;
+    calls_.clear();
+    return compute();
+  }
+
+  // The step that has begun. In parts, what they decided before stays decided.
+  ReferenceStep compute() {
     ReferenceStep step;
     if (batches_ == Batches::whole) {
-      step.loss = run({first_, global_batch_});
+      step.loss = run({first_, global_batch_}, parameters_);
     } else {
       run_in_parts(step);
     }
@@ -92,49 +97,49 @@ class ReferenceTraining::Trainer {
     return step;
   }
 
-  ReferenceStep draw_gradients(std::int64_t draw) {
-    const ReferenceTensors gradients = parameters_.gradients();
-    RollingHash errors;
-    errors.add(plan_.seed);
-    errors.add(step_);
-    errors.add(draw);
+  ReferenceStep draw_gradients(std::optional<std::int64_t> draw) {
+    std::optional<std::uint64_t> errors;
+    if (draw) {
+      RollingHash hash;
+      hash.add(plan_.seed);
+      hash.add(step_);
+      hash.add(*draw);
+      errors = hash.value();
+    }
     ReferenceStep step;
     ReferenceTensors sum;
     for_each_part([&](std::size_t part, const Samples& samples) {
-      CornerSides sides(corners_.sides(part));
-      step.loss += run(samples, errors.value());
-      add(sum, parameters_.gradients(), false);
-      corners_.add_drawn(part, sides.inputs());
+      const CloseCalls calls(calls_.decisions(part));
+      step.loss += run(samples, exact_sums_, errors);
+      add(sum, exact_sums_.gradients(), false);
+      calls_.add_drawn(part, calls);
     });
     if (targets_ > 0.0) step.loss /= targets_;
     step.kinds["gradient"] = std::move(sum);
-    parameters_.set_gradients(gradients);
     return step;
   }
 
-  [[nodiscard]] bool has_corners() const { return corners_.any(); }
+  [[nodiscard]] bool has_open_calls() const { return !calls_.open().empty(); }
 
-  ReferenceTensors take_sides_of(const ReferenceTensors& shown, const std::vector<double>& units) {
+  std::optional<ReferenceStep> decide_as(const ReferenceTensors& shown,
+                                         const std::vector<double>& units) {
     const ReferenceTensors mine = parameters_.gradients();
-    const std::vector<Corners::Place> open = corners_.open();
+    const std::vector<OpenCalls::Place> open = calls_.open();
     std::vector<std::vector<double>> changes;
     std::size_t part = 0;
     ReferenceTensors before;
-    for (const Corners::Place& place : open) {  // Part by part.
+    for (const OpenCalls::Place& place : open) {  // Part by part.
       if (before.empty() || place.part != part) before = gradients_of_part(place.part);
       part = place.part;
-      corners_.flip(place);
+      calls_.flip(place);
       changes.push_back(difference(gradients_of_part(place.part), before, units));
-      corners_.flip(place);
+      calls_.flip(place);
     }
-    for (const std::size_t i : explain(difference(shown, mine, units), changes)) {
-      corners_.flip(open[i]);
-    }
-    ReferenceTensors sum;
-    for_each_part(
-        [&](std::size_t part, const Samples&) { add(sum, gradients_of_part(part), false); });
-    parameters_.set_gradients(sum);
-    return parameters_.gradients();
+    parameters_.set_gradients(mine);
+    const std::vector<std::size_t> taken = explain(difference(shown, mine, units), changes);
+    if (taken.empty()) return std::nullopt;
+    for (const std::size_t i : taken) calls_.flip(open[i]);
+    return compute();
   }
 
   void finish_step(bool skip, ReferenceStep& step) {
@@ -155,7 +160,8 @@ class ReferenceTraining::Trainer {
 
   // Returns the sum of the losses; gradients are those of these samples alone. `errors`: the seed
   // of drawn rounding errors. `seen`: called with each addition to a gradient.
-  double run(const Samples& samples, std::optional<std::uint64_t> errors = {},
+  template <class Whole>
+  double run(const Samples& samples, Whole& parameters, std::optional<std::uint64_t> errors = {},
              const SeenWork& seen = {}) {
     Batch batch = sync_.model->make_batch(runtime_, plan_.seed, samples.first, samples.count,
                                           plan_.ignore_fraction);
@@ -165,10 +171,10 @@ class ReferenceTraining::Trainer {
                      .microbatch_samples = plan_.micro_batch_size,
                      .context_parts = groups_.context_parts,
                      .token_shards = groups_.token_shards};
-    parameters_.zero_gradients();
+    parameters.zero_gradients();
     std::optional<StochasticRounding> drawn;
-    if (errors) drawn.emplace(*errors);
-    return forward_backward(*sync_.model, runtime_, parameters_, batch, seen);
+    if (errors) drawn.emplace(*errors, groups_.more_roundings);
+    return forward_backward(*sync_.model, runtime_, parameters, batch, seen);
   }
 
   // The number of samples whose gradients are one contribution.
@@ -184,11 +190,11 @@ class ReferenceTraining::Trainer {
     }
   }
 
-  // The gradients of a part with the current sides of its inputs.
+  // The gradients of a part with its current decisions.
   ReferenceTensors gradients_of_part(std::size_t part) {
     const std::int64_t at = static_cast<std::int64_t>(part) * part_size();
-    const CornerSides sides(corners_.sides(part));
-    static_cast<void>(run({first_ + at, std::min(part_size(), global_batch_ - at)}));
+    const CloseCalls calls(calls_.decisions(part));
+    static_cast<void>(run({first_ + at, std::min(part_size(), global_batch_ - at)}, parameters_));
     return parameters_.gradients();
   }
 
@@ -208,18 +214,21 @@ class ReferenceTraining::Trainer {
     ReferenceTensors sum_of_absolutes;
     SumErrors errors(*sync_.model, shared_sum(), sync_.gradient_dtype);
     const auto seen = [&](const WeightGradient& work) { errors.add(runtime_, work); };
-    corners_.clear();
-    for_each_part([&](std::size_t, const Samples& samples) {
-      const CornerSides sides;
-      step.loss += run(samples, {}, seen);
-      corners_.add(sides.inputs());
+    OpenCalls before = std::exchange(calls_, OpenCalls());
+    for_each_part([&](std::size_t part, const Samples& samples) {
+      const bool is_decided = !before.empty();
+      const CloseCalls calls = is_decided ? CloseCalls(before.decisions(part)) : CloseCalls();
+      step.loss += run(samples, parameters_, {}, seen);
+      calls_.add(calls);
       const ReferenceTensors gradients = parameters_.gradients();
       add(sum, gradients, false);
       add(sum_of_absolutes, gradients, true);
       errors.end_part(gradients);
     });
     step.largest_part = largest_of(sum_of_absolutes);
-    step.sum_errors = errors.finish();
+    SumErrors::Finished of_sums = errors.finish();
+    step.sum_errors = std::move(of_sums.most);
+    step.sum_variances = std::move(of_sums.variances);
     parameters_.set_gradients(sum);
   }
 
@@ -239,8 +248,9 @@ class ReferenceTraining::Trainer {
   Batches batches_;
   TellingRuntime runtime_;
   WholeParameters parameters_;
+  ExactSums exact_sums_;
   LossScaleState scale_;
-  Corners corners_;
+  OpenCalls calls_;
   // The step computed last: its first sample, its targets, and the factor of its loss.
   std::int64_t first_ = 0;
   double targets_ = 0.0;
@@ -257,13 +267,13 @@ ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& p
 ReferenceTraining::ReferenceTraining(ReferenceTraining&&) noexcept = default;
 ReferenceTraining::~ReferenceTraining() = default;
 ReferenceStep ReferenceTraining::compute_gradients() { return trainer_->compute_gradients(); }
-ReferenceStep ReferenceTraining::draw_gradients(std::int64_t draw) {
+ReferenceStep ReferenceTraining::draw_gradients(std::optional<std::int64_t> draw) {
   return trainer_->draw_gradients(draw);
 }
-bool ReferenceTraining::has_corners() const { return trainer_->has_corners(); }
-ReferenceTensors ReferenceTraining::take_sides_of(const ReferenceTensors& shown,
-                                                  const std::vector<double>& units) {
-  return trainer_->take_sides_of(shown, units);
+bool ReferenceTraining::has_open_calls() const { return trainer_->has_open_calls(); }
+std::optional<ReferenceStep> ReferenceTraining::decide_as(const ReferenceTensors& shown,
+                                                          const std::vector<double>& units) {
+  return trainer_->decide_as(shown, units);
 }
 void ReferenceTraining::finish_step(bool skip, ReferenceStep& step) {
   trainer_->finish_step(skip, step);

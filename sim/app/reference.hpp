@@ -4,8 +4,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "backends/stochastic_rounding.hpp"
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/training/train.hpp"
@@ -30,6 +33,7 @@ struct ReferenceStep {
   /// Only Batches::in_parts: for each element of a gradient, the most that rounding may change when
   /// microbatches and ranks add it up. In unit roundoffs of its dtype (SumErrors).
   ReferenceTensors sum_errors;
+  ReferenceTensors sum_variances;  ///< And the variance of that change.
   /// "gradient" is from before the optimizer, clipping and unscaling; the rest is from after it.
   ReferenceKinds kinds;
 };
@@ -49,9 +53,10 @@ struct GlobalBatch {
   /// Consecutive samples of one microbatch of a rank. Their gradients are one contribution, unless
   /// ranks share the tokens.
   std::int64_t samples_at_once = 1;
-  /// Roundings of an activation on the ranks for each one on one device. 1: ranks compute whole
-  /// samples with the same roundings as one device, so activations are the same bits.
-  int activation_roundings = 1;
+  /// Roundings of sums that ranks share beyond those of one device, halved: the reference has as
+  /// many. None: ranks compute whole samples with the same roundings as one device, so activations
+  /// are the same bits.
+  SumRoundings more_roundings;
 };
 
 /// How the samples of a step are taken.
@@ -73,17 +78,17 @@ class ReferenceTraining {
 
   /// Loss and gradients of the next step.
   [[nodiscard]] ReferenceStep compute_gradients();
-  /// Loss and gradients of the last computation with other, drawn rounding errors
-  /// (backends/stochastic_rounding.hpp); `draw` selects them. Gradients are sums of their parts in
-  /// fp64. Changes nothing. REQUIRES: Batches::in_parts.
-  [[nodiscard]] ReferenceStep draw_gradients(std::int64_t draw);
-  /// Whether activations have a corner, as ReLU has.
-  [[nodiscard]] bool has_corners() const;
-  /// Adopts the sides of corners that best explain the gradients `shown` by the ranks. Only inputs
-  /// within drawn rounding errors change sides. Returns the resulting gradients. `units`: the unit
-  /// of each tensor's errors.
-  [[nodiscard]] ReferenceTensors take_sides_of(const ReferenceTensors& shown,
-                                               const std::vector<double>& units);
+  /// Loss and gradients of the last computation with other, drawn rounding errors of activations
+  /// (backends/stochastic_rounding.hpp); `draw` selects them, none: rounded to nearest, as before.
+  /// Gradients are summed up in fp64. Changes nothing. REQUIRES: Batches::in_parts.
+  [[nodiscard]] ReferenceStep draw_gradients(std::optional<std::int64_t> draw);
+  /// Whether a drawn rounding error may decide a side of ReLU, or a token's experts, otherwise.
+  [[nodiscard]] bool has_open_calls() const;
+  /// Adopts of these decisions those that best explain the gradients `shown` by the ranks, and
+  /// computes the step again with them; nothing if none changes. `units`: the unit of each tensor's
+  /// errors.
+  [[nodiscard]] std::optional<ReferenceStep> decide_as(const ReferenceTensors& shown,
+                                                       const std::vector<double>& units);
   /// Updates, or skips the step, and adds to `step` what is then. A gradient that overflowed and is
   /// used all the same counts as the largest that its dtype has.
   void finish_step(bool skip, ReferenceStep& step);

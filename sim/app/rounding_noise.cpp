@@ -5,7 +5,18 @@
 #include <cstddef>
 #include <limits>
 
+#include "backends/stochastic_rounding.hpp"
+
 namespace shardsim {
+
+namespace {
+
+constexpr int kNumDraws = 8;
+
+// One rounding of a rank and one of the reference, in drawn ones.
+double share_of_drawn() { return std::sqrt(2.0 / StochasticRounding::kVarianceFromNearest); }
+
+}  // namespace
 
 double largest(const std::vector<double>& values) {
   double most = 0.0;
@@ -38,6 +49,39 @@ std::vector<double> noise_of(const ReferenceTensors& rounded, const ReferenceTen
   }
   return noise;
 }
+
+// Two runs differ by the roundings of both. As activations of the ranks are other numbers, the two
+// are independent. Where ranks share a sum, a draw has the roundings that it has more.
+void ActivationNoise::draw(ReferenceTraining& reference, std::size_t num_parameters) {
+  clear(num_parameters);
+  const ReferenceStep plain = reference.draw_gradients({});
+  const ReferenceTensors& wanted = plain.kinds.at("gradient");
+  for (int number = 0; number < kNumDraws; ++number) {
+    const ReferenceStep drawn = reference.draw_gradients(number);
+    const ReferenceTensors& gradients = drawn.kinds.at("gradient");
+    for (std::size_t i = 0; i < num_parameters; ++i) {
+      largest_[i].add(largest_error(gradients[i], wanted[i]));
+      mean_squares_[i].add(root_mean_square_error(gradients[i], wanted[i]));
+    }
+    loss_.add(largest_error({drawn.loss}, {plain.loss}));
+  }
+}
+
+void ActivationNoise::clear(std::size_t num_parameters) {
+  largest_.assign(num_parameters, DrawnErrors());
+  mean_squares_ = largest_;
+  loss_ = DrawnErrors();
+}
+
+double ActivationNoise::of_element(std::size_t parameter) const {
+  return share_of_drawn() * largest_[parameter].bound();
+}
+
+double ActivationNoise::of_mean_square(std::size_t parameter) const {
+  return share_of_drawn() * mean_squares_[parameter].bound();
+}
+
+double ActivationNoise::of_loss() const { return share_of_drawn() * loss_.bound(); }
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0.0;

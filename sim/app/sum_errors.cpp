@@ -41,6 +41,8 @@ ReferenceTensors zeros_of(const Model& model) {
   return zeros;
 }
 
+constexpr double kUniform = 12.0;  // The square of a width by the variance.
+
 // Roundings after the sum over ranks: over replicas, over the shards of tokens, over the two stages
 // of a tied weight; and the reference's own.
 constexpr double kLastRoundings = 4.0;
@@ -50,10 +52,12 @@ constexpr double kLastRoundings = 4.0;
 SumErrors::SumErrors(const Model& model, const SharedSum& shared, DType dtype)
     : model_(model),
       shared_(shared),
+      dtype_(dtype),
       smallest_(smallest_normal(dtype)),
       terms_(zeros_of(model)),
       all_(terms_),
       squares_(terms_),
+      variances_(terms_),
       of_ranks_(to_size(shared.ranks), terms_) {}
 
 void SumErrors::round(std::size_t parameter, std::size_t element, double size, double times) {
@@ -62,6 +66,9 @@ void SumErrors::round(std::size_t parameter, std::size_t element, double size, d
   const double rounded = std::max(std::fabs(size), smallest_);
   all_[parameter][element] += times * rounded;
   squares_[parameter][element] += times * rounded * rounded;
+  if (dtype_ == DType::fp64) return;  // Nobody asks how far such a sum is off.
+  const double spacing = spacing_at(rounded, dtype_);
+  variances_[parameter][element] += times * spacing * spacing / kUniform;
 }
 
 void SumErrors::add(Runtime& runtime, const WeightGradient& work) {
@@ -111,7 +118,7 @@ void SumErrors::end_part(const ReferenceTensors& contribution) {
   }
 }
 
-ReferenceTensors SumErrors::finish() {
+SumErrors::Finished SumErrors::finish() {
   ReferenceTensors sum = zeros_of(model_);
   for (const ReferenceTensors& of_rank : of_ranks_) {
     for (std::size_t i = 0; i < sum.size(); ++i) {
@@ -129,7 +136,7 @@ ReferenceTensors SumErrors::finish() {
       sum[i][j] = most_of_errors(all_[i][j], squares_[i][j]);
     }
   }
-  return sum;
+  return {std::move(sum), std::move(variances_)};
 }
 
 }  // namespace shardsim

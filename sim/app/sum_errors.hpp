@@ -31,8 +31,12 @@ class SumErrors {
   void add(Runtime& runtime, const WeightGradient& work);
   /// Ends a part with its contribution. Parts come microbatch by microbatch, rank by rank.
   void end_part(const ReferenceTensors& contribution);
-  /// For each element, the most that all roundings may change, in unit roundoffs. Call it once.
-  [[nodiscard]] ReferenceTensors finish();
+  struct Finished {
+    ReferenceTensors most;       ///< What all roundings may change at most, in unit roundoffs.
+    ReferenceTensors variances;  ///< Of the change: spacing^2 / 12 for each rounding.
+  };
+  /// For each element. Call it once.
+  [[nodiscard]] Finished finish();
 
  private:
   // Counts `times` roundings of a sum of this size.
@@ -41,11 +45,13 @@ class SumErrors {
 
   const Model& model_;
   SharedSum shared_;
+  DType dtype_;
   double smallest_;  // Normal number.
   std::int64_t num_parts_ = 0;
   ReferenceTensors terms_;    // Squares of the slices.
   ReferenceTensors all_;      // Sizes of the rounded sums, added up.
   ReferenceTensors squares_;  // Their squares.
+  ReferenceTensors variances_;
   std::vector<ReferenceTensors> of_ranks_;
 };
 

@@ -19,6 +19,22 @@ std::unique_ptr<Model> exact_model_of(const ParallelOptions& run) {
   return make_model(options);
 }
 
+// Ranks that share samples round sums more often than one device does, which rounds each once.
+// Tensor-parallel ranks: their parts of the sum, which together count as one; the sums of i = 2 to
+// tp parts on the way, i / tp of one each; and the sum with its bias.
+// Context-parallel ranks: the merged result after each block. Experts elsewhere compute whole rows.
+SumRoundings more_roundings_of(const MeshShape& mesh) {
+  SumRoundings more;
+  if (mesh.tp > 1) {
+    const double tp = mesh.tp;
+    const double on_the_way = (tp * (tp + 1.0) / 2.0 - 1.0) / tp;
+    const double roundings = 1.0 + on_the_way + 1.0;
+    more.tensor = (roundings - 1.0) / 2.0;
+  }
+  more.context = (mesh.cp - 1) / 2.0;
+  return more;
+}
+
 // The same samples to one rank that trains on all of them.
 GlobalBatch global_batch_of(const ParallelOptions& options) {
   const TrainingPlan& training = options.training;
@@ -30,12 +46,7 @@ GlobalBatch global_batch_of(const ParallelOptions& options) {
   if (moe.num_experts > 0 && moe.drops_tokens()) batch.coupled_samples = training.micro_batch_size;
   if (moe.num_experts > 0 && moe.balances_load()) batch.coupled_samples = microbatch;
   batch.samples_at_once = training.micro_batch_size;
-  const MeshShape& mesh = options.mesh;
-  // Roundings: the parts of a sum over tensor-parallel ranks, the sum itself, and a bias added to
-  // it; merged blocks of attention; results from experts elsewhere; shares of experts, summed over
-  // ranks.
-  batch.activation_roundings = 1 + (mesh.tp > 1 ? 2 : 0) + (mesh.cp - 1) + (mesh.ep > 1 ? 1 : 0) +
-                               (batch.coupled_samples > training.micro_batch_size ? 1 : 0);
+  batch.more_roundings = more_roundings_of(options.mesh);
   return batch;
 }
 

@@ -17,6 +17,12 @@ ReferenceTensors values_of_all(const std::vector<Tensor>& tensors) {
   return all;
 }
 
+void fill_with_zeros(const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) {
+    for (std::int64_t i = 0; i < tensor.numel(); ++i) tensor.set(i, 0.0);
+  }
+}
+
 }  // namespace
 
 WholeParameters::WholeParameters(Runtime& runtime, const SyncPlan& plan)
@@ -38,11 +44,7 @@ WholeParameters::WholeParameters(Runtime& runtime, const SyncPlan& plan)
   }
 }
 
-void WholeParameters::zero_gradients() {
-  for (const Tensor& gradient : gradients_) {
-    for (std::int64_t i = 0; i < gradient.numel(); ++i) gradient.set(i, 0.0);
-  }
-}
+void WholeParameters::zero_gradients() { fill_with_zeros(gradients_); }
 
 double WholeParameters::norm(NormType type) const {
   double sum = 0.0;
@@ -122,6 +124,15 @@ void WholeParameters::record_state(ReferenceStep& step) const {
     }
   }
 }
+
+ExactSums::ExactSums(Runtime& runtime, const Model& model, WholeParameters& of) : of_(of) {
+  for (const ParameterSpec& spec : model.parameters()) {
+    gradients_.push_back(runtime.allocate(MemoryCategory::params, spec.shape, DType::fp64));
+  }
+}
+
+void ExactSums::zero_gradients() { fill_with_zeros(gradients_); }
+ReferenceTensors ExactSums::gradients() const { return values_of_all(gradients_); }
 
 double forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
                         const Batch& batch, const SeenWork& seen) {

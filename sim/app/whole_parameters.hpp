@@ -66,6 +66,25 @@ class WholeParameters final : public Parameters {
   std::vector<std::vector<Tensor>> states_;
 };
 
+/// The weights of a copy, but other gradients: they are added up in fp64, so that nothing is lost
+/// in sums.
+class ExactSums final : public Parameters {
+ public:
+  /// All must outlive it.
+  ExactSums(Runtime& runtime, const Model& model, WholeParameters& of);
+
+  Tensor weight(int index) override { return of_.weight(index); }
+  Tensor gradient(int index) override { return gradients_[static_cast<std::size_t>(index)]; }
+  void gradient_ready(int) override {}
+
+  void zero_gradients();
+  [[nodiscard]] ReferenceTensors gradients() const;
+
+ private:
+  WholeParameters& of_;
+  std::vector<Tensor> gradients_;
+};
+
 /// Called with each addition to a gradient before it is made. May be empty.
 using SeenWork = std::function<void(const WeightGradient& work)>;
 

@@ -69,18 +69,16 @@ ProgramNoise::ProgramNoise(const Runs& runs, int ranks, const ShownState& exact)
 
 double ProgramNoise::bound_of(const Draws& draws, const ShownTensor& tensor) {
   DrawnErrors errors;
-  for_each_draw(draws.plain, draws.drawn, tensor,
-                [&](const auto& values, const auto& wanted) { errors.add(values, wanted); });
+  for_each_draw(draws.plain, draws.drawn, tensor, [&](const auto& values, const auto& wanted) {
+    errors.add(largest_error(values, wanted));
+  });
   return errors.bound();
 }
 
 double ProgramNoise::largest_of(const Draws& draws, const ShownTensor& tensor) {
   double most = 0.0;
   for_each_draw(draws.plain, draws.drawn, tensor, [&](const auto& values, const auto& wanted) {
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const double error = std::fabs(values[i] - wanted[i]);
-      if (std::isfinite(error)) most = std::max(most, error);
-    }
+    most = std::max(most, largest_error(values, wanted));
   });
   return most;
 }

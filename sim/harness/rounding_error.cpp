@@ -9,6 +9,7 @@ namespace shardsim {
 namespace {
 
 constexpr double kDeviations = 6.0;
+constexpr double kExponent = kDeviations * kDeviations / 2.0;
 constexpr double kUniform = 3.0;  // The square of a bound by the variance.
 constexpr double kDeviationsOfLargest = 9.0;
 
@@ -18,21 +19,44 @@ double most_of_errors(double all, double squares) {
   return std::min(all, kDeviations * std::sqrt(squares / kUniform));
 }
 
-void DrawnErrors::add(const std::vector<double>& drawn, const std::vector<double>& exact) {
+double most_of_mean_square(const std::vector<double>& variances) {
+  if (variances.empty()) return 0.0;
+  double sum = 0.0;
+  double squares = 0.0;
+  double most = 0.0;
+  for (const double variance : variances) {
+    sum += variance;
+    squares += variance * variance;
+    most = std::max(most, variance);
+  }
+  const double square = sum + 2.0 * std::sqrt(kExponent * squares) + 2.0 * kExponent * most;
+  return std::sqrt(square / static_cast<double>(variances.size()));
+}
+
+double largest_error(const std::vector<double>& values, const std::vector<double>& exact) {
   double largest = 0.0;
   for (std::size_t i = 0; i < exact.size(); ++i) {
-    const double error = std::fabs(drawn[i] - exact[i]);
+    const double error = std::fabs(values[i] - exact[i]);
     if (std::isfinite(error)) largest = std::max(largest, error);
   }
-  largest_.push_back(largest);
+  return largest;
+}
+
+double root_mean_square_error(const std::vector<double>& values, const std::vector<double>& exact) {
+  double squares = 0.0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const double error = values[i] - exact[i];
+    if (std::isfinite(error)) squares += error * error;
+  }
+  return exact.empty() ? 0.0 : std::sqrt(squares / static_cast<double>(exact.size()));
 }
 
 double DrawnErrors::bound() const {
-  if (largest_.empty()) return 0.0;
-  const auto count = static_cast<double>(largest_.size());
-  const double mean = std::accumulate(largest_.begin(), largest_.end(), 0.0) / count;
+  if (errors_.empty()) return 0.0;
+  const auto count = static_cast<double>(errors_.size());
+  const double mean = std::accumulate(errors_.begin(), errors_.end(), 0.0) / count;
   double squares = 0.0;
-  for (const double each : largest_) squares += (each - mean) * (each - mean);
+  for (const double each : errors_) squares += (each - mean) * (each - mean);
   return mean + kDeviationsOfLargest * std::sqrt(squares / std::max(1.0, count - 1.0));
 }
 

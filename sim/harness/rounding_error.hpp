@@ -14,20 +14,32 @@ namespace shardsim {
 /// approach to probabilistic rounding error analysis" (2019).
 [[nodiscard]] double most_of_errors(double all, double squares);
 
-/// Draws the largest error of a tensor's elements, which is the quantity that is compared. Bounds
-/// how far the next one may be from those drawn.
+/// The same for the root mean square of many sums' errors, given the variances of these errors. It
+/// is exceeded with a probability of at most exp(-18) = 2e-8: sum v + 2 sqrt(18 sum v^2) + 36 max v
+/// bounds the sum of squares of independent normal numbers (Laurent and Massart, "Adaptive
+/// estimation of a quadratic functional by model selection", 2000, lemma 1), and those of numbers
+/// with lighter tails.
+[[nodiscard]] double most_of_mean_square(const std::vector<double>& variances);
+
+/// What is compared of a tensor: the error of one element, or that of all elements together.
+/// Elements that are not finite count as no error. Equal lengths.
+[[nodiscard]] double largest_error(const std::vector<double>& values,
+                                   const std::vector<double>& exact);
+[[nodiscard]] double root_mean_square_error(const std::vector<double>& values,
+                                            const std::vector<double>& exact);
+
+/// Bounds how far the next error may be from those drawn.
 class DrawnErrors {
  public:
-  /// Adds one draw: values, and the values without errors. Elements that are not finite count as no
-  /// error.
-  void add(const std::vector<double>& drawn, const std::vector<double>& exact);
+  /// Adds one draw, by largest_error() or root_mean_square_error().
+  void add(double error) { errors_.push_back(error); }
   /// The mean of the draws and 9 of their standard deviations. For one element that is 6 standard
   /// deviations of its error (the size of a normal number has mean 0.8 and deviation 0.6). For many
   /// it is hardly above the draws, which vary little. 0 if nothing was drawn.
   [[nodiscard]] double bound() const;
 
  private:
-  std::vector<double> largest_;
+  std::vector<double> errors_;
 };
 
 }  // namespace shardsim

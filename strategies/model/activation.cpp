@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "strategies/model/corner.hpp"
+#include "strategies/model/close_calls.hpp"
 
 namespace shardsim {
 
@@ -30,10 +30,10 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 void relu_forward(Runtime& runtime, const Tensor& x) {
   runtime.compute(memory_op("relu", x.dtype(), 2 * x.num_bytes(), KernelFamily::activation), [&] {
-    CornerSides* const sides = CornerSides::active();
+    CloseCalls* const calls = CloseCalls::active();
     for (std::int64_t i = 0; i < x.numel(); ++i) {
       const double value = x.get(i);
-      const bool is_above = sides == nullptr ? value > 0.0 : sides->is_above(value);
+      const bool is_above = calls == nullptr ? value > 0.0 : calls->is_above(value);
       if (!is_above) x.set(i, 0.0);
       if (is_above && !(value > 0.0)) x.set(i, std::max(-value, kAboveZero));
     }

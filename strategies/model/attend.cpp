@@ -1,5 +1,8 @@
 #include "strategies/model/attend.hpp"
 
+#include <set>
+
+#include "strategies/model/shared_sum.hpp"
 #include "strategies/sharding/context_parallel.hpp"
 
 namespace shardsim {
@@ -9,16 +12,24 @@ Attended attend(const Pass& pass, const AttentionShape& shape, const Heads& q, c
   if (pass.parallel.context != nullptr) {
     return pass.parallel.context->forward(pass.runtime, shape, q, k, v);
   }
-  return {.own = attention_forward(pass.runtime, shape, q, k, v),
-          .exchanged_qkv = {},
-          .exchanged_y = {}};
+  Attended attended{.own = attention_forward(pass.runtime, shape, q, k, v),
+                    .exchanged_qkv = {},
+                    .exchanged_y = {}};
+  round_shared_sum(attended.own.y, SumOver::context);
+  return attended;
 }
 
 void backward_attend(const Pass& pass, const AttentionShape& shape, const Heads& q, const Heads& k,
                      const Heads& v, const Attended& forward, const Tensor& dy, const Heads& dq,
                      const Heads& dk, const Heads& dv) {
   if (pass.parallel.context == nullptr) {
-    return attention_backward(pass.runtime, shape, q, k, v, forward.own, dy, dq, dk, dv);
+    attention_backward(pass.runtime, shape, q, k, v, forward.own, dy, dq, dk, dv);
+    std::set<const void*> rounded;  // Heads may share a tensor.
+    for (const Heads* each : {&dq, &dk, &dv}) {
+      if (!each->tensor.has_data() || !rounded.insert(each->tensor.data()).second) continue;
+      round_shared_sum(each->tensor, SumOver::context);
+    }
+    return;
   }
   pass.parallel.context->backward(pass.runtime, shape, q, k, v, forward, dy, dq, dk, dv);
 }

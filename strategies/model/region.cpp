@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "strategies/model/shared_sum.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {
@@ -58,7 +59,10 @@ Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor
   if (parallel == nullptr) {
     finish_columns(pass, layers, x, /*drop=*/!wants_input_gradient);
     x = {};
-    return wants_input_gradient ? input_gradient(pass, layers, /*drop=*/true) : Tensor();
+    if (!wants_input_gradient) return {};
+    Tensor dx = input_gradient(pass, layers, /*drop=*/true);
+    round_shared_sum(dx, SumOver::tensor);
+    return dx;
   }
   // Posted first, so that it travels while the input's gradient is computed.
   const bool gathers_later = parallel->sequence_parallel() && pass.later != nullptr;
@@ -86,7 +90,9 @@ Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor
 Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
                         const char* layer) {
   if (pass.parallel.tensor == nullptr) {
-    return has_bias ? apply_linear_with_bias(pass, k, x) : apply_linear(pass, k, x);
+    Tensor y = has_bias ? apply_linear_with_bias(pass, k, x) : apply_linear(pass, k, x);
+    round_shared_sum(y, SumOver::tensor);
+    return y;
   }
   Tensor y = pass.parallel.tensor->reduce_from(pass.runtime, apply_linear(pass, k, x), layer);
   if (has_bias) add_bias(pass.runtime, pass.weight(k + 1), y);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "strategies/model/close_calls.hpp"
 #include "strategies/model/linear.hpp"
 
 namespace shardsim {
@@ -28,6 +29,8 @@ std::vector<int> largest(const std::vector<double>& logits, std::int64_t count) 
   std::iota(experts.begin(), experts.end(), 0);
   std::stable_sort(experts.begin(), experts.end(),
                    [&](int a, int b) { return logits[to_size(a)] > logits[to_size(b)]; });
+  if (CloseCalls* const calls = CloseCalls::active())
+    experts = calls->rank(logits, experts, to_size(count));
   experts.resize(to_size(count));
   return experts;
 }
