@@ -1,7 +1,5 @@
 #include "strategies/model/attend.hpp"
 
-#include <set>
-
 #include "strategies/model/shared_sum.hpp"
 #include "strategies/sharding/context_parallel.hpp"
 
@@ -15,7 +13,7 @@ Attended attend(const Pass& pass, const AttentionShape& shape, const Heads& q, c
   Attended attended{.own = attention_forward(pass.runtime, shape, q, k, v),
                     .exchanged_qkv = {},
                     .exchanged_y = {}};
-  round_shared_sum(attended.own.y, SumOver::context);
+  round_shared_sum(pass.runtime, attended.own.y, SumOver::context);
   return attended;
 }
 
@@ -24,10 +22,10 @@ void backward_attend(const Pass& pass, const AttentionShape& shape, const Heads&
                      const Heads& dk, const Heads& dv) {
   if (pass.parallel.context == nullptr) {
     attention_backward(pass.runtime, shape, q, k, v, forward.own, dy, dq, dk, dv);
-    std::set<const void*> rounded;  // Heads may share a tensor.
-    for (const Heads* each : {&dq, &dk, &dv}) {
-      if (!each->tensor.has_data() || !rounded.insert(each->tensor.data()).second) continue;
-      round_shared_sum(each->tensor, SumOver::context);
+    round_shared_sum(pass.runtime, dq.tensor, SumOver::context);
+    for (const Heads* each : {&dk, &dv}) {  // Heads that share a tensor begin at different places.
+      if (each->first != dq.first) continue;
+      round_shared_sum(pass.runtime, each->tensor, SumOver::context);
     }
     return;
   }

@@ -1,16 +1,18 @@
 #include <algorithm>
 #include <cmath>
-#include <random>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "sim/kernel/random.hpp"
+
 #include "scenarios/load.hpp"
 #include "sim/app/run.hpp"
-
 #include "sim/harness/rounding_error.hpp"
+
 #include "tests/mutants/expert_faults.hpp"
 #include "tests/mutants/message_faults.hpp"
 
@@ -62,8 +64,9 @@ TEST_CASE("an element of an activation that is wrong by a hundredth is found in 
 
 // Errors of rounding to nearest are uniform. Sums of four stand for gradients of several parts.
 TEST_CASE("the mean square of rounding errors keeps to its bound, and twice the errors do not") {
-  std::mt19937_64 random(20261124);
-  std::uniform_real_distribution<double> error(-0.5, 0.5);
+  const RandomStream stream(20261124, "errors");
+  std::uint64_t number = 0;
+  const auto error = [&] { return stream.uniform(number++) - 0.5; };
   for (const int elements : {1, 3, 24, 1000}) {
     const std::vector<double> variances(static_cast<std::size_t>(elements), 4.0 / 12.0);
     const double bound = most_of_mean_square(variances);
@@ -72,7 +75,7 @@ TEST_CASE("the mean square of rounding errors keeps to its bound, and twice the 
     for (int draw = 0; draw < 2000; ++draw) {
       std::vector<double> errors;
       for (int i = 0; i < elements; ++i) {
-        errors.push_back(error(random) + error(random) + error(random) + error(random));
+        errors.push_back(error() + error() + error() + error());
       }
       const double drawn = root_mean_square_error(errors, std::vector<double>(errors.size(), 0.0));
       most = std::max(most, drawn);
