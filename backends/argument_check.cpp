@@ -134,7 +134,7 @@ void ArgumentCheck::splits(const Tensor& output, const Tensor& input,
                      input.numel() == output.numel() && input.numel() % group_.size() == 0;
   const bool given = send_counts.size() == members && recv_counts.size() == members &&
                      sum(send_counts) == input.numel() && sum(recv_counts) == output.numel();
-  // What a member keeps is the same number in both directions.
+  // A member's count to itself is the same in both directions.
   const auto self = static_cast<std::size_t>(group_.rank());
   const bool sound = equal || (given && none_negative(send_counts) && none_negative(recv_counts) &&
                                send_counts[self] == recv_counts[self]);

@@ -19,7 +19,7 @@ enum class CallKind : std::uint8_t { collective, send, recv, batch };
 
 struct Call {
   CallKind kind = CallKind::collective;
-  CollectiveKind collective = CollectiveKind::barrier;  ///< Of a collective; never split.
+  CollectiveKind collective = CollectiveKind::barrier;  ///< For a collective; never split.
   /// All that members compare: name, reduce op, dtype, root or peer, elements, site.
   CallRecord record;
   const CallOptions* options = nullptr;  ///< Never null.
@@ -30,11 +30,11 @@ struct Call {
   /// One count per member and direction of an all_to_all, filled in where the caller gave none.
   std::span<const std::int64_t> send_counts = {};
   std::span<const std::int64_t> recv_counts = {};
-  std::span<const P2pOp> halves = {};  ///< Of send and recv (one) and batch.
+  std::span<const P2pOp> halves = {};  ///< For send and recv (one) and batch.
 };
 
-/// Where each member's chunk begins in the full buffer of a collective, and its end: size + 1
-/// values. Calls that only reduce or spread cut it nearly evenly, others by their counts.
+/// Offsets of the members' chunks in the full buffer of a collective, and its end: size + 1 values.
+/// Calls that only reduce or broadcast cut it nearly evenly, others by their counts.
 [[nodiscard]] std::vector<std::int64_t> chunk_offsets(const Call& call, int size);
 
 }  // namespace shardsim

@@ -15,7 +15,7 @@ struct CallDifference {
   const char* hint;
 };
 
-// What two calls of one operation differ in, the most telling first.
+// The most telling difference between two calls of one operation.
 CallDifference difference_of(const CallRecord& a, const CallRecord& b) {
   if (same_text(a.name, "split") || same_text(b.name, "split")) {
     return {"GROUP_CREATE", "members make groups in different orders",

@@ -7,7 +7,7 @@
 
 namespace shardsim {
 
-/// What one call asked for, as the other members compare it.
+/// The request of one call, in the form that other members compare.
 struct CallRecord {
   static constexpr int kNoTag = -2;
   const char* name = "";  ///< "all_reduce", "send", ...
@@ -15,10 +15,10 @@ struct CallRecord {
   bool reduces = false;
   DType dtype = DType::fp32;
   int root = -1;           ///< Or the peer of a send or receive; -1: none, or any.
-  int tag = kNoTag;        ///< Of a tagged message; kAnyTag: any.
+  int tag = kNoTag;        ///< For a tagged message; kAnyTag: any.
   std::int64_t count = 0;  ///< Elements of the full buffer.
   const char* label = "";
-  std::uint64_t counts_hash = 0;  ///< Of uneven chunk sizes, or of where padding lies.
+  std::uint64_t counts_hash = 0;  ///< Hash of uneven chunk sizes, or of padding ranges.
   std::int64_t padding = 0;
   TrafficClass traffic = TrafficClass::payload;
   CallSite site;

@@ -8,9 +8,9 @@
 
 namespace shardsim {
 
-/// What a real backend tells of every call as it goes on, and where it asks whether the run still
-/// stands: for flight recorders, fingerprints and the notice that another rank has failed.
-/// All calls come from the thread that communicates.
+/// A real backend reports the progress of each call here, and asks whether the run is still alive.
+/// Flight recorders, fingerprints and the notice of another rank's failure use it. All calls come
+/// from the communicating thread.
 class CallWatch {
  public:
   /// One send or receive of a point-to-point call.
@@ -23,7 +23,7 @@ class CallWatch {
   struct Call {
     const std::string& group;      ///< Name of the communicator.
     std::span<const int> members;  ///< Its world ranks, by rank in it.
-    int instance = 0;              ///< Of communicators with that name and those members: which.
+    int instance = 0;              ///< Index among communicators with that name and those members.
     int member = 0;                ///< This process's rank in it.
     std::int64_t sequence = 0;     ///< Index of the call in that communicator.
     const CallRecord& record;

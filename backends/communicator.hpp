@@ -12,10 +12,10 @@
 #include "backends/traffic_counters.hpp"
 #include "backends/work.hpp"
 
-// What strategies see of the network. Semantics are NCCL's: calls are posted without blocking and
-// return a Work; all members of a communicator make the same calls in the same order; operations of
-// one communicator run one after the other on a stream of their own; point-to-point is a
-// rendezvous without tags. What would hang on NCCL deadlocks here, and is explained.
+// The network as strategies see it. Semantics are NCCL's. Calls are posted without blocking and
+// return a Work. All members of a communicator make the same calls in the same order. Operations of
+// one communicator run in order on a stream of their own. Point-to-point is a rendezvous without
+// tags. A call that would hang on NCCL deadlocks here, and is explained.
 namespace shardsim {
 
 struct Call;
@@ -27,13 +27,13 @@ enum class ReduceOp : std::uint8_t { sum, avg, min, max, product };
 /// The color of a member that joins no group of a split (ncclCommSplit's NCCL_SPLIT_NOCOLOR).
 inline constexpr int kNoColor = -1;
 
-/// What the bytes of a call are counted as. Formulas speak of payload; norms, losses, token counts
-/// and other scalars are counted apart.
+/// The class in which a call's bytes are counted. Formulas cover payload; norms, losses, token
+/// counts and other scalars are counted apart.
 enum class TrafficClass : std::uint8_t { payload, scalar };
 
 /// Options of one call; every member must give equal ones, but for `after`.
 struct CallOptions {
-  /// What is sent, e.g. "bucket 3"; outlives the run. Members with different labels mismatch.
+  /// Name of the data, e.g. "bucket 3"; outlives the run. Members with different labels mismatch.
   const char* label = "";
   /// Start when this (pending) work has ended, instead of when the compute stream gets here.
   const Work* after = nullptr;
@@ -42,7 +42,7 @@ struct CallOptions {
   std::span<const std::int64_t> counts = {};
   /// Elements of the full buffer that only fill it up; counted apart from payload.
   std::int64_t padding = 0;
-  /// Where those lie, ascending; empty: at the end. Only read during the call.
+  /// Ranges of that padding, ascending; empty: at the end. Only read during the call.
   std::span<const ElementRange> padding_at = {};
   TrafficClass traffic = TrafficClass::payload;
 };
@@ -74,8 +74,8 @@ class Communicator {
   /// The axis or purpose it was created for.
   [[nodiscard]] virtual const std::string& name() const = 0;
 
-  /// What this member has moved over it so far, by calls that have been waited for; null where it
-  /// is not counted. For measuring; strategies have no business with it.
+  /// This member's traffic over it so far, by calls that have been waited for; null if not counted.
+  /// For measurements; strategies must not use it.
   [[nodiscard]] virtual const TrafficCounters* counters() const { return nullptr; }
 
   /// In place.
@@ -126,7 +126,7 @@ class Communicator {
   // --- for backends and for what wraps a communicator
   /// Makes a call whose arguments have been checked; the call and its parts live until it returns.
   virtual Work post(const Call& call) = 0;
-  /// Where and by whom `action` was called: what a refused call reports beside its reason.
+  /// Call site and caller of `action`, which a refused call reports beside its reason.
   [[nodiscard]] virtual Diagnosis diagnosis_of(const std::string& action, CallSite site) const;
 };
 

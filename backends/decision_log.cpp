@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kFix =
     "replay what a run with data recorded of the same model, layout, training and seed";
 
-// What belongs to a name, one per rank; made when it is first asked for.
+// The entries of a name, one per rank; made at the first request.
 template <class PerRank>
 std::vector<PerRank>& of_name(std::map<std::string, std::vector<PerRank>, std::less<>>& all,
                               std::string_view name, int num_ranks) {

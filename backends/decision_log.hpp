@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-// What ranks decided on values, in the order in which they did: written by a run with data, read by
-// a run without, which then does the same.
+// Decisions of ranks on values, in their order. A run with data writes them; a run without data
+// reads and repeats them.
 namespace shardsim {
 
-/// By name, and for every rank the answers in order. Of all ranks of one run.
+/// Answers of all ranks of one run, by name and rank, in order.
 class DecisionLog {
  public:
   using Answers = std::vector<bool>;

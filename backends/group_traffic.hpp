@@ -8,7 +8,7 @@
 
 namespace shardsim {
 
-/// What one group has moved, as this member counted it.
+/// Traffic of one group, as this member counted it.
 struct GroupTraffic {
   std::string name;
   std::vector<int> members;  ///< World ranks.

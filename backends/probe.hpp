@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-// What a machine has of what real backends need, as rows: printed by `shardsim doctor`, and asked
-// before a run starts.
+// Needs of real backends that this machine meets or lacks, as rows. `shardsim doctor` prints them;
+// a run checks them before it starts.
 namespace shardsim {
 
 struct ProbeRow {
@@ -25,7 +25,7 @@ struct BackendReadiness {
 [[nodiscard]] BackendReadiness readiness_of(const std::string& backend,
                                             const std::vector<ProbeRow>& needs);
 
-/// What `shardsim doctor` has found.
+/// Findings of `shardsim doctor`.
 struct DoctorReport {
   std::vector<ProbeRow> rows;
   std::vector<BackendReadiness> backends;

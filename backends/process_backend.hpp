@@ -8,8 +8,8 @@
 
 namespace shardsim {
 
-/// One process's end of a run on real processes: what a backend is to whoever composes a run.
-/// Everything happens on the caller's thread.
+/// One process's end of a run on real processes: the backend as seen by the code that composes a
+/// run. Everything happens on the caller's thread.
 class ProcessBackend {
  public:
   virtual ~ProcessBackend() = default;
@@ -23,7 +23,7 @@ class ProcessBackend {
   [[nodiscard]] virtual std::unique_ptr<Communicator> world() = 0;
   /// Throws what went wrong without anyone waiting for it: a Work that was dropped.
   virtual void finish() = 0;
-  /// Of communicators that are gone, in the order in which they went.
+  /// Traffic of communicators that are gone, in the order in which they went.
   [[nodiscard]] virtual const std::deque<GroupTraffic>& traffic() const = 0;
 };
 

@@ -113,7 +113,7 @@ const char* name_of(ReduceOp op) {
 
 namespace {
 
-// Calls `work` with the element type that stands for `dtype`.
+// Calls `work` with the element type that represents `dtype`.
 template <class Work>
 void with_element(DType dtype, Work&& work) {
   switch (dtype) {

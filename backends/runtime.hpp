@@ -11,8 +11,8 @@
 
 #include "backends/tensor.hpp"
 
-// What one rank can do besides communicating: compute and allocate. Model code sees only this, so
-// it is the same code on one device, in the simulation (with and without data) and on a cluster.
+// A rank's actions besides communication: compute and allocate. Model code sees only this, so it is
+// the same code on one device, in the simulation (with and without data) and on a cluster.
 namespace shardsim {
 
 class Runtime {
@@ -25,7 +25,7 @@ class Runtime {
   /// Null where memory is not accounted (the oracle).
   [[nodiscard]] virtual MemoryLedger* ledger() = 0;
 
-  /// What is allocated in the host's memory on this rank's behalf; null where it is not accounted.
+  /// Ledger of host memory that is allocated for this rank; null where it is not accounted.
   [[nodiscard]] virtual MemoryLedger* host_ledger() { return nullptr; }
 
   /// A zero-filled tensor in the host's memory. Arithmetic wants its operands on the device.
@@ -79,10 +79,10 @@ class Runtime {
     if (has_data()) std::forward<Work>(work)();
   }
 
-  /// The door for decisions that depend on values. Where there are data the answer is `actual`, and
-  /// is recorded if the run keeps a record; else it is that of the record the run replays, or
-  /// `planned`, which is what a plan assumes. Each rank must take the same decisions in the same
-  /// order with and without data. `name`: the question, "skip step".
+  /// Takes decisions that depend on values. With data the answer is `actual`, and is recorded if
+  /// the run keeps a record. Without data it is that of the replayed record, or `planned`, the
+  /// plan's assumption. Each rank must take the same decisions in the same order with and without
+  /// data. `name`: the question, "skip step".
   [[nodiscard]] bool decide(const char* name, bool actual, bool planned) {
     if (!has_data()) return planned_decision(name, planned);
     record_decision(name, actual);

@@ -43,7 +43,7 @@ class StochasticRounding {
   /// `value`, a number of `dtype`, with the errors of the roundings that a shared sum has more.
   /// Each has the mean square of a drawn one seen from nearest: half a time, a spacing up or down.
   [[nodiscard]] double round_more(double value, DType dtype, SumOver sum) const;
-  /// Of this thread; null: to nearest.
+  /// Rounding of this thread; null: to nearest.
   [[nodiscard]] static const StochasticRounding* active();
 
  private:

@@ -14,7 +14,7 @@ namespace shardsim {
 inline constexpr int kAnySource = -1;
 inline constexpr int kAnyTag = -1;
 
-/// What a receive has taken.
+/// The message that a receive has taken.
 struct MessageStatus {
   int source = -1;
   int tag = -1;
@@ -38,7 +38,7 @@ class TaggedMessages {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// `tag`: 0 or more. Of the options, only label and traffic mean something here.
+  /// `tag`: 0 or more. Only the options label and traffic have an effect.
   virtual Work send(const Tensor& buffer, int peer, int tag, const CallOptions& options = {},
                     CallSite site = CallSite::here()) = 0;
   /// `source` and `tag` may be kAnySource and kAnyTag. `status`, if given, is filled in while the

@@ -50,7 +50,7 @@ class StorageSlots {
 };
 
 // Never destroyed: a tensor with static lifetime may be dropped after the thread's own objects.
-// What a thread leaves behind stays known, so that no tool takes it for lost.
+// Slots of a thread that has ended stay reachable, so that no tool reports them as leaked.
 StorageSlots* new_slots() {
   static std::mutex mutex;
   static auto* all = new std::vector<StorageSlots*>();

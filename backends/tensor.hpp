@@ -73,7 +73,7 @@ class AccessListener {
   virtual ~AccessListener() = default;
   virtual void touched(const Tensor& part, Access access, CallSite site) = 0;
 };
-/// Of this thread's run; null: nobody listens.
+/// Listener of this thread's run; null: none.
 [[nodiscard]] AccessListener*& access_listener();
 
 namespace detail {
@@ -140,7 +140,7 @@ class Tensor {
     touch(Access::any, site);
     return wire_data();
   }
-  /// The same for backends: it is them who move what nobody else may touch.
+  /// The same for backends: they move data that nothing else may touch.
   [[nodiscard]] std::byte* wire_data() const { return storage_->data + offset_bytes_; }
   /// Element access through double, rounding once when storing (tests, initialisation, losses).
   /// REQUIRES: has_data(), index in range. 64-bit integers beyond 2^53 need data().
@@ -152,7 +152,7 @@ class Tensor {
   [[nodiscard]] bool shares_storage(const Tensor& other) const {
     return storage_ != nullptr && storage_ == other.storage_;
   }
-  /// Of the first byte, within the allocation.
+  /// Offset of the first byte within the allocation.
   [[nodiscard]] std::int64_t offset_bytes() const { return offset_bytes_; }
   /// Tensors that hold the allocation, this one included.
   [[nodiscard]] int num_holders() const { return storage_ == nullptr ? 0 : storage_->references; }

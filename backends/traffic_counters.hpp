@@ -7,7 +7,7 @@
 
 namespace shardsim {
 
-/// What one member has moved over one communicator so far.
+/// Traffic of one member over one communicator so far.
 struct TrafficCounters {
   std::int64_t payload_sent = 0;
   std::int64_t payload_received = 0;

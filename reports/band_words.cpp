@@ -10,7 +10,7 @@ namespace shardsim {
 
 namespace {
 
-// ", 16 on h100-sxm"; what holds for all needs no number.
+// ", 16 on h100-sxm"; a property of all runs needs no number.
 std::string part_text(std::int64_t part, std::int64_t whole, const std::string& words) {
   if (part == whole) return " " + words;
   return ", " + (part == 0 ? "none" : format_count(part)) + " " + words;
@@ -26,7 +26,7 @@ std::string runs_text(const MetricBand& band) {
   return text + part_text(band.runs_with_software, band.runs, "with " + band.software);
 }
 
-// Where the plan has more ranks than any of the runs, or fewer.
+// Tells the range of the runs' GPU counts if the plan has more or fewer ranks than all runs.
 std::string scale_text(const MetricBand& band, double ranks) {
   if (ranks > static_cast<double>(band.most_ranks)) {
     return fmt::format(", up to {} GPUs", format_count(band.most_ranks));

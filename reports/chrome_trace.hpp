@@ -9,9 +9,9 @@
 // Format", Google, 2016). Twice the size of the Perfetto file; the same content.
 namespace shardsim {
 
-/// Processes, threads, names, rounding and REQUIRES as in `to_perfetto`. Slices are pairs of begin
-/// and end events instead of one with a duration: readers turn microseconds with decimals into
-/// whole nanoseconds, and only equal texts are sure to become equal times. One event a line.
+/// Processes, threads, names, rounding and REQUIRES as in `to_perfetto`. A slice is a pair of begin
+/// and end events. Readers turn durations with decimals into whole nanoseconds, and only equal
+/// texts surely become equal times. One event a line.
 [[nodiscard]] std::string to_chrome_json(const std::vector<RankTrace>& traces);
 
 }  // namespace shardsim

@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-// Of one table, row by row.
+// Writes one table, row by row.
 class CsvRows {
  public:
   explicit CsvRows(std::initializer_list<const char*> names) {
@@ -81,7 +81,7 @@ CsvTable links_table(const RunDetail& detail) {
   return {"links", rows.take()};
 }
 
-// Who sends nothing to whom has no row.
+// Pairs without traffic have no row.
 CsvTable traffic_table(const RunDetail& detail) {
   const TrafficMatrix& matrix = detail.traffic;
   CsvRows rows({"from_rank", "to_rank", "ranks_per_cell", "steps", "bytes"});

@@ -6,8 +6,8 @@
 #include "reports/result.hpp"
 #include "reports/run_detail.hpp"
 
-// A run as tables for spreadsheets, DuckDB and pandas: comma-separated, a row of names first,
-// quoted as RFC 4180 requires (csv_cell.hpp), lines ended by a line feed. Numbers have all the
+// A run as tables for spreadsheets, DuckDB and pandas: comma-separated, with a first row of names,
+// quoted as RFC 4180 requires (csv_cell.hpp). Lines end with a line feed. Numbers have all the
 // digits it takes to read the same number back.
 namespace shardsim {
 
@@ -25,7 +25,7 @@ struct CsvTable {
 /// A metric's value, with all its digits.
 [[nodiscard]] std::string exact_text(const MetricValue& value);
 
-/// Those of a result in the order in which all writers list them.
+/// The metrics of a result, in the order of all writers.
 [[nodiscard]] std::vector<Metric> ordered_metrics(const Result& result);
 
 }  // namespace shardsim

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-// A search of layouts as a page for the people who decide: the ranking, the trade of speed against
-// memory as a figure, why the best is the best, and what all of it assumes.
+// A search of layouts as a page for decisions: the ranking, a figure of speed against memory, the
+// reasons for the best layout, and the assumptions.
 namespace shardsim {
 
 struct LayoutRow {
@@ -22,15 +22,15 @@ struct LayoutPage {
   std::string facts;                ///< "bf16, 8,192 positions, global batch 128"
   std::string order;                ///< "fastest first"
   std::string why;                  ///< Why not the second; empty without one.
-  std::string counts;               ///< What was simulated, and what was not, in sentences.
-  std::int64_t capacity_bytes = 0;  ///< Of one GPU.
+  std::string counts;               ///< Counts of simulated and other layouts, in sentences.
+  std::int64_t capacity_bytes = 0;  ///< Memory of one GPU.
   std::vector<LayoutRow> ranked;    ///< Best first.
-  std::vector<LayoutRow> front;     ///< Nothing else is both faster and smaller; the fastest first.
-  std::vector<LayoutRow> others;    ///< All else that was simulated and fits.
+  std::vector<LayoutRow> front;     ///< No layout is both faster and smaller; the fastest first.
+  std::vector<LayoutRow> others;    ///< All other simulated layouts that fit.
   std::vector<std::string> assumptions;
 };
 
-/// One file without a script, which asks for nothing from anywhere and opens from disk. Equal input
+/// One file without a script, which requests nothing from anywhere and opens from disk. Equal input
 /// gives equal bytes; no text of the input is ever markup.
 [[nodiscard]] std::string to_html(const LayoutPage& page);
 

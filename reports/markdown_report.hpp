@@ -8,10 +8,9 @@
 
 namespace shardsim {
 
-/// A run as a page for wikis, issues and pull requests: what the screen shows, by stage and by
-/// axis, with every assumption, and all metrics with all digits. `detail`: null where there is
-/// none, as of a run that did not end; its parts are left out. Names that are not ours can neither
-/// break a table nor become markup.
+/// A run as a page for wikis, issues and pull requests: the screen's content by stage and axis, all
+/// assumptions, and all metrics with all digits. `detail`: null for a run that did not end; its
+/// parts are left out. Names from users can neither break a table nor become markup.
 [[nodiscard]] std::string to_markdown(const Result& result, const TextHeadline& headline,
                                       const RunDetail* detail);
 

@@ -110,8 +110,8 @@ class RankWriter {
   }
 
  private:
-  // Ids of tracks are unique in the trace and never 0: the process in the upper bits; below, 0 is
-  // the process itself, then come its threads, then its counters.
+  // Ids of tracks are unique in the trace and never 0. The upper bits are the process. In the lower
+  // bits, 0 is the process itself; its threads and then its counters follow.
   static constexpr std::uint64_t kFirstCounter = 0x8000;
 
   [[nodiscard]] std::uint64_t process_uuid() const {

@@ -5,8 +5,8 @@
 
 #include "sim/kernel/trace.hpp"
 
-// The trace as Perfetto reads it (https://ui.perfetto.dev opens the file): one process per rank,
-// one thread track per stream, one counter track per memory category in use.
+// The trace in Perfetto's format (https://ui.perfetto.dev opens the file). It has one process per
+// rank, one thread track per stream, and one counter track per memory category in use.
 namespace shardsim {
 
 /// A serialized `perfetto.protos.Trace`. Equal traces give equal bytes.

@@ -25,7 +25,7 @@ struct Metric {
 struct Check {
   std::string name;
   bool passed = false;
-  std::string detail;  ///< What was compared, or what differs first.
+  std::string detail;  ///< The comparison, or the first difference.
 };
 
 /// One row of the scenario's `expect`, judged.
@@ -43,20 +43,20 @@ struct Assumption {
   std::string source;  ///< "NVIDIA H100 datasheet", "assumed", ...
 };
 
-/// Where most measured runs that were predicted like this one lie about a metric.
+/// The range of a metric that holds most measured runs with a prediction like this run's.
 struct MetricBand {
   std::string metric;  ///< "step_time_s"
   double low = 0.0;    ///< In the metric's unit.
   double high = 0.0;
-  std::int64_t runs = 0;    ///< That the band is made from,
-  std::int64_t tables = 0;  ///< and how many published tables they are of.
+  std::int64_t runs = 0;    ///< Measured runs behind the band,
+  std::int64_t tables = 0;  ///< and the published tables that list them.
   std::string device;       ///< This run's, as system.device.kernels has it;
   std::int64_t runs_on_device = 0;
   std::string software;  ///< this run's framework, or "none",
   std::int64_t runs_with_software = 0;
   std::int64_t least_ranks = 0;
   std::int64_t most_ranks = 0;
-  /// Of measurements that such bands did not know, the share that they held: the mean of tables.
+  /// The share of held-out measurements within such bands: the mean of tables.
   double held_out_share = 0.0;
 };
 
@@ -64,10 +64,10 @@ struct Result {
   static constexpr int kSchemaVersion = 1;
   std::string scenario_json;  ///< The fully resolved scenario.
   std::vector<Metric> metrics;
-  /// Of a run on real processes, beside what was simulated; names as of metrics where both have
-  /// it, and `difference.NAME`: measured less simulated.
+  /// The measurements of a run on real processes. Names are those of metrics where both exist;
+  /// `difference.NAME` is measured less simulated.
   std::vector<Metric> measured;
-  /// Of what was predicted and can be held against measurements.
+  /// The bands of all predictions that can be compared with measurements.
   std::vector<MetricBand> error_bands;
   std::string no_error_band;  ///< Why there are none; empty if there are, or nothing was predicted.
   std::vector<Check> checks;

@@ -8,14 +8,14 @@
 
 #include "sim/kernel/memory_ledger.hpp"
 
-// What pages and tables show of a run beyond its metrics: plain numbers, filled by sim/app/detail
-// where a report is asked for, and read by the writers here. Times are in seconds of virtual time,
-// of the last step, moments counted from where the first rank begins it; sizes are in bytes. Where
-// a metric says the same, it is the same number.
+// The data of pages and tables about a run beyond its metrics: plain numbers. The code of
+// sim/app/detail fills them when a report is asked for, and the writers here read them. Times are
+// in seconds of virtual time of the last step, from the moment when the first rank begins it. Sizes
+// are in bytes. A metric of the same quantity has the same number.
 namespace shardsim {
 
-/// One pipeline rank (all of them one without a pipeline): of its ranks the one whose last step
-/// ends last, the lowest of equals. The parts sum to the step of that rank.
+/// One pipeline rank; without a pipeline, all ranks. It shows the rank whose last step ends last,
+/// the lowest of equals. The parts sum to the step of that rank.
 struct StageTime {
   std::int64_t stage = 0;  ///< Coordinate on the axis pp.
   int rank = 0;
@@ -23,12 +23,12 @@ struct StageTime {
   double exposed_comm_s = 0;
   double bubble_s = 0;
   double host_s = 0;
-  std::int64_t peak_bytes = 0;  ///< Of the fullest rank of this stage.
+  std::int64_t peak_bytes = 0;  ///< Peak of the fullest rank of this stage.
   std::array<std::int64_t, kNumMemoryCategories> at_peak{};
 };
 
 /// Communication of one axis ("dp", "tp", "cp", "ep", "pp"; "other": forming groups within the
-/// step) on the rank that ends last, and what all ranks sent over it.
+/// step). Times are those of the rank that ends last; bytes are those of all ranks.
 struct AxisComm {
   std::string axis;
   double exposed_s = 0;         ///< Over all axes these sum to time.exposed_comm_s,
@@ -44,18 +44,18 @@ struct MemoryCurve {
     double time_s = 0;
     std::array<std::int64_t, kNumMemoryCategories> bytes{};
   };
-  /// In order of time; where an instant has two, the first is the most that was in use, the second
-  /// what was left. Thinned to at most kMaxMemoryPoints; the peak of the run is always among them,
-  /// before 0 or after the step if it was reached there.
+  /// In order of time. An instant may have two points: first the most bytes in use, then those
+  /// left. Thinned to at most kMaxMemoryPoints; the peak of the run is always among them, before 0
+  /// or after the step if it was reached there.
   std::vector<Point> points;
 };
 inline constexpr std::size_t kMaxMemoryPoints = 2000;
 
-/// A bar of the schedule of one stage: what its rank's compute stream, or one of its communicators,
-/// did.
+/// A bar of the schedule of one stage: work of its rank's compute stream, or of one of its
+/// communicators.
 struct GanttBar {
   std::uint32_t name = 0;        ///< Index into ScheduleChart::names.
-  std::int64_t chunk = 0;        ///< Of the model on this rank, where it has several.
+  std::int64_t chunk = 0;        ///< Model chunk on this rank, where it has several.
   std::int64_t microbatch = -1;  ///< -1: of none.
   double begin_s = 0;            ///< Below 0: begun in the step before, and waited for in this one.
   double end_s = 0;
@@ -66,9 +66,9 @@ struct GanttRow {
   std::string track;  ///< "compute", "dp_shard", "tp", "pp_forward", "pp_forward 2", ...
   std::vector<GanttBar> bars;
 };
-/// The last step as a Gantt chart, of each stage the rank whose last step ends last. Bars that
-/// follow each other without a gap and do the same of one microbatch are one; where there are more
-/// than kMaxGanttBars, so are neighbours with little between them.
+/// The last step as a Gantt chart: for each stage, the rank whose last step ends last. Bars without
+/// a gap between them that do the same for one microbatch are one. Beyond kMaxGanttBars, neighbours
+/// with little between them are one, too.
 struct ScheduleChart {
   /// "forward", "backward", "input grad", "weight grad", "gradients" (before the first action
   /// and after the last: zeroed, reduced), "optimizer"; of communicators their operations,
@@ -82,21 +82,21 @@ inline constexpr std::size_t kMaxGanttBars = 20000;
 /// kMaxTrafficCells, a cell is ranks_per_cell x ranks_per_cell of them, in order of rank.
 struct TrafficMatrix {
   std::int64_t ranks_per_cell = 1;
-  std::int64_t steps = 1;  ///< That the bytes are of: more than one only if steps differ.
+  std::int64_t steps = 1;  ///< Steps of these bytes: more than one only if steps differ.
   std::size_t cells = 0;   ///< Rows, and columns.
   /// Row by row, cells x cells; sum / steps = comm.bytes_sent.total.
   std::vector<std::int64_t> bytes;
 };
 inline constexpr std::size_t kMaxTrafficCells = 128;
 
-/// One tier of links, all ranks together: what was sent over it, and which share of the step its
-/// busiest part would need for that at full bandwidth: inside a node a rank; between nodes a node,
-/// as a ring that comes by uses the network cards of all its members there.
+/// One tier of links: the bytes that all ranks sent over it, and the share of the step that its
+/// busiest part needs at full bandwidth. That part is a rank inside a node. Between nodes it is a
+/// node, as a ring uses the network cards of all its members there.
 struct LinkUse {
   std::string tier;  ///< "inside node", "between nodes"
   std::int64_t bytes = 0;
   double bandwidth_gb_per_s = 0;  ///< Per GPU and direction, as in the scenario.
-  double busiest_share = 0;       ///< Of the step, [0, ...).
+  double busiest_share = 0;       ///< Share of the step, [0, ...).
   std::string busiest;            ///< "rank 3", "node 0"
 };
 
@@ -113,14 +113,14 @@ struct Roofline {
   double peak_flops_per_s = 0;  ///< At the precision of training.
   double memory_bytes_per_s = 0;
   std::vector<RooflinePoint> points;
-  /// With these two the times of all points sum to time.compute_s: copies over the host link, which
-  /// have no place in the figure, and what computing takes longer beside communication.
+  /// With these two the times of all points sum to time.compute_s. They are copies over the host
+  /// link, which the figure omits, and the slowdown of computing beside communication.
   double host_copies_s = 0;
   double beside_comm_s = 0;
 };
 
-/// What training costs at this step time; days, GPU hours and USD are the metrics cost.*. Zero
-/// where the scenario does not say it.
+/// The cost of training at this step time; days, GPU hours and USD are the metrics cost.*. Zero
+/// where the scenario does not give it.
 struct CostEstimate {
   double tokens_total = 0;
   double days = 0;
@@ -138,7 +138,7 @@ struct RunDetail {
   std::vector<LinkUse> links;
   Roofline roofline;
   CostEstimate cost;
-  /// What was left out or thinned, in sentences for the page.
+  /// Notes on omitted or thinned data, in sentences for the page.
   std::vector<std::string> notes;
 };
 

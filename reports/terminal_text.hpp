@@ -5,12 +5,12 @@
 #include <string_view>
 #include <vector>
 
-// Text on a terminal: names that cannot take it over, and lines that fit.
+// Text on a terminal: names without control characters, and lines that fit.
 namespace shardsim {
 
-/// Printable text stays as it is. All else is written as \n, \t, \x1b or \u202e: starts of
-/// GitHub Actions commands, control characters (C0, DEL, C1), bidirectional controls, zero-width
-/// characters and bytes that are not UTF-8. For every text that is not ours.
+/// Printable text stays as it is. All else is written as \n, \t, \x1b or \u202e: starts of GitHub
+/// Actions commands, control characters (C0, DEL, C1), bidirectional controls, zero-width
+/// characters and bytes that are not UTF-8. Use it for every text from outside.
 [[nodiscard]] std::string escape_untrusted(std::string_view text);
 
 /// Columns that escaped text takes: wide East Asian characters and emoji count two, combining marks

@@ -16,7 +16,7 @@ constexpr std::size_t kTextIndent = 4;
 
 bool is_assumed(const std::string& source) { return source.starts_with("assumed"); }
 
-// In the order in which results name them, but for what nobody has published.
+// Sources in the order of the result; those without a publication come first.
 std::vector<std::string> sources_of(const Result& result) {
   std::vector<std::string> sources;
   for (const Assumption& assumption : result.assumptions) {
@@ -29,7 +29,7 @@ std::vector<std::string> sources_of(const Result& result) {
 }
 
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
-  // Continued deeper, so that one can tell where the next begins.
+  // A deeper indent of later lines shows where the next assumption begins.
   std::string out;
   for (const std::string& line :
        wrap_to_width(std::string(indent, ' ') + escape_untrusted(text), width, indent + 2)) {

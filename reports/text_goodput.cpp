@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-// "28 min", "3.1 h", "45 s": as people speak of outages.
+// "28 min", "3.1 h", "45 s": the units in which people speak of outages.
 std::string period_text(double seconds) {
   constexpr double kMinute = 60.0;
   constexpr double kHour = 3600.0;
@@ -21,7 +21,7 @@ std::string period_text(double seconds) {
 
 std::string share_text(double share) { return fmt::format("{:.1f} %", 100.0 * share); }
 
-// Whether it is Daly's, which is the same number then.
+// Marks Daly's interval, or gives it beside another one.
 std::string interval_text(double interval_s, double daly_s) {
   if (interval_s == daly_s) return period_text(interval_s) + " (Daly)";
   return fmt::format("{} (Daly {})", period_text(interval_s), period_text(daly_s));

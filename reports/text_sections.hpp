@@ -42,26 +42,26 @@ class Page {
 [[nodiscard]] Lines memory_section(const Result& result, double device_memory_bytes,
                                    const Page& page);
 [[nodiscard]] Lines traffic_section(const Result& result, const Page& page);
-/// What the whole training takes; nothing if its tokens are not said.
+/// The cost of the whole training; nothing if its tokens are not given.
 [[nodiscard]] Lines cost_section(const Result& result, const TextHeadline& headline,
                                  const Page& page);
-/// "1 T tokens: 94.2 days, 2.31 M GPU hours, $720 k"; empty if the tokens are not said.
+/// "1 T tokens: 94.2 days, 2.31 M GPU hours, $720 k"; empty if the tokens are not given.
 [[nodiscard]] std::string describe_cost(const Result& result, const TextHeadline& headline);
-/// How evenly tokens were routed; nothing without experts.
+/// The balance of routed tokens; nothing without experts.
 [[nodiscard]] Lines expert_section(const Result& result, const Page& page);
 /// `steps` of the run, of which some were skipped.
 [[nodiscard]] Lines loss_scale_section(const Result& result, std::int64_t steps, const Page& page);
 [[nodiscard]] Lines oracle_section(const Result& result, const Page& page);
-/// Of a plan: where measured runs lie about its figures, or why that is not known. Nothing of a
-/// verify run, whose times nobody asks for.
+/// The error bands of a plan's figures, or the reason why there are none. Nothing for a verify run,
+/// whose times do not matter.
 [[nodiscard]] Lines error_band_section(const Result& result, const Page& page);
-/// What failures leave of the time; nothing where none are told.
+/// The share of time that failures leave; nothing where none are given.
 [[nodiscard]] Lines goodput_section(const Result& result, const Page& page);
-/// Of a run on real processes.
+/// The measurements of a run on real processes.
 [[nodiscard]] Lines measured_section(const Result& result, const Page& page);
-/// The passed ones, in one row.
+/// The passed checks, in one row.
 [[nodiscard]] Lines checks_section(const Result& result, const Page& page);
-/// What was proven of schedules, where they were explored.
+/// The proof about schedules, where they were explored.
 [[nodiscard]] Lines schedules_section(const Result& result, const Page& page);
 [[nodiscard]] Lines failed_checks_section(const Result& result, const Page& page);
 [[nodiscard]] Lines expectations_section(const Result& result, bool passed, const Page& page);

@@ -9,8 +9,8 @@
 // the result holds. Programs read the JSON.
 namespace shardsim {
 
-/// What was run, in the words of the scenario. Reports do not know scenarios, so the caller says
-/// it; empty parts are left out, control characters in any of them are escaped.
+/// The run in the words of the scenario. Reports do not know scenarios, so the caller fills it.
+/// Empty parts are left out, and control characters in any of them are escaped.
 struct TextHeadline {
   std::string name;       ///< The scenario's name.
   std::string model;      ///< "llama3-8b".
@@ -19,9 +19,9 @@ struct TextHeadline {
   std::string precision;  ///< "bf16".
   std::string batch;      ///< "global batch 128 x 8,192 tokens".
   std::int64_t ranks = 0;
-  double device_memory_bytes = 0;  ///< Of one device; 0 if not known.
-  std::int64_t steps = 0;          ///< Of the run.
-  double tokens_total = 0;         ///< Of the whole training; 0 if not said.
+  double device_memory_bytes = 0;  ///< Memory of one device; 0 if not known.
+  std::int64_t steps = 0;          ///< Steps of the run.
+  double tokens_total = 0;         ///< Tokens of the whole training; 0 if not given.
 };
 
 struct TextOptions {
@@ -30,8 +30,8 @@ struct TextOptions {
   std::string next_command;  ///< The last line: what to run next; may be empty.
 };
 
-/// Parts that have no metric in `result` are left out. What does not fit is cut, least important
-/// first, with a line that says so. Ends in a newline.
+/// Parts that have no metric in `result` are left out. Excess lines are cut, least important first,
+/// with a line that says so. Ends in a newline.
 [[nodiscard]] std::string to_text(const Result& result, const TextHeadline& headline,
                                   const TextOptions& options);
 

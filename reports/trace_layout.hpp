@@ -5,13 +5,13 @@
 
 #include "sim/kernel/time.hpp"
 
-// What both trace formats share: how ranks and streams become processes and threads, and how
-// virtual time becomes nanoseconds.
+// The common part of both trace formats: the mapping of ranks and streams to processes and threads,
+// and of virtual time to nanoseconds.
 namespace shardsim {
 
 /// Whole nanoseconds, the resolution of trace viewers: to the nearest, halves up. Rounding never
-/// swaps two times, so what was ordered or nested stays so; an operation shorter than half a
-/// nanosecond may be shown as 0 long. REQUIRES: not negative.
+/// swaps two times, so order and nesting remain. An operation shorter than half a nanosecond may be
+/// shown as 0 long. REQUIRES: not negative.
 [[nodiscard]] constexpr std::int64_t to_nanoseconds(Time time) {
   const std::int64_t picoseconds = time.picoseconds();
   return picoseconds / 1000 + (picoseconds % 1000 >= 500 ? 1 : 0);

@@ -23,8 +23,8 @@ namespace shardsim {
 /// "64" as it is, "1,048,576" with separators; all digits.
 [[nodiscard]] std::string format_count(std::int64_t count);
 
-/// "1 T", "300 B", "1.5 M", "720 k", "12": thousands of any amount. `given`: up to six digits, as
-/// people write numbers they choose; `three`: as all that is computed.
+/// "1 T", "300 B", "1.5 M", "720 k", "12": thousands of any amount. `given`: up to six digits, for
+/// numbers that people choose; `three`: for computed numbers.
 enum class Digits : std::uint8_t { given, three };
 [[nodiscard]] std::string format_amount(double amount, Digits digits);
 

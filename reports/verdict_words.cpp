@@ -31,7 +31,7 @@ std::string failures(const Result& result) {
   return text.empty() ? "FAILED" : "FAILED: " + text;
 }
 
-// What the oracle has shown: its detail says what it compared with.
+// The result of the oracle; the detail of its check names the algorithm it compared with.
 std::string shown_by_oracle(const Result& result) {
   const bool is_other =
       std::any_of(result.checks.begin(), result.checks.end(), [](const Check& check) {
@@ -64,7 +64,7 @@ std::string expectation_text(const ExpectationResult& row) {
   }
   std::string actual = format_metric(row.metric, row.actual);
   std::string expected = format_expected(row.metric, row.expected);
-  // Rounded alike, yet not equal: only all digits show on which side of the limit the value is.
+  // Both round to the same text: only all digits show on which side of the limit the value is.
   if (actual == format_metric(row.metric, row.expected) && row.actual != row.expected) {
     actual = fmt::format("{}", row.actual);
     expected = fmt::format("{}", row.expected);

@@ -5,8 +5,8 @@
 
 #include "reports/result.hpp"
 
-// The outcome of a run in words, the same on every page that shows it. Not ours are names in
-// expectations: who shows them escapes them.
+// The outcome of a run in words, the same on every page that shows it. Names in expectations come
+// from users: callers escape them.
 namespace shardsim {
 
 /// "1 check", "2 checks".

@@ -54,7 +54,7 @@ void check_distinct(Reading& r, const std::vector<NamedFile>& files) {
   }
 }
 
-// "run.csv" is joined by "run.stages.csv" and others: no other file may have such a name.
+// Tables beside "run.csv" have names such as "run.stages.csv": no other file may have such a name.
 void check_beside_tables(Reading& r, const std::vector<NamedFile>& files) {
   const std::string& table = r.scenario.output.csv;
   const std::string end = ".csv";
@@ -71,7 +71,7 @@ void check_beside_tables(Reading& r, const std::vector<NamedFile>& files) {
   }
 }
 
-// Browsers and spreadsheets go by it, and the names of the tables are made from it.
+// Browsers and spreadsheets need the extension, and the names of the tables are made from it.
 void check_extension(Reading& r, const std::string& field, const std::string& path,
                      const std::string& extension) {
   if (path.empty()) return;

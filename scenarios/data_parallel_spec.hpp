@@ -7,8 +7,8 @@
 
 namespace shardsim {
 
-/// What data-parallel ranks do instead of summing every gradient in every step: a part of
-/// ParallelismSpec, in fields_data_parallel.cpp.
+/// Alternatives to a sum of every gradient in every step: a part of ParallelismSpec, in
+/// fields_data_parallel.cpp.
 struct DataParallelSpec {
   DataParallelKind data_parallel = DataParallelKind::synchronous;
   std::int64_t sync_period = 1;    // local_sgd, diloco: updates between averages
@@ -26,7 +26,7 @@ struct DataParallelSpec {
   }
   bool is_elastic() const { return data_parallel == DataParallelKind::elastic; }
   bool compresses() const { return compression.acts(); }
-  /// Whether what is trained is, on purpose, not what one device trains on the whole batch.
+  /// Whether training differs on purpose from that of one device on the whole batch.
   bool changes_algorithm() const {
     return trains_apart() || data_parallel == DataParallelKind::async_sgd || compresses();
   }

@@ -2,12 +2,12 @@
 
 #include <string>
 
-// The field table told to others: to editors as a JSON Schema, to people as a page.
-// Both are shipped as files, and a test holds them equal to what is generated here.
+// The field table for others: a JSON Schema for editors, a page for people. Both are shipped as
+// files, and a test compares them with the output of this code.
 namespace shardsim {
 
-/// JSON Schema, draft-07, of a scenario file. A schema cannot say everything: what more than one
-/// field decides (ranks, batch, heads) is checked by the loader alone.
+/// JSON Schema, draft-07, of a scenario file. A schema cannot say everything: the loader alone
+/// checks rules about several fields (ranks, batch, heads).
 std::string scenario_schema();
 
 /// docs/guide/scenario-reference.md.

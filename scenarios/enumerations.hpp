@@ -14,11 +14,11 @@
 #include "strategies/model/moe_options.hpp"
 #include "strategies/training/loss_scale.hpp"
 
-// What a scenario chooses from, and how that is spelled. What a layer below chooses from, too, is
-// its enumeration: the field is bound to that. To add a choice: an enumerator and its spelling.
+// The choices of a scenario and their spellings. A choice of a lower layer keeps that layer's
+// enumeration: the field is bound to it. A new choice needs an enumerator and its spelling.
 namespace shardsim {
 
-// Of larger headers.
+// Enumerations of larger headers.
 enum class Algorithm : std::uint8_t;  // sim/hardware/collective.hpp
 enum class NormType;                  // strategies/gradient_sync/gradient_sync.hpp
 enum class Recompute : std::uint8_t;  // strategies/model/make_model.hpp

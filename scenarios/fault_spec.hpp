@@ -1,7 +1,7 @@
 #pragma once
 
-// What goes wrong on the machine: what is slower than the rest all the time, or now and then, and
-// how often a failure stops the training. Nothing is assumed that the scenario does not say.
+// Faults of the machine: parts that are slower than the rest always or now and then, and failures
+// that stop the training. Nothing is assumed that the scenario does not say.
 
 #include <cstdint>
 #include <string>
@@ -15,12 +15,12 @@ inline constexpr std::int64_t kNotChosen = -1;
 /// Ranks that compute `slowdown` times as long. Exactly one of rank, stage and node chooses them.
 struct StragglerSpec {
   std::int64_t rank = kNotChosen;
-  std::int64_t stage = kNotChosen;  // Of the pipeline: a coordinate on the axis pp.
+  std::int64_t stage = kNotChosen;  // Pipeline stage: a coordinate on the axis pp.
   std::int64_t node = kNotChosen;
   double slowdown = 1;
 };
 
-/// Which links a fault is of: those of a tier, on one node or on all.
+/// The links of a fault: those of a tier, on one node or on all.
 struct LinkPlaceSpec {
   std::int64_t node = kNotChosen;
   std::string tier = "inter_node";  // or "intra_node"
@@ -50,7 +50,7 @@ struct FaultSpec {
   // Failures that stop the training, which goes on from the last checkpoint. 0: none.
   double gpu_mtbf_hours = 0;
   double node_mtbf_hours = 0;
-  std::int64_t observed_failures = 0;  // that the figures above were counted from; 0: not known
+  std::int64_t observed_failures = 0;  // failures behind the figures above; 0: not known
   double checkpoint_interval_s = 0;    // of training between two checkpoints; 0: Daly's optimum
   double checkpoint_write_s = 0;       // 0: by checkpoint_gb_per_s
   double checkpoint_gb_per_s = 0;

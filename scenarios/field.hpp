@@ -22,7 +22,7 @@ enum class FieldType { boolean, integer, number, text, choice, rank_list, intege
 
 using FieldValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
-/// What another program calls the same thing, for hints only: such names are never accepted.
+/// Another program's name for the field, for hints only: such names are never accepted.
 struct ForeignName {
   std::string tool;
   std::string name;
@@ -59,7 +59,7 @@ struct Field {
   std::function<void(Scenario&, const FieldValue&)> set;
   std::function<FieldValue(const Scenario&)> get;     // null: read, checked and then forgotten
   std::function<void(Scenario&, ReadMark)> set_mark;  // null: reads are not noted
-  /// Of a key of objects in a list, in place of get: of the item at an index, if it is there.
+  /// For a key of objects in a list, in place of get: its value at an index, if it is there.
   std::function<std::optional<FieldValue>(const Scenario&, std::size_t)> get_item;
 
   Field& doc(std::string text) { return meaning = std::move(text), *this; }

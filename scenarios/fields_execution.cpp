@@ -7,7 +7,7 @@ namespace shardsim {
 
 namespace {
 
-// From stage to stage, or round a ring of context-parallel ranks.
+// Whether ranks send from stage to stage, or round a ring of context-parallel ranks.
 bool sends(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
   const bool has_ring =

@@ -29,7 +29,7 @@ Field flapping_row(const char* path, Members... members) {
       path, [](auto& s) -> auto& { return s.faults.flapping_links; }, members...);
 }
 
-// A place that need not be chosen: it then is not written either.
+// An optional place; a place that is not chosen is not written.
 Field place_row(Field row, double last, const char* derived, const char* doc) {
   row.get_item = [read = std::move(row.get_item)](const Scenario& s, std::size_t index) {
     std::optional<FieldValue> value = read(s, index);

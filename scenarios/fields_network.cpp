@@ -27,8 +27,8 @@ Field between(const char* path, Member member) {
                  [](const Scenario& s) { return is_nccl(s) && s.system.nodes > 1; });
 }
 
-// What stands in for NCCL's own choices and constants. Rows of TierCorrection and texts: unlike the
-// rest they are refused, not only without effect, where another model prices communication.
+// Overrides of NCCL's own choices and constants. Rows of TierCorrection and texts: unlike the rest
+// they are refused, not only without effect, if another model prices communication.
 template <typename Member>
 Field correction(const char* path, TierCorrection NetworkSpec::*tier, Member member) {
   return field(path, &Scenario::system, &SystemSpec::network, tier, member).sourced();

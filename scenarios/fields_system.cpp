@@ -32,7 +32,7 @@ Field memory_gib() {
   return row;
 }
 
-// "none", and those of all there are.
+// "none", and the names of all entries.
 template <typename Named>
 std::vector<std::string> none_or(std::span<const Named> all) {
   std::vector<std::string> names = {"none"};
@@ -128,7 +128,7 @@ Field kernel_model_field() {
           "rate. shapes: as kernels of its sizes do on the GPU that device.kernels names.");
 }
 
-// What operations cost, beside the rates of the device.
+// The rows of operation prices, beside the rates of the device.
 std::vector<Field> price_fields() {
   using S = SystemSpec;
   return {

@@ -14,7 +14,7 @@ bool is_adam(const Scenario& s) {
 
 bool is_dynamic(const Scenario& s) { return s.training.loss_scaling == LossScaling::Mode::dynamic; }
 
-// Defaults are those of torch.amp.GradScaler, where people have a number in mind.
+// Defaults are those of torch.amp.GradScaler, which people know.
 std::vector<Field> loss_scaling_fields() {
   using T = TrainingSpec;
   const auto training = [](const char* path, auto member) {

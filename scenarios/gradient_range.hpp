@@ -4,8 +4,8 @@
 
 namespace shardsim {
 
-/// Whether gradients pass through fp16: of the types here the only one with less than the range of
-/// the fp32 in which they end up, so that they can overflow and vanish.
+/// Whether gradients pass through fp16. Only this type here has a smaller range than the fp32 of
+/// their sums, so that they can overflow and vanish.
 [[nodiscard]] inline bool has_narrow_gradients(const TrainingSpec& training) {
   return training.precision == DType::fp16 || training.grad_reduce_dtype == DType::fp16;
 }

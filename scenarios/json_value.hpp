@@ -1,9 +1,9 @@
 #pragma once
 
-// JSON values that know where they stand. Every error of the loader names file, line and column,
-// which nlohmann/json 3.11 cannot tell; it also skips a byte order mark, takes a NUL byte for the
-// end of the text and keeps the last of two equal keys. tests/scenarios/json_parser_test.cpp holds
-// this reader against nlohmann's on random texts.
+// JSON values with their places in the text. Every error of the loader names file, line and column.
+// The library nlohmann/json 3.11 cannot tell them. It also skips a byte order mark, takes a NUL
+// byte for the end of the text and keeps the last of two equal keys. A test
+// (tests/scenarios/json_parser_test.cpp) compares this reader with nlohmann's on random texts.
 
 #include <cstddef>
 #include <cstdint>
@@ -51,9 +51,8 @@ struct JsonMember {
 /// "an object", "a string", "true", "the number 2.9": a value as errors call it.
 std::string describe(const JsonValue& value);
 
-/// Bounds on what is read, checked before memory is taken for it. They are far above any scenario
-/// (the largest is a list of all 16,384 ranks) and low enough that the worst text is refused within
-/// 10 ms.
+/// Bounds on the text, checked before memory is taken for it. They are far above any scenario (the
+/// largest is a list of all 16,384 ranks). The worst text is refused within 10 ms.
 struct JsonLimits {
   std::size_t max_bytes = std::size_t{1} << 20U;
   int max_depth = 32;

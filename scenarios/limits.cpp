@@ -48,7 +48,7 @@ std::optional<std::int64_t> expert_values(const ModelSpec& m, std::int64_t sampl
   return per_slot ? product_if_fits({samples, m.seq_len, m.num_layers, *per_slot}) : std::nullopt;
 }
 
-// Values kept from forward to backward for `samples` sequences, from above: a transformer block
+// Bounds the values kept from forward to backward for `samples` sequences. A transformer block
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
 std::optional<std::int64_t> activation_values(const ModelSpec& m, std::int64_t samples) {
   const auto widths = product_if_fits({m.num_layers, 12 * m.hidden_size + 4 * m.ffn_hidden_size});
@@ -89,7 +89,7 @@ void check_operations(Reading& r) {
   }
 }
 
-// The work of pipeline ranks is a list. One stage has one, too: its microbatches in turn.
+// A list holds the work of a pipeline rank. One stage has a list, too: its microbatches in turn.
 void check_schedule_size(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::int64_t microbatches = r.scenario.training.num_microbatches;
@@ -105,7 +105,7 @@ void check_schedule_size(Reading& r) {
             "use a larger micro_batch_size or a smaller batch");
 }
 
-// What keeps every rank running and can be told without a plan; choose_fold finds the rest.
+// Checks for fields that prevent folding and are known without a plan; choose_fold finds the rest.
 void check_folding(Reading& r) {
   const Scenario& s = r.scenario;
   if (s.system.ranks <= r.limits.max_ranks) return;

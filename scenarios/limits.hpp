@@ -6,8 +6,8 @@ namespace shardsim {
 
 struct Reading;
 
-/// What a run may take on. Exceeding one is a problem E03xx: legal, but refused (exit code 3). What
-/// a caller cannot raise stands elsewhere: kMaxForwards of a pipeline schedule, and 64 bits.
+/// The limits of a run. Exceeding one is a problem E03xx: legal, but refused (exit code 3). Fixed
+/// limits stand elsewhere: kMaxForwards of a pipeline schedule, and 64 bits.
 struct LoadLimits {
   std::int64_t max_ranks = 16384;                         // that run: each is a fiber with a stack
   std::int64_t max_folded_ranks = std::int64_t{1} << 20;  // where execution.fold may fold
@@ -15,12 +15,12 @@ struct LoadLimits {
   std::int64_t max_operations = 1'000'000'000;  // ranks x layers x microbatches x steps x blocks
 };
 
-/// How many ranks a scenario may have: max_folded_ranks where replicas may be folded, as it is not
-/// known before a plan is made how many of them run. choose_fold (sim/app/folding) then holds those
-/// against what the engine runs.
+/// The largest number of ranks of a scenario: max_folded_ranks where replicas may be folded, as
+/// only a plan tells how many of them run. Then choose_fold (sim/app/folding) compares those with
+/// the engine's limit.
 [[nodiscard]] std::int64_t max_ranks_of(const Reading& reading);
 
-/// Holds a resolved scenario against the limits; does nothing while there are other problems. Takes
+/// Compares a resolved scenario with the limits; does nothing while there are other problems. Takes
 /// no memory in proportion to anything in the scenario.
 void check_limits(Reading& reading);
 

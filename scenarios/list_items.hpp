@@ -7,7 +7,7 @@ namespace shardsim {
 
 struct Scenario;
 
-/// What the reader and the writer must know of a list of objects.
+/// The facts that the reader and the writer need about a list of objects.
 struct ListItems {
   std::string name;     // "an expectation"
   std::string example;  // "{...}": one of them

@@ -25,19 +25,19 @@ void throw_if_any(const ProblemList& problems) {
   }
 }
 
-// That nothing is corrected, or goes wrong, is no number that a result rests on.
+// A result does not rest on the neutral value of a correction or of a fault.
 bool corrects_nothing(const std::string& path, const FieldState& state) {
   const bool is_neutral = path.rfind("system.nccl.", 0) == 0 || path.rfind("faults.", 0) == 0;
   return is_neutral && !state.given;
 }
 
-// A plain run is of no sweep, but says what is wrong with it.
+// A plain run ignores the sweep, but reports the problems in it.
 void leave_sweep_out(JsonValue& document, ProblemList& problems) {
   if (document.find("sweep") == nullptr) return;
   [[maybe_unused]] const SweepBlock checked = read_sweep(take_sweep(document), problems);
 }
 
-// Where the numbers of model and system come from, in the order of the table.
+// The sources of all numbers of model and system, in the order of the table.
 std::vector<NumberSource> collect_sources(const Reading& reading) {
   std::vector<NumberSource> sources;
   for (const Field& field : field_table()) {
@@ -113,9 +113,9 @@ FieldValue default_value(const Field& field) {
   return *read_value(field, *parse_json(text, problems), field.path, problems, automatic);
 }
 
-// The effect of a field that the user wrote on a scenario: nothing; its own value, which the
-// scenario must state (required) or need not (value); or other fields that are derived from it,
-// too.
+// The effect of a field that the user wrote. none: no effect. required, value: the field's own
+// value, which the scenario must or need not state. derives: also other fields that are derived
+// from it.
 enum class Choice { none, required, value, derives };
 
 bool is_idle(const Field& field, const Scenario& scenario) {

@@ -15,7 +15,7 @@ namespace shardsim {
 ///   mlp:   h f + f + (L - 1) (f^2 + f) + f V + V
 /// gpt2 has biases and two layer norms of 2 h in each layer: 9 h + f = 4 h (norms) + 3 h (query,
 /// key, value) + h (projection) + f (first linear) + h (second). Source: Radford et al. 2019 and
-/// Touvron et al. 2023; tests/scenarios/preset_test.cpp holds it against published counts.
+/// Touvron et al. 2023; tests/scenarios/preset_test.cpp compares it with published counts.
 /// The ranges of the field table keep it within 64 bits. REQUIRES: a loaded scenario's model.
 std::int64_t num_parameters(const ModelSpec& model);
 

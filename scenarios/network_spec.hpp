@@ -7,13 +7,13 @@
 
 namespace shardsim {
 
-/// What is measured on one tier, against NCCL's own constants of it.
+/// Measured corrections of NCCL's own constants on one tier.
 struct TierCorrection {
   Tracked<double> bandwidth_factor = 1.0;
   Tracked<double> added_latency_us = 0.0;
 };
 
-/// How communication is priced, and what NCCL's cost model asks of the machine beside its links.
+/// The price model of communication, and further machine data for NCCL's cost model.
 struct NetworkSpec {
   std::string model = "alpha_beta";               // or "nccl"
   std::string gpu_generation = "by_device_name";  // or "ampere", "hopper", "blackwell"

@@ -6,10 +6,10 @@
 
 #include "scenarios/enumerations.hpp"
 
-// What is asked of a run beyond running it: what it costs, what must hold, which files to write.
+// The outputs of a run: its cost, its expectations, and the files to write.
 namespace shardsim {
 
-/// What the machine costs who rents it.
+/// The rent of the machine.
 struct CostSpec {
   double usd_per_gpu_hour = 0;  // 0: not said
 };

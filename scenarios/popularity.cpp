@@ -10,7 +10,7 @@ namespace shardsim {
 
 namespace {
 
-// Of 16,384 experts or 4,096 layers, with room for both at once in any real model.
+// These limits allow 16,384 experts or 4,096 layers, and both at once in any real model.
 constexpr JsonLimits kLimits = {.max_bytes = std::size_t{8} << 20U,
                                 .max_depth = 3,
                                 .max_string_bytes = 64,

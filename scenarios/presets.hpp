@@ -4,9 +4,9 @@
 #include <vector>
 
 // Presets are JSON files with the keys of one section: models/NAME.json, systems/NAME.json. They
-// are looked for beside the scenario first and then in the built-in folder. That is what the
-// environment variable SHARDSIM_PRESETS names, or else one that is found from where the executable
-// lies: an installed tree may be moved, and so may a checkout with its build.
+// are looked for beside the scenario first and then in the built-in folder. The environment
+// variable SHARDSIM_PRESETS names that folder. Without it, the folder is found from the place of
+// the executable, since an installed tree or a checkout may be moved.
 namespace shardsim {
 
 struct PresetInfo {

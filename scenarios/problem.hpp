@@ -1,7 +1,7 @@
 #pragma once
 
-// What is wrong with a scenario, and where. The loader goes on after a problem, so that one run
-// tells all of them; the list stops growing at kMaxProblems.
+// The problems of a scenario and their places. The loader goes on after a problem, so that one run
+// reports all of them; the list stops growing at kMaxProblems.
 
 #include <cstddef>
 #include <string>
@@ -20,17 +20,16 @@ struct TextEdit {
   std::string text;
 };
 
-/// What `shardsim fix` would write, where that cannot change what was meant. No edits: there is
-/// nothing that could be done without asking.
+/// The edits of `shardsim fix`, where they cannot change the meaning. No edits: no fix is certain
+/// without asking.
 struct Fix {
   std::string message;  // "write \"tp\" for \"tensor_model_parallel_size\""
   std::vector<TextEdit> edits;
 };
 
 /// Codes by family: E00xx file and JSON, E01xx one field, E02xx fields that do not fit together,
-/// E03xx a limit
-/// (those of scenarios from E0351 on: the lower ones are the engine's). Each code stands for one
-/// kind of mistake and keeps its meaning for ever.
+/// E03xx a limit. Limits of scenarios begin at E0351: the lower ones are the engine's. Each code
+/// stands for one kind of mistake and keeps its meaning for ever.
 struct Problem {
   std::string code;
   Severity severity = Severity::error;
@@ -55,8 +54,8 @@ class ProblemList {
  public:
   static constexpr std::size_t kMaxProblems = 50;
 
-  /// Takes position, file and excerpt from `span`; a null source leaves them empty. `fix`: of the
-  /// text of `span`; dropped where that is a flag, or a preset.
+  /// Takes position, file and excerpt from `span`; a null source leaves them empty. `fix` edits the
+  /// text of `span`; it is dropped if that is a flag or a preset.
   void add(const std::string& code, const Span& span, const std::string& pointer,
            const std::string& message, const std::string& help = "", const std::string& label = "",
            Fix fix = {});

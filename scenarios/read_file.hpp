@@ -7,8 +7,8 @@
 
 #include "scenarios/problem.hpp"
 
-// Reading an untrusted file: its kind and size are checked before a byte is read, so that a
-// directory, a pipe, a device or a huge file ends in a problem and not in a hang.
+// Reads untrusted files. Kind and size are checked before a byte is read, so that a directory, a
+// pipe, a device or a huge file cannot hang the program.
 namespace shardsim {
 
 /// The bytes of a regular file of at most `max_bytes`, or nothing and a problem (E0001, E0003).

@@ -228,7 +228,7 @@ std::optional<FieldValue> read_typed(const Place& place) {
   return std::nullopt;
 }
 
-// The value a row's default_json stands for; rows are ours, so it parses.
+// The value of a row's default_json; rows are ours, so it parses.
 FieldValue default_of(const Field& field) {
   const SourceText text{"default", field.default_json, true};
   ProblemList problems;
@@ -236,7 +236,7 @@ FieldValue default_of(const Field& field) {
   return *read_typed(Place{field, *value, field.path, problems});
 }
 
-// Values that the format knows and that no part of the program serves yet.
+// Refuses values that the format knows and no part of the program serves yet.
 bool check_served(const Place& place, const FieldValue& value) {
   const Field& field = place.field;
   if (field.missing_part.empty()) {

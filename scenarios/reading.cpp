@@ -9,7 +9,7 @@
 namespace shardsim {
 namespace {
 
-constexpr std::size_t kMaxItems = 1000;  // Of one list.
+constexpr std::size_t kMaxItems = 1000;  // In one list.
 
 class DocumentReader {
  public:
@@ -48,7 +48,7 @@ class DocumentReader {
     return path.empty() ? "a scenario" : "\"" + path + "\"";
   }
 
-  // `fixed`: what fixes of the object write already.
+  // `fixed`: the keys that fixes of the object write already.
   void unknown_key(const std::string& section, const JsonMember& member, const JsonObject& object,
                    const std::string& pointer, std::set<std::string>& fixed) {
     if (reading_->problems.full()) {

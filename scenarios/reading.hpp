@@ -38,10 +38,10 @@ struct Reading {
   std::map<std::string, FieldState> fields;  // by path; of lists, see items
   std::map<std::string, Span> sections;      // those written, by path; "" is the document
   std::set<std::string> broken;              // sections whose preset could not be read
-  /// Of lists, by their path ("expect"): the states of each object's keys, by key; its own by "".
+  /// Lists by their path ("expect"): the states of each object's keys, by key; its own by "".
   std::map<std::string, std::vector<std::map<std::string, FieldState>>> items;
   LoadLimits limits;
-  std::string folder;  // of the scenario: files that it names are beside it
+  std::string folder;  // the scenario's: files that it names are beside it
 
   bool given(const std::string& path) const;
   bool good(const std::string& path) const;

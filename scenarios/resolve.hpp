@@ -17,22 +17,22 @@ void resolve_network(Reading& r);
 /// World size = dp_replicate x dp_shard x tp x pp x cp. REQUIRES: resolve_system().
 void resolve_layout(Reading& r);
 void resolve_sharding(Reading& r);
-/// What is kept in host memory is sharded as that needs, and there is a way to it. REQUIRES:
+/// State in host memory is sharded as it must be, and there is a host link. REQUIRES:
 /// resolve_sharding().
 void resolve_offload(Reading& r);
-/// Choices of data parallelism that change the algorithm, or who takes part, fit the rest.
-/// REQUIRES: resolve_batch() and resolve_training().
+/// Choices of data parallelism that change the algorithm or the members fit the rest. REQUIRES:
+/// resolve_batch() and resolve_training().
 void resolve_data_parallel(Reading& r);
 /// global_batch_size = micro_batch_size x data-parallel ranks x num_microbatches.
 void resolve_batch(Reading& r);
-/// What tensor parallelism splits must divide. REQUIRES: resolve_model().
+/// tp divides all dimensions that tensor parallelism splits. REQUIRES: resolve_model().
 void resolve_tensor_parallel(Reading& r);
-/// What context parallelism cuts and exchanges must divide. REQUIRES: resolve_model(),
-/// resolve_system().
+/// cp divides all dimensions that context parallelism cuts and exchanges. REQUIRES:
+/// resolve_model(), resolve_system().
 void resolve_context_parallel(Reading& r);
 /// Recompute and dropout are those of a transformer's blocks. REQUIRES: resolve_model().
 void resolve_blocks(Reading& r);
-/// Experts fit the model and the layout; reads what their popularity is listed in. REQUIRES:
+/// Experts fit the model and the layout; reads the file of their popularity. REQUIRES:
 /// resolve_model(), resolve_layout().
 void resolve_experts(Reading& r);
 /// Layers of each stage, all of them. REQUIRES: resolve_model(), resolve_chunks().
@@ -42,7 +42,7 @@ void resolve_chunks(Reading& r);
 /// Schedule and microbatches fit. REQUIRES: resolve_chunks(), resolve_batch().
 void resolve_pipeline(Reading& r);
 void resolve_training(Reading& r);
-/// Faults are of what there is, and complete. REQUIRES: resolve_layout().
+/// Faults name parts that exist, and are complete. REQUIRES: resolve_layout().
 void resolve_faults(Reading& r);
 void check_expectations(Reading& r);
 void check_outputs(Reading& r);

@@ -10,7 +10,7 @@ bool is_data_parallel_only(const ParallelismSpec& p) {
   return p.tp == 1 && p.pp == 1 && p.cp == 1 && p.ep == 1;
 }
 
-// What is said of either choice: it is the value of `path`.
+// Reports a problem of either choice: the value of `path`.
 void refuse(Reading& r, const char* path, const std::string& why, const std::string& fix) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::string value =

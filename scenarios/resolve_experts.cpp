@@ -7,7 +7,7 @@
 namespace shardsim {
 namespace {
 
-// Beside the text that names it, or else from the current folder.
+// A path beside the text that names it, or else in the current folder.
 std::string path_of_popularity(Reading& r) {
   namespace fs = std::filesystem;
   const std::string& name = r.scenario.model.moe_popularity_file;

@@ -6,7 +6,7 @@ namespace shardsim {
 
 namespace {
 
-// An object in a list of faults, by which problems are told.
+// An object in a list of faults, for reports of its problems.
 struct Item {
   Reading& reading;
   std::string list;
@@ -14,7 +14,7 @@ struct Item {
 
   [[nodiscard]] bool given(const char* key) const { return reading.item(list, index, key).given; }
   [[nodiscard]] bool good(const char* key) const { return reading.item(list, index, key).good; }
-  // At a key that is written, or at the object.
+  // Reports at a key that is written, or at the object.
   void refuse(const char* code, const char* key, const std::string& message,
               const std::string& help) const {
     const FieldState state = reading.item(list, index, given(key) ? key : "");
@@ -22,7 +22,7 @@ struct Item {
   }
 };
 
-// E0271: `value` of a key is below `count`, how many of what it names there are.
+// E0271: `value` of a key must be below `count`, the number of such parts.
 void check_exists(const Item& item, const char* key, std::int64_t value, const char* counted_by,
                   std::int64_t count) {
   if (!item.good(key) || !item.reading.good(counted_by) || value < count) return;
@@ -88,7 +88,7 @@ void check_flapping(const Item& item, const FlappingLinkSpec& link) {
   }
 }
 
-// What the time between failures alone does not say.
+// Checks the fields that failures need beside the time between them.
 void check_failures(Reading& r) {
   const FaultSpec& faults = r.scenario.faults;
   if (!r.all_good({"faults.gpu_mtbf_hours", "faults.node_mtbf_hours"})) return;

@@ -15,7 +15,7 @@ struct Degree {
   std::int64_t ParallelismSpec::*size;
 };
 
-// Those that say how many ranks remain for dp_shard.
+// The degrees that say how many ranks remain for dp_shard.
 constexpr std::array<Degree, 4> kDegrees = {{
     {"parallelism.tp", &ParallelismSpec::tp},
     {"parallelism.pp", &ParallelismSpec::pp},
@@ -31,8 +31,8 @@ std::string layout_words(const ParallelismSpec& p) {
   return words;
 }
 
-// What the degrees leave for dp_shard. The first that does not divide what those before it leave is
-// the one that does not fit: it is blamed, and nothing is left.
+// The ranks that the degrees leave for dp_shard. The first degree that does not divide the ranks
+// left by those before it is reported; then nothing is left.
 std::optional<std::int64_t> ranks_left(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::int64_t ranks = r.scenario.system.ranks;
@@ -56,7 +56,7 @@ std::optional<std::int64_t> ranks_left(Reading& r) {
   return left;
 }
 
-// Checked before anything is derived from the number of ranks: what follows would only repeat it.
+// Comes before anything derived from the number of ranks: later checks would only repeat it.
 void check_num_ranks(Reading& r) {
   const std::int64_t ranks = r.scenario.system.ranks;
   const std::int64_t most = max_ranks_of(r);

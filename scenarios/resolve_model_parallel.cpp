@@ -15,7 +15,7 @@ struct Divisible {
   const char* what;
 };
 
-// What each tensor-parallel rank gets an equal part of.
+// The dimensions that tensor-parallel ranks split into equal parts.
 constexpr Divisible kHidden = {"model.ffn_hidden_size", &ModelSpec::ffn_hidden_size,
                                "elements of the hidden layer"};
 constexpr std::array<Divisible, 3> kSplit = {{
@@ -71,7 +71,7 @@ void check_microbatches(Reading& r) {
               "change global_batch_size, or use " +
                   schedules_that(takes_chunks_of_any_batch, " or ", "\""));
   }
-  if (p.pp * p.vpp > kMaxForwards) return;  // Said elsewhere.
+  if (p.pp * p.vpp > kMaxForwards) return;  // Reported elsewhere.
   const int least = row.least_microbatches({static_cast<int>(p.pp), static_cast<int>(p.vpp), 1});
   if (microbatches < least) {
     r.problem("E0204", "training.global_batch_size",
@@ -82,8 +82,8 @@ void check_microbatches(Reading& r) {
   }
 }
 
-// Its layers are split in pairs, so hidden layers are what is cut; a pair has no end within it for
-// a stage to have.
+// Tensor parallelism splits layers in pairs, so it cuts hidden layers. A stage cannot end within a
+// pair.
 void resolve_split_perceptron(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const ModelSpec& m = r.scenario.model;
@@ -115,7 +115,7 @@ void resolve_tensor_parallel(Reading& r) {
   const bool cuts_tokens =
       p.sequence_parallel &&
       r.all_good({"model.seq_len", "training.micro_batch_size", "parallelism.cp"});
-  const std::int64_t positions = cuts_tokens ? m.seq_len / p.cp : 0;  // Of a sample on a rank.
+  const std::int64_t positions = cuts_tokens ? m.seq_len / p.cp : 0;  // Per sample on a rank.
   if (cuts_tokens && positions % p.tp != 0 && (micro % p.tp * (positions % p.tp)) % p.tp != 0) {
     r.problem("E0203", "parallelism.sequence_parallel",
               "tp (" + text_of(p.tp) + ") does not divide a microbatch of " + text_of(micro) +

@@ -9,7 +9,7 @@ namespace shardsim {
 
 namespace {
 
-// What of NCCL's model does not hold of this machine; nothing if it does.
+// The conflict of this machine with NCCL's model; nothing if there is none.
 std::optional<UsageError> misfit(const SystemSpec& system) {
   try {
     check(nccl_platform_of(system));
@@ -19,7 +19,7 @@ std::optional<UsageError> misfit(const SystemSpec& system) {
   }
 }
 
-// Whether both lists can be read. What cannot is told at its field.
+// Whether both lists can be read. Errors are reported at their fields.
 bool check_selection(Reading& r) {
   bool good = true;
   const NetworkSpec& network = r.scenario.system.network;
@@ -37,7 +37,7 @@ bool check_selection(Reading& r) {
   return good;
 }
 
-// A calibration that does nothing would be believed: it is refused, not warned about. A preset may
+// Users would trust a calibration without effect: it is refused, not warned about. A preset may
 // bring one to a scenario that then asks for another model.
 void refuse_without_nccl(Reading& r) {
   if (!r.good("system.network_model") || r.scenario.system.network.is_nccl()) return;

@@ -3,7 +3,7 @@
 namespace shardsim {
 namespace {
 
-// What asks for the host link first, for the error that there is none.
+// The first field that needs the host link, for the error that there is none.
 const char* first_offload(const ParallelismSpec& p) {
   if (p.offload_optimizer) return "parallelism.offload_optimizer";
   return p.offload_gradients ? "parallelism.offload_gradients" : "parallelism.offload_parameters";

@@ -7,16 +7,16 @@
 namespace shardsim {
 namespace {
 
-// Beyond this an example list tells nobody anything.
+// A longer example list helps nobody.
 constexpr std::int64_t kLongestExample = 32;
 
 struct Stages {
-  std::int64_t layers = 0;  // Of the model.
+  std::int64_t layers = 0;  // Layers of the model.
   std::int64_t stages = 0;
   bool has_embedding = false;
   StageSplit split;
 
-  // What an even split counts.
+  // The units of an even split.
   std::int64_t counted() const {
     return layers + (split.account_for_embedding ? 1 : 0) + (split.account_for_loss ? 1 : 0);
   }
@@ -86,7 +86,7 @@ void check_list(Reading& r, const Stages& s) {
                          (s.stages == 1 ? " is 1 stage" : " are " + text_of(s.stages) + " stages"),
                      help);
   }
-  std::int64_t sum = 0;  // Of numbers up to 2^14, in a text of at most 2^24 bytes.
+  std::int64_t sum = 0;  // Adds numbers up to 2^14, from a text of at most 2^24 bytes.
   for (std::int64_t stage = 0; stage < given; ++stage) {
     const std::int64_t layers = p.stage_layers[static_cast<std::size_t>(stage)];
     const bool has_more = (stage == 0 && s.has_embedding) || stage + 1 == given;

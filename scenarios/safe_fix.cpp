@@ -12,11 +12,11 @@
 namespace shardsim {
 namespace {
 
-// A slip in fewer letters could be any of them: "dp" is as near to "pp" as to "tp".
+// A slip in a shorter word is ambiguous: "dp" is as near to "pp" as to "tp".
 constexpr std::size_t kShortestSlip = 4;
 
-// Names of other programs whose values have our unit and our meaning. Many that hints know do not:
-// a bucket in MB, an interleaving in layers, a flag for a level.
+// Names of other programs whose values have our unit and our meaning. Many names in hints do not: a
+// bucket in MB, an interleaving in layers, a flag for a level.
 constexpr auto kSameQuantity = std::to_array<std::string_view>({
     "adam_beta1",
     "adam_beta2",
@@ -132,7 +132,7 @@ std::string only_near(const std::string& word, const std::vector<std::string>& c
   return nearest(word, others).empty() ? near : "";
 }
 
-// The word of `choices` that another program writes so; "" if there is none.
+// The word of `choices` for another program's word; "" if there is none.
 std::string same_choice(const std::string& word, const std::vector<std::string>& choices) {
   std::string wanted = lower(word);
   const auto* const found =
@@ -154,7 +154,7 @@ std::vector<std::string> fixable_keys(const std::string& section) {
   return keys;
 }
 
-// Our key for another program's, in this section.
+// Our key for another program's key, in this section.
 std::string same_quantity(const std::string& section, const std::string& name) {
   if (!std::binary_search(kSameQuantity.begin(), kSameQuantity.end(), name)) return "";
   for (const Field& field : field_table()) {
@@ -166,7 +166,7 @@ std::string same_quantity(const std::string& section, const std::string& name) {
   return "";
 }
 
-// As a key is written, of a name as a flag or in capitals.
+// The spelling of a key, for a name written as a flag or in capitals.
 std::string plain_name(const std::string& key) {
   std::string name = lower(key.substr(std::min(key.find_first_not_of('-'), key.size())));
   std::replace(name.begin(), name.end(), '-', '_');
@@ -219,7 +219,7 @@ Fix fix_of_key(const std::string& section, const JsonMember& member, const JsonO
     fix = fix_of_foreign_value(member);
     if (!fix) fix = fix_of_value(*field, member.value);
   } else if (find_section(path)->is_list ? member.value.is_array() : member.value.is_object()) {
-    fix = Fix{};  // What is in it is judged under its right name.
+    fix = Fix{};  // Its content is judged under its right name.
   }
   if (!fix || !claimed.insert(ours).second) return {};
   fix->edits.insert(fix->edits.begin(),
@@ -254,7 +254,7 @@ Fix fix_of_version(const Span& document) {
   const std::size_t inside = document.offset + 1;
   const std::size_t next = text.find_first_not_of(" \t\r\n", inside);
   if (next == std::string::npos || text[next] == '}') return {};  // Nothing else stands there.
-  // As the next key stands: on a line of its own, or behind the bracket.
+  // Copies the layout of the next key: on a line of its own, or behind the bracket.
   const std::string space = text.substr(inside, next - inside);
   return {"write \"schema_version\": 1",
           {{inside, 0, space + "\"schema_version\": 1," + (space.empty() ? " " : "")}}};

@@ -9,18 +9,18 @@
 #include "scenarios/json_value.hpp"
 #include "scenarios/problem.hpp"
 
-// What can be corrected in a scenario's text without asking: rewrites that leave no doubt about
-// what was meant. Everything else is left to the reader of the error. A fix here is a promise: its
-// value is one that the field takes.
+// Corrections of a scenario's text without asking: rewrites that leave no doubt about the meaning.
+// Everything else is left to the reader of the error. A fix here is a promise: the field takes its
+// value.
 namespace shardsim {
 
 /// An unknown key of `object`, the section `section`: another program's name for the same quantity
-/// in the same unit, or a slip near one key only. `claimed`: keys that fixes of this object write
-/// already; gets the new one. Nothing if the key is written already, or would not take the value.
+/// and unit, or a slip near one key only. `claimed`: keys that fixes of this object write already;
+/// gets the new one. Nothing if the key is written already, or would not take the value.
 [[nodiscard]] Fix fix_of_key(const std::string& section, const JsonMember& member,
                              const JsonObject& object, std::set<std::string>& claimed);
 
-/// A word that none of `choices` is: another program's word for one, or a slip near one only.
+/// A word outside `choices`: another program's word for one, or a slip near one only.
 [[nodiscard]] Fix fix_of_choice(const JsonValue& value, const std::vector<std::string>& choices);
 
 /// A number or truth in quotes: the same without them, if `accepts` takes that.

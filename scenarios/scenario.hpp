@@ -2,8 +2,8 @@
 
 // A scenario: everything a run depends on, as plain typed values.
 //
-// `load_scenario` (scenarios/load.hpp) is the only producer. What it returns is complete and valid:
-// presets are merged, "auto" is replaced by a number, every range and every divisibility has been
+// `load_scenario` (scenarios/load.hpp) is the only producer. Its result is complete and valid:
+// presets are merged, "auto" is replaced by a number, and every range and divisibility has been
 // checked. Code that reads a Scenario therefore checks nothing again.
 //
 // Units are in the names; GB is 10^9 bytes and GiB is 2^30 bytes. Sizes are int64_t because the
@@ -84,7 +84,7 @@ struct SystemSpec {
   bool cuda_launch_blocking = false;       // the host waits for every kernel
 };
 
-/// How the work is split. zero_stage says what is sharded over the dp_shard x cp ranks: 0 nothing
+/// The layout of the work. zero_stage names the state sharded over the dp_shard x cp ranks: 0 none
 /// (plain data parallelism; all data_parallel_size() ranks are replicas), 1 optimizer state,
 /// 2 also gradients, 3 also parameters. dp_replicate > 1 with a stage above 0 is hybrid sharding.
 struct ParallelismSpec : DataParallelSpec {
@@ -128,7 +128,7 @@ struct PipelineSchedule;
 /// The schedule that is read from schedule_file.
 inline constexpr const char* kScheduleFromFile = "file";
 
-/// With the settings of all optimizers, of which each reads its own.
+/// Has the settings of all optimizers; each optimizer reads its own.
 struct TrainingSpec : OptimizerOptions {
   std::int64_t global_batch_size = 0;  // sequences (rows for mlp) per optimizer step, all ranks
   std::int64_t micro_batch_size = 1;
@@ -160,7 +160,7 @@ struct ExecutionSpec {
   double memory_margin = 0.05;  // share of the device; a plan that leaves less gets a warning
 };
 
-/// Where one number of the model or the system comes from.
+/// The source of one number of the model or the system.
 struct NumberSource {
   std::string field;   // "system.device.memory_bandwidth_gb_per_s"
   std::string source;  // "NVIDIA H100 datasheet (SXM)", "assumed: ...", "given in the scenario"

@@ -15,9 +15,9 @@ ExitCode exit_code_of(const std::vector<Problem>& problems) {
   return only_limits ? ExitCode::does_not_fit : ExitCode::bad_usage;
 }
 
-// One line for each file of which something can be fixed without asking.
+// One line for each file with fixes that are certain without asking.
 std::string offers_of_fixes(const std::vector<Problem>& problems) {
-  std::vector<std::string> files;  // As they come.
+  std::vector<std::string> files;  // In order of appearance.
   for (const Problem& problem : problems) {
     const bool known = std::find(files.begin(), files.end(), problem.file) != files.end();
     if (!problem.fix.edits.empty() && !known) files.push_back(problem.file);

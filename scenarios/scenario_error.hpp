@@ -8,7 +8,7 @@
 
 #include "scenarios/problem.hpp"
 
-// What the loader throws: every problem of a scenario at once.
+// The loader's exception: every problem of a scenario at once.
 namespace shardsim {
 
 /// Exit code 2, or 3 if the scenario is legal and only exceeds limits. code(), what() and fix() are
@@ -24,9 +24,9 @@ class ScenarioError : public Error {
 
   /// All problems as a compiler would print them, and a closing line with their number.
   [[nodiscard]] std::string render_all() const;
-  /// A JSON array of {code, severity, file, line, column, pointer, message, help, fix}; a problem
-  /// in a flag or a file that could not be read has no line and column. `fix` is null or {message,
-  /// edits: [{offset, length, text}]}, of bytes of the file: what `shardsim fix` would write.
+  /// A JSON array of {code, severity, file, line, column, pointer, message, help, fix}. A problem
+  /// in a flag or an unreadable file has no line and column. `fix` is null or {message, edits:
+  /// [{offset, length, text}]}, in bytes of the file: the edits of `shardsim fix`.
   [[nodiscard]] std::string to_json() const;
   /// A line for each, as GitHub Actions shows them beside the changed lines:
   /// "::error file=a.json,line=9,col=20,title=E0107::unknown field".
@@ -37,7 +37,7 @@ class ScenarioError : public Error {
   std::size_t num_dropped_;
 };
 
-/// Of one problem at one place, for readers that stop at the first.
+/// Throws one problem at one place, for readers that stop at the first.
 [[noreturn]] void throw_problem(const std::string& code, const Span& span,
                                 const std::string& message, const std::string& help);
 

@@ -25,7 +25,7 @@ void add(Reading& r, const SourceText& source, const CsvProblem& problem) {
                  problem.fix);
 }
 
-// As the user would name it from where the command runs.
+// The path from the folder where the command runs.
 std::string beside_scenario(const Reading& r, const std::string& path) {
   return (std::filesystem::path(r.folder) / path).lexically_normal().string();
 }

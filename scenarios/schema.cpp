@@ -105,7 +105,7 @@ Json section_schema(const Section& section) {
     }
     const std::string key = last_key(field.path);
     object["properties"][key] = field_schema(field);
-    // What a preset may bring cannot be demanded of the file.
+    // A file need not repeat the fields of a preset.
     const bool from_preset = parent_path(field.path).rfind("system", 0) == 0 ||
                              parent_path(field.path).rfind("model", 0) == 0;
     if (field.is_required && !from_preset) {
@@ -133,7 +133,7 @@ Json section_schema(const Section& section) {
   return schema;
 }
 
-// No section of fields: its keys are paths of them.
+// This is no section of fields: its keys are paths of fields.
 Json sweep_schema() {
   const Json axes = {{"type", "object"},
                      {"additionalProperties", {{"type", "array"}, {"minItems", 1}}},

@@ -1,7 +1,7 @@
 #pragma once
 
-// Texts that a scenario is made from (the file, its presets, the --set flags), places in them, and
-// how a place is shown to a reader. Names and texts are untrusted: whatever is shown is escaped.
+// Texts of a scenario (the file, its presets, the --set flags), places in them, and the display of
+// a place. Names and texts are untrusted: whatever is shown is escaped.
 
 #include <cstddef>
 #include <deque>
@@ -11,7 +11,7 @@
 namespace shardsim {
 
 /// One text. `flag` marks a command-line flag, whose errors name the flag instead of a line;
-/// `preset` marks what the user did not write.
+/// `preset` marks text that the user did not write.
 struct SourceText {
   std::string name;
   std::string text;
@@ -37,8 +37,8 @@ struct Position {
 
 Position position_of(const Span& span);
 
-/// The line a span starts in, as shown under an error: at most about 100 columns around the span,
-/// with `caret_column` (from 0) and `caret_length` in columns of `text`.
+/// The line a span starts in, for display under an error. It has at most about 100 columns around
+/// the span, with `caret_column` (from 0) and `caret_length` in columns of `text`.
 struct Excerpt {
   std::string text;
   int caret_column = 0;

@@ -24,13 +24,13 @@ std::string normalized(std::string_view name) {
 
 std::string quoted(const std::string& word) { return "\"" + word + "\""; }
 
-// How a field is called from inside `section`: its key there, else its full path.
+// The name of a field from inside `section`: its key there, else its full path.
 std::string name_from(const std::string& section, const Field& field) {
   const bool inside = parent_path(field.path) == section;
   return quoted(inside ? last_key(field.path) : field.path);
 }
 
-// Which field has a name, the first one of the table if several do. Asked for every unknown key.
+// Fields by name; the first one of the table if several match. Used for every unknown key.
 struct KnownNames {
   std::map<std::string, std::pair<const Field*, const std::string*>> foreign;  // With its tool.
   std::map<std::string, const Field*> own;                                     // By last key.

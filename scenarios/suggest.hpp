@@ -19,7 +19,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 /// `words` as `"a", "b" or "c"`.
 std::string one_of_list(const std::vector<std::string>& words);
 
-/// What to say about an unknown key of a section ("" is the document).
+/// The hint for an unknown key of a section ("" is the document).
 struct KeyHint {
   std::string label;  // beside the carets
   std::string help;

@@ -15,7 +15,7 @@ namespace shardsim {
 
 namespace {
 
-// A point is a run: it writes no files, and expects what the scenario does.
+// A point is a run that writes no files and has the scenario's expectations.
 bool may_vary(const std::string& path) {
   return path != "$schema" && path != "schema_version" && path.rfind("output.", 0) != 0 &&
          path.rfind("expect", 0) != 0;
@@ -58,7 +58,7 @@ bool check_path(const JsonMember& member, const std::string& pointer, ProblemLis
   return true;
 }
 
-// Of a number with its origin, the number.
+// Strips the origin from a number.
 const JsonValue& plain(const Field& field, const JsonValue& value) {
   const JsonValue* inner = value.is_object() && field.is_sourced ? value.find("value") : nullptr;
   return inner != nullptr ? *inner : value;

@@ -20,10 +20,10 @@
 //   }
 namespace shardsim {
 
-/// What a point may end as; "ok" cannot be skipped.
+/// The end states of a point; "ok" cannot be skipped.
 inline constexpr const char* kPointStatuses[] = {"ok", "invalid", "out_of_memory", "failed"};
 
-/// Beyond this a sweep is a mistake: lists of so many rows are of no use to anybody.
+/// A larger sweep is a mistake: nobody can use a list of so many rows.
 inline constexpr std::size_t kMaxSweepPoints = 1'000'000;
 
 struct SweepAxis {
@@ -51,8 +51,8 @@ struct SweepBlock {
 /// A value on one line: `"bf16"`, `8`, `0.5`, `[1,2]`.
 [[nodiscard]] std::string json_text(const JsonValue& value);
 
-/// Codes E1301 to E1306. Values are held against their field's type, range and choices; whether
-/// fields fit together is a matter of each point.
+/// Codes E1301 to E1306. Values are checked against their field's type, range and choices; each
+/// point checks whether its fields fit together.
 [[nodiscard]] SweepBlock read_sweep(const JsonValue& block, ProblemList& problems);
 
 /// Adds "a.b=1,2,4" as given to --axis: values are JSON or bare words. An axis of the file with

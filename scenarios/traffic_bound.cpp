@@ -17,7 +17,7 @@ constexpr std::int64_t kBytesPerElement = 8;  // The widest dtype.
 // Sums of norms, losses, token counts and votes, in bytes per rank and step: a handful of numbers.
 constexpr std::int64_t kScalarBytes = 1024;
 
-// What a module hands the next, per token: of a perceptron, rows of any of its widths.
+// Elements per token that a module hands to the next; for a perceptron, its widest row.
 std::int64_t width_of(const ModelSpec& m) {
   if (m.family != ModelFamily::mlp) return m.hidden_size;
   return std::max({m.hidden_size, m.ffn_hidden_size, m.vocab_size});
@@ -35,16 +35,16 @@ Count of_tokens(const Scenario& s, std::int64_t per_token) {
                           s.execution.steps});
 }
 
-// A reduction and two gathers (stage 3) of at most the whole model by every rank: an all_reduce is
+// A reduction and two gathers (stage 3) of at most the whole model by every rank. An all_reduce is
 // two of the three, and hybrid sharding's two levels are together less than three.
 Count data_parallel_bytes(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
   if (p.gradient_ranks() == 1) return 0;
-  // What top-k sends goes from each rank to each: at most as many elements, with places. Bytes with
-  // scales, twice, are less than an element three times.
+  // Top-k sends from each rank to each: at most as many elements, with places. Two copies in bytes
+  // with scales are less than an element three times.
   const bool to_all = p.compression.kind == CompressionKind::top_k;
   const std::int64_t copies = to_all ? 2 * p.data_parallel_size() : 3;
-  // Those who join get weights and up to two states, in 8 bytes at most.
+  // Ranks that join get weights and up to two states, in 8 bytes at most.
   const std::int64_t joins = p.is_elastic() ? 3 : 0;
   const bool each_microbatch = p.zero_stage == 3 || p.sync_every_microbatch;
   return product_if_fits({(copies + joins) * kBytesPerElement, num_parameters(s.model),
@@ -52,10 +52,10 @@ Count data_parallel_bytes(const Scenario& s) {
                           s.execution.steps});
 }
 
-// Per layer 4 all_reduces and 2 more with full recomputation, 12 b s h for each other rank; with
+// Per layer 4 all_reduces and 2 more with full recomputation, 12 b s h for each other rank. With
 // sequence parallelism 4 gathers and 4 scatters, 2 gathers again, 4 recomputed, 14 b s h. Embedding
 // and head: 4 or 5. Cross entropy: 3 all_reduces of a number per token. Once a step, with sequence
-// parallelism, an all_reduce of what is not split: norms, biases, positions, at most 16 h per
+// parallelism, an all_reduce of all unsplit parameters: norms, biases, positions, at most 16 h per
 // layer.
 Count tensor_parallel_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
@@ -100,8 +100,8 @@ Count context_parallel_bytes(const Scenario& s) {
   return in_bytes(per_token ? of_tokens(s, *per_token) : std::nullopt, 0);
 }
 
-// Per layer and slot of a token two journeys there and back, a third one with full recomputation;
-// with a capacity at most as many rows as it makes room for. Counts of tokens per expert.
+// Per layer and slot of a token two round trips, a third one with full recomputation. With a
+// capacity, at most as many rows as it makes room for. Counts of tokens per expert.
 Count expert_bytes(const Scenario& s) {
   const ModelSpec& m = s.model;
   if (m.num_experts == 0) return 0;

@@ -5,8 +5,8 @@
 
 #include "scenarios/scenario.hpp"
 
-// How many bytes all ranks of a run send together, from above: every sum of traffic is at most
-// this, so where it fits 64 bits, so does each counter.
+// An upper bound on the bytes that all ranks of a run send together. No sum of traffic exceeds it,
+// so where it fits 64 bits, so does each counter.
 namespace shardsim {
 
 /// By axis, of all steps; nothing where 64 bits do not hold it. Elements count 8 bytes.

@@ -69,7 +69,7 @@ void warn_about_precision(Reading& r) {
   }
 }
 
-// It is easily forgotten that chunks are asked for by another field.
+// People easily forget that another field sets the number of chunks.
 void warn_about_chunks(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const ScheduleRow& schedule = schedule_row_of(p.schedule);
@@ -80,12 +80,11 @@ void warn_about_chunks(Reading& r) {
       std::string(schedule.with_one_chunk) + "; set parallelism.vpp to 2 or more");
 }
 
-// No score depends on the bias of a key, so its gradient is rounding around zero. Where weight
-// decay is added to the gradient, a step multiplies so small a bias by 1 - learning_rate *
-// weight_decay / epsilon: beyond -1, rounding grows from step to step until it is as large as any
-// update. (Adam's momentum dampens that at first; what grows is the same.) The oracle's reference
-// starts each step from the ranks' state, so there it does no harm. Lines of other algorithms do
-// not.
+// No score depends on the bias of a key, so its gradient is rounding around zero. If weight decay
+// is added to the gradient, a step multiplies so small a bias by 1 - learning_rate * weight_decay /
+// epsilon. Beyond -1, rounding grows from step to step until it is as large as any update. (Adam's
+// momentum only dampens that at first.) The oracle's reference starts each step from the ranks'
+// state, which prevents harm. References of other algorithms do not.
 void warn_about_decay(Reading& r) {
   const TrainingSpec& t = r.scenario.training;
   const bool decays_gradient =
@@ -109,8 +108,8 @@ void warn_about_decay(Reading& r) {
       std::string(cure.data(), end.ptr));
 }
 
-// A plan is about times; they are those of the last step, and steps of replicas that train apart
-// are not all alike.
+// A plan reports the times of the last step, and steps of replicas that train apart are not all
+// alike.
 void warn_about_period(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
   const std::int64_t steps = r.scenario.execution.steps;

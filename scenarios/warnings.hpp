@@ -2,9 +2,8 @@
 
 #include "scenarios/reading.hpp"
 
-// What a scenario may say and still be told about: fields that have no effect as the others stand,
-// a schedule without the chunks that are its point, and numbers that lose more than the training's
-// own precision does.
+// Warnings about valid scenarios: fields without effect, a schedule without its chunks, and numbers
+// that lose more than the training's own precision.
 namespace shardsim {
 
 /// Appends to scenario.warnings. A field without effect is named only if somebody chose it.

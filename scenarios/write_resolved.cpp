@@ -44,7 +44,7 @@ bool is_about_experts(const std::string& path) {
   return kFields.count(path) > 0;
 }
 
-// One key of all objects in a list. An empty list is told where it is one of the document.
+// One key of all objects in a list. An empty list is written only if the document itself holds it.
 void add_item_field(const Field& field, const Scenario& scenario, Json& document) {
   std::string list = parent_path(field.path);
   list.resize(list.size() - 2);  // Without "[]".

@@ -12,8 +12,8 @@ namespace shardsim {
 /// same scenario again (origins of numbers are kept beside it, in Scenario::sources).
 std::string write_resolved(const Scenario& scenario);
 
-/// Whether a field says something about this scenario's model. What does not would not be accepted,
-/// or would only be a riddle, when it is read back.
+/// Whether a field has a meaning in this scenario. Other fields would be refused, or confuse, when
+/// they are read back.
 bool is_meaningful(const Field& field, const Scenario& scenario);
 
 }  // namespace shardsim

@@ -36,9 +36,10 @@ enum class WeightKind : std::uint8_t { dense, expert };
 /// Ranks that see different parts of the same samples (cp) keep the same weights, as those that see
 /// different samples do: weights are sharded over dp_shard x cp ranks.
 ///
-/// ep groups are made of the tp x cp x dp_shard ranks of a stage and replica, counted with tp
-/// fastest and dp_shard slowest, ep neighbours each: Megatron-LM's folding without tensor-parallel
-/// experts. What is left of these ranks shards (or copies) the weights of an expert.
+/// ep groups are made of the tp x cp x dp_shard ranks of a stage and replica. They are counted with
+/// tp fastest and dp_shard slowest, ep neighbours each: Megatron-LM's folding without
+/// tensor-parallel experts. An expert's weights are sharded (or copied) over the
+/// tp x cp x dp_shard / ep ranks that have it.
 struct MeshShape {
   int dp_shard = 1;
   int dp_replicate = 1;
@@ -115,13 +116,14 @@ class Mesh {
   /// whole on every tensor-parallel rank.
   [[nodiscard]] ReplicaGroups replicas(WeightKind kind = WeightKind::dense) const;
 
-  // All null where the axis has one rank: there is nobody to talk to.
+  // All null where the axis has one rank: there is no other rank to talk to.
   /// All ranks that see different tokens: dp_replicate x dp_shard x cp.
   [[nodiscard]] Communicator* data_group() const { return dense_.all.get(); }
   [[nodiscard]] Communicator* tp_group() const { return tp_group_.get(); }
   [[nodiscard]] Communicator* cp_group() const { return cp_group_.get(); }
   [[nodiscard]] Communicator* ep_group() const { return ep_group_.get(); }
-  /// All pipeline stages: scalars only. What stages send each other has edges of its own.
+  /// All pipeline stages: scalars only. Activations and gradients between stages have edges of
+  /// their own.
   [[nodiscard]] Communicator* pp_group() const { return pp_group_.get(); }
   /// First and last stage, for tied embeddings. Null on the stages between.
   [[nodiscard]] Communicator* embedding_group() const { return embedding_group_.get(); }

@@ -20,7 +20,7 @@ std::uint64_t hash_of(const Tensor& tensor) {
   return XXH3_64bits(tensor.wire_data(), static_cast<std::size_t>(tensor.num_bytes()));
 }
 
-// All ones: a NaN in every type of floating point, -1 in integers. Whoever reads it knows.
+// All ones: a NaN in every type of floating point, -1 in integers. A reader recognizes it.
 constexpr int kPattern = 0xFF;
 
 void fill_with_pattern(const Tensor& tensor) {
@@ -162,7 +162,7 @@ void BufferWatch::moved(const FiberOperation& operation, std::span<const int> ra
       use.holds = Holds::hash;
       use.hash = hash_of(use.tensor);
       if (!use.writes) continue;
-      // What stood before has been written over by right: those behind it came later.
+      // The write over older data was legal: overlapping uses are ordered behind it.
       for (Use& other : uses) {
         if (other.operation != &operation && overlap_in_storage(other.tensor, use.tensor))
           other.holds = Holds::anything;

@@ -31,12 +31,11 @@ class BufferWatch final : public AccessListener {
     const FiberOperation* handle = nullptr;     ///< Is waited for.
     const FiberStream* stream = nullptr;        ///< Null: of none, as tagged messages.
     const FiberOperation* after = nullptr;
-    bool fills_all = true;  ///< Of the output. A message may be shorter than its buffer.
+    bool fills_all = true;  ///< All of the output. A message may be shorter than its buffer.
     const CallRecord& record;
     const std::string& group;
   };
-  /// Where an input may lie within the output, or an output within the input, in elements from its
-  /// beginning; -1: nowhere.
+  /// Offset in elements of an input within the output, or of an output within the input; -1: none.
   static constexpr std::int64_t kNowhere = -1;
   /// `output` and `input`: undefined if the call has none; the same tensor for calls in place.
   void posted(const Post& post, const Tensor& output, const Tensor& input,
@@ -50,7 +49,7 @@ class BufferWatch final : public AccessListener {
   void touched(const Tensor& part, Access access, CallSite site) override;
 
  private:
-  // What a buffer must hold until the next event.
+  // The content that a buffer must hold until the next event.
   enum class Holds : std::uint8_t { anything, pattern, hash };
   struct Use {
     std::int64_t order = 0;
@@ -65,7 +64,7 @@ class BufferWatch final : public AccessListener {
     bool writes = false;
     Holds holds = Holds::anything;
     std::uint64_t hash = 0;
-    // Where it was touched first, if it was not told how: what it holds then tells.
+    // First touch of unknown kind; the buffer's content then shows whether it was a write.
     std::optional<CallSite> touched;
   };
   using Uses = std::vector<Use>;

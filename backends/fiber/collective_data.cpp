@@ -6,8 +6,8 @@
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/reduce.hpp"
 
-// What collectives do to the data, written as the definitions of the operations: member by member
-// and chunk by chunk. Runs when all members have posted, never at post.
+// The effect of collectives on data, written as the definitions of the operations: by member and by
+// chunk. Runs when all members have posted, never at post.
 namespace shardsim {
 
 std::vector<std::int64_t> CollectiveOperation::chunk_offsets() const {

@@ -23,7 +23,7 @@ class CollectiveOperation final : public FiberOperation {
   void set_buffers(int member, const Tensor& output, const Tensor& input);
   /// Chunk sizes in elements, equal on all members; empty: equal chunks.
   void set_counts(std::span<const std::int64_t> counts);
-  /// Where padding lies, equal on all members; empty: at the end.
+  /// Ranges of padding, equal on all members; empty: at the end.
   void set_padding_at(std::span<const ElementRange> ranges);
   /// all_to_all: this member's row and column, and where it called.
   void set_splits(int member, std::span<const std::int64_t> send,
@@ -86,7 +86,7 @@ class CollectiveOperation final : public FiberOperation {
   int num_arrived_ = 0;
   int num_unwaited_ = 0;
   Algorithm algorithm_ = Algorithm::ring;
-  std::uint64_t label_hash_ = 0;  // Of the first caller's label.
+  std::uint64_t label_hash_ = 0;  // Hash of the first caller's label.
   bool uniform_ = false;          // Every member moves the same; computed once.
   Moved uniform_moved_;
   std::vector<Buffers> buffers_;

@@ -12,8 +12,8 @@ namespace shardsim {
 
 namespace {
 
-// What a call is, in one word of the trace hash. Together with the count, the label and what only
-// some calls have, it covers all that members agree on; call sites are left out on purpose.
+// One word of the trace hash for a call. With the count, the label and fields of some calls only,
+// it covers all that members agree on. Call sites are left out on purpose.
 std::uint64_t hash_word(const FiberGroup& group, unsigned code, const CallRecord& record) {
   const std::uint64_t fields = code | static_cast<std::uint64_t>(record.dtype) << 8U |
                                static_cast<std::uint64_t>(record.reduce) << 16U |
@@ -52,7 +52,7 @@ Diagnosis FiberCommunicator::diagnosis_of(const std::string& action, CallSite si
   return diagnosis;
 }
 
-// What ranks send each other by name cannot be told for those that do not run.
+// Data for named peers are unknown if their ranks do not run.
 void FiberCommunicator::require_unfolded(const char* call) const {
   if (!group_.is_folded()) return;
   throw Error(ExitCode::internal, "E7006",
@@ -79,7 +79,7 @@ void FiberCommunicator::watch(const FiberOperation& operation, const FiberOperat
                             output, input, own_chunk);
 }
 
-// Where this member's chunk begins in the full buffer.
+// Offset of this member's chunk in the full buffer.
 std::int64_t FiberCommunicator::own_offset(std::int64_t count, const CallOptions& options) const {
   if (options.counts.empty()) return member_ * (count / size());
   return std::accumulate(options.counts.begin(), options.counts.begin() + member_, std::int64_t{0});

@@ -149,7 +149,7 @@ void FiberGroup::seat(const CollectiveOperation& split, const std::string& name,
   }
 }
 
-// Who does not run has made his choice beforehand.
+// The fold already holds the choices of ranks that do not run.
 void FiberGroup::seat_folded(const CollectiveOperation& split, const std::string& name,
                              Seating& seating) {
   const Fold* const fold = world_.options().fold;
@@ -217,7 +217,7 @@ SentByOperation FiberGroup::sent_by_operation() const {
 LinkTable FiberGroup::links() const {
   LinkTable table;
   if (off_ring_ != nullptr) off_ring_->add_to(table, tree_ ? &*tree_ : nullptr);
-  // What a member has sent, and not another way, went to the next one.
+  // All other messages of a member went to the next member.
   std::vector<std::int64_t> along_ring(layout_.members.size());
   for (int member = 0; member < size(); ++member) {
     const TrafficCounters& all = counters(member);

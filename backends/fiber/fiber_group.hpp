@@ -23,11 +23,11 @@ namespace shardsim {
 
 class FiberWorld;
 
-/// What the members of a communicator share: where they lie, the operations that are being formed,
-/// and objects for the next ones, so that the steady state allocates nothing.
+/// State shared by the members of a communicator: their places, open operations, and objects for
+/// the next ones, so that the steady state allocates nothing.
 class FiberGroup {
  public:
-  /// `twins`: groups of which nobody runs, which this one stands for, each in this one's order.
+  /// `twins`: groups without running ranks that this one represents, each in this one's order.
   FiberGroup(FiberWorld& world, std::uint64_t id, std::string name, std::vector<int> members,
              std::vector<std::vector<int>> twins = {});
 
@@ -43,14 +43,14 @@ class FiberGroup {
   /// Members that run and so call: mostly all.
   [[nodiscard]] int num_callers() const { return num_callers_; }
   [[nodiscard]] bool is_folded() const { return num_callers_ < size(); }
-  /// The members besides itself that a caller stands for.
+  /// The other members that a caller represents.
   [[nodiscard]] std::span<const int> stood_for(int member) const;
   [[nodiscard]] const std::vector<std::vector<int>>& twins() const { return twins_; }
   /// World ranks of these members, or of all, ascending.
   [[nodiscard]] std::vector<int> world_ranks(const std::vector<int>& members) const;
   [[nodiscard]] std::vector<int> all_world_ranks() const;
 
-  /// The collective at `sequence` on this group, opened by whoever comes first.
+  /// The collective at `sequence` on this group, opened by the first member that calls.
   CollectiveOperation& collective(CollectiveKind kind, std::int64_t sequence,
                                   const CallRecord& record);
   /// The next message on the way from `source` to `destination` that this side has not posted.
@@ -70,9 +70,9 @@ class FiberGroup {
   std::pair<FiberGroup*, int> child(const CollectiveOperation& split, const std::string& name,
                                     int member);
 
-  /// What a member has moved over communicators of this group that are gone.
+  /// A member's traffic over communicators of this group that are gone.
   [[nodiscard]] const TrafficCounters& counters(int member) const;
-  /// What all members have sent, by operation.
+  /// Bytes sent by all members, by operation.
   [[nodiscard]] SentByOperation sent_by_operation() const;
   /// Every link that payload has travelled on, of communicators that are gone.
   [[nodiscard]] LinkTable links() const;
@@ -106,7 +106,7 @@ class FiberGroup {
     std::int64_t next_sequence = 0;
   };
 
-  // Where a split has put each member; forgotten when all have read it.
+  // The group and rank that a split gave each member; dropped when all have read them.
   struct Seating {
     std::vector<std::pair<FiberGroup*, int>> seats;
     int num_taken = 0;

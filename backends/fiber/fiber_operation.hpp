@@ -22,7 +22,7 @@ class FiberOperation : public Operation {
   [[nodiscard]] std::int64_t sequence() const { return sequence_; }
   /// The call of the first member that posted it.
   [[nodiscard]] const CallRecord& record() const { return record_; }
-  /// What `member` of the group moved, payload and padding separately. REQUIRES: resolved().
+  /// Traffic of `member` of the group, payload and padding apart. REQUIRES: resolved().
   struct Moved {
     Traffic payload;
     std::int64_t padding_sent = 0;

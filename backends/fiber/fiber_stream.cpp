@@ -107,7 +107,7 @@ void FiberStream::count(FiberOperation& operation, int member, const FiberOperat
     counters.payload_received += moved.payload.received;
     counters.padding_sent += moved.padding_sent;
     if (moved.payload.sent > 0) {
-      // What a batch moves are its sends; that is what real processes count, too.
+      // A batch moves data by its sends; real processes count those, too.
       const std::string_view name = operation.record_of(member).name;
       group_.add_sent(name == "batch" ? "send" : name.data(), moved.payload.sent);
     }

@@ -29,7 +29,7 @@ class FiberStream final : private WorkOwner {
   [[nodiscard]] RankState& rank() const { return rank_; }
   [[nodiscard]] CallSite made_at() const { return made_at_; }
   [[nodiscard]] const TrafficCounters& counters() const { return counters_; }
-  /// Calls `visit(member, counters)` for this member and all it stands for.
+  /// Calls `visit(member, counters)` for this member and all that it represents.
   template <class Visitor>
   void for_each_member(const Visitor& visit) const {
     visit(member_, counters_);
@@ -50,14 +50,13 @@ class FiberStream final : private WorkOwner {
   FiberStream* next_open = nullptr;
   /// Its communicator goes.
   void close() { closed_ = true; }
-  /// The world goes, and somebody still has a handle or the communicator: from here on nothing is
-  /// done with either.
+  /// The world goes, but a handle or the communicator is left: from here on both do nothing.
   void outlive_world() { outlives_world_ = true; }
   [[nodiscard]] bool outlives_world() const { return outlives_world_; }
   [[nodiscard]] bool has_handles() const { return num_handles_ > 0; }
 
  private:
-  // The members besides this one that it stands for; each may move something else.
+  // The other members that this one represents; each may move something else.
   struct StoodFor {
     int member = 0;
     TrafficCounters counters;

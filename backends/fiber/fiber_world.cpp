@@ -139,9 +139,8 @@ FiberWorld::FiberWorld(FiberOptions options)
 
 namespace {
 
-// Streams that somebody still has a handle of, against the rules, when their world is gone. Kept to
-// the end of the program: nobody says when the last of these handles goes. Worlds of other threads
-// have their own.
+// Streams with handles left, contrary to the rules, when their world is gone. Kept to the end of
+// the program, as the end of these handles is unknown. Worlds of other threads have their own.
 std::vector<std::unique_ptr<FiberStream>>& stray_streams() {
   thread_local auto* const streams = new std::vector<std::unique_ptr<FiberStream>>();
   return *streams;
@@ -166,7 +165,7 @@ void FiberWorld::wait(RankState& rank, FiberOperation& operation) {
   if (waits_for_kernels_ || (is_transfer && waits_for_transfers_)) rank.synchronize();
 }
 
-// What a rank has computed, those have that it stands for.
+// A rank that does not run computes as much as its representative.
 void FiberWorld::tell_stood_for() {
   for (int rank = 0; rank < engine_.num_ranks(); ++rank) {
     executed_flops_[static_cast<std::size_t>(rank)] =
@@ -356,7 +355,7 @@ void FiberWorld::require_waited() const {
   throw CommunicationError(std::move(diagnosis));
 }
 
-// Buffered messages that nobody has received; others hold up their senders.
+// Buffered messages that no rank has received; others hold up their senders.
 void FiberWorld::require_delivered() const {
   const FiberOperation* left = mailbox_.left_over();
   int from = left == nullptr ? 0 : mailbox_.left_over()->call().member;

@@ -43,16 +43,16 @@ struct FiberOptions {
   /// Watches what is legal to post and wrong to do: buffers touched while they are in use, and the
   /// order of calls of different groups. For checks; it costs time.
   bool watch = false;
-  /// Who decides what open receives take; null: the first in virtual time. Outlives the world.
+  /// Chooses the messages of open receives; null: the first in virtual time. Outlives the world.
   MessageChooser* chooser = nullptr;
   std::vector<int> traced_ranks;
   /// By rank that runs; each outlives the world.
   std::map<int, RankObserver*> observers;
-  /// Where decisions of a run with data are kept, and where those of a run without come from; null:
-  /// nowhere, and what plans assume. Both outlive the world.
+  /// A run with data writes decisions to `record`; a run without data reads them from `replay`.
+  /// Null: none kept; as plans assume. Both outlive the world.
   DecisionLog* record = nullptr;
   DecisionReplay* replay = nullptr;
-  /// Ranks that stand for others; null: all run. Outlives the world. Only without data.
+  /// Ranks that represent others; null: all run. Outlives the world. Only without data.
   const Fold* fold = nullptr;
   std::uint64_t interleaving_seed = 0;
   /// Draws the order in which operations end from that seed, too, if prices do not depend on it.
@@ -65,9 +65,8 @@ struct FiberOptions {
 /// tree, or directly (gather and scatter, all_to_all, point-to-point). Scalars and padding are in
 /// the counts per member only.
 struct LinkTraffic {
-  const FiberGroup* group =
-      nullptr;        ///< Or the one that stands for it. Lives as long as the world.
-  int from_rank = 0;  ///< World ranks.
+  const FiberGroup* group = nullptr;  ///< Or its representative. Lives as long as the world.
+  int from_rank = 0;                  ///< World ranks.
   int to_rank = 0;
   LinkCounts counts;
 };
@@ -86,12 +85,12 @@ class FiberWorld final : private StallExplainer {
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] const Engine& engine() const { return engine_; }
   [[nodiscard]] NetworkModel& network() { return *network_; }
-  /// Null unless somebody observes the rank.
+  /// Null unless the rank is observed.
   [[nodiscard]] RankObserver* observer_of(int rank) const {
     const auto found = options_.observers.find(rank);
     return found == options_.observers.end() ? nullptr : found->second;
   }
-  /// What the host spends on posting a communication.
+  /// Host time to post a communication.
   [[nodiscard]] Time call_price() const { return call_price_; }
   /// A collective is posted by `rank`.
   void begin(RankState& rank) const {
@@ -101,13 +100,13 @@ class FiberWorld final : private StallExplainer {
   /// of the host's waiting for it.
   void wait(RankState& rank, FiberOperation& operation);
 
-  /// What moved, by communicator name: sums over the members of all groups of that name.
+  /// Traffic by communicator name, summed over the members of all groups of that name.
   [[nodiscard]] const std::map<std::string, TrafficCounters>& traffic() const { return traffic_; }
   [[nodiscard]] TrafficCounters total_traffic() const;
   /// Payload bytes sent, per world rank.
   [[nodiscard]] const std::vector<std::int64_t>& sent_by_rank() const { return sent_by_rank_; }
-  /// Every group there was in which somebody runs, in the order they were made:
-  /// FiberGroup::counters has what each member moved over it.
+  /// Every group with a running rank, in the order they were made: FiberGroup::counters has what
+  /// each member moved over it.
   [[nodiscard]] const std::deque<FiberGroup>& groups() const { return groups_; }
   /// Visits the links that were used, group by group in the order they were made, by sender and
   /// receiver.
@@ -126,15 +125,15 @@ class FiberWorld final : private StallExplainer {
   /// Operations of matrix products that each rank has computed; exact up to 2^53, then rounded.
   [[nodiscard]] const std::vector<double>& executed_flops() const { return executed_flops_; }
 
-  /// What ranks have counted under a name (Runtime::tally); empty if none did.
+  /// The ranks' counts under a name (Runtime::tally); empty if there are none.
   [[nodiscard]] std::span<const std::int64_t> tallied(std::string_view name) const {
     const auto found = tallies_.find(name);
     return found == tallies_.end() ? std::span<const std::int64_t>() : found->second;
   }
 
-  /// What is legal here and may hang elsewhere, where the world is watched.
+  /// Calls that are legal here and may hang elsewhere, if the world is watched.
   [[nodiscard]] std::vector<Diagnosis> warnings() const;
-  /// Who waited for what when a rank failed; empty if none has.
+  /// Waits of the ranks when one failed; empty if none has.
   [[nodiscard]] const std::vector<DiagnosisSide>& waiting() const { return waiting_; }
   /// A rank's end of tagged messages among all ranks, for use within its body.
   [[nodiscard]] std::unique_ptr<TaggedMessages> tagged_messages(int rank);
@@ -178,7 +177,7 @@ class FiberWorld final : private StallExplainer {
   std::unique_ptr<NetworkModel> network_;
   Time call_price_;
   bool waits_for_kernels_;
-  bool waits_for_transfers_;  // The host, before it goes on.
+  bool waits_for_transfers_;  // The host, before it continues.
   double slowdown_;           // See RankState::end_beside.
   Engine engine_;
   std::optional<BufferWatch> buffer_watch_;

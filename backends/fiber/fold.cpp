@@ -43,7 +43,7 @@ std::vector<std::pair<int, Members>> colors_of(const std::vector<SplitChoice>& c
   return colors;
 }
 
-// Everybody in it runs, or somebody who stands for him does.
+// Every member runs, or is represented by one that does.
 void require_represented(const Fold& fold, const Members& members) {
   Members running;
   for (const int rank : members) {
@@ -83,7 +83,7 @@ std::vector<int> node_pattern(const Cluster& cluster, const Members& members) {
 FoldedSplit fold_split(const Fold& fold, const std::vector<SplitChoice>& choices) {
   std::vector<std::pair<int, Members>> colors = colors_of(choices);
   FoldedSplit split;
-  std::vector<int> group_of(choices.size(), -1);  // Of ranks that run.
+  std::vector<int> group_of(choices.size(), -1);  // Set for ranks that run.
   for (auto& [color, members] : colors) {
     const bool runs =
         std::any_of(members.begin(), members.end(), [&](int rank) { return fold.runs(rank); });

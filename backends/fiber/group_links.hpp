@@ -10,9 +10,8 @@
 
 namespace shardsim {
 
-/// What a group's payload did not send along its ring: by trees, or directly. Most groups have
-/// none; those that do keep one entry per link that was used, and one per pair of members only in
-/// groups of few in which all send to all.
+/// Payload of a group that travelled off its ring: by trees, or directly. Most groups have none.
+/// Others keep one entry per used link; small groups in which all send to all keep one per pair.
 class GroupLinks {
  public:
   /// Two ends of one message; each is told by the member that it is.

@@ -206,9 +206,8 @@ bool Mailbox::agree(const MessageHalf& receive, const MessageHalf& send) {
   return false;
 }
 
-// What a rank can know of matches: what it has waited for itself, in that order, and what others
-// knew who have told it. Who has sent with rendezvous knows that the receive was posted, and what
-// its rank knew then.
+// A rank's knowledge of matches: its own waits, in order, and the knowledge of ranks that told it.
+// A rendezvous sender knows that the receive was posted, and what its rank knew then.
 void Mailbox::waited(const MessageHalf& half, const MessageHalf* other) {
   if (known_.empty() || other == nullptr) return;
   const auto rank = static_cast<std::size_t>(half.call().member);

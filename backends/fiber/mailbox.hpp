@@ -12,9 +12,9 @@
 #include "backends/fiber/fiber_stream.hpp"
 #include "backends/fiber/message_half.hpp"
 
-// Tagged messages in memory. A receive that names its sender and its tag has one message it can
-// take, and gets it when both are posted. What an open receive takes is decided late, when no rank
-// can go on: then all messages are there that can be without it.
+// Tagged messages in memory. A receive that names its sender and its tag can take one message, and
+// gets it when both are posted. An open receive is matched late, when no rank can continue.
+// Then all messages are posted that do not depend on it.
 namespace shardsim {
 
 class FiberWorld;
@@ -29,7 +29,7 @@ class Mailbox final : public Arbiter {
 
   /// Why a receive and a send that are left wait for each other, if their tags differ.
   [[nodiscard]] std::optional<Diagnosis> tag_mismatch() const;
-  /// A message that nobody has taken; null if there is none.
+  /// A message that no rank has taken; null if there is none.
   [[nodiscard]] const MessageHalf* left_over() const;
 
   // For halves.

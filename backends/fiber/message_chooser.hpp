@@ -8,8 +8,7 @@
 #include "sim/kernel/call_site.hpp"
 #include "sim/kernel/time.hpp"
 
-// Which message a receive takes that names no sender, or no tag. Whoever explores schedules
-// decides.
+// The message for a receive that names no sender, or no tag. The explorer of schedules decides.
 namespace shardsim {
 
 /// A message between two ranks, the same in every run that has come to it the same way.
@@ -34,7 +33,7 @@ struct MessageChoice {
   MessageName message;
   int receiver = 0;
   std::int64_t receive = 0;  ///< Number of the receive among its rank's.
-  int source = 0;            ///< What the receive asks for; kAnySource and kAnyTag.
+  int source = 0;            ///< As the receive names it, with kAnySource and kAnyTag.
   int tag = 0;
   Time time;  ///< When it could start.
   CallSite site;
@@ -46,8 +45,8 @@ class MessageChooser {
   virtual void sent(const SentMessage& /*message*/) {}
   /// `receiver` has waited for an open receive: what it took is known from here on.
   virtual void waited(int /*receiver*/, std::int64_t /*receive*/) {}
-  /// Asked when no rank can go on and nothing else can end. One of `candidates`, of which there is
-  /// at least one; by receiver, receive and message.
+  /// Asked when no rank can continue and nothing else can end. One of `candidates`, of which there
+  /// is at least one; by receiver, receive and message.
   virtual std::size_t choose(std::span<const MessageChoice> candidates) = 0;
 };
 

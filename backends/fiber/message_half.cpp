@@ -52,7 +52,7 @@ void MessageHalf::match(Engine& engine, MessageHalf& send, Time start, Time pric
 }
 
 Time MessageHalf::launch(Time start) {
-  // Whichever half goes first moves the data: its rank may go on before the other half does.
+  // The first half to start moves the data: its rank may continue before the other half does.
   if (other_ != nullptr) move_data();
   return start + cost_;
 }

@@ -33,7 +33,7 @@ class MessageHalf final : public FiberOperation {
   }
   /// Whether this receive may take the message of that send.
   [[nodiscard]] bool fits(const MessageHalf& send) const;
-  /// The sender goes on without its receiver; `copy`: of its data.
+  /// The sender continues without its receiver; `copy`: of its data.
   void set_buffered(Tensor copy, Time price);
   [[nodiscard]] bool is_buffered() const { return buffered_; }
   [[nodiscard]] Time price() const { return cost_; }

@@ -12,8 +12,8 @@
 namespace shardsim {
 
 /// Finds operations of two groups that two ranks post in different orders while both are under way.
-/// That is legal here, where a stream waits for nobody; where a device runs few kernels at once, as
-/// NCCL's do, each rank may hold the place that the other waits for. Source: NCCL user guide,
+/// That is legal here, as a stream waits for no other. If a device runs few kernels at once, as
+/// with NCCL, each rank may hold the place that the other waits for. Source: NCCL user guide,
 /// "Using multiple NCCL communicators concurrently".
 class OrderWatch {
  public:
@@ -28,16 +28,16 @@ class OrderWatch {
 
  private:
   // An operation, told apart from others that use the same object later.
-  using Name = std::pair<std::uint64_t, std::int64_t>;  // Of its group, and sequence.
+  using Name = std::pair<std::uint64_t, std::int64_t>;  // Group id, and sequence.
   struct UnderWay {
     const FiberOperation* operation;
     Name name;
     CallSite site;
   };
-  // Who has posted two operations in one order.
+  // Ranks that have posted two operations in one order.
   struct Side {
     std::vector<int> ranks;
-    CallSite second;  // Where the first of them has posted the later one.
+    CallSite second;  // Call of the later one on the first of them.
   };
   struct Seen {
     const FiberGroup* lower;  // In the order of names.

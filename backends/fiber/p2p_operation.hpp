@@ -81,7 +81,7 @@ class JoinOperation final : public FiberOperation {
  private:
   int member_ = 0;
   Time cost_;
-  int peer_ = -1;  // Of the buffered message; -1: none.
+  int peer_ = -1;  // Peer of the buffered message; -1: none.
   std::int64_t sent_ = 0;
   std::int64_t trace_id_ = -1;  // A batch is several communications.
   std::vector<FiberOperation*> parts_;

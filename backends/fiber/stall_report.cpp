@@ -242,8 +242,8 @@ class WaitGraph {
     return diagnosis;
   }
 
-  // All who are missing have ended with the very call that is waited for, among themselves: in a
-  // group within this one. Those who wait have not: else it is a call more.
+  // All missing members have ended with the awaited call in a group within this one. Waiting
+  // members have not: else it is one call more.
   std::optional<Diagnosis> explain_left_group(const FiberOperation& operation,
                                               const std::vector<int>& missing, Time time) const {
     const FiberGroup& wide = *operation.group();
@@ -280,7 +280,7 @@ class WaitGraph {
     return diagnosis;
   }
 
-  // The same call in two groups, of which one holds the other: somebody has taken the wrong one.
+  // The same call in two groups, of which one holds the other: a rank has taken the wrong one.
   std::optional<Diagnosis> explain_wrong_group(const std::vector<const FiberOperation*>& waits,
                                                Time time) const {
     const FiberOperation* wide = waits.front();

@@ -7,12 +7,13 @@
 
 namespace shardsim {
 
-/// Why no rank can go on: calls that do not match, if there are any; else a member that will never
-/// come; else ranks that wait for each other in a circle. One report, the root cause only.
+/// The reason why no rank can continue: calls that do not match, if there are any; else a member
+/// that will never come; else ranks that wait for each other in a cycle. One report, the root cause
+/// only.
 [[nodiscard]] Diagnosis explain_stall(const Engine& engine, const std::deque<FiberGroup>& groups,
                                       const Mailbox& mailbox);
 
-/// What ranks wait for right now.
+/// The current waits of all ranks.
 [[nodiscard]] std::vector<DiagnosisSide> waiting_sides(const Engine& engine);
 
 }  // namespace shardsim

@@ -196,7 +196,7 @@ Diagnosis MessageCommunicator::diagnosis_of(const std::string& action, CallSite 
 std::unique_ptr<Communicator> MessageCommunicator::split(int color, int key,
                                                          const std::string& name, CallSite site) {
   ArgumentCheck(*this, "split", site).color(color);
-  // Others may need this process's messages to get here: they go on until all have.
+  // Others may need this process's messages to get here: they continue until all have.
   barrier({.label = rank_.keep_name(name), .traffic = TrafficClass::scalar}, site).wait();
   std::unique_ptr<Transport> part = stream_.transport->split(color, key);
   if (part == nullptr) return nullptr;

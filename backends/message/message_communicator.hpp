@@ -50,7 +50,7 @@ class MessageCommunicator final : public Communicator, private WorkOwner {
   MessageStream& stream_;
   GroupLayout layout_;
   std::unique_ptr<DoubleTree> tree_;   // Built when first asked for.
-  std::vector<std::int64_t> offsets_;  // Of the call being posted.
+  std::vector<std::int64_t> offsets_;  // For the call being posted.
   std::vector<Operation> unwaited_;
   GroupTraffic traffic_;
 };

@@ -31,7 +31,7 @@ void MessageOperation::set_windows(const Window& source, const Window& target) {
 
 void MessageOperation::set_padding_at(std::span<const ElementRange> ranges) {
   padding_at_.assign(ranges.begin(), ranges.end());
-  // It stands at the end if nobody says where.
+  // It stands at the end unless the call says where.
   if (ranges.empty()) padding_at_.push_back({record_.count - record_.padding, record_.count});
 }
 
@@ -172,7 +172,7 @@ void MessageOperation::finish() {
   if (kept_.count > 0) {
     copy_bytes(output_.data(), at(target_, kept_.begin), bytes_of(kept_));
   }
-  // What follows needs neither buffers nor the operation before it.
+  // The buffers and the operation before it are no longer needed.
   output_ = {};
   input_ = {};
   parts_.clear();

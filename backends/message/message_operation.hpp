@@ -13,7 +13,7 @@
 
 namespace shardsim {
 
-/// Where the elements of a full buffer stand in memory: element `first` at `data`.
+/// Memory of the elements of a full buffer: element `first` lies at `data`.
 struct Window {
   std::byte* data = nullptr;
   std::int64_t first = 0;
@@ -44,7 +44,7 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
     halves_ = std::move(halves);
     element_bytes_ = 1;
   }
-  /// Where the record's padding lies; empty: at the end. REQUIRES: there is some.
+  /// Ranges of the record's padding; empty: at the end. REQUIRES: there is some.
   void set_padding_at(std::span<const ElementRange> ranges);
   void set_rendezvous() { rendezvous_ = true; }
   /// Starts when `earlier` has ended, and not before its turn on its own group.
@@ -64,13 +64,13 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
   bool advance(Transport& transport);
 
   [[nodiscard]] const CallRecord& record() const { return record_; }
-  /// Of a point-to-point call; empty: a collective.
+  /// Halves of a point-to-point call; empty: a collective.
   [[nodiscard]] const std::vector<CallWatch::Half>& halves() const { return halves_; }
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] std::int64_t sequence() const { return sequence_; }
   /// Peers of messages that are under way, each once, ascending.
   [[nodiscard]] std::vector<int> awaited_peers() const;
-  /// What this process has moved, counted message by message.
+  /// Traffic of this process, counted message by message.
   [[nodiscard]] const TrafficCounters& moved() const { return moved_; }
   /// The same payload by link, as ranks of the group; empty for scalars.
   [[nodiscard]] const LinkTable& links() const { return links_; }
@@ -82,7 +82,7 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
     bool done = false;
   };
 
-  // What the library's own collective needs, and what became of it.
+  // Arguments and data of the library's own collective.
   struct Native {
     CollectiveKind kind;
     std::vector<std::int64_t> counts;
@@ -131,7 +131,7 @@ class MessageOperation : public std::enable_shared_from_this<MessageOperation> {
   std::size_t round_ = 0;
   std::shared_ptr<const MessageOperation> after_;
   std::vector<Flight> flights_;
-  std::vector<std::vector<std::byte>> arrived_;  // Of receives that reduce, in order.
+  std::vector<std::vector<std::byte>> arrived_;  // For receives that reduce, in order.
   std::vector<std::byte> work_;
   TrafficCounters moved_;
   LinkTable links_;

@@ -6,9 +6,9 @@
 
 #include "sim/hardware/collective.hpp"
 
-// A collective as one member's list of messages. A pure function of the call: tables in tests, and
-// its sums are what sim/hardware/collective.hpp says a member moves. Whoever carries out the plans
-// of all members over ordered point-to-point messages has done the collective.
+// A collective as one member's list of messages. A pure function of the call: tables in tests. Its
+// sums are a member's traffic in sim/hardware/collective.hpp. The plans of all members, carried out
+// over ordered point-to-point messages, make the collective.
 namespace shardsim {
 
 /// Elements [begin, begin + count) of the full buffer.
@@ -22,12 +22,12 @@ struct MessageStep {
   enum class Kind : std::uint8_t {
     send,
     receive,
-    receive_reduced,  ///< What arrives is combined with what stands there: arrived (op) own.
+    receive_reduced,  ///< Combines arriving and present elements: arrived (op) own.
   };
   Kind kind = Kind::send;
   int peer = 0;
   Slice slice;
-  int buffer = -1;  ///< Of a batch's buffers; -1: the call's.
+  int buffer = -1;  ///< Index of a batch's buffer; -1: the call's.
 };
 
 /// Messages of one round travel together; the next round starts when they have all arrived.
@@ -42,8 +42,8 @@ struct MessagePlan {
   std::vector<MessageRound> rounds;
 };
 
-/// What a plan is made for. `offsets`: where each member's chunk begins in the full buffer, and its
-/// end: size + 1 values.
+/// The call of a plan. `offsets`: starts of the members' chunks in the full buffer, and its end:
+/// size + 1 values.
 struct MessageCall {
   CollectiveKind kind = CollectiveKind::all_reduce;
   int size = 1;

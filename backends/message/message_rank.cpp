@@ -151,7 +151,7 @@ void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation
 }
 
 void MessageRank::time_out(const MessageStream& stream, const MessageOperation& operation) const {
-  // What is under way on this group, if what is waited for stands behind it.
+  // The running operation of this group, if the awaited one is queued behind it.
   const MessageOperation& stuck = stream.queue.empty() ? operation : *stream.queue.front();
   Diagnosis diagnosis = diagnosis_of(stream, stuck);
   diagnosis.code = "TIMEOUT";

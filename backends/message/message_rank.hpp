@@ -40,7 +40,7 @@ struct MessageOptions {
 struct MessageStream {
   std::unique_ptr<Transport> transport;
   std::string name;
-  int instance = 0;  ///< Of groups with this name and these members: which.
+  int instance = 0;  ///< Index among groups with this name and these members.
   std::deque<std::shared_ptr<MessageOperation>> queue;  // The first is under way.
   std::int64_t next_sequence = 0;
   std::string last_ended;

@@ -11,8 +11,8 @@
 
 #include "backends/communicator.hpp"
 
-// Point-to-point messages between the processes (or threads) of a run, and nothing more. Whoever
-// implements these few calls has a backend: collectives are made of them (message_plan.hpp).
+// Point-to-point messages between the processes (or threads) of a run, and nothing more. An
+// implementation of these few calls is a backend: collectives are made of them (message_plan.hpp).
 namespace shardsim {
 
 /// A message has another size than the receiver asked for; says which.
@@ -20,7 +20,7 @@ class WrongSize : public std::runtime_error {
  public:
   explicit WrongSize(const std::string& what, int peer = -1)
       : std::runtime_error(what), peer_(peer) {}
-  /// Who has sent it; -1: not known.
+  /// The sender; -1: not known.
   [[nodiscard]] int peer() const { return peer_; }
 
  private:
@@ -37,7 +37,7 @@ struct NativeCall {
   ReduceOp reduction = ReduceOp::sum;  ///< Never avg.
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  std::int64_t count = 0;  ///< Of the full buffer.
+  std::int64_t count = 0;  ///< Elements of the full buffer.
   /// By member; empty for all_reduce, broadcast and reduce. Kept until the request is done.
   std::span<const std::int64_t> counts;
   std::span<const std::int64_t> receive_counts;  ///< all_to_all only; `counts` are sent then.

@@ -72,7 +72,7 @@ struct ShardsimMpiTable {
   /// *done is 1 when it has ended; the number is free then.
   std::int32_t (*test)(std::int64_t request, std::int32_t* done);
 
-  /// What reduction `index` (0 to kShardsimMpiReductions - 1) does.
+  /// Sets the function of reduction `index` (0 to kShardsimMpiReductions - 1).
   void (*set_reduction)(std::int32_t index, ShardsimMpiCombine combine);
 
   /// Bytes and messages that this process has sent to each process by send(), as MPI's monitoring

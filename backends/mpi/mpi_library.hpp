@@ -18,7 +18,7 @@ namespace shardsim {
 
 struct MpiModule {
   std::string path;  ///< Empty: there is none.
-  std::string why;   ///< What was tried, and what the loader said.
+  std::string why;   ///< Attempts, and the loader's answers.
   const ShardsimMpiTable* table = nullptr;
 };
 

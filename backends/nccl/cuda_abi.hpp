@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-// The part of the CUDA runtime's binary interface that shardsim uses, declared here so that nothing
-// of CUDA is needed to build. tests/backends/nccl_header_check.cpp holds it against the real
+// The part of the CUDA runtime's binary interface that shardsim uses. It is declared here so that
+// the build needs nothing of CUDA. tests/backends/nccl_header_check.cpp compares it with the real
 // header.
 namespace shardsim {
 
@@ -13,7 +13,7 @@ enum class CudaStatus : unsigned int {
   stub_library = 34,         ///< The toolkit's stand-in for the driver is on the library path.
   insufficient_driver = 35,  ///< No driver, or one older than the runtime.
   no_device = 100,
-  not_ready = 600,  ///< Of a query: not an error.
+  not_ready = 600,  ///< Answer to a query: not an error.
 };
 
 /// cudaMemcpyKind.

@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr std::int64_t kSmallestPiece = 256;  // What cudaMalloc aligns to.
+constexpr std::int64_t kSmallestPiece = 256;  // Alignment of cudaMalloc.
 
 }  // namespace
 

@@ -53,10 +53,10 @@ class CudaDevice {
   std::vector<CudaEvent> events_;       // All.
   std::vector<CudaEvent> free_events_;  // Those not in use.
   std::vector<void*> slabs_;
-  std::byte* rest_ = nullptr;  // Of the last slab: what no piece has been cut from.
+  std::byte* rest_ = nullptr;  // Unused end of the last slab.
   std::int64_t rest_bytes_ = 0;
   std::map<std::int64_t, std::vector<std::byte*>> free_;  // Pieces by size, a power of two.
-  std::map<std::byte*, std::int64_t> sizes_;              // Of pieces in use.
+  std::map<std::byte*, std::int64_t> sizes_;              // Sizes of pieces in use.
   bool abandoned_ = false;
 };
 

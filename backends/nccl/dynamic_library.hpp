@@ -5,8 +5,8 @@
 
 namespace shardsim {
 
-/// A shared library opened while the program runs. It is never closed: what it has started may go
-/// on, and its functions may be called, until the process ends.
+/// A shared library opened while the program runs. It is never closed: its threads may run, and its
+/// functions may be called, until the process ends.
 class DynamicLibrary {
  public:
   /// Opens the first of `names` that can be, each a path or a name for the loader. `errors()` says
@@ -35,8 +35,8 @@ class DynamicLibrary {
   std::vector<std::string> missing_;
 };
 
-/// What to try: `explicit_path` alone if it is given, else the path in the environment's `variable`
-/// alone if that is set, else `defaults`.
+/// The names to try: `explicit_path` alone if it is given, else the path in the environment's
+/// `variable` alone if that is set, else `defaults`.
 [[nodiscard]] std::vector<std::string> library_names(const std::string& explicit_path,
                                                      const char* variable,
                                                      std::vector<std::string> defaults);

@@ -5,9 +5,9 @@
 
 #include "backends/nccl/cuda_abi.hpp"
 
-// The part of NCCL's binary interface that shardsim uses, stable since 2.18, declared here so that
-// nothing of NCCL is needed to build. tests/nccl/header_check.cpp holds it against the
-// real header.
+// The part of NCCL's binary interface that shardsim uses, stable since 2.18. It is declared here so
+// that the build needs nothing of NCCL. tests/nccl/header_check.cpp compares it with the real
+// header.
 namespace shardsim {
 
 /// ncclResult_t.
@@ -19,7 +19,7 @@ enum class NcclStatus : unsigned int {
   invalid_argument = 4,
   invalid_usage = 5,
   remote_error = 6,
-  in_progress = 7,  ///< Of a non-blocking communicator: not an error.
+  in_progress = 7,  ///< For a non-blocking communicator: not an error.
 };
 
 /// ncclDataType_t.

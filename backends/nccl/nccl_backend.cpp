@@ -60,7 +60,7 @@ void NcclBackend::post(NcclStream& stream, const std::shared_ptr<NcclOperation>&
   });
 }
 
-// What it sends may be what an earlier operation has not brought back yet.
+// It may send data that an earlier operation has not yet copied back.
 bool NcclBackend::may_start(const NcclOperation& operation) const {
   for (const auto& stream : streams_) {
     for (const auto& each : stream->queue) {
@@ -169,8 +169,8 @@ void NcclBackend::check_streams() const {
 }
 
 void NcclBackend::time_out(const NcclStream& stream, const NcclOperation& operation) const {
-  // What is under way on this group, if what is waited for stands behind it; or what holds up all
-  // launches.
+  // The running operation of this group, if the awaited one is queued behind it; or the operation
+  // that blocks all launches.
   const NcclStream* where = &stream;
   const NcclOperation* stuck = stream.queue.empty() ? &operation : stream.queue.front().get();
   if (stuck->state() == NcclOperation::State::queued && !launches_.empty()) {
@@ -188,7 +188,7 @@ void NcclBackend::time_out(const NcclStream& stream, const NcclOperation& operat
   diagnosis.sides = {{.ranks = {rank()},
                       .action = "waits in " + stuck->record().describe(),
                       .site = stuck->record().site}};
-  // Of collectives NCCL does not tell who is missing.
+  // NCCL does not name the missing ranks of a collective.
   std::set<int> silent;
   for (const CallWatch::Half& half : stuck->halves()) {
     silent.insert(where->members[static_cast<std::size_t>(half.peer)]);
@@ -234,7 +234,7 @@ void NcclBackend::end_communicators() {
     return std::any_of(streams_.begin(), streams_.end(),
                        [](const auto& stream) { return !stream->closed; });
   };
-  if (any_open()) return;  // Its owner may go on.
+  if (any_open()) return;  // Its owner may continue.
   const NcclFunctions& f = nccl_->functions();
   for (auto it = streams_.rbegin(); it != streams_.rend(); ++it) {
     nccl_->check(f.comm_finalize((*it)->comm), "ncclCommFinalize", (*it)->name);

@@ -23,7 +23,7 @@ NcclCommunicator::~NcclCommunicator() { backend_.close(stream_, std::move(traffi
 Work NcclCommunicator::collective(const CallRecord& record, const CallOptions& options,
                                   NcclProgram program, const MessagePlan& plan,
                                   const Tensor& output, const Tensor& input) {
-  // It stands at the end if nobody says where.
+  // It stands at the end unless the call says where.
   const ElementRange at_end{record.count - record.padding, record.count};
   const std::span<const ElementRange> padding =
       options.padding_at.empty() ? std::span(&at_end, 1) : options.padding_at;

@@ -47,7 +47,7 @@ class NcclCommunicator final : public Communicator, private WorkOwner {
 
   NcclBackend& backend_;
   NcclStream& stream_;
-  std::vector<std::int64_t> offsets_;  // Of the call being posted.
+  std::vector<std::int64_t> offsets_;  // For the call being posted.
   std::vector<Operation> unwaited_;
   GroupTraffic traffic_;
 };

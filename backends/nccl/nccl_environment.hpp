@@ -20,10 +20,10 @@ struct NcclSetting {
 
 using EnvironmentMap = std::map<std::string, std::string>;
 
-/// Variables to set, given those that `present` has: what the user has set stays. Where there are
-/// more ranks than GPUs, each process becomes a machine of its own to NCCL (NCCL_HOSTID), which
-/// refuses two ranks on one GPU otherwise, and messages go through sockets of the loopback
-/// interface. REQUIRES: one process per rank.
+/// Variables to set, given those that `present` has: the user's settings stay. With more ranks than
+/// GPUs, each process becomes a machine of its own to NCCL (NCCL_HOSTID), which otherwise refuses
+/// two ranks on one GPU. Messages then go through sockets of the loopback interface. REQUIRES: one
+/// process per rank.
 [[nodiscard]] EnvironmentMap nccl_environment(const NcclSetting& setting,
                                               const EnvironmentMap& present);
 

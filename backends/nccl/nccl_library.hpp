@@ -63,7 +63,7 @@ class NcclLibrary {
 /// "2.28.9". Versions before 2.9 are of four digits.
 [[nodiscard]] std::string nccl_version_text(int version);
 
-/// Where Python's packages keep a libnccl.so.2, beside the interpreters in `path` (as in PATH): a
+/// Paths of libnccl.so.2 in Python's packages, beside the interpreters in `path` (as in PATH): a
 /// hint for messages only.
 [[nodiscard]] std::vector<std::string> nccl_of_python_packages(const std::string& path);
 

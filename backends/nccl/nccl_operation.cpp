@@ -119,7 +119,7 @@ void NcclOperation::enqueued(CudaDevice& device, CudaStream stream) {
 bool NcclOperation::advance(CudaDevice& device) {
   bool moved = false;
   if (state_ == State::running) {
-    // What comes back later may overwrite what comes back earlier.
+    // A later copy may overwrite the result of an earlier one.
     if ((after_ && !after_->ended()) || !device.done(done_)) return false;
     for (const StagedCopy& copy : program_.copied_out) {
       device.copy_out(copy.host, memory_ + copy.device, copy.bytes);

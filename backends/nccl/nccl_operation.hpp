@@ -13,15 +13,15 @@
 
 namespace shardsim {
 
-/// One call of this process on its way. What it needs of the device it holds from `start` to the
-/// end. Buffers are neither read nor written before `start`.
+/// One call of this process on its way. It holds device resources from `start` to the end. Buffers
+/// are neither read nor written before `start`.
 class NcclOperation : public std::enable_shared_from_this<NcclOperation> {
  public:
   enum class State : std::uint8_t {
     queued,     ///< Not yet its turn.
     enqueuing,  ///< NCCL's functions are called; it has not said yet that they are on the stream.
     running,    ///< On the device's stream.
-    returning,  ///< What is received is being copied back.
+    returning,  ///< Received data are being copied back.
     ended,
   };
 

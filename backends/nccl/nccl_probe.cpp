@@ -165,7 +165,7 @@ NcclProbe probe_nccl(const std::string& nccl_path, const std::string& cudart_pat
 DoctorReport doctor_report(const NcclProbe& nccl, const std::vector<ProbeRow>& mpi) {
   DoctorReport report;
   report.rows = {probe_mpirun(environment("PATH"))};
-  // What a run looks for itself comes before what it needs to start ranks.
+  // The run's own needs come before those of starting ranks.
   std::vector<ProbeRow> needs_of_mpi = mpi;
   needs_of_mpi.push_back(report.rows.front());
   report.rows.insert(report.rows.end(), mpi.begin(), mpi.end());

@@ -10,13 +10,13 @@
 
 namespace shardsim {
 
-/// What this machine has for the NCCL backend. Ask before ranks are started: the failure is then
-/// one line instead of one per rank. It makes calls of the CUDA runtime, so what is started
-/// afterwards must be a program of its own (fork and exec), not a copy of this process.
+/// Parts of the NCCL backend found on this machine. Probe before ranks start: a failure is then one
+/// line instead of one per rank. The probe calls the CUDA runtime, so start ranks by fork and exec,
+/// not as copies of this process.
 struct NcclProbe {
   /// CUDA runtime, NVIDIA driver, GPUs, NCCL, each below what it needs.
   std::vector<ProbeRow> rows;
-  std::vector<std::string> codes;  ///< Of the error for each row, where it is missing.
+  std::vector<std::string> codes;  ///< Error code for each row, if it is missing.
   int num_gpus = 0;                ///< Visible ones.
   std::shared_ptr<const CudaLibrary> cuda;
   std::shared_ptr<const NcclLibrary> nccl;

@@ -117,7 +117,7 @@ NcclProgram all_to_all_program(int rank, const Tensor& output, const Tensor& inp
     const std::int64_t sent = send[static_cast<std::size_t>(peer)];
     const std::int64_t received = receive[static_cast<std::size_t>(peer)];
     if (peer == rank) {
-      // What a member keeps goes straight to its place in the output.
+      // A member's part for itself goes straight to its place in the output.
       if (sent > 0) append_copy(program.copied_in, {input.data() + from, to, sent * width});
     } else {
       if (sent > 0) append_copy(program.copied_in, {input.data() + from, from, sent * width});

@@ -7,8 +7,8 @@
 
 #include "backends/communicator.hpp"
 
-// What one call of a communicator is to NCCL: what is copied to the device, which of NCCL's
-// functions are called, and what is copied back. Pure functions of the call: tables in tests.
+// One call of a communicator in NCCL's terms: copies to the device, calls of NCCL's functions, and
+// copies back. Pure functions of the call: tables in tests.
 namespace shardsim {
 
 /// One function of NCCL. Places are bytes from the operation's device memory.
@@ -44,8 +44,8 @@ struct NcclProgram {
   std::vector<StagedCopy> copied_out;
 };
 
-/// Of one member's call: who it is, and where each member's chunk begins in the full buffer, and
-/// its end (size + 1 values).
+/// The member that calls, and offsets of all members' chunks in the full buffer with its end
+/// (size + 1 values).
 struct NcclMember {
   int rank = 0;
   int size = 1;

@@ -9,7 +9,7 @@
 
 namespace shardsim {
 
-/// What one call of one member moves, by our own count: NCCL's ring, chain, star and pairwise
+/// Traffic of one call of one member, by our own count: NCCL's ring, chain, star and pairwise
 /// messages are those of the plans (message_plan.hpp), whose sums are the closed formulas.
 struct CallTraffic {
   TrafficCounters moved;
@@ -21,7 +21,7 @@ struct CallTraffic {
                                         const CallRecord& record, std::int64_t width,
                                         std::span<const ElementRange> padding_at);
 
-/// Of halves of point-to-point transfers.
+/// Traffic of halves of point-to-point transfers.
 [[nodiscard]] CallTraffic count_traffic(std::span<const P2pOp> halves, int member,
                                         const CallRecord& record);
 

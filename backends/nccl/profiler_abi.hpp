@@ -46,7 +46,7 @@ struct ProfiledP2p {
   void* parent_group;
 };
 struct ProfiledProxyOp {
-  pid_t pid;  ///< Of the process whose call it serves.
+  pid_t pid;  ///< Process whose call it serves.
   std::uint8_t channel;
   int peer;
   int num_steps;
@@ -76,7 +76,7 @@ static_assert(offsetof(ProfiledCollective, count) == 32 &&
 static_assert(offsetof(ProfiledP2p, datatype) == 16 && offsetof(ProfiledP2p, count) == 24);
 static_assert(offsetof(ProfiledProxyOp, is_send) == 20);
 
-/// Of an update of a proxy step's state.
+/// Arguments of an update of a proxy step's state.
 union ProfilerStateArguments {
   std::size_t transferred_bytes;
   void* data;

@@ -24,8 +24,8 @@ constexpr std::array<const char*, 11> kFunctions = {
 constexpr std::size_t kOther = kFunctions.size() - 1;
 
 // Handles of events are addresses in this table, of which nothing is ever freed: a call's event
-// ends before the network has its data. Even bytes of an entry stand for a call or a receiving
-// proxy, odd ones for a sending one.
+// ends before the network has its data. Even bytes of an entry mean a call or a receiving proxy,
+// odd ones for a sending one.
 struct Entry {
   FunctionCounters counters;
   char handles[2] = {};

@@ -13,7 +13,7 @@ namespace shardsim {
 
 struct ProfiledBytes {
   std::int64_t calls = 0;
-  /// Of the calls' own buffers: count x size of the type.
+  /// Bytes of the calls' own buffers: count x size of the type.
   std::int64_t logical_bytes = 0;
   /// Handed to the network by this process's sends.
   std::int64_t wire_bytes = 0;

@@ -70,7 +70,7 @@ void FingerprintTable::pass(const GroupKey& key, Group& group, int rank, CallFin
   const std::pair<int, int> ends =
       call.sends ? std::pair(call.member, call.root) : std::pair(call.root, call.member);
   Channel& channel = group.channels[ends];
-  if (!channel.mismatched.empty()) return;  // What follows proves nothing.
+  if (!channel.mismatched.empty()) return;  // Later calls prove nothing.
   if (channel.waiting.empty() || channel.waiting.front().fingerprint.sends == call.sends) {
     channel.waiting.push_back({rank, std::move(call)});
     ++num_waiting_;

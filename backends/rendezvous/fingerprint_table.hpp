@@ -13,8 +13,8 @@
 
 namespace shardsim {
 
-/// Where the calls of all ranks meet. Collectives of a group match by their order, messages by
-/// sender, receiver and order; what has matched is dropped. Each rank's calls must come in order.
+/// Matches the calls of all ranks: collectives of a group by their order, messages by sender,
+/// receiver and order. It drops matched calls. Each rank's calls must come in order.
 class FingerprintTable {
  public:
   /// A rank's call. Returns why it cannot be one (members without the rank, and the like), or that
@@ -36,7 +36,7 @@ class FingerprintTable {
     CallFingerprint fingerprint;
   };
   struct Meeting {            // A collective as far as its members have come.
-    std::vector<Call> calls;  // The first stands for those that agree with it.
+    std::vector<Call> calls;  // The first represents those that agree with it.
     std::vector<int> agreeing;
     double mismatch_s = -1.0;
   };
@@ -53,7 +53,7 @@ class FingerprintTable {
     std::string last_matched;
   };
   using GroupKey = std::tuple<std::string, std::vector<int>, int>;
-  struct Mismatch {  // Where one was found: a collective's sequence, or a channel.
+  struct Mismatch {  // Place of one: a collective's sequence, or a channel.
     GroupKey group;
     std::int64_t sequence;
     std::pair<int, int> channel;

@@ -8,7 +8,7 @@
 
 #include "backends/call_watch.hpp"
 
-// What a rank called last, kept in a ring and shown when the run fails.
+// Last calls of a rank, kept in a ring and shown when the run fails.
 namespace shardsim {
 
 enum class FlightState : std::uint8_t { posted, started, ended };
@@ -60,7 +60,7 @@ class FlightRecorder {
   const double begin_s_;
   mutable std::mutex mutex_;
   std::vector<FlightEntry> ring_;
-  std::size_t next_ = 0;  // Where the next goes once the ring is full.
+  std::size_t next_ = 0;  // Index of the next entry once the ring is full.
   std::string last_ended_;
 };
 

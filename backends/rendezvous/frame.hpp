@@ -38,7 +38,7 @@ class FrameDecoder {
  private:
   std::size_t max_bytes_;
   std::string buffer_;
-  std::size_t taken_ = 0;  // Of the buffer's front.
+  std::size_t taken_ = 0;  // Bytes taken from the buffer's front.
   bool broken_ = false;
 };
 

@@ -21,11 +21,11 @@ class KeyStore {
 
   explicit KeyStore(int world_size) : world_size_(world_size) {}
 
-  /// What a rank asks; the answers are to it and to others whose waiting this ends.
+  /// Takes a rank's request; the answers are for it and for others whose waits this ends.
   [[nodiscard]] std::vector<Answer> ask(int rank, const StoreRequest& request, double now);
 
-  /// Answers to those that have waited too long; they say who is not among the `present` ranks, or
-  /// who has not come to the barrier.
+  /// Answers to those that have waited too long; they name ranks that are not `present`, or have
+  /// not come to the barrier.
   [[nodiscard]] std::vector<Answer> expire(double now, const std::set<int>& present);
 
   /// A barrier that is waited in.

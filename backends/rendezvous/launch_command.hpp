@@ -10,7 +10,7 @@ namespace shardsim {
 
 struct RankLaunch {
   int world_size = 1;
-  std::vector<std::string> argv;  ///< What each rank runs, the program first.
+  std::vector<std::string> argv;  ///< Command line of each rank, the program first.
   std::string rendezvous;         ///< "HOST:PORT".
   std::string token;
   std::string preload;  ///< A library that mpirun preloads into itself and the ranks, or "".

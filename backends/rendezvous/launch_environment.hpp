@@ -19,7 +19,7 @@ struct LaunchedRank {
   std::optional<int> local_size;
   std::string source;  ///< "shardsim", "torchrun", "openmpi", "slurm" or "pmi".
   std::string job;     ///< As the launcher calls it; may be empty.
-  /// Where the rendezvous is served, as far as the launcher says.
+  /// Address of the rendezvous, as far as the launcher says.
   std::optional<std::string> master_address;
   std::optional<int> master_port;
 };

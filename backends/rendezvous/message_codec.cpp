@@ -189,7 +189,7 @@ class FieldReader {
   template <class Integer>
   Integer integer_in(const Json& json, FieldRange<Integer> range) {
     if (!expect(json.is_number_integer())) return {};
-    // What does not fit into 64 bits with a sign is kept without one.
+    // JSON keeps integers beyond signed 64 bits as unsigned.
     if (json.is_number_unsigned() &&
         !expect(*json.get_ptr<const Json::number_unsigned_t*>() <=
                 static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))) {

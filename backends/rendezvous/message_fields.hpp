@@ -7,8 +7,8 @@
 #include "backends/rendezvous/lasting_text.hpp"
 #include "backends/rendezvous/rendezvous_message.hpp"
 
-// What each message holds and within which limits, for message_codec.cpp. One description serves
-// for writing and reading: `archive` does the one or the other with each field.
+// Fields of each message and their limits, for message_codec.cpp. One description serves both
+// directions: `archive` writes or reads each field.
 namespace shardsim {
 
 template <class Integer>
@@ -19,7 +19,7 @@ struct FieldRange {
 
 namespace message_limits {
 
-inline constexpr std::size_t kText = 1024;  // Of a label, a path, a sentence.
+inline constexpr std::size_t kText = 1024;  // Length of a label, a path, a sentence.
 inline constexpr std::size_t kMostSides = 32;
 inline constexpr int kMostRank = kMaxRendezvousRanks - 1;
 

@@ -40,7 +40,7 @@ namespace {
 constexpr std::size_t kLongestLine = 65536;
 constexpr int kSliceMilliseconds = 10;
 
-// What the child needs after fork(), made before: there only system calls are allowed.
+// Arguments of exec, made before fork(): after it the child may only make system calls.
 class ExecArguments {
  public:
   explicit ExecArguments(const ProcessCommand& command) : argv_(command.argv) {
@@ -110,7 +110,7 @@ struct Pipe {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
   }
-  // Sockets of this process are not for its children. (Old systems cannot do it, and go on.)
+  // Sockets of this process are not for its children. (Old systems cannot do it, and continue.)
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   execvpe(arguments.argv()[0], arguments.argv(), arguments.environment());
   const int reason = errno;
@@ -279,7 +279,7 @@ void ProcessLauncher::stop(double grace_s) {
 
 void die_with_parent(int parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // Who ended before that sends no signal any more.
+  // A parent that ended before sends no signal any more.
   if (getppid() != parent) raise(SIGKILL);
 }
 

@@ -17,7 +17,7 @@ struct ProcessCommand {
   /// Added to this process's environment, or replacing it by name.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> without;  ///< Variables of this process that the child does not get.
-  /// Where its lines of stdout and stderr go, each with `prefix`; null: they are inherited.
+  /// Target of its lines of stdout and stderr, each with `prefix`; null: they are inherited.
   std::ostream* output = nullptr;
   std::string prefix;
 };

@@ -28,7 +28,7 @@ using Failed = boost::system::error_code;
 
 constexpr double kMostBetweenBeats = 0.5;
 constexpr double kRetrySeconds = 0.1;
-// Who posts calls faster than they can be sent waits.
+// Unsent bytes at which a rank that posts calls must wait.
 constexpr std::size_t kMostUnsentByRank = std::size_t{4} << 20U;
 
 std::chrono::microseconds duration(double seconds) {
@@ -43,7 +43,7 @@ std::string host_name() {
 
 [[noreturn]] void end_process() { _exit(static_cast<int>(ExitCode::backend_failed)); }
 
-// What both threads share lies behind the mutex; the rest is the thread's own.
+// The mutex guards state of both threads; the client's thread owns the rest.
 class AsioLine final : public RendezvousLine {
  public:
   explicit AsioLine(RendezvousClientOptions options)
@@ -72,7 +72,7 @@ class AsioLine final : public RendezvousLine {
  private:
   enum class State { connecting, connected, refused, ended };
 
-  // Of the client's thread.
+  // For the client's thread only.
   void try_to_connect();
   void fail_to_connect(const std::string& why);
   void greet();

@@ -11,7 +11,7 @@
 #include "backends/rendezvous/frame.hpp"
 #include "backends/rendezvous/run_failure.hpp"
 
-// What ranks and the rendezvous say to each other, and its form on the wire.
+// Messages between ranks and the rendezvous, and their form on the wire.
 namespace shardsim {
 
 /// A rank's first words; everything else is heard only after them.
@@ -32,14 +32,14 @@ struct StoreRequest {
   std::int64_t id = 0;
   Kind kind = Kind::set;
   std::string key;
-  std::string value;       ///< Of set: any bytes.
-  std::int64_t delta = 0;  ///< Of add.
-  double timeout_s = 0.0;  ///< Of get and barrier.
+  std::string value;       ///< For set: any bytes.
+  std::int64_t delta = 0;  ///< For add.
+  double timeout_s = 0.0;  ///< For get and barrier.
 };
 struct StoreReply {
   std::int64_t id = 0;
-  std::string value;        ///< Of get.
-  std::int64_t number = 0;  ///< Of add: the sum.
+  std::string value;        ///< For get.
+  std::int64_t number = 0;  ///< For add: the sum.
   std::optional<RunFailure> failure;
 };
 
@@ -57,7 +57,7 @@ struct CallFingerprint {
   int instance = 0;
   int member = 0;  ///< The caller's rank in the group.
   bool is_message = false;
-  bool sends = false;  ///< Of a message.
+  bool sends = false;  ///< For a message.
   // As in CallRecord; `root` is the peer of a message.
   std::string name;
   std::string label;

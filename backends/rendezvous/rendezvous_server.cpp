@@ -23,11 +23,11 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using Failed = boost::system::error_code;
 
-// Who has not shown the token gets this much attention and no more.
+// Limits of connections that have not shown the token.
 constexpr std::size_t kMaxStrangerBytes = 4096;
 constexpr double kStrangerSeconds = 5.0;
 constexpr std::size_t kMostStrangers = 64;
-// What waits for a peer that does not read; then it is let go.
+// Unsent bytes at which a peer that does not read is dropped.
 constexpr std::size_t kMostUnsentToPeer = std::size_t{16} << 20U;
 constexpr auto kTick = std::chrono::milliseconds(20);
 
@@ -94,17 +94,17 @@ class RendezvousServer::Service {
   tcp::acceptor acceptor_{context_};
   asio::steady_timer timer_{context_};
   tcp::endpoint endpoint_;
-  // Of the server's thread.
+  // For the server's thread only.
   std::map<int, Held> connections_;
   int next_id_ = 0;
   bool accepting_ = false;
   bool told_ = false;  // The verdict.
   Supervisor supervisor_;
-  // Of all threads.
+  // For all threads.
   mutable std::mutex mutex_;
   mutable std::condition_variable decided_;
   std::optional<Verdict> verdict_;
-  std::map<std::string, std::string> values_;  // Of the ranks, when there is a verdict.
+  std::map<std::string, std::string> values_;  // From the ranks, when there is a verdict.
   std::thread thread_;
 };
 
@@ -147,7 +147,7 @@ void RendezvousServer::Service::accept() {
   accepting_ = true;
   acceptor_.async_accept([this](const Failed& failed, tcp::socket socket) {
     if (failed) {
-      // Of that connection, or of a moment without free descriptors: the next tick tries again.
+      // That connection failed, or no descriptor was free: the next tick tries again.
       accepting_ = false;
       return;
     }
@@ -185,7 +185,7 @@ void RendezvousServer::Service::read(const Held& connection) {
 }
 
 void RendezvousServer::Service::take(const Held& connection, std::size_t num_bytes) {
-  // What comes after a refusal is read, so that the refusal arrives, and not heard.
+  // Data after a refusal are read, so that the refusal arrives, and ignored.
   if (connection->closing) return read(connection);
   connection->decoder.feed({connection->bytes.data(), num_bytes});
   while (std::optional<Frame> frame = connection->decoder.next()) {

@@ -11,10 +11,10 @@ namespace shardsim {
 
 struct RendezvousServerOptions {
   int world_size = 1;
-  /// Where it listens: a name or an address of this machine. Off loopback `token` must be given.
+  /// Listening address: a name or an address of this machine. Off loopback `token` must be given.
   std::string address = "127.0.0.1";
   int port = 0;  ///< 0: any that is free.
-  /// What every connection must start with; empty: one is made.
+  /// Secret that every connection must send first; empty: one is made.
   std::string token;
   SupervisionTimes times;
   /// Called once from the server's thread when the verdict is there; may be empty.
@@ -38,8 +38,8 @@ class RendezvousServer {
   [[nodiscard]] int port() const;
   [[nodiscard]] const std::string& token() const;
 
-  /// What the launching side knows of the end of a rank's process: "was killed by signal 9". It
-  /// makes the verdict more telling, and is no event by itself.
+  /// The launcher's account of a rank's process end: "was killed by signal 9". It makes the verdict
+  /// more telling, and is no event by itself.
   void note_process_end(int rank, const std::string& description);
   /// The launching side ends the run for a reason of its own (mpirun failed, an interrupt).
   void give_up(const RunFailure& failure);
@@ -49,7 +49,7 @@ class RendezvousServer {
   [[nodiscard]] std::optional<Verdict> verdict() const;
   /// Waits for it. There always is one, if ranks or launcher keep living: the times see to it.
   [[nodiscard]] Verdict wait() const;
-  /// What ranks have left under `key`; to be asked when there is a verdict.
+  /// Value that ranks left under `key`; ask when there is a verdict.
   [[nodiscard]] std::optional<std::string> value(const std::string& key) const;
 
  private:

@@ -12,7 +12,7 @@ namespace shardsim {
 /// holds.
 struct RunFailure {
   ExitCode exit_code = ExitCode::internal;
-  std::string code;     ///< Of the diagnosis, if there is one.
+  std::string code;     ///< Code of the diagnosis, if there is one.
   std::string message;  ///< Empty where there is a diagnosis.
   std::string fix;
   std::optional<Diagnosis> diagnosis;

@@ -215,7 +215,7 @@ void Supervisor::look_for_silent(double now) {
   }
 }
 
-// Alive, and at rest for long. Who is gone, silent or not there yet is found in other ways.
+// Alive, and at rest for long. Other checks find ranks that are gone, silent or not there yet.
 bool Supervisor::has_stalled(const Rank& rank, double now) const {
   const bool stays = rank.connection >= 0 && !rank.reported;
   return (stays || rank.activity.ended) && now - rank.last_act_s >= times_.stall();
@@ -259,8 +259,8 @@ bool Supervisor::time_to_decide(double now) const {
   if (events_.empty()) return false;
   if (now < events_.front().time_s + times_.grace_s) return false;
   if (!std::all_of(events_.begin(), events_.end(), is_timeout)) return true;
-  // They may wait for a rank that has stopped: alive is who has given a sign of life since. Who
-  // gives none will be found silent, and that ends this.
+  // They may wait for a rank that has stopped; alive ranks have given a sign of life since. A rank
+  // without one will be found silent, which ends the wait.
   return std::none_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
     return rank.connection >= 0 && !rank.activity.ended && !rank.reported &&
            rank.last_heard_s <= events_.front().time_s;

@@ -27,8 +27,8 @@ struct SupervisionTimes {
   [[nodiscard]] double stall() const { return stall_s.value_or(10 * deadline_s); }
 };
 
-/// What the serving side makes of what it is told: who is there, what they store, what went wrong.
-/// A state machine without sockets, threads or a clock; connections are numbers.
+/// The server's view of the run: present ranks, their stored values, and failures. A state machine
+/// without sockets, threads or a clock; connections are numbers.
 class Supervisor {
  public:
   using Send = std::function<void(int connection, const RendezvousMessage&)>;
@@ -43,7 +43,7 @@ class Supervisor {
   void on_lost(int connection, double now);
   /// Time passes: to be called a few times per grace.
   void on_time(double now);
-  /// What the launching side knows of the end of a rank's process.
+  /// The launcher's account of a rank's process end.
   void on_process_end(int rank, const std::string& description);
   /// The launching side gives up, for a reason of its own.
   void on_given_up(const RunFailure& failure, double now);

@@ -34,7 +34,7 @@ void check_token_length(const std::string& token, const std::string& source) {
   throw Error(ExitCode::bad_usage, "E1003", "SHARDSIM_TOKEN_FILE names " + path + ", " + why, fix);
 }
 
-// Whoever can read a secret can join the run, and whoever can write it can replace it.
+// A reader of the secret can join the run, and a writer can replace it.
 void require_private(const std::string& path, const struct stat& status) {
   if (!S_ISREG(status.st_mode)) {
     refuse_file(path, "which is not a regular file", "write the token into a file");

@@ -13,7 +13,7 @@ namespace shardsim {
 /// none to give.
 [[nodiscard]] std::string make_token();
 
-/// What SHARDSIM_TOKEN_FILE holds (its first line), or SHARDSIM_TOKEN; nothing if neither is set.
+/// The first line of the file SHARDSIM_TOKEN_FILE, or SHARDSIM_TOKEN; nothing if neither is set.
 /// Throws Error E1003 if the file cannot be read, belongs to neither this user nor root, or gives
 /// others any permission. Throws it, too, if the token has fewer than 16 or more than 256
 /// characters. Reads at most a little more than 256 characters.

@@ -59,7 +59,7 @@ std::string activity_of(const RankActivity& rank) {
   return "last called " + rank.last_posted;
 }
 
-// Calls travel with signs of life: what a rank did after its last one nobody knows.
+// Calls travel with signs of life: a rank's calls after its last sign are unknown.
 std::string last_known_of(const RankActivity& rank) {
   if (!rank.arrived || rank.ended) return activity_of(rank);
   if (rank.last_posted.empty()) return "no call of it is known";
@@ -190,7 +190,7 @@ RunFailure combine_timeouts(std::span<const FailureEvent> events, const FailureE
   }
   if (diagnosis.hint.empty()) diagnosis.hint = first.failure->fix;
   diagnosis.sides.clear();
-  // Who has not answered stands first: the likely culprits.
+  // Ranks that have not answered come first: the likely culprits.
   add_activities(diagnosis, ranks, [&](int rank) { return waiting.count(rank) == 0; });
   std::vector<DiagnosisSide> waits;
   for (auto& [_, side] : by_action) {

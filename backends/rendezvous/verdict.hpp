@@ -9,10 +9,10 @@
 #include "backends/rendezvous/flight_recorder.hpp"
 #include "backends/rendezvous/run_failure.hpp"
 
-// Of all that went wrong at about the same time, what was the cause: a pure function.
+// Finds the cause among failures at about the same time: a pure function.
 namespace shardsim {
 
-/// What the rendezvous knows of a rank when it decides.
+/// The rendezvous's knowledge of a rank when it decides.
 struct RankActivity {
   int rank = 0;
   bool arrived = false;

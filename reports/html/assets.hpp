@@ -2,10 +2,10 @@
 
 #include <string>
 
-// What every page carries: made from reports/web/dist by reports/web/embed.py.
+// The script and the style of every page, made from reports/web/dist by reports/web/embed.py.
 namespace shardsim::html {
 
-/// The charts' script with the licences of what is in it, and the style sheet.
+/// The charts' script with the licences of its parts, and the style sheet.
 [[nodiscard]] std::string report_script();
 [[nodiscard]] std::string report_style();
 

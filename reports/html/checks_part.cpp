@@ -14,7 +14,7 @@ const char* mark(bool passed) {
                 : "<span class=\"failed\">✗ failed</span>";
 }
 
-// The words of text_error_band.cpp, with what they mean.
+// The words of text_error_band.cpp, with their meaning.
 std::string bands(const Result& result) {
   if (result.find(metric::kOraclePassed) != nullptr) return {};
   std::string markup;

@@ -11,8 +11,8 @@ namespace {
 
 struct Case {
   const char* name;
-  double step = 1.0;      ///< Of the step time that this page is about.
-  double training = 1.0;  ///< And of the steps that a training needs.
+  double step = 1.0;      ///< Relative to the step time of this page.
+  double training = 1.0;  ///< Relative to the steps that a training needs.
 };
 
 }  // namespace

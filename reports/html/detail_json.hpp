@@ -5,7 +5,7 @@
 #include "reports/result.hpp"
 #include "reports/run_detail.hpp"
 
-// What the charts of the page are drawn from, as JSON.
+// The data of the page's charts, as JSON.
 namespace shardsim::html {
 
 /// `detail` in columns, which pack well: times of curves and bars in whole nanoseconds, all else as

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-// Packs what would make a page large.
+// Packs the large parts of a page.
 namespace shardsim::html {
 
 /// gzip (RFC 1952) without a time or a name, in base64. Equal texts give equal ones with the same

@@ -27,7 +27,7 @@ struct Column {
 class Table {
  public:
   Table(std::string caption, std::vector<Column> columns);
-  /// So that a search field can name it.
+  /// Lets a search field name the table.
   void set_id(std::string id) { id_ = std::move(id); }
   /// Cells as markup, as many as columns. The first is the heading of its row.
   void add_row(const std::vector<std::string>& markup);
@@ -51,7 +51,7 @@ class Table {
 struct Figure {
   const char* chart = "";     ///< Its name in reports/web/src/main.js.
   std::string caption;        ///< How to read it.
-  std::string label;          ///< What it shows, for those who cannot see it.
+  std::string label;          ///< Its content, for those who cannot see it.
   std::string static_markup;  ///< Instead of it on paper and without a script; may be empty.
 };
 [[nodiscard]] std::string figure(const Figure& figure);

@@ -31,7 +31,7 @@ std::string masthead(const Input& input) {
 std::string summary_part(const Input& input) {
   const Result& result = input.result;
   const bool is_ok = result.exit_code == 0;
-  // Verdicts have their mark beside their colour; what is in them is escaped by who words it.
+  // Verdicts have a mark beside their colour; the functions that word them escape their text.
   return fmt::format("<p class=\"verdict {}\">{} {}</p>\n<p class=\"lead\">{}</p>\n{}{}",
                      is_ok ? "ok" : "bad", is_ok ? "✓" : "✗", markup_text(verdict_text(result)),
                      plain_summary(input), tiles(input), problems(input));

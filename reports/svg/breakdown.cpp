@@ -19,7 +19,7 @@ svg::StackedBar bar_of(std::string label, std::vector<double> seconds) {
   return {std::move(label), std::move(seconds), format_seconds(sum)};
 }
 
-// A part that no bar has would be a riddle in the legend.
+// The legend omits parts that no bar has.
 void leave_out_empty(svg::StackedBars& chart) {
   for (std::size_t part = chart.inks.size(); part-- > 0;) {
     const auto at = static_cast<std::ptrdiff_t>(part);

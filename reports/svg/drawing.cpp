@@ -10,7 +10,7 @@ namespace shardsim::svg {
 namespace {
 
 constexpr double kLegendLine = 20;
-// Of a character at the size of labels, about.
+// The approximate width of a character at the size of labels.
 constexpr double kCharacterWidth = 6.1;
 constexpr double kSwatch = 12;
 

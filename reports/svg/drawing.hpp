@@ -7,20 +7,20 @@
 #include "reports/svg/palette.hpp"
 
 // A figure in the making, as SVG text: lengths in pixels from the upper left corner, written with
-// at most two decimals. Everything has its colour on it, so that it looks alike in a page, in a
+// at most two decimals. Every element carries its colour, so that it looks alike in a page, in a
 // mail and in a paper. Text is escaped here.
 namespace shardsim::svg {
 
 inline constexpr double kFigureWidth = 960;
 
-/// "12.5", "3": what lengths look like.
+/// A length as text: "12.5", "3".
 [[nodiscard]] std::string length(double value);
 
 enum class Anchor { start, middle, end };
 
 class Drawing {
  public:
-  /// `title` is what a screen reader says and what a pointer over the figure shows.
+  /// `title`: the text for screen readers and for a pointer over the figure.
   explicit Drawing(std::string_view title);
 
   void rect(double x, double y, double width, double height, std::string_view fill);
@@ -31,7 +31,7 @@ class Drawing {
   /// `path` in the words of SVG ("M0 0h4v4z"), filled.
   void path(std::string_view path, std::string_view fill);
   /// Swatches with their names, from left to right and on as many lines as needed, the first at
-  /// `y`. Returns where the figure goes on below.
+  /// `y`. Returns the y below them.
   double legend(const std::vector<Ink>& inks, double y);
 
   /// The whole figure; call once.

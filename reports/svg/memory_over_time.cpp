@@ -30,7 +30,7 @@ double peak_of(const MemoryCurve& curve) {
   return peak;
 }
 
-// The fullest moment of each column, so that no peak is lost; what was before it, if none is new.
+// The fullest moment of each column, so that no peak is lost; an empty column keeps the last.
 std::vector<Point> columns_of(const MemoryCurve& curve) {
   const double begin = curve.points.front().time_s;
   const double span = curve.points.back().time_s - begin;

@@ -7,7 +7,7 @@
 // Colours of the plain figures: those of reports/web/src/report.css on light paper.
 namespace shardsim::svg {
 
-/// A part of a figure: what it is called, its colour, and that of text on it.
+/// A part of a figure: its name, its colour, and the colour of text on it.
 struct Ink {
   const char* name;
   const char* fill;
@@ -33,7 +33,7 @@ inline constexpr std::array<Ink, kNumMemoryCategories> kMemoryInks = {
      {"activations", "#25806a", "#ffffff"},
      {"communication", "#ad4f85", "#ffffff"}}};
 
-/// Of a schedule: computations by their names,
+/// The colours of a schedule: computations by their names,
 inline constexpr std::array<Ink, 7> kWorkInks = {{{"forward", "#2b6cb0", "#ffffff"},
                                                   {"backward", "#25806a", "#ffffff"},
                                                   {"weight grad", "#98c97a", "#14240a"},

@@ -16,15 +16,15 @@ namespace {
 constexpr double kRowsLeft = 150;
 constexpr double kRowsRight = svg::kFigureWidth - 16;
 constexpr double kMostHeight = 1100;
-// A page of mail takes that many; beyond, columns are drawn.
+// A page of mail takes so many bars; beyond, columns are drawn.
 constexpr std::size_t kMostBars = 2000;
 constexpr std::size_t kMostPieces = 16'000;
 
 struct Frame {
-  double begin_s = 0;  ///< Of the step, or of what began before it.
+  double begin_s = 0;  ///< Begin of the step, or of a bar from before it.
   double end_s = 0;
   double top = 0;
-  double pitch = 0;  ///< From row to row.
+  double pitch = 0;  ///< Distance of rows.
 
   [[nodiscard]] double x(double time_s) const {
     return kRowsLeft + (time_s - begin_s) / (end_s - begin_s) * (kRowsRight - kRowsLeft);
@@ -61,7 +61,7 @@ void draw_bars(svg::Drawing& drawing, const GanttRow& row, const std::vector<svg
   }
 }
 
-// One path a colour: a fifth of the bytes of as many rectangles.
+// One path per colour takes a fifth of the bytes of as many rectangles.
 void draw_columns(svg::Drawing& drawing, const GanttRow& row, const std::vector<svg::Ink>& inks,
                   const Frame& frame, double y, std::size_t columns) {
   std::vector<std::string> paths(inks.size());
@@ -111,7 +111,7 @@ std::string to_svg_schedule(const RunDetail& detail) {
   const double bottom = frame.top + frame.pitch * rows;
   draw_time_axis(drawing, frame, bottom);
   double y = frame.top;
-  double next_label = 0;  // Of rows lower than text, some have no label.
+  double next_label = 0;  // Some rows have no label if rows are lower than text.
   for (const GanttRow& row : chart.rows) {
     if (y >= next_label) {
       drawing.text(kRowsLeft - 8, y + frame.bar() / 2 + 4,

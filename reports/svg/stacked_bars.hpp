@@ -23,7 +23,7 @@ struct StackedBars {
 /// The x of `value`, for marks across the bars.
 [[nodiscard]] double stacked_bar_x(const StackedBars& chart, double value);
 
-/// From `y` on; returns where the figure goes on below. Parts that are wide enough say their share.
+/// Draws from `y` on; returns the y below the figure. Parts that are wide enough show their share.
 double draw_stacked_bars(Drawing& drawing, const StackedBars& chart, double y);
 
 }  // namespace shardsim::svg

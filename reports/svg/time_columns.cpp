@@ -6,7 +6,7 @@ namespace shardsim::svg {
 
 std::vector<Piece> to_columns(const std::vector<GanttBar>& bars, std::size_t names, double begin_s,
                               double end_s, std::size_t columns) {
-  std::vector<double> filled(columns * names, 0.0);  // Of each column by each name, in columns.
+  std::vector<double> filled(columns * names, 0.0);  // Share of each column by name.
   const double per_second = static_cast<double>(columns) / (end_s - begin_s);
   const auto last = static_cast<double>(columns);
   for (const GanttBar& bar : bars) {
@@ -19,7 +19,7 @@ std::vector<Piece> to_columns(const std::vector<GanttBar>& bars, std::size_t nam
     }
   }
   std::vector<Piece> pieces;
-  std::vector<double> owed(names + 1, 0.0);  // The last is idleness.
+  std::vector<double> owed(names + 1, 0.0);  // The last is idle time.
   for (std::size_t column = 0; column < columns; ++column) {
     double idle = 1;
     for (std::size_t name = 0; name < names; ++name) {

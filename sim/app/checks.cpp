@@ -71,8 +71,8 @@ std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectation
   std::vector<ExpectationResult> judged;
   for (const Expectation& expectation : expectations) {
     const std::optional<double> actual = result.number(expectation.metric);
-    // A metric that this run does not have (the oracle's, in a plan) fails: it was not shown to
-    // hold.
+    // A metric that this run does not have (the oracle's, in a plan) fails: the run did not show
+    // that it holds.
     judged.push_back({.metric = expectation.metric,
                       .op = to_string(expectation.op),
                       .expected = expectation.value,

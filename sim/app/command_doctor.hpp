@@ -7,9 +7,9 @@
 
 namespace shardsim {
 
-/// `shardsim doctor`: what this machine has of what --backend=mpi and --backend=nccl need, each
-/// missing thing with its remedy, and whether each is ready. Always 0: nothing need be there.
-/// `nccl_library`: of --nccl-lib.
+/// `shardsim doctor`: the parts of this machine that --backend=mpi and --backend=nccl need, each
+/// missing one with its remedy, and whether each backend is ready. Always returns 0: no part is
+/// required. `nccl_library`: the value of --nccl-lib.
 int command_doctor(const std::string& nccl_library, bool json, std::ostream& out);
 
 [[nodiscard]] Verb doctor_verb();

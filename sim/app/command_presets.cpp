@@ -48,7 +48,7 @@ void show_preset(const std::string& name, std::ostream& out) {
 }  // namespace
 
 Verb presets_verb() {
-  // "presets show NAME" is what people write who have not read the help.
+  // Users who have not read the help write "presets show NAME".
   const auto words = std::make_shared<std::vector<std::string>>();
   return {.name = "presets",
           .summary = "List models and systems, or show one",

@@ -47,7 +47,7 @@ void write_file(const std::filesystem::path& path, const std::string& text, bool
   if (!quiet) tell_written(path, err);
 }
 
-// What the scenario names, below the folder that the command names.
+// Writes a file that the scenario names, below the folder that the command names.
 void write_output(const RunArguments& arguments, const std::string& name, const std::string& text,
                   std::ostream& err) {
   if (name.empty()) return;
@@ -70,7 +70,7 @@ void write_pages(const RunArguments& arguments, const Experiment& experiment,
   const OutputSpec& output = experiment.scenario().output;
   const RunDetail* const detail = outcome.detail ? &*outcome.detail : nullptr;
   if (!output.report.empty()) {
-    // Of a run that failed: what it says of why.
+    // The report of a failed run says why it failed.
     write_output(arguments, output.report,
                  to_html(outcome.result, headline_of(experiment), detail ? *detail : RunDetail()),
                  err);
@@ -110,7 +110,7 @@ void refuse_schedules_of_processes(const RunArguments& arguments) {
                    "leave --backend out: what fails there can be run on processes afterwards");
 }
 
-// Where the run failed and that was asked for. Its runs count as progress of this one.
+// The failed scenario, if --shrink was given. The runs of shrinking count as progress of this one.
 std::optional<FailedScenario> to_be_shrunk(const RunArguments& arguments,
                                            const Experiment& experiment, const ExploredRun& run) {
   std::string code = failure_code(run.outcome.result);
@@ -221,7 +221,7 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   progress.done();
   const std::string json = to_json(outcome.result);
   print_result(arguments, experiment, outcome.result, json, out, err);
-  // Who reads JSON gets one object.
+  // A reader of JSON gets one object.
   if (shrunk) report_shrunk(*shrunk, *failed, arguments.explore, arguments.json ? err : out, err);
   write_output(arguments, output.result, json, err);
   const bool chrome = ends_with(output.trace, ".json");

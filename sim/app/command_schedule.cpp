@@ -23,7 +23,7 @@ namespace shardsim {
 
 namespace {
 
-// A wider picture says less than the table.
+// A wider picture is less readable than the table.
 constexpr std::int64_t kWidestPicture = 120;
 
 PipelineSchedule schedule_of(const ParallelOptions& options) {

@@ -15,9 +15,9 @@ struct ScheduleArguments {
   bool lowered = false;                ///< With its sends and receives.
 };
 
-/// `shardsim schedule FILE`: the pipeline schedule of a scenario, without a run: a picture of it,
-/// what it idles and holds with F = I = W, or the schedule as CSV. Returns 0, or 4 and says why if
-/// the schedule cannot run. Throws Error for a scenario that is wrong or has no pipeline.
+/// `shardsim schedule FILE`: the pipeline schedule of a scenario, without a run: its picture, idle
+/// time and held activations with F = I = W, or the schedule as CSV. Returns 0, or 4 and says why
+/// if the schedule cannot run. Throws Error for a scenario that is wrong or has no pipeline.
 int command_schedule(const ScheduleArguments& arguments, std::ostream& out, std::ostream& err);
 
 [[nodiscard]] Verb schedule_verb();

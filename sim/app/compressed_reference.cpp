@@ -9,7 +9,7 @@ namespace shardsim {
 
 namespace {
 
-// What is left of `values` when the receivers' version of them is taken off.
+// A sent gradient: the values that receivers get, and the rest of `values`.
 struct Sent {
   std::vector<double> received;
   std::vector<double> left;
@@ -49,8 +49,8 @@ Sent round_to_levels(const std::vector<double>& values, std::size_t block_size) 
   return sent;
 }
 
-// Every rank's gradient is computed, compressed with what it lost before, and all are added up. Of
-// int8 the sum is then compressed in the same way, by whoever: what it lost is one residual more.
+// Computes and compresses every rank's gradient, with the residual of its last compression, and
+// adds all up. With int8 the owners then compress the sum in the same way, which adds one residual.
 class CompressedReference final : public ReferenceAlgorithm {
  public:
   CompressedReference(const ParallelPlan& plan, const std::function<void()>& on_progress)
@@ -99,7 +99,7 @@ class CompressedReference final : public ReferenceAlgorithm {
   }
 
  private:
-  // What is sent of a gradient, bucket by bucket; `residual` is what its sender owes.
+  // Compresses a gradient bucket by bucket; `residual` is the sender's.
   ReferenceTensors send(const ReferenceTensors& gradient, ReferenceTensors& residual) {
     ReferenceTensors received = gradient;
     for (const FlatChunk& bucket : layout_.chunks()) {
@@ -130,7 +130,7 @@ class CompressedReference final : public ReferenceAlgorithm {
   GradientCompression rule_;
   WholeParameters model_;
   std::vector<ReferenceTensors> residuals_;  // By data rank.
-  ReferenceTensors residual_of_sum_;         // int8 only: of all its owners.
+  ReferenceTensors residual_of_sum_;         // int8 only: that of all its owners.
   std::int64_t step_ = 0;
 };
 

@@ -30,8 +30,8 @@ std::optional<std::string> Coverage::find_gap(const Expectations& expected,
 std::optional<std::string> Coverage::find_gap(std::int64_t step, const std::string& kind,
                                               const ReferenceTensors& tensors,
                                               const Model& model) const {
-  // Of the first element of dense weights, and of experts'; the others must have as many. Where
-  // nothing is sharded, fewer ranks have an expert than a dense weight.
+  // Holders of the first element of dense weights and of experts; all others must have as many. If
+  // nothing is sharded, fewer ranks hold an expert than a dense weight.
   std::optional<int> first_of_kind[2];
   for (std::size_t parameter = 0; parameter < tensors.size(); ++parameter) {
     std::optional<int>& first = first_of_kind[model.parameters()[parameter].expert ? 1 : 0];

@@ -12,14 +12,14 @@
 
 namespace shardsim {
 
-/// Counts who shows which element of what is expected: shards must cover every tensor, and must not
+/// Counts which ranks show each expected element: shards must cover every tensor, and must not
 /// overlap.
 class Coverage {
  public:
   /// `numel`: elements of the whole tensor.
   void count(std::int64_t step, const StatePiece& piece, std::size_t numel);
-  /// Each element of a kind is to be held by equally many ranks, one at least; else says which is
-  /// not. To be asked when all were counted. `model`: whose parameters they are.
+  /// Each element of a kind must be held by equally many ranks, one at least; else says which is
+  /// not. It must be called after all pieces are counted. `model`: the owner of the parameters.
   [[nodiscard]] std::optional<std::string> find_gap(const Expectations& expected,
                                                     const Model& model) const;
 
@@ -28,7 +28,7 @@ class Coverage {
                                                     const ReferenceTensors& tensors,
                                                     const Model& model) const;
 
-  // By step, kind and parameter: of each element, how many ranks have shown it.
+  // By step, kind and parameter: the number of ranks that have shown each element.
   std::map<std::tuple<std::int64_t, std::string, int>, std::vector<int>> holders_;
 };
 

@@ -27,9 +27,9 @@ std::string text_of(const DecisionLog::Answers& answers) {
 
 }  // namespace
 
-// What a value of the training depends on: of files of the scenario what they say, whatever they
-// are called. Left out are the machine, and the settings of execution that only decide on time or
-// on whether there are values.
+// All that values of the training depend on. Files of the scenario count by their content, not by
+// their name. The machine is left out, and so are execution settings that only affect time or
+// whether there are values.
 std::string training_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario();
   const Json resolved = Json::parse(scenario.resolved_json);

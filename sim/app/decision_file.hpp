@@ -10,11 +10,11 @@
 // Decisions of a run with data as a file, for the plan of the same training:
 //   {"format": "shardsim-decisions", "version": 1, "ranks": 8, "training": "1f0c...",
 //    "decisions": [{"name": "skip step", "ranks": [0, 7], "answers": "110000"}]}
-// "training" stands for everything values depend on: model, parallelism, training, steps, seed and
-// reduction order. The machine is not in it. Consecutive ranks with the same answers share a row, 1
-// is yes. Scenarios decide on "skip step": with loss scaling once in every step and alike on all
-// ranks, without it never. Where experts' routing is learned the version is 2, and ranks that have
-// experts also decide on "expert tokens" (expert_layer.hpp), one list per decision:
+// "training" is the hash of all that values depend on: model, parallelism, training, steps, seed
+// and reduction order. The machine is not in it. Consecutive ranks with the same answers share a
+// row, 1 is yes. Scenarios decide on "skip step": with loss scaling once in every step and alike on
+// all ranks, without it never. If experts' routing is learned, the version is 2, and ranks that
+// have experts also decide on "expert tokens" (expert_layer.hpp), one list per decision:
 //     {"name": "expert tokens", "ranks": [3, 3], "numbers": [[4, 1, 0, 3], ...]}
 namespace shardsim {
 
@@ -27,17 +27,17 @@ inline constexpr int kExpertDecisionVersion = 2;
 /// Names a record in results: 16 hexadecimal digits, the hash of to_text().
 [[nodiscard]] std::string hash_of(const DecisionLog& decisions, const Experiment& experiment);
 
-/// What a result says of the record that decides in it.
+/// The note in a result about the record that it replays.
 [[nodiscard]] Assumptions replayed_assumptions(const DecisionLog& record,
                                                const Experiment& experiment);
 
-/// Names the training that a record is of.
+/// Names the training of a record.
 [[nodiscard]] std::string training_of(const Experiment& experiment);
 
 /// The file is untrusted: size, depth and number of values are bounded, and memory is taken only
-/// for what fits the experiment. Throws ScenarioError, with line and column: E0002 to E0005 for
-/// what is no JSON, E0909 for what is no such file, E0908 for one of another training. `path`: for
-/// messages.
+/// for entries that fit the experiment. Throws ScenarioError, with line and column: E0002 to E0005
+/// for text that is no JSON, E0909 for JSON that is no such record, E0908 for a record of another
+/// training. `path`: for messages.
 [[nodiscard]] DecisionLog parse_decisions(const std::string& text, const Experiment& experiment,
                                           const std::string& path);
 

@@ -26,8 +26,8 @@ class DeviceMemory {
   /// Both outlive it; `world` is the experiment's.
   DeviceMemory(FiberWorld& world, const Experiment& experiment);
 
-  /// The largest of the replayed ranks each, what made the largest peak of blocks, and that peak of
-  /// the last stage, whose rank is the one that frameworks log.
+  /// Adds each metric's largest value over the replayed ranks, the allocation that made the largest
+  /// peak of blocks, and that peak on the last stage. Frameworks log the rank of the last stage.
   void add_metrics(std::vector<Metric>& metrics) const;
 
   /// Checks that the device holds what the fullest rank needs; the check is called "memory". A run

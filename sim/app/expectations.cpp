@@ -21,7 +21,7 @@ constexpr double kFp64Bound = 1e-9;
 constexpr double kFp64GradientBound = kFp64Bound / 2.0;
 constexpr double kNoiseFactor = 4.0;
 
-// What a sum is that overflowed only because of the order in which it was taken.
+// Replaces sums that overflowed only because of the order of summation.
 void fill_overflowed(ReferenceTensors& rounded, const ReferenceTensors& exact) {
   for (std::size_t i = 0; i < rounded.size(); ++i) {
     for (std::size_t j = 0; j < rounded[i].size(); ++j) {
@@ -56,7 +56,7 @@ Expectations::Expectations(const SyncPlan& sync, std::shared_ptr<ReferenceAlgori
                            int line)
     : sync_(sync), batch_(0), scales_loss_(false), algorithm_(std::move(algorithm)), line_(line) {}
 
-// Of an algorithm, a step is known as a whole: first its gradients are told, then the rest.
+// An algorithm computes a step as a whole: its gradients are returned first, then the rest.
 ReferenceStep Expectations::compute_gradients() {
   if (reference_) return reference_->compute_gradients();
   const ReferenceStep& whole = algorithm_->step(line_, num_steps());
@@ -86,7 +86,7 @@ void Expectations::begin(std::int64_t step) {
     if (exact_) draw_errors();
     has_open_calls_ = follows() && is_shared() && overflows_.back() != Overflow::yes &&
                       reference_->has_open_calls();
-    // Gradients that are applied late are not there in the first steps.
+    // Gradients that are applied late do not exist in the first steps.
     if (overflows_.back() != Overflow::yes && steps_.back().kinds.count("gradient") > 0) {
       expect(number, "gradient", steps_.back().kinds["gradient"]);
     }
@@ -94,8 +94,8 @@ void Expectations::begin(std::int64_t step) {
   }
 }
 
-// Where ranks compute whole samples, their activations have the rounding errors of one device, to
-// the bit, and only sums of gradients differ. Where they share samples, other errors are as likely.
+// If ranks compute whole samples, their activations have the rounding errors of one device, to the
+// bit, and only sums of gradients differ. If they share samples, other errors are as likely.
 void Expectations::draw_errors() {
   if (is_shared()) {
     drawn_.draw(*reference_, num_parameters());
@@ -112,7 +112,7 @@ void Expectations::bound_loss(std::int64_t step) {
       std::max(kNoiseFactor * std::max(noise, unit_roundoff_of(sync_, "loss")), drawn)};
 }
 
-// Other decisions have other sums, so the bounds follow anew.
+// Other decisions have other sums, so the bounds are computed anew.
 void Expectations::decide_as(const ReferenceTensors& gradients) {
   const std::int64_t step = num_steps() - 1;
   std::vector<double> units;
@@ -145,7 +145,7 @@ void Expectations::adopt_state(ReferenceKinds kinds) {
 void Expectations::decide(bool skip) {
   finish_step(skip, steps_.back());
   if (exact_) {
-    // Gradients are of the weights, updates of the masters; the exact reference has one for both.
+    // Gradients belong to weights, updates to masters; the exact reference has one tensor for both.
     const auto masters = adopted_.find("master");
     if (masters != adopted_.end()) exact_->adopt_weights(masters->second);
     exact_->finish_step(skip, exact_step_);
@@ -163,7 +163,7 @@ Expectations::Overflow Expectations::overflow_of(const ReferenceStep& rounded,
   if (exact == nullptr) return own;
   const double limit = largest_finite(sync_.gradient_dtype);
   if (exact->largest > limit * (1.0 + gradient_noise_)) return Overflow::yes;
-  // No sum can get there: if something overflowed, then on the way to the gradients.
+  // No sum of the gradient can overflow: an overflow happened on the way to it.
   if (exact->largest_part < limit * (1.0 - gradient_noise_)) return own;
   return Overflow::either;
 }
@@ -176,8 +176,8 @@ void Expectations::expect(std::int64_t step, const std::string& kind,
   }
 }
 
-// Doubles summed in another order may round to a neighbour in fp32, of some among millions; in
-// narrower types of none.
+// Doubles summed in another order may round to a neighbour in fp32, for some of millions of values;
+// in narrower types for none.
 double Expectations::least_noise() const {
   return kNoiseFactor * std::min(unit_roundoff(sync_.weight_dtype), unit_roundoff(DType::fp32));
 }
@@ -213,8 +213,8 @@ void Expectations::bound_gradients(std::int64_t step) {
 void Expectations::measure_noise(std::int64_t step, const std::string& kind,
                                  const ReferenceTensors& exact) {
   if (kind == "gradient") return bound_gradients(step);
-  // Updates are computed in fp64, and follow what the ranks have shown: where they are kept in
-  // fp64, too, law L2 has a bound.
+  // Updates are computed in fp64, and follow the state of the ranks. If they are kept in fp64, too,
+  // law L2 has a bound.
   const double last_bit = unit_roundoff_of(sync_, kind);
   const bool is_fp64 = last_bit == unit_roundoff(DType::fp64);
   const std::vector<double> noise = noise_of(steps_.at(index(step)).kinds.at(kind), exact);

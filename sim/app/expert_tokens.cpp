@@ -13,7 +13,7 @@ namespace shardsim {
 
 namespace {
 
-// Where stages are; without actions, which at scale are many.
+// The placement of stages; without actions, which are many at scale.
 PipelineSchedule placement_of(const ParallelOptions& options) {
   if (options.own_schedule) {
     return {.shape = options.own_schedule->shape, .placement = options.own_schedule->placement};
@@ -45,8 +45,8 @@ std::int64_t ExpertTokens::slots() const {
          scenario_.model.num_experts_per_token;
 }
 
-// Blocks with experts on the stages of the rank, once per microbatch and step; where all is
-// recomputed, forward runs and decides twice.
+// Blocks with experts on the stages of the rank, once per microbatch and step; with full
+// recomputation, forward runs and decides twice.
 std::size_t ExpertTokens::num_decisions(int rank) const {
   const ParallelismSpec& p = scenario_.parallelism;
   const int pp = options_.mesh.place_of(rank).pp;

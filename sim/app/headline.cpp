@@ -10,7 +10,7 @@ namespace shardsim {
 
 namespace {
 
-// "tp 2, pp 4 (1f1b), dp_shard 8, zero 1": axes of one rank are left out, but for dp_shard.
+// "tp 2, pp 4 (1f1b), dp_shard 8, zero 1": axes of one rank are left out, except dp_shard.
 std::string layout_of(const ParallelismSpec& parallelism, const ModelSpec& model) {
   std::string words;
   if (parallelism.tp > 1) {

@@ -5,7 +5,7 @@
 
 namespace shardsim {
 
-/// What was run, in the words of the scenario: for the head of every page.
+/// The experiment in the words of the scenario: for the head of every page.
 [[nodiscard]] TextHeadline headline_of(const Experiment& experiment);
 
 }  // namespace shardsim

@@ -6,7 +6,7 @@ namespace shardsim {
 
 namespace {
 
-// One device on the whole batch that applies each gradient so many updates after it was computed.
+// One device on the whole batch that applies each gradient a fixed number of updates late.
 class LateReference final : public ReferenceAlgorithm {
  public:
   LateReference(const ParallelPlan& plan, const std::function<void()>& on_progress)

@@ -6,7 +6,7 @@ namespace shardsim {
 
 namespace {
 
-// As many copies of the model on one device as there are replicas, trained one after the other.
+// One copy of the model per replica, all on one device, trained one after the other.
 class LocalReference final : public ReferenceAlgorithm {
  public:
   LocalReference(const ParallelPlan& plan, const std::function<void()>& on_progress)
@@ -81,7 +81,7 @@ class LocalReference final : public ReferenceAlgorithm {
 
   SampleParts parts_;
   LocalTraining rule_;
-  int ranks_;  // Of a replica.
+  int ranks_;  // In a replica.
   std::vector<std::unique_ptr<WholeParameters>> copies_;
   ReferenceTensors start_;
   ReferenceTensors momentum_;

@@ -16,9 +16,9 @@ namespace shardsim {
 
 namespace {
 
-// Setting up sends nothing, and every step the same, unless some were skipped, end a period, have
-// nothing to apply yet or are of other members, or tokens go where a router sends them: then it is
-// their mean.
+// Setup sends nothing, and every step sends the same. Exceptions are steps that were skipped, end a
+// period, have nothing to apply yet or have other members, and learned routing of tokens: then the
+// metric is the mean.
 MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunRecord& record) {
   if (total % scenario.execution.steps != 0) {
     const ParallelismSpec& parallelism = scenario.parallelism;
@@ -36,8 +36,7 @@ MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunReco
   return total / scenario.execution.steps;
 }
 
-// Dropped pairs of a token and an expert, in all steps; a plan counts them for the routing that it
-// assumes.
+// Dropped pairs of a token and an expert, in all steps; a plan counts them for its assumed routing.
 std::int64_t dropped_tokens(const FiberWorld& world) {
   const std::span<const std::int64_t> dropped = world.tallied(kDroppedTokens);
   return dropped.empty() ? 0 : dropped.front();
@@ -54,7 +53,7 @@ void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const 
   const auto samples = static_cast<double>(scenario.training.global_batch_size);
   const auto ranks = static_cast<double>(scenario.system.ranks);
   const double tokens = samples * static_cast<double>(model.positions_per_sample());
-  // Tokens that a capacity drops are no work of the model.
+  // Tokens that a capacity drops are not work of the model.
   const double dropped =
       static_cast<double>(dropped_tokens(world)) / static_cast<double>(scenario.execution.steps);
   const double flops = (samples * static_cast<double>(model.model_flops_per_sample()) -
@@ -69,8 +68,8 @@ void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const 
   metrics.push_back({metric::kTokensPerSPerGpu.name, rate(tokens / ranks)});
   metrics.push_back({metric::kModelTflopsPerGpu.name, rate(flops) / 1e12});
   metrics.push_back({metric::kMfu.name, peak > 0.0 ? rate(flops) / peak : 0.0});
-  // What was computed: with attention's scores, which a fused backward computes again, and all that
-  // is recomputed on purpose.
+  // The executed operations: with attention's scores, which a fused backward computes again, and
+  // all requested recomputation.
   double executed = 0.0;
   for (const double rank_flops : world.executed_flops()) executed += rank_flops;
   executed /= ranks * static_cast<double>(scenario.execution.steps);
@@ -83,7 +82,7 @@ void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const 
   metrics.push_back({metric::kTimeHiddenCommS.name, max(busy - exposed, Time()).seconds()});
 }
 
-// Idle time of a pipeline in both meanings (docs/decisions/0027), each of the rank that has most.
+// Idle time of a pipeline in both meanings (docs/decisions/0027), each for the rank with most.
 void add_pipeline_idle(std::vector<Metric>& metrics, const FiberWorld& world,
                        const RunRecord& record) {
   Time first = record.pipeline_span(0).begin;
@@ -147,7 +146,7 @@ void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const F
   add(metric::kCommCallsTotal, total.calls);
 }
 
-// Of the layer where they are most uneven: tokens of the busiest expert by those of the mean one.
+// For the most uneven layer: tokens of the busiest expert divided by their mean.
 double load_imbalance(std::span<const std::int64_t> loads, std::int64_t num_experts) {
   double worst = 1.0;
   for (std::size_t first = 0; first < loads.size();
@@ -170,7 +169,7 @@ void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const F
   metrics.push_back({metric::kMoeLoadImbalance.name,
                      load_imbalance(world.tallied(kExpertLoad), model.num_experts)});
   if (model.moe_capacity_factor <= 0.0) return;
-  // What a plan assumes of learned routing says nothing of what will be dropped.
+  // The assumed routing of a plan does not show how many tokens learned routing drops.
   const bool is_known = world.options().has_data || world.options().replay != nullptr;
   if (model.moe_routing == RoutingKind::learned && !is_known) return;
   metrics.push_back(

@@ -20,11 +20,11 @@ namespace shardsim {
                                              const DeviceMemory& memory, const RunRecord& record,
                                              const Verification* oracle);
 
-/// The axis of the result that traffic of a communicator of this name is counted to; "none" for the
+/// The axis of the result that counts the traffic of a communicator of this name; "none" for the
 /// world.
 [[nodiscard]] std::string_view axis_of(const std::string& communicator);
 
-/// What is sent is received, by communicator and along every ring.
+/// All sent bytes are received, by communicator and along every ring.
 [[nodiscard]] Check conservation_check(const FiberWorld& world);
 [[nodiscard]] Check oracle_check(const Verification& oracle);
 

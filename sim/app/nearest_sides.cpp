@@ -12,7 +12,7 @@ double product(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-// A change that was taken may be given back after others were taken.
+// A change that was taken may be removed after others were taken.
 std::vector<std::size_t> explain(std::vector<double> difference,
                                  const std::vector<std::vector<double>>& changes) {
   std::vector<bool> taken(changes.size(), false);

@@ -18,7 +18,7 @@ std::string path_of(const std::string& override_text) {
   return override_text.substr(0, override_text.find('='));
 }
 
-// What was run, and one thing more or another instead.
+// The command of this run with one more or one different override.
 std::string with(const RunArguments& arguments, const std::string& change) {
   std::vector<std::string> overrides = arguments.overrides;
   std::erase_if(overrides,

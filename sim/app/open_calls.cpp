@@ -18,7 +18,7 @@ double gap(const std::vector<double>& logits, int first, int second) {
 
 }  // namespace
 
-// A place that is used, and one behind it: capacity goes by places, so their order counts, too.
+// A used place, and one behind it: capacity goes by places, so their order counts, too.
 template <class Visit>
 void OpenCalls::for_each_pair(const Part& part, std::size_t token, const Visit& visit) const {
   const std::vector<int>& ranking = part.decided.experts[token];

@@ -25,22 +25,22 @@ class OpenCalls {
   void add(const CloseCalls& calls);
   /// The same calls with drawn errors.
   void add_drawn(std::size_t part, const CloseCalls& calls);
-  /// The decisions of a part. Stay valid until clear().
+  /// The decisions of a part. They stay valid until clear().
   [[nodiscard]] const CloseCalls::Decided& decisions(std::size_t part) const {
     return parts_[part].decided;
   }
-  /// The other side, or the two experts exchanged. Twice is not at all.
+  /// Takes the other side, or exchanges the two experts. A second flip undoes the first.
   void flip(const Place& place);
-  /// What lies nearer to the other decision than errors may move it: 4 times the largest drawn
-  /// error of an input, or of the difference of two logits. Part by part.
+  /// The places that errors might move to the other decision, part by part. Their distance is at
+  /// most 4 times the largest drawn error of an input, or of the difference of two logits.
   [[nodiscard]] std::vector<Place> open() const;
 
  private:
   struct Part {
     CloseCalls::Numbers numbers;
     CloseCalls::Decided decided;
-    std::vector<double> errors;                       // Of inputs.
-    std::vector<std::vector<double>> errors_of_gaps;  // By token: of each pair of places.
+    std::vector<double> errors;                       // One per input.
+    std::vector<std::vector<double>> errors_of_gaps;  // By token, for each pair of places.
   };
   template <class Visit>
   void for_each_pair(const Part& part, std::size_t token, const Visit& visit) const;

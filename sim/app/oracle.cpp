@@ -48,7 +48,7 @@ double& Oracle::error_of(StateKind kind) {
 }
 
 void Oracle::check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync) {
-  // A program that is right has shown all by now: its gradients are sums over ranks.
+  // All ranks of a correct program have shown their state: its gradients are sums over ranks.
   if (num_waiting_ > 0 && waiting_step_ < step) settle();
   expected_.begin(step);
   Shown shown;
@@ -88,7 +88,7 @@ void Oracle::check_decision(std::int64_t step, int rank, bool skipped, double ne
   // Without loss scaling there is nothing to decide, and no rank waits here for the others, whose
   // gradients the reference needs.
   if (!expected_.scales_loss() && !skipped) return;
-  // Where either is right, the reference does what the first rank says that it does.
+  // If either is right, the reference follows the decision of the first rank.
   const Overflow overflow = expected_.overflow(step);
   decide(step, overflow == Overflow::either ? skipped : overflow == Overflow::yes);
   const ReferenceStep& expected = expected_.step(step);
@@ -97,7 +97,7 @@ void Oracle::check_decision(std::int64_t step, int rank, bool skipped, double ne
     return fmt::format("{} the step and goes on with loss scale {}", is_skipped ? "skips" : "takes",
                        scale);
   };
-  // Before all that follows from it.
+  // It is reported before all its consequences.
   note({{step, -1, rank, 0},
         fmt::format("step {}, rank {}: the rank {}; one rank on the whole batch {}", step, rank,
                     words(skipped, next_scale), words(expected.skipped, expected.next_scale))});
@@ -143,7 +143,7 @@ void Oracle::settle() {
   num_waiting_ = 0;
 }
 
-// A bound of narrow weights would hide that some were not refreshed: an update is smaller.
+// The bound of narrow weights would hide that some were not refreshed: an update is smaller.
 void Oracle::check_rounding(std::int64_t step, const ReferenceKinds& state) {
   const auto masters = state.find("master");
   const auto weights = state.find("parameter");
@@ -171,7 +171,7 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
                   Shown& shown) {
   const bool follows = expected_.follows() && expected_.is_open(step);
   const auto visit = [&](const WholePiece& whole) {
-    // What no other rank has is no replica of anything.
+    // State that no other rank has is no replica.
     if (kind != StateKind::rank_state) {
       Fingerprints& of_tensor = whole.is_split ? shown.split : shown.whole;
       Fingerprints& of_dense = whole.is_tied ? shown.tied : of_tensor;
@@ -192,7 +192,7 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
     if (is_gradient && follows) {
       gradients_.add(whole.piece, expected_.step(step).kinds.at("gradient"));
     }
-    // Of an overflow it is chance which elements are infinite and which are NaN.
+    // After an overflow it is random which elements are infinite and which are NaN.
     if (!is_gradient || expected_.overflow(step) != Overflow::yes) judge(step, holder.rank, whole);
   };
   sync.visit(kind,
@@ -219,7 +219,7 @@ void Oracle::count(std::int64_t step, const StatePiece& piece) {
 void Oracle::compare(std::int64_t step, int rank, const StatePiece& piece) {
   const std::string_view kind = kind_name(piece);
   const std::vector<double>& expected = expected_.values(step, kind, piece.parameter);
-  // Of a sum that may or may not overflow, ranks may have it infinite: then they skip the step.
+  // If a sum may or may not overflow, ranks may have it infinite: then they skip the step.
   const bool may_overflow =
       piece.kind == StateKind::gradient && expected_.overflow(step) == Overflow::either;
   double difference = 0.0;

@@ -17,47 +17,47 @@
 
 namespace shardsim {
 
-/// Compares what every rank holds, step by step, with one rank that trains on the whole batch.
+/// Compares the state of every rank, step by step, with one rank that trains on the whole batch.
 ///
 /// Error of a tensor: max |a - b| / max(max |b|, 1e-6 x max |b| over all tensors of its kind); its
-/// bound: Expectations::bound. A tensor whose bound would hide a factor of two cannot be judged;
-/// the run fails as unverifiable if that is so for more than half of the tensors of a kind. Every
+/// bound: Expectations::bound. A tensor cannot be judged if its bound would hide a factor of two.
+/// The run fails as unverifiable if that is so for more than half of the tensors of a kind. Every
 /// element must be shown, by equally many ranks. With loss scaling, gradients are compared as they
-/// are, scaled. Which steps are skipped for an overflow must be the same; of such a step gradients
-/// are not compared, and state must be what it was. Where the order of sums decides whether a
-/// gradient overflows, the ranks may do either, all the same, and the reference follows them.
+/// are, scaled. The same steps must be skipped for an overflow; gradients of such a step are not
+/// compared, and its state must stay unchanged. If the order of sums decides whether a gradient
+/// overflows, the ranks may do either, if all do the same, and the reference follows them.
 ///
-/// The reference follows them altogether (Expectations): state is judged when the last rank has
-/// shown it, from the gradients that all of them have shown.
+/// The reference follows the ranks in all other state, too (Expectations): state is judged when the
+/// last rank has shown it, from the gradients of all ranks.
 class Oracle {
  public:
-  /// `exact_model`: the same model computing in fp64, to measure the noise with; null where all
-  /// is fp64. `num_ranks`: that will show what they have. `on_progress`: called now and then while
-  /// the reference computes; may be empty.
+  /// `exact_model`: the same model computing in fp64, to measure the noise with; null if all is
+  /// fp64. `num_ranks`: the number of ranks that will show their state. `on_progress`: called now
+  /// and then while the reference computes; may be empty.
   Oracle(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
          std::unique_ptr<Model> exact_model, int num_ranks,
          const std::function<void()>& on_progress = {});
 
-  /// Held against a line of another algorithm than one rank on the whole batch, in fp64: that of
+  /// Compares with a line of another algorithm than one rank on the whole batch, in fp64: that of
   /// `num_ranks` ranks.
   Oracle(const SyncPlan& sync, std::shared_ptr<ReferenceAlgorithm> algorithm, int line,
          int num_ranks);
 
-  /// A rank and what it has of the model. `shard`: which of the shards; ranks with the same stage,
-  /// shard and tensor-parallel place must hold the same values, bit by bit, and of parameters that
-  /// tensor parallelism leaves whole, all its ranks. Of experts that are cut over ranks, those with
-  /// the same stage, expert shard and expert-parallel place must.
+  /// A rank and its part of the model. `shard`: the index of its shard. Ranks with the same stage,
+  /// shard and tensor-parallel place must hold the same values, bit by bit. For parameters that
+  /// tensor parallelism leaves whole, all tensor-parallel ranks must. For experts that are cut over
+  /// ranks, those with the same stage, expert shard and expert-parallel place must.
   struct Holder {
     int rank = 0;
     int shard = 0;
-    int line = 0;  ///< Of Verification: which oracle judges it.
+    int line = 0;  ///< Verification's index of the oracle that judges it.
     bool has_last_stage = true;
     ModelPart part;
-    int expert_shard = 0;  ///< Which of the shards of experts' weights.
+    int expert_shard = 0;  ///< The index of the shard of experts' weights.
   };
-  /// A rank's gradients before the optimizer, or its state after it. `loss`: where it is known.
+  /// A rank's gradients before the optimizer, or its state after it. `loss`: if it is known.
   void check_gradients(std::int64_t step, const Holder& holder, const GradientSync& sync);
-  /// What a rank makes of a step with loss scaling.
+  /// A rank's decision on a step with loss scaling.
   void check_decision(std::int64_t step, int rank, bool skipped, double next_scale);
   void check_state(std::int64_t step, const Holder& holder, const GradientSync& sync,
                    std::optional<double> loss);
@@ -70,34 +70,34 @@ class Oracle {
     double loss = 0.0;
   };
   [[nodiscard]] const Errors& errors() const { return errors_; }
-  /// Judges replicas and coverage; to be called once, after the run.
+  /// Judges replicas and coverage; must be called once, after the run.
   void finish();
   /// REQUIRES: finished.
   [[nodiscard]] bool passed() const { return !first_failure_ && !divergence_ && !unproven_; }
-  /// "step 2, rank 3: gradient of blocks.0.ln1.weight [elements 5 to 9] is 8.000 times ..."; or
-  /// what was compared, if it passed.
+  /// "step 2, rank 3: gradient of blocks.0.ln1.weight [elements 5 to 9] is 8.000 times ..."; or the
+  /// compared tensors, if it passed.
   [[nodiscard]] std::string detail() const;
 
  private:
   struct Failure {
-    // What comes first is reported: by step, kind in the order of a step, rank, parameter.
+    // The first failure is reported: by step, kind in the order of a step, rank, parameter.
     std::tuple<std::int64_t, int, int, int> order;
     std::string text;
   };
   using Overflow = Expectations::Overflow;
 
-  // What tensor parallelism splits, what all its ranks hold, what two stages hold, and experts.
+  // Tensors that tensor parallelism splits, that all its ranks or two stages hold, and experts.
   struct Shown {
     Fingerprints tied;
     Fingerprints split;
     Fingerprints whole;
     Fingerprints experts;
   };
-  // Updates the reference, if that is still to be done.
+  // Updates the reference, unless that is done already.
   void decide(std::int64_t step, bool skip);
-  // Judges what ranks have shown of the state after `waiting_step_`, and follows it.
+  // Judges the state that ranks have shown after `waiting_step_`, and follows it.
   void settle();
-  // Weights are their masters, rounded, bit by bit.
+  // check_rounding: weights must be their rounded masters, bit by bit.
   void check_mean_squares(std::int64_t step, const ReferenceTensors& gradients);
   void check_rounding(std::int64_t step, const ReferenceKinds& state);
   void show(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
@@ -120,11 +120,11 @@ class Oracle {
   Expectations expected_;
   int num_ranks_;
   PiecedState gradients_;                   // The open step's, if the reference follows.
-  std::vector<Waiting> waiting_gradients_;  // Until it is known how close calls were decided.
+  std::vector<Waiting> waiting_gradients_;  // Until the decisions of close calls are known.
   std::vector<std::pair<int, double>> waiting_losses_;  // Rank and loss.
   std::vector<Waiting> waiting_;  // State that ranks have shown after one step.
   std::int64_t waiting_step_ = -1;
-  int num_waiting_ = 0;  // Ranks that have.
+  int num_waiting_ = 0;  // Ranks that have shown it.
   Coverage coverage_;
   Replicas replicas_;
   Errors errors_;

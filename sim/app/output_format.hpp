@@ -6,8 +6,8 @@ namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
 class App;
 }  // namespace CLI
 
-// How a verb prints what is wrong: text for people, JSON for programs, annotations for the page of
-// a change on GitHub.
+// The form in which a verb prints errors: text for people, JSON for programs, annotations for the
+// page of a change on GitHub.
 namespace shardsim {
 
 struct Result;
@@ -15,8 +15,8 @@ struct Result;
 /// Declares --json, meaning `json_words`, and --output-format.
 void add_output_format(CLI::App& verb, bool& json, bool& annotations, const char* json_words);
 
-/// What a finished run found wrong, a line each: failed expectations and checks (memory among
-/// them), and the diagnosis. `file`: the scenario. Nothing for a run that is all right.
+/// The errors of a finished run, a line each: failed expectations and checks (memory among them),
+/// and the diagnosis. `file`: the scenario. Nothing for a run without errors.
 [[nodiscard]] std::string annotations_of(const Result& result, const std::string& file);
 
 }  // namespace shardsim

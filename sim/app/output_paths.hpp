@@ -6,8 +6,8 @@
 
 #include "scenarios/scenario.hpp"
 
-// The files that a command reads and writes must differ, by whatever names. What cannot end well is
-// refused before a run, which may take long.
+// The files that a command reads and writes must differ, under any name. Conflicts are refused
+// before a run, which may take long.
 namespace shardsim {
 
 struct PathInUse {

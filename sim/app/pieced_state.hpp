@@ -8,15 +8,15 @@
 
 namespace shardsim {
 
-/// Puts together what ranks show of tensors, piece by piece. Elements that nobody has shown are
-/// those that were expected; of elements that several show, the last stays (replicas are compared
+/// Assembles tensors from the pieces that ranks show. Elements that no rank has shown keep the
+/// expected values; if several ranks show an element, the last counts (replicas are compared
 /// elsewhere, bit by bit).
 class PiecedState {
  public:
   /// `expected`: all tensors of the piece's kind.
   void add(const StatePiece& piece, const ReferenceTensors& expected);
   [[nodiscard]] const ReferenceKinds& kinds() const { return kinds_; }
-  /// All that was added, which is then forgotten.
+  /// Returns all added tensors and forgets them.
   [[nodiscard]] ReferenceKinds take() { return std::exchange(kinds_, {}); }
 
  private:

@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr int kSecondsBetweenLines = 10;  // Where a line cannot be overwritten.
+constexpr int kSecondsBetweenLines = 10;  // On a terminal that cannot overwrite a line.
 
 bool can_overwrite() {
   const char* const term = std::getenv("TERM");
@@ -43,7 +43,7 @@ std::string progress_words(std::size_t done, std::size_t total, std::chrono::mil
   if (done == 0 || done >= total) return so_far;
   const double left = static_cast<double>(elapsed.count()) * static_cast<double>(total - done) /
                       static_cast<double>(done);
-  // Rounded up: what is promised in no time would be late.
+  // Rounded up: an estimate of zero would be too small.
   const auto rest = std::chrono::ceil<seconds>(
       std::chrono::milliseconds(static_cast<std::chrono::milliseconds::rep>(left)));
   return so_far + ", about " + duration_words(rest) + " left";

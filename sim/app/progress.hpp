@@ -7,30 +7,30 @@
 
 namespace shardsim {
 
-/// "45 s", "3 min 20 s", "2 h 5 min": whole seconds, and nobody needs those of hours.
+/// "45 s", "3 min 20 s", "2 h 5 min": whole seconds, but only minutes beside hours.
 [[nodiscard]] std::string duration_words(std::chrono::seconds duration);
 
-/// "12 of 100, 5 s, about 37 s left": what is done of what there is to do, and how long the rest
-/// takes at the speed so far. Nothing is said of the rest before something is done.
+/// "12 of 100, 5 s, about 37 s left": the finished part of the work, and the time for the rest at
+/// the speed so far. The rest is left out until a part is finished.
 [[nodiscard]] std::string progress_words(std::size_t done, std::size_t total,
                                          std::chrono::milliseconds elapsed);
 
-/// A line on stderr for what takes over a second: that it is alive, for how long, and what is left
-/// where that is known. The only place that reads a wall clock; nothing of it reaches a result.
-/// Tick as often as is convenient: most calls only read the clock.
+/// A line on stderr for work that takes over a second: the elapsed time, and the remaining time if
+/// it is known. Only this class reads a wall clock; nothing of it reaches a result. Tick as often
+/// as is convenient: most calls only read the clock.
 class Progress {
  public:
   Progress(std::ostream& err, bool enabled);
-  /// It is not known how much is left.
+  /// The remaining work is unknown.
   void tick();
-  /// `done` of `total` equal parts are done, counted from the begin of this Progress: a sweep that
-  /// goes on with an old one leaves out what it found.
+  /// `done` of `total` equal parts are done, counted from the begin of this Progress: a resumed
+  /// sweep leaves out the points that it found.
   void tick(std::size_t done, std::size_t total);
-  /// It is known what is left, but not how long it takes: "3 simulated, 8 still open".
+  /// The remaining work is known, but not its time: "3 simulated, 8 still open".
   void tick(const std::string& words);
   /// Ends the line, if there is one.
   void done();
-  /// Since its begin: for limits on time that a user sets.
+  /// The time since its begin: for limits on time that a user sets.
   [[nodiscard]] std::chrono::seconds elapsed() const;
 
  private:

@@ -22,14 +22,14 @@ namespace shardsim {
 
 namespace {
 
-// One row of answers for a million steps, the most that a scenario has, is 1 MB; what is left is
-// for rows that somebody split and for space.
+// One row of answers for a million steps, the most that a scenario has, is 1 MB; the rest is for
+// rows that were split and for white space.
 constexpr JsonLimits kLimits = {.max_bytes = std::size_t{8} << 20U,
                                 .max_depth = 4,
                                 .max_string_bytes = std::size_t{1} << 20U,
                                 .max_nodes = 32768};
 
-// Of experts' tokens a row per rank, with a list for each decision.
+// For experts' tokens: a row per rank, with a list for each decision.
 JsonLimits limits_of(const Experiment& experiment) {
   JsonLimits limits = kLimits;
   if (!ExpertTokens::are_decided(experiment)) return limits;
@@ -141,7 +141,7 @@ class Reader {
     }
   }
 
-  // The same answers of some ranks.
+  // Equal answers of some ranks.
   void read_row(const JsonValue& row, const std::string& pointer) {
     if (!row.is_object()) refuse(row, pointer, "a row must be an object, not " + describe(row));
     const JsonValue& name = member(row, pointer, "name");
@@ -253,7 +253,7 @@ class Reader {
   ExpertTokens experts_{experiment_};
   bool decides_experts_ = ExpertTokens::are_decided(experiment_);
   DecisionLog log_;
-  std::string answers_;  // Of all ranks alike.
+  std::string answers_;  // Equal on all ranks.
   std::vector<bool> taken_ = std::vector<bool>(static_cast<std::size_t>(scenario_.system.ranks));
 };
 

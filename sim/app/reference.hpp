@@ -13,14 +13,14 @@
 #include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/training/train.hpp"
 
-// One rank that trains on the whole batch: what every strategy must equal (law L2). Written as
-// plainly as can be, and apart from the strategies: whole tensors, one batch, no communication.
+// One rank that trains on the whole batch: every strategy must equal it (law L2). The code is as
+// plain as possible, and apart from the strategies: whole tensors, one batch, no communication.
 namespace shardsim {
 
 /// All values of one kind ("gradient", "parameter", "exp_avg", ...), by parameter.
 using ReferenceTensors = std::vector<std::vector<double>>;
 
-/// The same of every kind that there is.
+/// The same for every existing kind.
 using ReferenceKinds = std::map<std::string, ReferenceTensors, std::less<>>;
 
 struct ReferenceStep {
@@ -38,8 +38,9 @@ struct ReferenceStep {
   ReferenceKinds kinds;
 };
 
-/// The samples of a step, and how the ranks group their tokens: of a microbatch each has one of
-/// `context_parts` shares of every sample, and of that one of `token_shards`. Only experts notice.
+/// The samples of a step, and the division of their tokens over ranks: each has one of
+/// `context_parts` shares of every sample, and one of `token_shards` of that share. Only experts
+/// depend on it.
 struct GlobalBatch {
   // A number of samples is one. NOLINTNEXTLINE(google-explicit-constructor)
   GlobalBatch(std::int64_t num_samples) : samples(num_samples) {}
@@ -59,9 +60,9 @@ struct GlobalBatch {
   SumRoundings more_roundings;
 };
 
-/// How the samples of a step are taken.
+/// The division of a step's samples into batches.
 enum class Batches {
-  whole,     ///< As one batch.
+  whole,     ///< Into one batch.
   in_parts,  ///< Those that a rank takes at once, or that are coupled, together: then it is known
              ///< how large sums over some of them can get.
 };
@@ -69,7 +70,7 @@ enum class Batches {
 /// Trains with the weights, data and optimizer of `sync`, at its dtypes, a step at a time.
 class ReferenceTraining {
  public:
-  /// `global_batch`: of a step. `on_progress`: called at every operation; may be empty. The
+  /// `global_batch`: that of a step. `on_progress`: called at every operation; may be empty. The
   /// model of `sync` must outlive it.
   ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
                     Batches batches, std::function<void()> on_progress = {});
@@ -84,18 +85,17 @@ class ReferenceTraining {
   [[nodiscard]] ReferenceStep draw_gradients(std::optional<std::int64_t> draw);
   /// Whether a drawn rounding error may decide a side of ReLU, or a token's experts, otherwise.
   [[nodiscard]] bool has_open_calls() const;
-  /// Adopts of these decisions those that best explain the gradients `shown` by the ranks, and
-  /// computes the step again with them; nothing if none changes. `units`: the unit of each tensor's
-  /// errors.
+  /// Adopts those decisions that best explain the gradients `shown` by the ranks, and computes the
+  /// step again with them; nothing if none changes. `units`: the unit of each tensor's errors.
   [[nodiscard]] std::optional<ReferenceStep> decide_as(const ReferenceTensors& shown,
                                                        const std::vector<double>& units);
-  /// Updates, or skips the step, and adds to `step` what is then. A gradient that overflowed and is
-  /// used all the same counts as the largest that its dtype has.
+  /// Updates, or skips the step, and adds the new state to `step`. A gradient that overflowed and
+  /// is used nevertheless counts as the largest value of its dtype.
   void finish_step(bool skip, ReferenceStep& step);
 
   /// Weights, masters and optimizer state as they are now.
   [[nodiscard]] ReferenceKinds state() const;
-  /// Goes on with these values instead of its own. `weights` are rounded to what weights have.
+  /// Continues with these values instead of its own. `weights` are rounded to the dtype of weights.
   void adopt_gradients(const ReferenceTensors& gradients);
   void adopt_weights(const ReferenceTensors& weights);
   /// Kinds as in ReferenceStep; those that it does not have are left out.

@@ -8,17 +8,17 @@
 
 #include "sim/app/whole_parameters.hpp"
 
-// What strategies that change the algorithm on purpose are held against (law L2): a sequential
-// program of that same algorithm, on one device, written apart from the strategies and as plainly
-// as can be. It has a line for each set of ranks that hold one model: one, unless replicas train
-// apart. In fp64 alone, without loss scaling.
+// The reference for strategies that change the algorithm on purpose (law L2). It is a sequential
+// program of that same algorithm, on one device, written as plainly as possible and apart from the
+// strategies. It has a line for each set of ranks that hold one model: one, unless replicas train
+// apart. It exists in fp64 alone, without loss scaling.
 namespace shardsim {
 
 class ReferenceAlgorithm {
  public:
   virtual ~ReferenceAlgorithm() = default;
   [[nodiscard]] virtual int num_lines() const { return 1; }
-  /// What a line has in step `number`: all steps up to it are computed first, of all lines.
+  /// The state of a line in step `number`: all steps up to it are computed first, for all lines.
   [[nodiscard]] const ReferenceStep& step(int line, std::int64_t number);
 
  protected:
@@ -29,15 +29,15 @@ class ReferenceAlgorithm {
   std::vector<std::vector<ReferenceStep>> steps_;
 };
 
-/// What the references of all algorithms are made of: the samples of data-parallel ranks, and one
-/// device to compute on.
+/// The common parts of the references of all algorithms: the samples of data-parallel ranks, and
+/// one device to compute on.
 class SampleParts {
  public:
   SampleParts(const ParallelPlan& plan, std::function<void()> on_progress);
 
-  /// Gradients and loss of what data ranks [first, first + count) have in `step`, with the weights
-  /// of `parameters`, where the gradients are left; the loss is a sum over targets, each gradient a
-  /// mean over `targets`.
+  /// Gradients and loss of data ranks [first, first + count) in `step`, with the weights of
+  /// `parameters`, which also receive the gradients. The loss is a sum over targets, each gradient
+  /// a mean over `targets`.
   [[nodiscard]] double run(std::int64_t step, int first, int count, double targets,
                            WholeParameters& parameters);
   /// Valid targets of these ranks in that step.
@@ -57,15 +57,15 @@ class SampleParts {
   TellingRuntime runtime_;
 };
 
-/// Null where the plan is held against one device that trains on the whole batch. `plan` must
-/// outlive it. `on_progress`: called at every operation; may be empty.
+/// Null if the plan is compared with one device that trains on the whole batch. `plan` must outlive
+/// it. `on_progress`: called at every operation; may be empty.
 [[nodiscard]] std::shared_ptr<ReferenceAlgorithm> make_reference_algorithm(
     const ParallelPlan& plan, const std::function<void()>& on_progress);
 
-/// Which line a rank's model is of.
+/// The line of a rank's model.
 [[nodiscard]] int line_of(const ParallelPlan& plan, const MeshPlace& place);
 
-// One file each.
+// Each is in a file of its own.
 [[nodiscard]] std::shared_ptr<ReferenceAlgorithm> make_local_reference(
     const ParallelPlan& plan, const std::function<void()>& on_progress);
 [[nodiscard]] std::shared_ptr<ReferenceAlgorithm> make_compressed_reference(

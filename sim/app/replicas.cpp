@@ -46,7 +46,7 @@ std::optional<Replicas::Difference> Replicas::difference_of(Versions versions) {
     const auto& [other_rank, entries] = versions[i];
     const auto [a, b] =
         std::mismatch(expected.begin(), expected.end(), entries.begin(), entries.end());
-    // Where one shows less, the tensor that it lacks.
+    // If one shows less, the tensor that it lacks.
     const Fingerprints::Entry& entry = a != expected.end() ? *a : *b;
     const Difference difference{
         {static_cast<int>(entry.state_kind), entry.parameter, rank, other_rank}, entry.kind};

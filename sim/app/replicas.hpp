@@ -32,20 +32,20 @@ class Fingerprints {
   std::vector<Entry> entries_;
 };
 
-/// Which values a rank must share, bit by bit, with others: kind of weights, stage or -1, shard,
-/// and tensor-parallel rank or -1; of experts, the place in the expert-parallel group.
+/// The key of values that ranks must share, bit by bit: kind of weights, stage or -1, shard, and
+/// tensor-parallel rank or -1; for experts, the place in the expert-parallel group.
 using ReplicaGroup = std::tuple<WeightKind, int, int, int>;
 
-/// Finds the first tensor of which replicas differ. What it finds does not depend on the order in
-/// which ranks are heard. Memory: one hash per tensor of each group and step, however many ranks
-/// hold it, until some differ.
+/// Finds the first tensor whose replicas differ. The result does not depend on the order in which
+/// ranks report. Memory: one hash per tensor of each group and step, however many ranks hold it,
+/// until some differ.
 class Replicas {
  public:
-  /// `phase`: 0 for gradients, 1 for what the optimizer leaves.
+  /// `phase`: 0 for gradients, 1 for the state after the optimizer.
   void add(std::int64_t step, int phase, const ReplicaGroup& group, int rank,
            const Fingerprints& shown);
   /// "step 2: ranks 0 and 4 hold replicas of exp_avg of blocks.0.norm1.weight that differ"; none if
-  /// none do. `model`: whose parameters they are.
+  /// none do. `model`: the owner of the parameters.
   [[nodiscard]] std::optional<std::string> find_difference(const Model& model) const;
 
  private:

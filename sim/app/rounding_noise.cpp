@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kNumDraws = 8;
 
-// One rounding of a rank and one of the reference, in drawn ones.
+// One rounding of a rank and one of the reference, in units of drawn ones.
 double share_of_drawn() { return std::sqrt(2.0 / StochasticRounding::kVarianceFromNearest); }
 
 }  // namespace
@@ -50,8 +50,8 @@ std::vector<double> noise_of(const ReferenceTensors& rounded, const ReferenceTen
   return noise;
 }
 
-// Two runs differ by the roundings of both. As activations of the ranks are other numbers, the two
-// are independent. Where ranks share a sum, a draw has the roundings that it has more.
+// Two runs differ by the roundings of both. Activations of the ranks are other numbers, so the two
+// are independent. If ranks share a sum, a draw has their additional roundings.
 void ActivationNoise::draw(ReferenceTraining& reference, std::size_t num_parameters) {
   clear(num_parameters);
   const ReferenceStep plain = reference.draw_gradients({});

@@ -9,10 +9,10 @@
 
 #include "sim/harness/rounding_error.hpp"
 
-// How far two runs of the same training may be apart because of rounding alone.
+// The distance that rounding alone may cause between two runs of the same training.
 namespace shardsim {
 
-/// A tensor counts as at least this part of the largest value of its kind: below it, errors are
+/// A tensor counts as at least this share of the largest value of its kind: below it, errors are
 /// absolute.
 inline constexpr double kNoiseFloor = 1e-6;
 
@@ -23,23 +23,23 @@ inline constexpr double kNoiseFloor = 1e-6;
 /// max(a, b), but a NaN in `a` stays: anything compared with NaN is wrong, and max() would hide it.
 [[nodiscard]] double worse(double a, double b);
 
-/// difference / of; where `of` is 0, 0 only for no difference, else huge.
+/// difference / of; if `of` is 0, it is 0 for no difference, else huge.
 [[nodiscard]] double relative(double difference, double of);
 
-/// How far each tensor of `rounded` is from `exact`, relative to the largest element of the latter.
+/// The distance of each tensor of `rounded` from `exact`, relative to the latter's largest element.
 [[nodiscard]] std::vector<double> noise_of(const ReferenceTensors& rounded,
                                            const ReferenceTensors& exact);
 
 /// The drawn effect of rounding activations on gradients and loss.
 class ActivationNoise {
  public:
-  /// For the gradients of the last computation, where ranks share samples. REQUIRES:
+  /// For the gradients of the last computation, if ranks share samples. REQUIRES:
   /// Batches::in_parts.
   void draw(ReferenceTraining& reference, std::size_t num_parameters);
-  /// Ranks compute whole samples: none.
+  /// For ranks that compute whole samples: no effect.
   void clear(std::size_t num_parameters);
 
-  /// The most by which the two may differ of the ranks' roundings and of the reference's own: one
+  /// The largest difference that the ranks' roundings and the reference's own may cause: one
   /// element of a gradient, the root mean square of its elements, the loss.
   [[nodiscard]] double of_element(std::size_t parameter) const;
   [[nodiscard]] double of_mean_square(std::size_t parameter) const;
@@ -51,11 +51,11 @@ class ActivationNoise {
   DrawnErrors loss_;
 };
 
-/// 0 of none.
+/// 0 for no values.
 [[nodiscard]] double median(std::vector<double> values);
 
-/// Of what values of a kind ("gradient", "parameter", "exp_avg", ...) are computed and kept in. A
-/// gradient comes from weights: the larger of both.
+/// The unit roundoff of values of a kind ("gradient", "parameter", "exp_avg", ...), as computed and
+/// kept. A gradient comes from weights, so the larger of both counts.
 [[nodiscard]] double unit_roundoff_of(const SyncPlan& sync, std::string_view kind);
 
 }  // namespace shardsim

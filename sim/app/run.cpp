@@ -40,7 +40,7 @@ std::optional<Verification> verification_of(const Experiment& experiment,
   return std::make_optional<Verification>(experiment, on_progress);
 }
 
-// A run that replays a record rests on that, too.
+// A run that replays a record depends on that, too.
 Assumptions assumptions_with(const Experiment& experiment, const DecisionLog* replay) {
   if (replay == nullptr) return experiment.assumptions();
   const Assumptions replayed = replayed_assumptions(*replay, experiment);
@@ -77,7 +77,7 @@ std::vector<RankTrace> take_traces(FiberWorld& world) {
   return traces;
 }
 
-// The verdict: what is wrong first, in the order of the exit codes' gravity.
+// The verdict: the exit code of the gravest failure.
 ExitCode verdict(const Result& result) {
   if (result.diagnosis) return ExitCode::communication;
   bool failed = false;
@@ -103,8 +103,8 @@ FiberOptions world_options(const Experiment& experiment, const RunHooks& hooks, 
   return options;
 }
 
-// Marks the host's times as read where a device waited for the host. Where operations follow
-// others, the host may be waited for without that.
+// Marks the host's times as read if a device waited for the host. If operations follow others, the
+// host may be waited for without that.
 void note_host_times(const Experiment& experiment, FiberWorld& world) {
   bool waits = experiment.mesh().dp_replicate > 1 || experiment.mesh().cp > 1;
   for (int rank = 0; !waits && rank < world.engine().num_ranks(); ++rank) {
@@ -174,7 +174,7 @@ void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* f
   outcome.traces = take_traces(world);
 }
 
-// What a caller adds in which ranks may differ comes first; it adds nothing to real tensors.
+// A caller's addition that may make ranks differ comes first; it adds nothing to real tensors.
 std::string obstacle_of(const Experiment& experiment, const RunHooks& hooks) {
   const bool is_plan = !experiment.world().has_data;
   if (is_plan && hooks.replay != nullptr) return "replayed decisions are those of each rank";
@@ -190,8 +190,8 @@ void require_few_enough(int running, std::int64_t ranks, const std::string& why)
                    "use fewer nodes, or remove what makes ranks differ");
 }
 
-// The experiment's fold; null: all ranks run, as execution.fold or something in `hooks` demands.
-// What was done, or why it was not, is told in `result`.
+// The experiment's fold; null: all ranks run, because of execution.fold or `hooks`. `result` gets a
+// note on the fold, or on why there is none.
 const Fold* choose_fold(const Experiment& experiment, const RunHooks& hooks, Result& result) {
   const ExecutionSpec& execution = experiment.scenario().execution;
   const std::int64_t ranks = experiment.scenario().system.ranks;
@@ -252,7 +252,7 @@ RunOutcome run_experiment(const Experiment& experiment, const RunHooks& hooks) {
     const Fold* const fold = choose_fold(experiment, hooks, result);
     run_plan(experiment, hooks, fold, outcome);
     if (fold != nullptr && result.diagnosis && scenario.system.ranks <= Engine::kMaxRanks) {
-      // A report is to name all ranks that take part.
+      // A report must name all ranks that take part.
       result.diagnosis.reset();
       run_plan(experiment, hooks, nullptr, outcome);
     }

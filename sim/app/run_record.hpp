@@ -10,24 +10,24 @@
 
 namespace shardsim {
 
-/// Where a rank stood at a moment.
+/// The clock and the time counters of a rank at a moment.
 struct RankMoment {
   Time clock;
   TimeSplit split;
   Time comm_busy;
 };
 
-/// When the pipeline ran on a rank: from the first start of its first microbatch to the end of its
-/// last, and how long it computed between.
+/// The time of the pipeline on a rank: from the first start of its first microbatch to the end of
+/// its last, and the computing time between.
 struct PipelineSpan {
   Time begin;
   Time end;
   Time busy;
 };
 
-/// What is kept of a run besides counters: where every rank stood when its last step began and
-/// ended, which steps were skipped, and what the oracle says. One per run; each rank reports to it
-/// through an observer.
+/// The record of a run besides counters: every rank's clock when its last step began and ended, the
+/// skipped steps, and the oracle's results. One per run; each rank reports to it through an
+/// observer.
 class RunRecord {
  public:
   /// `oracles`: by Holder::line; empty: none.
@@ -35,15 +35,15 @@ class RunRecord {
 
   [[nodiscard]] const RankMoment& last_step_begin(int rank) const { return begin_[place_of(rank)]; }
   [[nodiscard]] const RankMoment& last_step_end(int rank) const { return end_[place_of(rank)]; }
-  /// Of the last step.
+  /// The span in the last step.
   [[nodiscard]] const PipelineSpan& pipeline_span(int rank) const {
     return pipeline_[place_of(rank)];
   }
-  /// Of all ranks alike; the loss scale is that after the last step.
+  /// Equal on all ranks; the loss scale is that after the last step.
   [[nodiscard]] std::int64_t skipped_steps() const { return skipped_steps_; }
   [[nodiscard]] bool last_step_skipped() const { return last_step_skipped_; }
   [[nodiscard]] double loss_scale() const { return loss_scale_; }
-  /// The rank whose last step ends last; among equals the lowest.
+  /// The rank whose last step ends last; of equal ranks, the lowest.
   [[nodiscard]] int last_rank() const;
 
   /// The observer of one rank.
@@ -69,7 +69,7 @@ class RunRecord {
   };
 
  private:
-  // Where that of the rank is which runs in its place.
+  // The place of the rank that runs for `rank`.
   [[nodiscard]] std::size_t place_of(int rank) const {
     return static_cast<std::size_t>(world_.engine().rank(rank).index());
   }

@@ -10,7 +10,7 @@
 
 #include "scenarios/source_text.hpp"
 
-// Commands that are printed to be typed again. Use it for every word that a user gave.
+// Commands that are printed for the user to type again. Use it for every word of the user.
 namespace shardsim {
 
 /// `word` as a shell reads it back.

@@ -6,7 +6,7 @@
 // Reads a scenario from a pipe, with the limits of a file.
 namespace shardsim {
 
-/// The file name that stands for standard input.
+/// The file name for standard input.
 inline constexpr const char* kStandardInput = "-";
 
 /// Reads all of it. Throws ScenarioError E0003 as soon as it exceeds the limit of scenario files.

@@ -66,7 +66,7 @@ void SumErrors::round(std::size_t parameter, std::size_t element, double size, d
   const double rounded = std::max(std::fabs(size), smallest_);
   all_[parameter][element] += times * rounded;
   squares_[parameter][element] += times * rounded * rounded;
-  if (dtype_ == DType::fp64) return;  // Nobody asks how far such a sum is off.
+  if (dtype_ == DType::fp64) return;  // Such a sum needs no bound.
   const double spacing = spacing_at(rounded, dtype_);
   variances_[parameter][element] += times * spacing * spacing / kUniform;
 }

@@ -32,8 +32,8 @@ class SumErrors {
   /// Ends a part with its contribution. Parts come microbatch by microbatch, rank by rank.
   void end_part(const ReferenceTensors& contribution);
   struct Finished {
-    ReferenceTensors most;       ///< What all roundings may change at most, in unit roundoffs.
-    ReferenceTensors variances;  ///< Of the change: spacing^2 / 12 for each rounding.
+    ReferenceTensors most;       ///< The most that all roundings may change, in unit roundoffs.
+    ReferenceTensors variances;  ///< Variance of the change: spacing^2 / 12 for each rounding.
   };
   /// For each element. Call it once.
   [[nodiscard]] Finished finish();

@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-// Tokens that stay trained on, where failures are said; else those of one step after the other.
+// The rate of tokens whose training is kept, if failures are given; else that of successive steps.
 std::optional<double> effective_rate(const Result& result) {
   return result.number(metric::kGoodputEffectiveTokensPerS);
 }

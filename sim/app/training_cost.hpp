@@ -6,15 +6,15 @@
 #include "reports/run_detail.hpp"
 #include "sim/experiment/experiment.hpp"
 
-// How long a whole training takes, and what it costs, if every step is like the one simulated.
+// The time and the cost of a whole training, if every step is like the simulated one.
 namespace shardsim {
 
-/// From the metric tokens_per_s of `result`, or goodput.effective_tokens_per_s where it has one.
-/// days = tokens_total / rate / 86400; GPU hours = days x 24 x ranks; USD = GPU hours x price. All
-/// zero where no tokens are said, or none pass.
+/// Uses the metric tokens_per_s of `result`, or goodput.effective_tokens_per_s if it has one. days
+/// = tokens_total / rate / 86400; GPU hours = days x 24 x ranks; USD = GPU hours x price. All zero
+/// if no tokens are given, or the rate is zero.
 [[nodiscard]] CostEstimate cost_of(const Experiment& experiment, const Result& result);
 
-/// cost.days, cost.gpu_hours and cost.usd, where they are known, and what they assume.
+/// Adds cost.days, cost.gpu_hours and cost.usd, if they are known, and their assumptions.
 void add_cost(const Experiment& experiment, Result& result);
 
 }  // namespace shardsim

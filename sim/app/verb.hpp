@@ -12,21 +12,21 @@ namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
 class App;
 }  // namespace CLI
 
-// What `shardsim VERB` is made of. To add a verb: a file that makes its Verb, and a row in
+// The parts of `shardsim VERB`. To add a verb, write a file that makes its Verb, and a row in
 // sim/app/command/verbs.cpp.
 namespace shardsim {
 
-/// Where a verb reads and writes. Results go to `out`, everything else to `err`.
+/// The streams of a verb. Results go to `out`, everything else to `err`.
 struct Console {
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
   bool color = false;              ///< Whether `out` is a terminal that takes colours.
-  std::vector<std::string> words;  ///< The command line itself: what processes are started with.
-  const RunHooks& hooks;           ///< Of runs, for tests.
+  std::vector<std::string> words;  ///< The command line itself, with which processes are started.
+  const RunHooks& hooks;           ///< Hooks for runs, in tests.
 };
 
-/// Where --help lists a verb: what a person wants when looking for it.
+/// The group of a verb in --help, by the user's goal.
 enum class VerbGroup { start, run, plan, measure, shell };
 
 /// One verb. Its functions share the arguments that its maker allocated, so a Verb serves one
@@ -36,14 +36,14 @@ struct Verb {
   std::string summary;  ///< A line of `shardsim --help`, without a full stop.
   /// Declares options and positional words, bound to the arguments.
   std::function<void(CLI::App& app)> add_options;
-  /// Returns the exit code. Throws Error for what is wrong.
+  /// Returns the exit code. Throws Error for a failure.
   std::function<int(const Console& console)> run;
-  /// Whether errors are to be printed as JSON; null: never.
+  /// Whether errors are printed as JSON; null: never.
   std::function<bool()> wants_json;
-  /// Whether errors are to be printed as annotations of GitHub Actions; null: never.
+  /// Whether errors are printed as annotations of GitHub Actions; null: never.
   std::function<bool()> wants_annotations = nullptr;
   VerbGroup group = VerbGroup::plan;
-  /// Command lines and what they are for, the most useful first; --help shows them.
+  /// Command lines and their purposes, the most useful first; --help shows them.
   std::vector<std::pair<std::string, std::string>> examples = {};
 };
 

@@ -10,19 +10,19 @@ namespace shardsim {
 
 namespace {
 
-// The same model in fp64, where the run is not.
+// The same model in fp64, if the run has another dtype.
 std::unique_ptr<Model> exact_model_of(const ParallelOptions& run) {
   if (run.model.dtype == DType::fp64 && run.sync.gradient_dtype == DType::fp64) return nullptr;
   ModelOptions options = run.model;
-  options.sequence_parallel = false;  // It is one rank's.
+  options.sequence_parallel = false;  // It computes on one rank.
   options.dtype = DType::fp64;
   return make_model(options);
 }
 
-// Ranks that share samples round sums more often than one device does, which rounds each once.
+// Ranks that share samples round sums more often than one device, which rounds each once.
 // Tensor-parallel ranks: their parts of the sum, which together count as one; the sums of i = 2 to
-// tp parts on the way, i / tp of one each; and the sum with its bias.
-// Context-parallel ranks: the merged result after each block. Experts elsewhere compute whole rows.
+// tp parts on the way, i / tp of one each; and the sum with its bias. Context-parallel ranks: the
+// merged result after each block. Experts elsewhere compute whole rows.
 SumRoundings more_roundings_of(const MeshShape& mesh) {
   SumRoundings more;
   if (mesh.tp > 1) {
@@ -35,7 +35,7 @@ SumRoundings more_roundings_of(const MeshShape& mesh) {
   return more;
 }
 
-// The same samples to one rank that trains on all of them.
+// The same samples for one rank that trains on all of them.
 GlobalBatch global_batch_of(const ParallelOptions& options) {
   const TrainingPlan& training = options.training;
   const std::int64_t microbatch = training.micro_batch_size * options.mesh.data_size();
@@ -94,7 +94,7 @@ bool Verification::passed() const {
                      [](const Oracle& line) { return line.passed(); });
 }
 
-// Of the first line that failed; else of the first, which stands for all.
+// The detail of the first line that failed; otherwise of the first, for all lines.
 std::string Verification::detail() const {
   const auto failed =
       std::find_if(lines_.begin(), lines_.end(), [](const Oracle& line) { return !line.passed(); });

@@ -10,8 +10,8 @@
 
 namespace shardsim {
 
-/// All that a run with real numbers is held against: one oracle, or one for each replica where
-/// replicas train apart (they are not to be equal, but each is to be what its reference is).
+/// The checks of a run with real numbers: one oracle, or one per replica if replicas train apart.
+/// Such replicas need not be equal, but each must equal its reference.
 class Verification {
  public:
   /// `experiment` must outlive it. `on_progress`: called now and then; may be empty.
@@ -20,10 +20,10 @@ class Verification {
 
   /// By line; see Oracle::Holder.
   [[nodiscard]] std::vector<Oracle*> oracles();
-  /// To be called once, after the run.
+  /// Must be called once, after the run.
   void finish();
 
-  // REQUIRES: finished. Of all lines.
+  // REQUIRES: finished. The results cover all lines.
   [[nodiscard]] Oracle::Errors errors() const;
   [[nodiscard]] bool passed() const;
   [[nodiscard]] std::string detail() const;
@@ -32,7 +32,7 @@ class Verification {
   std::deque<Oracle> lines_;
 };
 
-/// What the oracles are told of the rank at `place`.
+/// The oracles' description of the rank at `place`.
 [[nodiscard]] Oracle::Holder holder_of(const ParallelPlan& plan, const MeshPlace& place);
 
 }  // namespace shardsim

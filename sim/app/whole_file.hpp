@@ -5,13 +5,13 @@
 #include <iosfwd>
 #include <string>
 
-// The one place in which the command writes files. Nobody ever finds half a file: a file is written
-// under a random name in the same folder, flushed to the disk, and renamed. A failure leaves the
-// old file, and nothing beside it.
+// The one place in which the command writes files. No reader ever sees half a file: a file is
+// written under a random name in the same folder, flushed to the disk, and renamed. A failure
+// leaves the old file, and nothing beside it.
 //
 // The existing target decides:
 //   nothing, or a file  the new file takes its place; its permissions are kept;
-//   a link              is replaced, and what it leads to stays as it is;
+//   a link              is replaced, and its target stays as it is;
 //   a pipe, a terminal, /dev/null, /dev/stdout, /dev/fd/3  are written to directly;
 //   a folder, a disk    an error.
 namespace shardsim {

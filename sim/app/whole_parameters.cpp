@@ -103,7 +103,7 @@ void WholeParameters::set_state(const ReferenceKinds& kinds) {
     for (std::size_t i = 0; i < found->second.size(); ++i) store(tensor_of(i), found->second[i]);
   };
   set("parameter", [&](std::size_t i) { return weights_[i]; });
-  // Else masters are the weights.
+  // Otherwise masters are the weights.
   if (plan_.master_dtype != plan_.weight_dtype) {
     set("master", [&](std::size_t i) { return masters_[i]; });
   }

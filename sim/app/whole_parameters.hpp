@@ -11,10 +11,10 @@
 
 #include "sim/app/reference.hpp"
 
-// One device, as references have it: whole tensors, no communication.
+// One device for references: whole tensors, no communication.
 namespace shardsim {
 
-/// One device, as LocalRuntime, that tells of each operation: a long step would look dead.
+/// One device, like LocalRuntime, that reports each operation, so that a long step shows progress.
 class TellingRuntime final : public Runtime {
  public:
   explicit TellingRuntime(std::function<void()> on_progress)
@@ -48,11 +48,11 @@ class WholeParameters final : public Parameters {
   [[nodiscard]] ReferenceTensors weights() const;
   [[nodiscard]] ReferenceTensors masters() const;
   void set_gradients(const ReferenceTensors& all);
-  /// Infinite ones become the largest that there are.
+  /// Replaces infinite values with the largest finite ones.
   void saturate_gradients();
   void optimize(double scale, std::int64_t step);
   void set_weights(const ReferenceTensors& all);
-  /// And the weights, rounded.
+  /// Sets the weights, too, rounded.
   void set_masters(const ReferenceTensors& all);
   void set_state(const ReferenceKinds& kinds);
   void record_state(ReferenceStep& step) const;
@@ -66,8 +66,8 @@ class WholeParameters final : public Parameters {
   std::vector<std::vector<Tensor>> states_;
 };
 
-/// The weights of a copy, but other gradients: they are added up in fp64, so that nothing is lost
-/// in sums.
+/// The weights of a copy, but other gradients: they are added up in fp64, so that sums lose
+/// nothing.
 class ExactSums final : public Parameters {
  public:
   /// All must outlive it.
@@ -88,9 +88,9 @@ class ExactSums final : public Parameters {
 /// Called with each addition to a gradient before it is made. May be empty.
 using SeenWork = std::function<void(const WeightGradient& work)>;
 
-/// Sum of the losses of `batch`; adds its gradients to those in `parameters`. A loop of its own,
-/// apart from strategies/model/module_chain.hpp on purpose: what the oracle shares with the
-/// training it judges, it cannot find wrong.
+/// Sum of the losses of `batch`; adds its gradients to those in `parameters`. The loop is apart
+/// from strategies/model/module_chain.hpp on purpose: the oracle cannot find errors in code that it
+/// shares with the training.
 [[nodiscard]] double forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
                                       const Batch& batch, const SeenWork& seen = {});
 

@@ -80,7 +80,7 @@ class FileBuffer : public std::streambuf {
   }
 
  private:
-  // Not on the stack: a rank's fiber may write, and has little of it.
+  // Not on the stack: a rank's fiber may write, and its stack is small.
   std::vector<char> bytes_ = std::vector<char>(std::size_t{1} << 16U);
   int file_;
   int error_ = 0;

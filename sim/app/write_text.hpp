@@ -7,8 +7,8 @@
 // Writes texts to files (whole_file.hpp).
 namespace shardsim {
 
-/// Writes a file that a command was asked for, over what was there, and says so on `err`. Throws
-/// Error (E0901).
+/// Writes a file that a command was asked for, over an existing one, and prints a note on `err`.
+/// Throws Error (E0901).
 void write_text(const std::filesystem::path& path, const std::string& text, std::ostream& err);
 
 /// Writes a file, and makes its folder if that is missing. Throws Error (E0901). `otherwise` is the

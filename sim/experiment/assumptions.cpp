@@ -26,7 +26,7 @@ namespace shardsim {
 
 namespace {
 
-// What holds of every run.
+// The assumptions of every run.
 Assumptions general(const Experiment& experiment) {
   Assumptions assumptions = price_of_computing(experiment);
   const SourcedBytes& context = cuda_context_of(experiment.software());
@@ -66,7 +66,7 @@ Assumptions general(const Experiment& experiment) {
   return assumptions;
 }
 
-// Of runs that communicate.
+// The assumptions of runs that communicate.
 void add_nccl_buffers(const Scenario& scenario, Assumptions& assumptions) {
   if (scenario.system.ranks == 1) return;
   assumptions.push_back(
@@ -307,7 +307,7 @@ void add_loss_scaling(const Experiment& experiment, bool is_replay, Assumptions&
   }
 }
 
-// Numbers that a preset gives and this run does not read.
+// Numbers of a preset that this run does not read.
 bool is_unused(const std::string& field, const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario();
   if (field == "system.device.host_bandwidth_gb_per_s") return !scenario.parallelism.offloads();

@@ -3,7 +3,7 @@
 namespace shardsim {
 
 /// How often this thread has derived each part of an Experiment. Nothing in the product reads it:
-/// tests hold it against the number of runs.
+/// tests compare it with the number of runs.
 struct Derivations {
   int experiments = 0;
   int clusters = 0;  ///< With their software and NCCL's platform.

@@ -8,18 +8,18 @@
 
 #include "scenarios/scenario.hpp"
 
-// From the fields of a scenario to objects. Nothing is decided here: fields are copied and units
+// Makes objects from the fields of a scenario. Nothing is decided here: fields are copied and units
 // converted. Only Experiment calls these.
 namespace shardsim {
 
-/// Without faults. Throws UsageError E0405 or E0406 where NCCL's cost model does not know it.
+/// A cluster without faults. Throws UsageError E0405 or E0406 if NCCL's model does not know it.
 [[nodiscard]] Cluster cluster_of(const SystemSpec& system);
 
 /// `cluster` with the scenario's faults, by ranks of `mesh`, and how its ranks run.
 [[nodiscard]] FiberOptions fiber_options_of(const Scenario& scenario, const Cluster& cluster,
                                             const MeshShape& mesh);
 
-/// `software`: the scenario's; null: none. It says what is kept beside what the layers keep.
+/// `software`: the scenario's; null: none. It adds memory to the state that the layers keep.
 [[nodiscard]] ParallelOptions parallel_options_of(const Scenario& scenario,
                                                   const Software* software);
 

@@ -51,7 +51,7 @@ int faulty_node(const LinkPlaceSpec& place) {
   return place.node == kNotChosen ? kAllNodes : static_cast<int>(place.node);
 }
 
-// What makes steps slower, by ranks and nodes; null if nothing does.
+// The faults that make steps slower, by ranks and nodes; null if there are none.
 std::shared_ptr<const MachineFaults> faults_of(const FaultSpec& spec, const Cluster& cluster,
                                                const MeshShape& mesh) {
   ++derivations().faults;

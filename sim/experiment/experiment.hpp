@@ -15,16 +15,15 @@
 #include "sim/experiment/folding.hpp"
 
 // The objects of the layers below that a scenario describes. Each of them is derived once, here:
-// whoever needs one asks the Experiment, and nobody else makes objects of a scenario's fields.
+// other code asks the Experiment, and makes no objects of a scenario's fields.
 namespace shardsim {
 
 /// Changes a pipeline's schedule (compute actions) before it is validated.
 using ScheduleEdit = std::function<void(PipelineSchedule& schedule)>;
 
-/// A scenario with its machine, its training and what follows from them. It never changes. What is
-/// dear is derived when it is first asked for, so an Experiment belongs to one thread. Deriving
-/// reads no marked number (sim/kernel/tracked.hpp): marks travel with the values, to the run that
-/// decides by them.
+/// A scenario with its machine, its training and their consequences. It never changes. Expensive
+/// parts are derived on first use, so an Experiment belongs to one thread. Deriving reads no marked
+/// number (sim/kernel/tracked.hpp): marks travel with the values, to the run that decides by them.
 class Experiment {
  public:
   /// As compile().
@@ -53,9 +52,9 @@ class Experiment {
   /// The plan that the ranks share. Throws as ParallelPlan does: UsageError for what does not fit
   /// together, CommunicationError for a schedule that cannot run.
   [[nodiscard]] const ParallelPlan& plan() const;
-  /// Which ranks of a stage have equal shards. Throws as plan(). REQUIRES: no experts apart.
+  /// The ranks of a stage that have equal shards. Throws as plan(). REQUIRES: no experts apart.
   [[nodiscard]] const AlikeRanks& alike() const;
-  /// Which ranks do the same. Throws as plan().
+  /// The ranks that do the same. Throws as plan().
   [[nodiscard]] const Folding& folding() const;
   /// The assumptions behind the numbers, without a record of decisions (assumptions.hpp).
   [[nodiscard]] const std::vector<Assumption>& assumptions() const;

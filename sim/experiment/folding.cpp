@@ -47,7 +47,7 @@ bool tensor_ranks_alike(const ParallelPlan& plan) {
   return true;
 }
 
-// What the scenario asks for in which ranks may differ; "" if nothing.
+// The feature of the scenario that lets ranks differ; "" if there is none.
 std::string obstacle_in(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario();
   const ParallelismSpec& parallelism = scenario.parallelism;
@@ -89,7 +89,7 @@ std::vector<int> representatives(const Experiment& experiment, bool folds_tp) {
   return representative;
 }
 
-// By split of the world in program order, what every rank gives to it.
+// The choices of every rank, by split of the world in program order.
 std::vector<std::vector<SplitChoice>> choices_of_all(const MeshShape& shape) {
   std::vector<std::vector<SplitChoice>> choices;
   std::vector<SplitChoice> own;
@@ -113,7 +113,7 @@ int first_of_other_speed(const MachineFaults& faults, const Fold& fold) {
   return -1;
 }
 
-// As many ranks folded as are alike; with their tensor-parallel ranks, which must be, or without.
+// Folds all ranks that are alike; `folds_tp` adds tensor-parallel ranks, which must be alike.
 Folding folding_with(const Experiment& experiment, bool folds_tp) {
   Folding found;
   Fold fold{.representative = representatives(experiment, folds_tp), .splits = {}};

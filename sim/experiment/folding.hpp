@@ -8,8 +8,8 @@
 
 #include "strategies/training/parallel_plan.hpp"
 
-// Which ranks of an experiment do the same (docs/decisions/0035-folding.md). Only Experiment calls
-// alike_ranks_of and folding_of.
+// The ranks of an experiment that do the same (docs/decisions/0035-folding.md). Only Experiment
+// calls alike_ranks_of and folding_of.
 namespace shardsim {
 
 class Experiment;
@@ -19,7 +19,7 @@ struct AlikeRanks {
   std::vector<int> first;  ///< For each dp_shard, the first one with equal shards.
   bool tensor = false;     ///< All tensor-parallel ranks have equal parts of each matrix.
 };
-/// Ranks with filled-up parts send something different. REQUIRES: no experts apart.
+/// Ranks with padded parts send other data. REQUIRES: no experts apart.
 [[nodiscard]] AlikeRanks alike_ranks_of(const ParallelPlan& plan);
 
 /// Either how to fold, or why not, as the end of a sentence.

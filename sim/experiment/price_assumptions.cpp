@@ -13,7 +13,7 @@ namespace shardsim {
 
 namespace {
 
-// What an operation costs, and the constants that say so.
+// The price of an operation, and the constants behind it.
 Assumptions costs(const Experiment& experiment) {
   if (!prices_shapes(experiment)) {
     return {
@@ -33,7 +33,7 @@ Assumptions costs(const Experiment& experiment) {
   return assumptions;
 }
 
-// What of a framework's kernels differs from one ideal kernel per operation.
+// The differences of a framework's kernels from one ideal kernel per operation.
 Assumptions kernels_of(const Software& software) {
   Assumptions assumptions;
   const auto add = [&](const std::string& text, const char* source) {
@@ -66,7 +66,7 @@ Assumptions kernels_of(const Software& software) {
   return assumptions;
 }
 
-// What runs on the device, and how much of the host's time that takes.
+// The software on the device, and its host time.
 void add_software(const Experiment& experiment, Assumptions& assumptions) {
   const SystemSpec& system = experiment.scenario().system;
   const Software* software = experiment.software();
@@ -110,7 +110,7 @@ std::string choice_text(const NcclSelection& selection) {
                      words(selection.algorithms()), words(selection.protocols()));
 }
 
-// Where the numbers come from stands with the other sources of the scenario.
+// The list of the scenario's sources includes these numbers.
 void add_correction(Assumptions& assumptions, const char* where, const NcclCorrection& correction) {
   if (correction.bandwidth_factor == 1.0 && correction.added_latency_us == 0.0) return;
   assumptions.push_back(

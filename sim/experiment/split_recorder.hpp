@@ -9,11 +9,11 @@
 
 namespace shardsim {
 
-/// The communicator of all ranks, as one that does not run is given it: it writes down how the rank
-/// splits it, and can do nothing else. What splits return can be split and dropped.
+/// The communicator of all ranks, for a rank that does not run. It only records how the rank splits
+/// it. The results of splits can be split and dropped.
 class SplitRecorder final : public Communicator {
  public:
-  /// `choices`: gets one entry per split, and outlives this; null: nobody wants to know.
+  /// `choices`: gets one entry per split, and outlives this; null: nothing is recorded.
   SplitRecorder(int rank, int size, std::vector<SplitChoice>* choices)
       : rank_(rank), size_(size), choices_(choices) {}
 

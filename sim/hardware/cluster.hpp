@@ -28,17 +28,16 @@ struct Cluster {
   Link intra_node;
   Link inter_node;  ///< Each GPU's own share of the node's network cards.
   Device device;
-  /// GPU g of a node is next to network card g x cards / GPUs; to that many cards from there on,
-  /// where a node has more cards than GPUs. 0: one card per GPU.
+  /// GPU g of a node is next to network card g x cards / GPUs. If a node has more cards than GPUs,
+  /// it is next to as many cards from there on. 0: one card per GPU.
   int nics_per_node = 0;
   /// Consecutive nodes under one group of switches with full bandwidth; 0: all nodes are. Between
   /// such pods a card has 1 / oversubscription of its bandwidth.
   int nodes_per_pod = 0;
   Tracked<double> oversubscription = 1.0;
-  /// What NCCL's cost model asks of the machine beside this; null: communication is priced by the
-  /// two links above.
+  /// Further machine data for NCCL's cost model; null: the two links above price communication.
   std::shared_ptr<const NcclPlatform> nccl;
-  /// What is wrong with some of its parts; null: nothing.
+  /// The faults of some of its parts; null: none.
   std::shared_ptr<const MachineFaults> faults;
 
   [[nodiscard]] int num_ranks() const { return num_nodes * gpus_per_node; }

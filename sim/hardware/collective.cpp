@@ -79,7 +79,7 @@ Traffic star_traffic(CollectiveKind kind, int size, int member, int root, std::i
 
 namespace {
 
-// In-order binary tree over positions 0..size-1 with the root 0: position p > 0 with lowest set bit
+// In-order binary tree over positions 0..size-1 with the root 0. Position p > 0 with lowest set bit
 // b has its parent at p with b cleared and the next bit set, or, past the end, with b cleared.
 int in_order_parent(int position, int size) {
   if (position == 0) return -1;
@@ -100,7 +100,7 @@ DoubleTree::DoubleTree(const GroupLayout& layout) {
   const int num_nodes = static_cast<int>(nodes.size());
   const auto size = static_cast<std::size_t>(layout.size());
   for (int tree = 0; tree < 2; ++tree) {
-    // The second tree mirrors the first, so that who has children in one has none in the other.
+    // The second tree mirrors the first, so that a node with children in one has none in the other.
     const auto place = [&](int index) { return tree == 0 ? index : num_nodes - 1 - index; };
     std::vector<int>& parents = parents_[tree];
     parents.assign(size, -1);

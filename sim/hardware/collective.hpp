@@ -7,7 +7,7 @@
 
 #include "sim/hardware/cluster.hpp"
 
-// What a collective moves: exact bytes and messages of every member, for the algorithm chosen.
+// The traffic of a collective: exact bytes and messages of every member, for the algorithm chosen.
 // Payload only. Sources: rings and chains, Thakur, Rabenseifner, Gropp, "Optimization of Collective
 // Communication Operations in MPICH" (2005), sections 4 and 5, and Patarasuk, Yuan, "Bandwidth
 // optimal all-reduce algorithms for clusters of workstations" (2009); trees, at DoubleTree. n is
@@ -33,8 +33,8 @@ enum class CollectiveKind : std::uint8_t {
 /// automatic: the cheaper one. Only all_reduce has a tree.
 enum class Algorithm : std::uint8_t { automatic, ring, tree };
 
-/// What one member moves. `to_next` and `from_previous` are the part of `sent` and `received` that
-/// travels along the ring of members in group order.
+/// The traffic of one member. `to_next` and `from_previous` are the part of `sent` and `received`
+/// that travels along the ring of members in group order.
 struct Traffic {
   std::int64_t sent = 0;
   std::int64_t received = 0;
@@ -46,7 +46,7 @@ struct Traffic {
 /// Sizes of `count` elements cut into `parts` chunks: floor, the remainder to the first chunks.
 [[nodiscard]] std::int64_t chunk_size(std::int64_t count, int parts, int index);
 
-/// Ring all_reduce of n bytes cut into chunks c: member i sends all chunks but c[i] while reducing
+/// Ring all_reduce of n bytes cut into chunks c. Member i sends all chunks but c[i] while reducing
 /// and all but c[i+1] while gathering: 2n - c[i] - c[i+1].
 [[nodiscard]] Traffic ring_all_reduce_traffic(int size, int member, std::int64_t count,
                                               std::int64_t element_bytes);
@@ -65,7 +65,7 @@ struct Traffic {
 [[nodiscard]] Traffic star_traffic(CollectiveKind kind, int size, int member, int root,
                                    std::int64_t others, std::int64_t own);
 
-/// The double binary tree of all_reduce: members of a node form a chain to their first member, the
+/// The double binary tree of all_reduce. Members of a node form a chain to their first member. The
 /// first members form two complementary binary trees over the nodes, each for half of the data.
 /// Source: Sanders, Speck, Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and
 /// scan" (2009); used by NCCL since 2.4.

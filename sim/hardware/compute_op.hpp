@@ -5,14 +5,14 @@
 
 #include "sim/kernel/dtype.hpp"
 
-// What a piece of arithmetic asks of a device, independent of the device.
+// The work of one operation, independent of the device.
 namespace shardsim {
 
-/// Which unit does the work: matrix products run on tensor cores, the rest moves bytes, within the
-/// device's memory or between it and the host's.
+/// The unit that does the work. Matrix products run on tensor cores; the rest moves bytes, within
+/// the device's memory or between it and the host's.
 enum class ComputeKind : std::uint8_t { matmul, memory_bound, host_transfer };
 
-/// What it is for the kernels that do it. `other`: nothing more is known than flops and bytes.
+/// The family of kernels that do the work. `other`: only flops and bytes are known.
 enum class KernelFamily : std::uint8_t {
   other,
   matrix_product,
@@ -38,8 +38,8 @@ inline constexpr std::size_t kKernelFamilies = 19;
 
 /// Sizes that decide how well kernels fill a device. Zeros for families that have none.
 /// matrix_product, weight_gradient: `batch` products (m, k) (k, n).
-/// attention: `batch` heads, of all samples; m queries and n keys of size k. Which pairs a mask
-/// leaves is told by the operation's flops.
+/// attention: `batch` heads, of all samples; m queries and n keys of size k. The operation's flops
+/// tell the pairs that a mask leaves.
 struct KernelShape {
   KernelFamily family = KernelFamily::other;
   std::int64_t m = 0;
@@ -54,7 +54,7 @@ struct KernelShape {
 struct ComputeOp {
   const char* name;
   ComputeKind kind;
-  DType dtype;         ///< Of the operands; decides the peak rate.
+  DType dtype;         ///< Type of the operands; decides the peak rate.
   std::int64_t flops;  ///< Multiply and add count as two.
   std::int64_t bytes;  ///< Read and written in device memory; or moved over the host link.
   KernelShape shape = {};

@@ -32,7 +32,7 @@ const KernelUse& use_of(const Device& device, const ComputeOp& op) {
   return device.software->use(op.shape.family);
 }
 
-// A product, and if that does not add to the gradients by itself, the kernel that does.
+// The product and, if it does not add to the gradients by itself, the kernel that does.
 double weight_gradient_seconds(const Device& device, double peak, const ComputeOp& op,
                                const KernelUse& use) {
   const std::int64_t element = size_of(op.dtype);
@@ -62,7 +62,7 @@ double attention_seconds(const Device& device, double peak, const ComputeOp& op,
   return unfused_attention_seconds(device, peak, size_of(op.dtype), op.shape, passes) + copies;
 }
 
-// Of an operation on tensor cores.
+// Seconds of an operation on tensor cores.
 double arithmetic_seconds(const Device& device, const Tracked<double>& peak, const ComputeOp& op,
                           const KernelUse& use) {
   if (device.kernels == nullptr) return roofline_seconds(device, peak, op);
@@ -74,7 +74,7 @@ double arithmetic_seconds(const Device& device, const Tracked<double>& peak, con
     case KernelFamily::attention_forward:
     case KernelFamily::attention_backward:
       return attention_seconds(device, peak, op, use);
-    default:  // Of these nothing more is known.
+    default:  // Only flops and bytes are known.
       return roofline_seconds(device, peak, op);
   }
 }
@@ -83,7 +83,7 @@ bool is_loss(KernelFamily family) {
   return family == KernelFamily::cross_entropy || family == KernelFamily::cross_entropy_backward;
 }
 
-// Of the bandwidth. What was measured of a kernel does not hold of the many that do its work.
+// The share of the bandwidth. A measured kernel's share does not hold for its many replacements.
 double memory_share(const Device& device, KernelFamily family, const KernelUse& use) {
   if (device.kernels == nullptr) return device.memory_efficiency;
   if (family == KernelFamily::permutation) return device.kernels->permutation_share.value;

@@ -27,22 +27,21 @@ struct Device {
   std::array<Tracked<double>, 8> peak_flops_per_s{};
   /// Achieved share of the peak by large matrix products, (0, 1].
   Tracked<double> matmul_efficiency = 1.0;
-  /// Host link of one device, in each direction; 0 = none. Needed only by what offloads to the
-  /// host.
+  /// Host link of one device, in each direction; 0 = none. Only offloading to the host needs it.
   Tracked<double> host_bytes_per_s = 0.0;
   /// Time on the compute stream that no arithmetic fills, per operation.
   Tracked<double> launch_s = 0.0;
-  /// Where its kernels' measured constants are (find_kernel_constants), of static storage; null:
-  /// a roofline. With them, matmul_efficiency prices only products of unknown shape.
+  /// The measured constants of its kernels (find_kernel_constants), of static storage; null: a
+  /// roofline. With them, matmul_efficiency prices only products of unknown shape.
   const KernelConstants* kernels = nullptr;
-  /// What runs on it (find_software), of static storage; null: every operation is one kernel.
+  /// The software on it (find_software), of static storage; null: every operation is one kernel.
   /// REQUIRES: kernels, where it stores the scores of attention.
   const Software* software = nullptr;
-  /// What the host spends on issuing a kernel, and on posting a communication.
+  /// Host time to issue a kernel, and to post a communication.
   Tracked<double> host_s_per_kernel = 0.0;
   Tracked<double> host_s_per_call = 0.0;
-  /// Whether the host waits for every kernel before it issues the next, as CUDA_LAUNCH_BLOCKING=1
-  /// makes it.
+  /// Whether the host waits for every kernel before it issues the next, as with
+  /// CUDA_LAUNCH_BLOCKING=1.
   bool host_waits_for_kernels = false;
   /// The share by which computing takes longer where a collective runs beside it.
   double slowdown_beside_collectives = 0.0;
@@ -59,9 +58,9 @@ struct Device {
   /// kernels/matrix_product.hpp and kernels/attention.hpp say. Throws UsageError when the device
   /// has no peak for the dtype of a matrix product, or no host link.
   [[nodiscard]] Time price(const ComputeOp& op) const { return price(op, 1.0); }
-  /// `slowdown` times as long, as a straggler takes; rounded once, too.
+  /// The price times `slowdown`, as for a straggler; rounded once, too.
   [[nodiscard]] Time price(const ComputeOp& op, double slowdown) const;
-  /// What the host spends until the device can begin.
+  /// Host time until the device can begin.
   [[nodiscard]] Time issue_price(const ComputeOp& op) const;
 };
 

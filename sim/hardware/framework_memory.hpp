@@ -1,7 +1,7 @@
 #pragma once
 
-// What the kernels of a framework keep from forward to backward, or need while they run, that ideal
-// ones would not.
+// Memory that the kernels of a framework keep from forward to backward, or need while they run,
+// beyond ideal kernels.
 namespace shardsim {
 
 /// Bytes per element. All zero: every operation is one ideal kernel that stores nothing beside its
@@ -9,7 +9,7 @@ namespace shardsim {
 struct FrameworkMemory {
   double score_bytes = 0.0;  ///< Kept of each score of attention, masked or not.
   double mask_bytes = 0.0;   ///< Kept of each element that has dropout in a block.
-  /// Of each logit, beside the logits themselves, which become their own gradient:
+  /// Per logit, beside the logits themselves, which become their own gradient:
   double loss_kept_bytes = 0.0;      ///< from the loss's forward to the end of its backward,
   double loss_forward_bytes = 0.0;   ///< on top while its forward runs,
   double loss_backward_bytes = 0.0;  ///< and its backward.

@@ -7,8 +7,8 @@
 #include "sim/hardware/collective.hpp"
 
 // Decides when a communication ends. The engine hands it operations when no rank is ready, earliest
-// start first if the model asks for it, so that one that shares links between operations can stand
-// behind this interface as well.
+// start first if the model asks for it. So a model that shares links between operations fits this
+// interface as well.
 namespace shardsim {
 
 struct CollectiveRequest {
@@ -40,8 +40,8 @@ class NetworkModel {
 
 /// Closed-form alpha-beta prices on two tiers; operations do not disturb each other.
 /// alpha, beta: a ring of members on several nodes is paced by its slowest hop. Between nodes a
-/// ring runs over all of a node's members' network cards at once, as many as the node with the
-/// fewest members has (`rails`), and is never faster than the links inside.
+/// ring uses as many network cards of a node at once as the node with the fewest members has
+/// members (`rails`). It is never faster than the links inside.
 ///   ring all_reduce       2 (N-1) (alpha + c / beta), c = largest chunk
 ///   reduce_scatter, all_gather  (N-1) (alpha + c / beta)
 ///   tree all_reduce       2 (near depth alpha_near + far depth alpha_far) + 2 n / beta

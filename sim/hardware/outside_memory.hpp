@@ -29,7 +29,7 @@ inline constexpr NcclChannels kNcclRingChannels{
 inline constexpr NcclChannels kNcclPeerChannels{
     32, 2, "NCCL 2.28, send and receive: per peer over NVLink and over a network"};
 
-/// What a member of a communicator uses it for.
+/// The use of a communicator by a member.
 enum class NcclUse : std::uint8_t {
   rings,       ///< Collectives: one neighbour sends to it, it sends to another. Trees not counted.
   all_to_all,  ///< A connection to and from each other member.

@@ -108,7 +108,7 @@ constexpr KernelUses kTorchtitan = with(kPlain, {
                                                     {F::activation_backward, kEagerSwigluBackward},
                                                 });
 
-// The fp32 softmax takes the place of 16-bit logits; beside it stand the logits in 16 bits and, in
+// The fp32 softmax takes the place of 16-bit logits. Beside it stand the logits in 16 bits and, in
 // 2021, those in fp32 less their maximum; in backward the gradient in 16 bits.
 constexpr FrameworkMemory kMegatron2021Memory{.score_bytes = 2.0,
                                               .mask_bytes = 1.0,

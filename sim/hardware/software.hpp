@@ -8,9 +8,9 @@
 #include "sim/hardware/framework_memory.hpp"
 #include "sim/hardware/sourced_number.hpp"
 
-// How a training framework of some year does the operations of a model: how many kernels each
-// becomes, what these move, and what the host spends on each of them. Without one, every operation
-// is one ideal kernel and the host costs nothing (docs/decisions/0036-software.md).
+// The operations of a model in a training framework of some year: their kernels, the kernels'
+// bytes, and the host time of each kernel. Without one, every operation is one ideal kernel and the
+// host costs nothing (docs/decisions/0036-software.md).
 namespace shardsim {
 
 /// The kernels of an operation, counted in the framework's code, not fitted. The members have no
@@ -36,8 +36,8 @@ constexpr KernelUses one_kernel_each() {
   return uses;
 }
 
-/// How often kernels read or write the scores of attention that are stored: between the two
-/// products in forward, among the four in backward. 0: a fused kernel never stores them.
+/// How often kernels read or write stored scores of attention: between the two products in forward,
+/// among the four in backward. 0: a fused kernel never stores them.
 struct ScorePasses {
   double forward = 0.0;
   double backward = 0.0;
@@ -56,21 +56,21 @@ inline constexpr SourcedBytes kEagerCudaContextBytes{
 
 struct Software {
   const char* name;    ///< As scenarios write it.
-  const char* source;  ///< Of all that is counted: `uses` and the passes.
+  const char* source;  ///< Source of all counts: `uses` and the passes.
 
   KernelUses uses = one_kernel_each();
   ScorePasses score_passes;
   /// These come on top where attention has dropout.
   ScorePasses dropout_passes;
-  /// Without dropout of attention, which keeps so much more of each score.
+  /// Without dropout of attention, which adds dropped_score_bytes to each score.
   FrameworkMemory memory;
   double dropped_score_bytes = 0.0;
   SourcedBytes cuda_context = kCudaContextBytes;
 
-  /// Of the rate at which the GPU's best kernel computes attention that stores no scores.
+  /// Share of the rate of the GPU's best kernel, for attention that stores no scores.
   SourcedNumber attention_share{1.0, "the kernel that was measured"};
-  /// Whether the host, when a transfer between two ranks is waited for, waits until the device has
-  /// done all before.
+  /// Whether the host, on a wait for a transfer between two ranks, waits until the device has done
+  /// all before.
   bool host_waits_for_transfers = false;
 
   /// Microseconds of the host for each kernel, and for each communication.
@@ -86,10 +86,10 @@ struct Software {
 /// "cross_entropy_backward".
 [[nodiscard]] std::string_view name_of(KernelFamily family);
 
-/// Of a process that runs `software`, which may be null.
+/// The context of a process that runs `software`, which may be null.
 [[nodiscard]] const SourcedBytes& cuda_context_of(const Software* software);
 
-/// All that there are, in the order of their names.
+/// All entries, in the order of their names.
 [[nodiscard]] std::span<const Software> all_software();
 /// Null if there is none of that name.
 [[nodiscard]] const Software* find_software(std::string_view name);

@@ -15,11 +15,11 @@ namespace shardsim {
 namespace {
 
 constexpr const char* kReplayVariable = "SHARDSIM_REPLAY";
-// Beside a report there is room for so many warnings.
+// A report has room for so many warnings.
 constexpr std::size_t kMostWarnings = 5;
 constexpr std::int64_t kSendModes = 3;
 
-// The token to run instead of all, if there is one for this check.
+// The token to run instead of all schedules, if there is one for this check.
 std::optional<ReplayToken> asked_for(const CheckOptions& options) {
   ReplayToken named{.name = options.name};
   const std::string name = parse_token(to_text(named)).name;
@@ -54,14 +54,13 @@ void replay(Checker& checker, const ReplayToken& token, CheckReport& report) {
   report.failure->replay = to_text(token);
 }
 
-// By the bound of ExploreMode::pct; where no decision is open there is one schedule, and it was
-// run.
+// The bound of ExploreMode::pct. Without open decisions there is one schedule, and it was run.
 double bound_of(const Exploration& exploration, int ranks, std::int64_t choices,
                 std::int64_t schedules) {
   if (choices == 0) return 1.0;
   if (exploration.mode != ExploreMode::pct) return 0.0;
   const double each = 1.0 / (ranks * std::pow(static_cast<double>(choices), exploration.depth - 1));
-  // A bug may need one kind of sends, which a third of them has.
+  // A bug may need one kind of sends; a third of the schedules has it.
   const std::int64_t of_one_kind = schedules / kSendModes;
   return 1.0 - std::pow(1.0 - each, static_cast<double>(of_one_kind));
 }
@@ -112,7 +111,7 @@ CheckReport check(const Program& program, const CheckOptions& options) {
       explore(checker, options, report);
     }
   } catch (const CommunicationError& error) {
-    report.failure = error.diagnosis();  // Of the reference.
+    report.failure = error.diagnosis();  // The reference failed.
   }
   report.warnings = checker.warnings();
   report.schedules = checker.num_runs();

@@ -15,13 +15,13 @@
 // precisely how it is wrong.
 namespace shardsim {
 
-/// Which schedules are tried.
+/// The choice of schedules.
 enum class ExploreMode : std::uint8_t {
   none,  ///< One, with either kind of sends.
-  /// Random priorities of ranks with few changes: a bug that needs d events in one order is found
-  /// by one schedule with a probability of at least 1 / (n k^(d - 1)), for n ranks and k choices.
-  /// Source: Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding
-  /// bugs" (ASPLOS 2010).
+  /// Random priorities of ranks with few changes. One schedule finds a bug that needs d events in
+  /// one order with a probability of at least 1 / (n k^(d - 1)), for n ranks and k choices. Source:
+  /// Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs"
+  /// (ASPLOS 2010).
   pct,
   /// All that differ in which messages open receives take, once with rendezvous sends throughout
   /// and once with buffered ones; for tiny programs. Source: Flanagan and Godefroid, "Dynamic
@@ -32,7 +32,7 @@ enum class ExploreMode : std::uint8_t {
 struct Exploration {
   ExploreMode mode = ExploreMode::pct;
   /// Most schedules for each number of ranks, seed and kind of sends. A program whose receives all
-  /// name their senders has one schedule as far as anyone can see, and gets few.
+  /// name their senders has one visible schedule, and gets few.
   int schedules = 100;
   int depth = 2;           ///< pct: events whose order matters.
   std::uint64_t seed = 1;  ///< pct.
@@ -42,16 +42,16 @@ struct CheckOptions {
   /// Names the check in reports and replay tokens.
   std::string name = "program";
   std::vector<int> ranks = {1, 2, 3, 4};
-  /// Instead of those: each on as many ranks as it has (RankContext::layout).
+  /// Layouts instead of ranks: each runs on as many ranks as it has (RankContext::layout).
   std::vector<MeshShape> layouts;
   int steps = 2;
-  std::vector<std::uint64_t> seeds = {1};  ///< Of the data.
-  /// In fp64 results differ by the order of sums only, which `tolerance` bounds: relative to the
+  std::vector<std::uint64_t> seeds = {1};  ///< Seeds of the data.
+  /// In fp64 results differ only by the order of sums. `tolerance` bounds this, relative to the
   /// largest element of the tensor or 1e-6 of the largest of its kind. Below fp64, noise is
   /// measured: the reference's own distance from fp64, times ten.
   DType precision = DType::fp64;
   double tolerance = 1e-9;
-  /// What the program is held against, on one rank. Empty: itself.
+  /// The reference of the program, on one rank. Empty: the program itself.
   Program reference;
   Exploration explore;
   /// Payload bytes a rank sends in the whole run; empty: not checked (BYTES_DIFF).
@@ -69,26 +69,26 @@ struct CheckOptions {
 struct CheckReport {
   /// The one root report, if something is wrong; `replay` in it reproduces it.
   std::optional<Diagnosis> failure;
-  /// What is legal here and may hang or differ elsewhere (NCCL_UNSAFE).
+  /// Calls that are legal here and may hang or differ elsewhere (NCCL_UNSAFE).
   std::vector<Diagnosis> warnings;
-  /// What the failure was found with.
+  /// The token of the failing run.
   std::optional<ReplayToken> token;
   std::int64_t schedules = 0;  ///< Runs of the program.
-  bool exhausted = false;      ///< dpor: all there are with sends of one kind.
-  /// pct: probability of a bug of this depth to be found by the schedules run, by the bound; for
-  /// the check's largest program.
+  bool exhausted = false;      ///< dpor: all schedules with sends of one kind were run.
+  /// pct: the bound on the probability that these schedules find a bug of this depth; for the
+  /// check's largest program.
   double bound = 0.0;
-  std::int64_t most_choices = 0;  ///< Of one run.
-  std::string summary;            ///< What was proven; empty if something is wrong.
+  std::int64_t most_choices = 0;  ///< Most choices of one run.
+  std::string summary;            ///< The proven statement; empty after a failure.
 
   [[nodiscard]] bool passed() const { return !failure; }
-  /// The failure, at most 40 lines, or one line of what was proven.
+  /// The failure, at most 40 lines, or the proven statement in one line.
   [[nodiscard]] std::string to_text() const;
 };
 
-/// Runs `program` on every number of ranks, with every seed and under every schedule asked for, and
-/// compares what it shows with the reference. Stops at the first failure. Throws UsageError for
-/// options that mean nothing.
+/// Runs `program` on every number of ranks, with every seed and under every schedule asked for. It
+/// compares the shown tensors with the reference, and stops at the first failure. Throws UsageError
+/// for options without a meaning.
 [[nodiscard]] CheckReport check(const Program& program, const CheckOptions& options = {});
 
 /// A smaller run that ends with the same code: fewer ranks, then steps, then decisions.
@@ -97,8 +97,8 @@ struct Shrunk {
   Diagnosis failure;
   int runs = 0;
 };
-/// REQUIRES: a report of `check` with these arguments that failed. Throws UsageError (E1211) where
-/// it was the reference that failed: that has one rank.
+/// REQUIRES: a report of `check` with these arguments that failed. Throws UsageError (E1211) if the
+/// reference failed, which has one rank.
 [[nodiscard]] Shrunk shrink(const Program& program, const CheckOptions& options,
                             const CheckReport& report);
 

@@ -17,7 +17,7 @@ UsageError bad_options(const std::string& what, const std::string& fix) {
   return {"E1200", what, fix};
 }
 
-// What stops a run because ranks wait.
+// Whether a run stopped because ranks wait.
 bool is_stall(const Diagnosis& diagnosis) {
   return diagnosis.code == "DEADLOCK" || diagnosis.code == "P2P_UNMATCHED" ||
          diagnosis.code == "COLL_MISSING" || diagnosis.code == "P2P_TAG";
@@ -28,9 +28,9 @@ std::string describe(const MessageChoice& choice) {
                      choice.message.number, choice.message.source);
 }
 
-// So many other schedules are tried to tell a race from a hang.
+// So many other schedules are tried to tell a race from a hang,
 constexpr int kRaceTries = 500;
-// Of large programs fewer: a report is to come within seconds.
+// and fewer for large programs: a report is to come within seconds.
 constexpr int kRaceRanks = 4096;
 
 Diagnosis explain_race(const Diagnosis& failure, const MessageChoice& bad,
@@ -53,7 +53,7 @@ Diagnosis explain_race(const Diagnosis& failure, const MessageChoice& bad,
   return race;
 }
 
-// A number of each rank, held against a formula.
+// Compares a number of each rank with a formula.
 template <class Differs>
 std::optional<Diagnosis> hold_against(const std::vector<std::int64_t>& measured,
                                       const std::function<std::int64_t(int, int)>& formula,
@@ -216,7 +216,7 @@ const ProgramNoise& Checker::noise(const ReplayToken& token, const ListChooser& 
       .first->second;
 }
 
-// Whether there is anything to be held against. A bare protocol shows nothing, and may not even run
+// Whether there is a reference to compare with. A bare protocol shows nothing, and may not even run
 // on one rank.
 bool Checker::shows_on_one_rank(const ReplayToken& token) {
   if (options_.reference) return true;
@@ -267,7 +267,7 @@ Diagnosis Checker::classify(const ReplayToken& token, Diagnosis failure) {
   return failure;
 }
 
-// The last decision that could have been made otherwise for the run to end well.
+// Finds the last decision whose change lets the run end well.
 std::optional<Diagnosis> Checker::find_race(const ReplayToken& token, const Diagnosis& failure) {
   const std::vector<Decision> decisions = replay(token).decisions;
   ReplayToken other = token;

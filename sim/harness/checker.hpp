@@ -14,32 +14,31 @@
 
 namespace shardsim {
 
-/// Where a check looks: a number of ranks, and which of the layouts it is, if there are any.
+/// One point of a check: a number of ranks, and the index of its layout, if there are layouts.
 struct CheckPoint {
   int ranks = 1;
   int layout = -1;
 };
 [[nodiscard]] std::vector<CheckPoint> points_of(const CheckOptions& options);
 
-/// What runs of one check have in common: the program, its reference, and what is wrong with a run.
-/// A run is a function of the program, the options and a token; so is its verdict, which may take
-/// more runs to tell.
+/// The common part of the runs of one check: the program, its reference, and the judgement of a
+/// run. A run is a function of the program, the options and a token; so is its verdict, which may
+/// take more runs.
 class Checker {
  public:
-  /// Both must outlive it. Throws UsageError for options that mean nothing.
+  /// Both must outlive it. Throws UsageError for options without a meaning.
   Checker(const Program& program, const CheckOptions& options);
 
   struct Outcome {
     std::optional<Diagnosis> failure;
     std::vector<Decision> decisions;
   };
-  /// Runs once, deciding by `chooser`; notes warnings. `token.schedule.decisions` are not looked
-  /// at.
+  /// Runs once, deciding by `chooser`; notes warnings. `token.schedule.decisions` are ignored.
   Outcome run(const ReplayToken& token, ListChooser& chooser);
   /// The same, deciding by the token.
   Outcome replay(const ReplayToken& token);
-  /// What `failure`, with which the token's run ends, is called in the light of other runs:
-  /// BUFFER_HAZARD, MSG_RACE, or itself.
+  /// Names `failure`, the end of the token's run, in the light of other runs: BUFFER_HAZARD,
+  /// MSG_RACE, or itself.
   [[nodiscard]] Diagnosis classify(const ReplayToken& token, Diagnosis failure);
   /// Runs and classifies; nothing if all is well.
   [[nodiscard]] std::optional<Diagnosis> verdict(const ReplayToken& token);

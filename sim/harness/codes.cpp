@@ -66,7 +66,7 @@ constexpr std::array kCodes = {
     CodeEntry{"REQ_LEAK", "The handle of a communication is dropped without a wait.",
               "A work that is assigned to and not waited for, or a branch that returns early.",
               "Keep the Work and wait() for it.", "all_reduce(...); without .wait()"},
-    // --- Who waits for whom ------------------------------------------------------------------
+    // --- Waiting ranks -----------------------------------------------------------------------
     CodeEntry{"DEADLOCK", "Ranks wait for each other in a circle.",
               "Groups used in different orders, or sends and receives that cross collectives.",
               "Follow the circle in the report: one of its links has to turn round.",
@@ -167,7 +167,7 @@ constexpr std::array kCodes = {
     CodeEntry{"PRECISION", "Errors are more than the noise of the number format.",
               "Many terms are added in a short format.",
               "Sum in fp32 and round once, or by a tree.", "bf16 sums over 64 ranks, one by one"},
-    // --- What the program says of itself -----------------------------------------------------
+    // --- Claims of the program ---------------------------------------------------------------
     CodeEntry{"BYTES_DIFF", "A rank sends another number of bytes than the stated formula.",
               "A call too many or too few, or padding that is counted as payload.",
               "Hold calls against the formula, one by one.", "gradients are reduced twice"},

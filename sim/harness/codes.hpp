@@ -4,14 +4,14 @@
 #include <string>
 #include <string_view>
 
-// Every code that a diagnosis may carry, and what it means.
+// Every code that a diagnosis may carry, and its meaning.
 namespace shardsim {
 
 struct CodeEntry {
   const char* code;
-  const char* meaning;  ///< One sentence: what was seen.
-  const char* causes;   ///< What mostly is behind it.
-  const char* fix;      ///< What to do.
+  const char* meaning;  ///< One sentence: the observation.
+  const char* causes;   ///< The usual causes.
+  const char* fix;      ///< The way out.
   const char* example;  ///< A minimal program, in words.
 };
 
@@ -19,7 +19,7 @@ struct CodeEntry {
 [[nodiscard]] std::span<const CodeEntry> all_codes();
 /// Null if there is none.
 [[nodiscard]] const CodeEntry* find_code(std::string_view code);
-/// What `shardsim explain CODE` prints.
+/// The output of `shardsim explain CODE`.
 [[nodiscard]] std::string explain(const CodeEntry& entry);
 
 }  // namespace shardsim

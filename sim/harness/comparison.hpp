@@ -10,7 +10,7 @@
 
 namespace shardsim {
 
-/// A tensor, and what it is held against.
+/// A tensor and its reference.
 class Comparison {
  public:
   /// Elements may differ by `bound`. `reference` has as many.
@@ -27,7 +27,7 @@ class Comparison {
   [[nodiscard]] DiagnosisSide wrong_side() const;
   /// The largest error of all, in bounds.
   [[nodiscard]] double largest_excess() const;
-  /// Whether the ranks' values add up to what is wanted.
+  /// Whether the ranks' values add up to the reference.
   [[nodiscard]] bool are_parts_of_sum() const;
 
  private:
@@ -36,7 +36,7 @@ class Comparison {
   double bound_;
 };
 
-/// One rank, and where it has shown what.
+/// One rank, its action and the place of its call.
 [[nodiscard]] DiagnosisSide side_of(const ShownState::Piece& piece, std::string action);
 /// A diagnosis of the ranks that have shown `tensor`: "gradient of w, step 0 <what>".
 [[nodiscard]] Diagnosis begin_diagnosis(const char* code, const ShownTensor& tensor,

@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-// What is drawn where no decision is open: the order of ranks and of ends, which no rank can see.
+// Draws without open decisions: they change the order of ranks and of ends, which no rank sees.
 constexpr int kFewSchedules = 4;
 
 }  // namespace

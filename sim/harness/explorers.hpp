@@ -10,7 +10,7 @@
 // Ways through the decisions of a program.
 namespace shardsim {
 
-/// Gives ranks random priorities and takes the message of the highest; at depth - 1 decisions,
+/// Gives ranks random priorities and takes the message of the highest. At depth - 1 decisions,
 /// drawn among the first `num_choices`, the rank that would be taken falls below all others.
 class PriorityChooser final : public ListChooser {
  public:
@@ -37,7 +37,7 @@ class ReducedSearch {
   bool search(const Run& run, std::int64_t budget);
 
  private:
-  // A decision, as it is told from others of the same point.
+  // A decision, with all that tells it from others of the same point.
   struct Step {
     int receiver = 0;
     std::int64_t receive = 0;
@@ -48,9 +48,9 @@ class ReducedSearch {
   struct Node {
     std::vector<MessageChoice> choices;  // One or more.
     std::size_t taken = 0;
-    std::set<std::size_t> backtrack;  // To be taken, some have been.
+    std::set<std::size_t> backtrack;  // Choices to take; some are taken.
     std::set<std::size_t> done;
-    std::set<Step> sleep;  // Taken before, in an order that made no difference.
+    std::set<Step> sleep;  // Taken before, in an order that makes no difference.
   };
   class Walker;
 

@@ -18,11 +18,11 @@ namespace shardsim {
 
 namespace {
 
-// Of what is 0 but for rounding, relative errors mean nothing.
+// Relative errors mean nothing for values that are 0 but for rounding.
 constexpr double kSmallest = 1e-6;
 // Below fp64, noise of up to this many times the reference's own error needs no further look.
 constexpr double kNoise = 10.0;
-// A factor is told from 1 and from another factor.
+// The accuracy that tells a factor from 1 and from another factor.
 constexpr double kFactor = 1e-6;
 
 // --- Values ------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ const char* hint_of(Shown what) {
   return "";
 }
 
-// All that a judgement looks at.
+// The data of a judgement.
 class Judge {
  public:
   Judge(const ShownState& shown, const ShownState& reference, const JudgeOptions& options)
@@ -191,7 +191,7 @@ class Judge {
     return with_ratio(std::move(diagnosis), comparison);
   }
 
-  // Of the noise that sums in another order may make.
+  // Adds the ratio of the error to that of one device.
   [[nodiscard]] Diagnosis with_ratio(Diagnosis diagnosis, const Comparison& comparison) const {
     if (options_.exact == nullptr) return diagnosis;
     diagnosis.summary +=
@@ -200,8 +200,8 @@ class Judge {
     return diagnosis;
   }
 
-  // Whether the gradients of the step that differ are all what they should be times one factor. One
-  // element alone is always a multiple.
+  // Whether all gradients of the step that differ are the right ones times one factor. One element
+  // alone is always a multiple.
   [[nodiscard]] std::optional<Diagnosis> judge_scale(const ShownTensor& tensor,
                                                      const Comparison& comparison) const {
     const double factor = factor_of(tensor.values(), comparison);
@@ -234,7 +234,7 @@ class Judge {
     return diagnosis;
   }
 
-  // Values are the reference's of the step before: now, or in the next step that is shown.
+  // Whether values are the reference's of the step before: now, or in the next step that is shown.
   [[nodiscard]] bool is_stale(const ShownTensor& tensor, const Comparison& comparison) const {
     const auto equals = [&](const ShownTensor& mine, const ShownTensor* before) {
       if (before == nullptr || before->whole() != mine.whole()) return false;

@@ -7,12 +7,12 @@
 
 #include "sim/harness/shown_table.hpp"
 
-// Holds what ranks have shown against what the reference has, and names the difference by what
-// mostly causes it (docs/decisions/0039-harness.md has the table).
+// Compares the tensors that ranks have shown with the reference's, and names a difference by its
+// usual cause (docs/decisions/0039-harness.md has the table).
 namespace shardsim {
 
 struct JudgeOptions {
-  /// Of an element's error, relative to the largest element of the tensor, or to 1e-6 of the
+  /// Bound on an element's error, relative to the largest element of the tensor, or to 1e-6 of the
   /// largest of its kind.
   double tolerance = 1e-9;
   /// Below fp64: the reference in fp64. Errors are then distances from it. Ten times the

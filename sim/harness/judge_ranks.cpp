@@ -9,7 +9,7 @@
 
 namespace shardsim {
 
-// --- Who has which elements --------------------------------------------------------------------
+// --- Cover of elements -------------------------------------------------------------------------
 
 std::optional<Diagnosis> judge_cover(const ShownTensor& tensor, const ShownTensor& reference) {
   const char* code = tensor.what == Shown::tokens ? "TOKEN_LOST" : "SHARD_COVER";
@@ -27,7 +27,7 @@ std::optional<Diagnosis> judge_cover(const ShownTensor& tensor, const ShownTenso
     for (std::int64_t i = piece->first; i < piece->end(); ++i) ++count[static_cast<std::size_t>(i)];
   }
   if (whole == 0) return std::nullopt;
-  // Most elements are right: those that are shown as often as most are.
+  // Most elements are right: their count of ranks is the right one.
   std::map<int, int> times;
   for (const int shown : count) ++times[shown];
   const int usual = std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) {

@@ -22,7 +22,7 @@ PriorityChooser::PriorityChooser(int ranks, int depth, std::int64_t num_choices,
   for (int change = 1; change < depth; ++change) {
     const auto most = static_cast<std::uint64_t>(std::max<std::int64_t>(num_choices, 1));
     const auto drawn = static_cast<std::size_t>(below(most));
-    // Two changes at one decision would be one; where there are too few, that is all there is.
+    // Two changes at one decision would be one; with too few decisions there are no more.
     const bool twice = std::find(changes_.begin(), changes_.end(), drawn) != changes_.end();
     if (twice && changes_.size() < most) {
       --change;

@@ -13,15 +13,15 @@ namespace shardsim {
 
 namespace {
 
-// Two errors that both decide are drawn alike in all of them once in 2^32.
+// Two decisive errors have the same sign in all draws once in 2^32.
 constexpr std::uint64_t kNumDraws = 32;
-// Of copies, one draw for each rank, but not of thousands.
+// Copies have one draw for each rank, up to this many.
 constexpr int kMostSenders = 32;
 // A last bit is two roundings' worth.
 constexpr double kRoundingsOfLastBit = 2.0;
 // A term is rounded where it is computed, and the sum once more where it is added.
 constexpr double kRoundingsOfTerm = 2.0;
-// So many roundings one after the other, as along a ring, are no fault of a program.
+// So many successive roundings, as along a ring, are no fault of a program.
 constexpr double kHops = 10.0;
 
 // Values of the same tensor elsewhere; empty if there are none, or others.

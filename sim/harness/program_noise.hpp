@@ -8,12 +8,12 @@
 
 namespace shardsim {
 
-/// How far rounding may take what a program shows, below fp64, from the terms that it sums
-/// (docs/decisions/0051-bounds.md): where terms cancel, neither the sum nor the reference's own
-/// error, which may be small by luck, tells it. It is seen by running again with drawn errors:
+/// The rounding noise of shown tensors below fp64, from the terms of a program's sums
+/// (docs/decisions/0051-bounds.md). Where terms cancel, the sum does not tell it. Nor does the
+/// reference's own error, which may be small by luck. Further runs with drawn errors show it:
 /// - the reference, whose elements are all rounded up or down at random;
-/// - the program, of which all terms of reductions are off by their last bit;
-/// - the program, of which all else that one rank sends is, rank by rank.
+/// - the program, with an error in the last bit of all terms of reductions;
+/// - the program, with such an error in all other sends of one rank, rank by rank.
 /// The program's own roundings are no excuse: a sum that is coarser than its terms is found.
 class ProgramNoise {
  public:
@@ -24,14 +24,14 @@ class ProgramNoise {
     Run program_in_fp64;  ///< The same but for precision.
     Run reference;        ///< On one rank, in the precision.
   };
-  /// Runs them at once, many times. `exact`: what the reference shows in fp64.
+  /// Runs them at once, many times. `exact`: the tensors that the reference shows in fp64.
   ProgramNoise(const Runs& runs, int ranks, const ShownState& exact);
 
   /// Largest error of an element of `tensor`.
   [[nodiscard]] double of(const ShownTensor& tensor) const;
 
  private:
-  // What was shown without errors, and with them, draw by draw.
+  // The shown tensors without errors, and with them, draw by draw.
   struct Draws {
     ShownState plain;
     std::vector<ShownState> drawn;

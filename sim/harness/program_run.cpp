@@ -9,8 +9,8 @@ namespace shardsim {
 
 namespace {
 
-// Some machine, one node of it: what is checked does not depend on prices. All its numbers are
-// round, so that times in reports are.
+// One node of some machine: checks do not depend on prices. All its numbers are round, so that
+// times in reports are.
 Cluster any_cluster(int ranks) {
   Cluster cluster;
   cluster.name = "check";
@@ -65,7 +65,7 @@ std::vector<std::pair<std::string, int>> groups_of(const FiberWorld& world) {
 std::size_t ListChooser::choose(std::span<const MessageChoice> candidates) {
   if (candidates.size() == 1) return 0;
   const std::size_t number = decisions_.size();
-  // A list of another program may ask for more than there is.
+  // The list of another program may ask for a choice that does not exist.
   const std::size_t taken = number < list_.size()
                                 ? std::min<std::size_t>(list_[number], candidates.size() - 1)
                                 : decide(number, candidates);

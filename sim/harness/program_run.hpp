@@ -57,8 +57,8 @@ struct ProgramRun {
   std::uint64_t trace_hash = 0;
 };
 
-/// `schedule.decisions` are `chooser`'s business. Throws what is no failure of the program: a test
-/// framework's own exceptions, and limits of the engine.
+/// `chooser` handles `schedule.decisions`. Throws exceptions that are no failure of the program: a
+/// test framework's own, and limits of the engine.
 [[nodiscard]] ProgramRun run_program(const Program& program, const ProgramSetting& setting,
                                      const Schedule& schedule, MessageChooser& chooser);
 

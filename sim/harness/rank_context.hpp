@@ -12,20 +12,20 @@
 
 #include "strategies/mesh.hpp"
 
-// What one rank of a program under test sees: its place, the network, the device, and a way to show
-// what it holds, so that it can be held against the same program on one rank.
+// The view of one rank of a program under test: its place, the network, the device, and a way to
+// show its tensors. They are compared with those of the same program on one rank.
 namespace shardsim {
 
 class ShownState;
 
-/// What a shown tensor is. It decides what a difference is called (sim/harness/codes.hpp).
+/// The kind of a shown tensor. It decides the code of a difference (sim/harness/codes.hpp).
 enum class Shown : std::uint8_t {
-  gradient,             ///< Of a parameter, before the optimizer: GRAD_SCALE, GRAD_DIFF.
+  gradient,             ///< Gradient of a parameter, before the optimizer: GRAD_SCALE, GRAD_DIFF.
   parameter,            ///< After a step: PARAM_STALE, STATE_DIFF.
   optimizer_state,      ///< STATE_DIFF.
   activation_gradient,  ///< At a layer's input or output: GRAD_DIFF.
   output,               ///< Activations, logits, losses: OUT_DIFF.
-  norm,                 ///< Of all gradients: NORM_DIFF.
+  norm,                 ///< Norm of all gradients: NORM_DIFF.
   tokens,               ///< Rows that were routed and have come back: TOKEN_LOST.
   random,               ///< Masks and noise: RNG_STREAM.
 };
@@ -43,7 +43,7 @@ struct ShowOptions {
 
 class RankContext {
  public:
-  /// What all ranks of one run share.
+  /// The common setting of all ranks of one run.
   struct Setting {
     int steps = 2;
     std::uint64_t seed = 1;
@@ -60,8 +60,8 @@ class RankContext {
   [[nodiscard]] int steps() const { return setting_.steps; }
   [[nodiscard]] std::uint64_t seed() const { return setting_.seed; }
   [[nodiscard]] DType precision() const { return setting_.precision; }
-  /// The layout that is checked (CheckOptions::layouts); null where numbers of ranks are, and for
-  /// the reference, which is one rank.
+  /// The layout that is checked (CheckOptions::layouts). Null for numbers of ranks, and for the
+  /// reference, which is one rank.
   [[nodiscard]] const MeshShape* layout() const { return setting_.layout; }
 
   [[nodiscard]] Communicator& world() { return world_; }
@@ -76,15 +76,15 @@ class RankContext {
   /// from the seed, the name and the index.
   [[nodiscard]] double draw(const std::string& name, std::int64_t index) const;
 
-  /// Shows what this rank holds, to be compared with what the reference shows under this name and
-  /// step. Outside of time, trace and ledger. An undefined tensor ends the run (ARG_RANGE).
+  /// Shows a tensor of this rank, for comparison with the reference's of this name and step.
+  /// Outside of time, trace and ledger. An undefined tensor ends the run (ARG_RANGE).
   void show(Shown what, const std::string& name, const Tensor& tensor,
             const ShowOptions& options = {}, CallSite site = CallSite::here());
   /// One number, the same on every rank that shows it.
   void show(Shown what, const std::string& name, double value, const ShowOptions& options = {},
             CallSite site = CallSite::here());
-  /// This rank's part of the batch, in samples or tokens. Only for hints: where parts differ, means
-  /// of means are no means.
+  /// This rank's part of the batch, in samples or tokens. Only for hints: if parts differ, a mean
+  /// of means is not the mean.
   void share_of_batch(std::int64_t samples);
 
   /// Ends the run with CHECK_FAILED unless `holds`.

@@ -7,8 +7,7 @@
 
 namespace shardsim {
 
-// Follows the path there is, and makes it longer: then it takes the first choice that is not
-// asleep.
+// Follows the known path and makes it longer. There it takes the first choice that is not asleep.
 class ReducedSearch::Walker final : public ListChooser {
  public:
   explicit Walker(std::vector<Node>& path) : path_(path) {}
@@ -19,7 +18,7 @@ class ReducedSearch::Walker final : public ListChooser {
     mine.emplace(receive, static_cast<std::int32_t>(mine.size()));
   }
   [[nodiscard]] const std::vector<SentMessage>& sent() const { return sent_; }
-  /// Whether who has sent `message` could know what the receive of `choice` has taken.
+  /// Whether the sender of `message` could know which message the receive of `choice` took.
   [[nodiscard]] bool knew(const SentMessage& message, const MessageChoice& choice) const {
     const auto mine = waits_.find(choice.receiver);
     if (mine == waits_.end()) return false;
@@ -48,7 +47,7 @@ class ReducedSearch::Walker final : public ListChooser {
       const Node& before = path_.back();
       const int receiver = before.choices[before.taken].receiver;
       const auto keep = [&](const Step& step) {
-        // What another receiver takes makes no difference to this one.
+        // A choice of another receiver makes no difference to this one.
         if (step.receiver != receiver) node.sleep.insert(step);
       };
       for (const Step& step : before.sleep) keep(step);
@@ -57,10 +56,10 @@ class ReducedSearch::Walker final : public ListChooser {
     const auto awake = std::find_if(candidates.begin(), candidates.end(), [&](const auto& choice) {
       return !node.sleep.contains(step_of(choice));
     });
-    // All asleep: such a run has been. It goes on, for it has to end somehow.
+    // All are asleep: such a run was made before. It goes on, since it must end somehow.
     node.taken =
         awake == candidates.end() ? 0 : static_cast<std::size_t>(awake - candidates.begin());
-    // All that one receiver may take; others commute with it, unless they bring it more.
+    // All choices of one receiver; others commute with it, unless they bring it more.
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       if (candidates[i].receiver == candidates[node.taken].receiver) node.backtrack.insert(i);
     }
@@ -69,7 +68,7 @@ class ReducedSearch::Walker final : public ListChooser {
 
   std::vector<Node>& path_;
   std::vector<SentMessage> sent_;
-  // By receiver and open receive: the how manieth it has waited for.
+  // By receiver and open receive: its number among the receives waited for.
   std::map<int, std::map<std::int64_t, std::int32_t>> waits_;
   std::size_t depth_ = 0;
   std::size_t next_ = 0;
@@ -90,8 +89,8 @@ bool ReducedSearch::search(const Run& run, std::int64_t budget) {
   return false;
 }
 
-// A message that a receive could have taken, had it come in time: it was sent without knowing of
-// what the receive took instead. Then anything else at that point may have been what brings it.
+// Finds messages that a receive could have taken, had they come in time: their senders did not know
+// the message it took instead. Then any other choice at that point may be what brings them.
 void ReducedSearch::add_races(const Walker& walker) {
   const std::vector<SentMessage>& sent = walker.sent();
   std::vector<std::set<MessageName>> before(path_.size());  // Taken before each node.
@@ -124,7 +123,7 @@ void ReducedSearch::add_races(const Walker& walker) {
   }
 }
 
-// The deepest point where something is left to take.
+// Finds the deepest point with a choice left to take.
 bool ReducedSearch::next() {
   while (!path_.empty()) {
     Node& node = path_.back();

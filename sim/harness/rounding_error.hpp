@@ -2,9 +2,9 @@
 
 #include <vector>
 
-// Bounds what rounding may do to a sum, by the terms that are added and not by their sum. Where
-// terms cancel, the sum says nothing about its errors. The oracle and the harness share this
-// derivation: docs/decisions/0051-bounds.md.
+// Bounds the rounding error of a sum by its terms, and not by the sum. If terms cancel, the sum
+// says nothing about its errors. The oracle and the harness share this derivation:
+// docs/decisions/0051-bounds.md.
 namespace shardsim {
 
 /// Bounds the sum of rounding errors whose limits add up to `all`, and whose squared limits add up
@@ -15,14 +15,14 @@ namespace shardsim {
 [[nodiscard]] double most_of_errors(double all, double squares);
 
 /// The same for the root mean square of many sums' errors, given the variances of these errors. It
-/// is exceeded with a probability of at most exp(-18) = 2e-8: sum v + 2 sqrt(18 sum v^2) + 36 max v
-/// bounds the sum of squares of independent normal numbers (Laurent and Massart, "Adaptive
-/// estimation of a quadratic functional by model selection", 2000, lemma 1), and those of numbers
-/// with lighter tails.
+/// is exceeded with a probability of at most exp(-18) = 2e-8. The formula
+/// sum v + 2 sqrt(18 sum v^2) + 36 max v bounds the sum of squares of independent normal numbers
+/// (Laurent and Massart, "Adaptive estimation of a quadratic functional by model selection", 2000,
+/// lemma 1), and that of numbers with lighter tails.
 [[nodiscard]] double most_of_mean_square(const std::vector<double>& variances);
 
-/// What is compared of a tensor: the error of one element, or that of all elements together.
-/// Elements that are not finite count as no error. Equal lengths.
+/// The compared error of a tensor: that of one element, or that of all elements together. Elements
+/// that are not finite count as no error. Equal lengths.
 [[nodiscard]] double largest_error(const std::vector<double>& values,
                                    const std::vector<double>& exact);
 [[nodiscard]] double root_mean_square_error(const std::vector<double>& values,

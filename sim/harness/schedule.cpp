@@ -90,7 +90,7 @@ std::string word_of(const std::string& name) {
   return word.empty() ? std::string(kNone) : word;
 }
 
-// Notes, names and contents of them are padded to words.
+// Names and contents of notes are padded to words.
 std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
 // The note that the linker leaves in a program.

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-// Which of all the ways a run may go it goes: everything that a cluster leaves open. A schedule and
-// a program make a run, the same every time.
+// The choices of a run that a cluster leaves open. A schedule and a program make a run, the same
+// every time.
 namespace shardsim {
 
 /// Whether a point-to-point send waits for its receiver.
@@ -20,23 +20,23 @@ enum class SendMode : std::uint8_t {
 
 struct Schedule {
   SendMode sends = SendMode::rendezvous;
-  /// Draws in which order ready ranks run and operations that can start do; 0: neither is drawn.
+  /// Draws the order of ready ranks and of operations that can start; 0: neither is drawn.
   std::uint64_t seed = 0;
-  /// Which of the messages that are there each receive from any source takes, in the order in which
-  /// that is decided: an index into the candidates. Beyond the end: the first in virtual time.
+  /// The message that each receive from any source takes, in the order of these decisions: an index
+  /// into the candidates. Beyond the end: the first in virtual time.
   std::vector<std::uint16_t> decisions;
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-/// What to run, and how: all a failure needs to be seen again.
+/// A run and its schedule: all that reproduces a failure.
 struct ReplayToken {
   std::string name;  ///< CheckOptions::name.
   int ranks = 1;
   int steps = 1;
-  std::uint64_t seed = 1;  ///< Of the data.
+  std::uint64_t seed = 1;  ///< Seed of the data.
   Schedule schedule;
-  int layout = -1;  ///< Which of CheckOptions::layouts; -1: none.
+  int layout = -1;  ///< Index into CheckOptions::layouts; -1: none.
 
   friend bool operator==(const ReplayToken&, const ReplayToken&) = default;
 };
@@ -45,9 +45,9 @@ struct ReplayToken {
 /// checksum.
 [[nodiscard]] std::string to_text(const ReplayToken& token);
 /// Throws UsageError (E1201) for a text that is no token, or one of another build unless `force`: a
-/// schedule means something else there.
+/// schedule has another meaning there.
 [[nodiscard]] ReplayToken parse_token(const std::string& text, bool force = false);
-/// Of a token's text before its last dot.
+/// The checksum of a token's text before its last dot.
 [[nodiscard]] std::string token_checksum(std::string_view text);
 /// Names the running program's build: the linker's build id, or the version if there is none.
 [[nodiscard]] std::string build_id();

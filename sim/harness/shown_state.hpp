@@ -9,7 +9,7 @@
 
 namespace shardsim {
 
-/// What all ranks of one run have shown, in any order.
+/// The tensors that all ranks of one run have shown, in any order.
 class ShownState {
  public:
   struct Piece {

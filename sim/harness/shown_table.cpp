@@ -8,8 +8,8 @@ namespace shardsim {
 
 namespace {
 
-// What a difference is looked for in first: randomness makes outputs, outputs make gradients,
-// gradients make norms and updates.
+// Differences are sought in this order: randomness makes outputs, outputs make gradients, gradients
+// make norms and updates.
 int place_of(Shown what) {
   switch (what) {
     case Shown::random:

@@ -25,7 +25,7 @@ struct ShownTensor {
   [[nodiscard]] std::string describe() const;
 };
 
-/// What was shown, by tensor: causes before what they cause.
+/// The shown tensors: causes before their effects.
 class ShownTable {
  public:
   /// Tensors of a step and kind come in the order in which `order` has them, others behind.

@@ -8,9 +8,9 @@ namespace shardsim {
 
 namespace {
 
-// A failure that needs luck gets so much of it at each smaller number of ranks.
+// Schedules at each smaller number of ranks, for a failure that needs luck.
 constexpr int kSchedules = 60;
-// Schedules that fail and are made smaller besides the first.
+// Failing schedules that are made smaller besides the first.
 constexpr std::uint64_t kOthers = 8;
 
 class Shrinker {
@@ -46,8 +46,8 @@ class Shrinker {
     return std::count_if(all.begin(), all.end(), [](std::uint16_t one) { return one != 0; });
   }
 
-  // Decisions are indices into what is there, so that one taken out changes the others' meaning:
-  // another schedule that fails may come down to fewer.
+  // Decisions are indices into candidates, so removing one changes the meaning of the others.
+  // Another schedule that fails may come down to fewer.
   void try_another(std::uint64_t seed) {
     const ReplayToken best = token_;
     const Diagnosis failure = failure_;
@@ -74,7 +74,7 @@ class Shrinker {
       std::optional<Explorer::Found> found = explorer.explore({.schedules = kSchedules});
       return found && keep(found->token, std::move(found->failure));
     } catch (const CommunicationError&) {
-      return false;  // Of the reference.
+      return false;  // The reference failed.
     }
   }
 
@@ -102,7 +102,7 @@ class Shrinker {
     }
   }
 
-  // Decisions beyond the list are the plain ones: the list is cut; then stretches are taken out,
+  // Decisions beyond the list are the plain ones, so the list is cut. Then stretches are taken out,
   // and entries go to 0, many at once and then fewer. Source: Zeller and Hildebrandt, "Simplifying
   // and isolating failure-inducing input" (IEEE TSE 2002).
   void take_fewer_decisions() {

@@ -9,9 +9,9 @@
 
 #include "sim/harness/rank_context.hpp"
 
-// A choice of one's own for one axis of the training loop that shardsim has: how ranks keep one
-// model, or the order in which a pipeline runs. The rest of the loop, the model and the optimizer
-// are ours, and so is the reference.
+// A user's own choice for one axis of shardsim's training loop: the way ranks keep one model, or
+// the order in which a pipeline runs. The rest of the loop, the model, the optimizer and the
+// reference are shardsim's.
 namespace shardsim {
 
 struct TrainingStrategy {
@@ -37,7 +37,7 @@ struct TrainingStrategy {
   std::int64_t global_microbatches = 12;
   std::int64_t micro_batch_size = 2;
   double max_grad_norm = 0.0;
-  /// Share of targets that do not count: ranks have different numbers of those that do.
+  /// Share of targets that do not count: ranks have different numbers of counted ones.
   double ignore_fraction = 0.3;
   std::int64_t bucket_bytes = 400;
   std::int64_t first_bucket_bytes = 200;
@@ -48,7 +48,7 @@ struct TrainingStrategy {
 };
 
 /// A program that trains by `strategy` and shows gradients, parameters, optimizer state and loss of
-/// every step. It throws UsageError at numbers of ranks for which the layout is none.
+/// every step. It throws UsageError at numbers of ranks without a layout.
 [[nodiscard]] Program training_program(const TrainingStrategy& strategy);
 
 }  // namespace shardsim

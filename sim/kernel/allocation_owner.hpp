@@ -2,8 +2,8 @@
 
 namespace shardsim {
 
-/// Whose memory is being entered in a ledger, or taken out of it, while this lives. A ledger is
-/// told of sizes only; who listens to it and must tell allocations of equal size apart asks here.
+/// Names the owner of memory that enters a ledger, or leaves it, while this lives. A ledger knows
+/// only sizes; a listener that must tell equal allocations apart asks here.
 class AllocationOwner {
  public:
   /// `storage`: any address that no other allocation has while this one is in the ledger.

@@ -20,7 +20,7 @@ std::int64_t segment_size_for(std::int64_t size) {
   return round_up(size, CachingAllocator::kOwnSegmentRounding);
 }
 
-// Whether the rest of a block becomes one of its own; else it is given away with the block.
+// Whether the rest of a block becomes a block of its own; else it stays in the block.
 bool is_worth_splitting(bool is_small_pool, std::int64_t rest) {
   return is_small_pool ? rest >= CachingAllocator::kBlockBytes
                        : rest > CachingAllocator::kLargestSmall;
@@ -156,7 +156,7 @@ CachingAllocator::Block& CachingAllocator::new_block() {
 }
 
 void CachingAllocator::drop(Block& block) {
-  block.size = 0;  // Of no block that there is.
+  block.size = 0;  // Marks an unused entry.
   block.next = unused_;
   unused_ = block.id;
 }

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-// How much device memory PyTorch's caching allocator takes for a sequence of requests: nothing but
-// sizes, so it is a pure function of that sequence. Rules and constants are those of
+// The device memory that PyTorch's caching allocator takes for a sequence of requests. Only sizes
+// matter, so it is a pure function of that sequence. Rules and constants are those of
 // c10/cuda/CUDACachingAllocator.cpp with its default settings (no max_split_size_mb, no garbage
 // collection, no expandable segments) and one stream; docs/decisions/0033-caching-allocator.md.
 namespace shardsim {
@@ -33,7 +33,7 @@ class CachingAllocator {
   /// More than any device has; no capacity may be larger.
   static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2;
 
-  /// What the device lets it have, in bytes. REQUIRES: 0 <= capacity <= kUnlimited.
+  /// The device memory that it may use, in bytes. REQUIRES: 0 <= capacity <= kUnlimited.
   explicit CachingAllocator(std::int64_t capacity) : capacity_(capacity) {}
 
   /// Nothing if the request does not fit even after all segments that are wholly free have gone
@@ -41,7 +41,7 @@ class CachingAllocator {
   [[nodiscard]] std::optional<BlockId> allocate(std::int64_t bytes);
   /// REQUIRES: `block` comes from allocate() and is in use.
   void free(BlockId block);
-  /// From now on; at least what is reserved. REQUIRES: capacity <= kUnlimited.
+  /// Holds from now on; at least the reserved bytes. REQUIRES: capacity <= kUnlimited.
   void set_capacity(std::int64_t capacity) { capacity_ = capacity; }
 
   /// Bytes of blocks in use, which may be larger than what was asked for.
@@ -70,7 +70,7 @@ class CachingAllocator {
     std::int64_t segment = 0;  // Counted as they are taken; stands for the address.
     BlockId id = 0;
     BlockId previous = 0;  // Neighbours in the segment; 0: none.
-    BlockId next = 0;      // Of an unused entry: the next unused one.
+    BlockId next = 0;      // In an unused entry: the next unused one.
     bool in_use = false;
     bool is_small = false;
   };
@@ -103,11 +103,11 @@ class CachingAllocator {
   std::int64_t reserved_peak_ = 0;
   std::int64_t retries_ = 0;
   std::int64_t num_segments_ = 0;  // Ever taken.
-  std::deque<Block> blocks_;       // Used again: as many as there ever were at once.
+  std::deque<Block> blocks_;       // Reused: as many as there ever were at once.
   BlockId unused_ = 0;
   FreeBlocks small_;
   FreeBlocks large_;
-  std::vector<FreeBlocks::node_type> spare_nodes_;  // Of blocks that are not free any more.
+  std::vector<FreeBlocks::node_type> spare_nodes_;  // Nodes of blocks that are not free any more.
 };
 
 }  // namespace shardsim

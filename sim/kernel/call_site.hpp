@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a communication call was made, for diagnostics only: call sites never enter a hash.
-// Clang 14 has no std::source_location; the builtins as default arguments do the same.
+// The place of a communication call, for diagnostics only: call sites never enter a hash. Clang 14
+// has no std::source_location; the builtins as default arguments do the same.
 namespace shardsim {
 
 struct CallSite {

@@ -7,15 +7,15 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/time.hpp"
 
-// What went wrong in the communication of a run, as data: one root report per bug, never more than
-// 40 lines as text, whatever the number of ranks.
+// A failure of the communication of a run, as data. One root report per bug, with at most 40 lines
+// of text for any number of ranks.
 namespace shardsim {
 
-/// What a set of ranks did. Reports list the minority first: it is the likely culprit.
+/// The action of a set of ranks. Reports list the minority first: it is the likely culprit.
 struct DiagnosisSide {
   std::vector<int> ranks;  ///< World ranks, ascending.
   std::string action;      ///< "all_reduce sum fp32 x 128 \"bucket 3\"", "finished", ...
-  CallSite site;           ///< Of the first rank; empty file if there is none.
+  CallSite site;           ///< Call of the first rank; empty file if there is none.
 };
 
 struct Diagnosis {
@@ -26,10 +26,10 @@ struct Diagnosis {
   std::int64_t sequence = -1;  ///< Index of the operation in that communicator; -1 if none.
   Time time;                   ///< Virtual time at which it was found.
   std::vector<DiagnosisSide> sides;
-  std::vector<std::string> cycle;  ///< Who waits for whom, one link per line.
+  std::vector<std::string> cycle;  ///< The ranks that wait for each other, one link per line.
   std::string last_matched;        ///< The last operation all members agreed on, may be empty.
-  std::string hint;                ///< What to do about it.
-  std::string schedule;            ///< Under which it was found, where several were tried.
+  std::string hint;                ///< The way out.
+  std::string schedule;            ///< Schedule of the failure, where several were tried.
   std::string replay;              ///< The token that makes the run again, may be empty.
 
   /// At most 40 lines.

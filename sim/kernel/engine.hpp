@@ -14,8 +14,8 @@
 
 // The engine runs one fiber per rank on the calling thread and advances virtual time. Ranks run
 // ahead freely: computing only adds to their own clock. When no rank is ready, the maestro (the
-// caller's own context) launches an operation that can start; when there is none either, the run is
-// stalled: it is explained, every fiber unwinds and joins, and `run` throws.
+// caller's own context) launches an operation that can start. Without one the run is stalled: it is
+// explained, every fiber unwinds and joins, and `run` throws.
 namespace shardsim {
 
 /// Thrown into ranks that wait when the run ends early, so that their stacks unwind. Not derived
@@ -31,7 +31,7 @@ class StallExplainer {
   virtual void note_waiting(const Engine& /*engine*/) {}
 };
 
-/// Decides what operations leave open: which of several messages a receive takes.
+/// Decides open choices of operations: which of several messages a receive takes.
 class Arbiter {
  public:
   virtual ~Arbiter() = default;
@@ -40,20 +40,20 @@ class Arbiter {
   virtual bool decide(std::optional<Time> next) = 0;
 };
 
-/// Which of the operations that can start is launched next.
+/// The order in which operations that can start are launched.
 enum class LaunchOrder : std::uint8_t {
   /// In order of virtual time: for prices that depend on what else is under way.
   earliest_start,
-  /// The one queued last, whose ranks are still in the caches. Where prices do not depend on the
-  /// order, neither does anything a run reports.
+  /// The one queued last, whose ranks are still in the caches. If prices do not depend on the
+  /// order, the report of a run does not either.
   newest_first,
-  /// Drawn from interleaving_seed: the order of ends of operations is shaken, too.
+  /// Drawn from interleaving_seed: the order in which operations end changes, too.
   drawn,
 };
 
 struct EngineOptions {
   int num_ranks = 1;
-  /// By rank, which one runs in its place: one that runs itself, none higher. Empty: all run.
+  /// By rank, its representative: a rank that runs itself, and no higher one. Empty: all run.
   std::vector<int> representative;
   /// Address space per fiber; only what is touched becomes resident.
   std::size_t stack_bytes = std::size_t{256} * 1024;
@@ -79,11 +79,11 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   using RankBody = std::function<void(RankState&)>;
-  /// Runs `body` once per rank that runs until all have returned. Throws what the first failing
-  /// rank threw (an Error is rethrown as RankFailed naming the rank, std::bad_alloc likewise, as a
-  /// limit), or CommunicationError when stalled; all fibers have joined then. When several ranks
-  /// fail before the maestro takes over, the first is the one with the least (virtual time, rank),
-  /// whatever order they ran in. To be called once.
+  /// Runs `body` once per rank that runs until all have returned. Throws the exception of the first
+  /// failing rank, or CommunicationError when stalled; all fibers have joined then. An Error is
+  /// rethrown as RankFailed naming the rank, std::bad_alloc likewise, as a limit. When several
+  /// ranks fail before the maestro takes over, the first is the one with the least (virtual time,
+  /// rank), whatever order they ran in. To be called once.
   void run(const RankBody& body);
 
   /// Suspends the calling rank until `operation` is resolved and moves its compute stream to the
@@ -91,8 +91,8 @@ class Engine {
   /// end_beside. REQUIRES: called from `rank`'s fiber.
   void wait(RankState& rank, Operation& operation, double slowdown = 0.0);
 
-  /// A rank does something. Ranks that start and that wait tick by themselves; what they do in
-  /// between is for the backend to tell, for a rank may compute for long.
+  /// Counts an action of a rank. Ranks tick by themselves when they start and wait. The backend
+  /// ticks in between, for a rank may compute for long.
   void tick() {
     if (--ticks_left_ == 0) tell_progress();
   }
@@ -141,11 +141,11 @@ class Engine {
   std::vector<int> places_;       // By rank, in ranks_; empty if all run.
   std::vector<Launch> launches_;  // A heap or a stack, see LaunchOrder.
   std::uint64_t num_launched_ = 0;
-  std::uint64_t ticks_left_ = 0;  // From 0 it counts down for ever: nobody wants to be told.
+  std::uint64_t ticks_left_ = 0;  // From 0 it counts down for ever: progress is not reported.
   int num_alive_ = 0;
   bool cancelling_ = false;
   std::exception_ptr failure_;
-  Time failure_time_;  // Of failure_, with the rank: what "first" means.
+  Time failure_time_;  // Decides, with the rank, which failure is first.
   int failure_rank_ = -1;
   StallExplainer* explainer_ = nullptr;
   Arbiter* arbiter_ = nullptr;

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-// Every failure a user can meet is an Error: it carries a stable code, one sentence saying what is
-// wrong with the values involved, and the way out. `main` maps it to the process's exit code;
-// nothing else in the program decides on exit codes.
+// Every failure a user can meet is an Error. It carries a stable code, one sentence about the error
+// with the values involved, and the way out. `main` maps it to the process's exit code; nothing
+// else in the program decides on exit codes.
 namespace shardsim {
 
 /// Exit codes of the command; scripts rely on them, so they never change meaning.

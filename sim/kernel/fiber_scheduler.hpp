@@ -9,9 +9,9 @@
 
 #include "sim/kernel/hash.hpp"
 
-// The order in which fibers run: ranks first, in the order they became ready; the maestro (the
-// thread's main context) only when no rank is ready; Boost.Fiber's own dispatcher only when asked,
-// to free finished fibers. No call here ever looks at a clock.
+// The order in which fibers run: first ranks, in the order they became ready. The maestro (the
+// thread's main context) runs only when no rank is ready. Boost.Fiber's own dispatcher runs only
+// when asked to free finished fibers. No call here ever looks at a clock.
 namespace shardsim {
 
 class RankScheduler final : public boost::fibers::algo::algorithm {
@@ -44,9 +44,9 @@ class RankScheduler final : public boost::fibers::algo::algorithm {
   RollingHash shuffle_state_;
 };
 
-/// Suspends the calling fiber until somebody schedules it. Keeps the C++ runtime's record of the
-/// exceptions being handled apart per fiber: Boost 1.81 lets fibers share it, and a fiber that
-/// waits inside a catch block would rethrow another fiber's exception.
+/// Suspends the calling fiber until somebody schedules it. Each fiber keeps its own C++ runtime
+/// record of exceptions being handled. Boost 1.81 lets fibers share it: a fiber that waits inside a
+/// catch block would rethrow another fiber's exception.
 void suspend_fiber();
 
 }  // namespace shardsim

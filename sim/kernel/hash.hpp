@@ -12,8 +12,8 @@ namespace shardsim {
 class RollingHash {
  public:
   void add(std::uint64_t word) {
-    // The 128-bit product folded in half mixes all bits of both factors (as in wyhash); the
-    // odd constants keep a zero word or a zero state from cancelling.
+    // The 128-bit product folded in half mixes all bits of both factors (as in wyhash). The odd
+    // constants keep a zero word or a zero state from cancelling.
     __extension__ using Wide = unsigned __int128;
     const Wide product = Wide{state_ ^ 0x9E3779B97F4A7C15U} * (word ^ 0xD6E8FEB86659FD93U);
     state_ = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);

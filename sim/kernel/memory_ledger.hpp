@@ -7,8 +7,8 @@
 
 #include "sim/kernel/hash.hpp"
 
-// What a rank's device memory is used for, at every moment. Nothing is estimated: every tensor that
-// a strategy allocates is entered here, whether it has data or not.
+// The use of a rank's device memory, at every moment. Nothing is estimated: every tensor that a
+// strategy allocates is entered here, whether it has data or not.
 namespace shardsim {
 
 enum class MemoryCategory : std::uint8_t { params, grads, optimizer, activations, comm };

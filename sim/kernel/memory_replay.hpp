@@ -12,38 +12,38 @@
 namespace shardsim {
 
 /// The device memory of one rank as the caching allocator hands it out: every allocation in the
-/// rank's ledger is replayed as it happens. Only listens: ledger, hash and clock are the same
-/// without it. What it keeps does not grow with steps.
+/// rank's ledger is replayed as it happens. It only listens: ledger, hash and clock are the same
+/// without it. Its memory does not grow with steps.
 ///
-/// One pool for all streams, and a block is free at once when it is released: PyTorch has pools by
-/// stream, and waits with a block that another stream uses until that stream has passed the point.
+/// One pool serves all streams, and a released block is free at once. PyTorch has pools by stream,
+/// and keeps a block until all other streams that use it have passed the point.
 class MemoryReplay final : private MemoryListener {
  public:
   /// Listens to the rank's ledger from now on, and writes the memory of a traced rank to its trace
-  /// in the rank's place. What is in the ledger already is none of its business. REQUIRES:
-  /// allocations and releases are each told in the life of an AllocationOwner.
+  /// in the rank's place. It ignores earlier allocations. REQUIRES: allocations and releases are
+  /// each told in the life of an AllocationOwner.
   explicit MemoryReplay(RankState& rank);
   MemoryReplay(const MemoryReplay&) = delete;
   MemoryReplay& operator=(const MemoryReplay&) = delete;
-  /// Nobody listens to the ledger any more.
+  /// Stops listening to the ledger.
   ~MemoryReplay() override;
 
-  /// What the device has, in bytes, and how much of it is held outside the allocator, which may
-  /// have the rest from now on; until then it has no limit, and nothing is outside. There is no
-  /// limit either on a device that could not even hold that: such are made up, for tests.
+  /// Sets the device's memory, in bytes, and the part outside the allocator, which may have the
+  /// rest from now on. Before, it has no limit, and nothing is outside. There is no limit either on
+  /// a device smaller than that part: tests make up such devices.
   void set_device(std::int64_t capacity, std::int64_t outside);
 
   [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
-  /// The most that is taken of the device: reserved by the allocator, and held outside it.
+  /// The peak use of the device: reserved by the allocator, and held outside it.
   [[nodiscard]] std::int64_t device_peak() const { return allocator_.reserved_peak() + outside_; }
   /// A request did not fit. The replay went on as if the device had no end.
   [[nodiscard]] bool out_of_memory() const { return out_of_memory_; }
 
-  /// The allocation with which the allocator's bytes in use first were as many as at their peak.
+  /// The allocation that first brought the allocator's bytes in use to their peak.
   struct Peak {
     MemoryCategory category = MemoryCategory::params;
     std::int64_t bytes = 0;  ///< As asked for.
-    Time time;               ///< Of the rank's compute stream.
+    Time time;               ///< Time of the rank's compute stream.
   };
   [[nodiscard]] const Peak& peak() const { return peak_; }
 
@@ -58,7 +58,7 @@ class MemoryReplay final : private MemoryListener {
   MemoryUse now_{};
   CachingAllocator allocator_{CachingAllocator::kUnlimited};
   Blocks blocks_;
-  std::vector<Blocks::node_type> spare_nodes_;  // Of blocks that were released.
+  std::vector<Blocks::node_type> spare_nodes_;  // Nodes of released blocks.
   std::int64_t outside_ = 0;
   bool out_of_memory_ = false;
   Peak peak_;

@@ -6,14 +6,14 @@
 // and that `expect` takes, the schema of results and the page about scenarios. Code that writes or
 // reads a metric takes the row's constant, metric::kMfu for "mfu"; the name stands nowhere else.
 //
-// A new metric is a row here, at its place in the order of results, and the line that computes it;
-// `shardsim schema result` then prints the new reports/schema/result.schema.json.
+// A new metric needs a row here, at its place in the order of results, and the line that computes
+// it. `shardsim schema result` then prints the new reports/schema/result.schema.json.
 namespace shardsim {
 
 /// Real: a finite number or, in JSON, null. Amount: a whole number, or a mean of some.
 enum class MetricType : std::uint8_t { real, whole, amount, flag, text };
 
-/// Where a metric may be found. Unlisted: after the metrics that results promise.
+/// The results that have a metric. Unlisted: after the metrics that results promise.
 enum class MetricScope : std::uint8_t { always, real_tensors, unlisted };
 
 struct MetricRow {

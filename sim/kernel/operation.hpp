@@ -12,9 +12,9 @@ namespace shardsim {
 class Engine;
 class RankState;
 
-/// Life of an operation: `expect` its prerequisites; each is met once, by `settle` or `follow`;
-/// when the last is met the engine queues it; when no rank is ready the engine launches the
-/// earliest; from then on `end()` is known and everything behind it moves on.
+/// Life of an operation: `expect` its prerequisites; each is met once, by `settle` or `follow`.
+/// When the last is met the engine queues it. When no rank is ready the engine launches the
+/// earliest. From then on `end()` is known and everything behind it moves on.
 class Operation {
  public:
   Operation() = default;

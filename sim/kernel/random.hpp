@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-// Counter-based random numbers: a value is a pure function of (seed, name, index), so an initial
-// weight or a training token does not depend on which rank draws it, nor in which order.
+// Counter-based random numbers: a value is a pure function of (seed, name, index). So an initial
+// weight or a training token depends neither on the rank that draws it nor on the order.
 namespace shardsim {
 
 /// Four words from four words of counter and two of key: Philox4x32-10. Source: Salmon et al.,

@@ -11,8 +11,8 @@ namespace shardsim {
 
 namespace {
 
-// Takes what lies from `start` to `end` out of intervals that are in order of time and apart from
-// each other, and returns how long that was. Mostly the last few are meant.
+// Takes the time from `start` to `end` out of ordered, disjoint intervals, and returns how long
+// that was. Mostly the last few are meant.
 template <typename Interval>
 Time take_between(std::vector<Interval>& computed, Time start, Time end) {
   const auto first =

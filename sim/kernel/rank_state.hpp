@@ -13,7 +13,7 @@ namespace boost::fibers {
 class context;
 }
 
-// What one virtual rank owns besides its stack: its clock, counters, ledger and rolling hash. A few
+// The state of one virtual rank besides its stack: clock, counters, ledger and rolling hash. A few
 // hundred bytes, because there may be 16,384 of them; everything ranks share is stored elsewhere.
 namespace shardsim {
 
@@ -35,36 +35,36 @@ class RankState : private MemoryListener {
   ~RankState() override = default;
 
   [[nodiscard]] int index() const { return index_; }
-  /// Where this rank's compute stream stands.
+  /// The clock of this rank's compute stream.
   [[nodiscard]] Time now() const { return clock_; }
   [[nodiscard]] const TimeSplit& split() const { return split_; }
   [[nodiscard]] MemoryLedger& ledger() { return ledger_; }
   [[nodiscard]] const MemoryLedger& ledger() const { return ledger_; }
-  /// Of the host's memory that this rank uses.
+  /// The ledger of the host's memory that this rank uses.
   [[nodiscard]] MemoryLedger& host_ledger() { return host_ledger_; }
   [[nodiscard]] const MemoryLedger& host_ledger() const { return host_ledger_; }
   /// Rolls everything the rank does, in program order.
   [[nodiscard]] RollingHash& hash() { return hash_; }
   [[nodiscard]] const RollingHash& hash() const { return hash_; }
 
-  /// The host spends this on what it does next. It runs ahead of the compute stream, which waits
-  /// where the host is late.
+  /// The host spends this on its next work. It runs ahead of the compute stream, which waits where
+  /// the host is late.
   void issue(Time host_time) {
     host_clock_ += host_time;
     if (host_clock_ <= clock_) return;
     split_.host += host_clock_ - clock_;
     clock_ = host_clock_;
   }
-  /// Where the host stands: nothing that it posts starts before.
+  /// The host's clock: nothing that it posts starts before.
   [[nodiscard]] Time issued() const { return host_clock_; }
-  /// The host waits until the compute stream has done all that it was given.
+  /// The host waits until the compute stream has done all its work.
   void synchronize() { host_clock_ = clock_; }
   /// Occupies the compute stream for `price`. `name` must outlive the run.
   void compute(const char* name, Time price);
-  /// From here until the communication is waited for, what is computed may have to be charged for.
+  /// From here until the communication is waited for, computing may have to be charged for.
   void begin_beside() { ++num_beside_; }
-  /// The communication that ran from `start` to `end` is waited for: what was computed while it ran
-  /// took longer by `share`. No moment of computing is charged twice.
+  /// Ends the communication that ran from `start` to `end`: computing during that time took longer
+  /// by `share`. No moment of computing is charged twice.
   void end_beside(Time start, Time end, double share);
   /// The compute stream waits for an operation that ran from `start` to `end`.
   void advance_to(Time start, Time end);

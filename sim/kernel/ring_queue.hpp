@@ -6,10 +6,9 @@
 
 namespace shardsim {
 
-/// First in, first out, in places that are used again: once it has been as long as it gets, it
-/// allocates nothing (std::deque does, with every few entries), and no entry moves when one goes.
-/// For what is under way: operations, and the tensors they hold. Places without an entry hold a
-/// T().
+/// A first-in, first-out queue that reuses its places. At its greatest length it allocates nothing
+/// (std::deque does, with every few entries), and no entry moves when one goes. It holds operations
+/// under way, and their tensors. Places without an entry hold a T().
 template <class T>
 class RingQueue {
  public:

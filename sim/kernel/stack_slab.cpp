@@ -13,7 +13,7 @@ namespace shardsim {
 
 namespace {
 
-// Few enough that nobody minds the memory that is kept.
+// So few stacks that the kept memory is small.
 constexpr std::size_t kSmallRun = 64;
 
 std::unique_ptr<StackSlab>& kept_slab() {
@@ -21,7 +21,7 @@ std::unique_ptr<StackSlab>& kept_slab() {
   return kept;
 }
 
-// AddressSanitizer takes what is left of frames on a stack that is used again for errors.
+// AddressSanitizer takes old frames on a reused stack for errors.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kKeepsSlabs = false;
 #elif defined(__has_feature)

@@ -32,8 +32,8 @@ class StackSlab {
   char* base_ = nullptr;
 };
 
-/// A slab for one run. That of a small run is kept for the thread's next one of its size: who
-/// explores schedules makes thousands, and mapping stacks would be half their time.
+/// A slab for one run. The slab of a small run is kept for the thread's next run of its size.
+/// Exploring schedules makes thousands of runs, and mapping stacks would be half their time.
 class SlabLease {
  public:
   SlabLease(std::size_t count, std::size_t stack_bytes);

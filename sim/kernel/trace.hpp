@@ -7,8 +7,8 @@
 #include "sim/kernel/memory_ledger.hpp"
 #include "sim/kernel/time.hpp"
 
-// What happened when on the ranks that were asked for. Append-only; the hash that covers every
-// rank is rolled elsewhere and needs none of this.
+// The events on the traced ranks, with their times. Append-only; the hash that covers every rank is
+// rolled elsewhere and needs none of this.
 namespace shardsim {
 
 /// One operation on one stream.
@@ -18,8 +18,8 @@ struct TraceSlice {
   Time end;
   std::int64_t bytes = 0;  ///< Sent by this rank, payload and padding; 0 for compute.
   std::string label;       ///< "bucket 3"; may be empty.
-  /// Equal on all members of one communication, different for any other, and independent of how
-  /// ranks interleave; -1 for compute and for batches, which are several communications.
+  /// Equal on all members of one communication, and different for any other. It does not depend on
+  /// how ranks interleave. -1 for compute and for batches, which are several communications.
   std::int64_t operation = -1;
 };
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <string_view>
 
-// Finds parts of names and files of users that a terminal, or the log of a CI service, would take
-// for more than text. Both functions that make text harmless use it: printable()
+// Finds parts of users' names and files that a terminal, or the log of a CI service, would not take
+// for plain text. Both functions that make text harmless use it: printable()
 // (scenarios/source_text.hpp) and escape_untrusted() (reports/terminal_text.hpp).
 namespace shardsim {
 

@@ -8,7 +8,7 @@
 
 #include "strategies/checkpoint/file_system.hpp"
 
-// What can go wrong with a checkpoint. docs/guide/checkpoint-format.md says what each means.
+// Problems of checkpoints. docs/guide/checkpoint-format.md explains each.
 namespace shardsim {
 
 enum class CheckpointProblem : std::uint8_t {
@@ -40,7 +40,7 @@ class CheckpointError : public Error {
 
 /// "E0805". REQUIRES: not none.
 [[nodiscard]] std::string_view code_of(CheckpointProblem problem);
-/// What a system's error number means to a checkpoint.
+/// The problem behind a system's error number.
 [[nodiscard]] CheckpointProblem problem_of_errno(int error_number);
 
 /// Which checkpoint: folder "DIRECTORY/step-00000012".
@@ -60,8 +60,8 @@ struct SaveStatus {
   std::string detail;  // More than fits the number; may be empty.
 
   [[nodiscard]] bool ok() const { return problem == CheckpointProblem::none; }
-  /// 0 if ok, else positive and below 2^53 (exact in fp64, too). Without `detail`. Of several ranks
-  /// with the same failure, MAX names the lowest.
+  /// 0 if ok, else positive and below 2^53 (exact in fp64, too). Without `detail`. If several ranks
+  /// have the same failure, MAX names the lowest.
   [[nodiscard]] std::int64_t number() const;
   static SaveStatus from_number(std::int64_t number);
 };

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-// The checksum of checkpoints: XXH64 with seed 0, against disks that lie and files cut short. It is
-// no signature: who can write the files can make them match. Source: Collet, "xxHash fast digest
+// The checksum of checkpoints: XXH64 with seed 0, to detect disks that lie and files cut short. It
+// is no signature: a writer of the files can make them match. Source: Collet, "xxHash fast digest
 // algorithm", specification 0.1.1, section "XXH64 algorithm description".
 namespace shardsim {
 
@@ -21,7 +21,7 @@ class Checksum {
   ~Checksum();
 
   void add(std::span<const std::byte> bytes);
-  /// Of all bytes so far.
+  /// Checksum of all bytes so far.
   [[nodiscard]] std::uint64_t value() const;
 
  private:

@@ -14,7 +14,7 @@
 
 #include "strategies/checkpoint/element_runs.hpp"
 
-// What ranks hand over to be saved, and ask for when loading. Checkpoints know nothing of
+// Data that ranks hand over to be saved, and request when they load. Checkpoints know nothing of
 // strategies: a tensor is a name, a dtype and a global shape; a chunk is the part of it that a rank
 // holds.
 namespace shardsim {

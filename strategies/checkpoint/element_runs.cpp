@@ -110,7 +110,7 @@ ElementRuns runs_of_box(std::span<const std::int64_t> shape, std::span<const std
       runs[0].stride = span;
       runs[0].repeats = extent[d];
     } else if (runs.size() == 1 && runs[0].stride * runs[0].repeats == span) {
-      runs[0].repeats *= extent[d];  // The dimension inside is whole: the pieces go on as before.
+      runs[0].repeats *= extent[d];  // The dimension inside is whole: pieces continue as before.
     } else if (extent[d] > 1) {
       const ElementRuns inner = runs;
       for (std::int64_t i = 1; i < extent[d]; ++i) {

@@ -78,7 +78,7 @@ void for_each_overlap(const ElementRun& a, const ElementRun& b, const Use& use) 
 /// The first element that is not held exactly once.
 struct PartitionFault {
   std::int64_t element = 0;
-  int owner = -1;  // Of two that hold the element; -1: nobody holds it.
+  int owner = -1;  // First of two owners of the element; -1: none.
   int other = -1;
 };
 

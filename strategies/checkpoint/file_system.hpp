@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// What checkpoints need of a file system, and nothing else, so that tests can stop it at any call.
+// The file system calls that checkpoints need, and no others, so that tests can stop any of them.
 // Paths are those of the machine; folders are joined with '/'.
 namespace shardsim {
 

@@ -197,7 +197,7 @@ void CheckpointReader::copy(const StoredFile& file, std::span<const Match> match
     std::map<std::string_view, const PayloadEntry*> entries;
     for (const PayloadEntry& entry : header.entries) entries.emplace(entry.name, &entry);
     BlockReader reader(*input, path);
-    // Also for what nobody asks for: a manifest and a file that disagree are no checkpoint.
+    // Also for chunks without a request: a manifest and a file that disagree are no checkpoint.
     if (header.entries.size() != file.chunks.size()) {
       damaged(path, "holds " + std::to_string(header.entries.size()) +
                         " tensors; the manifest names " + std::to_string(file.chunks.size()));

@@ -29,7 +29,7 @@ class CheckpointReader {
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return manifest_.tensors; }
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
 
-  /// Opens every file: it must be there, with its size. Of many processes that load, each opens the
+  /// Opens every file: it must be there, with its size. If many processes load, each opens the
   /// files with its own part; let one of them look for the others.
   void find_files();
   /// Reads every file and compares it with its checksum.

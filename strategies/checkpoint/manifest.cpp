@@ -174,7 +174,7 @@ StoredFile file_in(const Json& value, const std::vector<TensorInfo>& tensors) {
     if (auto problem = problem_of(chunk.elements, *checked_numel(tensor.shape))) {
       throw FormatError("\"" + tensor.name + "\": " + *problem);
     }
-    // Bounds the work of whoever walks over the elements.
+    // Bounds the work of loops over the elements.
     left -= num_elements(chunk.elements) * size_of(tensor.dtype);
     if (left < 0) throw FormatError("a file is too small for its chunks");
     file.chunks.push_back(std::move(chunk));
@@ -260,7 +260,7 @@ std::string to_text(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(std::string_view text) {
-  // What a power failure leaves of a file may be short, or end in zeros.
+  // After a power failure, a file may be short, or end in zeros.
   const std::string_view written = text.substr(0, text.find_last_not_of('\0') + 1);
   const bool starts_well =
       written.starts_with(kManifestStart) || kManifestStart.starts_with(written);

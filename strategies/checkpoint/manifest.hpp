@@ -8,9 +8,9 @@
 
 #include "strategies/checkpoint/chunk.hpp"
 
-// What a manifest says, and its text: JSON whose last member is a checksum of all before it. Where
-// the text is taken apart, everything in it is treated as hostile. Also the text in which a rank
-// reports its file, and the header of a safetensors file: all JSON is spoken in manifest.cpp.
+// The content of a manifest, and its text: JSON whose last member is a checksum of all before it.
+// The parser treats everything in the text as hostile. Also the text of a rank's file report, and
+// the header of a safetensors file: manifest.cpp handles all JSON.
 namespace shardsim {
 
 /// Longest text of a manifest or report, and of a safetensors header (whose reference reader
@@ -40,7 +40,7 @@ struct Manifest {
   std::vector<StoredFile> files;    // By rank, from 0.
 };
 
-/// What a rank tells about the file it wrote; `tensors` are those it holds a part of.
+/// A rank's report on the file it wrote; it holds a part of each of `tensors`.
 struct RankReport {
   std::int64_t step = 0;
   Scalars scalars;
@@ -70,8 +70,8 @@ class FormatError : public std::runtime_error {
 
 /// Equal manifests give equal bytes. ASCII, ends in a newline.
 [[nodiscard]] std::string to_text(const Manifest& manifest);
-/// Throws FormatError. What comes back is well-formed (names, shapes, runs inside tensors, ranks in
-/// order), but for the partition of tensors (below) and what only the files can tell.
+/// Throws FormatError. The result is well-formed (names, shapes, runs inside tensors, ranks in
+/// order). The partition of tensors (below) and the content of files stay unchecked.
 [[nodiscard]] Manifest parse_manifest(std::string_view text);
 
 [[nodiscard]] std::string to_text(const RankReport& report);

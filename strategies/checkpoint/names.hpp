@@ -7,8 +7,8 @@
 
 #include "strategies/checkpoint/checkpoint_error.hpp"
 
-// The names of folders and files of a checkpoint. A name is a function of what it stands for, so a
-// reader accepts the one name there is and no path can be smuggled in.
+// The names of folders and files of a checkpoint. A name is a function of its object, so a reader
+// accepts the one name there is and no path can be smuggled in.
 namespace shardsim {
 
 inline constexpr std::string_view kManifestName = "manifest.json";

@@ -15,13 +15,13 @@
 // of one as the one-dimensional tensor "NAME#k" of its elements.
 namespace shardsim {
 
-/// Where everything goes in a file that is yet to be written.
+/// The layout of a file that is yet to be written.
 struct PayloadLayout {
   std::string header;      // With its length before it, padded so that tensors are aligned.
   std::vector<int> order;  // Indices of the chunks, as their bytes follow the header.
-  std::vector<TensorInfo> tensors;  // Of the report, by name.
+  std::vector<TensorInfo> tensors;  // For the report, by name.
   std::vector<StoredChunk> stored;  // In the order of the bytes.
-  std::int64_t bytes = 0;           // Of the whole file.
+  std::int64_t bytes = 0;           // Size of the whole file.
 };
 
 /// Throws CheckpointError (bad_chunk, too_large).

@@ -38,7 +38,7 @@ Descriptor open_descriptor(const std::string& path, int flags, FileOperation ope
 
 class PosixOutput : public OutputFile {
  public:
-  // Only names of temporaries are created, so a link in that place is nobody's wish.
+  // Only names of temporaries are created, so a link in that place is not wanted.
   explicit PosixOutput(const std::string& path)
       : path_(path),
         descriptor_(open_descriptor(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,

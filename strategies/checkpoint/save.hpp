@@ -10,8 +10,8 @@
 #include "strategies/checkpoint/manifest.hpp"
 
 // Saving a checkpoint, in two parts with the caller's communication between them. Nothing here
-// talks to other ranks, and nothing throws for what a disk or a caller may do wrong: a rank that
-// failed says so in its status and goes on to the next collective, so that all ranks end alike.
+// talks to other ranks, or throws for mistakes of a disk or a caller. A rank that failed says so in
+// its status and continues to the next collective, so that all ranks end alike.
 //
 //   RankWrite written = write_rank_file(files, place, rank, chunks, scalars);     // every rank
 //   worst = all_reduce(written.status.number(), MAX);
@@ -32,7 +32,7 @@ inline constexpr int kCheckpointsKept = 2;
 
 struct RankWrite {
   SaveStatus status;
-  RankReport report;  // Of no use unless the status is ok.
+  RankReport report;  // Valid only if the status is ok.
 };
 
 /// Writes what this rank holds: makes the folders, writes a temporary, syncs and renames it, syncs

@@ -9,7 +9,7 @@ namespace shardsim {
 namespace {
 
 void check_common(const CheckpointPlace& place, int rank, const Scalars& scalars) {
-  constexpr int kMaxRank = (1 << 24) - 1;  // What SaveStatus::number and manifests can hold.
+  constexpr int kMaxRank = (1 << 24) - 1;  // Limit of SaveStatus::number and manifests.
   if (place.directory.empty() || place.step < 0 || rank < 0 || rank > kMaxRank) {
     throw CheckpointError(CheckpointProblem::bad_chunk,
                           "a save needs a directory, a step and a rank of 0 or more, not \"" +

@@ -51,7 +51,7 @@ class BucketedSync final : public GradientSync {
 
   void begin_weight_gradients(int chunk, bool last) override {
     Buckets& buckets = of_chunk(chunk);
-    if (buckets.reducing) reduce_rest(buckets);  // Of the microbatch before.
+    if (buckets.reducing) reduce_rest(buckets);  // Left by the microbatch before.
     buckets.reducing = last || reduces_every_microbatch_;
     buckets.next = 0;
     for (const int bucket : buckets.members) tracker_.reset(bucket);
@@ -123,7 +123,7 @@ class BucketedSync final : public GradientSync {
   }
 
  private:
-  // Of one model chunk, in the order in which they are reduced.
+  // Buckets of one model chunk, in the order of their reduction.
   struct Buckets {
     std::vector<int> members;
     std::size_t next = 0;
@@ -189,8 +189,7 @@ class BucketedSync final : public GradientSync {
   Mesh& mesh_;
   OwnedState owned_;
   Tensor weights_;  // All chunks, with padding.
-  // Of gradients that are applied late: losses and gathers of weights are waited for in their own
-  // step.
+  // Groups for late gradients: losses and gathers of weights are waited for in their own step.
   LateGroups late_groups_;
   std::unique_ptr<GradientReducer> reducer_;
   ReadyTracker tracker_;

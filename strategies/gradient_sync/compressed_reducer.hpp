@@ -4,9 +4,8 @@
 
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 
-// What ranks send of a bucket's gradient, and what the receivers make of it. A new compression is
-// one class of this interface and one case in compressed_reducer.cpp, which says who the receivers
-// are.
+// The compressed form of a bucket's gradient, and its use by the receivers. A new compression is
+// one class of this interface and one case in compressed_reducer.cpp, which names the receivers.
 namespace shardsim {
 
 /// Parcels are lists of tensors whose sizes do not depend on values, so a plan has those of a run.
@@ -37,7 +36,7 @@ void add_up_parcels(Runtime& runtime, const Compressor& compressor,
 /// All parcels to all ranks, which add them up in rank order.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_gathered_reducer(const SyncPlan& plan,
                                                                      Runtime& runtime, Mesh& mesh);
-/// Of int8: parts of a bucket to their owners, whose sums travel quantized, too.
+/// For int8: sends parts of a bucket to their owners, whose sums travel quantized, too.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_quantized_reducer(const SyncPlan& plan,
                                                                       Runtime& runtime, Mesh& mesh);
 

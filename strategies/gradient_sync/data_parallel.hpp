@@ -28,11 +28,11 @@ enum class CompressionKind : std::uint8_t {
   int8,   ///< All elements as int8, with one fp32 scale per block.
 };
 
-/// What ranks send of their gradients (int8: and of sums) instead of all of it. With error feedback
-/// who sends keeps what is lost, and adds it to what it sends next. Neutral: none; top_k, ratio 1.
-/// Sources: Lin et al. 2018, "Deep Gradient Compression" (top_k: without momentum correction);
-/// Stich et al. 2018, "Sparsified SGD with Memory"; Tang et al. 2021, "1-bit Adam", Wang et al.
-/// 2023, "ZeRO++" (int8: two phases); Seide 2014, Karimireddy 2019 (error feedback).
+/// Compressed gradients (int8: and sums) that ranks send instead of whole ones. With error feedback
+/// the sender keeps the compression error, and adds it to the next message. Neutral: none; top_k,
+/// ratio 1. Sources: Lin et al. 2018, "Deep Gradient Compression" (top_k: without momentum
+/// correction); Stich et al. 2018, "Sparsified SGD with Memory"; Tang et al. 2021, "1-bit Adam",
+/// Wang et al. 2023, "ZeRO++" (int8: two phases); Seide 2014, Karimireddy 2019 (error feedback).
 struct GradientCompression {
   CompressionKind kind = CompressionKind::none;
   double ratio = 0.1;             ///< top_k: share of a bucket's elements, in (0, 1].

@@ -4,11 +4,11 @@
 
 namespace shardsim {
 
-/// What one compression has lost of a flat buffer, to be added to what it compresses next (Seide et
-/// al. 2014; Karimireddy et al. 2019). Without error feedback it holds nothing, and does nothing.
+/// The error of one compression of a flat buffer, to be added to its next input (Seide et al. 2014;
+/// Karimireddy et al. 2019). Without error feedback it holds nothing, and does nothing.
 class ErrorFeedback {
  public:
-  /// Of a buffer of `numel` gradients.
+  /// For a buffer of `numel` gradients.
   ErrorFeedback(const SyncPlan& plan, Runtime& runtime, std::int64_t numel);
 
   /// Adds what was lost of elements [at, at + values.numel()).

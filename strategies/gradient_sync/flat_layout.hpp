@@ -23,19 +23,19 @@ struct FlatChunk {
   std::vector<int> parameters;  ///< In the order in which they lie in the chunk.
   std::int64_t numel = 0;       ///< Elements of the parameters, filled up.
   std::int64_t padded = 0;      ///< numel, up to the next multiple of the number of shards.
-  int model_chunk = 0;          ///< Of the model, whose backward completes it.
-  std::int64_t offset = 0;      ///< Of the chunk in a buffer that holds all chunks, in elements.
-  /// Where it holds none of the model's elements, by tensor-parallel rank. Empty: at its end only,
-  /// beyond numel, on all of them.
+  int model_chunk = 0;          ///< The model chunk whose backward completes it.
+  std::int64_t offset = 0;      ///< Start in a buffer that holds all chunks, in elements.
+  /// Ranges without elements of the model, by tensor-parallel rank. Empty: only at its end, beyond
+  /// numel, on all ranks.
   std::vector<std::vector<ElementRange>> padding_at;
 
   /// Elements of [begin, end) that are none of the model's, on a tensor-parallel rank.
   [[nodiscard]] std::int64_t padding(int tp_rank, std::int64_t begin, std::int64_t end) const;
-  /// Of calls that reduce or gather the whole chunk.
+  /// Options for calls that reduce or gather the whole chunk.
   [[nodiscard]] CallOptions call_options(int tp_rank) const;
 };
 
-/// Where a parameter lies.
+/// The place of a parameter.
 struct FlatPlace {
   int chunk = 0;
   std::int64_t offset = 0;  ///< Within the chunk.

@@ -10,8 +10,8 @@ namespace shardsim {
 
 namespace {
 
-// Of top-k: places differ from rank to rank, so no sum of parcels is as small as a parcel. Every
-// rank adds up all of them in rank order, so that replicas agree in every bit.
+// For top-k: places differ from rank to rank, so a sum of parcels is larger than a parcel. Every
+// rank adds up all parcels in rank order, so that replicas agree in every bit.
 class GatheredReducer final : public GradientReducer {
  public:
   GatheredReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh)

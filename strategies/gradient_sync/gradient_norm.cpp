@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-// Of a scalar, over one axis after the other.
+// Reduces a scalar over one axis after the other.
 double over_owners(Runtime& runtime, Mesh& mesh, WeightKind kind, bool sharded, double value,
                    ReduceOp op, DType dtype, const char* label) {
   Communicator* const parts = kind == WeightKind::expert ? mesh.ep_group() : mesh.tp_group();

@@ -2,7 +2,7 @@
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
 
-// What is known of all gradients together: of what a rank owns, and then of those who own the rest.
+// Norm and finiteness of all gradients together: over those that a rank owns, then over all owners.
 // Every gradient counts once: one that all tensor-parallel ranks have, on the first of them, a tied
 // one on the first stage.
 namespace shardsim {

@@ -7,11 +7,11 @@
 
 #include "strategies/gradient_sync/owned_state.hpp"
 
-// Where gradients are kept while backward fills them, and how they are summed over ranks.
+// Buffers for gradients while backward fills them, and sums of gradients over ranks.
 namespace shardsim {
 
-/// What this rank has not sent yet of elements [begin, begin + values.numel()) of a chunk. `name`
-/// lives as long as the reducer.
+/// The part that this rank has not sent yet of elements [begin, begin + values.numel()) of a chunk.
+/// `name` lives as long as the reducer.
 struct Residual {
   std::string_view name;
   std::int64_t begin;
@@ -23,7 +23,7 @@ class GradientReducer {
   virtual ~GradientReducer() = default;
   /// All gradients are zero again.
   virtual void begin_step() = 0;
-  /// Where backward adds the gradient of `parameter`.
+  /// The tensor to which backward adds the gradient of `parameter`.
   virtual Tensor gradient(int parameter) = 0;
   /// This rank's gradients of `chunk` are complete: posts their sum over the ranks; may wait to
   /// keep a bound on memory. All ranks must reduce chunks in the same order.
@@ -64,10 +64,10 @@ struct LateGroups {
                                                                   Runtime& runtime, Mesh& mesh,
                                                                   const OwnedState& owned);
 
-/// Whole gradients like DDP's, of which ranks send each other a compressed form (SyncPlan's), and
-/// what was lost in it later. Its buckets are not padded. Of a bucket of n elements each of D ranks
-/// sends: top_k: (D - 1) parcels; int8: as an all_reduce, without padding, the parts of all others
-/// and all parts but the next rank's, on average 2 (D - 1) / D (n + 4 scales) bytes.
+/// Whole gradients like DDP's. Ranks send each other a compressed form (SyncPlan's), and its error
+/// later. Its buckets are not padded. For a bucket of n elements each of D ranks sends:
+/// top_k: (D - 1) parcels; int8: as an all_reduce without padding, the others' parts and all parts
+/// but the next rank's, on average 2 (D - 1) / D (n + 4 scales) bytes.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_compressed_reducer(const SyncPlan& plan,
                                                                        Runtime& runtime,
                                                                        Mesh& mesh);

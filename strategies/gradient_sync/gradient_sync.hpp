@@ -18,16 +18,16 @@
 // batch) before backward, so that ranks with different numbers of tokens count right.
 namespace shardsim {
 
-/// What is shared by all ranks of a run and outlives their strategies.
+/// Settings that all ranks of a run share; they outlive the ranks' strategies.
 struct SyncPlan {
   const Model* model = nullptr;
-  WeightKind kind = WeightKind::dense;  ///< Whose ranks share these weights.
+  WeightKind kind = WeightKind::dense;  ///< Its ranks share these weights.
   const Optimizer* optimizer = nullptr;
   const FlatLayout* layout = nullptr;
   std::uint64_t seed = 1;
-  DType weight_dtype = DType::fp32;    ///< Of the weights that arithmetic uses.
-  DType master_dtype = DType::fp32;    ///< Of the weights the optimizer updates, and its state.
-  DType gradient_dtype = DType::fp32;  ///< Of gradients in memory and on the wire.
+  DType weight_dtype = DType::fp32;    ///< For the weights that arithmetic uses.
+  DType master_dtype = DType::fp32;    ///< For the weights the optimizer updates, and its state.
+  DType gradient_dtype = DType::fp32;  ///< For gradients in memory and on the wire.
   /// Reduce while backward still runs. Else after it, where gradients are whole (DDP, ZeRO-1);
   /// ZeRO-2 and FSDP reduce within backward all the same, to free memory, and wait at once.
   bool overlap_reduce = true;
@@ -39,7 +39,7 @@ struct SyncPlan {
   int reductions_in_flight = 1;         ///< ZeRO-2, FSDP: unfinished reductions that keep buffers.
   bool reduce_every_microbatch = true;  ///< ZeRO-2, FSDP: else gradients stay whole till the last.
   /// In host memory: optimizer state and master weights; ZeRO-2, FSDP: reduced gradients; FSDP:
-  /// shards of weights. What is worked on visits the device, a chunk at a time.
+  /// shards of weights. Data in use visit the device, a chunk at a time.
   bool offload_optimizer = false;
   bool offload_gradients = false;
   bool offload_parameters = false;
@@ -53,12 +53,12 @@ struct SyncPlan {
 /// Throws UsageError for counts below 0 and for dtypes that hold no fractions.
 void validate(const SyncPlan& plan);
 
-/// Of all gradients as one vector: the root of the sum of squares, or the largest |x|, which is
-/// infinite where there is a NaN.
+/// Norm of all gradients as one vector: the root of the sum of squares, or the largest |x|. The
+/// latter is infinite if there is a NaN.
 enum class NormType { two, infinity };
 
-/// What a visitor of a rank's state is shown. `rank_state` is what no other rank has, in place of
-/// or beside its share of the model (error feedback): no layout but its own can use it.
+/// Kinds of state that a visitor of a rank is shown. `rank_state` belongs to one rank alone, in
+/// place of or beside its share of the model (error feedback): no other layout can use it.
 enum class StateKind { gradient, parameter, optimizer_state, rank_state };
 
 /// Elements [first, first + values.numel()) of a parameter, or of its gradient or state.

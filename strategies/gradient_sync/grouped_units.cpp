@@ -6,7 +6,7 @@ namespace shardsim {
 
 GroupedUnits::GroupedUnits(const Model& inner, std::int64_t minimum_numel) : ModelWrapper(inner) {
   std::vector<int> group_of;  // By unit of the inner model.
-  std::int64_t numel = 0;     // Of the group that is being filled.
+  std::int64_t numel = 0;     // Size of the group being filled.
   for (const ParameterUnit& unit : inner.units()) {
     const ParameterSpec& spec = inner.parameters()[static_cast<std::size_t>(unit.first)];
     const auto joins = [&] {

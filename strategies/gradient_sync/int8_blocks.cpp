@@ -37,7 +37,7 @@ class Int8Blocks final : public Compressor {
         double largest = 0.0;
         for (std::int64_t i = begin; i < end; ++i) {
           const double size = std::fabs(values.get(i));
-          // What is not a number must not be lost: it makes the scale infinite.
+          // A NaN must not be lost: it makes the scale infinite.
           largest = std::isnan(size) ? HUGE_VAL : std::max(largest, size);
         }
         scales.set(block, largest / kLargest);

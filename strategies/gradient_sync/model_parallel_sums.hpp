@@ -4,14 +4,14 @@
 
 namespace shardsim {
 
-/// What is left to be summed when data-parallel reductions have ended, in this order:
-/// - gradients of which each tensor-parallel rank has a part only (norms and row biases under
-///   sequence parallelism), over the tensor-parallel group, all in one call;
+/// Sums that are left when data-parallel reductions have ended, in this order:
+/// - gradients that each tensor-parallel rank has only in part (norms and row biases under sequence
+///   parallelism), over the tensor-parallel group, all in one call;
 /// - gradients of tied embeddings, over first and last stage.
-/// Works on what the rank owns, after reduction: as little as there is. Offloaded gradients come
-/// over the host link and go back, the former in one transfer each way, straight into and out of
-/// the buffer that is summed; of the latter one piece at a time is on the device. Source: the order
-/// of Megatron-LM's finalize_model_grads.
+/// It works on gradients that the rank owns after reduction: as few as possible. Offloaded
+/// gradients cross the host link both ways. The former take one transfer each way, straight into
+/// and out of the buffer that is summed; the latter go one piece at a time. Source: the order of
+/// Megatron-LM's finalize_model_grads.
 void sum_over_model_parallel(Runtime& runtime, Mesh& mesh, const Model& model,
                              const GradientSync& sync);
 

@@ -4,9 +4,9 @@
 
 namespace shardsim {
 
-/// What replicas that train apart do after their own update when a period ends: they average what
-/// each owns (a shard where weights are sharded), one all_reduce of it over the replicas per
-/// period, in the master dtype. See LocalTraining for the two rules and their sources.
+/// The update of replicas that train apart, after their own update when a period ends. They average
+/// the weights that each owns (a shard if weights are sharded): one all_reduce over the replicas
+/// per period, in the master dtype. See LocalTraining for the two rules and their sources.
 ///
 /// DiLoCo keeps, in the ledger's optimizer category, the weights of the last average and the outer
 /// momentum; local SGD keeps nothing.
@@ -22,8 +22,8 @@ class OuterUpdate {
   /// A part of a chunk, in all its places; undefined where it is not kept.
   struct Part {
     Tensor master;    ///< The replica's own weights; those of the average afterwards.
-    Tensor start;     ///< Of the period.
-    Tensor momentum;  ///< Of the outer optimizer.
+    Tensor start;     ///< Weights at the start of the period.
+    Tensor momentum;  ///< Momentum of the outer optimizer.
   };
   void apply(const Part& part, const CallOptions& options);
 

@@ -9,8 +9,8 @@
 
 namespace shardsim {
 
-/// What this rank updates: of every chunk one of `num_owners` equal parts (all of it with one
-/// owner), with master weights where arithmetic uses a narrower dtype, and the optimizer's state.
+/// State that this rank updates: one of `num_owners` equal parts of every chunk (all of it with one
+/// owner). It has master weights if arithmetic uses a narrower dtype, and the optimizer's state.
 class OwnedState {
  public:
   /// `num_owners`: 1, or the number of shards that the mesh cuts such weights into.
@@ -31,7 +31,7 @@ class OwnedState {
   /// Fills the master weights, once the plan's initial values are known.
   void initialize_master();
   /// One optimizer step of the owned part of a chunk; `weights` and `gradient` are that part, on
-  /// the device. Where replicas train apart, their average when a period ends.
+  /// the device. If replicas train apart, it also averages them when a period ends.
   void update(int chunk, const Tensor& weights, const Tensor& gradient, double gradient_scale,
               std::int64_t step);
   void visit(const StateVisitor& visitor) const;

@@ -13,14 +13,14 @@ namespace {
 
 using Counts = std::vector<std::int64_t>;
 
-// Who adds up which part of a bucket: rank r the r-th run of equally many whole blocks, of which
-// the last owners may have fewer, or none. Nothing is padded: calls are told how many.
+// The parts of a bucket that ranks add up: rank r has the r-th run of equally many whole blocks.
+// The last owners may have fewer, or none. Nothing is padded: calls get the counts.
 struct OwnedParts {
   Counts elements;         // By rank.
   Counts blocks;           // By rank.
-  std::int64_t begin = 0;  // Of this rank's part, in the bucket.
+  std::int64_t begin = 0;  // Start of this rank's part, in the bucket.
   std::int64_t first_block = 0;
-  std::int64_t offset = 0;  // Of this rank's part in a buffer of its parts of all buckets.
+  std::int64_t offset = 0;  // Its start in a buffer of this rank's parts of all buckets.
 };
 
 OwnedParts parts_of(const GradientCompression& rule, std::int64_t numel, std::int64_t ranks,
@@ -106,8 +106,8 @@ class QuantizedReducer final : public GradientReducer {
   struct InFlight {
     int chunk;
     std::vector<Tensor> sent;
-    std::vector<Tensor> received;  // Of this rank's part, those of all ranks in rank order.
-    std::vector<Tensor> sums;      // Of the whole bucket.
+    std::vector<Tensor> received;  // This rank's part from all ranks, in rank order.
+    std::vector<Tensor> sums;      // For the whole bucket.
     std::vector<Work> works;
   };
 
@@ -203,8 +203,8 @@ class QuantizedReducer final : public GradientReducer {
   std::unique_ptr<Compressor> compressor_;
   std::vector<OwnedParts> parts_;  // By chunk.
   WholeGradients gradients_;
-  ErrorFeedback worker_errors_;  // Of all chunks.
-  ErrorFeedback server_errors_;  // Of this rank's parts of them.
+  ErrorFeedback worker_errors_;  // For all chunks.
+  ErrorFeedback server_errors_;  // For this rank's parts of them.
   std::string worker_name_;
   std::vector<InFlight> in_flight_;
 };

@@ -44,7 +44,7 @@ void append_unreported(ReadyOrder& order, std::size_t num_parameters) {
   }
 }
 
-// What stages hand each other is made up: the order does not depend on it.
+// The activations between stages are made up: the order does not depend on them.
 void run_once(const Model& model, Runtime& runtime, OrderRecorder& recorder, const Batch& batch) {
   std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
   const auto of_chunk = [&](int chunk) {

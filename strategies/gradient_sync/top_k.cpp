@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-// Values and the places they come from. Of equally large ones the first are sent.
+// Values and their places. The first of equally large values are sent.
 class TopK final : public Compressor {
  public:
   explicit TopK(const GradientCompression& options) : options_(options) {}

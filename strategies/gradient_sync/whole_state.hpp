@@ -2,13 +2,13 @@
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
 
-// What a rank holds, in terms of the whole model: for checks and checkpoints.
+// A rank's state in terms of the whole model: for checks and checkpoints.
 namespace shardsim {
 
 /// Which part of the whole model a rank has.
 struct ModelPart {
-  const Model* model = nullptr;      ///< What the rank runs: all, its parts, its stage.
-  std::span<const int> whole_index;  ///< Of the model's parameters; empty: the same numbers.
+  const Model* model = nullptr;      ///< The rank's model: all, its parts, its stage.
+  std::span<const int> whole_index;  ///< By parameter of `model`; empty: the same numbers.
   MeshPlace place;
   int ep = 0;  ///< Place in an expert-parallel group.
 

@@ -3,16 +3,14 @@
 #include "strategies/model/attention.hpp"
 #include "strategies/model/pass.hpp"
 
-// The attention of a block, whoever has the keys: all on this rank, or on all of a context-parallel
-// group.
+// The attention of a block, with keys all on this rank, or spread over a context-parallel group.
 namespace shardsim {
 
-/// What attention makes, and keeps for backward beside q, k and v.
+/// Results of attention, kept for backward beside q, k and v.
 struct Attended {
   AttentionOutput own;  ///< y of this rank's tokens and heads.
-  /// Where tokens were exchanged for heads: q, k and v side by side, of fewer heads and more
-  /// tokens, which take the place of this rank's own; and y of these, to which own.log_sum_exp
-  /// belongs.
+  /// If tokens were exchanged for heads: q, k and v side by side, of fewer heads and more tokens.
+  /// They replace this rank's own; own.log_sum_exp belongs to their y.
   Tensor exchanged_qkv;
   Tensor exchanged_y;
 };

@@ -54,7 +54,7 @@ struct Rows {
           rows.middleRows(i * share(), share());
     }
   }
-  // Where row `row` of a sample and head is in log_sum_exp.
+  // Index in log_sum_exp of row `row` of a sample and head.
   [[nodiscard]] std::int64_t statistic(std::int64_t sample, std::int64_t head,
                                        std::int64_t row) const {
     const std::int64_t block = row / share() * shape.batch + sample;
@@ -152,9 +152,9 @@ void require_heads(const Rows& rows, const Heads& heads, std::int64_t num_heads,
 
 // Elements, of the rows that take part.
 struct Touched {
-  std::int64_t query = 0;       // Of q, or y, or their gradients.
-  std::int64_t key = 0;         // Of k, or v, or their gradients.
-  std::int64_t statistics = 0;  // Of log_sum_exp.
+  std::int64_t query = 0;       // In q, or y, or their gradients.
+  std::int64_t key = 0;         // In k, or v, or their gradients.
+  std::int64_t statistics = 0;  // In log_sum_exp.
 };
 Touched touched(const AttentionShape& shape, const AttentionWork& work) {
   const std::int64_t rows = checked_product({shape.batch, work.query_rows, shape.num_heads});

@@ -17,7 +17,7 @@ struct SequenceShares {
   [[nodiscard]] std::int64_t length(std::int64_t seq_len) const { return seq_len / parts * count; }
 };
 
-/// Of one sample and head.
+/// Work for one sample and head.
 struct AttentionWork {
   /// Twice the pairs of a query and a key that it sees; under a causal mask a run of positions sees
   /// half of itself, as is usual in counting flops (the diagonal's other half is not counted). All

@@ -7,8 +7,8 @@
 
 namespace shardsim {
 
-/// What families share whose blocks have an attention branch and then an MLP branch, each behind a
-/// norm and joined to the residual stream.
+/// Code of families whose blocks have an attention branch and then an MLP branch. Each branch
+/// follows a norm and joins the residual stream.
 class BlockFamily : public TransformerFamily {
  public:
   explicit BlockFamily(const ModelOptions& options)
@@ -46,8 +46,8 @@ class BlockFamily : public TransformerFamily {
             .head_size = head_size_};
   }
 
-  /// What a framework keeps of the scores of all this rank's queries, and of the masks of both
-  /// branches' dropout, which leave results like `y`.
+  /// Memory that a framework keeps for the scores of this rank's queries, and for the dropout masks
+  /// of both branches (results like `y`).
   [[nodiscard]] Tensor keep_scores(const Pass& pass, const AttentionShape& shape) const {
     const double queries = static_cast<double>(shape.seq_len) / pass.part.parts;
     const double scores =

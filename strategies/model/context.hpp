@@ -19,8 +19,8 @@ struct ModelParallel {
   ExpertParallel* expert = nullptr;
 };
 
-/// What a module computes with on a rank: the same model code runs whole on one device, or in
-/// parts.
+/// The context of a module's computation on a rank: the same model code runs whole on one device,
+/// or in parts.
 struct ModelContext {
   Runtime& runtime;
   Parameters& parameters;

@@ -77,7 +77,7 @@ std::vector<std::int64_t> apportion(std::int64_t total, const std::vector<double
     }
     std::stable_sort(remainders.begin(), remainders.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    // Where some were full, what they left is shared out anew; else remainders settle the rest.
+    // If some were full, their excess is shared out anew; else remainders settle the rest.
     const bool full = std::any_of(open.begin(), open.end(), [&](std::size_t i) {
       return shares[i] == most && current[i] > 0.0;
     });

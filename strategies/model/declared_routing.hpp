@@ -50,9 +50,9 @@ class DeclaredRouting {
   std::vector<List> lists_;
 };
 
-/// `total` shared out in proportion to `weights`, none above `most`: largest remainders, of equals
-/// the first. REQUIRES: a weight above 0, total <= most x weights.size(). What those with a weight
-/// cannot take goes to the others.
+/// `total` shared out in proportion to `weights`, none above `most`: largest remainders, the first
+/// of equals. REQUIRES: a weight above 0, total <= most x weights.size(). The others get the rest
+/// that those with a weight cannot take.
 [[nodiscard]] std::vector<std::int64_t> apportion(std::int64_t total,
                                                   const std::vector<double>& weights,
                                                   std::int64_t most);

@@ -16,13 +16,13 @@ namespace shardsim {
 struct Dropout {
   double rate = 0.0;  ///< Probability to be dropped; 0: the layer does not exist.
   std::uint64_t seed = 0;
-  std::int64_t first_token = 0;  ///< Of the microbatch, in the data set.
+  std::int64_t first_token = 0;  ///< First one of the microbatch, in the data set.
   /// Which positions of each sample of `seq_len` the microbatch's tokens are.
   SequencePart part = {};
   std::int64_t seq_len = 1;
 };
 
-/// Where in a model: "blocks.3.attention".
+/// A place in a model: "blocks.3.attention".
 struct DropoutSite {
   int block;  ///< -1: before the blocks.
   const char* branch;

@@ -25,7 +25,7 @@ Tensor rows_in_use(const Tensor& table, const Tensor& y, const TokenRows& rows) 
   return table.view(0, {positions * last_dim(y)});
 }
 
-// Where the position of row `row` begins in the table.
+// Offset in the table of row `row`'s position.
 std::int64_t position_of(const TokenRows& rows, std::int64_t row, std::int64_t width) {
   return rows.part.token_of(rows.first + row, rows.seq_len) % rows.seq_len * width;
 }

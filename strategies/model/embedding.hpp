@@ -6,8 +6,8 @@
 // Rows of a table: by token, and by position.
 namespace shardsim {
 
-/// The classes of a vocabulary of which a rank has the rows: [first, first + count) of `whole`.
-/// What it has beyond `count` only fills up.
+/// The classes of a vocabulary whose rows a rank has: [first, first + count) of `whole`. Its rows
+/// beyond `count` are padding.
 struct VocabPart {
   std::int64_t first = 0;
   std::int64_t count = 0;

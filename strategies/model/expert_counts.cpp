@@ -12,7 +12,7 @@ ExpertCountsPlanner::ExpertCountsPlanner(const MoeOptions& options, std::int64_t
 std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::counts(int layer, const ExpertGroup& group,
                                                                 std::int64_t rows) const {
   const std::int64_t shares = std::int64_t{group.context_parts} * group.token_shards;
-  // Where nothing is declared, layers and groups differ in where the remainder begins.
+  // If nothing is declared, the remainder starts at different experts by layer and group.
   const GroupKey key = routing_
                            ? GroupKey{layer, group.rank, group.first % shares, rows}
                            : GroupKey{static_cast<int>(first_favoured(layer, group.first, rows)),
@@ -40,7 +40,8 @@ std::shared_ptr<const ExpertCounts> ExpertCountsPlanner::equal(std::int64_t rows
   return known;
 }
 
-// A member goes on where the one before it stopped, a layer an expert further: nobody is favoured.
+// A member continues where the one before it stopped, a layer an expert further: no expert is
+// favoured.
 std::int64_t ExpertCountsPlanner::first_favoured(int layer, std::int64_t number,
                                                  std::int64_t rows) const {
   const std::int64_t remainder = rows * options_.experts_per_token % options_.num_experts;

@@ -41,12 +41,12 @@ class ExpertCountsPlanner {
   /// REQUIRES: declares().
   [[nodiscard]] const DeclaredRouting& routing() const { return *routing_; }
 
-  /// What declared routing sends, or what a plan assumes of learned routing: the same number of
-  /// tokens to every expert, and what is left over to others by layer and member. `rows`: tokens of
-  /// every member.
+  /// Counts of declared routing, or a plan's assumption for learned routing: every expert gets
+  /// equally many tokens, and the remainder goes to experts that vary with layer and member.
+  /// `rows`: tokens of every member.
   [[nodiscard]] std::shared_ptr<const ExpertCounts> counts(int layer, const ExpertGroup& group,
                                                            std::int64_t rows) const;
-  /// `rows` to and from every expert, as where what is beyond a capacity is dropped.
+  /// `rows` to and from every expert, as when tokens beyond a capacity are dropped.
   [[nodiscard]] std::shared_ptr<const ExpertCounts> equal(std::int64_t rows) const;
 
  private:
@@ -60,8 +60,8 @@ class ExpertCountsPlanner {
   /// Slots of a member's tokens by expert, before a layer moves them on.
   [[nodiscard]] const Slots& slots_of(int layer, SequencePart part, int token_shard,
                                       std::int64_t rows) const;
-  /// Of learned routing: the expert that gets the first of the slots which are left over when all
-  /// have the same number, of the `number`-th rank's tokens; 0 where none are.
+  /// For learned routing and the `number`-th rank's tokens: the expert that gets the first
+  /// remaining slot when all have equally many; 0 if none remains.
   [[nodiscard]] std::int64_t first_favoured(int layer, std::int64_t number,
                                             std::int64_t rows) const;
   [[nodiscard]] Slots slots_of_member(int layer, const ExpertGroup& group, int member,

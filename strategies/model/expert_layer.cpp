@@ -26,7 +26,8 @@ std::int64_t first_token_of(const Pass& pass, std::int64_t rows) {
   return pass.parallel.tensor == nullptr ? 0 : pass.parallel.tensor->first_token(rows);
 }
 
-// The group that a row shares its experts' capacity with, where the batch stands for many ranks'.
+// The group that a row shares its experts' capacity with, if the batch represents those of many
+// ranks.
 std::int64_t capacity_group(const RoutingGroups& groups, std::int64_t row, std::int64_t seq_len) {
   if (groups.microbatch_samples == 0) return 0;
   const std::int64_t sample = row / seq_len;

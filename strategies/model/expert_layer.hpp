@@ -28,7 +28,7 @@ inline constexpr const char* kDroppedTokens = "dropped tokens";  ///< Pairs of t
 
 class ExpertLayer {
  public:
-  /// What a layer keeps for backward.
+  /// Tensors that a layer keeps for backward.
   enum Kept : std::size_t {
     probabilities,
     chosen,
@@ -62,7 +62,7 @@ class ExpertLayer {
   /// x [..., h]: this rank's tokens.
   [[nodiscard]] Dispatched dispatch(const Pass& pass, const Places& places, const Tensor& x,
                                     std::span<Tensor> kept) const;
-  /// What the experts make of them, in x's shape.
+  /// The experts' output for these rows, in x's shape.
   [[nodiscard]] Tensor finish(const Pass& pass, const Places& places, Dispatched dispatched,
                               const Shape& shape, std::span<Tensor> kept) const;
   /// Adds and reports all gradients, the experts' first, and returns that of x.

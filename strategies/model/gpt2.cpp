@@ -101,7 +101,7 @@ class Gpt2 final : public BlockFamily {
     down_bias,
   };
 
-  // What a block keeps for backward, in the order in which forward makes it.
+  // Tensors that a block keeps for backward, in the order in which forward makes them.
   enum BlockSaved : std::size_t {
     input,
     norm1,

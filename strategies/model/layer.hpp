@@ -7,8 +7,8 @@
 
 #include "backends/runtime.hpp"
 
-// What all layers share. A layer is a pair of free functions, forward beside backward, on tensors
-// whose shapes stand in the comments.
+// Common rules of all layers. A layer is a pair of free functions, forward beside backward, on
+// tensors whose shapes stand in the comments.
 //
 // Rules of all layers:
 // - Every function charges operations and allocates in the same way with and without data.

@@ -100,7 +100,7 @@ class Llama final : public BlockFamily {
   enum Block : int { norm1_weight, wq, wk, wv, wo, norm2_weight, mlp_first, router = mlp_first };
   enum GatedMlp : int { w_gate, w_up, w_down, gated_mlp_size };
 
-  // What a block keeps for backward, in the order in which forward makes it.
+  // Tensors that a block keeps for backward, in the order in which forward makes them.
   enum BlockSaved : std::size_t {
     input,
     norm1,

@@ -38,10 +38,11 @@ struct ModelOptions {
   bool tied_embeddings = false;              ///< The head's weight is the token embedding's.
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;  ///< llama.
-  DType dtype = DType::fp32;    ///< Of weights in use and activations.
+  DType dtype = DType::fp32;    ///< For weights in use and activations.
   /// mlp: whole numbers as weights and data, so that every gradient is exact in fp64.
   bool integer_valued = false;
-  /// Of the embedding's output, and of both branches of a block before they join the residual.
+  /// Rate for the embedding's output, and for both branches of a block before they join the
+  /// residual.
   double hidden_dropout = 0.0;
   Recompute recompute = Recompute::none;
   /// Parts that every layer is cut into, t. The model is then that of one tensor-parallel rank.
@@ -51,9 +52,9 @@ struct ModelOptions {
   /// Shares that samples are cut into, c: each rank computes with one, see SequencePart.
   int context_parallel = 1;
   ContextAttention context_attention = ContextAttention::ring;
-  int ulysses_degree = 1;  ///< Of ContextAttention::two_level: neighbours that exchange heads.
+  int ulysses_degree = 1;  ///< For ContextAttention::two_level: neighbours that exchange heads.
   MoeOptions moe;          ///< llama.
-  FrameworkMemory memory;  ///< What is kept beside what the layers keep.
+  FrameworkMemory memory;  ///< Memory kept beside that of the layers.
 };
 
 /// Throws UsageError, with the values, on an unknown family or sizes that do not fit together.

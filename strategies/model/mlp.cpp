@@ -210,7 +210,7 @@ class Mlp final : public Model {
   ParameterTable table_;
   std::vector<int> layers_;         // 0, 1, ...: layer i is unit i.
   std::vector<int> parameters_of_;  // All, layer by layer.
-  std::vector<int> first_layer_;    // Of each module; ends with the number of layers.
+  std::vector<int> first_layer_;    // By module; ends with the number of layers.
 };
 
 }  // namespace

@@ -19,12 +19,12 @@ struct RoutingGroups {
   /// Consecutive samples that one auxiliary loss is of: a microbatch of all data-parallel ranks.
   /// 0: those of the batch.
   std::int64_t balanced_samples = 0;
-  /// What the auxiliary loss of such a group is multiplied with: 1 / (groups of a step), times the
-  /// factor of loss scaling.
+  /// Factor of such a group's auxiliary loss: 1 / (groups of a step), times the factor of loss
+  /// scaling.
   double balance_scale = 0.0;
-  /// Of a batch that stands for many ranks' microbatches: each has so many samples, of whose
-  /// positions every rank has one of `context_parts` shares, and of the tokens of that one of
-  /// `token_shards`. 0: the batch is what one rank has.
+  /// For a batch that represents many ranks' microbatches: samples of each microbatch. Every rank
+  /// has one of `context_parts` shares of their positions, and one of `token_shards` shares of that
+  /// share's tokens. 0: the batch is one rank's.
   std::int64_t microbatch_samples = 0;
   int context_parts = 1;
   int token_shards = 1;
@@ -40,8 +40,8 @@ struct Batch {
   /// 1 / (valid targets of the whole global batch): backward starts from the mean over all tokens,
   /// so that gradients of ranks and microbatches simply add up. Times the factor of loss scaling.
   double loss_scale = 1.0;
-  /// What the data were drawn with. Dropout reads these on every pipeline stage, also where there
-  /// are no data; it refuses to run without.
+  /// Seed and first sample of the data. Dropout reads both on every pipeline stage, even without
+  /// data, and refuses to run without them.
   std::uint64_t seed = 0;
   std::int64_t first_sample = -1;
   /// Which positions of its samples these are: s above counts only them.
@@ -59,8 +59,8 @@ struct ModuleRange {
   int count = 0;
 };
 
-/// Where the bytes of an activation tensor go is decided by its dtype; arithmetic on elements is
-/// done in double and rounded once per operation to the tensor's dtype.
+/// The dtype of an activation tensor determines its bytes. Arithmetic on elements is done in double
+/// and rounded once per operation to that dtype.
 class Model {
  public:
   virtual ~Model() = default;
@@ -70,17 +70,17 @@ class Model {
   [[nodiscard]] virtual std::span<const ParameterUnit> units() const = 0;
 
   [[nodiscard]] virtual int num_modules() const = 0;
-  /// Those that are counted as layers: hidden layers, or blocks. What is before them belongs with
-  /// the first, what is after them with the last.
+  /// Modules that count as layers: hidden layers, or blocks. Modules before them belong with the
+  /// first, modules after them with the last.
   [[nodiscard]] virtual ModuleRange layer_modules() const = 0;
   /// Units whose weights `module` reads (a tied head reads the embedding's, too).
   [[nodiscard]] virtual std::span<const int> units_of(int module) const = 0;
   /// Parameters that `module` reads, ascending (a tied head reads the embedding's token table).
   [[nodiscard]] virtual std::span<const int> parameters_of(int module) const = 0;
 
-  /// What a module hands the next, and so what a pipeline stage sends on: the shape for a
-  /// microbatch of `samples`, and its dtype. The same between any two modules; the gradient that
-  /// comes back has both, too.
+  /// Activation that a module hands the next, and a pipeline stage sends: its shape for a
+  /// microbatch of `samples`, and its dtype. Both are the same between any two modules, and for the
+  /// gradient that comes back.
   [[nodiscard]] virtual Shape activation_shape(std::int64_t samples) const = 0;
   [[nodiscard]] virtual DType dtype() const = 0;
 
@@ -114,7 +114,7 @@ class Model {
   [[nodiscard]] virtual std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
                                                    std::int64_t count, double ignore_fraction,
                                                    const SequencePart& part) const = 0;
-  /// Of whole samples.
+  /// For whole samples.
   [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
                                  std::int64_t count, double ignore_fraction) const {
     return make_batch(runtime, seed, first, count, ignore_fraction, {});

@@ -5,7 +5,7 @@
 
 namespace shardsim {
 
-/// Who decides which experts a token goes to.
+/// The rule that chooses a token's experts.
 enum class RoutingKind : std::uint8_t {
   learned,  ///< The router: those with the largest probabilities.
   // Declared: a function of layer and position alone. The router still weighs the experts.
@@ -20,11 +20,11 @@ enum class RoutingKind : std::uint8_t {
 struct MoeOptions {
   std::int64_t num_experts = 0;           ///< 0: no experts, the block's MLP is dense.
   std::int64_t experts_per_token = 1;     ///< k
-  std::int64_t ffn_hidden_size = 1;       ///< Of one expert.
+  std::int64_t ffn_hidden_size = 1;       ///< For one expert.
   std::int64_t num_shared_experts = 0;    ///< One dense MLP of so many experts' size, always on.
   std::int64_t first_dense_layers = 0;    ///< The first blocks keep the dense MLP.
   double capacity_factor = 0.0;           ///< 0: no token is dropped. Else see capacity().
-  double auxiliary_loss_coefficient = 0;  ///< Of the load-balancing loss.
+  double auxiliary_loss_coefficient = 0;  ///< For the load-balancing loss.
   RoutingKind routing = RoutingKind::learned;
   double skew = 1.0;
   /// listed: weights of the experts, one list for all layers or one for each that has experts.
@@ -40,10 +40,10 @@ struct MoeOptions {
   [[nodiscard]] bool balances_load() const { return auxiliary_loss_coefficient > 0.0; }
 };
 
-/// Rows that each expert takes of a group of `tokens`: ceil(tokens k / experts x factor), the
-/// factor taken as the decimal number that it was written as, but no more than `tokens`, since a
-/// token goes to an expert once. What is beyond is dropped, in the order of tokens. REQUIRES:
-/// drops_tokens(), tokens > 0; tokens x experts below 2^53.
+/// Rows that each expert takes of a group of `tokens`: ceil(tokens k / experts x factor), with the
+/// factor as the decimal number that was written. At most `tokens`, since a token goes to an expert
+/// once. Rows beyond that are dropped, in the order of tokens. REQUIRES: drops_tokens(),
+/// tokens > 0; tokens x experts below 2^53.
 [[nodiscard]] std::int64_t capacity(const MoeOptions& options, std::int64_t tokens);
 
 /// Throws UsageError for numbers that are no mixture of experts in `num_layers` blocks.

@@ -7,7 +7,7 @@ namespace shardsim {
 
 struct NormOutput {
   Tensor y;           ///< [..., h]
-  Tensor statistics;  ///< What backward needs besides x: see the functions.
+  Tensor statistics;  ///< Needed by backward besides x: see the functions.
 };
 
 /// y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Source: Ba, Kiros and Hinton, "Layer

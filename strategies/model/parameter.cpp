@@ -86,7 +86,7 @@ std::vector<ElementRange> filling(const ParameterSpec& spec, int part) {
   const TensorSplit& split = spec.split;
   const auto divides = [&](std::int64_t section) { return section % split.parts == 0; };
   if (std::all_of(split.sections.begin(), split.sections.end(), divides)) return {};
-  // What lies between its runs.
+  // The gaps between its runs.
   std::vector<ElementRange> ranges;
   std::int64_t end = 0;
   const auto fill_to = [&](std::int64_t begin) {

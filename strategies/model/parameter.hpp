@@ -8,8 +8,8 @@
 #include "backends/element_range.hpp"
 #include "backends/tensor.hpp"
 
-// A model's parameters as a table, and how model code reaches them. Where they live, whether they
-// are gathered first and what happens to a finished gradient is decided outside the model.
+// A model's parameters as a table, and how model code reaches them. Code outside the model decides
+// on their memory, on gathers, and on finished gradients.
 namespace shardsim {
 
 /// Standard deviation of weights at their start, as GPT-2 has it.
@@ -33,7 +33,7 @@ enum class SplitRanks : std::uint8_t { tensor, expert };
 struct TensorSplit {
   int axis = -1;                       ///< -1: every rank has the whole.
   int parts = 1;                       ///< Degree of the parallelism that cuts it.
-  Shape whole;                         ///< Of the uncut parameter; unused without a cut.
+  Shape whole;                         ///< Shape of the uncut parameter; unused without a cut.
   std::vector<std::int64_t> sections;  ///< Sizes along `axis` in the whole; they add up to it.
   SplitRanks over = SplitRanks::tensor;
 };
@@ -83,7 +83,7 @@ class Parameters {
   virtual ~Parameters() = default;
   /// The weight in the arithmetic's dtype. Valid while its unit is in use.
   [[nodiscard]] virtual Tensor weight(int index) = 0;
-  /// Where backward ADDS the gradient of this microbatch.
+  /// The tensor to which backward ADDS the gradient of this microbatch.
   [[nodiscard]] virtual Tensor gradient(int index) = 0;
   /// Called by backward exactly once per parameter and microbatch, after the last addition to it.
   virtual void gradient_ready(int index) = 0;
@@ -95,8 +95,8 @@ struct WholeRun {
   std::int64_t at;           ///< In the range that was asked for.
   std::int64_t count;
 };
-/// Where elements [first, first + count) of part `part` lie in the whole parameter, in order.
-/// Elements that only fill up are passed over.
+/// Visits the places of elements [first, first + count) of part `part` in the whole parameter, in
+/// order. Padding is skipped.
 void for_each_whole_run(const ParameterSpec& spec, int part, std::int64_t first, std::int64_t count,
                         const std::function<void(const WholeRun&)>& visit);
 

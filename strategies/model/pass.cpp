@@ -6,9 +6,9 @@ namespace shardsim {
 
 namespace {
 
-// Where a norm's backward adds gradients that are needed later. They cost little beside dx, of
-// which they are a by-product, and are kept as the sums in fp64 that they are, so that adding them
-// later rounds as adding them at once would.
+// Tensor to which a norm's backward adds gradients that are needed later. They are a cheap
+// by-product of dx. They stay sums in fp64, so that adding them later rounds as adding them at once
+// would.
 Tensor sum_for_later(const Pass& pass, const Tensor& weight) {
   return pass.runtime.allocate(MemoryCategory::activations, weight.shape(), DType::fp64);
 }

@@ -20,7 +20,7 @@ struct Pass : ModelContext {
   int block = -1;            ///< Number of the block that is passed, or -1.
   Dropout dropout = {};
   SequencePart part = {};        ///< Which of each sample's positions they are.
-  const Batch* batch = nullptr;  ///< What is passed on; null in tests of layers.
+  const Batch* batch = nullptr;  ///< The microbatch itself; null in tests of layers.
 
   [[nodiscard]] Tensor weight(int k) const { return parameters.weight(first + k); }
   [[nodiscard]] Tensor gradient(int k) const { return parameters.gradient(first + k); }

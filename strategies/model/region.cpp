@@ -9,7 +9,7 @@ namespace shardsim {
 
 namespace {
 
-// Of an activation outside of regions, when all its tokens are together.
+// Shape of an activation outside of regions, with all its tokens together.
 Shape whole_shape(const Pass& pass, const Tensor& x) {
   if (!pass.parallel.tensor->sequence_parallel()) return x.shape();
   const std::int64_t tokens = num_rows(x) * pass.parallel.tensor->size();
@@ -101,7 +101,7 @@ Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
 
 Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& dy, Tensor x,
                            const char* layer) {
-  if (has_bias) finish_bias(pass, k + 1, dy);  // Of this rank's tokens.
+  if (has_bias) finish_bias(pass, k + 1, dy);  // For this rank's tokens.
   Tensor all_dy = dy;
   if (pass.parallel.tensor != nullptr) {
     all_dy =

@@ -11,8 +11,8 @@
 // `layer` names a layer in errors; it must outlive the run.
 namespace shardsim {
 
-/// What the column-parallel layers that read x compute with: x [b, s, h] itself, or gathered from
-/// shards [b s / t, h]. To be dropped after use.
+/// Input of the column-parallel layers that read x: x [b, s, h] itself, or gathered from shards
+/// [b s / t, h]. Drop it after use.
 [[nodiscard]] Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer);
 
 /// A linear layer among those that read the region's input: weight k, its bias k + 1 or none.

@@ -5,9 +5,8 @@
 #include "strategies/model/layer.hpp"
 
 // The router: which experts a token goes to, and with what weight each counts. Logits, softmax and
-// gates are kept in the dtype of statistics. Of k experts the gates are the softmax of their logits
-// alone, which add up to 1, as in Mixtral (with k = 1 the gate is 1 and teaches the router
-// nothing).
+// gates are kept in the dtype of statistics. The gates of k experts are the softmax of their logits
+// alone and add up to 1, as in Mixtral. With k = 1 the gate is 1 and teaches the router nothing.
 namespace shardsim {
 
 struct RouterOutput {
@@ -25,7 +24,7 @@ using DeclaredChoice = std::function<int(std::int64_t row, std::int64_t slot)>;
                                           std::int64_t experts_per_token,
                                           const DeclaredChoice& declared);
 
-/// What the auxiliary loss adds to the gradient of the probability of each expert; by row.
+/// Gradient of the auxiliary loss with respect to the probability of each expert; by row.
 using BalanceSlope = std::function<double(std::int64_t row, std::int64_t expert)>;
 
 /// From the gradient of the gates [n, k] to that of the logits [n, E]. `balance` may be empty.

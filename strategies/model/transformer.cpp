@@ -22,7 +22,7 @@ constexpr const char* kEmbedding = "embedding.tokens";
 constexpr const char* kHead = "head";
 constexpr const char* kEmbeddingDropout = "embedding";
 
-// What the head keeps for backward.
+// Tensors that the head keeps for backward.
 enum HeadSaved : std::size_t {
   head_x,
   head_norm,
@@ -278,8 +278,8 @@ std::int64_t Transformer::count_targets(std::uint64_t seed, std::int64_t first, 
 }
 
 std::int64_t Transformer::model_flops_per_sample() const {
-  // Every matrix in a block is that of a linear layer, and so is the head's. Of those of experts a
-  // token passes some.
+  // Every matrix in a block belongs to a linear layer, and so does the head's. A token passes only
+  // some of the experts' matrices.
   std::int64_t elements = checked_product({options_.vocab_size, options_.hidden_size});
   for (int i = block_first_.front(); i < block_first_.back(); ++i) {
     const Shape& shape = table_.specs()[static_cast<std::size_t>(i)].whole_shape();

@@ -12,7 +12,7 @@
 #include "strategies/model/pass.hpp"
 
 // A decoder-only transformer: token embedding, blocks, final norm, output weight, cross entropy.
-// What families do differently (norm, block, learned positions) is behind TransformerFamily.
+// TransformerFamily holds the differences between families (norm, block, learned positions).
 namespace shardsim {
 
 class TransformerFamily {

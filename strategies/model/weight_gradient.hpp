@@ -9,10 +9,10 @@
 #include "strategies/model/context.hpp"
 #include "strategies/model/embedding.hpp"
 
-// Gradients of weights, at once or later. Zero-bubble pipelines split a backward pass (B) into the
-// gradient of the input (I), which the stage before waits for, and the gradients of the weights
-// (W), which nobody waits for: they fill the time in which there would be nothing to do. Source:
-// Qi et al., "Zero Bubble Pipeline Parallelism" (2023).
+// Gradients of weights, at once or later. Zero-bubble pipelines split a backward pass (B). The
+// stage before waits for the gradient of the input (I). No stage waits for the gradients of the
+// weights (W), so they fill idle time. Source: Qi et al., "Zero Bubble Pipeline Parallelism"
+// (2023).
 namespace shardsim {
 
 /// One addition to one parameter's gradient, and all it needs.
@@ -24,7 +24,7 @@ struct WeightGradient {
     positions,  ///< Rows of the positions of dy's rows += those.
     sum,        ///< += dy, which has the gradient itself.
     gather,     ///< Nothing: gathers the token shard x for those that follow.
-    grouped,    ///< Of each expert += dy^T x of its rows (`sizes`: how many each has).
+    grouped,    ///< Each expert's += dy^T x of its rows (`sizes`: how many each has).
   };
   Kind kind = Kind::linear;
   int parameter = -1;
@@ -36,8 +36,8 @@ struct WeightGradient {
   Tensor sizes = {};     ///< grouped
 };
 
-/// What backward left to do, in the order in which it would have done it. The tensors are held
-/// until then, and must not be overwritten: a gradient handed to Model::backward is one of them.
+/// Work that backward left to do, in backward's order. The tensors are held until then, and must
+/// not be overwritten: a gradient handed to Model::backward is one of them.
 class WeightGradientQueue {
  public:
   void push(WeightGradient work) { waiting_.push_back(std::move(work)); }

@@ -30,8 +30,8 @@ struct OptimizerOptions {
 /// moment is in [0, 1), and epsilon is above 0: also of settings that an optimizer does not read.
 void validate(const OptimizerOptions& options);
 
-/// What an update of one element depends on. A rank that holds a slice can update it alone only if
-/// that is the element itself.
+/// Inputs of the update of one element. A rank with a slice can update it alone only if the element
+/// itself suffices.
 enum class UpdateRule : std::uint8_t {
   elementwise,
   norm_based,     ///< Norms over whole parameters, too (LAMB's trust ratio).

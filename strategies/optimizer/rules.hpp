@@ -14,7 +14,7 @@ namespace shardsim {
 
 inline constexpr std::size_t kMaxOptimizerStates = 2;
 
-/// What is the same for all elements of a step.
+/// Values that are the same for all elements of a step.
 struct StepConstants {
   OptimizerOptions options;
   double bias_correction1 = 1.0;  ///< 1 - beta1^step.

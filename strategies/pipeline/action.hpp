@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-// What one pipeline rank does next, as data. The words are those of PyTorch's pipelining and of the
-// zero-bubble paper (Qi et al. 2023): a backward is either one B, or an I (gradient of the input,
-// for which the stage before waits) and a later W (gradient of the weights, for which nobody does).
+// The next action of one pipeline rank, as data. The words are those of PyTorch's pipelining and of
+// the zero-bubble paper (Qi et al. 2023). A backward is either one B, or an I and a later W. The
+// stage before waits for I (gradient of the input); no stage waits for W (gradient of the weights).
 namespace shardsim {
 
 enum class ActionKind : std::uint8_t {
@@ -25,9 +25,9 @@ inline constexpr int kNumActionKinds = 8;
 /// also for sends and receives: the chunk whose tensor it is on this side.
 struct Action {
   ActionKind kind = ActionKind::forward;
-  /// Of an F: it and the B in the next cell, of another microbatch, are one block (DualPipe's F&B,
-  /// PyTorch's OVERLAP_F_B). The block starts when both have what they need, and what they make
-  /// leaves when it ends.
+  /// For an F: it and the B in the next cell, of another microbatch, are one block (DualPipe's F&B,
+  /// PyTorch's OVERLAP_F_B). The block starts when both have their inputs, and their outputs leave
+  /// when it ends.
   bool overlaps_next = false;
   std::int16_t chunk = 0;
   std::int32_t microbatch = 0;

@@ -67,7 +67,7 @@ class RowChecker {
     return " (cell " + std::to_string(cell_number(schedule_, rank_, cell)) + ")";
   }
   void report(int cell, std::string what) {
-    // What is missing has no cell of its own.
+    // A missing action has no cell of its own.
     const int place = cell == kNowhere ? static_cast<int>(cells_.size()) : cell;
     problems_.push_back({rank_, place, std::move(what), {}});
   }
@@ -139,7 +139,7 @@ class RowChecker {
     }
   }
 
-  // Reports `later` if it stands before `earlier`. What is missing has been reported.
+  // Reports `later` if it stands before `earlier`. Missing actions have been reported.
   void check_pair(const Action& earlier, const Action& later) {
     const int before = place_of(earlier);
     const int after = place_of(later);
@@ -195,7 +195,7 @@ class RowChecker {
 
 namespace {
 
-// What is wrong with the table as a whole: then there is no sense in looking at cells.
+// A problem of the table as a whole; it makes checks of cells useless.
 std::optional<ScheduleProblem> check_table(const PipelineSchedule& schedule) {
   const PipelineShape& shape = schedule.shape;
   const std::string size = std::to_string(shape.num_ranks) + " ranks, " +

@@ -67,7 +67,7 @@ class DualPipeRow {
     }
   }
 
-  // Of the 2(r+1) backwards of step 6 the first r+1 are whole.
+  // The first r+1 of the 2(r+1) backwards of step 6 are whole.
   void cool_down() {
     int whole = rank_ + 1;
     const auto backward = [&](int chunk) {

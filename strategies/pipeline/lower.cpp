@@ -16,7 +16,7 @@ ActionKind send_for(ActionKind producer) {
   return producer == ActionKind::forward ? ActionKind::send_forward : ActionKind::send_backward;
 }
 
-// What runs without a pause: one cell, or the two of a block.
+// Cells that run without a pause: one, or the two of a block.
 struct Run {
   std::size_t begin;
   std::size_t end;

@@ -4,7 +4,7 @@
 
 #include "strategies/pipeline/schedule.hpp"
 
-// From what is computed to what is run: a schedule with its sends and receives.
+// Adds sends and receives to a schedule of computation.
 //
 // The protocol that the executor follows, and that validate() and timeline() model exactly (why:
 // docs/decisions/0014-pipeline-schedules.md):
@@ -19,8 +19,8 @@
 // - A block of an F and a B that overlap counts as one compute action: it waits for the receives of
 //   both, and both its sends are posted when it ends.
 // - A send is posted as soon as its tensor is made. First the rank waits for the send that it
-//   posted `sends_in_flight` (a member of the schedule, mostly 2) earlier on the same edge, so that
-//   a fast rank does not fill the memory with tensors that nobody has fetched.
+//   posted `sends_in_flight` (a member of the schedule, mostly 2) earlier on the same edge. So a
+//   fast rank does not fill the memory with tensors that no rank has fetched.
 // - At the end of the step the rank waits for all its sends.
 namespace shardsim {
 

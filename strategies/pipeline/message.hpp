@@ -17,7 +17,7 @@ struct Message {
   int from_stage = 0;
   int to_stage = 0;
   int microbatch = 0;
-  int from_rank = 0;  ///< Of the stages.
+  int from_rank = 0;  ///< Ranks of the stages.
   int to_rank = 0;
 
   friend bool operator==(const Message&, const Message&) = default;
@@ -34,16 +34,16 @@ struct Message {
   return 4 * static_cast<std::size_t>(num_ranks);
 }
 
-/// What must arrive before a F, B or I of `rank` can run; none for other kinds.
+/// The message that must arrive before an F, B or I of `rank` can run; none for other kinds.
 [[nodiscard]] std::optional<Message> message_into(const PipelineSchedule& schedule, int rank,
                                                   const Action& action);
 
-/// What a F, B or I of `rank` makes for another rank; none for other kinds.
+/// The message that an F, B or I of `rank` makes for another rank; none for other kinds.
 [[nodiscard]] std::optional<Message> message_out_of(const PipelineSchedule& schedule, int rank,
                                                     const Action& action);
 
-/// What a send or receive of `rank` moves. None for compute, and where there is nothing to move: at
-/// the ends of the pipeline, and between chunks of one rank.
+/// The message that a send or receive of `rank` moves. None for compute, at the ends of the
+/// pipeline, and between chunks of one rank.
 [[nodiscard]] std::optional<Message> message_of(const PipelineSchedule& schedule, int rank,
                                                 const Action& action);
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kUnknown = -1;
 constexpr int kNone = -1;
 
-// What is known of a transfer. Times are kUnknown until then.
+// Times of a transfer; kUnknown until they are known.
 struct Transfer {
   std::int64_t send_posted = kUnknown;
   std::int64_t receive_posted = kUnknown;
@@ -33,7 +33,7 @@ struct Edge {
 struct RankProgress {
   int next = 0;  // The cell to do.
   std::int64_t clock = 0;
-  int waits_for = kNone;  // The transfer whose end lets it go on.
+  int waits_for = kNone;  // The transfer whose end lets it continue.
 };
 
 class Player {
@@ -159,7 +159,7 @@ class Player {
     return costs_ == nullptr ? 0 : costs_->message;
   }
 
-  // Where on its edge the transfer stands for which the next send must wait.
+  // Index on its edge of the transfer for which the next send must wait.
   [[nodiscard]] std::optional<std::size_t> send_before(const Edge& edge) const {
     if (edge.sent.size() < index_of(schedule_.sends_in_flight)) return std::nullopt;
     return edge.sent.size() - index_of(schedule_.sends_in_flight);
@@ -205,7 +205,7 @@ class Player {
     }
   }
 
-  // What a compute action waits for: its own input, or that of the other half of its block.
+  // The missing input of a compute action: its own, or that of the other half of its block.
   [[nodiscard]] Message missing_input(const Cell& at) const {
     const std::vector<Action>& cells = cells_of(at.rank);
     const auto own = message_into(schedule_, at.rank, cells[index_of(at.cell)]);
@@ -213,7 +213,7 @@ class Player {
     return *message_into(schedule_, at.rank, cells[index_of(at.cell + 1)]);
   }
 
-  // Who makes or sends what somebody waits for.
+  // The cell that makes or sends a missing message.
   [[nodiscard]] Cell sender_of(const Message& message) const {
     const std::vector<Action>& cells = cells_of(message.from_rank);
     int cell = 0;
@@ -227,8 +227,8 @@ class Player {
     return {message.from_rank, cell};
   }
 
-  // Who does not yet receive what must be gone before `message` can be sent. Both ends of an edge
-  // have the same order.
+  // The receive that is missing for the transfer that must end before `message` can be sent. Both
+  // ends of an edge have the same order.
   [[nodiscard]] Cell receiver_of(const Message& message) const {
     const std::size_t on = edge_of(message, schedule_.shape.num_ranks);
     std::size_t to_pass = *send_before(edges_[on]);

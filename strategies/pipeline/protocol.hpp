@@ -24,8 +24,8 @@ struct Cell {
   friend bool operator==(const Cell&, const Cell&) = default;
 };
 
-/// Of F, B, I and W: when it computes. Of a send or receive: from its posting to the end of the
-/// transfer.
+/// For F, B, I and W: the time of computing. For a send or receive: from its posting to the end of
+/// the transfer.
 struct ActionSpan {
   std::int64_t start = 0;
   std::int64_t end = 0;
@@ -39,15 +39,15 @@ struct ProtocolCosts {
   std::int64_t message = 0;
 };
 
-/// A rank that cannot go on: `at` waits for `on`, which its rank has not reached.
+/// A rank that cannot continue: `at` waits for `on`, which its rank has not reached.
 struct StuckRank {
   Cell at;
   Cell on;
 };
 
-/// The ranks that cannot go on, ascending; empty if all is done.
-/// REQUIRES: every compute action of the schedule occurs once, and so does the send and the receive
-/// of each message if it is lowered, in the same order at both ends of an edge (check_cells.hpp).
+/// The ranks that cannot continue, ascending; empty if all is done.
+/// REQUIRES: every compute action of the schedule occurs once. If it is lowered, so does the send
+/// and the receive of each message, in the same order at both ends of an edge (check_cells.hpp).
 [[nodiscard]] std::vector<StuckRank> find_stuck_ranks(const PipelineSchedule& schedule);
 
 /// When everything happens, [rank][cell].

@@ -32,8 +32,8 @@ struct PipelineShape {
 /// 2p - 1 - r, so that rank 0 has the first and the last stage and the turn needs no message.
 enum class Placement : std::uint8_t { loop, v };
 
-/// Where a schedule that was read from a file has its cells, so that messages can name them: row r
-/// is line r + 1.
+/// The places of a schedule's cells in its file, so that messages can name them: row r is line
+/// r + 1.
 struct ScheduleSource {
   std::string file;
   std::vector<std::vector<int>> cells;  ///< [rank][cell]: the cell of its line, counted from 1.
@@ -62,7 +62,7 @@ struct PipelineSchedule {
   /// Whether it contains sends and receives (see lower.hpp).
   [[nodiscard]] bool is_lowered() const;
 
-  /// Where it came from makes no difference.
+  /// The source is not compared.
   friend bool operator==(const PipelineSchedule& a, const PipelineSchedule& b) {
     return a.name == b.name && a.shape == b.shape && a.placement == b.placement &&
            a.sends_in_flight == b.sends_in_flight && a.actions == b.actions;

@@ -51,7 +51,7 @@ struct StageAction {
   int microbatch = 0;
 };
 
-// What stands in one cell, and where.
+// The content of one cell, and its place.
 struct CsvCell {
   std::vector<StageAction> actions;  // Two of a block.
   int number = 0;                    // From 1.

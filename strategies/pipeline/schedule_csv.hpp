@@ -19,11 +19,11 @@ namespace shardsim {
 /// and receives.
 [[nodiscard]] std::string to_csv(const PipelineSchedule& schedule);
 
-/// What is wrong with a text, and where: at most one problem per cell.
+/// A problem of a text, and its place: at most one per cell.
 struct CsvProblem {
   int line = 0;            ///< From 1.
   int cell = 0;            ///< From 1; 0: the line.
-  std::size_t offset = 0;  ///< Of the cell in the text.
+  std::size_t offset = 0;  ///< Start of the cell in the text.
   std::size_t length = 0;
   std::string what;
   std::string fix;

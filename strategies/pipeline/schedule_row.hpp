@@ -34,7 +34,7 @@ struct ScheduleRow {
   BackwardCut backward = BackwardCut::whole;
   bool overlaps = false;  ///< Runs a forward and a backward in one block.
   InFlight in_flight = InFlight::one;
-  bool is_default = false;    ///< Where no schedule is given: one row for V = 1, one for more.
+  bool is_default = false;    ///< Used if no schedule is given: one row for V = 1, one for more.
   bool was_measured = false;  ///< There are published measurements of runs with it.
   // Names elsewhere; empty: there it has none.
   std::string_view megatron = {};    ///< In the words of Megatron-LM's documentation.

@@ -73,7 +73,7 @@ class Reader {
     return position_ == text_.size();
   }
 
-  // What comes before the next blank, comma or colon.
+  // The text before the next blank, comma or colon.
   std::string_view word() {
     skip_blanks();
     word_ = position_;
@@ -139,7 +139,7 @@ class Reader {
 
   std::string_view text_;
   std::size_t position_ = 0;
-  std::size_t word_ = 0;  // Where the last word began.
+  std::size_t word_ = 0;  // Start of the last word.
 };
 
 int read_count(Reader& reader, std::string_view what) {

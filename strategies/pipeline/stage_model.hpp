@@ -10,10 +10,9 @@
 namespace shardsim {
 
 /// Modules and parameters are numbered anew, from 0. Units are those of the whole model, restricted
-/// to the parameters that are read here; a tied parameter, which another stage has a copy of, is a
-/// unit of its own, so that both copies are sharded alike and their gradients can be summed. What a
-/// sample is and costs, and layer_modules(), stay those of the whole model: a part is not cut
-/// again.
+/// to the parameters that are read here. A tied parameter, copied by another stage, is a unit of
+/// its own. So both copies are sharded alike and their gradients can be summed. Content and cost of
+/// a sample, and layer_modules(), stay those of the whole model: a part is not cut again.
 class StageModel final : public ModelWrapper {
  public:
   /// `chunks`: the modules of each model chunk of this rank, in the order of the model. `whole`
@@ -43,9 +42,9 @@ class StageModel final : public ModelWrapper {
   [[nodiscard]] std::span<const int> whole_parameters() const { return whole_index_; }
 
  private:
-  // Who reads a parameter of the whole model.
+  // The readers of a parameter of the whole model.
   struct Readers {
-    int first_chunk = -1;  // Of this rank; -1: none.
+    int first_chunk = -1;  // On this rank; -1: none.
     bool elsewhere = false;
   };
   [[nodiscard]] std::vector<Readers> find_readers() const;
@@ -59,7 +58,7 @@ class StageModel final : public ModelWrapper {
   std::vector<ParameterSpec> specs_;
   std::vector<ParameterUnit> units_;
   std::vector<int> whole_index_;
-  std::vector<int> local_index_;  // Of the whole model's parameters; -1: not here.
+  std::vector<int> local_index_;  // By parameter of the whole model; -1: not here.
   std::vector<std::vector<int>> module_units_;
   std::vector<std::vector<int>> module_parameters_;
 };

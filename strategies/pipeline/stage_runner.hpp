@@ -15,7 +15,7 @@
 // model, with one stage or many.
 namespace shardsim {
 
-/// Where microbatches come from and what becomes of their losses.
+/// The source of microbatches and the receiver of their losses.
 class MicrobatchSource {
  public:
   virtual ~MicrobatchSource() = default;
@@ -23,7 +23,7 @@ class MicrobatchSource {
   [[nodiscard]] virtual Batch make_batch(int microbatch, bool with_data) = 0;
   /// The last stage's forward has run; `loss` is the microbatch's sum of losses, [1].
   virtual void add_loss(const Tensor& loss) = 0;
-  /// What the loss is multiplied with; asked for when its backward begins.
+  /// Factor of the loss; asked for when its backward begins.
   [[nodiscard]] virtual double loss_scale() = 0;
   /// An action of the schedule begins, with what it has to wait for.
   virtual void action_begins(const Action&) {}
@@ -32,7 +32,7 @@ class MicrobatchSource {
   virtual void compute_ends() {}
 };
 
-/// What every stage knows of a schedule, with communication in it. Shared by all ranks.
+/// Every stage's view of a schedule, with communication in it. Shared by all ranks.
 struct StagePlan {
   const Model* model = nullptr;  ///< The stage's, with a chunk per model chunk of the schedule.
   const PipelineSchedule* schedule = nullptr;

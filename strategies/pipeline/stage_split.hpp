@@ -15,7 +15,7 @@ struct StageSplit {
   /// Layers of each stage, in the order of the model; empty: as even as can be. A first stage that
   /// has the embedding and a last stage that has the head may have none.
   std::vector<std::int64_t> layers;
-  /// Of the even split only: embedding or head count as a layer, so their stage has one less.
+  /// For the even split only: embedding or head count as a layer, so their stage has one less.
   bool account_for_embedding = false;
   bool account_for_loss = false;
   /// Also for the even split: the ranks that share the stages as chunks; 0: each stage has its own.

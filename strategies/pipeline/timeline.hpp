@@ -10,7 +10,7 @@
 // When each action of a schedule runs, given how long actions take. In integer time of any unit.
 namespace shardsim {
 
-/// What one stage takes for one microbatch; B takes I + W.
+/// Times of one stage for one microbatch; B takes I + W.
 struct StageCosts {
   std::int64_t forward = 1;          ///< F
   std::int64_t backward_input = 1;   ///< I

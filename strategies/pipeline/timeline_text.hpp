@@ -10,7 +10,7 @@
 //   time   0   1   2   3   4   5   6
 //   rank 0 0F0 0F1 .   .   0B0 --- 0B1 ...
 //
-// An action stands where it starts, "---" where it goes on, "." where the rank is idle. Sends,
+// An action stands where it starts, "---" where it continues, "." where the rank is idle. Sends,
 // receives and actions that take no time are not shown.
 namespace shardsim {
 

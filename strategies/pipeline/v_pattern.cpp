@@ -40,7 +40,7 @@ class BlockPlayer {
   std::vector<std::vector<Action>> play() {
     int cells_left = kInterval * microbatches_ * (last_rank_ + 1);
     while (cells_left > 0) {
-      const std::vector<Passed> before = passed_;  // What is made in a unit is there in the next.
+      const std::vector<Passed> before = passed_;  // Outputs of a unit arrive in the next.
       int moved = 0;
       for (int rank = 0; rank <= last_rank_; ++rank) moved += step(rank, before) ? 1 : 0;
       if (moved == 0) {

@@ -18,8 +18,8 @@ namespace shardsim {
 
 namespace {
 
-// A schedule with its sends and receives, and how to speak of its cells to somebody who may know
-// only the schedule that it was made from.
+// A schedule with its sends and receives, and names of its cells for a reader who knows only the
+// original schedule.
 struct View {
   const PipelineSchedule& schedule;
   const PipelineSchedule& known;
@@ -114,7 +114,7 @@ std::optional<ScheduleProblem> check_edge(const View& view, const EdgeEnds& ends
                            cell_text(view.schedule, receive.rank, view.action(receive)) +
                                " is transfer " + std::to_string(i) + " of its edge, but there " +
                                view.describe(send) + " is sent",
-                           {}};  // What follows is shifted by the same cause.
+                           {}};  // The same cause shifts later ones.
   }
   return std::nullopt;
 }
@@ -151,8 +151,8 @@ std::vector<ScheduleProblem> validate(const PipelineSchedule& schedule) {
   const LoweredSchedule lowered = lower_with_origins(schedule);
   std::vector<ScheduleProblem> found =
       check_protocol({lowered.schedule, schedule, &lowered.origins});
-  // What runs under the protocol runs without it. What does not may be wrong in its order already:
-  // a circle of results is easier to understand than one of transfers.
+  // A schedule that runs under the protocol runs without it. Otherwise its order may be wrong
+  // already: a cycle of results is easier to understand than one of transfers.
   if (found.empty()) return found;
   if (auto deadlock = find_deadlock({schedule, schedule})) return {std::move(*deadlock)};
   return found;

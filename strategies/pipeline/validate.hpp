@@ -13,7 +13,7 @@ struct ScheduleProblem {
   int rank = 0;                    ///< Row.
   int cell = 0;                    ///< Index in the row; its length where the row lacks something.
   std::string what;                ///< "1B0 comes before 1F0 (cell 2)"
-  std::vector<std::string> cycle;  ///< Of a deadlock: who waits for whom, one link per line.
+  std::vector<std::string> cycle;  ///< For a deadlock: who waits for whom, one link per line.
 };
 
 /// Everything that is wrong, empty if nothing is. Checks, each only if those before found nothing:

@@ -8,11 +8,11 @@
 namespace shardsim {
 
 struct EarlyStopping {
-  /// Of the ranks' votes: one is enough, or all are needed. All ranks then get the same answer.
+  /// One rank's vote is enough, or all are needed. All ranks then get the same answer.
   enum class Policy : std::uint8_t { any, all };
   Policy policy = Policy::any;
 
-  // A rank votes for the end where one of these holds. What is 0 or null never does.
+  // A rank votes for the end if one of these holds. A limit of 0 or null never holds.
 
   /// No training loss was below the best before it by more than `minimum_improvement`, for so many
   /// iterations.

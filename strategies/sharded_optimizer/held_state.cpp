@@ -78,7 +78,7 @@ class ChunkLister {
   std::vector<HeldChunk>& chunks_;
 };
 
-// What this rank answers for of the weights of a kind.
+// The weights of a kind that this rank is responsible for.
 void add_responsible_ranges(const ParallelPlan& plan, const MeshPlace& place, WeightKind kind,
                             std::vector<LocalRange>& ranges) {
   const ParallelOptions& options = plan.options();

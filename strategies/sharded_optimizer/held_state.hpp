@@ -6,8 +6,8 @@
 #include "strategies/checkpoint/chunk.hpp"
 #include "strategies/training/parallel_plan.hpp"
 
-// What a rank holds of a model and its optimizer state, in terms of the whole model, whatever the
-// layout: for checkpoints, for gathering, and to say who is responsible for what.
+// A rank's part of a model and its optimizer state, in terms of the whole model, for any layout:
+// for checkpoints and gathers, and to say which rank is responsible for which part.
 namespace shardsim {
 
 /// Elements [first, first + count) of a parameter as a rank has it.
@@ -16,13 +16,13 @@ struct LocalRange {
   std::int64_t count = 0;
 };
 
-/// By parameter of the rank's model: what it is responsible for. What several ranks hold is shared
-/// out evenly among data-parallel ranks; what all tensor-parallel ranks have is the first one's,
-/// what two stages have the first one's. So the ranges of all ranks are a partition of the model.
+/// Ranges that the rank is responsible for, by parameter of its model. Data-parallel ranks share
+/// their copies out evenly. Copies on all tensor-parallel ranks belong to the first of them, copies
+/// on two stages to the first stage. So the ranges of all ranks are a partition of the model.
 [[nodiscard]] std::vector<LocalRange> responsible_ranges(const ParallelPlan& plan,
                                                          const MeshPlace& place);
 
-/// A run of what a rank is responsible for, here and in the whole model.
+/// A run of elements that a rank is responsible for, here and in the whole model.
 struct ResponsibleRun {
   int local = 0;  ///< Parameter of the rank's model.
   std::int64_t local_first = 0;

@@ -5,9 +5,9 @@
 
 namespace shardsim {
 
-/// What makes an update of a gradient, as a state keeps it: "optimizer.learning_rate" and all other
-/// settings of the wrapped optimizer, those that it does not read included, "regularization.l1" and
-/// "regularization.l2".
+/// Settings that make an update of a gradient, as a state keeps them: "optimizer.learning_rate" and
+/// all others of the wrapped optimizer, including those that it does not read, "regularization.l1"
+/// and "regularization.l2".
 [[nodiscard]] Scalars option_scalars(const OptimizerOptions& options,
                                      const Regularization& penalty);
 

@@ -6,7 +6,7 @@
 // GradientCompression, of all ranks of the world as data-parallel ones. (Its Elastic changes who
 // the ranks are, and an object of one mesh cannot: training/elastic.hpp runs it as a whole.)
 //
-// What a rank then has is not the share of one model that another layout could go on from:
+// A rank's state is then no share of one model, from which another layout could continue:
 // serialize, deserialize, save_model and load_model are refused (E0797), on every rank alike.
 namespace shardsim {
 

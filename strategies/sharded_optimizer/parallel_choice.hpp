@@ -6,8 +6,8 @@
 #include "strategies/gradient_sync/data_parallel.hpp"
 #include "strategies/mesh.hpp"
 
-// What the named optimizers and models of the specification stand for: one choice per axis. They
-// differ in nothing else. A new name is one row in the table of parallel_choice.cpp.
+// The named optimizers and models of the specification: each is one choice per axis. They differ in
+// nothing else. A new name is one row in the table of parallel_choice.cpp.
 namespace shardsim {
 
 struct ParallelChoice {
@@ -16,7 +16,7 @@ struct ParallelChoice {
   int pp = 1;
   int tp = 1;
   int dp = -1;           ///< -1: what the world leaves.
-  int dp_replicate = 1;  ///< Of dp; the rest shards. With ZeRO stage 0 it changes nothing.
+  int dp_replicate = 1;  ///< Part of dp; the rest shards. With ZeRO stage 0 it changes nothing.
   RankOrder order = RankOrder::tp_dp_pp;
   int cp = 1;
   int ep = 1;  ///< Ranks that share experts; it regroups ranks of the other axes, and adds none.
@@ -26,7 +26,7 @@ struct ParallelChoice {
   int max_staleness = 0;
 };
 
-/// A row of the table; 0 stands for "as many as there are ranks".
+/// A row of the table; 0 means "as many as there are ranks".
 struct NamedChoice {
   std::string_view name;
   int zero_stage;

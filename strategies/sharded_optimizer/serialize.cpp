@@ -53,7 +53,7 @@ TrainingProgress progress_of(const Scalars& scalars) {
   return progress;
 }
 
-// What no training can have come to, whatever its rule was: another one may go on from it.
+// Refuses progress that no rule of loss scaling can reach: another rule may continue from it.
 void require_sound(const Scalars& scalars) {
   const TrainingProgress progress = progress_of(scalars);
   const auto steps = std::get<std::int64_t>(scalars.find("step")->second);
@@ -70,7 +70,7 @@ void require_sound(const Scalars& scalars) {
                             std::to_string(scale.overflows_left) + " overflows left");
 }
 
-// Of all scalars, as far as a double holds integers.
+// Hash of all scalars, in as many bits as a double holds exactly.
 std::int64_t hash_of(const Scalars& scalars) {
   RollingHash hash;
   for (const auto& [name, value] : scalars) {
@@ -80,7 +80,7 @@ std::int64_t hash_of(const Scalars& scalars) {
   return static_cast<std::int64_t>(hash.value() >> 12U);
 }
 
-// Of one step of one training, and as long as they claim to be.
+// Requires states of one step of one training, with the sizes that they claim.
 void require_one_state(std::span<const SerializedState> states) {
   if (states.empty()) {
     throw CheckpointError(CheckpointProblem::gap, "there is no state to continue from");

@@ -16,7 +16,7 @@ namespace shardsim {
 /// A run of elements of a parameter of the whole model, in this rank's memory.
 struct ParameterShard {
   int parameter = 0;       ///< Index in wrapped_model().parameters().
-  std::int64_t first = 0;  ///< Of the flattened whole parameter.
+  std::int64_t first = 0;  ///< Index in the flattened whole parameter.
   Tensor values;
 };
 
@@ -41,7 +41,7 @@ class ShardedModel {
   /// As one device has it.
   [[nodiscard]] const Model& wrapped_model() const { return plan_.whole(); }
 
-  /// What this rank is responsible for: over all ranks, each element of each parameter once.
+  /// Shards that this rank is responsible for: over all ranks, each element of each parameter once.
   [[nodiscard]] std::vector<ParameterShard> local_parameter_shard() const;
   /// All parameters, whole, on every rank: one all_gather over the world. In memory until dropped.
   [[nodiscard]] std::vector<Tensor> gather_full_parameters();
@@ -56,7 +56,7 @@ class ShardedModel {
   /// All three. Returns the mean loss of the step's batch before the update, on every rank; 0
   /// without data.
   double train_step();
-  /// Waits for gradients that are applied late. Changes nothing; training may go on. Collective.
+  /// Waits for gradients that are applied late. Changes nothing; training may continue. Collective.
   void drain() { session_->drain(); }
 
   /// Steps that are done; of them progress().updates changed the weights.
@@ -80,7 +80,7 @@ class ShardedModel {
   [[nodiscard]] const MeshPlace& place() const { return mesh_.place(); }
   [[nodiscard]] Runtime& runtime() const { return runtime_; }
   [[nodiscard]] Communicator& world() const { return world_; }
-  /// What this rank holds, for checks and checkpoints.
+  /// State held by this rank, for checks and checkpoints.
   [[nodiscard]] const GradientSync& gradient_sync() const { return *sync_; }
 
  private:
@@ -92,7 +92,7 @@ class ShardedModel {
   Runtime& runtime_;
   Communicator& world_;
   ShardingConfiguration configuration_;
-  std::unique_ptr<Optimizer> own_optimizer_;  // Where no other is given.
+  std::unique_ptr<Optimizer> own_optimizer_;  // Used if no other is given.
   ParallelPlan plan_;
   Mesh mesh_;
   std::unique_ptr<GradientSync> sync_;

@@ -16,9 +16,9 @@
 // test of each statement.
 namespace shardsim {
 
-/// What `optimize` does with the wrapped optimizer. Numbers are finite and 0 or more.
+/// Settings of `optimize` for the wrapped optimizer. Numbers are finite and 0 or more.
 struct OptimizationOptions {
-  std::int64_t maximum_iterations = 100;  ///< Of one call.
+  std::int64_t maximum_iterations = 100;  ///< For one call.
   /// Converged when the loss changes by no more than this between iterations; 0: never.
   double tolerance = 0.0;
   Regularization regularization;
@@ -33,14 +33,14 @@ enum class StopReason : std::uint8_t { converged, iteration_limit, early_stop };
 
 struct OptimizationResult {
   StopReason reason = StopReason::iteration_limit;
-  std::vector<double> losses;      ///< Of each iteration, before its update. 0 without data.
+  std::vector<double> losses;      ///< By iteration, before its update. 0 without data.
   std::vector<Tensor> parameters;  ///< Whole, in the order of the wrapped model's, on every rank.
 
   [[nodiscard]] std::int64_t iterations() const { return static_cast<std::int64_t>(losses.size()); }
 };
 
-/// What a rank needs to continue: weights, master weights and optimizer state that it holds, and
-/// what all ranks share. A value; nothing refers to the optimizer it came from.
+/// State that a rank needs to continue: its weights, master weights and optimizer state, and the
+/// state that all ranks share. A value; nothing refers to the optimizer it came from.
 struct SerializedState {
   struct Part {
     TensorInfo tensor;
@@ -53,11 +53,11 @@ struct SerializedState {
   Scalars scalars;
 };
 
-/// Where a state was made with other options (learning rate, betas, regularization, ...) than the
-/// optimizer that is to go on from it has.
+/// Policy for a state made with other options (learning rate, betas, regularization, ...) than
+/// those of the optimizer that continues from it.
 enum class SavedOptions : std::uint8_t {
   must_agree,  ///< The state is refused, the first option that differs named with both values.
-  keep_own,    ///< Goes on with its own; those of the state, if it has any, are not looked at.
+  keep_own,    ///< Continues with its own; those of the state, if any, are ignored.
 };
 
 class ShardedOptimizer {

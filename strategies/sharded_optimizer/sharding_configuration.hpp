@@ -6,7 +6,7 @@
 namespace shardsim {
 
 struct ShardingConfiguration {
-  /// Of the plain SGD that a ShardedModel trains itself with where no optimizer wraps it. A wrapped
+  /// For the plain SGD with which a ShardedModel trains if no optimizer wraps it. A wrapped
   /// optimizer has a rate of its own.
   double learning_rate = 0.01;
   /// Gradients are reduced while backward runs and are the global ones when it ends. Else they stay

@@ -21,7 +21,7 @@ namespace shardsim {
 /// model with experts has one on every rank, also where each rank has all experts.
 class ExpertParallel {
  public:
-  /// What backward needs to know of a layer's forward besides tensors.
+  /// State of a layer's forward that backward needs besides tensors.
   struct Routed {
     std::shared_ptr<const ExpertCounts> counts;
     Tensor loads;          ///< Held while it is summed, also where recomputation drops the layer's.

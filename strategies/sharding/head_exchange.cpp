@@ -6,7 +6,7 @@ namespace shardsim {
 
 namespace {
 
-// What is packed and unpacked, read and written once each.
+// A copy that packs or unpacks: it reads and writes each element once.
 ComputeOp copy_op(const char* name, const Tensor& tensor) {
   return memory_op(name, tensor.dtype(), 2 * tensor.num_bytes());
 }

@@ -43,7 +43,7 @@ class HeadExchange {
 
  private:
   [[nodiscard]] std::int64_t qkv_width() const { return q_width_ + 2 * k_width_; }
-  [[nodiscard]] std::int64_t rows() const { return batch_ * share_; }  // Of a rank's tokens.
+  [[nodiscard]] std::int64_t rows() const { return batch_ * share_; }  // For a rank's tokens.
   // As many rows for each rank.
   [[nodiscard]] Tensor allocate(MemoryCategory category, DType dtype, std::int64_t width) const;
 

@@ -8,7 +8,7 @@ namespace shardsim {
 
 class KeyBlocks {
  public:
-  /// Of positions shape.keys.
+  /// Blocks for positions shape.keys.
   KeyBlocks(Runtime& runtime, const AttentionShape& shape)
       : runtime_(runtime),
         width_(shape.num_groups * shape.head_size),

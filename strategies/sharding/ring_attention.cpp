@@ -23,7 +23,7 @@ class Hop {
         {{P2pOp::Kind::send, goes_, next}, {P2pOp::Kind::recv, comes_, before}}};
     work_ = ring.batch(both, {.label = label});
   }
-  /// What has come. To be called once.
+  /// The received tensor. To be called once.
   [[nodiscard]] Tensor take() {
     work_.wait();
     goes_ = {};
@@ -120,7 +120,7 @@ void ring_attention_backward(Runtime& runtime, Communicator& ring, const Attenti
   }
   {
     Rotation rotation(ring, blocks, shape, k, v);
-    Hop gradient;  // Of the block that comes next here, from those who had it before.
+    Hop gradient;  // For the next block here, from ranks that had it before.
     for (int step = 0; step < ring.size(); ++step) {
       rotation.post_next(step);
       const AttentionShape here = rotation.shape(step);

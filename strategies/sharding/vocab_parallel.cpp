@@ -14,8 +14,8 @@ void largest_and_target(Runtime& runtime, const Tensor& logits, const Tensor& ta
   const std::int64_t columns = last_dim(logits);
   const std::int64_t bytes =
       logits.num_bytes() + targets.num_bytes() + largest.num_bytes() + target_logit.num_bytes();
-  // What software makes of the loss counts here, for all of it; the sum of exponentials comes on
-  // top, 2 bytes of 40.
+  // The software's factor for the whole loss counts here; the sum of exponentials comes on top, 2
+  // bytes of 40.
   const KernelFamily family = KernelFamily::cross_entropy;
   runtime.compute(memory_op("vocab_largest", logits.dtype(), bytes, family), [&] {
     for (std::int64_t row = 0; row < largest.numel(); ++row) {

@@ -10,7 +10,7 @@ namespace shardsim {
 
 namespace {
 
-// What a rank has while it is a member. Groups outlive what talks over them.
+// State of a rank while it is a member. Groups outlive the objects that use them.
 struct Membership {
   std::unique_ptr<Communicator> members;
   std::unique_ptr<Mesh> mesh;
@@ -50,7 +50,7 @@ void form_group(Mesh& everyone, int members, Membership& own) {
     return;
   }
   auto mesh = std::make_unique<Mesh>(*group, MeshShape{.dp_shard = members});
-  // The synchronization goes on with the mesh where it is.
+  // The synchronization keeps the mesh where it is.
   if (own.mesh == nullptr) {
     own.mesh = std::move(mesh);
   } else {

@@ -5,13 +5,13 @@
 // Data-parallel ranks that leave and join between steps, as TorchElastic has it after a failure or
 // a resize, here declared by ParallelOptions::members. In step t the first members[t] ranks take
 // part. The global batch stays what it is: member d of n has its microbatches d, d + n, ..., so
-// that shares may be uneven; the loss is a mean over the targets of all, so the model is that of
-// one device whoever takes part (law L2).
+// that shares may be uneven. The loss is a mean over the targets of all, so any membership gives
+// the model of one device (law L2).
 //
-// Where membership changes, all ranks meet once to form the new group, and nothing else is asked of
-// those who are away: they hold no weights. Those who join get weights, optimizer state and
-// progress from the first member, who is always there, by broadcasts in the new group with labels
-// of their own ("join parameters", "join optimizer state", "join progress").
+// When membership changes, all ranks meet once to form the new group. Absent ranks do nothing else:
+// they hold no weights. Joining ranks get weights, optimizer state and progress from the first
+// member, which is always there. Broadcasts in the new group bring them, with labels of their own
+// ("join parameters", "join optimizer state", "join progress").
 namespace shardsim {
 
 /// Members in a step.

@@ -27,7 +27,7 @@ struct LossScaling {
   [[nodiscard]] bool acts() const { return mode != Mode::none; }
 };
 
-/// What the rule carries from step to step, and a checkpoint keeps.
+/// State that the rule carries from step to step, and a checkpoint keeps.
 struct LossScaleState {
   double scale = 1.0;
   std::int64_t good_steps = 0;      ///< In a row, since the scale last grew.

@@ -92,7 +92,7 @@ void require_shared_last(const PipelineSchedule& schedule, int rank, const Model
   }
 }
 
-// Whose parts are used from outside: those of all ranks, always.
+// For a plan whose parts are used from outside: all ranks take part in every step.
 void require_all_ranks(const ParallelOptions& options) {
   if (options.members.empty()) return;
   throw UsageError("E0796", "a rank's parts of an elastic training change with its members",

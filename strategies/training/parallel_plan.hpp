@@ -26,7 +26,7 @@ struct ParallelOptions {
   std::int64_t bucket_bytes = 1;
   std::int64_t first_bucket_bytes = 1;
   std::int64_t minimum_group_numel = 0;  ///< Buckets and units grow until they have as many.
-  /// Of the pipeline; with one stage every microbatch runs alone.
+  /// For the pipeline; with one stage every microbatch runs alone.
   std::string schedule = std::string(default_schedule().name);
   int num_chunks = 1;      ///< Model chunks per pipeline rank.
   StageSplit stage_split;  ///< The layers of each chunk.
@@ -40,19 +40,19 @@ struct ParallelOptions {
   std::vector<int> members;
 };
 
-/// Throws UsageError for what is out of range by itself: sizes of the mesh and of buckets, the
-/// training and the sync. What does not fit together is refused by ParallelPlan.
+/// Throws UsageError for values out of range: sizes of the mesh and of buckets, the training and
+/// the sync. ParallelPlan refuses values that do not fit together.
 void validate(const ParallelOptions& options);
 
-/// Of the options' pipeline.
+/// Shape of the options' pipeline.
 [[nodiscard]] PipelineShape shape_of(const ParallelOptions& options);
 
-/// What the ranks of a run share; it must outlive them. Ranks of a pipeline stage have the same
-/// model, layout and schedule; tensor-parallel ranks the same shapes.
+/// The plan that the ranks of a run share; it must outlive them. Ranks of a pipeline stage have the
+/// same model, layout and schedule; tensor-parallel ranks the same shapes.
 class ParallelPlan {
  public:
-  /// Throws UsageError as validate(options) and for what does not fit together, CommunicationError
-  /// for a schedule that cannot run.
+  /// Throws UsageError as validate(options) and for values that do not fit together,
+  /// CommunicationError for a schedule that cannot run.
   ParallelPlan(ParallelOptions options, const Optimizer& optimizer);
   ParallelPlan(const ParallelPlan&) = delete;
   ParallelPlan& operator=(const ParallelPlan&) = delete;
@@ -65,23 +65,23 @@ class ParallelPlan {
   [[nodiscard]] bool has_loss(int pp) const {
     return schedule_.rank_of(schedule_.num_stages() - 1) == pp;
   }
-  /// Of dense weights, or of experts where mesh.experts_apart(): else those are dense, too.
+  /// Layout of dense weights, or of experts if mesh.experts_apart(): else those are dense, too.
   [[nodiscard]] const FlatLayout& layout(int stage, WeightKind kind = WeightKind::dense) const {
     return kind == WeightKind::dense ? of(stage).layout : of(stage).experts->layout;
   }
-  /// Where a rank's state belongs in the whole model.
+  /// The place of a rank's state in the whole model.
   [[nodiscard]] ModelPart part(const MeshPlace& place) const;
 
   /// Microbatches of a step, of all data-parallel ranks.
   [[nodiscard]] std::int64_t num_runs() const {
     return options_.training.num_microbatches * options_.mesh.data_size();
   }
-  /// Of a rank with so many microbatches in a step, and no stages: its schedule.
+  /// Schedule of a rank with so many microbatches in a step, and no stages.
   [[nodiscard]] PipelineSchedule schedule_of(std::int64_t num_microbatches) const;
 
   /// Trains one rank, whose mesh must be of options().mesh.
   void train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& observer) const;
-  /// The parts of that, for who wants to do something between them.
+  /// The parts of train_rank, for callers that act between them.
   [[nodiscard]] std::unique_ptr<GradientSync> make_sync(Runtime& runtime, Mesh& mesh) const;
   [[nodiscard]] RankParallel make_parallel(Mesh& mesh) const;
   /// The loop of train_rank step by step; all arguments must outlive it.
@@ -89,9 +89,9 @@ class ParallelPlan {
                                                               GradientSync& sync,
                                                               const ModelParallel& parallel,
                                                               TrainingObserver& observer) const;
-  /// What the ranks of a stage share.
+  /// The plan that the ranks of a stage share.
   [[nodiscard]] const StagePlan& stage(int stage) const { return of(stage).plan; }
-  /// What a synchronization of one's own is told of a stage's weights; without experts apart.
+  /// Plan of a stage's weights, for a caller's own synchronization; not with experts apart.
   [[nodiscard]] const SyncPlan& sync_plan(int stage) const { return of(stage).sync; }
   /// `model`: what this rank computes with in place of its stage's; null: that.
   void train_rank(Runtime& runtime, Mesh& mesh, GradientSync& sync, TrainingObserver& observer,
@@ -121,7 +121,7 @@ class ParallelPlan {
 
   ParallelOptions options_;
   std::unique_ptr<Model> whole_;
-  std::unique_ptr<Model> part_;  // Of one rank among those that share layers; null if it is whole.
+  std::unique_ptr<Model> part_;  // One rank's model if ranks share layers; null if it is whole.
   PipelineSchedule schedule_;    // With communication in it.
   std::vector<std::unique_ptr<Stage>> stages_;
 };

@@ -4,7 +4,7 @@ namespace shardsim {
 
 namespace {
 
-// Of one pipeline rank's weights.
+// Adds one pipeline rank's weights.
 void add_stage(const ParallelPlan& plan, int stage, int shard,
                std::vector<std::int64_t>& signature) {
   const MeshShape& mesh = plan.options().mesh;

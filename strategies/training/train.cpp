@@ -105,7 +105,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   }
 
  private:
-  // Sums a scalar over the ranks of a group, none if null, while the step goes on.
+  // Sums a scalar over the ranks of a group, none if null, while the step continues.
   class ScalarSum {
    public:
     ScalarSum(Runtime& runtime, Communicator* group, DType dtype, const char* label)
@@ -177,7 +177,7 @@ class TrainingSession::Trainer final : public MicrobatchSource {
            (microbatch * mesh_.data_size() + mesh_.data_rank()) * plan_.micro_batch_size;
   }
 
-  // Of each of its samples.
+  // This rank's part of each of its samples.
   [[nodiscard]] SequencePart part() const { return {mesh_.cp(), mesh_.shape().cp}; }
 
   [[nodiscard]] double count_own_targets() const {
@@ -201,12 +201,12 @@ class TrainingSession::Trainer final : public MicrobatchSource {
   int rank_with_loss_;  // In the pipeline: that of the last stage.
   ScalarSum target_count_;
   ScalarSum loss_;
-  std::optional<ScalarSum> all_targets_;  // Where those of the gradients are a replica's.
+  std::optional<ScalarSum> all_targets_;  // If gradients count a replica's targets only.
   std::int64_t step_ = 0;
   std::int64_t num_losses_ = 0;
   double sum_of_losses_ = 0.0;
-  double num_targets_ = 0.0;      // That gradients are a mean over.
-  double num_all_targets_ = 0.0;  // That the loss is.
+  double num_targets_ = 0.0;      // Number that gradients are a mean over.
+  double num_all_targets_ = 0.0;  // Number that the loss is a mean over.
   bool waits_for_count_ = false;
   std::optional<double> mean_loss_;
   TrainingProgress progress_;

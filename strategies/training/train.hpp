@@ -23,7 +23,7 @@ struct TrainingPlan {
   std::int64_t micro_batch_size = 1;
   std::int64_t num_microbatches = 1;
   std::uint64_t seed = 1;
-  double ignore_fraction = 0.0;  ///< Of the targets; then ranks have different numbers of targets.
+  double ignore_fraction = 0.0;  ///< Share of targets; ranks then have different numbers of them.
   double max_grad_norm = 0.0;    ///< Clip by the global norm; 0: do not.
   NormType grad_norm_type = NormType::two;
   LossScaling loss_scaling;
@@ -39,7 +39,8 @@ struct TrainingPlan {
 /// microbatch, 0 <= ignore_fraction < 1, a finite norm of 0 or more, a rule of loss scaling.
 void validate(const TrainingPlan& plan);
 
-/// What the loop itself carries from step to step: the same on every rank, kept by checkpoints.
+/// State that the loop itself carries from step to step: the same on every rank, kept by
+/// checkpoints.
 struct TrainingProgress {
   std::int64_t updates = 0;  ///< Steps that changed the weights: those that were not skipped.
   LossScaleState loss_scale;
@@ -82,8 +83,8 @@ class TrainingSession {
   ~TrainingSession();
 
   /// The three phases of step `step`, counted from 0, in order. Every rank of the mesh must call
-  /// each. Between the first two, gradients are what `sync` has made of them during backward.
-  /// Whoever runs the loop tells the observer that a step begins: more than these may belong to it.
+  /// each. Between the first two, gradients are what `sync` has made of them during backward. The
+  /// caller tells the observer that a step begins: more than these may belong to it.
   void compute_gradients(std::int64_t step);
   void reduce_gradients();
   void update();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every verify scenario that ships, and a plan, end well by the command. In a build with sanitizers
-that passes once through all strategies and schedules, on real numbers.
+"""The command runs every verify scenario that ships, and a plan, without a failure. With sanitizers
+this covers all strategies and schedules once, on real numbers.
 
 usage: every_scenario_test.py SHARDSIM PLAN (in the folder of the scenarios)
 """
@@ -14,7 +14,7 @@ import tempfile
 
 
 def problem_of(command, scenario):
-    """None, or what went wrong. Output files are left to a folder that goes away."""
+    """None, or the failure. Output files go to a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([command, str(scenario), "-q"], cwd=folder, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

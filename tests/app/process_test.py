@@ -17,7 +17,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLAN = "scenarios/quickstart.json"
 
-# What AddressSanitizer itself says, once a process and with its number, of any program with fibers.
+# AddressSanitizer's note on any program with fibers, once a process and with its number.
 SANITIZER_NOTE = re.compile(rb"^==\d+==WARNING: ASan doesn't fully support makecontext.*\n", re.MULTILINE)
 
 
@@ -98,8 +98,8 @@ class ProcessTest(unittest.TestCase):
         self.assertIn(b"cannot write to standard output", err)
 
     def test_an_interrupt_ends_with_130_and_says_what_is_lost(self):
-        # A pipe of one page that nobody empties: with its first byte here the command is surely
-        # running, and it cannot end before it is interrupted.
+        # Nobody empties this pipe of one page. Its first byte shows that the command runs, and the
+        # command cannot end before it is interrupted.
         reader, writer = os.pipe()
         fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
         with self.start("schema", stdin=subprocess.DEVNULL, stdout=writer,

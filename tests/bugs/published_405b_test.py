@@ -15,12 +15,12 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILE = "scenarios/llama3-405b-16384xh100.json"
-# What the guide says is sharded, and the stage that shards it.
+# The sharded state in the words of the guide, and the stage that shards it.
 STAGES = {"optimizer state": 1, "gradients and optimizer state": 2, "weights, gradients and optimizer state": 3}
 
 
 def words_of(path):
-    """A text without line breaks, nor what begins a comment."""
+    """A text without line breaks and comment signs."""
     return re.sub(r"\s*\n(?://)?\s*", " ", (ROOT / path).read_text(encoding="utf-8"))
 
 

@@ -1,8 +1,8 @@
 """Remembers which sources a linter found clean, so that it reads again only what has changed.
 
-A source is known by everything its findings can depend on: the linter's version and settings, the
-command that compiles it, and the content of every file it includes. Only clean ones are
-remembered, in files without content; whoever doubts them deletes the folder.
+A source's name covers all that its findings depend on: the linter's version and settings, the
+compile command, and the content of every included file. Only clean ones are
+remembered, in files without content; delete the folder to forget them.
 """
 
 import functools
@@ -24,7 +24,7 @@ def content_hash(path):
 
 
 def command_of(entry):
-    """The compile command of an entry, but for what only says in which checkout it runs."""
+    """The compile command of an entry, without arguments that only name the checkout."""
     arguments = shlex.split(entry["command"])
     if os.path.basename(arguments[0]) == "ccache":
         del arguments[0]
@@ -51,7 +51,7 @@ def included_by(entry):
 
 
 class CleanFiles:
-    """`settings`: what is the same for all files, such as the linter's version, as text."""
+    """`settings`: the common input of all files, such as the linter's version, as text."""
 
     def __init__(self, settings, folder=None):
         self.settings = settings

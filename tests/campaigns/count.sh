@@ -1,9 +1,9 @@
-# Sourced: adds up steps that each end with a line "N passed, M failed" or "N passed, M failed, K skipped".
+# Sourced: adds up steps that each end with a line "N passed, M failed", or this and ", K skipped".
 #
 #   count_step COMMAND...     runs one step, its output passing through
 #   count_failure SENTENCE    one failure that no step has counted
-#   count_close               prints what it all took, and the sum as the last line; its status says
-#                             whether all passed
+#   count_close               prints the time of all steps, and the sum as the last line; its status
+#                             says whether all passed
 #
 # A step that ends without that line, or fails with no failure counted, counts as one failure: a
 # crash must never look like a pass. REQUIRES: set -o pipefail.
@@ -35,8 +35,8 @@ count_failure() {
   count_failed=$((count_failed + 1))
 }
 
-# Seconds since the shell began, and those that it and its children kept processors busy. `times` does
-# not see them from a subshell, so it writes to a file.
+# Seconds since the shell began, and processor seconds of it and its children. `times` does not see
+# them from a subshell, so it writes to a file.
 count_took() {
   local log
   log=$(mktemp)

@@ -16,7 +16,7 @@ import sys
 CATCH_PASSED = re.compile(r"All tests passed \(\d+ assertions? in (\d+) test cases?\)")
 CATCH_MIXED = re.compile(r"^test cases: *(\d+) \|(.*)$", re.MULTILINE)
 CATCH_FAILED = re.compile(r"(\d+) failed(?! as expected)")
-# What a test wants people to see though it has passed.
+# Begins a line that a passed test wants to show.
 FIGURES = "figures: "
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 UNITTEST_BAD = re.compile(r"(?:failures|errors)=(\d+)")
@@ -58,8 +58,8 @@ def count_test(test):
 
 
 def count_log(path):
-    """[passed, failed, skipped] of a whole run. What was skipped is named, with the reason it gave, and
-    figures that tests print are shown."""
+    """[passed, failed, skipped] of a whole run. Prints skipped tests with their reasons, and
+    figures of tests."""
     total = [0, 0, 0]
     with open(path, encoding="utf-8") as log:
         for line in log:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""GCC and Clang, -O0 and -O2, twice each: do they say the same of every runnable scenario?
+"""GCC and Clang, -O0 and -O2, twice each: do they give the same for every runnable scenario?
 
 Plans (shape-only tensors) must be byte-identical everywhere, and every scenario with real tensors
-is planned as well. With real tensors the last bits of the arithmetic may differ between compilers, so
-there the trace hash and the exit code must agree, and two runs of one build must still be
-byte-identical. Each run that is compared so counts as one check, and so does each build whose
-libraries define nothing twice (symbols.py; most is seen at -O0).
+is planned as well. With real tensors the last bits of the arithmetic may differ between compilers.
+There the trace hash and the exit code must agree, and two runs of one build must be
+byte-identical. Each compared run counts as one check. So does each build whose
+libraries define nothing twice (symbols.py; -O0 shows most).
 
 All corners build with warnings as errors. The one that no other build covers, Clang at -O2, builds
 every target and runs all tests but the slow ones; these are added to the counts.
@@ -52,14 +52,14 @@ def run_tests(folder):
                            "--no-suite", "slow", "--no-suite", "online"],
                           stdin=subprocess.DEVNULL, check=False)
     total = count_results.count_log(folder / "meson-logs/testlog.json")
-    # A run that failed otherwise than in a test, or tested nothing, has failed all the same.
+    # A run without a failed test has failed, too, if it tested nothing or ended badly.
     if total[1] == 0 and (done.returncode != 0 or total[0] == 0):
         total[1] = 1
     return total
 
 
 def run(command, scenario, arguments):
-    """(exit code, result object as bytes). Output files are left to a folder that goes away."""
+    """(exit code, result object as bytes). Output files go to a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([str(command), str(scenario), *arguments, "--json"], cwd=folder,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -68,7 +68,7 @@ def run(command, scenario, arguments):
 
 
 def problem_of_symbols(folder):
-    """What the libraries of a build define twice, as one sentence; None if there is nothing."""
+    """The symbols that a build's libraries define twice, as a sentence; None if there are none."""
     found = symbols.symbols_of(symbols.libraries_of(folder))
     return "; ".join(symbols.problems(found)) or None
 
@@ -130,7 +130,7 @@ def main():
             print(f"{'FAIL' if problem else 'ok':4} {' '.join([scenario.name, *arguments])}"
                   f"{': ' + problem if problem else ''}", flush=True)
     print(count_results.line_of(total))
-    # Nothing compared is nothing proved.
+    # An empty comparison proves nothing.
     return 0 if scenarios and total[1] == 0 else 1
 
 

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """clang-format and clang-tidy, as two checks counted "N passed, M failed".
 
-clang-tidy reads up to sixteen sources of a target as one, as a unity build compiles them: sources are
-mostly headers, and so they are read in an eighth of the time. With --full it reads each source
-alone, so that one which does not include what it uses is seen, and the tests too, of which each
-drags in the test framework. What was clean before, and of which nothing has changed since, is not
-read again (clean_files.py); --anew reads all.
+clang-tidy reads up to sixteen sources of a target as one, as a unity build compiles them. Sources
+are mostly headers, so this takes an eighth of the time. With --full it reads each source alone,
+which shows missing includes. Then it reads the tests, too, each with the test framework. Clean
+sources that have not changed are not read again (clean_files.py); --anew reads all.
 
 usage: lint.py --build FOLDER [--full] [--anew] [--apply-format] [FILE...]
 """

@@ -43,7 +43,7 @@ def copy_tracked(to):
 
 
 def problem_of(status, output):
-    """What is wrong with an end of `./dev plans` that should have failed, as a sentence; None if nothing."""
+    """The fault in the end of a `./dev plans` that should have failed, as a sentence, or None."""
     counts = COUNTS.findall(output)
     if status == 0:
         return "./dev plans passes"
@@ -70,7 +70,7 @@ def main():
             done = subprocess.run([str(copy / "dev"), "plans"], cwd=copy, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, text=True, check=False)
             problem = problem_of(done.returncode, done.stdout)
-            # Without the line of counts: these failures are what is wanted.
+            # Omits the line of counts: the test wants these failures.
             said = [line for line in done.stdout.splitlines() if not COUNTS.match(line)]
             if problem:
                 print("\n".join(said))

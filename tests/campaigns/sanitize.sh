@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs the tests; those of the
-# suite 'heavy', which take many minutes then, only with --full. In their place all verify scenarios
-# are run once by the command (tests/app/every_scenario_test.py).
+# Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs the tests. The suite
+# 'heavy', which takes many minutes then, runs only with --full. In its place the command runs all
+# verify scenarios once (tests/app/every_scenario_test.py).
 #
 # usage: sanitize.sh [--full]
 #
 # AddressSanitizer must be told of every switch of stacks. Debian's Boost.Context does not tell it,
-# which gives false reports in correct programs, so Boost.Context and Boost.Fiber are built from the
+# which gives false reports in correct programs. So Boost.Context and Boost.Fiber are built from the
 # distribution's own source package in ucontext mode; docs/decisions/0002-sanitizer-build.md has the
-# measurements. When the source package cannot be had, the build falls back, and says so: then
+# measurements. Without the source package the build falls back, and says so: then
 # UndefinedBehaviorSanitizer covers everything and AddressSanitizer the test binaries without fibers.
 # That counts as a failure, unless SHARDSIM_SANITIZE_WITHOUT_FIBERS=1 says that less is enough.
 set -euo pipefail
@@ -30,13 +30,13 @@ needed=(libs/context/src libs/fiber/src)
 
 say() { printf 'sanitize: %s\n' "$*" >&2; }
 
-# fetch_boost_source SOURCE VERSION FOLDER: downloads the source package with the machine's own apt
-# sources turned into source entries, in a private place, and keeps the two folders that are needed.
+# fetch_boost_source SOURCE VERSION FOLDER: downloads the source package to a private place and
+# keeps the two folders that are needed. It turns the machine's own apt sources into source entries.
 fetch_boost_source() {
   local source=$1 version=$2 folder=$3 work entry file
   work=$(mktemp -d)
   mkdir -p "$work/sources" "$work/lists/partial" "$work/cache/archives/partial"
-  # Only the distribution's own entries; other repositories have no business here.
+  # Only the distribution's own entries are used, no other repositories.
   while read -r entry; do
     file=$work/sources/$(basename "$entry")
     case $entry in

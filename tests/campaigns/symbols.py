@@ -43,7 +43,7 @@ def symbols_of(files):
 
 
 def problems(symbols):
-    """What is defined twice, as sentences."""
+    """The symbols that are defined twice, as sentences."""
     found = []
     for name, objects in sorted(symbols.items()):
         strong, weak = sorted(objects["strong"]), sorted(objects["weak"])
@@ -56,7 +56,7 @@ def problems(symbols):
 
 
 def plain(name):
-    """As it was written."""
+    """The symbol's name in the source."""
     return output_of("c++filt", name).strip()
 
 
@@ -64,8 +64,8 @@ def libraries_of(build):
     return sorted(pathlib.Path(build).rglob("libshardsim_*.a"))
 
 
-# A program of its own, with headers that the others do not need; headers for test frameworks that do
-# not bear each other, and of which not all are there; and one with Eigen, which is not on the path.
+# A separate program, with headers that the others do not need. Headers for test frameworks, which
+# exclude each other and may be missing. A header with Eigen, which is not on the path.
 NOT_LINKED = ("backends/mpi/module", "sim/harness/testing", "strategies/model/row_matrix.hpp")
 
 

@@ -25,8 +25,8 @@ HELP_EXAMPLE = re.compile(r"^  shardsim (.+?)(?:  .*)?$", re.MULTILINE)
 
 
 def run(shardsim, arguments, folder=None):
-    """(exit code, stdout) at the root, where the README's reader stands; files go elsewhere: to the
-    folder, where commands after it find what they read, or to one that is removed."""
+    """(exit code, stdout) at the root, where readers of the README are. Files go to the folder,
+    where later commands find their input, or to a temporary one."""
     if folder is None:
         with tempfile.TemporaryDirectory() as own:
             return run(shardsim, arguments, own)
@@ -38,7 +38,7 @@ def run(shardsim, arguments, folder=None):
         if option in words:
             place = words.index(option) + 1
             words[place] = os.path.join(folder, words[place])
-    writes_here = words[0] in ("demo", "init")  # And needs nothing that is here.
+    writes_here = words[0] in ("demo", "init")  # It needs no file from here.
     if "--set" in words and not writes_here:
         words += ["--out", folder]
     done = subprocess.run([os.path.abspath(shardsim), *words], cwd=folder if writes_here else ROOT, stdin=subprocess.DEVNULL,

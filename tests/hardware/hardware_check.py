@@ -25,8 +25,8 @@ SIZES = ("1K", "64K", "1M", "16M")
 RANKS = (2, 4, 8)
 SECONDS_IN_ALL = 470.0
 SECONDS_TO_TRAINING = float(os.environ.get("SHARDSIM_SECONDS_TO_TRAINING", "15"))  # Before a rank is killed.
-DEADLINE_S = 30  # Of an operation in which nothing moves.
-# Undoes what makes volume exact: any algorithm and protocol that NCCL likes.
+DEADLINE_S = 30  # For an operation without progress.
+# Undoes the settings that make volume exact: NCCL may choose any algorithm and protocol.
 ANY_ALGORITHM = {"NCCL_ALGO": "^CollNetDirect,CollNetChain", "NCCL_PROTO": "LL,LL128,Simple", "NCCL_PAT_ENABLE": "1"}
 SKIPPED = 77
 NEEDED = ("CUDA runtime", "NVIDIA driver", "GPUs", "NCCL")  # Rows of `shardsim doctor`.

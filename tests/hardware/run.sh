@@ -3,9 +3,9 @@
 #
 #   tests/hardware/run.sh BINARY [OUT]     BINARY: as `./dev portable` makes it; OUT: folder, default .
 #
-# Needs nothing else, and changes no setting of a GPU. Takes under 8 minutes; what there was no time for
-# is in the report as skipped. Exit codes: 0 all good, 1 something failed, 77 nothing could be run here
-# (no GPU, no NCCL, no Python), with the reason. NCCL somewhere unusual: SHARDSIM_NCCL_LIB.
+# Needs nothing else, and changes no setting of a GPU. Takes under 8 minutes; the report lists
+# checks without time as skipped. Exit codes: 0 all good, 1 something failed, 77 nothing could be
+# run here (no GPU, no NCCL, no Python), with the reason. NCCL somewhere unusual: SHARDSIM_NCCL_LIB.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands for shardsim on a machine with GPUs: answers as it does, at once. What fails: STAND_IN_FAILS."""
+"""Replaces shardsim on a machine with GPUs; answers at once. STAND_IN_FAILS names the failure."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def collective(words):
 
 
 def endless(words):
-    """Eight ranks; when one dies the others are ended, unless that is what fails."""
+    """Eight ranks; when one dies the others are ended, unless the failure is "kill"."""
     del words
     ranks = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)"], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, env={**os.environ, "SHARDSIM_RANK": str(rank)}) for rank in range(8)]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The installed tree is complete: a project that knows nothing of ours builds against it, with Meson
-and with CMake, and passes its tests. It is docs/guide/write-a-strategy, whose page shows what its
-programs print. Nothing is fetched.
+"""The installed tree is complete: an independent project builds against it, with Meson
+and with CMake, and passes its tests. It is docs/guide/write-a-strategy, whose page shows the output
+of its programs. Nothing is fetched.
 
 usage: example_test.py WHY_NOT BUILD COMPILER... -- [--update] [TEST...]
 
-WHY_NOT: why this build's libraries fit no other program: then all is skipped. --update rewrites what
-the page shows.
+WHY_NOT: the reason why this build's libraries fit no other program; then all is skipped. --update
+rewrites the output on the page.
 """
 
 import os
@@ -23,7 +23,7 @@ EXAMPLE = ROOT / "docs/guide/write-a-strategy"
 sys.path.insert(0, str(ROOT / "sim/package"))
 from list_headers import installed_headers  # noqa: E402  pylint: disable=wrong-import-position
 
-# Nothing that a user's program would have to wait for, or to find.
+# Headers that a user's program must not have to read or to find.
 FOREIGN = re.compile(r"/(boost|Eigen|eigen3|nlohmann|CLI|fmt|mpi)/|/(mpi|xxhash)\.h")
 SHOWN = re.compile(r"<!-- output of: (build/.+?) -->\n```\n(.*?)```\n", re.DOTALL)
 # A token names the build that made it.
@@ -53,7 +53,7 @@ class InstalledTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.scratch = pathlib.Path(folder.name)
-        # Elsewhere than the build was made for: the tree can be moved.
+        # Another folder than that of the build: the tree can be moved.
         run("meson", "install", "-C", cls.build, "--no-rebuild", "--quiet", "--destdir", cls.scratch / "to")
         package, = (cls.scratch / "to").rglob("shardsim.pc")
         cls.environment = {"PKG_CONFIG_PATH": str(package.parent), "CXX": " ".join(cls.compiler)}

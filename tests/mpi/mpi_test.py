@@ -28,7 +28,7 @@ DEADLINE_S = 8
 
 
 def processes_with(mark):
-    """Processes of the run that `mark` stands for, but for the dead that wait to be fetched."""
+    """Processes of the run with this `mark`, without zombies."""
     found = []
     for folder in glob.glob("/proc/[0-9]*"):
         try:
@@ -141,7 +141,7 @@ class EveryScenario(MpiCase):
                 self.assertEqual(value, 0, f"{name}: {figure}")
         steps = result["scenario"]["execution"]["steps"]
         metrics = result["metrics"]
-        # By other code than the checks: the wire carries what metrics count, nothing else.
+        # Counted by other code than the checks: the wire carries the bytes of the metrics only.
         expected = metrics["comm.bytes_sent.total"] + metrics["comm.bytes_sent.padding"] + \
             metrics["comm.bytes_sent.scalars"]
         self.assertAlmostEqual(measured["wire.bytes_sent.total"], expected, delta=1 / steps)
@@ -183,14 +183,14 @@ class NativeCollectives(MpiCase):
 
 
 class Faults(MpiCase):
-    """Who is named, when, and with which exit code."""
+    """The named ranks, the time of the report and the exit code."""
 
     def disturbed(self, fault, *arguments):
         begin = time.monotonic()
         code, result = self.result(
             [DDP, "--backend=mpi", f"--timeout={DEADLINE_S}", *arguments], program=self.faulty,
             SHARDSIM_FAULT=fault)
-        # The deadline, and what starting and ending take on a loaded machine.
+        # The deadline, and the time to start and end on a loaded machine.
         self.assertLess(time.monotonic() - begin, DEADLINE_S + 45)
         return code, result["diagnosis"]
 
@@ -225,7 +225,7 @@ class Faults(MpiCase):
     def test_a_call_of_another_size_is_found_by_messages(self):
         code, diagnosis = self.disturbed("short 2 2")
         self.assertEqual((code, diagnosis["code"]), (4, "COLL_COUNT"), diagnosis)
-        # Who notices, and whose message it was: the one that called otherwise is one of the two.
+        # One rank notices the message of another; the wrong caller is one of the two.
         self.assertEqual([len(side["ranks"]) for side in diagnosis["sides"]], [1, 1], diagnosis)
         self.assertIn([2], [side["ranks"] for side in diagnosis["sides"]], diagnosis)
 

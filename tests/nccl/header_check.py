@@ -17,7 +17,7 @@ OURS = ("backends/nccl/cuda_abi.hpp", "backends/nccl/nccl_abi.hpp")
 
 
 def folders_with_headers():
-    """Where to look: CUDA_HOME, the usual places of the toolkit, and the compiler's own."""
+    """The folders to search: CUDA_HOME, the toolkit's usual places, and the compiler's own."""
     roots = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     roots += sorted((str(path) for path in pathlib.Path("/usr/local").glob("cuda*")), reverse=True)
     found = []
@@ -38,7 +38,7 @@ def compiles(compiler, root, include, ours=None):
 
 
 def wrong_versions(text):
-    """(what, text) with one declaration changed: each enum's value, member and function."""
+    """(name, text) with one declaration changed: each enum's value, member and function."""
     for match in re.finditer(r"^  (\w+) = (\d+),", text, re.MULTILINE):
         number = str(int(match[2]) + 1)
         yield match[0].strip(), text[:match.start(2)] + number + text[match.end(2):]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The completion scripts in the shells they are for, the manual through its linters, a diff through
-patch, and a scenario from standard input. What is not installed is skipped, and counted so.
+"""Completion scripts in their shells, the manual through its linters, a diff through
+patch, and a scenario from standard input. Tests of missing programs are skipped, and counted so.
 
 usage: shells_test.py SHARDSIM
 """
@@ -15,7 +15,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# What bash does on the tab key: the words of the line, cut at '=' too, and the one being completed.
+# Bash's work on the tab key: the words of the line, cut at '=' too, and the one being completed.
 PRESS_TAB = r"""
 source "$1"
 shift

@@ -96,7 +96,7 @@ class SweepTest(unittest.TestCase):
 
 class KilledTest(SweepTest):
     def tear(self, part, numbers):
-        """What a machine that goes down may leave of the last line."""
+        """Cuts the last line, as a machine that goes down may do."""
         text = part.read_bytes()
         begin = text.rstrip(b"\n").rfind(b"\n") + 1
         if begin > 0:

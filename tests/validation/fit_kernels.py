@@ -1,12 +1,12 @@
 """Fits the constants of sim/hardware/kernels/constants.cpp to the measured tables beside this script, and
-prints how well they do. Run by hand, after a table or a formula has changed (a minute):
+prints their errors. Run by hand, after a table or a formula has changed (a minute):
 
     python3 tests/validation/fit_kernels.py
 
 The formulas are those of sim/hardware/kernels/*.cpp, in the same order of operations; the test
 tests/hardware/kernel_residuals_test.cpp computes the residuals again from the C++ side. Every fifth row of a
-table and device is held out of the fit. What is minimized is the mean absolute relative error of times: few
-constants per device, nothing per row or per model."""
+table and device is held out of the fit. The fit minimizes the mean absolute relative error of
+times, with few constants per device and none per row or model."""
 
 import csv
 import math
@@ -173,8 +173,8 @@ def best_row(accelerator):
 
 
 def rate_from_best(device, accelerator, found, c):
-    """The rate with which the best row of a search over shapes comes out `found` times faster than predicted:
-    as much faster as that of the A100 PCIe, of which many shapes were measured."""
+    """The rate at which the best row of a search over shapes is `found` times as fast as predicted.
+    The factor is that of the A100 PCIe, which has many measured shapes."""
     m, n, k, time = best_row(accelerator)
     row = Product(device, m, n, k, 1, 2, time)
     low, high = 0.3, 1.2
@@ -220,7 +220,7 @@ def main():
         constants[device] = dict(constants["a100-pcie"])
         constants[device]["matmul_rate"] = rate_from_best(device, accelerator, found, constants[device])
 
-    # Head size and length: the only rows that vary them on one implementation are the transcribed ones.
+    # Only the transcribed rows vary head size and length on one implementation.
     transcribed = attentions("a100-sxm", "FlashAttention-2", "no")
     trend = fitted(transcribed, "a100-sxm", start,
                    ("attention_forward_rate", "attention_backward_rate", "attention_forward_tail",
@@ -242,7 +242,7 @@ def main():
     report("attention_kernel_throughput.csv (unconfirmed, rates not fit)", transcribed, "a100-sxm",
            constants["a100-sxm"])
 
-    # Of the H100 there are only the transcribed rows, of both passes together: one scale for both rates.
+    # The H100 has only the transcribed rows, of both passes together: one scale for both rates.
     rows = attentions("h100-sxm", "FlashAttention-2", "no")
     base = dict(constants["a100-sxm"], matmul_rate=constants["h100-sxm"]["matmul_rate"])
     scale = min((0.40 + 0.002 * i for i in range(350)),

@@ -1,11 +1,11 @@
-"""Fits what the host of Megatron-LM's runs of 2021 and 2022 spends per kernel and per communication
-(sim/hardware/software.cpp), and prints how well these two numbers do. Run by hand (minutes):
+"""Fits the host time per kernel and per communication of Megatron-LM's runs of 2021 and 2022
+(sim/hardware/software.cpp), and prints the errors of these two numbers. Run by hand (minutes):
 
     python3 tests/validation/fit_software.py build/sim/app/shardsim [TABLE ...]
 
-TABLE: what they are fitted on, vtrain_single_node if none is named; every second row is held out. What is minimized
-is the mean absolute relative error of step times. No other constant of software is fitted: kernels and bytes are
-counted in the frameworks' code."""
+TABLE: the data of the fit, vtrain_single_node if none is named; every second row is held out. The
+fit minimizes the mean absolute relative error of step times. No other constant of software is
+fitted: kernels and bytes are counted in the frameworks' code."""
 
 import json
 import os

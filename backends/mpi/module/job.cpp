@@ -7,7 +7,8 @@ namespace shardsim_mpi {
 
 namespace {
 
-// Of all messages. Order between two processes is theirs already, and groups are communicators.
+// Tag of all messages. Two processes already keep their messages in order, and groups are
+// communicators.
 constexpr int kTag = 1;
 
 std::int32_t open(std::int32_t monitor, std::int64_t piece_bytes) {
@@ -140,7 +141,7 @@ std::int32_t barrier(std::int32_t group, std::int64_t* request) {
   return status;
 }
 
-// Of one piece that has ended.
+// Status of one piece that has ended.
 std::int32_t status_of(int code, const MPI_Status& status, const Request& request,
                        std::size_t piece) {
   int error_class = MPI_SUCCESS;

@@ -9,8 +9,8 @@
 
 #include "backends/mpi/module_table.hpp"
 
-// What the parts of libshardsim-mpi.so share: this process's end of the job. Nothing of shardsim
-// but the table is known here.
+// State shared by the parts of libshardsim-mpi.so: this process's end of the job. Nothing of
+// shardsim but the table is known here.
 namespace shardsim_mpi {
 
 /// One thing that was asked for: all of its pieces.
@@ -19,7 +19,7 @@ struct Request {
   std::vector<std::int64_t> expected_bytes;  // By piece, of receives; empty otherwise.
 };
 
-/// What this process has sent, by receiver.
+/// Traffic sent by this process, by receiver.
 struct Wire {
   std::vector<std::int64_t> bytes;
   std::vector<std::int64_t> messages;
@@ -41,7 +41,7 @@ struct Job {
 
 Job& job();
 
-/// What `shardsim_mpi_module` returns.
+/// The table that `shardsim_mpi_module` returns.
 const ShardsimMpiTable& module_table();
 
 /// kMpiOk, or kMpiFailed with the text kept. `what`: the call.

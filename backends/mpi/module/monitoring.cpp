@@ -6,19 +6,19 @@
 
 #include "backends/mpi/module/job.hpp"
 
-// What Open MPI's monitoring component counts: bytes and messages that were sent to each process.
-// Filtered (value 2), it keeps messages with tags of users ("E" rows) apart from those of MPI's own
-// collectives and start-up ("I"). Its variables of the tool interface are gone in 4.1, as it steps
-// between the program and the layer it watches; what it writes when MPI ends is not. Source:
+// Counts of Open MPI's monitoring component: bytes and messages sent to each process. Filtered
+// (value 2), it separates messages with user tags ("E" rows) from those of MPI's own collectives
+// and start-up ("I"). Version 4.1 lost its variables of the tool interface, as the component steps
+// between the program and the watched layer. The files written when MPI ends remain. Source:
 // Bosilca, Foyer, Jeannot, Mercier, Papaure, "Online Dynamic Monitoring of MPI Communications"
 // (2017), and the component's README.
 namespace shardsim_mpi {
 
 namespace {
 
-std::string folder;  // Of this process, for what is written; empty: nothing is monitored.
+std::string folder;  // This process's output folder; empty: nothing is monitored.
 
-// One variable of Open MPI's; what is set already stays. Whether it is ours.
+// Sets one variable of Open MPI, unless it is set. Whether it then has our value.
 bool set_parameter(const char* name, const char* value) {
   if (std::getenv(name) != nullptr) return std::string(std::getenv(name)) == value;
   return setenv(name, value, /*overwrite=*/0) == 0;
@@ -28,8 +28,8 @@ std::filesystem::path file_of(int rank) {
   return std::filesystem::path(folder) / ("wire." + std::to_string(rank) + ".prof");
 }
 
-// Where files of processes that do not live to remove them are removed all the same: a folder of
-// who has started the ranks, or mpirun's of this job.
+// A folder that is emptied even if its processes die first: the launcher's, or mpirun's for this
+// job.
 std::filesystem::path place_for_files(std::error_code& error) {
   for (const char* const name : {"SHARDSIM_SCRATCH", "OMPI_MCA_orte_jobfam_session_dir"}) {
     const char* const place = std::getenv(name);

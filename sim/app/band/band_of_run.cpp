@@ -8,8 +8,8 @@ namespace shardsim {
 
 namespace {
 
-// A quantity of the tables and the metric that its band is about. Tables have memory as the
-// allocator's or as the device's; what is on the device is what people ask for.
+// A quantity of the tables and the metric that its band belongs to. Tables give memory as the
+// allocator's or as the device's; users ask for the device's.
 struct BandedMetric {
   const char* quantity;
   const char* metric;
@@ -77,7 +77,7 @@ void add_error_bands(const Experiment& experiment, const BandBases& bases, Resul
 }
 
 void add_error_bands(const Experiment& experiment, Result& result) {
-  // Made once: many runs of one process ask.
+  // Made once, because many runs of one process ask for it.
   static const BandBases kBuiltIn = band_bases_of(built_in_measured_errors());
   add_error_bands(experiment, kBuiltIn, result);
 }

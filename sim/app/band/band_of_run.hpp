@@ -14,27 +14,27 @@ namespace shardsim {
 
 [[nodiscard]] RunSetting run_setting_of(const Experiment& experiment);
 
-/// What bands about one metric are made from: rows that were predicted as the run is, how much
-/// bands of them are widened, and how many rows of tables that they do not know they then hold.
+/// The basis of the bands around one metric: the rows predicted like the run, their bands'
+/// widening, and the share of rows from unseen tables that the bands then hold.
 struct BandBasis {
   MeasuredRows rows;
   double widening = 1.0;
-  std::optional<double> held_out_share;  ///< None of fewer than two tables.
+  std::optional<double> held_out_share;  ///< None for fewer than two tables.
 };
 
-/// Of step time and of memory on the device.
+/// The metrics with bands: step time and memory on the device.
 inline constexpr std::size_t kNumBanded = 2;
 struct BandBases {
   std::array<BandBasis, kNumBanded> with_framework;
   std::array<BandBasis, kNumBanded> without;
 };
 
-/// They point into `known`.
+/// The result points into `known`.
 [[nodiscard]] BandBases band_bases_of(const MeasuredErrors& known);
 
-/// Bands about the step time and the memory on the device, or why there are none (why_no_band.hpp).
-/// None where no held-out share says how far a band can be believed. Nothing if the result has no
-/// step time.
+/// Bands around the step time and the memory on the device, or why there are none
+/// (why_no_band.hpp). No band is added if no held-out share says how reliable it is. Nothing is
+/// added if the result has no step time.
 void add_error_bands(const Experiment& experiment, const BandBases& bases, Result& result);
 
 /// From the errors that the program was built with.

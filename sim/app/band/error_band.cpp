@@ -31,13 +31,13 @@ MeasuredRows rows_like(const MeasuredRows& rows, const RunSetting& setting, Like
   return found;
 }
 
-// How many times more, or fewer, ranks.
+// The factor between the ranks of a row and those of the run, at least 1.
 double distance_of(const MeasuredError& row, const RunSetting& setting) {
   const double ratio = static_cast<double>(row.setting.ranks) / static_cast<double>(setting.ranks);
   return std::max(ratio, 1.0 / ratio);
 }
 
-// Of one table the nearest rows in ranks, with all that are as near as the last.
+// Keeps one table's rows with the nearest ranks, and all that are as near as the last of them.
 void keep_nearest(MeasuredRows& rows, const RunSetting& setting) {
   if (rows.size() <= kEnoughRows) return;
   std::stable_sort(rows.begin(), rows.end(), [&](const MeasuredError* a, const MeasuredError* b) {
@@ -149,7 +149,7 @@ double weighted_quantile(std::vector<WeightedValue> values, double share) {
   for (const WeightedValue& value : values) whole += value.weight;
   const double wanted = share * whole;
   double below = 0.0;
-  double place = 0.0;  // Of the value before.
+  double place = 0.0;  // That of the value before.
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double middle = below + values[i].weight / 2.0;
     if (wanted <= middle) {

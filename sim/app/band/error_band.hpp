@@ -6,18 +6,18 @@
 
 #include "sim/app/band/measured_error.hpp"
 
-// Where measurements lie about a prediction, told from the measured runs that are most like it
-// (docs/decisions/0038-error-band.md).
+// The place of measurements around a prediction, derived from the measured runs that are most like
+// it (docs/decisions/0038-error-band.md).
 namespace shardsim {
 
 /// Rows of the first of these kinds that has enough of them are taken.
 enum class Likeness { device_and_software, device_or_software, any };
 
-/// A kind is enough from so many rows, and so many tables, on. Of each table the rows nearest in
-/// ranks are taken, so many, and all that are as near as the last of them.
+/// A kind suffices from this many rows and this many tables on. From each table, this many rows
+/// with the nearest ranks are taken, and all that are as near as the last of them.
 inline constexpr std::size_t kEnoughRows = 20;
 inline constexpr std::size_t kEnoughTables = 2;
-/// The share of measurements that a band is to hold, and what is left below and above.
+/// The share of measurements that a band should hold. The rest is split between below and above.
 inline constexpr double kBandShare = 0.8;
 inline constexpr double kBandTail = 0.1;
 
@@ -46,9 +46,9 @@ using MeasuredRows = std::vector<const MeasuredError*>;
 [[nodiscard]] std::optional<ErrorBand> nearest_band(const MeasuredRows& rows,
                                                     const RunSetting& setting);
 
-/// The smallest factor, at least 1, by which bands must be widened at both ends so that they hold
-/// 8 of 10 rows of a table that they were not made from, in the mean of all tables. 1 for fewer
-/// than two tables.
+/// The smallest factor, at least 1, that widens bands at both ends so that they hold 8 of 10 rows.
+/// The rows are those of a table that the bands were not made from, in the mean of all tables. 1
+/// for fewer than two tables.
 [[nodiscard]] double widening_of(const MeasuredRows& rows);
 
 /// `band` with its low end divided, and its high end multiplied, by `factor`.
@@ -58,9 +58,9 @@ struct WeightedValue {
   double value = 0.0;
   double weight = 0.0;
 };
-/// The value below which `share` of the weight lies. A row stands in the middle of its own weight;
-/// between two it is interpolated, and outside of them it is the first or the last.
-/// REQUIRES: !values.empty(), weights above 0.
+/// The value below which `share` of the weight lies. A row counts at the middle of its own weight;
+/// between two it is interpolated, and outside of them it is the first or the last. REQUIRES:
+/// !values.empty(), weights above 0.
 [[nodiscard]] double weighted_quantile(std::vector<WeightedValue> values, double share);
 
 /// The rows of all tables but one.

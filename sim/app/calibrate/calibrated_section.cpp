@@ -9,7 +9,7 @@ namespace shardsim {
 
 namespace {
 
-// A JSON string. What is not plain text is shown as printable() shows it.
+// A JSON string. Characters that are not plain text are shown as printable() shows them.
 std::string json_quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : printable(text, 2000)) {
@@ -30,7 +30,7 @@ std::string tables_of(const CalibrationReport& report, const TierCalibration& ti
   return text;
 }
 
-// Numbers that say what holds anyway are left out, unless the system says them too.
+// Numbers equal to the default are left out, unless the system gives them too.
 void add_given(CalibratedTier& tier, const std::vector<NumberSource>& sources, const char* key,
                double value, double neutral) {
   const std::string field = "system.nccl." + tier.key + "." + key;

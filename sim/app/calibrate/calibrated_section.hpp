@@ -5,20 +5,20 @@
 
 #include "sim/app/calibrate/calibration_report.hpp"
 
-// system.nccl after a calibration: everything that the given system has there, with what was fitted
-// in its place. Whoever puts it where system.nccl was loses nothing by it.
+// system.nccl after a calibration: all that the given system has there, with the fitted numbers in
+// their place. It can replace the old system.nccl without a loss.
 namespace shardsim {
 
 struct CalibratedNumber {
   std::string key;  ///< "bandwidth_factor"
   double value = 0.0;
-  std::string source;  ///< Where a number that was given comes from; empty: it is fitted.
+  std::string source;  ///< The source of a given number; empty: it is fitted.
 };
 
 struct CalibratedTier {
   std::string key;  ///< "intra_node"
   std::vector<CalibratedNumber> numbers;
-  std::string source;  ///< The tables of what is fitted; empty: nothing is.
+  std::string source;  ///< The tables of the fitted numbers; empty: none is fitted.
 };
 
 struct CalibratedSection {

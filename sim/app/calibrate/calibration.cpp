@@ -37,7 +37,7 @@ void require_sizes(const Points& points, const FittedParts& parts, const PricedT
 
 FittedCorrection fitted(const Points& points, const FittedParts& parts,
                         const TierCalibration& tier) {
-  constexpr double kMost = 100.0;  // That the field takes, and its inverse.
+  constexpr double kMost = 100.0;  // The largest value of the field, and its inverse.
   const FittedCorrection fit = fit_correction(points, parts, tier.given);
   const FittedCorrection correction = rounded(fit, parts);
   if (!parts.bandwidth) return correction;

@@ -29,21 +29,22 @@ struct PricedTable {
 
 /// Errors are means of |predicted / measured - 1|.
 struct CalibratedTable {
-  double before = 0.0;  ///< Of the system as given.
+  double before = 0.0;  ///< With the system as given.
   double after = 0.0;
-  double held_out = 0.0;  ///< Of fits to every other size of all tables, at the sizes between.
-  std::optional<FittedCorrection> alone;  ///< What this table would give by itself, if it can.
+  double held_out = 0.0;  ///< With fits to every other size of all tables, at the sizes between.
+  std::optional<FittedCorrection>
+      alone;  ///< The correction from this table alone, if there is one.
 };
 
 struct TierCalibration {
   NetworkTier tier = NetworkTier::inside;
-  FittedCorrection given;  ///< What the system has already.
+  FittedCorrection given;  ///< The correction that the system has already.
   FittedCorrection correction;
   std::vector<std::size_t> tables;      ///< Places in the list given.
-  std::vector<CalibratedTable> errors;  ///< Of these.
+  std::vector<CalibratedTable> errors;  ///< The errors of these tables.
 };
 
-/// Of both tiers, before any fit.
+/// The corrections of both tiers before any fit.
 struct GivenCorrections {
   FittedCorrection inside;
   FittedCorrection between;
@@ -56,7 +57,7 @@ struct GivenCorrections {
 /// Each part of a fit needs twice this many sizes: half of them are held out in turn.
 inline constexpr std::size_t kLeastSizes = 2;
 
-/// Throws UsageError E0948 where a tier has too few sizes, with what to run, and E0951 where no
+/// Throws UsageError E0948 if a tier has too few sizes, with the command to run, and E0951 if no
 /// factor fits.
 [[nodiscard]] std::vector<TierCalibration> calibrate(const std::vector<PricedTable>& tables,
                                                      const FittedParts& parts,

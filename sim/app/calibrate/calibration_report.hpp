@@ -10,10 +10,10 @@
 
 namespace shardsim {
 
-/// All there is to print. What it refers to outlives it.
+/// All there is to print. The objects that it refers to outlive it.
 struct CalibrationReport {
-  const Cluster& cluster;    ///< Of any of the tables: its name and its NCCL platform are shown.
-  const NetworkSpec& given;  ///< As it was before, and where its numbers come from.
+  const Cluster& cluster;    ///< The cluster of any table: its name and NCCL platform are shown.
+  const NetworkSpec& given;  ///< The network before the fit, and the sources of its numbers.
   const std::vector<NumberSource>& sources;
   const std::vector<PricedTable>& tables;
   const std::vector<TierCalibration>& tiers;

@@ -60,8 +60,8 @@ PointCounts count_points(const std::vector<CalibrationPoint>& points) {
   return counts;
 }
 
-// A change of a moves 1 / f by less than a / transfer of a large size, and that moves a by the
-// transfer of a small one: far less, so that some rounds are enough.
+// A change of a moves 1 / f by less than a / transfer of a large size. That moves a by the transfer
+// of a small one: far less, so that some rounds are enough.
 FittedCorrection fit_correction(const std::vector<CalibrationPoint>& points,
                                 const FittedParts& parts, const FittedCorrection& given) {
   constexpr int kMostRounds = 200;

@@ -3,15 +3,15 @@
 #include <cstddef>
 #include <vector>
 
-// The fit of two numbers, a bandwidth factor f and an added latency a, to
+// Fits a bandwidth factor f and an added latency a to
 //   measured = latency + a + transfer / f,
-// by medians that a few bad sizes do not move: 1 / f is the median of (measured - latency - a) /
-// transfer over the large sizes, a that of measured - latency - transfer / f over the small ones,
-// in turn until neither changes. Sizes between are not fitted to: there NCCL's own model is a table
-// of fudges.
+// by medians, which a few bad sizes do not move. 1 / f is the median of (measured - latency - a) /
+// transfer over the large sizes; a is that of measured - latency - transfer / f over the small
+// ones. Both are computed in turn until neither changes. The sizes between are not used: there
+// NCCL's own model is a table of fudges.
 namespace shardsim {
 
-/// One size, in microseconds: what NCCL's model says in its two parts, and what was measured.
+/// One size, in microseconds: the two parts of NCCL's model, and the measurement.
 struct CalibrationPoint {
   double latency_us = 0.0;
   double transfer_us = 0.0;
@@ -23,7 +23,7 @@ inline constexpr double kDominates = 2.0;
 [[nodiscard]] bool is_large(const CalibrationPoint& point);
 [[nodiscard]] bool is_small(const CalibrationPoint& point);
 
-/// What is fitted; what is not stays as the system has it.
+/// The parts that are fitted; the others stay as the system has them.
 struct FittedParts {
   bool bandwidth = true;
   bool latency = true;
@@ -48,18 +48,18 @@ struct FittedCorrection {
   }
 };
 
-/// The part that is not fitted is that of `given`, in every bit; of the other `given` says nothing.
-/// A fitted latency is kLeastAddedLatency or more. REQUIRES: suffice() with 1. The factor may be
-/// anything, also below 0, where measurements and model have nothing in common.
+/// A part that is not fitted equals that of `given` in every bit; a fitted part ignores `given`. A
+/// fitted latency is kLeastAddedLatency or more. REQUIRES: suffice() with 1. The factor may be
+/// anything, also below 0, if measurements and model have nothing in common.
 [[nodiscard]] FittedCorrection fit_correction(const std::vector<CalibrationPoint>& points,
                                               const FittedParts& parts,
                                               const FittedCorrection& given = {});
 
-/// As it is written and shown: four digits behind the point, and two. What is not fitted stays.
+/// Rounded to the written digits: four behind the point, and two. A part that is not fitted stays.
 [[nodiscard]] FittedCorrection rounded(const FittedCorrection& correction,
                                        const FittedParts& parts = {});
 
-/// Mean of |predicted / measured - 1|. 0 of none.
+/// Mean of |predicted / measured - 1|, 0 for no points.
 [[nodiscard]] double mean_error(const std::vector<CalibrationPoint>& points,
                                 const FittedCorrection& correction);
 

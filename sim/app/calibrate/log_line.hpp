@@ -10,7 +10,7 @@
 namespace shardsim {
 
 struct LogLine {
-  std::size_t offset = 0;  ///< Of the text behind the launcher's mark.
+  std::size_t offset = 0;  ///< The offset of the text behind the launcher's mark.
   std::string_view text;
   std::vector<std::string_view> words;
 

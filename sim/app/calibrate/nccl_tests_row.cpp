@@ -10,7 +10,7 @@ namespace shardsim {
 
 namespace {
 
-// Two decimals are printed of GB/s, and at least three digits of microseconds.
+// GB/s are printed with two decimals, and microseconds with at least three digits.
 constexpr double kRoundedBandwidth = 0.01;
 constexpr double kRoundedTime = 0.01;
 // From here on two decimals give a share to better than one in a thousand.

@@ -8,8 +8,8 @@
 #include "sim/app/calibrate/log_line.hpp"
 #include "sim/app/calibrate/nccl_tests_table.hpp"
 
-// A row of nccl-tests, read by the line that names its columns: releases differ in them, and
-// `shardsim collective` adds some at the end.
+// A row of nccl-tests, read by the line that names its columns: their set differs between releases,
+// and `shardsim collective` adds some at the end.
 namespace shardsim {
 
 struct ParsedRow {
@@ -28,7 +28,7 @@ class NcclTestsColumns {
   [[nodiscard]] ParsedRow parse(const LogLine& line, const Span& place) const;
 
  private:
-  // First column of out-of-place or in-place: time, algbw, busbw and what was wrong.
+  // The first column of out-of-place or in-place: time, algbw, busbw and wrong elements.
   struct Place {
     std::size_t time = 0;
     bool counts_wrong = false;  // Old releases print the largest error instead.

@@ -43,7 +43,7 @@ class LogReader {
     return line.word(1) == "Avg" && line.word(2) == "bus" && line.word(3) == "bandwidth";
   }
 
-  // Two whole numbers, or one alone: whatever else begins so within a table is a row cut off.
+  // Two whole numbers, or one alone: any other such line within a table is a row cut off.
   static bool looks_like_row(const LogLine& line) {
     if (!whole_number(line.word(0))) return false;
     return line.words.size() == 1 || whole_number(line.word(1)).has_value();

@@ -9,7 +9,7 @@ namespace shardsim {
 
 namespace {
 
-// Of the operations here; hypercube_perf has none.
+// The names of the operations here; hypercube_perf has none.
 struct TestName {
   std::string_view name;
   TestedOperation operation;
@@ -26,7 +26,7 @@ constexpr TestName kTests[] = {
     {"scatter_perf", TestedOperation::scatter},
 };
 
-// 0 for what is none.
+// 0 for a word that is no number.
 int count_of(std::string_view word) {
   constexpr long long kMost = 1 << 20;
   return static_cast<int>(std::clamp(whole_number(word).value_or(0), 0LL, kMost));
@@ -109,7 +109,7 @@ void RunPreamble::begin_run() {
 void RunPreamble::take(const LogLine& line) {
   if (!line.is_comment()) {
     take_command(line);
-  } else if (line.word(1) == "nThread") {  // The first words of a run, whatever became of the last.
+  } else if (line.word(1) == "nThread") {  // The first words of a run, however the last one ended.
     begin_run();
   } else if (line.word(1) == "Rank") {
     take_rank(line);

@@ -6,7 +6,7 @@
 #include "sim/app/calibrate/log_line.hpp"
 #include "sim/app/calibrate/nccl_tests_table.hpp"
 
-// What the lines before a table say of the run: the test's name, the ranks and their hosts.
+// The lines before a table describe the run: the test's name, the ranks and their hosts.
 namespace shardsim {
 
 class RunPreamble {
@@ -15,7 +15,7 @@ class RunPreamble {
 
   /// Any line that is no row. Throws ScenarioError E0945, E0950.
   void take(const LogLine& line);
-  /// Writes what is known into the table that begins now.
+  /// Writes the known properties into the table that begins now.
   void describe(NcclTestsTable& table) const;
 
  private:
@@ -24,7 +24,7 @@ class RunPreamble {
   void take_command(const LogLine& line);
   void take_name(std::string_view name);
 
-  // What command lines and "Collective test starting:" say.
+  // The content of command lines and of "Collective test starting:".
   struct Command {
     std::optional<TestedOperation> operation;
     std::string variables;
@@ -34,10 +34,10 @@ class RunPreamble {
 
   const SourceText* source_;
   Command before_run_;  // Between the run before and the first words of this one.
-  Command since_;       // Since those.
+  Command since_;       // After those words.
   std::set<int> ranks_;
   std::set<std::string> hosts_;
-  int own_ranks_ = 0;  // Of `shardsim collective`.
+  int own_ranks_ = 0;  // As `shardsim collective` gives it.
   int own_nodes_ = 0;
   std::string gpu_;
 };

@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-// busbw / algbw of the largest size that tells it, 0 if none does.
+// busbw / algbw of the largest size that has it, 0 if none does.
 double bus_share_of(const NcclTestsTable& table) {
   std::int64_t largest = 0;
   double share = 0.0;
@@ -36,7 +36,7 @@ bool root_fits(const NcclTestsTable& table, TestedOperation operation) {
   return !table.root || has_root(operation) == (*table.root >= 0);
 }
 
-// All that the columns allow.
+// All operations that the columns allow.
 std::vector<std::string> operations_like(const NcclTestsTable& table, int ranks) {
   const double share = bus_share_of(table);
   std::vector<std::string> names;
@@ -48,7 +48,7 @@ std::vector<std::string> operations_like(const NcclTestsTable& table, int ranks)
   return names;
 }
 
-// What the options say of a table whose own lines do not say it all.
+// Takes from the options the ranks of a table whose own lines do not give all of them.
 void set_ranks_by_options(const NcclTestsTable& table, const TestedLayoutOptions& options,
                           TestedLayout& layout) {
   if (options.ranks == 0) {
@@ -100,7 +100,7 @@ void set_ranks(const NcclTestsTable& table, const TestedLayoutOptions& options,
   }
 }
 
-// busbw alone is the same for several.
+// busbw alone is the same for several operations.
 void require_columns_of(const NcclTestsTable& table, TestedOperation operation, bool by_option) {
   std::string cause;
   if (!reduction_fits(table, operation)) {

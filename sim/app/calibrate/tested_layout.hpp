@@ -7,11 +7,11 @@
 
 #include "sim/app/calibrate/nccl_tests_table.hpp"
 
-// What a table is of: the operation, how many ranks on how many nodes. From its own words as far as
-// they go, from the command's options for the rest; never guessed where two things fit.
+// The operation of a table, and its ranks and nodes. They come from the table's own lines, and from
+// the command's options for the rest. They are never guessed if two operations fit.
 namespace shardsim {
 
-/// What the command's options say; empty and 0: nothing.
+/// The command's options; empty or 0: not given.
 struct TestedLayoutOptions {
   std::string operation;
   int ranks = 0;
@@ -27,10 +27,10 @@ struct TestedLayout {
 /// "16 ranks on 2 nodes". REQUIRES: nodes are known.
 [[nodiscard]] std::string words_of(const TestedLayout& layout);
 
-/// Throws ScenarioError E0945 (ranks unknown, one rank, or told twice and differently), E0946 (the
-/// operation unknown, told twice and differently, or not one with such a redop and root), E0947
-/// (busbw / algbw is not that of the operation on so many ranks); UsageError E1084 for an operation
-/// there is none of.
+/// Throws ScenarioError: E0945 (ranks unknown, one rank, or two different numbers given); E0946
+/// (the operation unknown, two different ones given, or not one with such a redop and root); E0947
+/// (busbw / algbw does not fit the operation and the ranks). Throws UsageError E1084 for an unknown
+/// operation.
 [[nodiscard]] TestedLayout tested_layout_of(const NcclTestsTable& table,
                                             const TestedLayoutOptions& options);
 

@@ -18,7 +18,7 @@ bool names_a_file(const std::string& system) {
 
 namespace {
 
-// A scenario around the preset: what resolves and checks one does so for all.
+// A scenario around the preset, so that the usual code resolves and checks it.
 Scenario scenario_of_preset(const std::string& name, const std::vector<std::string>& overrides) {
   std::vector<std::string> names;
   for (const PresetInfo& preset : list_builtin_presets()) {

@@ -11,12 +11,12 @@
 
 namespace shardsim {
 
-/// One size: what all ranks found together.
+/// One size: the joint result of all ranks.
 struct CollectiveRow {
   std::int64_t size = 0;   ///< Bytes of the larger buffer.
   std::int64_t count = 0;  ///< ElementCounts::argument.
   TrialResult found;       ///< Times: average over ranks. Wrong elements and bytes: their sum.
-  /// Of the simulation, where the row is measured.
+  /// The simulation's values, if the row is measured.
   std::optional<double> simulated_seconds;
   std::optional<std::int64_t> simulated_sent_bytes;
 };
@@ -27,7 +27,7 @@ struct CollectiveRun {
   std::int64_t sent_bytes = 0;     ///< In all, by own count; warm-up and checks included.
   std::optional<SentTotals> wire;  ///< The same, as the library below counts.
   bool wire_is_exact = false;      ///< Then both must be equal.
-  std::string library;             ///< Of a real backend; else empty.
+  std::string library;             ///< Name of the real backend's library; else empty.
   std::vector<std::string> notes;
   bool times_mean_nothing = false;  ///< Ranks share GPUs or cores.
 };
@@ -36,15 +36,15 @@ struct CollectiveRun {
 [[nodiscard]] CollectiveRow row_of(const CollectiveSetting& setting, std::int64_t size,
                                    const std::vector<TrialResult>& by_rank);
 
-/// In virtual time. Where something is to be checked, data are moved once besides.
+/// Runs in virtual time. If results are checked, data are moved once besides.
 [[nodiscard]] CollectiveRun simulate_collectives(const CollectiveSetting& setting,
                                                  const RunHooks& hooks);
 
-/// Adds what the simulation says to measured rows.
+/// Adds the simulation's values to measured rows.
 void add_simulation(const CollectiveSetting& setting, CollectiveRun& run);
 
-/// On one process per rank; times by the wall clock. Nothing: another process reports, or the run
-/// has failed (told on `err`); `exit_code` is to be returned.
+/// Runs on one process per rank; times by the wall clock. Nothing: another process reports, or the
+/// run has failed (reported on `err`); the caller returns `exit_code`.
 [[nodiscard]] std::optional<CollectiveRun> measure_collectives(const CollectiveSetting& setting,
                                                                const ProcessOptions& options,
                                                                const RunHooks& hooks,

@@ -31,13 +31,13 @@ struct CollectiveArguments {
   int ranks = 0;  ///< 0: see collective_setting_of.
   int nodes = 0;  ///< 0: as many as the ranks fill.
   std::string system = "dgx-h100";
-  std::vector<std::string> overrides;  ///< Of the system's scenario, as --set.
+  std::vector<std::string> overrides;  ///< Overrides of the system's scenario, as --set.
   bool json = false;
   bool quiet = false;
   ProcessOptions process;
 };
 
-/// What is measured, checked.
+/// The checked setting of a measurement.
 struct CollectiveSetting {
   TestedOperation operation = TestedOperation::all_reduce;
   std::vector<std::int64_t> sizes;  ///< Bytes, ascending.
@@ -46,11 +46,11 @@ struct CollectiveSetting {
   int warmup = 5;
   int checks = 1;
   ReduceOp reduction = ReduceOp::sum;
-  std::string reduction_name;  ///< As nccl-tests prints it; "none" where nothing is reduced.
+  std::string reduction_name;  ///< As nccl-tests prints it; "none" without a reduction.
   DType dtype = DType::fp32;
   std::string dtype_name;  ///< NCCL's.
   int root = 0;            ///< -1 where there is none.
-  std::string system;      ///< What is simulated: a preset, or a scenario's system.
+  std::string system;      ///< The simulated system: a preset, or a scenario's.
   Cluster cluster;
 
   [[nodiscard]] int ranks() const { return cluster.num_ranks(); }
@@ -59,8 +59,8 @@ struct CollectiveSetting {
   }
 };
 
-/// Throws UsageError (E1080 to E1089). `launched_ranks`: that a launcher has started, 0 if none.
-/// Without --ranks there are as many, else 8 simulated ones or 2 processes.
+/// Throws UsageError (E1080 to E1089). `launched_ranks`: the number that a launcher has started, 0
+/// if none. Without --ranks there are as many, else 8 simulated ones or 2 processes.
 [[nodiscard]] CollectiveSetting collective_setting_of(const CollectiveArguments& arguments,
                                                       int launched_ranks);
 

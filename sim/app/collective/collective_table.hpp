@@ -13,7 +13,7 @@ struct Bandwidths {
 [[nodiscard]] Bandwidths bandwidths_of(const CollectiveSetting& setting, const CollectiveRow& row,
                                        double seconds);
 
-/// Average busbw of all that was timed, as nccl-tests' footer has it.
+/// Average busbw over all timed operations, as in the footer of nccl-tests.
 [[nodiscard]] double average_bus_bandwidth(const CollectiveSetting& setting,
                                            const CollectiveRun& run);
 /// All wrong elements of all rows.
@@ -21,7 +21,7 @@ struct Bandwidths {
 /// Whether own count and the library's agree where they must.
 [[nodiscard]] bool wire_agrees(const CollectiveRun& run);
 
-/// nccl-tests' table, its columns first and ours after them; "N/A" where the operation does not
+/// The table of nccl-tests, its columns first and ours after them; "N/A" if the operation does not
 /// work so. `backend`: "fiber", "mpi", "nccl".
 [[nodiscard]] std::string collective_table(const CollectiveSetting& setting,
                                            const std::string& backend, const CollectiveRun& run);

@@ -7,16 +7,16 @@
 #include "sim/app/collective/collective_setting.hpp"
 #include "sim/app/collective/test_values.hpp"
 
-// One rank's part of measuring, on whatever backend its communicator belongs to.
+// One rank's part of measuring, on any backend.
 namespace shardsim {
 
 enum class BufferPlace : std::uint8_t { out_of_place, in_place };
 inline constexpr std::array kBufferPlaces = {BufferPlace::out_of_place, BufferPlace::in_place};
 
-/// What one rank found at one size; nothing where the operation does not work so, or was not asked.
+/// One rank's result at one size; nothing if the operation does not work so, or was not asked for.
 struct TrialResult {
   struct Place {
-    std::optional<double> seconds;  ///< Of one operation, average over the iterations.
+    std::optional<double> seconds;  ///< For one operation, average over the iterations.
     std::optional<std::int64_t> wrong;
   };
   std::array<Place, kBufferPlaces.size()> places;
@@ -43,7 +43,7 @@ class CollectiveTrial {
 
  private:
   struct Buffers {
-    Tensor whole;  // In place: what both are part of.
+    Tensor whole;  // In place: the buffer that holds both.
     Tensor input;
     Tensor output;
   };

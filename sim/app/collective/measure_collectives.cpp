@@ -10,7 +10,7 @@
 #include "sim/app/process/run_ranks.hpp"
 #include "sim/app/process/waiting.hpp"
 
-// What ranks find travels over the rendezvous as lines of numbers: "-" where there is nothing.
+// The results of ranks travel over the rendezvous as lines of numbers: "-" for no number.
 namespace shardsim {
 
 namespace {

@@ -14,13 +14,13 @@ class TestValues {
   /// `op`: how they will be reduced; `reduces`: whether they will be at all.
   TestValues(DType dtype, ReduceOp op, bool reduces, int ranks);
 
-  /// What rank `rank` has at element `index` of its input. Repeats after a prime number of
-  /// elements, so that no chunk that went astray by a power of two looks right.
+  /// The input of rank `rank` at element `index`. It repeats after a prime number of elements, so
+  /// that no chunk that went astray by a power of two looks right.
   [[nodiscard]] double at(int rank, std::int64_t index) const;
   /// Element i of `buffer` becomes at(rank, first + i).
   void fill(const Tensor& buffer, int rank, std::int64_t first) const;
 
-  /// Stands for a rank: the reduction over all of them.
+  /// Means, in place of a rank, the reduction over all of them.
   static constexpr int kAll = -1;
   /// Elements of `buffer` that are not, in every bit, those of `source` from `first` on.
   [[nodiscard]] std::int64_t count_wrong(const Tensor& buffer, int source,

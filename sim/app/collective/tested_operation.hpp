@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-// The operations of `shardsim collective`: how many elements each moves for a size, and what its
-// bandwidth is counted as. Rules and factors are those of nccl-tests (github.com/NVIDIA/nccl-tests,
+// The operations of `shardsim collective`: the elements that each moves for a size, and how its
+// bandwidth is counted. Rules and factors are those of nccl-tests (github.com/NVIDIA/nccl-tests,
 // doc/PERFORMANCE.md and the GetCollByteCount of each test), so that tables compare.
 namespace shardsim {
 
@@ -29,7 +29,7 @@ enum class TestedOperation : std::uint8_t {
 
 [[nodiscard]] bool reduces(TestedOperation operation);
 [[nodiscard]] bool has_root(TestedOperation operation);
-/// What Communicator offers: some operations work in place only, some never do.
+/// The places that Communicator offers: some operations work in place only, some never do.
 [[nodiscard]] bool works_in_place(TestedOperation operation);
 [[nodiscard]] bool works_out_of_place(TestedOperation operation);
 
@@ -37,7 +37,7 @@ enum class TestedOperation : std::uint8_t {
 struct ElementCounts {
   std::int64_t send = 0;
   std::int64_t receive = 0;
-  std::int64_t argument = 0;  ///< What NCCL's function is called with: the column "count".
+  std::int64_t argument = 0;  ///< The argument of NCCL's function: the column "count".
 };
 
 /// For a buffer of `elements` in all; where every rank has a chunk, chunks are whole multiples of
@@ -45,7 +45,7 @@ struct ElementCounts {
 [[nodiscard]] ElementCounts element_counts(TestedOperation operation, std::int64_t elements,
                                            std::int64_t element_bytes, int ranks);
 
-/// busbw = algbw x this: what a link carries, whatever the number of ranks.
+/// busbw = algbw x this factor: the load of a link, whatever the number of ranks.
 [[nodiscard]] double bus_factor(TestedOperation operation, int ranks);
 
 }  // namespace shardsim

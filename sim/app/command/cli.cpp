@@ -25,7 +25,7 @@ std::vector<std::string> with_verb(int argc, const char* const* argv,
                                    const std::vector<Verb>& verbs) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") words.front() = "--help";
-  // What --color takes is no verb.
+  // The value of --color is no verb.
   auto first = words.begin();
   while (first != words.end() && first->substr(0, 1) == "-") {
     const bool has_value = *first == "--color" && first + 1 != words.end();
@@ -47,7 +47,7 @@ void add_color(CLI::App& app, std::string& color) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-// Options that stand before and after the verb.
+// Options before and after the verb.
 void build(CLI::App& app, const std::vector<Verb>& verbs, std::string& color) {
   app.set_version_flag("--version", "shardsim " + std::string(version()));
   add_color(app, color);

@@ -14,8 +14,8 @@ namespace {
 using Examples = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t kFirstExamples = 3;
-constexpr std::size_t kNameWidth = 14;    // Of verbs; options need the usual 30.
-constexpr std::size_t kLongestLine = 48;  // Of a command: what it is for stands beside it.
+constexpr std::size_t kNameWidth = 14;    // For verbs; options need the usual 30.
+constexpr std::size_t kLongestLine = 48;  // For a command with its purpose beside it.
 
 constexpr const char* kExitCodes = R"(
 Exit codes: 0 ok, 1 a check or expectation failed, 2 bad usage or scenario, 3 does not fit,

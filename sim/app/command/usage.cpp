@@ -38,7 +38,7 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
   return names;
 }
 
-// A word too many: a mistyped option, a mistyped verb before a file, or a second file.
+// An extra word: a mistyped option, a mistyped verb before a file, or a second file.
 UsageError unexpected_word(const CLI::App& app, const std::string& word,
                            const std::vector<std::string>& words) {
   const CLI::App& verb = verb_of(app);
@@ -58,7 +58,7 @@ UsageError unexpected_word(const CLI::App& app, const std::string& word,
                                    : help_of(app)};
 }
 
-// What a file is by its name, as far as one can tell.
+// The likely kind of a file, by its name.
 std::string likely_kind(const std::string& verb, const std::string& file) {
   if (verb != "import") return file.ends_with(".csv") ? "schedule" : "chakra";
   if (file.ends_with(".log") || file.ends_with(".sh")) return "megatron";
@@ -69,7 +69,7 @@ std::string likely_kind(const std::string& verb, const std::string& file) {
   return file.find("titan") != std::string::npos ? "torchtitan" : "hf";
 }
 
-// "import FILE" and "import hf": of kind and file one is missing, and the one that is there is
+// "import FILE" and "import hf": the kind or the file is missing, and the word that is there is
 // taken for the kind. The kinds are the option's description.
 UsageError missing_kind(const CLI::App& verb, const CLI::Option& kind) {
   const std::string word = kind.results().empty() ? std::string() : kind.results().front();
@@ -102,7 +102,7 @@ UsageError usage_error(const CLI::App& app, const CLI::ParseError& error,
     return unexpected_word(app, left.front(), words);
   }
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError)) {
-    // CLI11 looks for what is missing before it looks for what is too much.
+    // CLI11 looks for missing words before it looks for extra ones.
     const auto option = std::find_if(left.begin(), left.end(), [](const std::string& word) {
       return word.size() > 1 && word.front() == '-';
     });

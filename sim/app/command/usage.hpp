@@ -11,7 +11,7 @@ class App;
 class ParseError;
 }  // namespace CLI
 
-// Words of a command line that do not fit, in the form of all our errors: what, and the way out.
+// Words of a command line that do not fit, in the form of all our errors: the problem and the fix.
 namespace shardsim {
 
 /// `words` as the user gave them. Codes E0904 (options and words) and E0905 (nothing to do).

@@ -6,8 +6,8 @@
 
 namespace shardsim {
 
-/// Every verb there is, in the order in which --help lists those of a group. The first is run where
-/// the command line names none.
+/// Every verb, in the order in which --help lists those of a group. The first is run if the command
+/// line names none.
 [[nodiscard]] std::vector<Verb> all_verbs();
 
 }  // namespace shardsim

@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-// Where drawing gets coarser at all: a hundredth of a microsecond is below any kernel.
+// The first step of coarser drawing: a hundredth of a microsecond is below any kernel.
 constexpr Time kFirstBlur = Time::from_picoseconds(10'000);
 
 bool do_the_same(const TimedBar& a, const TimedBar& b) {
@@ -19,7 +19,7 @@ bool do_the_same(const TimedBar& a, const TimedBar& b) {
 
 Time BarRow::coarser(Time blur) { return blur == Time() ? kFirstBlur : blur + blur; }
 
-// One bar for both: what the first is called if they do the same.
+// One bar for both: it keeps the first one's name if they do the same.
 void BarRow::join(TimedBar& into, const TimedBar& bar) {
   into.begin = min(into.begin, bar.begin);
   into.end = max(into.end, bar.end);
@@ -40,12 +40,12 @@ void BarRow::append(const TimedBar& bar) {
   bars_.push_back(bar);
 }
 
-// Who waits for communications in another order than they were posted in tells them so.
+// If a rank waits for communications in another order than it posted them, bars come in that order.
 void BarRow::insert(const TimedBar& bar) {
   const auto later =
       std::upper_bound(bars_.begin(), bars_.end(), bar.begin,
                        [](Time begin, const TimedBar& other) { return begin < other.begin; });
-  // Within what is drawn as one.
+  // Inside a bar that is drawn as one.
   if (later != bars_.begin() && bar.begin < std::prev(later)->end) {
     return join(*std::prev(later), bar);
   }

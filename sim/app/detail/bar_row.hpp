@@ -18,22 +18,22 @@ struct TimedBar {
   Time end;
 };
 
-/// The bars of one stream in order of time. Those that do the same and touch are one. However many
-/// are added, at most kMostBars are kept: neighbours are drawn as one bar then, first those that do
-/// the same with little between them, and what is shorter than that with its neighbour.
+/// The bars of one stream in order of time. Bars that do the same and touch become one. At most
+/// kMostBars are kept: beyond that, neighbours are drawn as one bar. First those join that do the
+/// same with little between them, and shorter ones join their neighbour.
 class BarRow {
  public:
   static constexpr std::size_t kMostBars = 8192;
-  /// What a bar of several things is called.
+  /// The name of a bar for several operations.
   static constexpr std::string_view kSeveral = "several";
 
   /// REQUIRES: the stream did nothing else at the time.
   void add(const TimedBar& bar);
   [[nodiscard]] const std::vector<TimedBar>& bars() const { return bars_; }
-  /// What is not drawn apart: gaps up to this, and bars up to it of another kind. 0: all is drawn.
+  /// The limit of detail: no shorter gaps, or bars of another kind, are drawn. 0: all is drawn.
   [[nodiscard]] Time blur() const { return blur_; }
   [[nodiscard]] static Time coarser(Time blur);
-  /// Draws no finer than that from now on.
+  /// Uses a limit of at least `blur` from now on.
   void coarsen(Time blur);
 
  private:

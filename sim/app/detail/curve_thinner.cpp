@@ -7,7 +7,7 @@ namespace shardsim {
 
 namespace {
 
-// The first and the last stay; of each two between them the higher one.
+// Keeps the first and the last, and the higher one of each two between them.
 std::vector<TimedUse> halved(const std::vector<TimedUse>& points) {
   std::vector<TimedUse> kept = {points.front()};
   for (std::size_t i = 1; i + 1 < points.size(); i += 2) {
@@ -38,7 +38,7 @@ void CurveThinner::add(const TimedUse& point) {
 
 void CurveThinner::close_instant() {
   if (!std::exchange(is_open_, false)) return;
-  // More than before and after: it must show, though it held for no time.
+  // A peak above the values before and after must be visible, though it lasted no time.
   if (total_of(most_.bytes) > total_of(left_.bytes)) points_.push_back(most_);
   points_.push_back(left_);
   if (points_.size() < kMostKept) return;

@@ -8,15 +8,15 @@
 
 namespace shardsim {
 
-/// What is in use from `time` on.
+/// The memory in use from `time` on.
 struct TimedUse {
   Time time;
   MemoryUse bytes{};
 };
 [[nodiscard]] std::int64_t total_of(const MemoryUse& bytes);
 
-/// Memory over time in bounded memory. Of an instant the most that was in use is kept, and what was
-/// left; where there are too many points, of each two neighbours the one with more in use.
+/// Memory over time in bounded memory. For each instant it keeps the highest use and the last one.
+/// If there are too many points, it keeps the higher one of each two neighbours.
 class CurveThinner {
  public:
   /// REQUIRES: no earlier than the point before.
@@ -33,7 +33,7 @@ class CurveThinner {
   void close_instant();
 
   std::vector<TimedUse> points_;
-  // The instant that is not over yet.
+  // The instant that has not ended yet.
   bool is_open_ = false;
   TimedUse most_;
   TimedUse left_;

@@ -8,18 +8,18 @@
 
 namespace shardsim {
 
-/// A run that has ended, and what it was made from.
+/// A finished run, and its inputs.
 struct EndedRun {
   const Experiment& experiment;
   const RunHooks& hooks;
   const FiberWorld& world;
   const RunRecord& record;
   const Result& result;          ///< With its metrics.
-  const DecisionLog* decisions;  ///< That it took or replayed; null: none.
+  const DecisionLog* decisions;  ///< Those that it took or replayed; null: none.
 };
 
-/// What pages and tables show of it. Runs it once more; throws an internal Error (E1391) if that
-/// was not the same.
+/// The detail of the run for pages and tables. It runs the experiment once more; throws an internal
+/// Error (E1391) if the second run differs.
 [[nodiscard]] RunDetail detail_of(const EndedRun& run);
 
 }  // namespace shardsim

@@ -6,7 +6,7 @@ namespace shardsim {
 
 namespace {
 
-// All curves of a page together: with very many stages each gets fewer points.
+// For all curves of a page together: with very many stages each gets fewer points.
 constexpr std::size_t kMostPoints = 32'000;
 constexpr std::size_t kFewestPoints = 100;
 

@@ -8,8 +8,8 @@
 
 namespace shardsim {
 
-/// Memory over time of `ranks`, one a stage. Moments count from `origin`. Adds to `notes` what was
-/// thinned.
+/// Memory over time of `ranks`, one per stage. Moments count from `origin`. Adds a note to `notes`
+/// if curves were thinned.
 [[nodiscard]] std::vector<MemoryCurve> memory_curves(const WatchedRun& watched,
                                                      const std::vector<int>& ranks, Time origin,
                                                      std::vector<std::string>& notes);

@@ -34,7 +34,7 @@ void RankRecorder::attach(RankState& rank) {
   rank.ledger().set_listener(this);
 }
 
-// --- What the rank does ------------------------------------------------------------------------
+// --- The rank's work ---------------------------------------------------------------------------
 
 void RankRecorder::step_begins(std::int64_t step) {
   if (step != last_step_) return;
@@ -80,7 +80,7 @@ void RankRecorder::posted(const FiberOperation& operation) {
   posted_.emplace_back(&operation, doing_);
 }
 
-// Few are under way at a time, and the oldest are mostly waited for first.
+// Few are under way at a time, and ranks mostly wait for the oldest first.
 RankRecorder::Doing RankRecorder::take_posted(const FiberOperation& operation) {
   const auto found = std::find_if(posted_.begin(), posted_.end(),
                                   [&](const auto& entry) { return entry.first == &operation; });
@@ -102,7 +102,7 @@ void RankRecorder::waited(const FiberOperation& operation, int member) {
   const std::string& group = operation.group()->name();
   CommTime& comm = comm_[group];
   comm.exposed += after.exposed_comm - before_.exposed_comm;
-  // What was computed beside it took longer; the stream is charged for that where it waits.
+  // Computation beside the operation took longer; the stream is charged for that at the wait.
   const Time slowed = after.compute - before_.compute;
   slowed_ += slowed;
   if (slowed > Time()) {
@@ -110,7 +110,7 @@ void RankRecorder::waited(const FiberOperation& operation, int member) {
         {doing_.name, doing_.chunk, doing_.microbatch, begin_of_wait_, begin_of_wait_ + slowed});
   }
   const std::string_view name = operation.record_of(member).name;
-  // Forming groups is of no axis, and nothing to draw.
+  // Forming groups belongs to no axis, and is not drawn.
   if (name == "split") return;
   comm.busy += operation.end() - operation.start();
   if (operation.end() == operation.start()) return;

@@ -18,9 +18,9 @@
 
 namespace shardsim {
 
-/// What one rank's last step consists of: its streams as bars, its memory, its communication by
-/// communicator and its operations by name. Sees the rank as its world does, and its training.
-/// Keeps a bounded number of bars and points, however long the step is.
+/// The last step of one rank: its streams as bars, its memory, its communication by communicator
+/// and its operations by name. It observes the rank and its training. It keeps a bounded number of
+/// bars and points, however long the step is.
 class RankRecorder final : public RankObserver, public TrainingObserver, private MemoryListener {
  public:
   /// Names of bars that are no operation of a communicator.
@@ -28,8 +28,8 @@ class RankRecorder final : public RankObserver, public TrainingObserver, private
   static constexpr std::string_view kOptimizer = "optimizer";
 
   struct CommTime {
-    Time exposed;  ///< What the compute stream waited inside operations,
-    Time busy;     ///< and how long they took.
+    Time exposed;  ///< The compute stream's wait inside operations,
+    Time busy;     ///< and their duration.
   };
   struct OperationSum {
     double flops = 0;
@@ -39,16 +39,16 @@ class RankRecorder final : public RankObserver, public TrainingObserver, private
     bool on_host_link = false;
   };
 
-  /// Of communicators with one name there may be several: between stages, one each way.
+  /// Several communicators may have one name: between stages, one each way.
   using Stream = std::pair<std::string, std::uint64_t>;
 
-  /// `steps`: of the run.
+  /// `steps`: the number of steps of the run.
   explicit RankRecorder(std::int64_t steps) : last_step_(steps - 1) {}
   RankRecorder(const RankRecorder&) = delete;
   RankRecorder& operator=(const RankRecorder&) = delete;
   ~RankRecorder() override;
 
-  /// The rank that it sees, which outlives it. To be called before the run.
+  /// Sets the observed rank, which outlives it. Must be called before the run.
   void attach(RankState& rank);
 
   [[nodiscard]] int rank() const { return rank_->index(); }
@@ -57,12 +57,12 @@ class RankRecorder final : public RankObserver, public TrainingObserver, private
   [[nodiscard]] const std::map<std::string_view, OperationSum>& operations() const {
     return operations_;
   }
-  /// What computing took longer, as communication went on beside it.
+  /// The extra time of computation beside communication.
   [[nodiscard]] Time slowed() const { return slowed_; }
   [[nodiscard]] BarRow& compute() { return compute_; }
   /// By name and group of the communicator.
   [[nodiscard]] std::map<Stream, BarRow>& streams() { return streams_; }
-  /// What was in use during the step; and when most was, where that was at another time.
+  /// The memory during the step; and at its peak, if that was outside the step.
   [[nodiscard]] std::vector<TimedUse> take_memory();
   [[nodiscard]] bool has_thinned_memory() const { return memory_.has_thinned(); }
 
@@ -78,7 +78,7 @@ class RankRecorder final : public RankObserver, public TrainingObserver, private
   void step_ends(std::int64_t step, const GradientSync& sync, std::optional<double> loss) override;
 
  private:
-  // What the rank does; bars get their names from it.
+  // The rank's current work; bars get their names from it.
   struct Doing {
     std::string_view name = kGradients;
     std::int64_t chunk = 0;
@@ -92,7 +92,7 @@ class RankRecorder final : public RankObserver, public TrainingObserver, private
   std::int64_t last_step_;
   bool records_ = false;
   Doing doing_;
-  TimeSplit before_;  // Of the wait that goes on.
+  TimeSplit before_;  // At the begin of the current wait.
   Time begin_of_wait_;
   std::vector<std::pair<const FiberOperation*, Doing>> posted_;  // And not waited for.
   Time slowed_;
@@ -101,7 +101,7 @@ class RankRecorder final : public RankObserver, public TrainingObserver, private
   std::map<std::string, CommTime> comm_;
   std::map<std::string_view, OperationSum> operations_;
   CurveThinner memory_;
-  TimedUse most_outside_;  // The step.
+  TimedUse most_outside_;  // Outside the step.
 };
 
 }  // namespace shardsim

@@ -13,7 +13,7 @@ namespace shardsim {
 
 namespace {
 
-// Metrics hold whole bytes, or a mean of steps that differ.
+// Metrics hold whole bytes, or a mean if steps differ.
 std::int64_t whole_bytes(const Result& result, const MetricRow& row) {
   const MetricValue* value = result.find(row);
   if (value == nullptr) return 0;
@@ -46,7 +46,7 @@ std::vector<AxisComm> axis_table(const RankRecorder& recorder, const RunRecord& 
     if (bytes == 0 && time.busy == Time()) continue;
     axes.push_back({axis, time.exposed.seconds(), hidden.seconds(), bytes});
   }
-  // What is left is forming groups, within a step where its members change.
+  // The rest is the forming of groups, within a step in which members change.
   if (exposed_left != Time() || hidden_left != Time()) {
     axes.push_back({"other", exposed_left.seconds(), hidden_left.seconds(), 0});
   }

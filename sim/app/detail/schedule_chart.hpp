@@ -8,8 +8,8 @@
 
 namespace shardsim {
 
-/// The last step of the rank that each of `stages` names. Moments count from `origin`. Adds to
-/// `notes` how coarse it is drawn.
+/// The last step of the rank that `stages` names for each stage. Moments count from `origin`. Adds
+/// the limit of detail to `notes`.
 [[nodiscard]] ScheduleChart schedule_chart(const WatchedRun& watched,
                                            const std::vector<StageTime>& stages, Time origin,
                                            std::vector<std::string>& notes);

@@ -10,7 +10,7 @@ std::size_t stage_of_rank(const MeshShape& mesh, int rank) {
   return static_cast<std::size_t>(mesh.place_of(rank).pp);
 }
 
-// By stage, the rank for which `key` is largest, the lowest of equals.
+// By stage, the rank with the largest `key`; of equal ranks, the lowest.
 template <class Key>
 std::vector<int> first_largest(const FiberWorld& world, const MeshShape& mesh, const Key& key) {
   std::vector<int> found(static_cast<std::size_t>(mesh.pp), -1);
@@ -54,7 +54,7 @@ std::vector<StageTime> stage_times(const FiberWorld& world, const RunRecord& rec
 Time begin_of_last_step(const FiberWorld& world, const RunRecord& record) {
   Time first = record.last_step_begin(record.last_rank()).clock;
   for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
-    // Who takes no part in it has no times.
+    // A rank that takes no part in the step has no times.
     if (record.last_step_end(rank).clock == Time()) continue;
     first = min(first, record.last_step_begin(rank).clock);
   }

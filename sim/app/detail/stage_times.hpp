@@ -15,7 +15,7 @@ namespace shardsim {
 [[nodiscard]] std::vector<StageTime> stage_times(const FiberWorld& world, const RunRecord& record,
                                                  const MeshShape& mesh);
 
-/// By pipeline rank, the fullest rank: the lowest of equals.
+/// By pipeline rank, the fullest rank; of equal ranks, the lowest.
 [[nodiscard]] std::vector<int> fullest_ranks(const FiberWorld& world, const MeshShape& mesh);
 
 /// The least clock at which the last step begins on a rank.

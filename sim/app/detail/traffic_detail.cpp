@@ -19,7 +19,7 @@ TrafficMatrix traffic_matrix(const FiberWorld& world, std::int64_t steps) {
     const std::size_t column = static_cast<std::size_t>(link.to_rank) / per_cell;
     matrix.bytes[row * matrix.cells + column] += link.counts.sent;
   });
-  // Mostly all steps send the same.
+  // Usually all steps send the same.
   const bool divides = std::all_of(matrix.bytes.begin(), matrix.bytes.end(),
                                    [&](std::int64_t bytes) { return bytes % steps == 0; });
   matrix.steps = divides ? 1 : steps;
@@ -35,9 +35,9 @@ namespace {
 struct TierTraffic {
   const char* part;
   std::vector<std::int64_t> by_part;
-  double gb_per_s = 0.0;  // Of a part.
+  double gb_per_s = 0.0;  // For a part.
 
-  // `worn`: by part, what is left of its bandwidth.
+  // `worn`: by part, the remaining share of its bandwidth.
   void find_busiest(const std::vector<double>& worn, std::int64_t steps, double step_s,
                     LinkUse& use) const {
     constexpr double kBytesPerGb = 1e9;
@@ -64,7 +64,7 @@ struct TierTraffic {
   }
 };
 
-// What slow links (not outages) leave of the bandwidth of each node's links.
+// The share of bandwidth that slow links (not outages) leave to each node's links.
 std::vector<double> worn_nodes(const Cluster& cluster, std::size_t nodes, LinkTier tier) {
   std::vector<double> worn(nodes, 1.0);
   if (cluster.faults == nullptr) return worn;

@@ -10,10 +10,10 @@
 
 namespace shardsim {
 
-/// From every rank to every other, of the mean step.
+/// Bytes from every rank to every other, in the mean step.
 [[nodiscard]] TrafficMatrix traffic_matrix(const FiberWorld& world, std::int64_t steps);
 
-/// Of both tiers, where there are several nodes. `step_s`: what the shares are of.
+/// The use of both tiers if there are several nodes. `step_s`: the time that the shares refer to.
 [[nodiscard]] std::vector<LinkUse> link_use(const FiberWorld& world, const Experiment& experiment,
                                             double step_s);
 

@@ -14,13 +14,13 @@
 
 namespace shardsim {
 
-/// The same run once more, with recorders on some of its ranks: who they are is known only when it
-/// has ended, and nothing is to be kept of all others (docs/decisions/0042). Always without data;
-/// what values decide is replayed.
+/// The same run once more, with recorders on some of its ranks. These ranks are known only after
+/// the run, and nothing should be kept for the others (docs/decisions/0042). It always runs without
+/// data; decisions that depend on values are replayed.
 class WatchedRun {
  public:
   /// `options`: those of the run. `decisions`: its own, or those it replayed; null: none. `ranks`:
-  /// that run, and so stand for themselves.
+  /// those to record, which run themselves.
   WatchedRun(const ParallelPlan& plan, const RunHooks& hooks, FiberOptions options,
              const DecisionLog* decisions, const std::set<int>& ranks);
 
@@ -33,7 +33,7 @@ class WatchedRun {
 
   std::optional<DecisionReplay> replay_;
   std::optional<FiberWorld> world_;
-  std::vector<std::unique_ptr<RankRecorder>> recorders_;  // They look at the world.
+  std::vector<std::unique_ptr<RankRecorder>> recorders_;  // They observe the world.
 };
 
 }  // namespace shardsim

@@ -35,7 +35,7 @@ UsageError unknown(const std::string& code) {
               "\"shardsim explain\" lists all"};
 }
 
-// An error says itself what to do, with the values at hand: here is only what it is about.
+// The error itself gives the remedy, with the values at hand; this entry has only its subject.
 CodeEntry entry_of_error(const std::string& code, const char* family) {
   return {code.c_str(), family, "The error itself says what is wrong, with the values.",
           "The error itself says what to do, after \"= help:\".",

@@ -8,9 +8,9 @@
 
 namespace shardsim {
 
-/// `shardsim explain CODE...`: what the codes of diagnoses mean; without codes, all in one line
-/// each. `json`: the entries as an array. Returns 0. Throws UsageError (E1205) for a code that is
-/// none, with the nearest one.
+/// `shardsim explain CODE...`: the meaning of codes of diagnoses; without codes, all in one line
+/// each. `json`: the entries as an array. Returns 0. Throws UsageError (E1205) for an unknown code,
+/// with the nearest one.
 int command_explain(const std::vector<std::string>& codes, bool json, std::ostream& out);
 
 [[nodiscard]] Verb explain_verb();

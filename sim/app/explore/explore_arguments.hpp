@@ -6,15 +6,15 @@
 
 namespace shardsim {
 
-/// What `shardsim run` was told about schedules.
+/// The options of `shardsim run` for schedules.
 struct ExploreArguments {
   std::string mode;    ///< "pct" or "dpor"; empty: no exploration.
-  int schedules = 20;  ///< pct: how many are drawn.
+  int schedules = 20;  ///< pct: the number of drawn schedules.
   /// pct: events whose order matters, for receives from any source; strategies have none.
   int depth = 2;
-  std::uint64_t seed = 1;             ///< pct: what is drawn.
-  std::optional<std::string> replay;  ///< The token of the one run that is to be made.
-  bool replay_force = false;          ///< Take a token of another build.
+  std::uint64_t seed = 1;             ///< pct: the seed of the draws.
+  std::optional<std::string> replay;  ///< The token of the one run to make.
+  bool replay_force = false;          ///< Accept a token of another build.
   bool shrink = false;                ///< Look for a smaller scenario that fails the same way.
   /// The folder for the smaller scenario; empty: it is only printed.
   std::string shrunk_directory;

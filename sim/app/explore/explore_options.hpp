@@ -8,7 +8,7 @@ class App;
 
 namespace shardsim {
 
-/// --explore and what belongs to it, --replay, --shrink: options of `shardsim run`.
+/// --explore and its options, --replay, --shrink: options of `shardsim run`.
 void add_explore_options(CLI::App& verb, ExploreArguments& arguments);
 
 }  // namespace shardsim

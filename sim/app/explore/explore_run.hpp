@@ -7,23 +7,23 @@
 #include "sim/app/explore/shrink_scenario.hpp"
 #include "sim/app/run.hpp"
 
-// The parts of `shardsim run` that are about schedules.
+// The parts of `shardsim run` for schedules.
 namespace shardsim {
 
 inline constexpr const char* kShrunkFile = "shrunk.json";
 
 struct ExploredRun {
   RunOutcome outcome;
-  std::optional<Schedule> schedule;  ///< Of the outcome; empty for the plain run.
+  std::optional<Schedule> schedule;  ///< The outcome's; empty for the plain run.
 };
 
-/// Explores, replays, or runs plainly: what the arguments ask for. Throws UsageError for a token
-/// that does not fit.
+/// Explores, replays, or runs plainly, as the arguments ask. Throws UsageError for a token that
+/// does not fit.
 [[nodiscard]] ExploredRun run_as_asked(const Experiment& experiment, const RunHooks& hooks,
                                        const ExploreArguments& arguments);
 
-/// Says what `shrunk` is, with the command that runs it and what that finds; writes it to
-/// arguments.shrunk_directory, if that is not empty. `code`: of the failure.
+/// Describes `shrunk`, with the command that runs it and the result of that; writes it to
+/// arguments.shrunk_directory, if that is not empty. `code`: the failure's.
 void report_shrunk(const ShrunkScenario& shrunk, const FailedScenario& failed,
                    const ExploreArguments& arguments, std::ostream& out, std::ostream& err);
 

@@ -30,7 +30,7 @@ std::vector<Schedule> schedules_of(const ExploreArguments& arguments) {
   return schedules;
 }
 
-// What was proven, in the words of what may differ between schedules.
+// The proven property, in terms of the possible differences between schedules.
 std::string proven(const ExploreArguments& arguments, std::size_t count) {
   if (arguments.mode != "pct") {
     return fmt::format(
@@ -113,7 +113,7 @@ RunOutcome ScenarioExplorer::verdict(const Schedule& schedule) {
 void ScenarioExplorer::judge(const Schedule& schedule, RunOutcome& outcome) {
   Result& result = outcome.result;
   if (!result.diagnosis) compare_with_plain(schedule, outcome);
-  // A run that was stopped has no figures, nor has one that cannot be relied on.
+  // A run that was stopped has no figures, nor has one that is not reliable.
   if (result.diagnosis) result.metrics.clear();
   if (result.diagnosis) {
     Diagnosis& found = *result.diagnosis;
@@ -133,12 +133,12 @@ void ScenarioExplorer::judge(const Schedule& schedule, RunOutcome& outcome) {
 }
 
 void ScenarioExplorer::compare_with_plain(const Schedule& schedule, RunOutcome& outcome) {
-  // The nearest comes first: it is held against most.
+  // The nearest run comes first: most metrics are compared with it.
   for (const SendMode sends : {schedule.sends, SendMode::rendezvous}) {
     const bool is_itself = schedule.seed == 0 && sends == schedule.sends;
     if (is_itself || sends == SendMode::drawn) continue;
     const Result& before = plain(sends);
-    if (before.diagnosis) continue;  // That one is reported itself.
+    if (before.diagnosis) continue;  // The other run is reported itself.
     outcome.result.diagnosis =
         compare_schedules({.sends = sends}, before, schedule, outcome.result);
     if (outcome.result.diagnosis) return;

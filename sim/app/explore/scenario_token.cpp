@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-// Enough to tell the scenarios of one person apart, few enough to paste.
+// Enough to tell the scenarios of one user apart, few enough to paste.
 constexpr unsigned kHashBits = 32;
 
 std::string name_in_token(Scenario decisive) {
@@ -35,7 +35,7 @@ ReplayToken token_of(const Experiment& experiment, const Schedule& schedule) {
 
 Schedule schedule_of(const std::string& text, const Experiment& experiment, bool force) {
   const ReplayToken token = parse_token(text, force);
-  // As a token has it: names are anything, a token is one word.
+  // In a token's form: names may be any text, a token is one word.
   const std::string mine = parse_token(to_text(token_of(experiment, {}))).name;
   if (token.name == mine) return token.schedule;
   if (without_hash(token.name) == without_hash(mine)) {

@@ -12,7 +12,7 @@ namespace shardsim {
 
 namespace {
 
-// Families of metrics that the times of messages do not enter.
+// Families of metrics that do not depend on the times of messages.
 constexpr std::array<std::string_view, 5> kTimeless = {"comm.", "memory.", "moe.", "loss_scaling.",
                                                        "oracle."};
 

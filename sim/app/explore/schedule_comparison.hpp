@@ -7,12 +7,12 @@
 
 #include "sim/harness/schedule.hpp"
 
-// What may differ between two runs of one scenario under two schedules, and what may not.
+// The allowed differences between two runs of one scenario under two schedules.
 namespace shardsim {
 
-/// Nothing, or the first metric that differs and must not: with equal modes of sends every metric
-/// and the exit code are equal, bit by bit, whatever the order of ranks. Otherwise those are that
-/// no clock decides: bytes, calls, memory, routing, and what the oracle says.
+/// Nothing, or the first metric that differs and must not. With equal modes of sends every metric
+/// and the exit code are equal, bit by bit, whatever the order of ranks. Otherwise only metrics
+/// that no clock affects must be equal: bytes, calls, memory, routing, and the oracle's.
 [[nodiscard]] std::optional<Diagnosis> compare_schedules(const Schedule& first,
                                                          const Result& first_result,
                                                          const Schedule& second,

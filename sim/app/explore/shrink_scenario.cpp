@@ -13,7 +13,7 @@ namespace shardsim {
 
 namespace {
 
-// A failure that needs luck gets so many drawn schedules in each smaller scenario.
+// A failure that needs luck gets this many drawn schedules in each smaller scenario.
 constexpr int kDrawn = 6;
 
 std::string field_of(const std::string& override_text) {
@@ -67,7 +67,7 @@ bool ScenarioShrinker::shrink_field(const std::string& field) {
       try {
         Scenario smaller = load_scenario(failed_.file, overrides_with(way));
         if (accept(way, std::move(smaller))) return true;
-        break;  // It loads: to say more would change nothing.
+        break;  // It loads: more overrides would change nothing.
       } catch (const Error&) {
         continue;  // No scenario, or none that can be run.
       }

@@ -11,34 +11,34 @@
 
 #include "sim/harness/schedule.hpp"
 
-// From a scenario that fails to a smaller one that fails with the same code.
+// Shrinks a scenario that fails to a smaller one that fails with the same code.
 namespace shardsim {
 
-/// Where a search starts.
+/// The start of a search.
 struct FailedScenario {
   std::string file;
   std::vector<std::string> overrides;  ///< As given to --set.
   Scenario scenario;
-  std::string code;  ///< As failure_code has it.
-  /// Of the run that failed; empty: the plain run, which is not watched.
+  std::string code;  ///< As failure_code returns it.
+  /// The failed run's; empty: the plain run, which is not watched.
   std::optional<Schedule> schedule;
 };
 
 struct ShrunkScenario {
   Scenario scenario;
-  std::vector<std::string> overrides;  ///< All that the file needs to be it.
-  RunOutcome outcome;                  ///< Of the smallest that failed; empty if none did.
-  std::optional<Schedule> schedule;    ///< With which it did.
+  std::vector<std::string> overrides;  ///< All that turn the file into it.
+  RunOutcome outcome;                  ///< The smallest failed run's; empty if none failed.
+  std::optional<Schedule> schedule;    ///< The schedule of that run.
   int runs = 0;
   bool is_smaller = false;
   bool is_complete = false;  ///< Nothing smaller fails; else the runs were used up.
 };
 
-/// Makes one field smaller after the other, as long as the failure stays, until none can be. What
-/// does not load as a scenario is passed over.
+/// Makes one field smaller after the other, as long as the failure stays, until none can be.
+/// Candidates that do not load as a scenario are skipped.
 class ScenarioShrinker {
  public:
-  /// So many runs at most, and those of one last candidate.
+  /// At most this many runs, and those of one last candidate.
   static constexpr int kMostRuns = 200;
 
   ScenarioShrinker(FailedScenario failed, RunHooks hooks);
@@ -51,7 +51,7 @@ class ScenarioShrinker {
 
   FailedScenario failed_;
   RunHooks hooks_;
-  FieldChanges changes_;  // Against the file and what was given to --set.
+  FieldChanges changes_;  // Against the file and --set.
   ShrunkScenario found_;
 };
 

@@ -56,7 +56,7 @@ std::set<std::int64_t> below(std::int64_t value, bool divisors_only) {
   return values;
 }
 
-// Nodes as full as they were, as far as that divides the ranks.
+// Keeps nodes as full as before, as far as that divides the ranks.
 void follow_with_system(const Scenario& smaller, FieldChanges& changes) {
   const ParallelismSpec& p = smaller.parallelism;
   const std::int64_t ranks = p.dp_replicate * p.dp_shard * p.cp * p.tp * p.pp;
@@ -72,7 +72,7 @@ void follow_with_batch(const Scenario& smaller, FieldChanges& changes) {
       text_of(t.micro_batch_size * t.num_microbatches * smaller.parallelism.data_parallel_size());
 }
 
-// As it would be split if nothing were said.
+// The default split.
 std::string stage_layers_of(const Scenario& smaller) {
   const ParallelismSpec& p = smaller.parallelism;
   StageSplit split;

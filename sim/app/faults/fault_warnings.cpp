@@ -10,7 +10,7 @@ namespace shardsim {
 
 namespace {
 
-// Below it, a training that is started does not end in anybody's time.
+// Below it, a training does not end in any useful time.
 constexpr double kHopelessGoodput = 0.01;
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace shardsim {
 
-/// What `faults` make of its numbers, where these are easily taken for more than
-/// they are: `result` has the metrics of the run.
+/// Warnings about the effect of `faults` on numbers that are easily misread. `result` has the
+/// metrics of the run.
 [[nodiscard]] std::vector<std::string> fault_warnings(const FaultSpec& faults,
                                                       const Result& result);
 

@@ -15,8 +15,8 @@ double daly_interval_s(const FailureModel& model) {
 }
 
 double best_interval_s(const FailureModel& model) {
-  // Written as expm1(y) = z / (1 - z), z = T / M and y = (T + C) / M, the left side is the larger
-  // one below the root, and both are accurate where failures are rare.
+  // Written as expm1(y) = z / (1 - z) with z = T / M and y = (T + C) / M. Below the root the left
+  // side is the larger one. Both are accurate if failures are rare.
   const double c = model.checkpoint_s / model.mtbf_s;
   double low = 0.0;
   double high = 1.0;

@@ -1,15 +1,15 @@
 #pragma once
 
-// What failures and checkpoints leave of the time of a long training: closed forms. Failures come
-// at a constant rate 1 / M, in restarts and checkpoints, too. After each, the job restarts, for R
-// without a failure, and does again what it did since its last checkpoint; a segment is T of work
-// and then C of checkpoint. In seconds.
+// The useful time of a long training with failures and checkpoints: closed forms. Failures come at
+// a constant rate 1 / M, in restarts and checkpoints, too. After each, the job restarts, for R
+// without a failure, and repeats the work since its last checkpoint; a segment is T of work and
+// then C of checkpoint. In seconds.
 //
-// tests/faults holds all of them against a simulation of single failures.
+// tests/faults compares all of them with a simulation of single failures.
 namespace shardsim {
 
 struct FailureModel {
-  double mtbf_s = 0.0;        ///< M, of the job. Above 0.
+  double mtbf_s = 0.0;        ///< M of the job. Above 0.
   double checkpoint_s = 0.0;  ///< C: training stands still. Above 0.
   double restart_s = 0.0;     ///< R: from a failure to the next work, with its detection.
 };
@@ -24,11 +24,11 @@ struct FailureModel {
 /// The T of the largest useful share: the root of e^((T + C) / M) (1 - T / M) = 1, by bisection.
 [[nodiscard]] double best_interval_s(const FailureModel& model);
 
-/// M e^(R/M) (e^((T + C)/M) - 1): the mean time until a segment is done. Source: Daly 2006,
-/// of one segment; tests/faults has a proof by simulation.
+/// M e^(R/M) (e^((T + C)/M) - 1): the mean time until a segment is done. Source: Daly 2006, for one
+/// segment; tests/faults has a proof by simulation.
 [[nodiscard]] double expected_segment_s(const FailureModel& model, double interval_s);
 
-/// Of that time; they sum to 1.
+/// Shares of that time; they sum to 1.
 struct TimeShares {
   double useful = 0.0;      ///< T: the goodput.
   double checkpoint = 0.0;  ///< C.

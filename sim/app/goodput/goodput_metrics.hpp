@@ -10,7 +10,7 @@
 // The goodput of an experiment, and of a result.
 namespace shardsim {
 
-/// Weights, master weights where they are others, and optimizer state, each once.
+/// Weights, master weights if they differ from the weights, and optimizer state, each once.
 [[nodiscard]] std::int64_t checkpoint_bytes(const Experiment& experiment);
 
 /// Rates of all GPUs and nodes together. REQUIRES: it has failures.

@@ -17,7 +17,7 @@ struct GroupSum {
   LinkTable links;
   SentByOperation by_operation;
 };
-// Groups come and go in other orders there and here: by name and members.
+// The order of groups differs between run and simulation, so they are matched by name and members.
 using GroupSums = std::map<std::pair<std::string, std::vector<int>>, GroupSum>;
 
 GroupSums sum_up(const std::vector<GroupTraffic>& groups) {
@@ -41,7 +41,7 @@ std::string describe(const LinkCounts& counts) {
                      counts.messages);
 }
 
-// Both ends of a link know its bytes there; here each end knows its own.
+// In the simulation both ends of a link know its bytes; in the run each end knows its own.
 LinkCounts end_of(const LinkTable& links, const std::pair<int, int>& ends, int self) {
   const auto it = links.find(ends);
   if (it == links.end()) return {};
@@ -53,7 +53,7 @@ LinkCounts end_of(const LinkTable& links, const std::pair<int, int>& ends, int s
 
 void compare_links(const std::string& name, const std::vector<int>& members, int rank,
                    const GroupSum& measured, const GroupSum& simulated, MeasuredRank& report) {
-  // Which link carries how much of what only fills up is not the same question here and there.
+  // Run and simulation distribute padding over links in different ways.
   if (measured.counters.padding_sent + simulated.counters.padding_sent > 0) return;
   std::map<std::pair<int, int>, bool> all;
   for (const auto& [ends, counts] : measured.links) all[ends] = true;

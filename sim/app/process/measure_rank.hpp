@@ -10,17 +10,17 @@
 
 namespace shardsim {
 
-/// What a rank of a real run needs besides its backend.
+/// The setting of a rank of a real run besides its backend.
 struct RankSetting {
   const Experiment* experiment = nullptr;
   /// RunHooks::wrap_world; may be empty.
   std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
-  /// Called before the training and after it, when nothing of it is under way here; all ranks wait
-  /// for each other in it. May be empty.
+  /// Called before the training and after it, when no operation of it is under way here; all ranks
+  /// wait for each other in it. May be empty.
   std::function<void()> meet;
-  /// The backend knows rings only, whatever the scenario's network would choose.
+  /// The backend has rings only, whatever the scenario's network would choose.
   bool rings_only = false;
-  /// Sums are formed in another order than in the simulation: find out what that alone does.
+  /// Sums are formed in another order than in the simulation: measures the effect of that alone.
   bool other_order = false;
 };
 

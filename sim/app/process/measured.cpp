@@ -39,7 +39,7 @@ class Figures {
   }
 
  private:
-  // A mean where steps were skipped.
+  // A mean if steps were skipped.
   [[nodiscard]] MetricValue per_step(std::int64_t total) const {
     if (total % steps_ == 0) return total / steps_;
     return static_cast<double>(total) / static_cast<double>(steps_);
@@ -140,9 +140,9 @@ void add_values(Figures& figures, const Reports& reports) {
   }
 }
 
-// How far values may be from the simulation where sums are formed in another order: at fp64 as far
-// as any layout may be from one device; at other precisions 4 times as far as the simulation itself
-// gets by another order, which is the margin that rounding has in the oracle (decision 0012).
+// The allowed error against the simulation if sums are formed in another order. At fp64 it is that
+// of any layout against one device. At other precisions it is 4 times the simulation's own error by
+// another order, which is the oracle's margin for rounding (decision 0012).
 std::array<double, StateImage::kNumKinds> bounds_of(const Reports& reports,
                                                     const Experiment& experiment) {
   std::array<double, StateImage::kNumKinds> bounds{};
@@ -197,11 +197,11 @@ Check values_check(const Reports& reports, const Experiment& experiment, const M
                         : close_values_check(reports, experiment, name);
 }
 
-// "3/1/9af..." of step 3, kind 1.
+// "3/1/9af..." for step 3, kind 1.
 std::string_view step_and_kind(std::string_view hash) { return hash.substr(0, hash.rfind('/')); }
 
-// A rank that joins or leaves has hashes of its steps only: each is held against the first rank of
-// its replicas that has one of the same step and kind.
+// A rank that joins or leaves has hashes of its steps only. Each is compared with the first rank of
+// its replicas that has a hash of the same step and kind.
 Check replicas_check(const Reports& reports, const MeasuredRun& run) {
   struct First {
     int rank = 0;
@@ -233,7 +233,8 @@ Check replicas_check(const Reports& reports, const MeasuredRun& run) {
                       reports.size(), groups.size())};
 }
 
-// What must be equal: payload and what fills it up are told apart alike but in an all_reduce.
+// Counters that must be equal. Payload and padding are added up: an all_reduce may divide them
+// otherwise.
 std::string counter_difference(const GroupReport& group) {
   const std::array<std::tuple<const char*, std::int64_t, std::int64_t>, 4> rows = {
       {{"bytes", all_sent(group.measured), all_sent(group.simulated)},
@@ -283,7 +284,7 @@ Check memory_check(const Reports& reports, const MeasuredRun& run) {
   return {run.backend + ".memory", true, "peaks of all ranks are the simulation's"};
 }
 
-// The library's own count against the simulation.
+// Compares the library's own count with the simulation.
 void add_wire(Result& result, Figures& figures, const Reports& reports, const MeasuredRun& run) {
   SentTotals wire;
   Pair messages;
@@ -337,7 +338,7 @@ void add_measured(Result& result, const Experiment& experiment, const MeasuredRu
   add_values(figures, reports);
   result.checks.push_back(values_check(reports, experiment, run));
   result.checks.push_back(replicas_check(reports, run));
-  // Libraries that have algorithms of their own send other bytes than our count of the calls says.
+  // Libraries with their own algorithms send other bytes than our count of the calls gives.
   if (run.same_order) result.checks.push_back(bytes_check(reports, run));
   result.checks.push_back(memory_check(reports, run));
   add_wire(result, figures, reports, run);

@@ -9,10 +9,10 @@ namespace shardsim {
 
 namespace {
 
-// Random, the same for all processes of a job, and in no one else's environment.
+// Random, the same for all processes of a job, and in no other environment.
 constexpr const char* kJobSecret = "OMPI_MCA_orte_precondition_transports";
 
-// Below the range from which systems take ports for outgoing connections.
+// Below the range of systems' ports for outgoing connections.
 constexpr int kFirstPort = 20000;
 constexpr int kNumPorts = 10000;
 

@@ -19,32 +19,32 @@ namespace shardsim {
 
 class CallWatch;
 
-/// A backend that is up on this process, and what it can say besides.
+/// A backend that is up on this process, and its further facts.
 class OpenBackend {
  public:
   virtual ~OpenBackend() = default;
   [[nodiscard]] virtual ProcessBackend& backend() = 0;
-  /// Which MPI or NCCL, one line.
+  /// The MPI or NCCL in use, one line.
   [[nodiscard]] virtual std::string library() const = 0;
-  /// What a reader of the result must know of how it ran; one sentence each.
+  /// Remarks on the run for the reader of the result; one sentence each.
   [[nodiscard]] virtual std::vector<std::string> notes() const { return {}; }
   /// Whether ranks take turns on one device: then times mean nothing.
   [[nodiscard]] virtual bool shares_devices() const { return false; }
-  /// Ends it, for which all ranks wait; nothing may be asked of it afterwards. Says what the
-  /// library has sent for this process all along, if it counts.
+  /// Closes the backend, for which all ranks wait; it must not be used afterwards. Returns the
+  /// totals that the library has sent for this process, if it counts them.
   virtual std::optional<SentTotals> close() = 0;
   /// Something has failed: do not wait for other ranks while closing.
   virtual void give_up() = 0;
 };
 
-/// Keys and values that all ranks of a run share: set once, read when it is there.
+/// Keys and values that all ranks of a run share: set once, read when they are there.
 struct SharedKeys {
   std::function<void(const std::string& key, const std::string& value)> set;
   std::function<std::string(const std::string& key)> get;
 };
 
-/// What a backend has to know of the run: it chooses between algorithms as the simulation of
-/// `cluster` does.
+/// The run's setting for a backend: it chooses between algorithms as the simulation of `cluster`
+/// does.
 struct BackendSetting {
   Cluster cluster;
   Algorithm all_reduce_algorithm = Algorithm::automatic;
@@ -53,12 +53,12 @@ struct BackendSetting {
   [[nodiscard]] int ranks() const { return cluster.num_ranks(); }
 };
 
-/// Throws Error (exit 5), one sentence of cause and the remedy, if what the backend needs is not on
-/// this machine. To be asked before any rank is started.
+/// Throws Error (exit 5), one sentence of cause and the remedy, if this machine lacks a part that
+/// the backend needs. Must be called before any rank is started.
 void require_backend(const ProcessOptions& options);
 
-/// What must be done in a rank's process before it has a second thread: variables that libraries
-/// read. Throws as require_backend.
+/// Sets the variables that libraries read, before a rank's process has a second thread. Throws as
+/// require_backend.
 void prepare_backend(const ProcessOptions& options, const MeetingPoint& place);
 
 /// Starts this process's end. `watch` outlives it. Throws Error (exit 5).

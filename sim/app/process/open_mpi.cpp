@@ -53,7 +53,7 @@ class OpenMpi final : public OpenBackend {
   std::optional<SentTotals> close() override {
     rank_.reset();
     const MpiJob::Wire wire = job_.close();
-    // Collectives of the library are not messages of ours.
+    // Collectives of the library are not our messages.
     if (!monitored_ || wire.bytes.empty()) return std::nullopt;
     return SentTotals{std::accumulate(wire.bytes.begin(), wire.bytes.end(), std::int64_t{0}),
                       std::accumulate(wire.messages.begin(), wire.messages.end(), std::int64_t{0})};
@@ -69,13 +69,13 @@ class OpenMpi final : public OpenBackend {
 }  // namespace
 
 void require_mpi() {
-  // Found here, it will be found by the ranks: they are this program.
+  // If it is found here, the ranks will find it: they are this program.
   static_cast<void>(require_mpi_module());
 }
 
 std::string mpi_preload(std::ostream& err) {
   const std::string library = loopback_library_of(require_mpi_module().path);
-  // Builds with sanitizers run only where they were built.
+  // Builds with sanitizers run only on the machine that built them.
   if (library.empty() && !build_root_of(this_executable())) {
     err << "note: libshardsim-loopback.so is not beside the MPI module, so Open MPI listens on all "
            "networks of this machine\n";

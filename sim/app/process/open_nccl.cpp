@@ -20,7 +20,7 @@ NcclSetting setting_of(const MeetingPoint& place, int num_gpus) {
   setting.num_ranks = place.local_size;
   setting.num_visible_gpus = num_gpus;
   setting.rank = place.rank;
-  // The same for all ranks of a run, and for no other run on this machine.
+  // Equal on all ranks of a run, and different for every other run on this machine.
   setting.job = fmt::format("shardsim-{:016x}", hash_text(place.host + place.token,
                                                           static_cast<std::uint64_t>(place.port)));
   setting.exact_volume = true;
@@ -45,7 +45,7 @@ class OpenNccl final : public OpenBackend {
     nccl.put = keys.set;
     nccl.get = keys.get;
     backend_.emplace(probe_.cuda, probe_.nccl, std::move(nccl));
-    // The world is formed, and nothing has been called on it yet: what counts is the run.
+    // The world is formed, and no operation has been called on it yet: only the run should count.
     reset_profiled_bytes();
   }
 
@@ -72,7 +72,7 @@ class OpenNccl final : public OpenBackend {
   [[nodiscard]] bool shares_devices() const override { return shares_gpus_; }
   std::optional<SentTotals> close() override {
     backend_.reset();
-    // Between GPUs of one machine there is no network that could be counted.
+    // Between GPUs of one machine there is no network traffic to count.
     if (!profiler_in_use() || !shares_gpus_) return std::nullopt;
     SentTotals sent;
     for (const auto& [function, bytes] : profiled_bytes()) {

@@ -8,7 +8,7 @@ class App;
 
 namespace shardsim {
 
-/// --backend and what belongs to it.
+/// --backend and its options.
 void add_process_options(CLI::App& verb, ProcessOptions& process);
 
 }  // namespace shardsim

@@ -41,7 +41,7 @@ class OpenSeat final : public RankSeat {
   void meet(const std::string& name) override { client_.barrier(name, kMeetTimeout); }
 
  private:
-  // Others may compute for long; those that hang or die are noticed in other ways.
+  // Others may compute for long; ranks that hang or die are noticed in other ways.
   static constexpr double kMeetTimeout = 86400.0;
 
   int rank_;
@@ -68,11 +68,11 @@ void do_work(const BackendSetting& setting, const RankWork& work, const ProcessO
   }
 }
 
-// Tells why, and returns the exit code of what the run's verdict then is.
+// Reports the cause, and returns the exit code of the run's verdict.
 ExitCode give_up(RendezvousClient& client, const MeetingPoint& place, const Error& error) {
   if (!client.given_up()) client.report(RunFailure::from(error));
-  // A launcher that is not ours ends its whole job with the first process that fails: not before
-  // rank 0 has told the verdict. It ends this one, too, then.
+  // A foreign launcher ends its whole job with the first process that fails. This process waits
+  // until rank 0 has reported the verdict; then the launcher ends this one, too.
   constexpr double kForRank0 = 10.0;
   if (!place.served_by_launcher && place.rank != 0) sleep_at_most(kForRank0);
   const std::optional<RunFailure> reason = client.reason();

@@ -19,7 +19,7 @@ struct GroupReport {
   TrafficCounters measured;
   TrafficCounters simulated;
   SentByOperation measured_by_operation;
-  SentByOperation simulated_by_operation;  ///< Of the whole group, at its first member.
+  SentByOperation simulated_by_operation;  ///< The whole group's, at its first member.
 };
 
 /// Bytes and messages that this rank handed to the network.
@@ -29,12 +29,12 @@ struct SentTotals {
   friend bool operator==(const SentTotals&, const SentTotals&) = default;
 };
 
-/// What one process has to say when its run is over: its values and bytes beside the simulation's.
-/// Travels as text to the rank that reports.
+/// The report of one process after its run: its values and bytes beside the simulation's. It
+/// travels as text to the reporting rank.
 struct MeasuredRank {
   int rank = 0;
   ImageDifference values;
-  /// What another order of sums alone does in the simulation, by kind; 0 where it was not asked.
+  /// The effect of another order of sums alone in the simulation, by kind; 0 if not requested.
   std::array<double, StateImage::kNumKinds> order_error{};
   std::int64_t peak_bytes = 0;
   std::int64_t host_peak_bytes = 0;
@@ -47,7 +47,7 @@ struct MeasuredRank {
   std::optional<SentTotals> wire;
   /// Received over the loopback interface by all programs meanwhile; empty: not counted.
   std::optional<std::int64_t> loopback_bytes;
-  /// What ranks of one replica group must share bit by bit: hashes by step and kind, of the steps
+  /// Hashes that ranks of one replica group must share bit by bit: by step and kind, for the steps
   /// that each has; none if it never trains.
   std::string replica_group;
   std::vector<std::string> hashes;
@@ -55,7 +55,7 @@ struct MeasuredRank {
 };
 
 [[nodiscard]] std::string to_text(const MeasuredRank& report);
-/// Throws Error (E1070) for what is no report.
+/// Throws Error (E1070) for text that is no report.
 [[nodiscard]] MeasuredRank rank_report_of(const std::string& text);
 
 }  // namespace shardsim

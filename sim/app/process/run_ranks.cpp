@@ -31,12 +31,12 @@ RendezvousServerOptions server_options_of(const ProcessOptions& options, int ran
 
 std::vector<std::string> rank_argv(const ProcessOptions& options) {
   std::vector<std::string> argv = options.words;
-  // As found, not as named: the ranks must be this very program.
+  // The path as found, not as named: the ranks must be this very program.
   argv.front() = std::filesystem::read_symlink("/proc/self/exe").string();
   return argv;
 }
 
-// A folder for files of ranks that may not live to remove them.
+// A folder for files of ranks that may die before they remove them.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -60,7 +60,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-// How the processes of ranks ended, where they are ours and not mpirun's.
+// Reports how the ranks' processes ended, if they are ours and not mpirun's.
 void tell_ends(const ProcessOptions& options, const ProcessLauncher& launcher, int ranks,
                RendezvousServer& server) {
   if (options.backend == "mpi") return;
@@ -72,8 +72,8 @@ void tell_ends(const ProcessOptions& options, const ProcessLauncher& launcher, i
   }
 }
 
-// Starts all ranks and stays with them until there is a verdict. What they and mpirun print is
-// passed on if it may tell the cause.
+// Starts all ranks and waits for a verdict. Output of ranks and mpirun is passed on if it may show
+// the cause.
 Verdict launch_and_wait(const ProcessOptions& options, const RanksJob& job,
                         RendezvousServer& server, std::ostream& err) {
   const InterruptGuard guard;
@@ -103,7 +103,7 @@ Verdict launch_and_wait(const ProcessOptions& options, const RanksJob& job,
       server.give_up({ExitCode::interrupted, "E9000", "interrupted; the results are lost", "", {}});
     }
     tell_ends(options, launcher, launch.world_size, server);
-    // Words of ranks may still be on their way.
+    // Messages of ranks may still be on their way.
     if (launcher.num_running() == 0 && ++polls_alone == kPollsForLastWords) {
       server.give_up({ExitCode::backend_failed,
                       "E1074",
@@ -133,7 +133,7 @@ void require_size(const LaunchedRank& launched, int ranks) {
                    fmt::format("start {} processes, or ask for another number of ranks", ranks));
 }
 
-// This process works and serves, and its work does not come back from a call.
+// For a process that works and serves: its work does not return from a call.
 void end_with_verdict(const RendezvousServer& server) {
   const std::optional<Verdict> verdict = server.verdict();
   const std::string text = verdict && verdict->failure ? verdict->failure->to_text() : "";
@@ -141,14 +141,14 @@ void end_with_verdict(const RendezvousServer& server) {
   _exit(static_cast<int>(verdict ? verdict->exit_code() : ExitCode::backend_failed));
 }
 
-// Rank 0 of ranks that a launcher has started: serves, and works beside it.
+// For rank 0 under a launcher: serves, and works at the same time.
 void serve_and_work(const RanksJob& job, const ProcessOptions& options, const MeetingPoint& meeting,
                     RanksOutcome& outcome) {
   RendezvousServerOptions server_options = server_options_of(options, job.setting.ranks());
   server_options.address = meeting.host;
   server_options.port = meeting.port;
   server_options.token = meeting.token;
-  // A launcher that sees a rank fail ends the others: not this one before it has told why.
+  // A launcher that sees a rank fail ends the others: this one must report the cause first.
   outcome.guard = std::make_unique<InterruptGuard>();
   outcome.server = std::make_unique<RendezvousServer>(std::move(server_options));
   RendezvousServer& server = *outcome.server;
@@ -199,7 +199,7 @@ void write_flight_records(const Verdict& verdict, const std::string& directory, 
     err << "the last calls of every rank that could tell are in " << printable(path.string(), 200)
         << "\n";
   } catch (const Error& error) {
-    // The cause that stopped the run is told first and decides how the command ends.
+    // The cause of the stop comes first and determines the exit code.
     err << "the last calls of the ranks are lost: " << error.what() << "\n";
   }
 }

@@ -11,17 +11,18 @@
 
 namespace shardsim {
 
-/// What real processes are to do together.
+/// The joint work of real processes.
 struct RanksJob {
   BackendSetting setting;
-  RankWork work;                      ///< Of this process's rank, wherever it turns out to run.
+  RankWork work;                      ///< For this process's rank, wherever it runs.
   std::function<void()> on_progress;  ///< Called now and then while ranks run; may be empty.
 };
 
 struct RanksOutcome {
   /// Null: another process reports, and this one ends with `exit_code`.
-  std::unique_ptr<RendezvousServer> server;  ///< Has what ranks have left under their keys.
-  /// Of rank 0 under a launcher: signals do not end it before it has told the verdict.
+  std::unique_ptr<RendezvousServer>
+      server;  ///< Has the values that ranks have left under their keys.
+  /// For rank 0 under a launcher: signals do not end it before it has reported the verdict.
   std::unique_ptr<InterruptGuard> guard;
   Verdict verdict;
   int exit_code = 0;
@@ -30,10 +31,10 @@ struct RanksOutcome {
 /// Runs `job` on one process per rank and returns in the process that reports with the verdict.
 ///
 /// Without a launcher around it, this process starts the ranks itself (`options.words` again),
-/// serves their rendezvous, and leaves none of them behind. Started by a launcher, rank 0 serves
-/// and reports. Throws Error where nothing can be run: no such backend here (exit 5), or a launcher
-/// that has started another number of ranks. What ranks and launchers print goes to `err` if it may
-/// tell the cause.
+/// serves their rendezvous, and leaves none behind. Started by a launcher, rank 0 serves and
+/// reports. Throws Error if nothing can be run: no such backend here (exit 5), or a launcher that
+/// has started another number of ranks. Output of ranks and launchers goes to `err` if it may show
+/// the cause.
 [[nodiscard]] RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options,
                                      std::ostream& err);
 
@@ -43,7 +44,7 @@ inline constexpr const char* kFlightRecordFile = "flight-record.txt";
 /// OpenBackend::notes() of rank 0.
 [[nodiscard]] std::vector<std::string> notes_of(const RendezvousServer& server);
 
-/// Below `directory`, if there are any; says on `err` where.
+/// Writes below `directory`, if there are any; prints the place on `err`.
 void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err);
 
 }  // namespace shardsim

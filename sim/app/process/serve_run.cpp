@@ -29,7 +29,7 @@ MeasuredRank measure(const Experiment& experiment, const RunHooks& hooks,
                      const ProcessOptions& options, RankSeat& seat) {
   RankSetting setting{
       &experiment, hooks.wrap_world, {}, options.backend == "nccl", !same_order(options)};
-  // Some systems do not count: the counter has to see a test first.
+  // Some systems do not count, so the counter is tested first.
   const bool counts = seat.rank() == 0 && probe_loopback_counter().available;
   std::optional<std::int64_t> loopback_before;
   std::optional<std::int64_t> loopback_after;

@@ -16,7 +16,7 @@ void add_group(const FiberGroup& group, int rank, std::vector<GroupTraffic>& gro
   for (const auto& [ends, counts] : group.links()) {
     if (ends.first == member || ends.second == member) traffic.links[ends] = counts;
   }
-  // Known of the group as a whole: its first member tells.
+  // The group knows this only as a whole, so its first member reports it.
   if (member == 0) traffic.by_operation = group.sent_by_operation();
   groups.push_back(std::move(traffic));
 }

@@ -12,22 +12,22 @@
 
 namespace shardsim {
 
-/// What is held against the simulation of one rank, measured or simulated.
+/// The figures of one rank, measured or simulated, which are compared.
 struct RankFigures {
   StateImage image;
   std::int64_t peak_bytes = 0;
   std::int64_t host_peak_bytes = 0;
-  std::vector<GroupTraffic> groups;  ///< That this rank was in; links that it is an end of.
+  std::vector<GroupTraffic> groups;  ///< The rank's groups; with links that end at it.
 };
 
-/// How a simulation is to be like what it is held against.
+/// The options of a simulation that make it comparable with a run.
 struct SimulatedAs {
   ReductionOrder order = ReductionOrder::wire;
   bool rings_only = false;  ///< No trees, whatever the scenario's network would choose.
 };
 
-/// Runs the whole experiment with data, in this process, and says what `rank` showed and moved.
-/// Throws what a simulation throws.
+/// Runs the whole experiment with data, in this process, and returns the state and traffic of
+/// `rank`. Throws the same as a simulation.
 [[nodiscard]] RankFigures simulate_rank(const Experiment& experiment, int rank,
                                         const SimulatedAs& as = {});
 

@@ -9,8 +9,8 @@
 
 namespace shardsim {
 
-/// All that one rank shows of its training, step by step: gradients before the optimizer, then
-/// parameters, optimizer state and the loss.
+/// All values that one rank shows of its training, step by step: gradients before the optimizer,
+/// then parameters, optimizer state and the loss.
 class StateImage final : public TrainingObserver {
  public:
   enum Kind : std::uint8_t { gradients, parameters, optimizer_state, loss };
@@ -20,7 +20,7 @@ class StateImage final : public TrainingObserver {
     std::int64_t step = 0;
     Kind kind = gradients;
     std::string state;       ///< Name of the optimizer state; else empty.
-    int parameter = 0;       ///< Of what this rank runs.
+    int parameter = 0;       ///< Index among the parameters of this rank.
     std::int64_t first = 0;  ///< Element of the parameter.
     std::vector<double> values;
     bool of_rank_alone = false;  ///< StateKind::rank_state: replicas hold others.
@@ -37,16 +37,16 @@ class StateImage final : public TrainingObserver {
   std::vector<Piece> pieces_;
 };
 
-/// How two images of the same rank differ.
+/// The difference between two images of the same rank.
 struct ImageDifference {
   std::int64_t num_values = 0;
   std::int64_t num_different = 0;  ///< In any bit; NaN equals NaN.
   /// max|a-b| / max(max|b|, 1e-6 x max|b| over all tensors of the kind and step), by kind.
   std::array<double, StateImage::kNumKinds> max_rel_error{};
-  std::string first;  ///< Where they differ first, with both values; empty: nowhere.
+  std::string first;  ///< The first difference, with both values; empty: none.
 };
 
-/// `expected` is b. Images of unlike pieces differ in all values. `names`: of the parameters.
+/// `expected` is b. Images of unlike pieces differ in all values. `names`: the parameters'.
 [[nodiscard]] ImageDifference compare_images(const StateImage& actual, const StateImage& expected,
                                              const std::vector<std::string>& names);
 

@@ -6,13 +6,12 @@
 #include "sim/app/band/measured_error.hpp"
 #include "sim/app/validate/validated_table.hpp"
 
-// From validated tables to the errors that bands are made from.
+// Makes the errors for bands from validated tables.
 namespace shardsim {
 
-/// Of the headline's rows that fit their device, as they were predicted and, where they were, also
-/// without a framework. Errors are rounded to 1e-4, as the file has them. A row whose prediction
-/// and measurement are those of a row before it in the table is the same run told twice, and left
-/// out.
+/// The errors of the headline's rows that fit their device, as predicted and, if available, also
+/// without a framework. Errors are rounded to 1e-4, as in the file. A row with the prediction and
+/// measurement of an earlier row of the table is the same run, and is left out.
 [[nodiscard]] std::vector<MeasuredError> measured_errors_of(
     const std::vector<ValidatedTable>& tables);
 

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRatchet = "ratchet.json";
 
-// Of a checkout: beside the folder of the presets.
+// In a checkout: the folder beside that of the presets.
 fs::path folder_of(const ValidateArguments& arguments) {
   if (!arguments.folder.empty()) return arguments.folder;
   return (fs::path(builtin_preset_directories().front()) / "../tests/validation")
@@ -77,7 +77,7 @@ std::vector<std::string> mapping_paths(const ValidateArguments& arguments, const
   return paths;
 }
 
-// The exit code.
+// Returns the exit code.
 int hold_ratchet(const ValidateArguments& arguments, const fs::path& path,
                  const std::vector<ValidatedTable>& tables, std::ostream& err) {
   if (arguments.write_ratchet) {
@@ -108,7 +108,7 @@ void require_all_rows(const ValidateArguments& arguments) {
                    "leave out the names of tables and --sample");
 }
 
-// The exit code.
+// Returns the exit code.
 int hold_band(const ValidateArguments& arguments, const std::vector<ValidatedTable>& tables,
               std::ostream& err) {
   if (!is_about_bands(arguments)) return 0;
@@ -163,7 +163,7 @@ void check_paths(const ValidateArguments& arguments, const std::vector<TableMapp
 int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err) {
   require_all_rows(arguments);
   const fs::path folder = folder_of(arguments);
-  // All are read before the first runs: what is wrong is told at once.
+  // All mappings are read before the first run, so that errors are reported at once.
   std::vector<TableMapping> mappings;
   for (const std::string& path : mapping_paths(arguments, folder)) {
     mappings.push_back(read_table_mapping(path));

@@ -10,13 +10,13 @@ namespace shardsim {
 
 struct ValidateArguments {
   std::vector<std::string> tables;  ///< Names of mappings, or paths that end in ".json"; all.
-  std::string folder;               ///< Of mappings and ratchet.json; empty: tests/validation.
-  std::string html;                 ///< Where to write the page; empty: nowhere.
+  std::string folder;               ///< With mappings and ratchet.json; empty: tests/validation.
+  std::string html;                 ///< The file for the page; empty: none.
   bool sample = false;              ///< Some rows of each table, as its mapping says.
   bool json = false;
   bool ratchet = false;        ///< Fail if a figure is worse than in ratchet.json.
   bool write_ratchet = false;  ///< Write the figures to ratchet.json.
-  std::string write_band;      ///< Where to write the errors that bands are made from; nowhere.
+  std::string write_band;      ///< The file for the errors that bands are made from; none.
   std::string check_band;      ///< A file that must hold today's errors; none.
 };
 

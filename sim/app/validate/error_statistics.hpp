@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-// How far predictions are from measurements. Every error is relative: predicted / measured - 1.
+// The distance of predictions from measurements. Every error is relative: predicted / measured - 1.
 namespace shardsim {
 
 /// Two positive numbers of one unit.

@@ -11,8 +11,8 @@
 
 namespace shardsim {
 
-/// Takes values out of the JSON of a mapping; what is wrong becomes a problem with its place, and
-/// reading goes on.
+/// Reads values from the JSON of a mapping; an error becomes a problem with its place, and reading
+/// continues.
 class MappingReader {
  public:
   explicit MappingReader(ProblemList& problems) : problems_(&problems) {}

@@ -8,20 +8,20 @@
 #include "scenarios/problem.hpp"
 #include "scenarios/source_text.hpp"
 
-// A table of measurements: comma-separated values as RFC 4180 has them, with a header. Cells may
-// stand in double quotes and then hold commas, line ends and doubled quotes. Cells are texts.
+// A table of measurements: comma-separated values as in RFC 4180, with a header. Quoted cells may
+// hold commas, line ends and doubled quotes. Cells are texts.
 namespace shardsim {
 
 struct MeasurementRow {
   std::vector<std::string> cells;  ///< One for each column.
-  std::vector<Span> places;        ///< Of the cells, quotes included.
+  std::vector<Span> places;        ///< Places of the cells, quotes included.
   int line = 0;                    ///< On which the row begins, from 1.
 };
 
 struct MeasurementTable {
   static constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
 
-  std::shared_ptr<const SourceText> source;  ///< What places point into.
+  std::shared_ptr<const SourceText> source;  ///< The text that places point into.
   std::vector<std::string> columns;
   std::vector<MeasurementRow> rows;
 

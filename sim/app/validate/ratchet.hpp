@@ -9,9 +9,9 @@
 
 #include "sim/app/validate/validated_table.hpp"
 
-// Figures that may not become worse: of each table and quantity the mean absolute error of the
-// headline's rows, and how many rows that is (an error also shrinks by refusing rows). Figures of
-// whole tables and of samples are kept apart. The file is tests/validation/ratchet.json.
+// Figures that may not become worse: for each table and quantity the mean absolute error of the
+// headline's rows, and their number (an error also shrinks by refusing rows). Figures of whole
+// tables and of samples are kept apart. The file is tests/validation/ratchet.json.
 namespace shardsim {
 
 struct RatchetFigure {
@@ -29,11 +29,11 @@ using RatchetFigures =
 /// The file's text. Errors are rounded up to 1e-6, so that figures just written hold.
 [[nodiscard]] std::string ratchet_text(const RatchetFigures& figures);
 
-/// Puts the figures of these tables in the place of those that are there.
+/// Replaces the existing figures with those of these tables.
 void set_figures(RatchetFigures& figures, bool sample, const std::vector<ValidatedTable>& tables);
 
-/// One sentence for each figure that became worse or is missing on either side; tables that were
-/// not run are not missed.
+/// One sentence for each figure that became worse or is missing on either side, except those of
+/// tables that were not run.
 [[nodiscard]] std::vector<std::string> became_worse(const RatchetFigures& figures, bool sample,
                                                     const std::vector<ValidatedTable>& tables);
 

@@ -8,14 +8,14 @@
 #include "scenarios/source_text.hpp"
 #include "sim/app/validate/measurement_table.hpp"
 
-// From the cells of a row to one number, or to one field of a scenario.
+// Turns the cells of a row into one number, or into one field of a scenario.
 namespace shardsim {
 
-/// What a row says of a field.
+/// A row's value for a field.
 struct RowValue {
   enum class Kind {
     given,     ///< `text` is the value, as --set takes it.
-    left_out,  ///< The field keeps what the mapping's scenario, or a default, says.
+    left_out,  ///< The field keeps the value of the mapping's scenario, or a default.
     refused,   ///< The row cannot be represented; `text` says why.
   };
   Kind kind = Kind::left_out;
@@ -30,7 +30,7 @@ struct RowFactor {
 
 /// How cells become a value. With `words`, the cell of the one column is looked up. Else, if it is
 /// a product, columns and numbers of `product` are multiplied and then divided by those of `over`,
-/// in their order. Else the cell of the one column is taken as it stands.
+/// in their order. Else the cell of the one column is taken unchanged.
 struct RowConversion {
   bool is_product = false;
   std::vector<RowFactor> product;  ///< The one column, if it is not a product.

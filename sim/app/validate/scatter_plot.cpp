@@ -14,7 +14,7 @@ constexpr double kLeft = 52.0;
 constexpr double kTop = 10.0;
 constexpr double kBottom = 40.0;
 constexpr double kRight = 12.0;
-// So wide that the lines at +-10 % can be told apart.
+// Wide enough to tell the lines at +-10 % apart.
 constexpr double kLeastDecades = 0.6;
 
 // Both axes: from `first` on over `decades` powers of ten.
@@ -41,7 +41,7 @@ LogRange range_of(const std::vector<ScatterPoint>& points) {
   return {middle - decades / 2.0, decades};
 }
 
-// 1, 2 and 5 times the powers of ten; of many decades only the powers.
+// 1, 2 and 5 times the powers of ten; over many decades only the powers.
 std::vector<double> ticks_of(const LogRange& range) {
   std::vector<double> ticks;
   const auto first = static_cast<int>(std::floor(range.first));

@@ -14,12 +14,12 @@ struct ScatterPoint {
 };
 
 /// An SVG of points, measured to the right and predicted upwards, both logarithmic over the same
-/// range, with the diagonal and lines at +-10 %. `unit` stands at the axes. The same points give
-/// the same bytes. REQUIRES: !points.empty().
+/// range, with the diagonal and lines at +-10 %. `unit` labels the axes. The same points give the
+/// same bytes. REQUIRES: !points.empty().
 [[nodiscard]] std::string scatter_plot(const std::vector<ScatterPoint>& points,
                                        const std::string& unit);
 
-/// `text` as it may stand in HTML, between tags or quotes.
+/// `text` escaped for HTML, between tags or quotes.
 [[nodiscard]] std::string html_text(const std::string& text);
 
 }  // namespace shardsim

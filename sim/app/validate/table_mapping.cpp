@@ -36,7 +36,7 @@ std::string blanked_around(const std::string& text, const Span& kept) {
   return blank;
 }
 
-// A field, or where a preset is named.
+// A field, or the place where a preset is named.
 bool is_field(const std::string& path) { return find_field(path) != nullptr; }
 
 void check_field(MappingReader& reader, const JsonMember& member) {

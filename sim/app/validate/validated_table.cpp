@@ -50,7 +50,7 @@ std::string label_of(const TableMapping& mapping, const MeasurementRow& row) {
   return label;
 }
 
-// Nothing if the row does not tell it.
+// Nothing if the row does not have it.
 std::optional<double> measurement_of(const TableMapping& mapping, const MeasurementRow& row,
                                      std::size_t quantity) {
   const std::optional<RowConversion>& conversion = mapping.measured.at(quantity);
@@ -69,7 +69,7 @@ std::optional<double> measurement_of(const TableMapping& mapping, const Measurem
   return number;
 }
 
-// Of several problems the first, and how many more there are.
+// The first of several problems, and the number of the others.
 std::string reason_of(const Error& error) {
   std::string reason = fmt::format("{} ({})", error.what(), error.code());
   const auto* scenario = dynamic_cast<const ScenarioError*>(&error);
@@ -110,7 +110,7 @@ void predict(const TableMapping& mapping, const std::vector<std::string>& overri
   }
 }
 
-// As if the scenario named no framework.
+// Predicts as if the scenario named no framework.
 void predict_without_framework(const TableMapping& mapping, std::vector<std::string> overrides,
                                const Measured& measured, const std::function<void()>& on_progress,
                                ValidatedRow& row) {

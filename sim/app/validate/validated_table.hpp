@@ -11,13 +11,13 @@
 #include "sim/app/validate/error_statistics.hpp"
 #include "sim/app/validate/table_mapping.hpp"
 
-// Predictions for the rows of a table, beside what was measured.
+// Predictions for the rows of a table, beside the measurements.
 namespace shardsim {
 
 struct ValidatedRow {
-  int line = 0;         ///< Of the table's file.
+  int line = 0;         ///< Line of the table's file.
   std::string label;    ///< "gpus 8, tp 2".
-  std::string source;   ///< Where the measurement comes from.
+  std::string source;   ///< The source of the measurement.
   std::string refused;  ///< Why it cannot be represented; empty if it can.
   std::string apart;    ///< Why it is not in the headline; empty if it is.
   bool fits = true;     ///< Whether the device is predicted to hold it: the verdict of a plan.
@@ -26,7 +26,7 @@ struct ValidatedRow {
   bool tensors_fit = true;
   RunSetting setting;  ///< Its scenario's setting; empty if it was refused.
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> quantities;
-  /// The same, predicted with system.software "none"; only where that was asked for.
+  /// The same, predicted with system.software "none"; only if that was requested.
   std::array<std::optional<PredictedAndMeasured>, kNumQuantities> without_framework;
 };
 
@@ -35,15 +35,15 @@ struct ValidatedTable {
   std::string title;
   std::string trust;
   std::string assuming;
-  std::string file;  ///< Of the measurements.
+  std::string file;  ///< The file of the measurements.
   std::size_t rows_in_file = 0;
-  std::int64_t stride = 1;  ///< Every so-many-th row was run.
+  std::int64_t stride = 1;  ///< The stride of the rows that were run.
   std::vector<ValidatedRow> rows;
 };
 
 /// The scenario of a row as overrides of the mapping's scenario, or why there is none.
 struct RowScenario {
-  std::vector<std::string> overrides;  ///< "a.b=value"; of two for one field the later one holds.
+  std::vector<std::string> overrides;  ///< "a.b=value"; the later of two for one field counts.
   std::string refused;
   std::string apart;
 };
@@ -58,19 +58,19 @@ struct RowScenario {
                                             const std::function<void()>& on_progress,
                                             bool twice = false);
 
-/// The rows with this quantity that are in the headline, or those that are apart, as indices.
+/// Indices of the rows with this quantity that are in the headline, or of those that are apart.
 [[nodiscard]] std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quantity,
                                                  bool headline);
 
-/// Of those rows; none if there are none. `worst` is an index of table.rows.
+/// The errors of those rows; none if there are none. `worst` is an index of table.rows.
 [[nodiscard]] std::optional<ErrorStatistics> statistics_of(const ValidatedTable& table,
                                                            std::size_t quantity, bool headline);
 
-/// Of the headline rows of all tables. `worst` counts through all of them in their order.
+/// The errors of all tables' headline rows. `worst` counts through all of them in their order.
 [[nodiscard]] std::optional<ErrorStatistics> overall_statistics(
     const std::vector<ValidatedTable>& tables, std::size_t quantity);
 
-/// Why rows were refused, each reason with its rows' lines, in the order of first appearance.
+/// The reasons why rows were refused, each with its rows' lines, in the order of first appearance.
 struct RefusedRows {
   std::string reason;
   std::vector<int> lines;

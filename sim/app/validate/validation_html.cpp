@@ -40,7 +40,7 @@ headline. Errors are predicted / measured &#8722; 1.</p>
 
 constexpr double kGigabyte = 1e9;
 
-// In what a quantity is plotted.
+// The unit in which a quantity is plotted.
 double shown_unit(std::size_t quantity) { return quantity == kPeakMemory ? kGigabyte : 1.0; }
 const char* shown_name(std::size_t quantity) { return quantity == kPeakMemory ? "GB" : "s"; }
 

@@ -70,7 +70,7 @@ Json coverage_of(const BandCoverage& coverage) {
           {"tables", tables}};
 }
 
-// How many rows lie inside the bands about them; bands need two tables.
+// The number of rows inside the bands around them; bands need two tables.
 Json coverages_of(const std::vector<MeasuredError>& errors, const char* software) {
   Json object = Json::object();
   for (const QuantityInfo& quantity : kQuantities) {

@@ -42,7 +42,7 @@ std::size_t rows_that_do_not_fit(const ValidatedTable& table) {
   return count;
 }
 
-// The first reason why a row that is compared is not in the headline.
+// The first reason why a compared row is not in the headline.
 std::string why_apart(const ValidatedTable& table) {
   for (const ValidatedRow& row : table.rows) {
     if (!row.apart.empty() && row.refused.empty()) return row.apart;

@@ -6,8 +6,8 @@
 
 #include "sim/kernel/time.hpp"
 
-// What is wrong with a machine's parts, beside what a healthy Cluster says. A cluster without
-// faults has none of these (Cluster::faults is null), and pays nothing for them.
+// The faults of a machine's parts, beside a healthy Cluster. A cluster without faults has none of
+// these (Cluster::faults is null), and pays nothing for them.
 namespace shardsim {
 
 enum class LinkTier : std::uint8_t { intra_node, inter_node };

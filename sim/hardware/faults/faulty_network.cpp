@@ -26,13 +26,13 @@ struct Wear {
   }
 };
 
-// What an operation goes over, as far as faults matter.
+// The links of an operation, as far as faults matter.
 struct Route {
-  NetworkModel* network = nullptr;  // Of a machine that is like its worst links.
+  NetworkModel* network = nullptr;  // Model of a machine with only the worst links.
   std::vector<FlappingLink> flapping;
 };
 
-// Which links an operation uses, by node.
+// The links that an operation uses, by node.
 class UsedLinks {
  public:
   void use(LinkTier tier, int node) {
@@ -74,7 +74,7 @@ void correct(NcclCorrection& tier, double bandwidth_factor, double added_latency
   tier.added_latency_us += added_latency_s * kUsPerS;
 }
 
-// Of the bytes of operations between nodes that use `rails` cards of a node at once.
+// The share of bandwidth left between nodes, for operations on `rails` cards of a node at once.
 double share_left(const Cluster& cluster, const Wear& inside, const Wear& between, int rails) {
   const double card = cluster.inter_node.bytes_per_s * rails;
   const double fast = cluster.intra_node.bytes_per_s;
@@ -88,7 +88,7 @@ class FaultyNetwork final : public NetworkModel {
     cluster_.faults = nullptr;
   }
 
-  bool depends_on_order() const override { return false; }  // On the start, which is told.
+  bool depends_on_order() const override { return false; }  // It depends on the given start.
 
   CollectivePrice collective(const CollectiveRequest& request, Time start) override {
     const GroupLayout& layout = *request.layout;
@@ -130,7 +130,7 @@ class FaultyNetwork final : public NetworkModel {
     for (const FlappingLink& link : faults_->flapping_links) {
       if (used.has(link)) route.flapping.push_back(link);
     }
-    // A price between nodes may be the one or the other: rails only matter if both links do.
+    // Either link may limit a price between nodes: rails only matter if both links are used.
     const bool is_mixed = used.goes_inside() && used.goes_between();
     route.network = &worn(inside, between, is_mixed ? rails : 0);
     return route;
@@ -162,7 +162,7 @@ class FaultyNetwork final : public NetworkModel {
     return *model;
   }
 
-  Cluster cluster_;  // As it would be without faults.
+  Cluster cluster_;  // The machine without faults.
   std::shared_ptr<const MachineFaults> faults_;
   std::map<std::array<double, 5>, std::unique_ptr<NetworkModel>> models_;
   std::map<std::vector<int>, Route> groups_;    // By their members.

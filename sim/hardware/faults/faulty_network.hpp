@@ -6,14 +6,14 @@
 
 namespace shardsim {
 
-/// Prices on a machine of which some links are slow or flap: a group, or a message, costs what it
-/// would on a machine all of whose links are like the worst ones that it uses, and stands still
-/// while one of them is down. It uses the links inside the nodes on which it has two members or
-/// more, and the network cards of all its nodes if there are several. REQUIRES: cluster.faults.
+/// Prices on a machine with slow or flapping links. A group, or a message, costs as much as on a
+/// machine whose links are all like the worst ones that it uses. It stands still while one of them
+/// is down. It uses the links inside nodes with two or more of its members, and the network cards
+/// of all its nodes if there are several. REQUIRES: cluster.faults.
 ///
-/// With NCCL's model bandwidth and latency are corrected as its overrides are, so NCCL's choice of
-/// algorithm does not know of them. A group of several nodes then is corrected by the share that
-/// its slowest link has lost: min(rails x card, NVLink) with faults / without.
+/// With NCCL's model, faults act as overrides of bandwidth and latency, so NCCL's choice of
+/// algorithm does not know of them. The correction of a group of several nodes is the share that
+/// its slowest link keeps: min(rails x card, NVLink) with faults / without.
 [[nodiscard]] std::unique_ptr<NetworkModel> make_faulty_network(const Cluster& cluster);
 
 }  // namespace shardsim

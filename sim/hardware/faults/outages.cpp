@@ -9,10 +9,10 @@ namespace shardsim {
 
 namespace {
 
-// Outages that one operation is followed through, if several links take turns.
+// The most outages during one operation, if several links take turns.
 constexpr int kMostOutages = 1'000'000;
 
-// Since the begin of the last outage that has begun by `moment`. REQUIRES: moment >= link.phase.
+// Time since the last outage began, at or before `moment`. REQUIRES: moment >= link.phase.
 Time since_outage(const FlappingLink& link, Time moment) {
   return Time::from_picoseconds((moment - link.phase).picoseconds() % link.period.picoseconds());
 }
@@ -41,7 +41,7 @@ Time when_up(std::span<const FlappingLink> links, Time moment, int& outages) {
   return moment;
 }
 
-// Whole periods of the only link that are left behind at once; it is up at `moment`.
+// Skips whole periods of the only link at once; it is up at `moment`.
 Time skip_periods(const FlappingLink& link, Time& moment, Time left) {
   const Time up = link.period - link.down;
   const Time until = next_outage(link, moment) - moment;

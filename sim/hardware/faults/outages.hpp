@@ -4,7 +4,7 @@
 
 #include "sim/hardware/faults/faults.hpp"
 
-// When something that uses flapping links ends. Whole picoseconds, so that outages are exact.
+// The end of an operation on flapping links. Whole picoseconds, so that outages are exact.
 namespace shardsim {
 
 /// The first moment at which all links have been up together for `duration` since `start`: nothing

@@ -6,12 +6,12 @@
 #include "sim/hardware/device.hpp"
 #include "sim/hardware/software.hpp"
 
-// What attention costs, fused and unfused. Source: Dao, "FlashAttention-2" (2023), for how a fused
+// Prices of fused and unfused attention. Source: Dao, "FlashAttention-2" (2023), for how a fused
 // kernel divides the work: a multiprocessor takes a block of queries with all keys that it sees.
 namespace shardsim {
 
-/// Seconds of fused attention without its launch: forward is two products, backward five. A mask is
-/// seen from `flops` being fewer than those of the whole square; the blocks that it cuts are
+/// Seconds of fused attention without its launch: forward is two products, backward five. A mask
+/// shows in `flops`, which are fewer than those of the whole square; the blocks that it cuts are
 /// computed whole. REQUIRES: device.kernels, peak_flops_per_s > 0.
 [[nodiscard]] double fused_attention_seconds(const Device& device, double peak_flops_per_s,
                                              const KernelShape& shape, std::int64_t flops,

@@ -6,7 +6,7 @@
 
 #include "sim/hardware/sourced_number.hpp"
 
-// What was measured of a GPU's kernels. Every constant has a source;
+// The measured constants of a GPU's kernels. Every constant has a source;
 // tests/validation/fit_kernels.py fits those that are fitted, once for all shapes
 // (docs/decisions/0032-kernel-cost.md).
 namespace shardsim {
@@ -24,7 +24,7 @@ struct KernelConstants {
   /// hides behind nothing.
   SourcedNumber tile_overhead_s;
   SourcedNumber epilogue_exposed;
-  /// Of the rate, where rows of an operand do not begin at multiples of 16 bytes.
+  /// Share of the rate where rows of an operand do not begin at multiples of 16 bytes.
   SourcedNumber unaligned_share;
 
   /// Shares of the peak for endless heads and sequences;
@@ -41,7 +41,7 @@ struct KernelConstants {
   SourcedNumber permutation_share;
   SourcedNumber cross_entropy_share;
 
-  /// What computing takes longer, of the time in which a communication runs beside it.
+  /// The slowdown of computing, as a share of the time in which a communication runs beside it.
   SourcedNumber beside_communication;
 };
 
@@ -53,7 +53,7 @@ struct NamedConstant {
 inline constexpr std::size_t kKernelConstants = 15;
 [[nodiscard]] std::array<NamedConstant, kKernelConstants> constants_of(const KernelConstants& of);
 
-/// All that there are, in the order of their names.
+/// All constants, in the order of their names.
 [[nodiscard]] std::span<const KernelConstants> all_kernel_constants();
 /// Null if there is none of that name.
 [[nodiscard]] const KernelConstants* find_kernel_constants(std::string_view name);

@@ -15,7 +15,7 @@ struct Tile {
   std::int64_t n;
 };
 
-// Those that libraries choose from for 16-bit operands.
+// Tiles that libraries choose from for 16-bit operands.
 constexpr std::array<Tile, 8> kTiles = {
     {{256, 128}, {128, 256}, {128, 128}, {256, 64}, {64, 256}, {128, 64}, {64, 128}, {64, 64}}};
 constexpr std::array<std::int64_t, 4> kSplits = {1, 2, 4, 8};
@@ -26,11 +26,11 @@ constexpr std::int64_t kAlignment = 16;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
 
-// What all ways to cut a product have in common.
+// The common data of all ways to cut a product.
 struct Product {
   const KernelShape& shape;
   double outputs;       // Elements of all results,
-  double output_bytes;  // and what each moves.
+  double output_bytes;  // and the bytes that each moves.
 };
 
 Product product_of(const KernelShape& shape, std::int64_t element_bytes, std::int64_t bytes) {
@@ -43,8 +43,8 @@ Product product_of(const KernelShape& shape, std::int64_t element_bytes, std::in
   return {shape, outputs, std::max(0.0, to_double(bytes) - operands) / outputs};
 }
 
-// Rows of operands, which are n or k long, begin at multiples of 16 bytes. Those of one of many
-// products may be filled up: only n counts.
+// Rows of operands, which are n or k long, begin at multiples of 16 bytes. Rows of batched products
+// may be padded: only n counts.
 bool is_aligned(const KernelShape& shape, std::int64_t element_bytes) {
   const bool k_is = shape.batch > 1 || shape.k * element_bytes % kAlignment == 0;
   return k_is && shape.n * element_bytes % kAlignment == 0;

@@ -12,7 +12,7 @@ bool same_work(const ComputeOp& a, const ComputeOp& b) {
          a.shape == b.shape;
 }
 
-// Which place a price has; never what it is.
+// The place of a price; it does not decide the price.
 std::size_t place_of(const ComputeOp& op) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15U;
   std::uint64_t mixed = static_cast<std::uint64_t>(op.flops);

@@ -5,7 +5,7 @@
 
 #include "sim/hardware/device.hpp"
 
-// Prices of operations that come again and again: pipelines ask for millions of a few hundred.
+// Prices of recurring operations: pipelines ask for millions of a few hundred.
 namespace shardsim {
 
 struct Price {
@@ -13,8 +13,8 @@ struct Price {
   Time host;    ///< Device::issue_price.
 };
 
-/// Of one device, or of one that is slower by a factor, in one thread. Answers as the device does,
-/// always.
+/// Prices of one device, or of one that is slower by a factor, in one thread. Answers always equal
+/// the device's.
 class PriceCache {
  public:
   /// `device` outlives the cache and does not change.
@@ -31,7 +31,7 @@ class PriceCache {
 
   const Device& device_;
   double slowdown_;
-  std::vector<Entry> entries_;  // One per hash; a newcomer takes the place.
+  std::vector<Entry> entries_;  // One per hash; a new entry replaces the old one.
 };
 
 }  // namespace shardsim

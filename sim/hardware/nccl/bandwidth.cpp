@@ -42,12 +42,12 @@ double tree_bandwidth(const NcclPlatform& platform, const NcclPlacement& placeme
     bus = std::min(bus * nccl_constant(NcclTable::tree_ll128_share, std::min(scale, 1)),
                    graph.channels * ll128);
   }
-  // What a node receives from its children and passes on goes through the same GPU.
+  // The data from a node's children and to its parent go through the same GPU.
   if (placement.gpus == 1) bus *= nccl_constant(NcclTable::tree_chain_share);
   return bus;
 }
 
-// The switch adds up what each GPU sends; the last head's share goes out beside its own.
+// The switch adds up the data of all GPUs; the last head's share goes out beside its own.
 double nvls_channel(const NcclPlatform& platform, const NcclPlacement& placement,
                     const NcclQuery& call, const NcclGraph& graph, NcclAlgorithm algorithm) {
   const double gpus = static_cast<double>(placement.ranks) / placement.nodes;
@@ -62,8 +62,8 @@ double nvls_channel(const NcclPlatform& platform, const NcclPlacement& placement
   return std::min({inside, between, cap});
 }
 
-// Algorithm bandwidth of one GB/s of bus bandwidth. What gathers or scatters without a ring is not
-// converted in NCCL.
+// Algorithm bandwidth of one GB/s of bus bandwidth. NCCL does not convert gathers and scatters
+// without a ring.
 double converted(NcclAlgorithm algorithm, Kind kind, int ranks) {
   if (algorithm != NcclAlgorithm::ring && is_gather_or_scatter(kind)) return 1.0;
   if (algorithm == NcclAlgorithm::tree) return 0.5;

@@ -16,14 +16,14 @@ inline constexpr int kNcclAlgorithms = 5;
 inline constexpr int kNcclProtocols = 3;
 
 inline constexpr double kBytesPerUs =
-    1000.0;  ///< Of one GB/s: bytes / (GB/s x this) is microseconds.
+    1000.0;  ///< Bytes per us at 1 GB/s: bytes / (GB/s x this) is microseconds.
 
 enum class GpuGeneration : std::uint8_t { ampere, hopper, blackwell };
 enum class CpuVendor : std::uint8_t { intel, amd };
 /// Releases whose constants differ: 2.28.9 and 2.30.7 were read.
 enum class NcclVersion : std::uint8_t { v2_28, v2_30 };
 
-/// Where a hop lies.
+/// The place of a hop.
 enum class NcclHop : std::uint8_t { nvlink, net };
 
 /// One row per table; the order of nccl_tables().
@@ -75,7 +75,7 @@ struct NcclConstants {
   NcclTable table;
   const char* name;
   const char* unit;   ///< "" for a pure number.
-  const char* index;  ///< What the rows and columns stand for; "" for a single number.
+  const char* index;  ///< The meaning of rows and columns; "" for a single number.
   const char* source;
   std::array<int, 3> size;  ///< values.size() is their product; the last runs fastest.
   std::span<const double> values;

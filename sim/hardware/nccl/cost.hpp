@@ -21,7 +21,7 @@ struct NcclQuery {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::int64_t bytes = 0;  ///< The full buffer: of all_gather and reduce_scatter that of all ranks.
   DType dtype = DType::bf16;
-  NcclReduction reduction = NcclReduction::sum;  ///< Of those that reduce.
+  NcclReduction reduction = NcclReduction::sum;  ///< For kinds that reduce.
 };
 
 /// The two halves of an all_reduce: each rank has a part.
@@ -34,18 +34,18 @@ struct NcclOption {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   NcclProtocol protocol = NcclProtocol::simple;
   const char* unavailable = nullptr;  ///< Why not; null where it is available.
-  int channels = 0;                   ///< As the search found them, of the speeds below.
+  int channels = 0;                   ///< As the search found them, with the speeds below.
   double channel_inside = 0.0;        ///< GB/s
   double channel_between = 0.0;       ///< GB/s
   double latency_us = 0.0;
   double bandwidth = 0.0;  ///< Algorithm bandwidth in GB/s: bytes / (time - latency).
   double time_us = 0.0;    ///< latency + bytes / bandwidth
-  double cost_us = 0.0;    ///< What NCCL compares: time_us, but for fp8.
+  double cost_us = 0.0;    ///< The time that NCCL compares: time_us, but for fp8.
 };
 
-/// Every algorithm with every protocol, in the order in which NCCL resolves ties. Of those that are
-/// unavailable only the reason holds. REQUIRES: check(platform) passed; two ranks or more; a kind
-/// that is named above (UsageError E0404 otherwise).
+/// Every algorithm with every protocol, in the order in which NCCL resolves ties. An unavailable
+/// option has only its reason. REQUIRES: check(platform) passed; two ranks or more; a kind that is
+/// named above (UsageError E0404 otherwise).
 [[nodiscard]] std::vector<NcclOption> nccl_options(const NcclPlatform& platform,
                                                    const NcclPlacement& placement,
                                                    const NcclQuery& call);

@@ -3,8 +3,8 @@
 #include "sim/hardware/nccl/platform.hpp"
 
 // The channels NCCL's search finds for a group: how many, and how fast each is inside a node and
-// between nodes. NCCL walks a list of speeds and keeps the one with the most channels x speed; here
-// the links that bound the count stand for its walk over the topology.
+// between nodes. NCCL walks a list of speeds and keeps the one with the most channels x speed. Here
+// the links that bound the count replace its walk over the topology.
 namespace shardsim {
 
 struct NcclGraph {
@@ -24,8 +24,8 @@ struct NcclGraph {
 [[nodiscard]] NcclGraph graph_of(NcclAlgorithm algorithm, const NcclPlatform& platform,
                                  const NcclPlacement& placement);
 
-/// Channels a communicator executes, of which each takes a multiprocessor: twice those found, and
-/// twice again between nodes from Hopper on where few fast ones were found.
+/// Channels that a communicator executes; each takes a multiprocessor. Twice those found, and twice
+/// again between nodes from Hopper on where few fast ones were found.
 [[nodiscard]] int executed_channels(const NcclPlatform& platform, const NcclPlacement& placement);
 
 }  // namespace shardsim

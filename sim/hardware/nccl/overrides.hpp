@@ -4,12 +4,12 @@
 
 #include "sim/hardware/nccl/selection.hpp"
 
-// What replaces NCCL's own choices and constants: what NCCL_ALGO, NCCL_PROTO or a tuner plugin
-// would say, and what a measurement on the machine itself has told (`shardsim calibrate`).
+// Replacements of NCCL's own choices and constants: by NCCL_ALGO, NCCL_PROTO or a tuner plugin, and
+// by a measurement on the machine itself (`shardsim calibrate`).
 namespace shardsim {
 
-/// Of all operations of one tier. It does not take part in NCCL's choice, which is made by NCCL's
-/// own constants whatever the machine then does.
+/// The correction of all operations of one tier. It does not take part in NCCL's choice: NCCL
+/// chooses by its own constants, whatever the machine then does.
 struct NcclCorrection {
   Tracked<double> bandwidth_factor = 1.0;  ///< Divides the time of the bytes. Above 0.
   Tracked<double> added_latency_us = 0.0;  ///< At least kLeastAddedLatency.

@@ -3,8 +3,8 @@
 #include "sim/hardware/cluster.hpp"
 #include "sim/hardware/nccl/overrides.hpp"
 
-// What NCCL's model asks of a machine, and how a group of ranks lies on it. Nodes are alike; the
-// GPUs of a node are joined by NVLink through NVSwitch, or there is one.
+// The machine data of NCCL's model, and the placement of a group of ranks on it. Nodes are alike.
+// NVLink through NVSwitch joins the GPUs of a node, or there is one GPU.
 namespace shardsim {
 
 struct NcclPlatform {
@@ -15,17 +15,17 @@ struct NcclPlatform {
   int nics_per_node = 8;
   Tracked<double> nic_gbit_per_s = 400;
   int pcie_generation = 5;  ///< Between a GPU and its NIC, x16,
-  /// and what it carries, GB/s and direction; 0: what the table says of the generation.
+  /// and its bandwidth, GB/s and direction; 0: the table's value for the generation.
   Tracked<double> pcie_gb_per_s = 0.0;
-  bool nic_beside_gpu = true;  ///< Under one PCIe switch: what LL128 asks for.
+  bool nic_beside_gpu = true;  ///< Under one PCIe switch: LL128 needs it.
   CpuVendor cpu = CpuVendor::intel;
   NcclVersion version = NcclVersion::v2_30;
   NcclOverrides overrides;
 };
 
-/// Refuses what the model has no constants for (E0403): more than one GPU in a node without
-/// NVSwitch, an unknown generation of PCIe, no links or NICs, or NICs that its search has no speed
-/// for. Throws UsageError with the cause and the fix.
+/// Refuses machines without constants in the model (E0403): several GPUs in a node without
+/// NVSwitch, an unknown generation of PCIe, no links or NICs, or a NIC speed outside its search.
+/// Throws UsageError with the cause and the fix.
 void check(const NcclPlatform& platform);
 
 /// All of one GPU's NVLinks, GB/s and direction.

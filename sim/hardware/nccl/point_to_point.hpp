@@ -4,12 +4,12 @@
 
 #include "sim/hardware/nccl/platform.hpp"
 
-// What NCCL makes of sends and receives, which its cost model has no table for: a launch, one hop,
-// and the bytes over the slowest link they share. Inferred from its mechanics, see the sources of
+// The price of sends and receives, which NCCL's cost model lacks: a launch, one hop, and the bytes
+// over the slowest link they share. Inferred from its mechanics, see the sources of
 // NcclTable::launch and NcclTable::point_to_point_hop.
 namespace shardsim {
 
-/// What the busiest rank moves in one direction, and over which links.
+/// The bytes that the busiest rank moves in one direction, and their links.
 struct NcclExchange {
   double near_bytes = 0.0;  ///< Over NVLink.
   double far_bytes = 0.0;   ///< Over its NIC: its own, or its share of one that GPUs share.

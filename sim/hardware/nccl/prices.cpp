@@ -24,10 +24,10 @@ double peers_per_nic(const GroupLayout& layout) {
 
 bool is_empty(Kind kind) { return kind == Kind::barrier || kind == Kind::split; }
 
-// What a request may be served by; null: anything. A barrier has no tree to be counted along; nor
-// has a group to which none is offered.
+// The algorithms that may serve a request; null: all. A barrier has no tree for its traffic; nor
+// has a group without a tree.
 NcclAllowed allowed(const CollectiveRequest& request, const NcclTuning& tuning) {
-  // Where a barrier is left only trees to choose from, it is one, and counted as before.
+  // A barrier uses a tree if only trees are left; its traffic is counted as a ring's.
   if (is_empty(request.kind)) return tuning.offers(is_not_tree) ? is_not_tree : nullptr;
   if (request.kind != Kind::all_reduce || request.tree == nullptr) return is_not_tree;
   if (request.algorithm == Algorithm::ring) return is_plain_ring;
@@ -77,7 +77,7 @@ double NcclPrices::oversubscription(const GroupLayout& layout) const {
   return cluster_.oversubscription;
 }
 
-// largest_chunk is of a pair, or of a member and the root.
+// largest_chunk is the chunk of a pair, or of a member and the root.
 NcclPrice NcclPrices::exchanged(const CollectiveRequest& request, double peers) const {
   const GroupLayout& layout = *request.layout;
   const auto chunk = static_cast<double>(request.largest_chunk);
@@ -98,7 +98,7 @@ NcclPrice NcclPrices::chosen(const CollectiveRequest& request) {
     kind = Kind::all_reduce;
     bytes = 4;
   } else if (kind == Kind::reduce_scatter || kind == Kind::all_gather) {
-    // NCCL's members all have the same; uneven ones are filled up.
+    // NCCL's members all have equal chunks; uneven ones are padded.
     bytes = std::max(bytes, request.largest_chunk * layout.size());
   }
   const NcclTuning& tuning = tuning_of(layout, kind);

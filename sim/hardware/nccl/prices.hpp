@@ -7,19 +7,19 @@
 #include "sim/hardware/nccl/tuning.hpp"
 #include "sim/hardware/network_model.hpp"
 
-// What NCCL's cost model and its constants say that an operation costs, in two parts: one that the
-// bytes take, and one that is there without any. Corrections of the platform are not in it: they
-// act on the parts, and are fitted to them.
+// The price of an operation by NCCL's cost model and its constants, in two parts: the time of the
+// bytes, and the latency. It excludes corrections of the platform: they act on the parts, and are
+// fitted to them.
 namespace shardsim {
 
 struct NcclPrice {
   double latency_us = 0.0;
   double transfer_us = 0.0;
-  Algorithm algorithm = Algorithm::ring;  ///< Along which traffic is counted.
+  Algorithm algorithm = Algorithm::ring;  ///< Traffic is counted along it.
   bool far = false;                       ///< Between nodes.
 };
 
-/// The price with what the platform's overrides say of its tier, in microseconds.
+/// The price with the platform's overrides for its tier, in microseconds.
 [[nodiscard]] double corrected_us(const NcclOverrides& overrides, const NcclPrice& price);
 
 class NcclPrices {
@@ -44,7 +44,7 @@ class NcclPrices {
 
   Cluster cluster_;
   NcclPlatform platform_;
-  // One for all groups that lie alike.
+  // One for all groups with the same placement.
   std::map<std::tuple<int, int, int, int, CollectiveKind>, NcclTuning> tunings_;
 };
 

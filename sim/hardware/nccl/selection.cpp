@@ -80,7 +80,7 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   }
 }
 
-// A word of a file that may hold anything, for a terminal.
+// A word of an untrusted file, for a terminal.
 std::string shown(std::string_view word) {
   constexpr std::size_t kMost = 40;
   std::string text(word.substr(0, kMost));

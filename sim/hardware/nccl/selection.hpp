@@ -7,10 +7,10 @@
 #include "sim/hardware/collective.hpp"
 #include "sim/hardware/nccl/constants.hpp"
 
-// What NCCL may choose from, said as its own variables say it: NCCL_ALGO and NCCL_PROTO. A list
-// separated by commas names what is left, or, after ^, what is left out. Lists of single functions
-// follow after a semicolon, each with the function and a colon before it; only the first may be
-// without, and is for all functions. Case does not matter.
+// The choices left to NCCL, in the syntax of its own variables NCCL_ALGO and NCCL_PROTO. A list
+// separated by commas names the allowed choices or, after ^, the excluded ones. Lists of single
+// functions follow after a semicolon, each with the function and a colon before it. Only the first
+// may omit them, and is for all functions. Case does not matter.
 //
 //   ring,tree                         ^nvls,nvlstree                ring;allreduce:tree,nvls
 //
@@ -22,8 +22,8 @@ class NcclSelection {
   /// Everything.
   NcclSelection() : NcclSelection("", "") {}
 
-  /// Empty texts: everything. Throws UsageError E0406 for a text that is no such list, or names
-  /// what NCCL or this model does not have: CollNet, SHARP in the network, may only be left out.
+  /// Empty texts: everything. Throws UsageError E0406 for an invalid list, or for names that NCCL
+  /// or this model does not have. CollNet, SHARP in the network, may only be left out.
   NcclSelection(const std::string& algorithms, const std::string& protocols);
 
   /// Null, or in words which of the two lists leaves the option out. REQUIRES: a kind that NCCL has

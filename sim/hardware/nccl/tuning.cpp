@@ -108,7 +108,7 @@ bool NcclTuning::offers(NcclAllowed allowed) const {
                      [allowed](const NcclOption& option) { return is_open(option, allowed); });
 }
 
-// Why not is told of each algorithm with Simple, the protocol that all have.
+// The error gives a reason for each algorithm with Simple, the protocol that all have.
 void NcclTuning::refuse() const {
   std::string reasons;
   for (const NcclOption& option : options_) {

@@ -4,11 +4,11 @@
 
 #include "sim/hardware/nccl/cost.hpp"
 
-// The part of NCCL's cost model that does not depend on the size, worked out once per kind of group
-// and collective; as NCCL does when a communicator is made.
+// The part of NCCL's cost model that does not depend on the size. It is worked out once per kind of
+// group and collective, as NCCL does when a communicator is made.
 namespace shardsim {
 
-/// What may be chosen from; null: everything.
+/// The algorithms to choose from; null: all.
 using NcclAllowed = bool (*)(NcclAlgorithm);
 
 class NcclTuning {
@@ -19,7 +19,7 @@ class NcclTuning {
   /// As nccl_options(), of so many bytes.
   [[nodiscard]] std::vector<NcclOption> options(std::int64_t bytes) const;
 
-  /// As nccl_choice(), of what is `allowed`.
+  /// As nccl_choice(), among those that are `allowed`.
   [[nodiscard]] NcclOption choice(std::int64_t bytes, NcclAllowed allowed = nullptr) const;
 
   /// Whether choice() has anything to choose from.

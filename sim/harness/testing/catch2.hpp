@@ -7,7 +7,7 @@
 #include "sim/harness/check.hpp"
 #include "sim/harness/testing/expected_failure.hpp"
 
-// Matchers for Catch2 version 2. When one does not hold, what Catch prints is the check's report.
+// Matchers for Catch2 version 2. When one does not hold, Catch prints the check's report.
 //
 //   CHECK_THAT(check(program, options), Passes());
 //   CHECK_THAT(check(program, options), FailsWith("COLL_MISSING").on({2}).at("my_sync.hpp"));

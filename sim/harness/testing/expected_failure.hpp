@@ -10,14 +10,14 @@
 
 #include "sim/harness/check.hpp"
 
-// What a test says a check must find. The matchers of all test frameworks are made of it: they only
-// differ in how they tell a person.
+// The failure that a test expects from a check. It is the base of the matchers of all test
+// frameworks, which only differ in their messages.
 namespace shardsim {
 
 /// A code, and as much of the rest as the test cares for. Ranks are those of the side that the
-/// report names first, the likely culprit; or of all sides together, where nobody can say which is
-/// wrong: circles, messages whose ends disagree. The place is that of the first of these sides that
-/// has one. `Matcher` is the class that derives from it.
+/// report names first, the likely culprit. They are those of all sides where none can be blamed:
+/// circles, messages whose ends disagree. The place is that of the first of these sides that has
+/// one. `Matcher` is the class that derives from it.
 template <class Matcher>
 class ExpectedFailure {
  public:

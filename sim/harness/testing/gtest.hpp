@@ -7,7 +7,7 @@
 #include "sim/harness/check.hpp"
 #include "sim/harness/testing/expected_failure.hpp"
 
-// Assertions for GoogleTest, without gmock. When one does not hold, what is printed is the check's
+// Assertions for GoogleTest, without gmock. When one does not hold, GoogleTest prints the check's
 // report.
 //
 //   EXPECT_TRUE(Passes(check(program, options)));
@@ -32,7 +32,7 @@ class FailsWith final : public ExpectedFailure<FailsWith> {
 
 }  // namespace gtest_assertions
 
-/// What GoogleTest prints of a report in messages of its own; it looks for this name.
+/// Prints a report in GoogleTest's own messages; GoogleTest looks for this name.
 // NOLINTNEXTLINE(readability-identifier-naming)
 inline void PrintTo(const CheckReport& report, std::ostream* out) { *out << report.to_text(); }
 

@@ -14,8 +14,8 @@
 #include "strategies/mesh.hpp"
 #include "strategies/model/make_model.hpp"
 
-// RapidCheck generators of what strategies are tried on. Each draws only what is legal, and shrinks
-// towards few ranks, small sizes and even shares.
+// RapidCheck generators of strategies' inputs. Each draws only legal ones, and shrinks towards few
+// ranks, small sizes and even shares.
 //
 //   rc::check("sums of shards are shards of sums", [] {
 //     const int ranks = *shardsim::gen::rank_counts(4);

@@ -4,7 +4,7 @@
         page = browser.open(path, width=1366, scheme="dark")
         page.evaluate("document.title")
 
-What a page asked for, wrote to its console and threw is in `page.requests` and `page.problems`.
+`page.requests` has all requests of a page; `page.problems` has its console messages and exceptions.
 """
 import base64
 import json
@@ -30,7 +30,7 @@ def find_browser():
 
 
 class Page:
-    """One tab. Commands wait for their answer; what happens meanwhile is noted."""
+    """One tab. Commands wait for their answer and note all other events."""
 
     def __init__(self, browser, session):
         self.browser, self.session = browser, session

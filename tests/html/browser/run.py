@@ -1,6 +1,5 @@
 """Opens sample reports, and one that the command wrote, in a headless Chromium: every chart is
-drawn, nothing is asked of any network, nothing is written to the console, and nobody's name becomes
-markup.
+drawn, no network is used, nothing is written to the console, and no name becomes markup.
 
 usage: run.py WRITE_SAMPLE_PAGE SHARDSIM WORK_FOLDER
 
@@ -19,10 +18,10 @@ import browser
 SKIPPED = 77
 CHARTS = {"axes", "breakdown", "links", "memory", "memory-time", "roofline", "schedule", "traffic"}
 LAPTOP, NARROW = 1366, 400
-# Of each chart: its name, what it says of itself, and how many of its pixels have nearly a colour of
-# its series or, where colours run into each other, one between two of them. A chart has canvases one
-# over the other, transparent but for what is drawn. Below the squares of the traffic is a legend in
-# their colours, which does not count.
+# For each chart: its name, its own state, and the count of pixels near a colour of its series.
+# In gradients, colours between two of the series count, too. A chart has canvases one over the
+# other, transparent but for the drawing. Below the squares of the traffic is a legend in their
+# colours, which does not count.
 STATE = """(() => {
   const css = getComputedStyle(document.documentElement);
   const rgb = (name) => [1, 3, 5].map((i) => parseInt(css.getPropertyValue(`--${name}`).trim().slice(i, i + 2), 16));
@@ -76,7 +75,7 @@ def page_file(name):
 
 
 def real_report(scenario, *overrides):
-    """What the command writes."""
+    """A page that the command writes."""
     path = work / f"{pathlib.Path(scenario).stem}-real.html"
     flags = [word for override in (f"output.report={path.name}", *overrides) for word in ("--set", override)]
     subprocess.run([shardsim, scenario, "-q", "--out", work, *flags], cwd=ROOT, check=True)

@@ -41,7 +41,7 @@ bool tells_axes(const RunSide& side) {
   });
 }
 
-// As coarse as the other side tells it.
+// The parts of a side, as coarse as those of the other side.
 std::vector<Part> parts_beside(const RunSide& side, const RunSide& other) {
   if (side.time.empty() || other.time.empty()) return {{kUntoldPart, side.step_ps}};
   const bool with_idle = has_part(other.time, kIdlePart);
@@ -56,7 +56,7 @@ std::vector<Part> parts_beside(const RunSide& side, const RunSide& other) {
   return parts;
 }
 
-// Rows in the order of `a`, then what only `b` has, then what is left.
+// Rows in the order of `a`, then those of `b` only, then the rest.
 DiffTable table_of(DiffRow total, const std::vector<Part>& a, const std::vector<Part>& b) {
   DiffTable table{.total = std::move(total)};
   DiffRow rest{kOtherPart, table.total.a, table.total.b};
@@ -99,7 +99,7 @@ std::string field_of(const RunSide& side, const std::string& path) {
   return field == side.fields.end() ? "" : field->second;
 }
 
-// A measured run tells few fields: only those that it tells can differ.
+// A measured run has few fields: only these can differ.
 std::vector<FieldChange> changes_of(const RunSide& a, const RunSide& b) {
   std::set<std::string> paths;
   const bool partial = a.kind == SideKind::megatron_log || b.kind == SideKind::megatron_log ||
@@ -124,8 +124,8 @@ std::vector<std::string> missing_in(const std::vector<std::string>& some,
   return missing;
 }
 
-// A prediction says no more than its band; two of them must each leave the other out.
-// Steps of other work are scaled to each other's: so it is the rates that are compared.
+// A prediction is no more exact than its band; two of them must each lie outside the other's. Steps
+// of different work are scaled to each other's, so that their rates are compared.
 BandVerdict verdict_of(const RunSide& a, const RunSide& b, const std::optional<WorkChange>& work) {
   if (work && !work->model.empty()) return BandVerdict::unlike;
   if (a.is_measured() && b.is_measured()) return BandVerdict::no_band;

@@ -10,8 +10,8 @@
 #include "sim/app/desk/diff/run_side.hpp"
 #include "sim/app/desk/diff/work_change.hpp"
 
-// Two runs held against each other. Rows of a table add up to its total exactly: what no row
-// explains is a row of its own.
+// Comparison of two runs. Rows of a table add up to its total exactly: an unexplained rest is a row
+// of its own.
 namespace shardsim {
 
 struct DiffRow {
@@ -39,33 +39,33 @@ struct MetricPair {
   double b = 0.0;
 };
 
-/// What the error bands of predictions say of the difference in step time; where a step is of other
-/// tokens or GPUs, of that in tokens/s per GPU.
+/// The verdict of the predictions' error bands on the difference in step time. For steps with
+/// different tokens or GPUs it is on the difference in tokens/s per GPU.
 enum class BandVerdict { no_band, distinguishable, within_band, unlike };
 
 struct RunComparison {
   RunSide a;
   RunSide b;
   DiffTable time;                   ///< In picoseconds.
-  std::optional<DiffTable> memory;  ///< Nothing where one side does not tell it.
+  std::optional<DiffTable> memory;  ///< Nothing if one side does not have it.
   std::vector<DiffRow> traffic;     ///< By axis; those with traffic on a side.
   std::vector<FieldChange> fields;
   std::vector<std::string> only_in_a;  ///< Assumptions.
   std::vector<std::string> only_in_b;
-  std::vector<MetricPair> metrics;  ///< Of both sides, by name.
+  std::vector<MetricPair> metrics;  ///< Metrics of both sides, by name.
   std::vector<Outcome> outcomes;
-  std::optional<WorkChange> work;  ///< Where two predicted steps do not do the same.
+  std::optional<WorkChange> work;  ///< Set if two predicted steps do different work.
   BandVerdict verdict = BandVerdict::no_band;
   std::string unlike;  ///< Why no verdict is given; see unlike_words.
 };
 
 [[nodiscard]] RunComparison compare(RunSide a, RunSide b);
 
-/// Where one side is a log: in what B is not the run that A is, by model, GPUs and batch, or what
-/// of model and GPUs is not told. Empty where they are the same.
+/// For a side that is a log: the differences of B from A in model, GPUs and batch, or which of
+/// model and GPUs is unknown. Empty if they are the same.
 [[nodiscard]] std::string unlike_words(const RunSide& a, const RunSide& b);
 
-/// Divides what a side waits for communication by axes, where a run has told that.
+/// Divides a side's exposed communication by axes, if a run has reported them.
 void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
 
 /// The part that explains most of a difference, in its direction; null if none does.
@@ -74,12 +74,12 @@ void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
 /// Whether the band holds this time.
 [[nodiscard]] bool holds(const std::optional<StepBand>& band, std::int64_t step_ps);
 
-/// What it comes to, in one sentence.
+/// The result of the comparison, in one sentence.
 [[nodiscard]] std::string sentence_of(const RunComparison& comparison);
 
 /// Tables of at most 100 columns, and the sentence at the end.
 [[nodiscard]] std::string diff_text(const RunComparison& comparison);
-/// One object; times in picoseconds and sizes in bytes, so that they add up for whoever reads it.
+/// One object; times in picoseconds and sizes in bytes, so that readers can add them up.
 [[nodiscard]] std::string diff_json(const RunComparison& comparison);
 
 }  // namespace shardsim

@@ -63,7 +63,7 @@ Json number_or_null(const std::optional<double>& number) {
   return number ? Json(*number) : Json(nullptr);
 }
 
-// Those that a side does not tell are null there.
+// Outcomes that a side does not have are null there.
 Json outcomes_array(const std::vector<Outcome>& outcomes) {
   Json array = Json::array();
   for (const Outcome& outcome : outcomes) {

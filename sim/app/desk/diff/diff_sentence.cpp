@@ -11,9 +11,9 @@ namespace shardsim {
 
 namespace {
 
-// Below this a factor reads as nothing: percents say it.
+// Below this a factor is shown in percents.
 constexpr double kLeastFactor = 1.01;
-// Less memory than this share is not worth a word.
+// A smaller share of memory is not worth a word.
 constexpr double kLeastShare = 0.001;
 
 std::string subject_of(const RunSide& side, const char* letter) {
@@ -31,7 +31,7 @@ std::string how_much(double factor, bool faster) {
   return fmt::format("{:.2f} times {}", factor, word);
 }
 
-// "waits less for communication": what a row of the time table comes to.
+// "waits less for communication": the meaning of a row of the time table.
 std::string deed_of(const DiffRow& row) {
   const char* const amount = row.difference() < 0 ? "less" : "more";
   if (row.name == kComputePart) return fmt::format("it computes {}", amount);
@@ -85,12 +85,12 @@ std::string memory_words(const DiffTable& memory, const char* subject) {
   return words;
 }
 
-// Predictions tend to err one way: the band, which is of measurements, may leave its own out.
+// Predictions tend to err one way: a band of measurements may not contain its own prediction.
 bool leaves_itself_out(const RunSide& side) {
   return !side.is_measured() && side.band && !holds(side.band, side.step_ps);
 }
 
-// Of a measurement: where it lies to what was predicted.
+// For a measurement: its place relative to the prediction.
 std::string band_words(const RunComparison& comparison) {
   const RunSide& predicted = comparison.a.is_measured() ? comparison.b : comparison.a;
   if (comparison.verdict == BandVerdict::no_band || !predicted.band) return "";
@@ -103,7 +103,7 @@ std::string band_words(const RunComparison& comparison) {
   return fmt::format(", {} the prediction's error band ({} to {})", where, low, high);
 }
 
-// Of two predictions: whether what is told of them can be seen.
+// For two predictions: whether a measurement could show their difference.
 std::string doubt_words(const RunComparison& comparison) {
   if (comparison.verdict != BandVerdict::within_band) return "";
   const std::optional<WorkChange>& work = comparison.work;

@@ -17,8 +17,8 @@ struct ChangeLimit {
 /// Throws UsageError (E1344) for another text.
 [[nodiscard]] ChangeLimit parse_limit(const std::string& text);
 
-/// What is beyond the limit, in words; empty if nothing is. Throws UsageError (E1344) where the
-/// metric is not told by both sides, or where there is nothing to take percents of.
+/// The change beyond the limit, in words; empty if there is none. Throws UsageError (E1344) if one
+/// side does not have the metric, or if the base of percents is zero.
 [[nodiscard]] std::string breach_of(const ChangeLimit& limit, const RunComparison& comparison);
 
 }  // namespace shardsim

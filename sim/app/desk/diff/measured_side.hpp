@@ -7,15 +7,15 @@
 
 #include "sim/app/desk/diff/run_side.hpp"
 
-// What real runs leave behind.
+// The output of real runs.
 namespace shardsim {
 
 /// The log of a Megatron-LM run (training_log in megatron/training/training.py, report_memory in
 /// megatron/training/utils.py): the median of its iterations but for the first ones, and the
-/// largest of its memory reports. Nothing if no line tells the time of an iteration.
+/// largest of its memory reports. Nothing if no line has the time of an iteration.
 [[nodiscard]] std::optional<RunSide> read_megatron_log(std::istream& log);
 
-/// What a JSON text is, as far as its first level tells.
+/// The content of a JSON text, as far as its first level shows it.
 struct JsonOutline {
   bool is_json = false;
   std::vector<std::string> keys;

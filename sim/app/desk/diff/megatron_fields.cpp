@@ -62,7 +62,7 @@ std::map<std::string, std::string> MegatronRunFinder::fields() const {
     const std::string value = arguments.written(name);
     if (is_whole_number(value)) fields[path] = value;
   }
-  // Without groups every head has its own, whatever the number of groups is then.
+  // Without groups every head has its own, whatever the number of groups.
   const std::string groups = arguments.written("num_query_groups");
   if (arguments.written("group_query_attention") == "True" && is_whole_number(groups)) {
     fields["model.num_query_groups"] = groups;

@@ -72,7 +72,7 @@ std::optional<RunSide> read_megatron_log(std::istream& log) {
   MegatronRunFinder run;
   while (std::getline(log, line)) {
     run.read(line);
-    // A log that was appended to tells of several runs: the last one counts.
+    // A log that was appended to has several runs: the last one counts.
     const bool reports = line.find(kIterationTime) != std::string::npos;
     if (reports && run.iterates()) logged = {};
     logged.read(line);
@@ -96,7 +96,7 @@ std::optional<RunSide> read_megatron_log(std::istream& log) {
   add_largest(metric::kMemoryAllocatedPeakBytesMax.name, logged.max_allocated_mb);
   add_largest(metric::kMemoryReservedPeakBytesMax.name, logged.max_reserved_mb);
   side.fields = run.fields();
-  // Where it grows, the arguments tell what it grows to.
+  // The arguments give the final size of a batch that grows.
   if (!logged.global_batch_sizes.empty()) {
     side.fields["training.global_batch_size"] =
         fmt::format("{:.0f}", logged.global_batch_sizes.back());

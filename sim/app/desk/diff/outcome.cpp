@@ -19,7 +19,7 @@ constexpr const char* kGoodput = metric::kGoodputFraction.name;
 constexpr double kAll = 100.0;
 
 std::string rate_text(double rate) {
-  // From here on all digits: three would hide what a setting changes.
+  // From here on all digits are shown: three would hide the effect of a setting.
   constexpr double kHundred = 100.0;
   return rate < kHundred ? format_number(rate) : format_count(std::llround(rate));
 }
@@ -37,7 +37,7 @@ struct OutcomeRow {
   const char* title;
   AmountText text;
   AmountText difference;
-  bool by_both;    ///< Of no use from one side alone.
+  bool by_both;    ///< Useless from one side alone.
   bool has_share;  ///< A share of a share would be misread.
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kNanosecondsPerMicrosecond = 1e3;
 constexpr std::int64_t kPicosecondsPerNanosecond = 1000;
-constexpr double kLargest = 9e18;  // Of whole nanoseconds.
+constexpr double kLargest = 9e18;  // In whole nanoseconds.
 
 struct Interval {
   std::int64_t begin = 0;  // Nanoseconds.
@@ -69,7 +69,7 @@ bool is_copy(const std::string& name) {
   return name.find("Memcpy") != std::string::npos || name.find("Memset") != std::string::npos;
 }
 
-// Picks what is needed from the text as it streams by.
+// Picks the needed fields from the text as it streams by.
 class TraceReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   std::vector<std::string> keys;

@@ -51,7 +51,7 @@ bool begins_json(const std::string& characters) {
   return characters[0] == '{' || characters == "//" || characters == "/*";
 }
 
-// Run here, it tells what it waits for, too.
+// A run made here also reports its exposed communication by axis.
 RunSide run_side(const SideRequest& request, RunHooks hooks) {
   Scenario scenario = load_scenario(request.path, request.overrides);
   scenario.output.trace.clear();

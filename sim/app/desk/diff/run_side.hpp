@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-// One of the two runs that are compared, wherever it is told: in a result, in the log of a real run
-// or in a trace of one. Times are whole picoseconds, so that differences add up exactly.
+// One of the two compared runs, read from a result, from the log of a real run or from a trace of
+// one. Times are whole picoseconds, so that differences add up exactly.
 namespace shardsim {
 
 enum class SideKind { simulated, measured_result, megatron_log, profiler_trace };
@@ -28,15 +28,15 @@ struct RunSide {
   SideKind kind = SideKind::simulated;
   std::string what;  ///< "llama3-8b on 8 nodes", "median of 48 iterations".
   std::int64_t step_ps = 0;
-  /// Where the step goes; sums to it, or is empty where that is not told.
+  /// The parts of the step; they sum to it, or are empty if unknown.
   std::vector<Part> time;
-  /// Of the fullest rank, and its categories; those of other ranks where they need more.
+  /// The memory of the fullest rank, and its categories; those of other ranks if they need more.
   std::optional<std::int64_t> peak_bytes;
   std::vector<Part> memory;
   std::vector<Part> traffic;  ///< By axis, all ranks together.
   std::map<std::string, double> metrics;
   std::optional<StepBand> band;
-  std::map<std::string, std::string> fields;  ///< Of the resolved scenario, by path.
+  std::map<std::string, std::string> fields;  ///< Fields of the resolved scenario, by path.
   std::vector<std::string> assumptions;
   std::vector<std::string> notes;
 

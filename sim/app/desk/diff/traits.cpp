@@ -24,7 +24,7 @@ constexpr Trait kMlp = {"model.ffn_hidden_size", "MLP width ", ""};
 constexpr Trait kExperts = {"model.num_experts", "", " experts"};
 constexpr Trait kFamily = {"model.family", "", ""};
 constexpr Trait kSeqLen = {"model.seq_len", "sequence length ", ""};
-// What only scenarios tell.
+// Fields that only scenarios have.
 constexpr std::array kRest = {
     Trait{"model.num_experts_per_token", "", " experts per token"},
     Trait{"model.moe_ffn_hidden_size", "width of experts ", ""},
@@ -43,7 +43,7 @@ bool told(const RunSide& a, const RunSide& b, const Trait& trait) {
   return !value_of(a, trait).empty() && !value_of(b, trait).empty();
 }
 
-// "56 layers instead of 32"; empty where it is the same or not told.
+// "56 layers instead of 32"; empty if it is equal or unknown.
 std::string change_of(const RunSide& a, const RunSide& b, const Trait& trait) {
   if (!told(a, b, trait) || value_of(a, trait) == value_of(b, trait)) return "";
   return fmt::format("{}{}{} instead of {}", trait.before, value_of(b, trait), trait.after,
@@ -68,7 +68,7 @@ std::string shape_change(const RunSide& a, const RunSide& b) {
   std::string changes;
   for (const Trait& trait : kShape) append(changes, change_of(a, b, trait), ", ");
   const bool dense = value_of(a, kExperts).empty() && value_of(b, kExperts).empty();
-  // Of a model of experts it is the width of layers that there may be none of.
+  // A model with experts may have no dense layers, so the width of these does not describe it.
   append(changes, dense ? change_of(a, b, kMlp) : experts_change(a, b), ", ");
   return changes;
 }

@@ -3,7 +3,7 @@
 #include "sim/app/desk/diff/comparison.hpp"
 #include "sim/app/desk/diff/traits.hpp"
 
-// A log tells a step time of whatever ran: held against another model, it says nothing.
+// A log has a step time of any run: compared with another model, it says nothing.
 namespace shardsim {
 
 std::string unlike_words(const RunSide& a, const RunSide& b) {

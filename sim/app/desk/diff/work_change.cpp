@@ -32,7 +32,7 @@ StepWork work_of(const RunSide& side) {
           .tokens_per_s = all->second};
 }
 
-// "0.05 % more", "2.10 times the", "the same": before what it is the factor of.
+// "0.05 % more", "2.10 times the", "the same": words before the quantity that has the factor.
 std::string factor_words(double factor) {
   if (factor < kTenth) return fmt::format("{} times the", format_number(factor));
   if (factor >= kTwice || factor <= 1.0 / kTwice) return fmt::format("{:.2f} times the", factor);

@@ -6,11 +6,11 @@
 
 #include "sim/app/desk/diff/run_side.hpp"
 
-// Two predicted steps that do not do the same work: of another batch, on other GPUs, of another
-// model. Their times alone say little; tokens/s per GPU can be held against each other.
+// Two predicted steps with different work: another batch, other GPUs, another model. Their times
+// alone say little, but their tokens/s per GPU can be compared.
 namespace shardsim {
 
-/// What a step does; zeros where it is not told.
+/// The work of a step; zeros if it is unknown.
 struct StepWork {
   std::int64_t tokens = 0;
   std::int64_t gpus = 0;
@@ -25,12 +25,11 @@ struct StepWork {
 
 struct WorkChange {
   std::string model;  ///< "56 layers instead of 32"; empty: it is the same model.
-  StepWork a;         ///< Both are told, or neither is.
+  StepWork a;         ///< Both are known, or neither is.
   StepWork b;
 };
 
-/// Nothing where the work is the same, where it is not told, or where a side is measured: that is
-/// for unlike_words.
+/// Nothing if the work is the same or unknown, or if a side is measured: unlike_words covers that.
 [[nodiscard]] std::optional<WorkChange> work_change(const RunSide& a, const RunSide& b);
 
 /// Whether tokens/s per GPU read as the same.

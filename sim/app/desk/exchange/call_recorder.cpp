@@ -55,7 +55,7 @@ class RecordingCommunicator final : public WrappingCommunicator {
   void note_collective(const Call& call) {
     const Tensor* input = call.input;
     const Tensor* output = call.output;
-    // Only the root has the full buffer; elsewhere the chunk stands for both.
+    // Only the root has the full buffer; on other ranks the chunk is used for both.
     if (call.record.root != rank()) {
       if (call.collective == CollectiveKind::gather) output = input;
       if (call.collective == CollectiveKind::scatter) input = output;

@@ -9,8 +9,8 @@
 
 #include "backends/communicator.hpp"
 
-// What ranks called, beside when it ran (RankTrace): who is in a group, who sends to whom, how much
-// and of which type. Stands between strategies and network, and changes nothing.
+// The calls of ranks, beside their times (RankTrace): the members of a group, sender and receiver,
+// number and type of elements. Sits between strategies and network, and changes nothing.
 namespace shardsim {
 
 /// A send or a receive.
@@ -27,9 +27,10 @@ struct RecordedCall {
   ReduceOp op = ReduceOp::sum;
   std::int64_t input_elements = 0;
   std::int64_t output_elements = 0;
-  int root = -1;                            ///< Position in the group; -1: none.
-  bool is_scalar = false;                   ///< Norms, losses, counts.
-  std::vector<RecordedTransfer> transfers;  ///< Of send, recv and batch; empty for collectives.
+  int root = -1;           ///< Position in the group; -1: none.
+  bool is_scalar = false;  ///< Norms, losses, counts.
+  std::vector<RecordedTransfer>
+      transfers;  ///< Those of send, recv and batch; empty for collectives.
 };
 
 /// Calls of one rank over one communicator, in the order they were posted.
@@ -44,7 +45,7 @@ struct RecordedGroup {
   std::vector<int> members;  ///< World ranks; position = rank in the group.
 };
 
-/// Of a run. Filled while it runs, complete after it.
+/// The calls of a run. They are filled while it runs, and complete after it.
 class RunCalls {
  public:
   explicit RunCalls(int num_ranks) : streams_(static_cast<std::size_t>(num_ranks)) {}

@@ -49,7 +49,7 @@ ProtoWriter attribute(std::string_view name) {
   return writer;
 }
 
-// Packed, as proto3 has lists of numbers.
+// Packed, as proto3 encodes lists of numbers.
 void add_ids(ProtoWriter& node, std::uint32_t field, const std::vector<std::uint64_t>& ids) {
   constexpr std::uint64_t kMore = 0x80;
   if (ids.empty()) return;

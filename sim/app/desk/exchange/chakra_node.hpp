@@ -7,8 +7,8 @@
 
 #include "reports/proto_writer.hpp"
 
-// Messages of Chakra's schema (mlcommons/chakra, schema/protobuf/et_def.proto), as much of them as
-// is written. Types of attributes are those that Chakra's own feeder reads.
+// Messages of Chakra's schema (mlcommons/chakra, schema/protobuf/et_def.proto), as far as they are
+// written. Types of attributes are those that Chakra's own feeder reads.
 namespace shardsim {
 
 enum class ChakraNodeType : std::uint8_t { compute = 4, send = 5, recv = 6, collective = 7 };

@@ -103,7 +103,7 @@ std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, std::ost
   return run;
 }
 
-// One file per rank, told in one line.
+// One file per rank, reported in one line.
 void write_ranks(const RecordedRun& run, const std::vector<std::string>& names,
                  std::string (*text_of)(const RecordedRun&, int), std::ostream& err) {
   std::ostringstream each;

@@ -14,14 +14,14 @@ struct ExportArguments {
   std::string kind;
   std::string file;                    ///< The scenario.
   std::vector<std::string> overrides;  ///< As --set.
-  std::string output;  ///< A file; for kinds with one per rank what their names begin with.
+  std::string output;  ///< A file; for kinds with one per rank, the prefix of their names.
   bool lowered = false;
   bool sweep = false;  ///< nccl-tests: more sizes than the run's.
   bool quiet = false;
 };
 
-/// `shardsim export KIND FILE`: what other programs read, of a scenario (schedule) or of its run.
-/// Returns the exit code. Throws Error.
+/// `shardsim export KIND FILE`: a file for other programs, made from a scenario (schedule) or from
+/// its run. Returns the exit code. Throws Error.
 int command_export(const ExportArguments& arguments, std::ostream& out, std::ostream& err,
                    const RunHooks& hooks);
 

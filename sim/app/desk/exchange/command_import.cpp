@@ -56,7 +56,7 @@ const ImportKind& import_kind_of(const std::string& name) {
                    "the first word is " + one_of_list(import_kind_names()));
 }
 
-// Problems are of the imported scenario: it is checked as it will be read, beside its file.
+// Problems refer to the imported scenario: it is checked as it will be read, beside its file.
 Scenario load_imported(const ImportRequest& request, const std::string& json) {
   const std::string name = request.output.empty() ? "imported.json" : request.output;
   return load_scenario_text(json, name);

@@ -7,8 +7,8 @@
 
 namespace shardsim {
 
-/// `shardsim import KIND FILE...`: writes a scenario that loads, and on `err` the table of what
-/// became of every foreign name. Throws Error: nothing is written then.
+/// `shardsim import KIND FILE...`: writes a scenario that loads, and on `err` a table with the fate
+/// of every foreign name. Throws Error: nothing is written then.
 int command_import(const ImportRequest& request, std::ostream& out, std::ostream& err);
 
 [[nodiscard]] Verb import_verb();

@@ -145,7 +145,7 @@ void write_ds_optimizer(ForeignObject& config, Import& import) {
     if (!plain && *type != "Adam" && *type != "AdamW") {
       import.warn(optimizer.name_of("type"), *type, "not modelled: AdamW stands in for it");
     }
-    // DeepSpeed's Adam decouples its decay unless it is told not to.
+    // DeepSpeed's Adam decouples its decay by default.
     import.derive(optimizer.name_of("type"), *type, "training.optimizer",
                   std::string(plain ? "momentum" : "adamw"));
     ForeignObject parameters = optimizer.inner("params");

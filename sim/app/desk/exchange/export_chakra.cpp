@@ -77,8 +77,8 @@ class ChakraRank {
     return bytes;
   }
 
-  // What has ended exactly when this began, on other streams; and for a communication the last
-  // computation before it, after which it was issued.
+  // Operations of other streams that ended exactly when this one began. A communication also waits
+  // for the last computation before it, after which it was issued.
   Ids waited_for(const RecordedOperation& operation) const {
     Ids ids;
     const auto ended = ended_at_.find(operation.slice->begin);
@@ -98,7 +98,7 @@ class ChakraRank {
 
   void remember(const RecordedOperation& operation, const Ids& made) {
     last_of_track_[operation.track] = made;
-    // Of several that end at once on a stream, the last one stands for all.
+    // If several end at once on a stream, only the last one is kept.
     ended_at_[operation.slice->end][operation.track] = made;
     if (operation.track == 0) computed_[operation.slice->end] = made.back();
   }

@@ -10,10 +10,10 @@
 // Chakra execution traces (MLCommons, schema 0.0.4), which ASTRA-sim and others run: one file per
 // rank, a message GlobalMetadata and a message Node per operation, each after its length.
 //
-// Compute nodes carry their time and, for simulators that price operations by a roofline, as many
-// operations and bytes as would keep the device busy for that time. Dependencies are what the run
-// has shown: the order of each stream, the computation after which a communication was issued, and
-// the operations for whose end another one waited.
+// Compute nodes carry their time. For simulators that price operations by a roofline, they also
+// carry the operations and bytes that keep the device busy for that time. Dependencies are those
+// seen in the run: the order of each stream, the computation after which a communication was
+// issued, and the operations for whose end another one waited.
 namespace shardsim {
 
 /// The file of one rank.

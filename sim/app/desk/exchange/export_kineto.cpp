@@ -180,7 +180,7 @@ class KinetoRank {
     end_ = max(end_, slice.end);
   }
 
-  // Where there is one step, all of the trace is it.
+  // If the run has one step, that step covers the whole trace.
   void add_step() {
     if (run_.experiment.scenario().execution.steps != 1) return;
     add(fmt::format(

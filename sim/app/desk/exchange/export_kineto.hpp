@@ -6,8 +6,8 @@
 
 // Traces as PyTorch's profiler (Kineto) writes them, for tools that read those: one JSON per rank,
 // with distributedInfo, an event of category "kernel" per operation under the number of its stream,
-// and NCCL's kernels with what record_param_comms tells of a collective. There is no host in a
-// simulation: no operators and no launches, so what tools make of those stays empty.
+// and NCCL's kernels with the fields of record_param_comms. A simulation has no host, and so no
+// operators and no launches: tools show none.
 namespace shardsim {
 
 /// The file of one rank.

@@ -28,8 +28,8 @@ constexpr std::array kNcclTypes = {
     NcclTestsType{DType::bf16, "bfloat16"},
 };
 
-// A table: what it measures and where. What is reduced how costs the same: all are priced as sums,
-// which is what `shardsim calibrate` reads.
+// A table: the measured operation and its place. The reduction does not change the cost: all are
+// priced as sums, which is what `shardsim calibrate` reads.
 struct TableKey {
   TestedOperation operation;
   int ranks;
@@ -47,12 +47,12 @@ std::optional<TestedOperation> operation_of(const RecordedCall& call) {
   return std::nullopt;
 }
 
-// The size of nccl-tests: of the larger buffer.
+// The size in the sense of nccl-tests: that of the larger buffer.
 std::int64_t size_of_call(const RecordedCall& call) {
   return std::max(call.input_elements, call.output_elements) * size_of(call.dtype);
 }
 
-// 0 where it has not equally many members on each.
+// 0 if the group has not equally many members on each.
 int even_nodes(const RecordedGroup& group, const Cluster& cluster) {
   std::map<int, int> members;
   for (const int rank : group.members) ++members[cluster.node_of(rank)];

@@ -10,8 +10,8 @@
 #include "scenarios/json_value.hpp"
 #include "sim/app/desk/exchange/foreign_range.hpp"
 
-// Foreign JSON, with places for errors. A reader asks for the keys it knows; those that nobody
-// asked for are told at the end.
+// Foreign JSON, with places for errors. A reader asks for the keys it knows; the other keys are
+// reported at the end.
 namespace shardsim {
 
 /// A file and its JSON. Spans point into it: it must not move while they are used.
@@ -49,9 +49,9 @@ class ForeignObject {
   [[nodiscard]] ForeignObject inner(const std::string& key);
 
   [[nodiscard]] std::string name_of(const std::string& key) const { return prefix_ + key; }
-  /// As it stands in the file; "" if it does not.
+  /// As written in the file; "" if it is missing.
   [[nodiscard]] std::string written(const std::string& key) const;
-  /// Keys that nobody has asked for, in the file's order.
+  /// Keys that no reader has asked for, in the file's order.
   [[nodiscard]] std::vector<std::string> rest() const;
   /// Throws ScenarioError with the place of the key's value.
   [[noreturn]] void refuse(const std::string& code, const std::string& key,

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-// What a whole number of a foreign file may be. Whoever reads one says which, so that no zero, no
-// negative number and no product beyond 64 bits comes out of a file: importers divide by sizes.
+// The allowed range of a whole number of a foreign file. Each reader gives one, so that no file
+// yields a zero, a negative number or a product beyond 64 bits: importers divide by sizes.
 namespace shardsim {
 
 struct ForeignRange {
@@ -25,9 +25,9 @@ struct ForeignRange {
 inline constexpr ForeignRange kForeignSize = {1, 1'000'000'000'000};
 /// Ranks, heads, microbatches, sequences of a rank. The product of three fits into 64 bits.
 inline constexpr ForeignRange kForeignDegree = {1, std::int64_t{1} << 20};
-/// What there may be none of.
+/// A count that may be 0.
 inline constexpr ForeignRange kForeignCount = {0, std::int64_t{1} << 20};
-/// Any number, which nothing is divided by. A double holds all of them.
+/// Any number that is never a divisor. A double holds all of them.
 inline constexpr ForeignRange kForeignNumber = {-9'000'000'000'000'000, 9'000'000'000'000'000};
 
 }  // namespace shardsim

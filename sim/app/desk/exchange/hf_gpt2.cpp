@@ -15,7 +15,7 @@ constexpr std::array kIntegers = {
     Gpt2Key{"n_layer", "model.num_layers"}, Gpt2Key{"n_embd", "model.hidden_size"},
     Gpt2Key{"n_head", "model.num_attention_heads"}, Gpt2Key{"vocab_size", "model.vocab_size"}};
 
-// One number here, three there.
+// A scenario has one number, GPT-2 has three.
 void import_dropout(ForeignObject& config, Import& import) {
   const double residual = config.number("resid_pdrop").value_or(0.0);
   const double embedding = config.number("embd_pdrop").value_or(0.0);

@@ -8,8 +8,8 @@ namespace shardsim {
 
 namespace {
 
-// Families whose blocks are those of Llama, with what they add. Defaults are those of the
-// configuration classes of transformers 4.56. GPT-2 is read elsewhere.
+// Families with Llama's blocks, and their differences. Defaults are those of the configuration
+// classes of transformers 4.56. GPT-2 is read elsewhere.
 constexpr std::array kFamilies = {
     HfFamily{.model_type = "llama"},
     HfFamily{.model_type = "mistral"},
@@ -34,7 +34,7 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-// Reads what must be there and remembers what is not.
+// Reads required keys and remembers the missing ones.
 class Required {
  public:
   explicit Required(ForeignObject& config) : config_(&config) {}

@@ -6,21 +6,21 @@
 
 #include "sim/app/desk/exchange/foreign_object.hpp"
 
-// A model as Hugging Face's config.json tells it, aliases and defaults of its family resolved, and
-// how many parameters transformers gives it.
+// A model from Hugging Face's config.json, with aliases and defaults of its family resolved, and
+// its number of parameters in transformers.
 namespace shardsim {
 
-/// What a family has beside what the file says.
+/// Properties of a family that the file does not give.
 struct HfFamily {
   const char* model_type;
   bool experts = false;
-  bool tied = false;            ///< Where the file does not say.
-  bool attention_bias = false;  ///< Of query, key and value, always there.
+  bool tied = false;            ///< If the file does not give it.
+  bool attention_bias = false;  ///< On query, key and value, always there.
   bool query_key_norm = false;
   bool per_layer_windows = false;  ///< Some layers see only a window.
 };
 
-/// Null: a model_type that is not known.
+/// Null: an unknown model_type.
 [[nodiscard]] const HfFamily* find_hf_family(const std::string& model_type);
 [[nodiscard]] std::vector<std::string> hf_family_names();
 
@@ -37,21 +37,21 @@ struct HfModel {
   bool tied = false;
   double norm_epsilon = 0.0;
   double rope_theta = 0.0;
-  bool query_bias = false;   ///< And of keys and values.
-  bool output_bias = false;  ///< Of attention.
+  bool query_bias = false;   ///< On keys and values, too.
+  bool output_bias = false;  ///< On the output of attention.
   bool mlp_bias = false;
   bool query_key_norm = false;
   std::int64_t sinks = 0;  ///< Per layer.
-  // Experts; 0 where there are none.
+  // Experts; 0 if there are none.
   std::int64_t num_experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t expert_ffn = 0;
   std::int64_t shared_ffn = 0;
   bool shared_gate = false;
-  bool expert_bias = false;       ///< Of an expert's projections and of the router.
+  bool expert_bias = false;       ///< On an expert's projections and on the router.
   bool score_correction = false;  ///< One number per expert, which balances without a loss.
   std::int64_t dense_layers = 0;
-  // Multi-head latent attention; 0 where there is none.
+  // Multi-head latent attention; 0 if there is none.
   std::int64_t key_value_rank = 0;
   std::int64_t query_rank = 0;  ///< 0: queries are not compressed.
   std::int64_t nope_dim = 0;
@@ -61,7 +61,7 @@ struct HfModel {
   [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
   /// Trainable parameters, as transformers counts them.
   [[nodiscard]] std::int64_t num_parameters() const;
-  /// Those that a scenario has no place for: biases, norms of queries and keys, gates, sinks.
+  /// Parameters that a scenario has no place for: biases, norms of queries and keys, gates, sinks.
   [[nodiscard]] std::int64_t num_small_parameters() const;
 };
 

@@ -31,7 +31,7 @@ class HfRows {
   Import* import_;
 };
 
-// Attention with plain heads that a scenario can have, nearest below what the file says.
+// The plain heads that a scenario can have, nearest below those of the file.
 struct PlainHeads {
   std::int64_t heads = 1;
   std::int64_t groups = 1;

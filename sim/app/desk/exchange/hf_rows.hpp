@@ -9,7 +9,7 @@
 
 namespace shardsim {
 
-/// What of a model of Llama's kind no scenario can say, in sentences without a full stop.
+/// The parts of a Llama-like model that no scenario can express, in sentences without a full stop.
 [[nodiscard]] std::vector<std::string> hf_inexpressible(ForeignObject& config,
                                                         const HfFamily& family,
                                                         const HfModel& model);

@@ -7,11 +7,11 @@
 
 #include "scenarios/field.hpp"
 
-// What an importer makes of a foreign file: a scenario, field by field, and a table that says of
-// every foreign name what became of it. Nothing is written into the scenario without a row.
+// The result of an importer: a scenario, field by field, and a table with the fate of every foreign
+// name. Nothing is written into the scenario without a row.
 namespace shardsim {
 
-/// What became of a foreign name.
+/// The fate of a foreign name.
 enum class Fate : std::uint8_t { taken, derived, ignored, needs_you, measured };
 
 struct ImportRow {
@@ -26,14 +26,14 @@ class Import {
   /// The same thing under our name.
   void take(const std::string& foreign, const std::string& value, const std::string& path,
             const FieldValue& ours);
-  /// Follows from it. `why` completes the row, and may be empty.
+  /// Follows from the foreign value. `why` completes the row, and may be empty.
   void derive(const std::string& foreign, const std::string& value, const std::string& path,
               const FieldValue& ours, const std::string& why = "");
   void ignore(const std::string& foreign, const std::string& value, const std::string& why);
-  /// The file does not say it: `assumed` is written so that the scenario loads.
+  /// The file does not give it: `assumed` is written so that the scenario loads.
   void assume(const std::string& what, const std::string& path, const FieldValue& assumed,
               const std::string& why);
-  /// To be looked at; nothing is written.
+  /// The user must look at it; nothing is written.
   void warn(const std::string& foreign, const std::string& value, const std::string& why);
   void measure(const std::string& foreign, const std::string& value, const std::string& note);
 
@@ -42,10 +42,10 @@ class Import {
   [[nodiscard]] std::int64_t integer(const std::string& path) const;
   void set_name(const std::string& name) { name_ = name; }
 
-  /// The file that is to be written; ends in a newline.
+  /// The scenario's file; ends in a newline.
   [[nodiscard]] std::string scenario_json() const;
   [[nodiscard]] const std::vector<ImportRow>& rows() const { return rows_; }
-  /// The rows as text, those that need somebody last.
+  /// The rows as text; those that need the user come last.
   [[nodiscard]] std::string table() const;
 
  private:
@@ -53,15 +53,15 @@ class Import {
 
   std::string name_ = "imported";
   std::map<std::string, FieldValue> fields_;
-  std::vector<std::string> order_;  // Of the fields, as they came.
+  std::vector<std::string> order_;  // Fields in the order of their arrival.
   std::vector<ImportRow> rows_;
 };
 
 /// "8", "0.5", "true", "bf16".
 [[nodiscard]] std::string text_of_value(const FieldValue& value);
 
-/// What a scenario cannot say. Throws UsageError E1355 that lists all of it, unless there is
-/// nothing or `approximate`: then each becomes a row that needs somebody.
+/// Reports all parts that a scenario cannot express. If there are any, throws UsageError E1355;
+/// with `approximate`, each becomes a row that needs the user instead.
 void refuse_or_warn(const std::vector<std::string>& inexpressible, const std::string& file,
                     bool approximate, Import& import);
 

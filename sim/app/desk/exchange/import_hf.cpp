@@ -17,7 +17,7 @@ namespace shardsim {
 
 namespace {
 
-// Sequences of pretraining, where a model takes longer ones after it.
+// Sequence length of pretraining, if a model takes longer sequences after it.
 constexpr std::int64_t kAssumedSequence = 8192;
 
 std::string listed_keys(ForeignObject& config) {

@@ -8,7 +8,7 @@
 namespace shardsim {
 
 /// The model section and the precision, from Hugging Face's config.json. Throws ScenarioError
-/// (E1354: an unknown family, keys missing) and UsageError (E1355: a scenario cannot say it).
+/// (E1354: an unknown family, keys missing) and UsageError (E1355: a scenario cannot express it).
 void import_hf_model(const std::string& file, bool approximate, Import& import);
 
 /// --model: a config.json, or the name of a model preset. Throws UsageError E1357 for neither.

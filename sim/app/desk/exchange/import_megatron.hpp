@@ -5,8 +5,8 @@
 
 namespace shardsim {
 
-/// `shardsim import megatron`: from a run's log, which tells all arguments, or from a launch
-/// script. What the run measured becomes rows of the table. Throws ScenarioError and UsageError.
+/// `shardsim import megatron`: reads a run's log, which has all arguments, or a launch script. The
+/// run's measurements become rows of the table. Throws ScenarioError and UsageError.
 void import_megatron(const ImportRequest& request, Import& import);
 
 }  // namespace shardsim

@@ -29,7 +29,7 @@ PipelineSchedule read_schedule(const std::string& path) {
   return std::move(csv.schedule);
 }
 
-// Until October 2024 (pull request 138886) PyTorch wrote a B before a W for what is I today.
+// Until October 2024 (pull request 138886) PyTorch wrote a B before a W for today's I.
 bool has_old_letters(const PipelineSchedule& schedule) {
   bool has_whole = false;
   bool has_weight = false;
@@ -64,7 +64,7 @@ std::string beside_output(const std::string& path, const std::string& output) {
       .string();
 }
 
-// A small model with a layer per stage, whose numbers a run can check against a reference.
+// A small model with a layer per stage, so that a run can check its numbers against a reference.
 void assume_model(std::int64_t stages, Import& import) {
   constexpr std::int64_t kHidden = 32;
   constexpr std::int64_t kHeads = 4;

@@ -7,14 +7,14 @@
 
 namespace shardsim {
 
-/// What the foreign file says about the number of GPUs.
+/// The number of GPUs in the foreign file.
 struct ForeignGpus {
-  std::int64_t count = 0;  ///< 0: nothing.
+  std::int64_t count = 0;  ///< 0: not given.
   std::string name;        ///< "world_size".
 };
 
-/// Writes the scenario's system and returns its GPUs. Options win over the file; what neither says
-/// is assumed. Throws UsageError E1351: no such GPU, or so many do not fill nodes.
+/// Writes the scenario's system and returns its GPUs. Options win over the file; values that
+/// neither gives are assumed. Throws UsageError E1351: no such GPU, or the GPUs do not fill nodes.
 std::int64_t import_system(const ImportRequest& request, const ForeignGpus& foreign,
                            Import& import);
 

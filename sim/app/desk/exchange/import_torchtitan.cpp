@@ -20,7 +20,7 @@ struct Flavor {
   const char* preset;
 };
 
-// Flavors that are a preset's model, to the last parameter.
+// Flavors that equal a preset's model, to the last parameter.
 constexpr std::array kFlavors = {
     Flavor{"llama3", "8B", "llama3-8b"},
     Flavor{"llama3", "70B", "llama3-70b"},

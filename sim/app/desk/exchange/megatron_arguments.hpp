@@ -12,7 +12,7 @@
 #include "sim/app/desk/exchange/foreign_range.hpp"
 
 // Megatron-LM's arguments under the names of its own namespace ("tensor_model_parallel_size"), read
-// from a run's log or from a command line, and where each stands.
+// from a run's log or from a command line, each with its place.
 namespace shardsim {
 
 struct MegatronArgument {
@@ -27,12 +27,12 @@ class MegatronArguments {
       : source_(&source), from_log_(from_log) {}
 
   void add(const std::string& name, MegatronArgument argument);
-  /// Logs tell every argument, command lines only those that are not as Megatron has them.
+  /// Logs have every argument, command lines only those that differ from Megatron's defaults.
   [[nodiscard]] bool from_log() const { return from_log_; }
   [[nodiscard]] bool empty() const { return arguments_.empty(); }
 
-  // Nothing where it is missing or "None". Throw ScenarioError E1361 with the place of a value that
-  // is no such thing, or outside the range.
+  // Nothing if it is missing or "None". Throw ScenarioError E1361 with the place of a value of
+  // another type, or outside the range.
   [[nodiscard]] std::optional<std::int64_t> integer(const std::string& name,
                                                     const ForeignRange& range);
   [[nodiscard]] std::optional<double> number(const std::string& name);
@@ -41,7 +41,7 @@ class MegatronArguments {
 
   /// "" if it is not there.
   [[nodiscard]] std::string written(const std::string& name) const;
-  /// Names that nobody has asked for.
+  /// Names that no reader has asked for.
   [[nodiscard]] std::vector<std::string> rest() const;
   [[nodiscard]] Span where(const std::string& name) const;
   [[nodiscard]] const SourceText& source() const { return *source_; }
@@ -55,21 +55,21 @@ class MegatronArguments {
   std::set<std::string> asked_;
 };
 
-/// Of a log's block between the rulers "arguments" and "end of arguments", the last one if the file
-/// has several; else of the flags in the text, a command line or a launch script. Throws
-/// ScenarioError E1360 where there is neither.
+/// Reads a log's block between the rulers "arguments" and "end of arguments", the last one if the
+/// file has several. Otherwise it reads the flags in the text, a command line or a launch script.
+/// Throws ScenarioError E1360 if there is neither.
 [[nodiscard]] MegatronArguments read_megatron_arguments(const SourceText& source);
 
-/// Of the flags in a command line or a shell script: its variables and arrays are put in, as far as
-/// they are set to plain words there.
+/// Reads the flags in a command line or a shell script. Its variables and arrays are expanded, as
+/// far as they are set to plain words there.
 void read_megatron_flags(const SourceText& source, MegatronArguments& arguments);
 
-/// What a run tells after its arguments.
+/// The lines of a run after its arguments.
 struct MegatronRun {
-  std::vector<double> step_ms;       ///< Of the last run in the log.
-  std::vector<double> tflops;        ///< Per GPU, if it was asked to tell.
-  std::int64_t padded_vocab = 0;     ///< 0: not told.
-  std::int64_t rank_parameters = 0;  ///< On model-parallel rank (0, 0); 0: not told.
+  std::vector<double> step_ms;       ///< From the last run in the log.
+  std::vector<double> tflops;        ///< Per GPU, if the run reports it.
+  std::int64_t padded_vocab = 0;     ///< 0: not reported.
+  std::int64_t rank_parameters = 0;  ///< On model-parallel rank (0, 0); 0: not reported.
 };
 
 [[nodiscard]] MegatronRun read_megatron_run(const std::string& text);

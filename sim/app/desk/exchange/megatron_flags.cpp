@@ -6,8 +6,8 @@
 
 #include "sim/app/desk/exchange/megatron_arguments.hpp"
 
-// A command line or a shell script, read as far as flags need it: words, quotes, comments, lines
-// that go on, NAME=value and NAME=( words ), $NAME and ${NAME}. Nothing is run.
+// A command line or a shell script, read as far as flags need it: words, quotes, comments,
+// continued lines, NAME=value and NAME=( words ), $NAME and ${NAME}. Nothing is run.
 namespace shardsim {
 
 namespace {
@@ -15,7 +15,7 @@ namespace {
 struct ShellWord {
   std::string text;
   std::size_t offset = 0;
-  bool begins = false;  ///< Of a command, or after a redirection: no flag's value.
+  bool begins = false;  ///< Begins a command or follows a redirection: no flag's value.
 };
 
 bool is_name_character(char c) {
@@ -41,7 +41,7 @@ class ShellWords {
       if (c == quote_) {
         quote_ = '\0';
       } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
-        flush();  // GPT_ARGS="--a 1 --b 2": words all the same.
+        flush();  // GPT_ARGS="--a 1 --b 2": quoted words are words, too.
       } else {
         put(c);
       }
@@ -60,7 +60,7 @@ class ShellWords {
     }
     ++at_;
   }
-  // At the end of a line it goes on; on Windows that is two characters.
+  // A backslash at the end of a line continues it; on Windows that end is two characters.
   void escape() {
     if (text_.compare(at_ + 1, 2, "\r\n") == 0) ++at_;
     ++at_;
@@ -106,7 +106,7 @@ class ShellWords {
 
 using Variables = std::map<std::string, std::string>;
 
-// "TP=8" and "export TP=8"; 0 where it is none.
+// "TP=8" and "export TP=8"; 0 if the word is no assignment.
 std::size_t assignment_of(const std::string& word) {
   std::size_t at = 0;
   while (at < word.size() && is_name_character(word[at])) ++at;
@@ -161,7 +161,7 @@ void read_megatron_flags(const SourceText& source, MegatronArguments& arguments)
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string word = words[i].text;
     if (const std::size_t equals = assignment_of(word); equals > 0) {
-      // ARGS="--seq-length 2048": its quotes are gone, and the flag counts where it stands.
+      // ARGS="--seq-length 2048": its quotes are gone, and the flag counts at its place.
       const std::string value = word.substr(equals + 1);
       variables[word.substr(0, equals)] = expanded(value, variables);
       word = value;

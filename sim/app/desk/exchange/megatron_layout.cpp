@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-// A degree, 1 if it is not there.
+// A degree, 1 if it is missing.
 std::int64_t import_degree(MegatronArguments& arguments, const std::string& name,
                            const std::string& path, Import& import) {
   const auto degree = arguments.integer(name, kForeignDegree);
@@ -61,7 +61,7 @@ void import_vpp(MegatronArguments& arguments, std::int64_t pp, Import& import) {
                 std::max<std::int64_t>(*all / pp / *layers, 1));
 }
 
-// A first or a last stage of its own size; the layers between are shared out evenly.
+// A first or a last stage of its own size; the other layers are divided evenly.
 void import_stages(MegatronArguments& arguments, std::int64_t pp, Import& import) {
   if (const auto layout = arguments.text("pipeline_model_parallel_layout")) {
     import.warn("pipeline_model_parallel_layout", *layout,
@@ -103,7 +103,7 @@ void import_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& impo
   import_stages(arguments, pp, import);
 }
 
-// What is sharded over data-parallel ranks, and which of them are replicas.
+// The state that is sharded over data-parallel ranks, and the number of replicas.
 void import_sharding(MegatronArguments& arguments, std::int64_t data, Import& import) {
   std::int64_t stage = 0;
   std::string name = "use_distributed_optimizer";
@@ -126,7 +126,7 @@ void import_sharding(MegatronArguments& arguments, std::int64_t data, Import& im
                 data / replicas);
 }
 
-// Megatron-LM's buckets count parameters; without overlap all are one.
+// Megatron-LM's buckets count parameters; without overlap there is one bucket.
 void import_overlap(MegatronArguments& arguments, std::int64_t data, Import& import) {
   constexpr std::int64_t kFewest = 40'000'000;
   constexpr std::int64_t kPerRank = 1'000'000;

@@ -23,7 +23,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// "0:   hidden_size ..................................... 6144": whatever launchers put before it,
+// "0:   hidden_size ..................................... 6144": after any prefix of a launcher,
 // the name is the last word before the dots. GPT-NeoX puts dots and "default" after the value, too.
 void add_line(const SourceText& source, std::size_t offset, std::size_t length,
               MegatronArguments& arguments) {

@@ -42,7 +42,7 @@ class ModelRows {
   Import* import_;
 };
 
-// Megatron-LM fills the vocabulary up so that tensor-parallel ranks have equal parts.
+// Megatron-LM pads the vocabulary so that tensor-parallel ranks have equal parts.
 std::int64_t padded(std::int64_t vocabulary, MegatronArguments& arguments) {
   const std::int64_t multiple =
       arguments.integer("make_vocab_size_divisible_by", kForeignSize).value_or(128) *
@@ -116,8 +116,8 @@ void import_shared_experts(MegatronArguments& arguments, Import& import,
                 "model.num_shared_experts", *shared / width, fmt::format("of {} each", width));
 }
 
-// Experts here compute one grouped product over all places of a capacity, and their tokens travel
-// by all-to-all. Megatron-LM's defaults differ in both.
+// Experts here compute one grouped product over all slots of a capacity, and their tokens travel by
+// all-to-all. Megatron-LM's defaults differ in both.
 void warn_of_expert_work(MegatronArguments& arguments, Import& import) {
   const std::string dispatcher = arguments.text("moe_token_dispatcher_type").value_or("allgather");
   const std::int64_t ep =
@@ -198,7 +198,7 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
   if (arguments.integer("ffn_hidden_size", kForeignSize)) {
     rows.take("ffn_hidden_size", "model.ffn_hidden_size");
   } else {
-    // A gated MLP has two thirds of it, in whole 64s.
+    // A gated MLP has two thirds of this width, as a multiple of 64.
     const std::int64_t width = blocks.gated ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
     if (width == 0) {
       throw_problem("E1363", arguments.where("hidden_size"),

@@ -9,16 +9,16 @@
 
 namespace shardsim {
 
-/// The model section. Returns what of it no scenario can say.
+/// The model section. Returns the parts of it that no scenario can express.
 [[nodiscard]] std::vector<std::string> import_megatron_model(MegatronArguments& arguments,
                                                              const MegatronRun& run,
                                                              Import& import);
 
 /// tp, pp, cp, ep, the data-parallel ranks that `gpus` leave, schedule, sharding and overlap.
-/// Throws ScenarioError E1362 where the degrees do not divide the GPUs.
+/// Throws ScenarioError E1362 if the degrees do not divide the GPUs.
 void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Import& import);
 
-/// Whether gradients are summed up and reduced in fp32, whatever the parameters are.
+/// Whether gradients are accumulated and reduced in fp32, for any dtype of the parameters.
 [[nodiscard]] bool reduces_in_fp32(MegatronArguments& arguments);
 
 /// Batch, precision, optimizer, recomputation.

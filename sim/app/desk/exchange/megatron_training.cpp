@@ -108,7 +108,7 @@ void import_recompute(MegatronArguments& arguments, Import& import) {
   const auto layers = arguments.integer("recompute_num_layers", kForeignCount);
   const std::string method = arguments.text("recompute_method").value_or("");
   if (granularity == "selective") {
-    // With a fused attention, which keeps no scores, as here, nothing is left of it.
+    // With a fused attention, as here, no scores are kept, so there is nothing to recompute.
     import.derive("recompute_granularity", granularity, "training.recompute", std::string("none"),
                   "it repeats core attention, whose scores are not kept here in any case");
     const std::string modules = arguments.text("recompute_modules").value_or("['core_attn']");
@@ -129,7 +129,7 @@ void import_recompute(MegatronArguments& arguments, Import& import) {
 
 }  // namespace
 
-// With bf16, Megatron-LM reduces in fp32 unless it is told otherwise.
+// With bf16, Megatron-LM reduces in fp32 by default.
 bool reduces_in_fp32(MegatronArguments& arguments) {
   const bool told = arguments.truth("accumulate_allreduce_grads_in_fp32");
   if (!arguments.truth("bf16")) return told || !arguments.truth("fp16");

@@ -13,10 +13,10 @@ namespace shardsim {
 
 namespace {
 
-/// An argument that matters and is not modelled.
+/// An argument that has an effect and is not modelled.
 struct Unmodelled {
-  std::string_view name;  ///< A final * stands for any ending.
-  /// Values that are as here, between bars; None always is, and False where this is not True alone.
+  std::string_view name;  ///< A final * matches any ending.
+  /// Values equal to those here, between bars; None always is, and False unless True alone is.
   std::string_view as_here;
   std::string_view why;
 };
@@ -276,7 +276,7 @@ bool is_one_of(std::string_view value, std::string_view list) {
   return false;
 }
 
-// Not set, switched off where that is as here, or one of the values that are.
+// Not set, switched off if off is as here, or one of the listed values.
 bool is_as_here(std::string_view value, const Unmodelled& unmodelled) {
   if (is_one_of(value, unmodelled.as_here) || is_one_of(value, "None|[]")) return true;
   return value == "False" && unmodelled.as_here != "True";
@@ -315,7 +315,7 @@ void tell_unread_megatron(const MegatronArguments& arguments, Import& import) {
       import.ignore(told, value, "says nothing about a step's cost, memory or numbers here");
     }
   }
-  // A log prints every argument of its version, including those that nobody set.
+  // A log prints every argument of its version, including unset ones.
   if (arguments.from_log()) {
     import.ignore(fmt::format("{} other arguments", others), "",
                   "data, checkpoints, logging, or as here");

@@ -6,15 +6,15 @@
 #include "sim/app/desk/exchange/call_recorder.hpp"
 #include "sim/app/run.hpp"
 
-// A run with everything that traces of other programs want to know of it: when every operation of
-// every rank ran (RankTrace), and what it was (RunCalls), side by side.
+// A run with all data for traces of other programs: the times of every operation of every rank
+// (RankTrace), and the calls (RunCalls), side by side.
 namespace shardsim {
 
 /// An operation of one rank.
 struct RecordedOperation {
   const TraceSlice* slice = nullptr;
   std::size_t track = 0;               ///< In the rank's trace; 0 is the compute stream.
-  const RecordedCall* call = nullptr;  ///< Null for what the compute stream does.
+  const RecordedCall* call = nullptr;  ///< Null for work of the compute stream.
   int group = -1;                      ///< In RunCalls::groups; -1: none.
 };
 
@@ -28,8 +28,8 @@ struct RecordedRun {
   std::vector<std::vector<RecordedOperation>> ranks;  ///< By rank, each in order of their start.
 };
 
-/// Runs the scenario with all ranks, none stood for by another. Throws LimitError E1371 for more
-/// ranks than files are sensibly written for, and Error E1372 with what stopped the run.
+/// Runs the scenario with all ranks, none represented by another. Throws LimitError E1371 for more
+/// ranks than there should be files, and Error E1372 with the cause if the run stops.
 [[nodiscard]] std::unique_ptr<RecordedRun> record_run(Scenario scenario, const RunHooks& hooks);
 
 }  // namespace shardsim

@@ -19,7 +19,7 @@ constexpr TwoNames kLength = {"seq_len", "max_context_length"};
 constexpr TwoNames kLocal = {"local_batch_size", "num_tokens_per_microbatch_per_dp_rank"};
 constexpr TwoNames kGlobal = {"global_batch_size", "num_tokens_per_train_step"};
 
-// The one that stands there; the older where there is none.
+// The name that the file has; the older one if it has neither.
 const char* name_in(ForeignObject& training, const TwoNames& names) {
   const bool old = training.has(names.sequences);
   if (!training.has(names.tokens)) return names.sequences;
@@ -54,7 +54,7 @@ bool is_piped(ForeignObject& parallelism) {
   return parallelism.integer("pipeline_parallel_degree", kForeignDegree).value_or(1) > 1;
 }
 
-// Of a pipeline's step; without a pipeline there is one.
+// Microbatches of a pipeline's step; without a pipeline there is one.
 std::int64_t microbatches_of(ForeignObject& parallelism, const TitanBatch& batch, Import& import) {
   const char* key = "num_pp_microbatches";
   const auto told = parallelism.integer(key, kForeignDegree);

@@ -8,7 +8,7 @@ namespace shardsim {
 /// The parallelism section; returns the data-parallel ranks. Throws ScenarioError E1366.
 std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, Import& import);
 
-/// Precision and what gradients are clipped to.
+/// Precision and the clipping of gradients.
 void write_titan_training(ForeignObject& training, Import& import);
 
 /// optimizer and activation_checkpoint.

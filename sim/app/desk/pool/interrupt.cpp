@@ -6,7 +6,7 @@ namespace shardsim {
 
 namespace {
 
-// A handler has no other way to its watch.
+// A handler can reach its watch in no other way.
 std::atomic<bool> asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free);  // Or a handler must not touch it.
 
@@ -16,7 +16,7 @@ void install(int signal, struct sigaction& before) {
   struct sigaction action {};
   action.sa_handler = note;
   sigemptyset(&action.sa_mask);
-  // Once: the next does what it always did. Reads and writes go on.
+  // Once: the next signal has its old effect. Reads and writes are restarted.
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigaction(signal, &action, &before);
 }

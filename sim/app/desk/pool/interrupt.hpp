@@ -5,8 +5,8 @@
 // Ctrl-C in a verb that has finished parts to keep.
 namespace shardsim {
 
-/// While it lives, the first SIGINT or SIGTERM only asks to stop; a second one does what it did
-/// before. One at a time.
+/// While it lives, the first SIGINT or SIGTERM only requests a stop; a second one has its old
+/// effect. Only one may live at a time.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -14,7 +14,7 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  /// Whether a stop was asked for. From any thread.
+  /// Whether a stop was requested. May be called from any thread.
   [[nodiscard]] bool is_asked() const;
 
  private:

@@ -12,7 +12,7 @@ namespace shardsim {
 
 namespace {
 
-// Who is next, who has ended and who has failed: all that the threads of one call share.
+// The next index and the failure of lowest index: the shared state of the threads of one call.
 class Desk {
  public:
   Desk(std::size_t count, const ParallelWork& work) : count_(count), work_(work), failed_(count) {}

@@ -10,11 +10,11 @@
 
 #include "scenarios/enumerations.hpp"
 
-// One way to lay a training out on a machine: what a search decides.
+// One layout of a training on a machine: the decisions of a search.
 namespace shardsim {
 
-/// Values are those of the scenario's fields of the same names. What `schedule` refers to is of
-/// static storage.
+/// Values are those of the scenario's fields of the same names. `schedule` refers to static
+/// storage.
 struct Candidate {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
@@ -35,10 +35,10 @@ struct Candidate {
   friend bool operator==(const Candidate&, const Candidate&) = default;
 };
 
-/// As `--set` takes them. What a reader can derive (dp_shard, num_microbatches) is left to him.
+/// As `--set` takes them. The reader derives the others (dp_shard, num_microbatches).
 [[nodiscard]] std::vector<std::string> overrides_of(const Candidate& candidate);
 
-/// "tp8 pp4 dp4 zero1 1f1b mb1 selective": what is 1, off or none is left out.
+/// "tp8 pp4 dp4 zero1 1f1b mb1 selective": fields that are 1, off or none are left out.
 [[nodiscard]] std::string words_of(const Candidate& candidate);
 
 [[nodiscard]] MeshShape mesh_shape_of(const Candidate& candidate, RankOrder order);

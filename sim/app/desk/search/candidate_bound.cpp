@@ -20,8 +20,8 @@ struct BackwardParts {
   std::int64_t weight = 0;
 };
 
-// I and W as a schedule runs them; where it has B, that is all I. If it has both, they add up to no
-// more than B.
+// I and W as a schedule runs them; if it has B, that is all I. If it has both, they add up to at
+// most B.
 BackwardParts parts_of(const ModuleCost& module, BackwardCut cut) {
   if (cut == BackwardCut::whole) return {module.backward, 0};
   if (cut == BackwardCut::split) return {module.backward_input, module.backward_weight};
@@ -37,12 +37,12 @@ WeightCounts operator*(std::int64_t times, const WeightCounts& counts) {
   return {times * counts.dense, times * counts.expert};
 }
 
-// The part of so many elements that one of `shards` ranks has at least.
+// The smallest part of these elements on one of `shards` ranks.
 std::int64_t part(std::int64_t elements, std::int64_t shards) { return elements / shards; }
 
 }  // namespace
 
-/// What the stages of a pipeline cost, in model order, and which ranks have them.
+/// The costs of a pipeline's stages, in model order, and their ranks.
 struct BoundTable::Stages {
   struct Stage {
     StageCosts costs;         // B in one piece: all of it is I.
@@ -56,8 +56,8 @@ struct BoundTable::Stages {
   std::int64_t ranks = 1;
   bool is_v = false;
   std::int64_t message = 0;
-  // Elements that stage 3 has whole while the last module of any stage runs forward, and when its
-  // backward begins: then the one before it is on its way, too.
+  // Elements that stage 3 has gathered while the last module of any stage runs forward, and when
+  // its backward begins: then the previous module is being gathered, too.
   std::int64_t gathered_forward = 0;
   std::int64_t gathered_backward = 0;
 
@@ -76,7 +76,7 @@ struct BoundTable::Stages {
 
 struct BoundTable::Played {
   std::int64_t makespan = 0;
-  // The most of each pipeline rank: after a forward, and when a backward begins.
+  // The largest memory of each pipeline rank: after a forward, and when a backward begins.
   std::vector<std::int64_t> after_forward;
   std::vector<std::int64_t> in_backward;
 };
@@ -189,9 +189,9 @@ std::int64_t BoundTable::state_bytes(const Candidate& candidate,
 }
 
 // Stages 2 and 3 reduce every microbatch's gradients, and 3 gathers every unit twice for it, over
-// one stream. While that is busy a rank computes slower, or it waits: of a step T = C + lost + N,
-// with C computing and N waiting, the stream's D is beside computing for D - N - lost or more, and
-// lost is so often `share`. Least where N is no more than the layers' own waiting.
+// one stream. While that is busy a rank computes slower, or it waits. A step takes T = C + lost +
+// N, with C computing and N waiting. The stream's time D overlaps computing for D - N - lost or
+// more, and lost is `share` times that. T is least if N is no more than the layers' own waiting.
 std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const Stages& stages) {
   const ParallelismSpec& p = base_.parallelism;
   const std::int64_t shards = candidate.dp_shard * candidate.cp;
@@ -260,7 +260,7 @@ const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate)
   MeshShape mesh = mesh_shape_of(candidate, order);
   mesh.v_placement = is_v;
   const ModelOptions& model = experiment_.options().model;
-  // At two_level the reader derives the number of exchanging ranks from cp: take the least.
+  // At two_level the reader derives the number of exchanging ranks from cp: use the least.
   const bool two_level = model.context_attention == ContextAttention::two_level;
   const int known = ulysses_size(model.context_attention, mesh.cp, 1);
   for (int pp = 0; pp < mesh.pp; ++pp) {
@@ -294,7 +294,7 @@ Bound BoundTable::quick(const Candidate& candidate) {
   for (std::int64_t rank = 0; rank < candidate.pp; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     bound.step_ps = std::max(bound.step_ps, fill[r] + candidate.num_microbatches * busy[r]);
-    // The first chunk's microbatches before the first backward comes back to it.
+    // The first chunk's microbatches before its first backward.
     const std::int64_t in_flight =
         schedule.least_in_flight(candidate.num_microbatches, candidate.pp - rank);
     const std::int64_t peak =
@@ -304,7 +304,7 @@ Bound BoundTable::quick(const Candidate& candidate) {
   return bound;
 }
 
-// The quickest of all edges between pipeline ranks.
+// The fastest edge between pipeline ranks.
 std::int64_t BoundTable::message_ps(const Candidate& candidate, std::int64_t bytes) {
   const MeshShape mesh = mesh_shape_of(candidate, experiment_.mesh().order);
   Time least;

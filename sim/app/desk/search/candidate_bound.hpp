@@ -12,9 +12,9 @@
 #include "sim/app/desk/search/candidate.hpp"
 #include "sim/app/desk/search/layer_costs.hpp"
 
-// What a candidate takes at least, without simulating it (docs/decisions/0044-search.md). Both
-// bounds are sound: a run is never faster, and never needs less of the device: the allocator
-// reserves what tensors need or more, and what is held outside it is known.
+// Lower bounds for a candidate, without simulating it (docs/decisions/0044-search.md). Both bounds
+// are sound: a run is never faster, and never needs less of the device. The allocator reserves at
+// least the memory of the tensors, and the memory held outside it is known.
 namespace shardsim {
 
 struct Bound {
@@ -22,18 +22,18 @@ struct Bound {
   std::int64_t device_bytes = 0;
 };
 
-/// Bounds of the candidates of one search. Keeps what candidates have in common; one thread's.
+/// Bounds of the candidates of one search, for one thread. Caches values that candidates share.
 class BoundTable {
  public:
   /// `base` outlives it.
   explicit BoundTable(const Experiment& base);
   ~BoundTable();
 
-  /// In closed form: the busiest pipeline rank with what fills the pipeline before it; weights,
-  /// gradients and optimizer state as they are sharded, and the least of activations.
+  /// In closed form: the busiest pipeline rank with the time to fill the pipeline before it;
+  /// weights, gradients and optimizer state as they are sharded, and the smallest activations.
   [[nodiscard]] Bound quick(const Candidate& candidate);
-  /// Plays the pipeline's schedule, with its messages, and counts what is in flight. Never below
-  /// quick().
+  /// Plays the pipeline's schedule, with its messages, and counts microbatches in flight. Never
+  /// below quick().
   [[nodiscard]] Bound close(const Candidate& candidate);
 
   [[nodiscard]] const LayerCosts& layers(const Candidate& candidate);
@@ -41,7 +41,7 @@ class BoundTable {
  private:
   struct Stages;
   struct Played;
-  /// What a played pipeline depends on.
+  /// The inputs of a played pipeline.
   struct PipelineKey {
     LayerKey layers;
     std::int64_t pp;

@@ -40,7 +40,7 @@ struct PlanArguments {
   bool quiet = false;
 };
 
-// Before a search of minutes, not after it.
+// Called before a search of minutes, not after it.
 void check_paths(const PlanArguments& arguments, const SearchBase& base) {
   std::vector<PathInUse> written;
   const auto add = [&written](const char* option, const std::string& path) {
@@ -87,7 +87,7 @@ std::string next_command(const PlanArguments& arguments, const std::string& word
   return words + (arguments.emit.empty() ? " --emit megatron" : "") + " --out best.json";
 }
 
-// As it can be typed again: what is as it would be without a word is left out.
+// The command line without the options that have their default.
 std::string command_line(const PlanArguments& arguments) {
   const SearchRequest& r = arguments.request;
   const SearchRequest usual;
@@ -128,7 +128,7 @@ void write(const std::string& path, const std::string& text) {
   write_whole_file(path, [&text](std::ostream& file) { file << text; });
 }
 
-// What is asked for besides the page.
+// Writes the other outputs that the user asked for.
 void write_best(const PlanArguments& arguments, const SearchBase& base, const SearchReport& report,
                 std::ostream& out) {
   if (!arguments.csv.empty()) write(arguments.csv, to_csv(report));

@@ -6,8 +6,8 @@
 
 #include "scenarios/scenario.hpp"
 
-// A layout in the words of the frameworks that train. What one cannot say stands in comments, as
-// what it says without being asked.
+// A layout in the terms of training frameworks. Comments give the settings that a framework cannot
+// express, and its defaults that apply.
 namespace shardsim {
 
 /// "megatron", "torchtitan", "deepspeed".

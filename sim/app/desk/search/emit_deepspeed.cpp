@@ -5,8 +5,8 @@
 
 #include "sim/app/desk/search/emit.hpp"
 
-// The configuration file of DeepSpeed. It is JSON, so what it cannot say is in a key that DeepSpeed
-// does not read.
+// The configuration file of DeepSpeed. It is JSON, so settings that it cannot express are in a key
+// that DeepSpeed does not read.
 namespace shardsim {
 
 namespace {
@@ -51,7 +51,7 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
   return notes;
 }
 
-// Buckets are counted in elements there.
+// DeepSpeed counts buckets in elements.
 std::string zero_section(const ParallelismSpec& p, std::int64_t gradient_bytes) {
   std::string text = fmt::format("{{\n    \"stage\": {},\n    \"overlap_comm\": {},\n",
                                  p.zero_stage, p.overlap_grad_reduce);

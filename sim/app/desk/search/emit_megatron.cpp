@@ -82,7 +82,7 @@ void add_schedule(const ParallelismSpec& p, Flags& flags) {
       p.schedule, theirs.megatron, theirs.name));
 }
 
-// Buckets count parameters; without overlap there is but one.
+// Buckets count parameters; without overlap there is one bucket.
 void add_overlap(const ParallelismSpec& p, DType reduced, Flags& flags) {
   if (!p.overlap_grad_reduce) {
     if (p.zero_stage > 0 && p.overlap_param_gather) {

@@ -20,7 +20,7 @@ namespace shardsim {
 
 namespace {
 
-// One rank's compute stream and memory. The host costs nothing: it may be far ahead.
+// The compute stream and memory of one rank. The host costs nothing: it may be far ahead.
 class ProbeRuntime final : public Runtime {
  public:
   ProbeRuntime(const Device& device, ProbeClock& clock) : prices_(device), clock_(clock) {}
@@ -38,7 +38,7 @@ class ProbeRuntime final : public Runtime {
   MemoryLedger ledger_{hash_};
 };
 
-// Weights and gradients that are simply there, outside the ledger.
+// Weights and gradients that exist outside the ledger.
 class PresentParameters final : public Parameters {
  public:
   PresentParameters(const Model& model, DType gradient_dtype)
@@ -70,7 +70,7 @@ ModelOptions options_for(const Experiment& base, const LayerKey& key) {
   return options;
 }
 
-// One block, and in place of experts the smallest MLP that divides.
+// One block, and in place of experts the smallest MLP that tp divides.
 ModelOptions one_block(ModelOptions options) {
   options.num_layers = 1;
   if (options.moe.num_experts > 0) {
@@ -91,7 +91,7 @@ class Probe {
     const MeshShape mesh{
         .tp = static_cast<int>(key.tp), .cp = static_cast<int>(key.cp), .order = base.mesh().order};
     const Algorithm algorithm = base.world().all_reduce_algorithm;
-    // Where data-parallel ranks are neighbours, groups lie otherwise in every layout.
+    // If data-parallel ranks are neighbours, each layout has its groups at other places.
     NetworkModel* const priced = mesh.order == RankOrder::tp_dp_pp ? &network : nullptr;
     const ModelOptions options = options_for(base, key);
     if (mesh.tp > 1) {
@@ -120,16 +120,16 @@ class Probe {
     std::array<std::int64_t, 3> waiting{};
     for (std::size_t i = 0; i < modules.size(); ++i) waiting.at(i) = modules.at(i)->waiting;
     pass(modules, true);
-    // The longer of both ways leaves the least room for other communication: sound for either.
+    // The longer waiting of both passes leaves least room for other communication: sound for both.
     for (std::size_t i = 0; i < modules.size(); ++i) {
       modules.at(i)->waiting = std::max(modules.at(i)->waiting, waiting.at(i));
     }
-    // What is handed on is the next module's.
+    // The next module owns the output that is handed on.
     costs.embedding.kept -= costs.message;
   }
 
  private:
-  // With tp fastest, groups are the same on every machine: as if there were no other axes.
+  // With tp fastest, groups are the same on every machine, whatever the other axes are.
   static int rank_of(const Experiment& base, const LayerKey& key, const MeshPlace& place) {
     MeshShape mesh{
         .tp = static_cast<int>(key.tp), .cp = static_cast<int>(key.cp), .order = base.mesh().order};
@@ -227,8 +227,8 @@ void count_weights(const Experiment& base, const LayerKey& key, LayerCosts& cost
   costs.head_weights.dense -= costs.tied_table;
 }
 
-// The least that MLPs of a block with experts take: every token passes so many of them, on
-// whichever rank, and a layer ends when the busiest rank of its group does. `passes`: over the MLP.
+// The least time of the MLPs of a block with experts. Every token passes this many of them, on any
+// rank, and a layer ends when the busiest rank of its group does. `passes`: over the MLP.
 std::int64_t expert_floor(const Experiment& base, const LayerKey& key, double passes) {
   const ModelSpec& m = base.scenario().model;
   if (m.num_experts == 0 || m.moe_capacity_factor > 0.0) return 0;

@@ -9,20 +9,20 @@
 #include "sim/app/desk/search/candidate.hpp"
 #include "sim/experiment/experiment.hpp"
 
-// What the embedding, one block and the head cost a rank for one microbatch: found by running the
-// model's own code on one rank, whose neighbours in tp and cp groups are always in time. A run can
-// only take longer, and hold more.
+// The cost of the embedding, one block and the head for one microbatch on a rank. The model's own
+// code runs on one rank, whose neighbours in tp and cp groups are always in time. A run can only
+// take longer, and hold more.
 namespace shardsim {
 
-/// Of one module: times in picoseconds, sizes in bytes.
+/// The cost of one module: times in picoseconds, sizes in bytes.
 struct ModuleCost {
   std::int64_t forward = 0;
   std::int64_t backward = 0;         ///< B,
   std::int64_t backward_input = 0;   ///< or I
   std::int64_t backward_weight = 0;  ///< and W.
-  std::int64_t waiting = 0;          ///< For others, of forward and backward.
+  std::int64_t waiting = 0;          ///< For other ranks, in forward and backward.
   std::int64_t kept = 0;             ///< From forward to backward.
-  std::int64_t transient = 0;        ///< On top of what there is when its backward begins.
+  std::int64_t transient = 0;        ///< On top of the memory held when its backward begins.
 
   [[nodiscard]] std::int64_t both() const { return forward + backward; }
 };
@@ -30,22 +30,22 @@ struct ModuleCost {
 /// Elements of a module's weights on one rank.
 struct WeightCounts {
   std::int64_t dense = 0;
-  std::int64_t expert = 0;  ///< Where other ranks have copies of them (ep > 1).
+  std::int64_t expert = 0;  ///< If other ranks have copies of them (ep > 1).
 };
 
 struct LayerCosts {
   ModuleCost embedding;
   ModuleCost block;
   ModuleCost head;
-  std::int64_t message = 0;  ///< Bytes that a stage hands the next, per microbatch.
+  std::int64_t message = 0;  ///< Bytes that a stage sends to the next, per microbatch.
   WeightCounts embedding_weights;
-  WeightCounts dense_block_weights;  ///< Of blocks that have no experts.
+  WeightCounts dense_block_weights;  ///< In blocks that have no experts.
   WeightCounts block_weights;
   WeightCounts head_weights;    ///< Without a tied table of tokens,
-  std::int64_t tied_table = 0;  ///< which has so many elements.
+  std::int64_t tied_table = 0;  ///< which has this many elements.
 };
 
-/// What of a candidate its layers depend on.
+/// The fields of a candidate that determine its layer costs.
 struct LayerKey {
   explicit LayerKey(const Candidate& candidate)
       : tp(candidate.tp),
@@ -64,8 +64,8 @@ struct LayerKey {
   Recompute recompute;
 };
 
-/// `network`: of the machine of `base`. Blocks with experts are counted as their
-/// attention, and their products at the device's peak: how tokens are routed is not known here.
+/// `network`: that of the machine of `base`. Blocks with experts are counted as their attention,
+/// and their products at the device's peak: the routing of tokens is not known here.
 [[nodiscard]] LayerCosts probe_layers(const Experiment& base, NetworkModel& network,
                                       const LayerKey& key);
 

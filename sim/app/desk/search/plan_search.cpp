@@ -19,14 +19,14 @@ namespace shardsim {
 
 namespace {
 
-// Enough for the threads of a workstation, few enough that little is simulated in vain.
+// Enough for the threads of a workstation, and few enough to simulate little in vain.
 constexpr std::size_t kBatch = 16;
 constexpr double kPicoseconds = 1e12;
 
-// Between looks at whether to stop and at the clock.
+// The number between checks for a stop and of the clock.
 constexpr std::size_t kQuickAtATime = 256;
 
-// One of the two, or neither: the reader refused it.
+// One of the two, or neither: the reader refused the candidate.
 struct Simulation {
   std::optional<SimulatedPoint> point;
   std::string failure;
@@ -62,7 +62,7 @@ Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& 
     point.is_tight = point.fits && !leaves_margin(experiment, point.device_bytes);
     return {point, {}};
   } catch (const ScenarioError& error) {
-    // The reader knows more than divisibility. A limit is no matter of legality.
+    // The reader checks more than divisibility. A limit does not make a layout illegal.
     if (error.exit_code() == ExitCode::bad_usage) return {};
     return {{}, error.code() + ": " + error.what()};
   } catch (const Error& error) {
@@ -93,7 +93,8 @@ class Search {
     order_.resize(candidates_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     if (hooks_.prunes) {
-      // The best by the objective first; then what could be on the front, the corner first.
+      // The best by the objective come first, then those that could be on the front, from the
+      // corner on.
       visit(&Search::rank_key, true);
       visit(&Search::corner_key, false);
     } else {
@@ -132,7 +133,7 @@ class Search {
     return static_cast<double>(bound.device_bytes) * static_cast<double>(bound.step_ps);
   }
 
-  // Whether the candidate is worse than the K-th best, whatever its simulation would say.
+  // Whether the candidate is worse than the K-th best, whatever its simulated result is.
   [[nodiscard]] bool is_below_best(const Bound& bound) const {
     const auto top = static_cast<std::size_t>(request_.top);
     if (best_.size() < top) return false;
@@ -155,14 +156,14 @@ class Search {
     return static_cast<double>(bound.step_ps) / kPicoseconds;
   }
 
-  // What the bound says of it; open: it must be simulated (or, in the first pass, seen later).
+  // The verdict of the bound; open: it must be simulated (or, in the first pass, seen later).
   [[nodiscard]] Fate judge(const Bound& bound) const {
     if (bound.device_bytes > capacity()) return Fate::too_large;
     if (is_below_best(bound) && is_off_front(bound)) return Fate::slower;
     return Fate::open;
   }
 
-  // Goes through all that is open in the order of a key. `ranking`: passes over what can only be on
+  // Visits all open candidates in the order of a key. `ranking`: skips those that can only be on
   // the front.
   void visit(double (Search::*key)(const Bound&) const, bool ranking) {
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
@@ -192,7 +193,7 @@ class Search {
     return !decided();
   }
 
-  // A schedule that cannot be made keeps its quick bound: its run says what is wrong.
+  // A candidate with an impossible schedule keeps its quick bound: its run reports the error.
   void tighten(std::size_t index) {
     if (close_[index]) return;
     close_[index] = true;
@@ -265,8 +266,8 @@ class Search {
     front_ = pareto_front(front_, request_.front_within);
   }
 
-  // Of candidates that are all too large the one that needs least: by their bounds, until those of
-  // the rest are above what was simulated.
+  // Finds the candidate that needs least memory if all are too large. It simulates in the order of
+  // the bounds, until the remaining bounds are above the simulated memory.
   void find_nearest_miss() {
     std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
       return quick_[a].device_bytes < quick_[b].device_bytes;
@@ -311,10 +312,10 @@ class Search {
   const SearchBase& base_;
   const SearchRequest& request_;
   const SearchHooks& hooks_;
-  const Experiment experiment_;  // Of the base.
+  const Experiment experiment_;  // The experiment of the base.
   std::vector<Candidate> candidates_;
   BoundTable bounds_;
-  std::vector<Bound> quick_;  // Or close ones, where close_ says so.
+  std::vector<Bound> quick_;  // Or close ones, if close_ is set.
   std::vector<bool> close_;
   std::vector<Fate> fates_;
   std::vector<std::size_t> order_;

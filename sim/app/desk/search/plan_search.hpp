@@ -12,12 +12,12 @@
 #include "sim/app/desk/search/candidate_bound.hpp"
 #include "sim/app/desk/search/search_request.hpp"
 
-// Simulates the candidates that could matter, and shows of all others that they cannot.
+// Simulates the candidates that could matter, and proves that all others cannot.
 namespace shardsim {
 
-/// What the simulation of a candidate said: metrics of its result under their names there.
+/// The result of a candidate's simulation: metrics under the same names as in results.
 struct SimulatedPoint {
-  std::size_t index = 0;  ///< Of the candidate; ties go to the lower.
+  std::size_t index = 0;  ///< The candidate's index; ties go to the lower.
   Candidate candidate;
   bool fits = false;
   double step_time_s = 0;
@@ -40,13 +40,13 @@ struct SearchOutcome {
   std::vector<SimulatedPoint> simulated;  ///< By index.
   std::size_t num_candidates = 0;
   std::size_t num_slower = 0;     ///< Not simulated: neither among the best nor on the front.
-  std::size_t num_too_large = 0;  ///< Not simulated: more memory at least than there is.
-  std::size_t num_refused = 0;    ///< By the scenario's reader.
+  std::size_t num_too_large = 0;  ///< Not simulated: the bound exceeds the memory.
+  std::size_t num_refused = 0;    ///< Refused by the scenario's reader.
   std::size_t num_failed = 0;     ///< Legal, but the run ended early: deadlock, a limit exceeded.
-  std::string first_failure;      ///< Its code and words, of the failed layout of lowest index.
+  std::string first_failure;      ///< Its code and words, for the failed layout of lowest index.
   Candidate failed;               ///< That layout.
-  std::size_t num_unseen = 0;     ///< Not decided when it was interrupted.
-  std::int64_t least_bytes = 0;   ///< The least that any candidate too large to be run needs.
+  std::size_t num_unseen = 0;     ///< Not decided when the search was interrupted.
+  std::int64_t least_bytes = 0;   ///< The smallest need among candidates that are too large to run.
   Candidate least;
   bool is_interrupted = false;
 };
@@ -56,15 +56,15 @@ struct SearchHooks {
   /// `open`: not decided yet; bounds decide most of these without a simulation.
   std::function<void(std::size_t simulated, std::size_t open)> on_progress;
   std::function<bool()> stop;
-  /// Whether bounds decide what is simulated; false: everything that is legal is.
+  /// Whether bounds decide which candidates are simulated; false: all legal ones are.
   bool prunes = true;
 };
 
-/// The same for any number of jobs: what is simulated is decided between batches of fixed size.
-/// Every candidate that is not simulated is strictly worse than `request.top` simulated ones and
-/// off the front: strictly dominated in (time, memory) by a simulated one, or slower than it
-/// reaches; or does not fit the device. Memory is that of the device. Where nothing fits, the one
-/// that needs least memory is among the simulated.
+/// The result is the same for any number of jobs: the candidates to simulate are chosen between
+/// batches of fixed size. Each other candidate does not fit the device, or it is strictly worse
+/// than `request.top` simulated ones and off the front: strictly dominated in (time, memory) by a
+/// simulated one, or slower than the front reaches. Memory is that of the device. If nothing fits,
+/// the candidate that needs least memory is among the simulated.
 [[nodiscard]] SearchOutcome search(const SearchBase& base, const SearchRequest& request,
                                    const SearchHooks& hooks);
 
@@ -73,8 +73,8 @@ struct SearchHooks {
 [[nodiscard]] bool ranks_before(const SimulatedPoint& a, const SimulatedPoint& b,
                                 Objective objective);
 
-/// Of those that fit, the ones that no other beats in both time and memory, up to `within` times
-/// the fastest one's step; by time.
+/// The points that fit and that no other beats in both time and memory, up to `within` times the
+/// step of the fastest; by time.
 [[nodiscard]] std::vector<SimulatedPoint> pareto_front(const std::vector<SimulatedPoint>& points,
                                                        double within);
 

@@ -62,7 +62,7 @@ Time PricedGroup::duration_of(const Call& call) const {
       request.largest_chunk = input.num_bytes();
       break;
     case CollectiveKind::all_to_all:
-      // A run counts no bytes of the whole; the largest part decides.
+      // A run counts no bytes of the whole buffer; the largest part decides.
       request.bytes = 0;
       request.largest_chunk =
           std::max(input.numel() / size(),

@@ -10,15 +10,15 @@
 
 #include "backends/communicator.hpp"
 
-// A group of ranks as its first member sees it when all the others do the same at the same moment:
-// every call starts at once on a stream of its own, costs what the network says, and moves nothing.
-// That is the least it can cost in a run, where others may come later.
+// A group of ranks as its first member sees it if all others do the same at the same moment: every
+// call starts at once on a stream of its own, takes the network's time, and moves nothing. That is
+// its least cost in a run, where others may come later.
 namespace shardsim {
 
-/// The compute stream of the one rank there is.
+/// The compute stream of the only rank.
 struct ProbeClock {
   Time now;
-  Time waited;  ///< Of that, for communication.
+  Time waited;  ///< The part of it spent in communication.
 };
 
 class PricedGroup final : public Communicator, private WorkOwner {
@@ -49,8 +49,8 @@ class PricedGroup final : public Communicator, private WorkOwner {
   DoubleTree tree_;
   Algorithm algorithm_;
   std::string name_;
-  Time free_;              // When the stream is.
-  std::deque<Time> ends_;  // Of all calls: addresses stay.
+  Time free_;              // The time at which the stream is free.
+  std::deque<Time> ends_;  // The ends of all calls: addresses stay.
 };
 
 }  // namespace shardsim

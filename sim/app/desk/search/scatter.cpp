@@ -10,8 +10,8 @@
 #include "reports/units.hpp"
 #include "sim/app/desk/search/search_report.hpp"
 
-// Points on a terminal: two columns and four rows of braille dots to a character, or one sign where
-// a terminal has no braille.
+// Points on a terminal: two columns and four rows of braille dots per character, or one sign on a
+// terminal without braille.
 namespace shardsim {
 
 namespace {

@@ -17,7 +17,7 @@ bool is_on_front(const SearchReport& report, const SimulatedPoint& point) {
 
 }  // namespace
 
-// Every layout that was simulated and fits, best first.
+// Every simulated layout that fits, best first.
 std::string to_csv(const SearchReport& report) {
   std::string text =
       "rank,on_front,layout,tp,pp,cp,ep,vpp,dp_replicate,dp_shard,zero_stage,sequence_parallel,"

@@ -25,10 +25,10 @@ bool is_among(const List& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// What each layout has its own of, besides the axes.
+// Fields with a value of each layout's own, besides the axes.
 constexpr std::array<std::string_view, 5> kOfLayout = {"dp_shard", "stage_layers", "schedule_file",
                                                        "cp_ulysses_degree", "num_microbatches"};
-// Algorithms of data parallelism other than the one that layouts are searched, and bounded, for.
+// Settings of data-parallel algorithms that the search and its bounds do not cover.
 constexpr std::array<std::string_view, 12> kOfAlgorithm = {"data_parallel",
                                                            "sync_period",
                                                            "outer_learning_rate",
@@ -42,12 +42,12 @@ constexpr std::array<std::string_view, 12> kOfAlgorithm = {"data_parallel",
                                                            "compression_block_size",
                                                            "error_feedback"};
 
-// Takes members out of a JSON text; what is left stays where it was.
+// Removes members from a JSON text; the rest keeps its place.
 class Blanking {
  public:
   explicit Blanking(std::string& text) : text_(text) {}
 
-  // The members called so that were there.
+  // Returns the removed members.
   template <class Predicate>
   Names take_out(const JsonObject& object, const Predicate& goes) {
     Names taken;
@@ -130,7 +130,7 @@ void take_out_decisions(const JsonValue& document, SearchFile& file) {
   say(algorithm, "layouts are searched for synchronous data parallelism", file);
 }
 
-// Sections that are of one run on one machine.
+// Removes sections that describe one run on one machine.
 void take_out_sections(const JsonValue& document, SearchFile& file) {
   const auto those_there = [&document](const Names& names) {
     Names found;

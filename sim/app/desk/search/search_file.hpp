@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-// A JSON file that names the model of a search: a scenario, or the section "model" of one. What a
-// search decides by itself is taken out of it; all else stays at its place, so that errors name the
-// file's lines.
+// A JSON file that names the model of a search: a scenario, or the section "model" of one. The
+// fields that a search decides are removed from it; all else keeps its place, so that errors name
+// the file's lines.
 namespace shardsim {
 
 struct SearchFile {
   std::string text;  ///< A scenario, for the reader.
   std::optional<std::int64_t> global_batch_size;
-  std::vector<std::string> ignored;  ///< What was taken out and why, in sentences.
+  std::vector<std::string> ignored;  ///< The removed fields with reasons, in sentences.
 };
 
 /// Throws ScenarioError, and UsageError E1331 for a global batch that is no whole number.

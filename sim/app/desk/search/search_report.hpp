@@ -7,10 +7,10 @@
 
 #include "sim/app/desk/search/plan_search.hpp"
 
-// What a search found, as plain values: what tables, pages and files are made of.
+// The result of a search as plain values, from which tables, pages and files are made.
 namespace shardsim {
 
-/// One category of the step, of the best layout and of the one after it.
+/// One category of the step, for the best layout and for the next one.
 struct CategoryDifference {
   std::string category;  ///< "compute", "exposed communication", "bubble", "host"
   double best_s = 0;
@@ -25,39 +25,39 @@ struct SearchReport {
   std::int64_t global_batch_size = 0;
   std::string precision;
   Objective objective = Objective::time;
-  std::int64_t memory_capacity_bytes = 0;  ///< Of one GPU.
+  std::int64_t memory_capacity_bytes = 0;  ///< Memory of one GPU.
   double memory_margin = 0;                ///< Share of it that a layout should leave.
-  double usd_per_gpu_hour = 0;             ///< 0: not said, and there are no costs.
+  double usd_per_gpu_hour = 0;             ///< 0: not given, and there are no costs.
 
   std::vector<std::string>
       assumptions;                   ///< In sentences; then the sources of the machine's numbers.
-  std::vector<std::string> ignored;  ///< What a file says and is not taken.
+  std::vector<std::string> ignored;  ///< Fields of the file that are not used.
   std::vector<std::string> sources;
   std::vector<SimulatedPoint> ranked;  ///< Best first.
   std::vector<SimulatedPoint> front;   ///< Throughput against memory; the fastest first.
-  double front_within = 0;  ///< Times the fastest step: what is slower is not on the front.
-  std::vector<SimulatedPoint> others;  ///< All else that was simulated and fits, for a scatter.
-  std::vector<CategoryDifference> differences;  ///< Of ranked[0] and ranked[1].
+  double front_within = 0;  ///< Times the fastest step: slower layouts are not on the front.
+  std::vector<SimulatedPoint> others;  ///< All other simulated layouts that fit, for a scatter.
+  std::vector<CategoryDifference> differences;  ///< Between ranked[0] and ranked[1].
   std::string why_runner_up;                    ///< One sentence; empty without one.
 
   // Every candidate is counted once in these six.
   std::size_t num_candidates = 0;
   std::size_t num_simulated = 0;
-  std::size_t num_slower = 0;          ///< Shown by their bounds to be worse.
-  std::size_t num_too_large = 0;       ///< Shown by their bounds not to fit.
-  std::size_t num_refused = 0;         ///< Not legal after all.
+  std::size_t num_slower = 0;          ///< Their bounds show that they are worse.
+  std::size_t num_too_large = 0;       ///< Their bounds show that they do not fit.
+  std::size_t num_refused = 0;         ///< Refused by the reader.
   std::size_t num_failed = 0;          ///< Legal, but the run ended early.
   std::string first_failure;           ///< Why the first of them did.
   std::string first_failed;            ///< Its layout.
   std::size_t num_unseen = 0;          ///< Interrupted before.
-  std::size_t num_did_not_fit = 0;     ///< Of those simulated.
+  std::size_t num_did_not_fit = 0;     ///< The simulated ones that did not fit.
   std::string least_that_did_not_fit;  ///< Its layout; empty if all fit.
   std::int64_t least_bytes_not_fitting = 0;
   bool least_is_simulated = false;  ///< Else the bytes are a lower bound.
   bool is_interrupted = false;
 
   [[nodiscard]] std::string layout_of(const SimulatedPoint& point) const;
-  /// Dollars for 10^12 tokens; 0 where no price is said.
+  /// Dollars for 10^12 tokens; 0 if no price is given.
   [[nodiscard]] double usd_per_1t_tokens(const SimulatedPoint& point) const;
 };
 
@@ -67,7 +67,7 @@ struct SearchReport {
 struct SearchTextOptions {
   bool wide = false;    ///< All columns; else 100.
   bool ascii = false;   ///< No braille.
-  std::string command;  ///< That was run, for the next one.
+  std::string command;  ///< The command of this run, for the next one.
 };
 /// The page of `shardsim plan`.
 [[nodiscard]] std::string to_text(const SearchReport& report, const SearchTextOptions& options);

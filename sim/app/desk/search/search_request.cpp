@@ -19,8 +19,8 @@ namespace shardsim {
 
 namespace {
 
-// A step of quickstart.json, and the ratio at which Llama 3 405B was trained: 16 Mi tokens, 2,048
-// sequences of 8,192, on 16,384 GPUs (Dubey et al. 2024, table 4).
+// The tokens of a step in quickstart.json, and the ratio of Llama 3 405B's training: 16 Mi tokens,
+// 2,048 sequences of 8,192, on 16,384 GPUs (Dubey et al. 2024, table 4).
 constexpr std::int64_t kTokensPerStep = std::int64_t{1} << 20U;
 constexpr std::int64_t kGpusPerSequence = 8;
 
@@ -61,7 +61,7 @@ std::string system_preset(const std::string& gpu) {
                    did_you_mean(kind, words));
 }
 
-// Fewer than a node has are a part of one.
+// Fewer GPUs than a node has are a part of one.
 std::string system_override(const std::string& preset, std::int64_t gpus) {
   const bool is_part = gpus < scenario_of_system(preset, {}).system.gpus_per_node;
   return fmt::format("system={{\"preset\": \"{}\", \"ranks\": {}{}}}", preset, gpus,
@@ -94,7 +94,7 @@ void read_model(const SearchRequest& request, SearchBase& base,
   base.file = "plan";
 }
 
-// Of `--set` what is searched fixes it; the batch has an option of its own.
+// `--set` on a searched field fixes it; the batch has an option of its own.
 void sort_overrides(const SearchRequest& request, SearchBase& base,
                     std::optional<std::int64_t>& batch) {
   constexpr std::string_view kBatch = "training.global_batch_size=";
@@ -149,7 +149,7 @@ SearchBase prepare_search(const SearchRequest& request) {
   }
   if (request.global_batch_size) batch = request.global_batch_size;
   sort_overrides(request, base, batch);
-  // A batch that every number of ranks divides: the reader is to see the rest.
+  // A batch that every number of ranks divides, so that the reader checks the rest.
   std::vector<std::string> reading = base.overrides;
   reading.emplace_back("parallelism.zero_stage=3");
   reading.emplace_back("training.micro_batch_size=1");

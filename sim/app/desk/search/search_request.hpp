@@ -8,7 +8,7 @@
 #include "scenarios/scenario.hpp"
 #include "sim/app/desk/search/search_space.hpp"
 
-// What a search is asked for, and the scenario that all its candidates are of.
+// The request of a search, and the scenario that all its candidates share.
 namespace shardsim {
 
 enum class Objective : std::uint8_t { time, memory, cost };
@@ -19,27 +19,27 @@ struct SearchRequest {
   std::int64_t num_gpus = 0;
   std::optional<std::int64_t> seq_len;
   std::optional<std::int64_t> global_batch_size;
-  std::string precision;               ///< Empty: as the model's file says, else bf16.
+  std::string precision;               ///< Empty: as in the model's file, else bf16.
   std::vector<std::string> overrides;  ///< "a.b=c"; those of a searched field fix it.
   std::vector<std::string> fixed;      ///< "tp=4,8"
   Objective objective = Objective::time;
   int top = 10;
-  /// The front is looked for among layouts whose step is at most so many times the fastest one's.
+  /// The front contains only layouts with a step of at most this many times the fastest one's.
   double front_within = 1.25;
-  double usd_per_gpu_hour = 0;  ///< 0: not said.
+  double usd_per_gpu_hour = 0;  ///< 0: not given.
 };
 
-/// A text that the scenario's reader takes, with what is common to all candidates.
+/// A text that the scenario's reader takes, with the fields that all candidates share.
 struct SearchBase {
   std::string text;
-  std::string file;                    ///< Where presets are looked for beside, and for errors.
+  std::string file;  ///< Presets are searched beside this file; also named in errors.
   std::vector<std::string> overrides;  ///< Those of a candidate come after them.
   FixedAxes fixed;
   /// Model, machine and batch; its layout is none of the candidates.
   Scenario scenario;
-  /// What was taken because nobody said otherwise, in sentences.
+  /// Values assumed because none was given, in sentences.
   std::vector<std::string> assumptions;
-  /// What the model's file says and the search does not take, in sentences.
+  /// Fields of the model's file that the search does not use, in sentences.
   std::vector<std::string> ignored;
 };
 
@@ -47,7 +47,7 @@ struct SearchBase {
 /// (family), E1331 (global batch), and ScenarioError.
 [[nodiscard]] SearchBase prepare_search(const SearchRequest& request);
 
-/// The scenario of one candidate. Throws ScenarioError where the reader refuses it.
+/// The scenario of one candidate. Throws ScenarioError if the reader refuses it.
 [[nodiscard]] Scenario scenario_of(const SearchBase& base, const Candidate& candidate);
 
 }  // namespace shardsim

@@ -56,7 +56,7 @@ class Enumeration {
            entry->second.end();
   }
 
-  // What every tensor-parallel rank gets an equal part of.
+  // Whether tp divides every tensor that tensor parallelism splits.
   [[nodiscard]] bool splits_tensors(std::int64_t tp) const {
     const ModelSpec& m = base_.model;
     return m.num_attention_heads % tp == 0 && m.num_query_groups % tp == 0 &&
@@ -90,7 +90,7 @@ class Enumeration {
   void add_stages_of_zero(Candidate candidate, std::int64_t expert_shards) {
     const bool shards = candidate.dp_shard * candidate.cp > 1 ||
                         (base_.model.num_experts > 0 && candidate.ep > 1 && expert_shards > 1);
-    // With experts apart, replicas at stage 0 are other groups than shards: still the same copies.
+    // With separate experts, replicas at stage 0 and shards are other groups, but the same copies.
     for (int stage = 0; stage <= 3; ++stage) {
       if (!allows("zero_stage", stage)) continue;
       if (stage == 0 ? candidate.dp_replicate > 1 : !shards) continue;
@@ -187,7 +187,7 @@ std::vector<std::string> choices_of(const std::string& axis) {
   return names;
 }
 
-// As candidates write it. Throws UsageError E1325 for what no candidate can have.
+// The word as candidates write it. Throws UsageError E1325 for a value that no candidate can have.
 std::string value_of_axis(const std::string& axis, const std::string& word) {
   const std::vector<std::string> choices = choices_of(axis);
   if (choices.empty()) {

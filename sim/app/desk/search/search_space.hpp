@@ -8,8 +8,8 @@
 #include "sim/app/desk/search/candidate.hpp"
 #include "sim/experiment/experiment.hpp"
 
-// Which candidates there are: those that the scenario's reader accepts, found by divisibility
-// instead of by reading. Four choices that change nothing, or nothing for the better, are not made:
+// The set of candidates: those that the scenario's reader accepts, found by divisibility instead of
+// by reading. Four choices that change nothing, or improve nothing, are not made:
 // - sequence_parallel is on where tp is above 1, unless it is fixed;
 // - a zero_stage above 0 needs more than one shard, and stage 0 has no dp_replicate: the same run;
 // - chunks of interleaved schedules divide the layers evenly (other splits are a matter of
@@ -17,7 +17,7 @@
 // - looped_bfs with one chunk is gpipe, interleaved_1f1b with one is 1f1b.
 namespace shardsim {
 
-/// Values that a decision may take, in words; a name that is missing is free.
+/// Values that a decision may take, in words; a missing name is free.
 using FixedAxes = std::map<std::string, std::vector<std::string>>;
 
 /// Names that may be fixed: tp, pp, cp, ep, vpp, dp_replicate, zero_stage, micro_batch_size,
@@ -28,8 +28,8 @@ using FixedAxes = std::map<std::string, std::vector<std::string>>;
 void fix_axis(const std::string& words, FixedAxes& fixed);
 
 /// All candidates, in a fixed order. `base`: the model, the machine and the batch. Throws
-/// LimitError E1329 where there are more than a search holds in memory, and UsageError E1324 if
-/// there is none.
+/// LimitError E1329 if there are more than a search holds in memory, and UsageError E1324 if there
+/// is none.
 [[nodiscard]] std::vector<Candidate> enumerate_candidates(const Experiment& base,
                                                           const FixedAxes& fixed);
 

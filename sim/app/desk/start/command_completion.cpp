@@ -15,7 +15,8 @@ namespace shardsim {
 Verb completion_verb() {
   struct Arguments {
     std::string shell;
-    const CLI::App* root = nullptr;  // Whole only when all verbs are declared: asked when it runs.
+    const CLI::App* root =
+        nullptr;  // Complete only when all verbs are declared: used when the verb runs.
   };
   const auto arguments = std::make_shared<Arguments>();
   return {.name = "completion",

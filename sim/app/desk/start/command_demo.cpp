@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside what it makes, so that one can change it. What somebody has changed is never lost.
+// Writes the scenario beside its outputs, for the user to change. Never overwrites a changed file.
 void put_scenario(const fs::path& path, bool quiet, std::ostream& err) {
   if (fs::exists(path)) {
     std::ifstream file(path, std::ios::binary);
@@ -37,10 +37,10 @@ void put_scenario(const fs::path& path, bool quiet, std::ostream& err) {
   if (!quiet) tell_written(path, err);
 }
 
-// The demo's own name tells of its model and its machines.
+// The demo's own name describes its model and its machines.
 constexpr const char* kNameOfChanged = "name=demo, changed";
 
-// Whether an override is of the field, or of the section that it stands in.
+// Whether an override sets the field, or its section.
 bool sets(const std::vector<std::string>& overrides, const std::string& path) {
   return std::any_of(overrides.begin(), overrides.end(), [&](const std::string& text) {
     const std::string set = text.substr(0, text.find('='));
@@ -66,8 +66,8 @@ int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream
   if (!run.overrides.empty() && !sets(run.overrides, "name")) {
     run.overrides.insert(run.overrides.begin(), kNameOfChanged);
   }
-  // The file has no overrides, so what is proposed repeats them. Faster, and nearer to the edge of
-  // the memory: the question that planners have.
+  // The file has no overrides, so the proposed command repeats them. It is faster, and nearer to
+  // the edge of the memory: a typical planning question.
   std::vector<std::string> next = run.overrides;
   if (!sets(next, "parallelism.tp")) next.emplace_back("parallelism.tp=4");
   run.next_command = command_line(run.file, next);

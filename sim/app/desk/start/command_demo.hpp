@@ -9,7 +9,7 @@
 namespace shardsim {
 
 struct DemoArguments {
-  std::string folder = "shardsim-demo";  ///< Gets the scenario and what it names.
+  std::string folder = "shardsim-demo";  ///< Gets the scenario and its outputs.
   std::vector<std::string> overrides;
   bool json = false;
   bool assumptions = false;
@@ -18,7 +18,7 @@ struct DemoArguments {
 };
 
 /// `shardsim demo`: puts the built-in scenario into the folder and runs it as `shardsim FILE` does.
-/// Throws UsageError (E1381) if one lies there that somebody has changed.
+/// Throws UsageError (E1381) if the folder has a changed one.
 int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream& err,
                  const RunHooks& hooks);
 

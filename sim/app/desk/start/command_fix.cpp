@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Links are followed: the file itself is to be corrected.
+// Links are followed, so that the file itself is corrected.
 void replace(const std::string& file, const std::string& text) {
   write_complete(fs::canonical(file), text, "write it elsewhere with -o");
 }

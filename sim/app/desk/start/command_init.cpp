@@ -91,7 +91,7 @@ int command_init(const InitArguments& arguments, std::ostream& out, std::ostream
                      "choose another name with -o, or move it away");
   }
   const std::string text = starter_of(arguments);
-  // What beginners get must load; of a scenario, what it names beside it must be there as well.
+  // The file must load for a beginner; for a scenario, the files that it names must exist as well.
   static_cast<void>(load_scenario_text(text, path.string()));
   if (print) {
     out << text;

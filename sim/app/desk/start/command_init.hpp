@@ -14,8 +14,8 @@ struct InitArguments {
   bool quiet = false;
 };
 
-/// `shardsim init`: writes a scenario that loads, and the schema that editors complete keys by.
-/// Never writes over anything: throws UsageError (E1384) if the file is there.
+/// `shardsim init`: writes a scenario that loads, and the schema that editors use to complete keys.
+/// It never overwrites: throws UsageError (E1384) if the file exists.
 int command_init(const InitArguments& arguments, std::ostream& out, std::ostream& err);
 
 [[nodiscard]] Verb init_verb();

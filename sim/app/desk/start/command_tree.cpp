@@ -13,12 +13,12 @@ namespace shardsim {
 namespace {
 
 struct NamedKind {
-  std::string_view verb;  // "": of any.
+  std::string_view verb;  // "": any.
   std::string_view name;
   ValueKind kind;
 };
 
-// The parser knows texts only; what is in them is told by their names.
+// The parser has only texts; the names of options give the kinds of their values.
 constexpr std::array kKinds = {
     NamedKind{"", "--set", ValueKind::field},
     NamedKind{"", "--model", ValueKind::model},

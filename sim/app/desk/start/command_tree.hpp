@@ -7,19 +7,19 @@ namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
 class App;
 }  // namespace CLI
 
-// The command line as plain structs, read off the parser itself: what completion and manual are
-// made from, so neither can know other options than there are.
+// The command line as plain structs, read from the parser itself. Completion and manual are made
+// from them, so they list exactly the options that exist.
 namespace shardsim {
 
-/// What a value is, as far as a shell can help with it.
+/// The kind of a value, as far as a shell can complete it.
 enum class ValueKind { none, choice, field, model, system, preset, folder, file, number };
 
 struct CommandOption {
-  std::vector<std::string> names;  ///< "-o", "--output"; of a word without an option: "file".
+  std::vector<std::string> names;  ///< "-o", "--output"; for a word without an option: "file".
   std::string help;
   std::string value_name;  ///< "TEXT"; empty for flags.
   ValueKind kind = ValueKind::none;
-  std::vector<std::string> choices;  ///< Of kind choice.
+  std::vector<std::string> choices;  ///< For kind choice only.
 };
 
 struct CommandVerb {

@@ -4,8 +4,8 @@
 
 #include "sim/app/desk/start/command_tree.hpp"
 
-// Scripts that make a shell complete verbs, options, their choices, files, names of presets (asked
-// of the command when they are needed) and paths of fields.
+// Scripts that make a shell complete verbs, options, their choices, files, paths of fields, and
+// names of presets (asked of the command when needed).
 namespace shardsim {
 
 [[nodiscard]] std::string bash_completion(const CommandTree& tree);

@@ -49,7 +49,7 @@ std::string bash_words(const std::string& words) {
                      words);
 }
 
-// What follows an option that takes a value.
+// The completion of a value after an option.
 std::string bash_value(const CommandOption& option) {
   switch (option.kind) {
     case ValueKind::choice:
@@ -93,7 +93,7 @@ std::vector<std::string> names_of(const std::vector<CommandOption>& options) {
   return names;
 }
 
-// Words that a verb takes without an option, where a shell can list them.
+// Words that a verb takes without an option, if a shell can list them.
 std::string bash_own_words(const CommandVerb& verb) {
   for (const CommandOption& word : verb.words) {
     if (word.kind == ValueKind::choice) return joined_words(word.choices);

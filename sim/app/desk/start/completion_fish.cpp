@@ -51,7 +51,7 @@ std::string fish_values(const CommandOption& option) {
   return "";
 }
 
-// Where a verb's options hold; the default verb's also where none is named.
+// The condition of a verb's options; those of the default verb also apply without a verb.
 std::string fish_condition(const CommandTree& tree, const CommandVerb& verb) {
   const std::string here = "__fish_seen_subcommand_from " + verb.name;
   if (verb.name != "run") return here;

@@ -58,7 +58,7 @@ std::string zsh_action(const CommandOption& option) {
 std::string zsh_specification(const CommandOption& option) {
   std::string out;
   for (const std::string& name : option.names) {
-    // "=": the value stands behind it or behind a blank; "*": as often as one likes.
+    // "=": the value follows it or a blank; "*": the option may be repeated.
     const bool is_long = name.starts_with("--");
     const std::string value = option.value_name.empty() ? "" : is_long ? "=" : "+";
     out += fmt::format("      '*{}{}[{}]", name, value, zsh_text(option.help));

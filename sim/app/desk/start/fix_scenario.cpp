@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-// Each round mends at least one mistake, or is the last; more than these no person makes.
+// Each round corrects at least one mistake, or is the last; nobody makes more mistakes than this.
 constexpr int kMaxRounds = 1000;
 
 bool is_fixable(const Problem& problem, const std::string& file) {
@@ -23,7 +23,7 @@ class Edits {
       for (const TextEdit& taken : taken_) {
         const bool apart =
             edit.offset + edit.length <= taken.offset || taken.offset + taken.length <= edit.offset;
-        // Two insertions at one place would follow each other by chance.
+        // The order of two insertions at one place would be arbitrary.
         if (!apart || edit.offset == taken.offset) return false;
       }
     }

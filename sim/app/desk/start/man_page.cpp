@@ -11,8 +11,8 @@ namespace shardsim {
 
 namespace {
 
-// Text of ours, safe for roff: a backslash is \e, '-' of an option is \-, and a line must not begin
-// with a control character.
+// Our text, made safe for roff: a backslash is \e, '-' of an option is \-, and a line must not
+// begin with a control character.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -37,7 +37,7 @@ UsageError no_preset(const std::string& what, const std::string& name,
               one_of_list(known)};
 }
 
-// Of a preset's file: the number alone, or with its source.
+// Reads a preset's file: the number alone, or with its source.
 std::int64_t gpus_per_node(const std::string& system) {
   for (const PresetInfo& preset : list_builtin_presets()) {
     if (preset.folder != "systems" || preset.name != system) continue;

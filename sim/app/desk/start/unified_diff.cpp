@@ -31,8 +31,8 @@ struct DiffLine {
 
 using DiffLines = std::vector<std::string_view>;
 
-// Rewrites touch few lines and keep their number, or nearly: a line that is gone is looked for a
-// little further on each side, and what is found nowhere near is replaced.
+// Rewrites touch few lines and nearly keep their number. So a missing line is searched a little
+// further on each side; if it is not found there, it is replaced.
 std::vector<DiffLine> compared(const DiffLines& before, const DiffLines& after) {
   constexpr std::size_t kReach = 50;
   std::vector<DiffLine> out;
@@ -80,7 +80,7 @@ std::size_t count_but(const std::vector<DiffLine>& lines, std::size_t from, std:
                     [mark](const DiffLine& line) { return line.mark != mark; }));
 }
 
-// "@@ -3,7 +3,7 @@": where the lines [from, to) stand; an empty side names the line before it.
+// "@@ -3,7 +3,7 @@": the places of the lines [from, to); an empty side names the line before it.
 std::string header(const std::vector<DiffLine>& lines, std::size_t from, std::size_t to) {
   const std::size_t old_count = count_but(lines, from, to, '+');
   const std::size_t new_count = count_but(lines, from, to, '-');

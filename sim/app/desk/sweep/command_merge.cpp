@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kShownRanges = 6;
 
-// "3, 17-20, 512 and others": what is missing of [0, num_points).
+// "3, 17-20, 512 and others": the missing points of [0, num_points).
 std::string missing_words(const std::set<std::size_t>& there, std::size_t num_points) {
   std::string words;
   std::size_t ranges = 0;
@@ -54,7 +54,7 @@ void require_all_points(const PointIndex& index) {
               "finish with: " + header.command);
 }
 
-// All parts leave out the same, or the result would depend on which is read first.
+// All parts must leave out the same, or the result would depend on which is read first.
 std::set<std::string> skipped_statuses(const PointIndex& index) {
   const PartContents& first = index.parts().front();
   for (const PartContents& part : index.parts()) {

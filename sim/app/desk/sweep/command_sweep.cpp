@@ -67,7 +67,7 @@ void list_points(const SweepPlan& plan, const Shard& shard, std::ostream& out) {
   }
 }
 
-// Of this shard, in order of points.
+// Prints the rows of this shard, in order of points.
 void print_rows(const PointIndex& index, const SweepPlan& plan, const Shard& shard, bool csv,
                 std::ostream& out) {
   if (csv) out << csv_header(plan.columns);
@@ -90,13 +90,13 @@ void tell_outcome(const SweepOutcome& outcome, const SweepSetting& setting,
                        outcome.found, part);
     return;
   }
-  // Points found behind the stop are not counted: nobody has looked at them.
+  // Points found after the stop are not counted: they were not checked.
   err << fmt::format("{}: {} points computed, nothing is lost: {}\n  go on with: {}{}\n",
                      outcome.interrupted ? "interrupted" : "time is over", outcome.computed, part,
                      header.command, shard_words(setting.shard));
 }
 
-// What to run next, after all that is there of the sweep.
+// The next command, after the number of finished points.
 std::string next_words(const PointIndex& index, const PartHeader& header,
                        const std::string& folder) {
   const std::size_t there = index.points().size();

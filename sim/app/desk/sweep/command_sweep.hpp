@@ -17,14 +17,13 @@ struct SweepArguments {
   std::string time_limit;  ///< "90s", "10m", "2h"; empty: none.
   std::string format;      ///< "ndjson" or "csv": print the rows instead of the summary.
   std::string emit;        ///< "slurm", "parallel" or "make".
-  std::size_t shards = 0;  ///< Of --emit; 0: as fits.
+  std::size_t shards = 0;  ///< For --emit; 0: a fitting number.
   bool list = false;
   bool quiet = false;
 };
 
-/// `shardsim sweep FILE`: computes the points that are missing, each of which is kept as it ends.
-/// 0 also where points are invalid or do not fit: these are findings. 130 after Ctrl-C. Throws
-/// Error.
+/// `shardsim sweep FILE`: computes the missing points, and keeps each as it ends. Returns 0 also if
+/// points are invalid or do not fit: these are findings. Returns 130 after Ctrl-C. Throws Error.
 int command_sweep(const SweepArguments& arguments, const Console& console);
 
 [[nodiscard]] Verb sweep_verb();

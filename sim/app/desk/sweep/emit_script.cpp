@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-// Starting a task takes a scheduler seconds: each is to have many points, and few sites let one
+// A scheduler takes seconds to start a task, so each should have many points. Few sites let one
 // user start more than some dozens at a time.
 constexpr std::size_t kPointsPerTask = 50;
 constexpr std::size_t kMostTasks = 64;
@@ -25,7 +25,7 @@ std::string merge_command(const std::string& folder) {
                      shell_word(csv_beside(folder)));
 }
 
-// In a Makefile a dollar is written twice.
+// A Makefile needs a dollar written twice.
 std::string make_words(const std::string& command) {
   std::string text;
   for (const char c : command) text += c == '$' ? std::string("$$") : std::string(1, c);

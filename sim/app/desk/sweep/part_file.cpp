@@ -17,8 +17,8 @@ namespace shardsim {
 
 namespace {
 
-// Often enough that a machine that goes down takes seconds of work with it; seldom enough that
-// cheap points do not wait for the disk.
+// Often enough that a crash of the machine costs only seconds of work, and rarely enough that cheap
+// points do not wait for the disk.
 constexpr int kLinesPerSync = 64;
 constexpr int kMode = 0644;
 
@@ -26,7 +26,7 @@ constexpr int kMode = 0644;
 
 PartFile::PartFile(const std::filesystem::path& path, const PartHeader& header, std::ostream& err)
     : path_(path) {
-  std::error_code ignored;  // Opening says it better.
+  std::error_code ignored;  // Opening reports a better error.
   std::filesystem::create_directories(path.parent_path(), ignored);
   file_ = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, kMode);
   if (file_ < 0) fail(std::strerror(errno));

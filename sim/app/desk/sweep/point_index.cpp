@@ -17,7 +17,7 @@ struct RowPlace {
   const KeptRow* row = nullptr;
 };
 
-constexpr std::size_t kMostOpen = 256;  // Below what processes are allowed anywhere.
+constexpr std::size_t kMostOpen = 256;  // Below the number that processes may open anywhere.
 
 // Lines by place. Rows of neighbouring points lie in different files, so these stay open.
 class LineReader {
@@ -44,7 +44,7 @@ class LineReader {
   std::map<std::size_t, std::ifstream> files_;
 };
 
-// Where a point ended elsewhere, a failure that was not its own is forgotten.
+// If a point ended in another part, a failure of the machine is dropped.
 void keep_final(std::vector<RowPlace>& of_point) {
   const auto is_final = [](const RowPlace& place) { return place.row->is_final; };
   const auto end = std::stable_partition(of_point.begin(), of_point.end(), is_final);

@@ -30,7 +30,7 @@ Json metric_value(const std::vector<Metric>& metrics, const std::string& name) {
   return std::visit([](const auto& value) { return Json(value); }, metric->value);
 }
 
-// Missing keys throw: the line is not one of ours then.
+// Missing keys throw: the line has another format then.
 PartHeader header_of(const Json& line) {
   return {.version = line.at("shardsim"),
           .sweep = line.at("sweep"),

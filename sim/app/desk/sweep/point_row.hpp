@@ -17,13 +17,13 @@ enum class PointStatus { ok, invalid, out_of_memory, failed };
 
 [[nodiscard]] std::string_view name_of(PointStatus status);
 
-/// Code of what went wrong here rather than in the point, such as too little memory: it may go well
-/// the next time, so the point is not finished.
+/// Code of a failure of this machine, not of the point, such as too little memory. The next attempt
+/// may succeed, so the point is not finished.
 inline constexpr const char* kInternalCode = "internal";
 
 struct PointRow {
   std::size_t point = 0;
-  /// Stands for the point's resolved scenario, what files it names say, and this version.
+  /// The hash of the point's resolved scenario, the content of its files, and this version.
   std::string key;
   PointStatus status = PointStatus::ok;
   std::string code;  ///< "E0203", "memory", "DEADLOCK"; empty if ok.
@@ -32,14 +32,14 @@ struct PointRow {
   std::vector<Metric> metrics;
 };
 
-/// What a part file says of itself in its first line, and again where that changes.
+/// The first line of a part file, which is repeated if it changes.
 struct PartHeader {
-  std::string version;  ///< Of shardsim.
+  std::string version;  ///< Version of shardsim.
   std::string sweep;    ///< SweepPlan::hash.
   std::size_t num_points = 0;
   std::vector<std::string> columns;
   std::vector<std::string> skip;
-  std::string command;  ///< That computes what is missing.
+  std::string command;  ///< The command that computes the missing points.
   bool operator==(const PartHeader& other) const = default;
 };
 
@@ -47,8 +47,8 @@ struct PartHeader {
 [[nodiscard]] std::string line_of(const PointRow& row, const std::vector<std::string>& columns);
 [[nodiscard]] std::string line_of(const PartHeader& header);
 
-/// A line as it was read, without its newline. Nothing for one that is damaged: torn, or not of
-/// ours.
+/// A line as it was read, without its newline. Nothing for a line that is torn or has another
+/// format.
 struct PartLine {
   std::optional<PartHeader> header;  ///< Else it is a row.
   std::size_t point = 0;

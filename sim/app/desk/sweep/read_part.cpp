@@ -46,7 +46,7 @@ PartContents read_part(const fs::path& path) {
   }
   std::string line;
   while (std::getline(file, line)) {
-    if (file.eof()) {  // Without a newline: torn, or somebody writes it just now.
+    if (file.eof()) {  // Without a newline: torn, or another process is just writing it.
       part.torn = true;
       break;
     }

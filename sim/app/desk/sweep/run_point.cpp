@@ -23,7 +23,7 @@ std::string key_of(const std::string& text) {
   return fmt::format("{:016x}", hash_text(std::string(version()) + "\n" + text));
 }
 
-// The resolved scenario names files; results depend on what is in them.
+// The resolved scenario names files; results depend on their content.
 std::string key_of(const Scenario& scenario) {
   std::string text = scenario.resolved_json;
   if (scenario.own_schedule != nullptr) text += to_csv(*scenario.own_schedule);
@@ -96,7 +96,7 @@ std::optional<PointRow> run_point(const SweepPlan& plan, std::size_t point,
     judge_result(row, run_scenario(std::move(scenario), hooks).result);
   } catch (const Error& error) {
     fail(row, PointStatus::failed, error.code(), error.what());
-  } catch (const std::exception& error) {  // A bug of ours, or too little memory here.
+  } catch (const std::exception& error) {  // Our bug, or too little memory here.
     fail(row, PointStatus::failed, kInternalCode, error.what());
   }
   return row;

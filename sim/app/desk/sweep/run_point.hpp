@@ -12,11 +12,11 @@
 // One point, from its number to its row.
 namespace shardsim {
 
-/// Whether a row of the point with this key is there already.
+/// Whether a row of the point with this key exists already.
 using IsComplete = std::function<bool(std::size_t point, const std::string& key)>;
 
-/// Nothing if the point is complete, else its row. Whatever is wrong with a point is in the row:
-/// one bad point does not end a sweep. From any thread.
+/// Nothing if the point is complete, else its row. Every failure of a point is in its row: one bad
+/// point does not end a sweep. May be called from any thread.
 [[nodiscard]] std::optional<PointRow> run_point(const SweepPlan& plan, std::size_t point,
                                                 const IsComplete& is_complete,
                                                 const RunHooks& hooks);

@@ -23,7 +23,7 @@ namespace shardsim {
 
 namespace {
 
-// Points tell of their progress from several threads; who finds it busy may as well be silent.
+// Points report progress from several threads; a thread that finds it busy skips its report.
 class SharedProgress {
  public:
   SharedProgress(std::ostream& err, bool enabled, std::size_t total)
@@ -77,7 +77,7 @@ SweepOutcome run_sweep(const SweepPlan& plan, const SweepSetting& setting, const
   RunHooks telling = hooks;
   telling.on_progress = [&progress] { progress.tick(); };
   const InterruptWatch watch;
-  // Each index has its own, from its body until it has ended; empty: it was there already.
+  // Each index has its own line, from its body until it has ended; empty: the row existed already.
   std::vector<std::string> lines(outcome.share);
   run_parallel(
       outcome.share, setting.jobs,

@@ -11,7 +11,7 @@
 #include "sim/app/desk/sweep/sweep_plan.hpp"
 #include "sim/app/run.hpp"
 
-// Computes the points of one shard that nobody has computed yet, and keeps each as it ends.
+// Computes the points of one shard that are not computed yet, and keeps each as it ends.
 namespace shardsim {
 
 struct SweepSetting {
@@ -24,19 +24,19 @@ struct SweepSetting {
 
 struct SweepOutcome {
   std::size_t share = 0;     ///< Points of this shard.
-  std::size_t found = 0;     ///< Of them, those that were there already.
-  std::size_t computed = 0;  ///< And those that this process added.
+  std::size_t found = 0;     ///< Those of them that existed already.
+  std::size_t computed = 0;  ///< Those that this process added.
   bool interrupted = false;
   bool out_of_time = false;
 
   [[nodiscard]] bool is_complete() const { return found + computed == share; }
 };
 
-/// What part files of this sweep say of themselves.
+/// The header of this sweep's part files.
 [[nodiscard]] PartHeader header_of(const SweepPlan& plan, const std::string& folder);
 
-/// Returns when the shard is complete, time is over, or a stop was asked for (Ctrl-C, SIGTERM).
-/// Points that have been started are finished and kept in all three cases.
+/// Returns when the shard is complete, time is over, or a stop was requested (Ctrl-C, SIGTERM).
+/// Started points are finished and kept in all three cases.
 [[nodiscard]] SweepOutcome run_sweep(const SweepPlan& plan, const SweepSetting& setting,
                                      const RunHooks& hooks, std::ostream& err);
 

@@ -62,7 +62,7 @@ std::optional<Shard> shard_of_array(const EnvironmentLookup& lookup) {
 
 struct Launcher {
   const char* name;
-  std::vector<std::string_view> prefixes;  // Of its variables.
+  std::vector<std::string_view> prefixes;  // Prefixes of its variables.
 };
 
 const std::vector<Launcher>& launchers() {

@@ -20,14 +20,14 @@ namespace shardsim {
 
 namespace {
 
-// A separator that stands in no JSON text on one line.
+// A separator that no JSON text on one line contains.
 constexpr char kEnd = '\n';
 
 void throw_sweep_problems(const ProblemList& problems) {
   if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
 }
 
-// Places behind the block stay where they are.
+// Text after the block keeps its place.
 std::string without_block(std::string text, const JsonValue& block) {
   if (!block.is_object()) return text;
   for (std::size_t i = 0; i < block.span.length; ++i) {
@@ -51,8 +51,8 @@ std::string hash_of_sweep(const JsonValue& document, const SweepBlock& block) {
   return fmt::format("{:016x}", hash_text(all));
 }
 
-// What is wrong with the file itself would be wrong at every point: told once, before any runs.
-// What is missing, another point may bring with a preset.
+// Errors of the file itself would occur at every point, so they are reported once, before any runs.
+// A missing field is not an error here: another point may set it with a preset.
 void require_sound_file(const SweepPlan& plan) {
   try {
     static_cast<void>(load_scenario_text(plan.text, plan.file, overrides_of(plan, 0)));
@@ -132,7 +132,7 @@ std::vector<std::string> values_of(const SweepPlan& plan, std::size_t number) {
 std::vector<std::string> overrides_of(const SweepPlan& plan, std::size_t number) {
   const std::vector<std::string> values = values_of(plan, number);
   std::vector<std::string> flags = plan.overrides;
-  // A whole section first: fields of it would be lost.
+  // A whole section comes first, since it would overwrite its fields.
   for (const bool sections : {true, false}) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const bool is_section = plan.columns[i].find('.') == std::string::npos;

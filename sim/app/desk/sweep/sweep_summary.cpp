@@ -56,7 +56,7 @@ std::vector<std::size_t> ordered_by(const std::vector<ScoredPoint>& scored,
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     if (better(scored[a].scores[first], scored[b].scores[first], objectives[first])) return true;
     if (better(scored[b].scores[first], scored[a].scores[first], objectives[first])) return false;
-    // Of equals the ones that are better elsewhere.
+    // Among equals, those that are better in other objectives come first.
     return dominates(scored[a], scored[b], objectives);
   });
   return order;
@@ -71,7 +71,7 @@ std::string cell_of(double value, const std::string& metric) {
   return format_number(value);
 }
 
-// The last key where no other column ends in it.
+// The last key, if no other column ends in it.
 std::vector<std::string> short_names(const std::vector<std::string>& columns) {
   std::vector<std::string> names;
   for (const std::string& column : columns) {
@@ -92,7 +92,7 @@ std::string unquoted(const std::string& value) {
 
 using TableRows = std::vector<std::vector<std::string>>;
 
-// Every cell to the right of its column.
+// Every cell is aligned to the right of its column.
 std::string aligned(const TableRows& rows) {
   std::string text;
   for (const std::vector<std::string>& row : rows) {
@@ -135,7 +135,7 @@ void add_reason(SweepFindings& findings, const PointRow& row) {
   }
 }
 
-// Why most points of each status ended so, with the words of one of them.
+// The reasons of most points of each status, with the message of one of them.
 std::string reasons_text(const SweepFindings& findings) {
   std::string text;
   for (std::size_t i = 0; i < findings.reasons.size(); ++i) {
@@ -182,7 +182,7 @@ std::vector<std::size_t> pareto_front(const std::vector<ScoredPoint>& scored,
                                       const std::vector<SweepObjective>& objectives) {
   std::vector<std::size_t> front;
   if (scored.empty()) return front;
-  // In this order nothing that comes later dominates what came before.
+  // In this order no later point dominates an earlier one.
   for (const std::size_t candidate : ordered_by(scored, objectives, 0)) {
     const bool beaten = std::any_of(front.begin(), front.end(), [&](std::size_t member) {
       return dominates(scored[member], scored[candidate], objectives);

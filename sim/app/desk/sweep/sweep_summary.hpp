@@ -9,11 +9,11 @@
 #include "scenarios/sweep_block.hpp"
 #include "sim/app/desk/sweep/point_index.hpp"
 
-// What a sweep found, on one screen: how its points ended, the best of each objective, and those
-// that no other point beats in all of them.
+// The results of a sweep on one screen: the status of its points, the best of each objective, and
+// those that no other point beats in all of them.
 namespace shardsim {
 
-/// Of a point that is ok.
+/// The scores of a point with status ok.
 struct ScoredPoint {
   std::size_t point = 0;
   std::vector<std::string> values;  ///< By column, as JSON texts.
@@ -24,7 +24,7 @@ struct ScoredPoint {
 struct ReasonCount {
   std::size_t count = 0;
   std::size_t point = 0;  ///< The first of them,
-  std::string message;    ///< and what it says.
+  std::string message;    ///< and its message.
 };
 
 struct SweepFindings {
@@ -33,15 +33,15 @@ struct SweepFindings {
   std::vector<ScoredPoint> scored;  ///< Those with all objectives' metrics, ascending.
 };
 
-/// What is best unless the sweep says it: throughput and memory.
+/// The objectives of the sweep, by default throughput and memory.
 [[nodiscard]] std::vector<SweepObjective> objectives_of(const SweepBlock& block);
 
 [[nodiscard]] SweepFindings find_best(const PointIndex& index,
                                       const std::vector<std::string>& columns,
                                       const std::vector<SweepObjective>& objectives);
 
-/// Places in `scored` of the points that no other is at least as good as in every objective and
-/// better in one, the best of the first objective first.
+/// Places in `scored` of the points that no other point dominates: at least as good in every
+/// objective and better in one. The best of the first objective comes first.
 [[nodiscard]] std::vector<std::size_t> pareto_front(const std::vector<ScoredPoint>& scored,
                                                     const std::vector<SweepObjective>& objectives);
 
