@@ -36,6 +36,20 @@ bool is_rounded(double value, DType dtype) {
 
 }  // namespace
 
+double SumRoundings::of(SumOver sum) const {
+  switch (sum) {
+    case SumOver::tensor_ranks:
+      return tensor_ranks;
+    case SumOver::bias:
+      return bias;
+    case SumOver::query_shares:
+      return query_shares;
+    case SumOver::key_blocks:
+      return key_blocks;
+  }
+  return 0.0;
+}
+
 StochasticRounding::StochasticRounding(std::uint64_t seed, const SumRoundings& more)
     : seed_(seed), more_(more), before_(active_rounding()) {
   active_rounding() = this;
@@ -59,13 +73,14 @@ double StochasticRounding::round_more(double value, DType dtype, SumOver sum) co
   if (!is_rounded(value, dtype)) return value;
   const double size = std::fabs(value);
   const double spacing = spacing_at(size, dtype);
-  double left = sum == SumOver::tensor ? more_.tensor : more_.context;
+  double left = more_.of(sum);
   double moved = value;
   for (std::uint64_t number = 1; left > 0.0; ++number, left -= 1.0) {
     const std::uint64_t bits = bits_of(seed_ + number, size);
     const double chance = static_cast<double>(bits >> 12U) * 0x1p-52;
     if (chance >= std::min(left, 1.0) / 2.0) continue;
-    moved += (bits & 1U) != 0 ? spacing : -spacing;
+    const double step = (bits & 1U) != 0 ? spacing : -spacing;
+    moved += value > 0.0 ? step : -step;
   }
   return moved;
 }

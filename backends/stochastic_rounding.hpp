@@ -9,13 +9,22 @@
 // oracle and the harness alone.
 namespace shardsim {
 
-/// A sum whose terms several ranks have: of tensor-parallel ranks, or of blocks of a context.
-enum class SumOver { tensor, context };
+/// A sum whose terms several ranks have.
+enum class SumOver {
+  tensor_ranks,  ///< Parts of a product.
+  bias,          ///< Such a sum and a bias.
+  query_shares,  ///< Gradients of keys and values, from the shares of a context.
+  key_blocks,    ///< Attention over one block of a context after another.
+};
 
-/// Roundings of such a sum beyond the one that a device makes. May be fractions.
+/// Roundings of such sums beyond the one that a device makes. May be fractions.
 struct SumRoundings {
-  double tensor = 0.0;
-  double context = 0.0;
+  double tensor_ranks = 0.0;
+  double bias = 0.0;
+  double query_shares = 0.0;
+  double key_blocks = 0.0;
+
+  [[nodiscard]] double of(SumOver sum) const;
 };
 
 /// While it lives, elements that this thread stores in tensors of fp32, bf16 or fp16 are rounded up

@@ -122,13 +122,6 @@ void warn_about_learning(Reading& r) {
         "model.num_experts_per_token is 1: gates are renormalised over one expert and always 1, so "
         "the router learns nothing; set model.moe_aux_loss_coeff, or use 2 experts or more");
   }
-  if (s.execution.tensors == TensorMode::real && s.training.precision != DType::fp64 &&
-      m.moe_routing == RoutingKind::learned) {
-    r.scenario.warnings.emplace_back(
-        "model.moe_routing is learned below fp64: rounding may send a token to another expert than "
-        "in the reference, and the oracle then fails a correct strategy; declare the routing, or "
-        "use fp64");
-  }
 }
 
 }  // namespace

@@ -35,10 +35,10 @@ std::int64_t draw_degree(const Degrees& others, std::int64_t most) {
 
 // --- The model ---------------------------------------------------------------------------------
 
-void draw_mlp(DrawnScenario& s, std::int64_t layers) {
+void draw_mlp(DrawnScenario& s, const Degrees& degrees, std::int64_t layers) {
   s.set("model.num_layers", layers);
   s.set("model.hidden_size", draw_in(1, 13));
-  s.set("model.ffn_hidden_size", draw_in(1, 17));
+  s.set("model.ffn_hidden_size", degrees.tp * draw_in(1, 17));
   s.set("model.vocab_size", draw_in(2, 13));
 }
 
@@ -84,10 +84,8 @@ Degrees draw_degrees(const std::string& family) {
   Degrees degrees;
   degrees.dp_shard = draw_degree(degrees, 4);
   degrees.pp = draw_degree(degrees, 4);
-  if (family != "mlp") {
-    degrees.tp = draw_degree(degrees, 4);
-    degrees.cp = draw_degree(degrees, 4);
-  }
+  degrees.tp = draw_degree(degrees, 4);
+  if (family != "mlp") degrees.cp = draw_degree(degrees, 4);
   degrees.dp_replicate = draw_degree(degrees, 4);
   return degrees;
 }
@@ -260,11 +258,12 @@ DrawnScenario draw_verify_scenario() {
   const Degrees degrees = draw_degrees(family);
   set_degrees(s, degrees);
   set_machine(s, degrees.ranks());
-  const bool sequence_parallel = degrees.tp > 1 && (kind == "experts" || once_in(2));
+  const bool sequence_parallel =
+      degrees.tp > 1 && kind != "mlp" && (kind == "experts" || once_in(2));
   if (sequence_parallel) s.set("parallelism.sequence_parallel", "true");
   const std::int64_t layers = draw_schedule(s, degrees.pp) + (once_in(3) ? 1 : 0);
   if (kind == "mlp") {
-    draw_mlp(s, layers);
+    draw_mlp(s, degrees, layers);
   } else {
     draw_transformer(s, family, degrees, layers);
     if (kind == "experts") draw_experts(s, degrees, sequence_parallel);

@@ -104,30 +104,46 @@ void Expectations::draw_errors() {
   }
 }
 
+// A loss is a mean of fp32 or wider, so only activations matter.
 void Expectations::bound_loss(std::int64_t step) {
-  const double loss = std::fabs(exact_step_.loss);
-  const double noise = relative(std::fabs(steps_.back().loss - exact_step_.loss), loss);
-  const double drawn = relative(drawn_.of_loss(), loss);
-  bounds_[{step, "loss"}] = {
-      std::max(kNoiseFactor * std::max(noise, unit_roundoff_of(sync_, "loss")), drawn)};
+  const double drawn = relative(drawn_.of_loss(), std::fabs(steps_.back().loss));
+  bounds_[{step, "loss"}] = {std::max({kFp64Bound, least_noise(), drawn})};
 }
 
-// Other decisions have other sums, so the bounds are computed anew.
-void Expectations::decide_as(const ReferenceTensors& gradients) {
+bool Expectations::agrees(const ReferenceTensors& gradients) const {
   const std::int64_t step = num_steps() - 1;
-  std::vector<double> units;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const int parameter = static_cast<int>(i);
-    units.push_back(bound(step, "gradient", parameter) * scale(step, "gradient", parameter));
+    const double error = largest_error(gradients[i], values(step, "gradient", parameter));
+    if (relative(error, scale(step, "gradient", parameter)) > bound(step, "gradient", parameter)) {
+      return false;
+    }
+    const std::optional<MeanSquare> whole = mean_square_of(parameter, gradients);
+    if (whole && whole->error > whole->bound) return false;
   }
-  std::optional<ReferenceStep> decided = reference_->decide_as(gradients, units);
-  if (!decided) return;
-  steps_.back() = std::move(*decided);
-  ReferenceTensors& mine = steps_.back().kinds["gradient"];
-  if (overflows_.back() == Overflow::either) fill_overflowed(mine, exact_step_.kinds["gradient"]);
-  draw_errors();
-  expect(step, "gradient", mine);
-  bound_loss(step);
+  return true;
+}
+
+// Other decisions have other sums, so the bounds are computed anew. A token in another expert
+// changes the input of later routers, so there may be more to decide.
+void Expectations::decide_as(const ReferenceTensors& gradients) {
+  const std::int64_t step = num_steps() - 1;
+  for (int round = 0; round < 2 * sync_.model->num_modules() && !agrees(gradients); ++round) {
+    std::vector<double> units;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const int parameter = static_cast<int>(i);
+      units.push_back(bound(step, "gradient", parameter) * scale(step, "gradient", parameter));
+    }
+    std::optional<ReferenceStep> decided = reference_->decide_as(gradients, units);
+    if (!decided) return;
+    steps_.back() = std::move(*decided);
+    num_adopted_ += steps_.back().num_adopted;
+    ReferenceTensors& mine = steps_.back().kinds["gradient"];
+    if (overflows_.back() == Overflow::either) fill_overflowed(mine, exact_step_.kinds["gradient"]);
+    draw_errors();
+    expect(step, "gradient", mine);
+    bound_loss(step);
+  }
 }
 
 void Expectations::adopt_gradients(const ReferenceTensors& gradients) {

@@ -57,6 +57,8 @@ class Expectations {
   [[nodiscard]] bool has_open_calls() const { return has_open_calls_; }
   /// Adopts the decisions that all ranks' gradients show. REQUIRES: has_open_calls().
   void decide_as(const ReferenceTensors& gradients);
+  /// Close calls that were decided as the ranks did and not as the reference.
+  [[nodiscard]] std::size_t num_adopted() const { return num_adopted_; }
   /// Takes all gradients of the open step that the ranks have shown. REQUIRES: follows().
   void adopt_gradients(const ReferenceTensors& gradients);
   /// Updates, or skips, the open step, and then has its state.
@@ -121,12 +123,14 @@ class Expectations {
   void bound_gradients(std::int64_t step);
   void bound_loss(std::int64_t step);
   void draw_errors();
+  [[nodiscard]] bool agrees(const ReferenceTensors& gradients) const;
   [[nodiscard]] std::size_t num_parameters() const { return sync_.model->parameters().size(); }
   [[nodiscard]] double least_noise() const;
   // Whether ranks share samples, so that they round activations differently.
   [[nodiscard]] bool is_shared() const {
     const SumRoundings& more = batch_.more_roundings;
-    return (more.tensor > 0.0 || more.context > 0.0) && sync_.weight_dtype != DType::fp64;
+    return (more.tensor_ranks > 0.0 || more.query_shares > 0.0) &&
+           sync_.weight_dtype != DType::fp64;
   }
 
   const SyncPlan& sync_;
@@ -143,6 +147,7 @@ class Expectations {
   ReferenceKinds adopted_;           // The state at the begin of the step.
   bool last_is_decided_ = true;
   bool has_open_calls_ = false;
+  std::size_t num_adopted_ = 0;
   double gradient_noise_ = 0.0;  // The widest bound so far of a gradient that can be judged.
   ActivationNoise drawn_;        // For the gradients of the step begun last.
   std::map<Key, double, std::less<>> largest_;

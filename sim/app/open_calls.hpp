@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
+#include <map>
 #include <vector>
 
 #include "strategies/model/close_calls.hpp"
@@ -11,12 +13,19 @@ namespace shardsim {
 /// other way.
 class OpenCalls {
  public:
-  /// An input of ReLU; or two places of a token's ranking of experts, the first of which is used.
+  static constexpr int kAll = std::numeric_limits<int>::max();
+
+  /// An input of ReLU; or two places of a token's ranking of experts, only the first of which is
+  /// used.
   struct Place {
     std::size_t part;
+    int module;
     std::size_t number;
     std::size_t first = 0;
     std::size_t second = 0;  ///< 0: an input of ReLU.
+    double distance = 0.0;   ///< From the other decision, in largest drawn errors.
+
+    [[nodiscard]] bool is_of_router() const { return second != 0; }
   };
 
   void clear() { parts_.clear(); }
@@ -25,25 +34,36 @@ class OpenCalls {
   void add(const CloseCalls& calls);
   /// The same calls with drawn errors.
   void add_drawn(std::size_t part, const CloseCalls& calls);
-  /// The decisions of a part. They stay valid until clear().
-  [[nodiscard]] const CloseCalls::Decided& decisions(std::size_t part) const {
-    return parts_[part].decided;
+  /// The decisions of a part. Stay valid until clear().
+  [[nodiscard]] const CloseCalls::Modules& decisions(std::size_t part) const {
+    return parts_[part].modules;
   }
-  /// Takes the other side, or exchanges the two experts. A second flip undoes the first.
+  /// Up to which module decisions of the part hold. A token in another expert changes all that
+  /// follows, so numbers decide there.
+  [[nodiscard]] int last(std::size_t part) const { return parts_[part].last; }
+  /// The same with this call flipped alone. A side of ReLU hardly moves anything.
+  [[nodiscard]] static int last_if(const Place& place) {
+    return place.is_of_router() ? place.module : kAll;
+  }
+  /// The other side, or the two experts exchanged. Twice is not at all.
   void flip(const Place& place);
-  /// The places that errors might move to the other decision, part by part. Their distance is at
-  /// most 4 times the largest drawn error of an input, or of the difference of two logits.
+  /// Flips these, but for those behind a token's other expert in the same part: they may be no
+  /// calls any more.
+  void take(const std::vector<Place>& places);
+  /// Calls that lie nearer to the other decision than errors may move them: 4 times the largest
+  /// drawn error of an input, or of the difference of two logits. The nearest first.
   [[nodiscard]] std::vector<Place> open() const;
 
  private:
-  struct Part {
-    CloseCalls::Numbers numbers;
-    CloseCalls::Decided decided;
-    std::vector<double> errors;                       // One per input.
-    std::vector<std::vector<double>> errors_of_gaps;  // By token, for each pair of places.
+  struct Errors {
+    std::vector<double> of_inputs;
+    std::vector<std::vector<double>> of_gaps;  // By token: of each pair of places.
   };
-  template <class Visit>
-  void for_each_pair(const Part& part, std::size_t token, const Visit& visit) const;
+  struct Part {
+    CloseCalls::Modules modules;
+    std::map<int, Errors> errors;
+    int last = kAll;
+  };
 
   std::vector<Part> parts_;
 };

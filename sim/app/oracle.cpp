@@ -310,6 +310,10 @@ std::string Oracle::detail() const {
     text += fmt::format("; whether a gradient overflows hung on the order of sums in {}",
                         expected_.num_either());
   }
+  if (expected_.num_adopted() > 0) {
+    text += fmt::format("; {} close calls of ReLU or routers were decided as the ranks did",
+                        expected_.num_adopted());
+  }
   return text;
 }
 

@@ -97,8 +97,9 @@ class Oracle {
   void decide(std::int64_t step, bool skip);
   // Judges the state that ranks have shown after `waiting_step_`, and follows it.
   void settle();
-  // check_rounding: weights must be their rounded masters, bit by bit.
+  // All elements of each gradient together.
   void check_mean_squares(std::int64_t step, const ReferenceTensors& gradients);
+  // Weights must be their rounded masters, bit by bit.
   void check_rounding(std::int64_t step, const ReferenceKinds& state);
   void show(std::int64_t step, const Holder& holder, const GradientSync& sync, StateKind kind,
             Shown& shown);

@@ -18,6 +18,8 @@ namespace shardsim {
 
 namespace {
 
+constexpr std::size_t kCallsAtOnce = 64;
+
 // sum += values, or sum += |values|.
 void add(ReferenceTensors& sum, const ReferenceTensors& values, bool absolute) {
   if (sum.empty()) sum.resize(values.size());
@@ -109,7 +111,7 @@ class ReferenceTraining::Trainer {
     ReferenceStep step;
     ReferenceTensors sum;
     for_each_part([&](std::size_t part, const Samples& samples) {
-      const CloseCalls calls(calls_.decisions(part));
+      const CloseCalls calls(calls_.decisions(part), OpenCalls::kAll);
       step.loss += run(samples, exact_sums_, errors);
       add(sum, exact_sums_.gradients(), false);
       calls_.add_drawn(part, calls);
@@ -124,22 +126,14 @@ class ReferenceTraining::Trainer {
   std::optional<ReferenceStep> decide_as(const ReferenceTensors& shown,
                                          const std::vector<double>& units) {
     const ReferenceTensors mine = parameters_.gradients();
-    const std::vector<OpenCalls::Place> open = calls_.open();
-    std::vector<std::vector<double>> changes;
-    std::size_t part = 0;
-    ReferenceTensors before;
-    for (const OpenCalls::Place& place : open) {  // Part by part.
-      if (before.empty() || place.part != part) before = gradients_of_part(place.part);
-      part = place.part;
-      calls_.flip(place);
-      changes.push_back(difference(gradients_of_part(place.part), before, units));
-      calls_.flip(place);
-    }
+    const std::vector<OpenCalls::Place> taken =
+        explain_by_calls(difference(shown, mine, units), units);
     parameters_.set_gradients(mine);
-    const std::vector<std::size_t> taken = explain(difference(shown, mine, units), changes);
     if (taken.empty()) return std::nullopt;
-    for (const std::size_t i : taken) calls_.flip(open[i]);
-    return compute();
+    calls_.take(taken);
+    ReferenceStep step = compute();
+    step.num_adopted = taken.size();
+    return step;
   }
 
   void finish_step(bool skip, ReferenceStep& step) {
@@ -190,10 +184,46 @@ class ReferenceTraining::Trainer {
     }
   }
 
-  // The gradients of a part with its current decisions.
-  ReferenceTensors gradients_of_part(std::size_t part) {
+  // The open calls that explain the difference best, of the nearest ones that explain any of it.
+  // Not all at a time: each has a pass and a gradient.
+  std::vector<OpenCalls::Place> explain_by_calls(const std::vector<double>& rest,
+                                                 const std::vector<double>& units) {
+    const std::vector<OpenCalls::Place> open = calls_.open();
+    for (std::size_t from = 0; from < open.size(); from += kCallsAtOnce) {
+      const auto begin = open.begin() + static_cast<std::ptrdiff_t>(from);
+      std::vector<OpenCalls::Place> here(
+          begin, begin + static_cast<std::ptrdiff_t>(std::min(kCallsAtOnce, open.size() - from)));
+      std::stable_sort(here.begin(), here.end(),
+                       [](const auto& a, const auto& b) { return a.part < b.part; });
+      std::vector<OpenCalls::Place> taken;
+      for (const std::size_t i : explain(rest, changes_by(here, units))) taken.push_back(here[i]);
+      if (!taken.empty()) return taken;
+    }
+    return {};
+  }
+
+  // How the gradients change by each call alone. Part by part, as each needs what was before.
+  std::vector<std::vector<double>> changes_by(const std::vector<OpenCalls::Place>& calls,
+                                              const std::vector<double>& units) {
+    std::vector<std::vector<double>> changes;
+    ReferenceTensors before;
+    std::size_t part = 0;
+    for (const OpenCalls::Place& call : calls) {
+      if (before.empty() || call.part != part)
+        before = gradients_of_part(call.part, OpenCalls::kAll);
+      part = call.part;
+      calls_.flip(call);
+      changes.push_back(
+          difference(gradients_of_part(part, OpenCalls::last_if(call)), before, units));
+      calls_.flip(call);
+    }
+    return changes;
+  }
+
+  // The gradients of a part with its current decisions, up to the module `last`.
+  ReferenceTensors gradients_of_part(std::size_t part, int last) {
     const std::int64_t at = static_cast<std::int64_t>(part) * part_size();
-    const CloseCalls calls(calls_.decisions(part));
+    const CloseCalls calls(calls_.decisions(part), last);
     static_cast<void>(run({first_ + at, std::min(part_size(), global_batch_ - at)}, parameters_));
     return parameters_.gradients();
   }
@@ -217,7 +247,8 @@ class ReferenceTraining::Trainer {
     OpenCalls before = std::exchange(calls_, OpenCalls());
     for_each_part([&](std::size_t part, const Samples& samples) {
       const bool is_decided = !before.empty();
-      const CloseCalls calls = is_decided ? CloseCalls(before.decisions(part)) : CloseCalls();
+      const CloseCalls calls =
+          is_decided ? CloseCalls(before.decisions(part), before.last(part)) : CloseCalls();
       step.loss += run(samples, parameters_, {}, seen);
       calls_.add(calls);
       const ReferenceTensors gradients = parameters_.gradients();

@@ -24,12 +24,13 @@ using ReferenceTensors = std::vector<std::vector<double>>;
 using ReferenceKinds = std::map<std::string, ReferenceTensors, std::less<>>;
 
 struct ReferenceStep {
-  double loss = 0.0;          ///< Mean over the valid targets.
-  bool overflowed = false;    ///< A gradient is infinite or NaN.
-  double largest = 0.0;       ///< |x| of the gradients.
-  double largest_part = 0.0;  ///< Only Batches::in_parts: the largest sum of |x| over samples.
-  bool skipped = false;       ///< No update: an overflow.
-  double next_scale = 1.0;    ///< Loss scale of the next step.
+  double loss = 0.0;            ///< Mean over the valid targets.
+  bool overflowed = false;      ///< A gradient is infinite or NaN.
+  double largest = 0.0;         ///< |x| of the gradients.
+  double largest_part = 0.0;    ///< Only Batches::in_parts: the largest sum of |x| over samples.
+  bool skipped = false;         ///< No update: an overflow.
+  std::size_t num_adopted = 0;  ///< Close calls decided as the ranks did.
+  double next_scale = 1.0;      ///< Loss scale of the next step.
   /// Only Batches::in_parts: for each element of a gradient, the most that rounding may change when
   /// microbatches and ranks add it up. In unit roundoffs of its dtype (SumErrors).
   ReferenceTensors sum_errors;

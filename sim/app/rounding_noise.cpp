@@ -11,7 +11,7 @@ namespace shardsim {
 
 namespace {
 
-constexpr int kNumDraws = 8;
+constexpr int kNumDraws = 16;
 
 // One rounding of a rank and one of the reference, in units of drawn ones.
 double share_of_drawn() { return std::sqrt(2.0 / StochasticRounding::kVarianceFromNearest); }

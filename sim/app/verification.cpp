@@ -19,19 +19,30 @@ std::unique_ptr<Model> exact_model_of(const ParallelOptions& run) {
   return make_model(options);
 }
 
-// Ranks that share samples round sums more often than one device, which rounds each once.
-// Tensor-parallel ranks: their parts of the sum, which together count as one; the sums of i = 2 to
-// tp parts on the way, i / tp of one each; and the sum with its bias. Context-parallel ranks: the
-// merged result after each block. Experts elsewhere compute whole rows.
-SumRoundings more_roundings_of(const MeshShape& mesh) {
+// Roundings of a sum over parts of `ranks` ranks, for one of one device: the parts, which together
+// count as one, and the sums of 2, 3, ..., all parts on the way, i / ranks of one each.
+double roundings_of_sum(int ranks) {
+  const double n = ranks;
+  return 1.0 + (n * (n + 1.0) / 2.0 - 1.0) / n;
+}
+
+// Roundings that are more than on one device, halved: the reference has as many. Experts elsewhere
+// compute whole rows.
+SumRoundings more_roundings_of(const ParallelOptions& options) {
+  const MeshShape& mesh = options.mesh;
+  const ModelOptions& model = options.model;
   SumRoundings more;
   if (mesh.tp > 1) {
-    const double tp = mesh.tp;
-    const double on_the_way = (tp * (tp + 1.0) / 2.0 - 1.0) / tp;
-    const double roundings = 1.0 + on_the_way + 1.0;
-    more.tensor = (roundings - 1.0) / 2.0;
+    more.tensor_ranks = (roundings_of_sum(mesh.tp) - 1.0) / 2.0;
+    more.bias = 0.5;
   }
-  more.context = (mesh.cp - 1) / 2.0;
+  // Ranks that exchange heads attend to whole samples.
+  const int shares = mesh.cp / ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
+  if (shares > 1) {
+    more.query_shares = (roundings_of_sum(shares) - 1.0) / 2.0;
+    const bool gathers = model.context_attention == ContextAttention::all_gather;
+    more.key_blocks = gathers ? 0.0 : (shares - 1) / 2.0;
+  }
   return more;
 }
 
@@ -46,7 +57,7 @@ GlobalBatch global_batch_of(const ParallelOptions& options) {
   if (moe.num_experts > 0 && moe.drops_tokens()) batch.coupled_samples = training.micro_batch_size;
   if (moe.num_experts > 0 && moe.balances_load()) batch.coupled_samples = microbatch;
   batch.samples_at_once = training.micro_batch_size;
-  batch.more_roundings = more_roundings_of(options.mesh);
+  batch.more_roundings = more_roundings_of(options);
   return batch;
 }
 

@@ -5,6 +5,7 @@
 
 #include "sim/kernel/largest_finite.hpp"
 
+#include "strategies/model/close_calls.hpp"
 #include "strategies/model/layer.hpp"
 
 namespace shardsim {
@@ -138,7 +139,9 @@ double forward_backward(const Model& model, Runtime& runtime, Parameters& parame
                         const Batch& batch, const SeenWork& seen) {
   std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
   Tensor activation;
+  CloseCalls* const calls = CloseCalls::active();
   for (int module = 0; module < model.num_modules(); ++module) {
+    if (calls != nullptr) calls->forward(module);
     activation = model.forward(module, {runtime, parameters}, activation, batch,
                                saved[static_cast<std::size_t>(module)]);
   }
@@ -148,6 +151,7 @@ double forward_backward(const Model& model, Runtime& runtime, Parameters& parame
   const ModelContext context{
       .runtime = runtime, .parameters = parameters, .later = seen ? &later : nullptr};
   for (int module = model.num_modules() - 1; module >= 0; --module) {
+    if (calls != nullptr) calls->backward(module);
     gradient =
         model.backward(module, context, gradient, batch, saved[static_cast<std::size_t>(module)]);
     for (const WeightGradient& work : later.waiting()) seen(work);

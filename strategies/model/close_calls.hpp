@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <vector>
 
 // A model takes some decisions by numbers that rounding moves: ReLU by the sign of an input, a
@@ -8,27 +9,33 @@
 // The oracle must know how the ranks decided.
 namespace shardsim {
 
-/// The decisions of this thread's forward passes, in their order.
+/// The decisions of a pass of this thread, by module, in the order of its forward.
 class CloseCalls {
  public:
-  struct Decided {
-    std::vector<bool> above;  ///< For each input of ReLU: whether it counts as above 0.
-    std::vector<std::vector<int>> experts;  ///< For each token: all experts, the best first.
+  /// The calls of one module.
+  struct Calls {
+    std::vector<double> inputs;               ///< Of ReLU.
+    std::vector<bool> above;                  ///< Whether each counts as above 0.
+    std::vector<std::vector<double>> logits;  ///< Of each token, for all experts.
+    std::vector<std::vector<int>> ranking;    ///< All experts for each token, the best first.
+    std::size_t experts_per_token = 0;        ///< How many of a ranking are used.
   };
-  /// By what they are decided.
-  struct Numbers {
-    std::vector<double> inputs;
-    std::vector<std::vector<double>> logits;
-    std::size_t experts_per_token = 0;
-  };
+  using Modules = std::map<int, Calls>;
 
-  /// Only notes.
+  /// Numbers decide.
   CloseCalls();
-  /// Decisions are these, whatever the numbers are. They must outlive the pass.
-  explicit CloseCalls(const Decided& decided);
+  /// Decisions of modules up to `last` are those `given`, whatever the numbers are; then numbers
+  /// decide. `given` must outlive the pass.
+  CloseCalls(const Modules& given, int last);
   ~CloseCalls();
   CloseCalls(const CloseCalls&) = delete;
   CloseCalls& operator=(const CloseCalls&) = delete;
+
+  /// The following calls belong to this module's forward.
+  void forward(int module);
+  /// The following calls belong to this module's backward: if it computes the forward again, it decides as
+  /// before.
+  void backward(int module);
 
   /// Whether the next input of ReLU counts as above 0.
   [[nodiscard]] bool is_above(double input);
@@ -37,15 +44,21 @@ class CloseCalls {
   [[nodiscard]] std::vector<int> rank(const std::vector<double>& logits, std::vector<int> ranking,
                                       std::size_t count);
 
-  [[nodiscard]] const Numbers& numbers() const { return numbers_; }
-  [[nodiscard]] const Decided& decisions() const { return decisions_; }
-  /// The instance active in this thread; null: the numbers decide.
+  [[nodiscard]] const Modules& modules() const { return modules_; }
+  /// The instance active in this thread; null: numbers decide.
   [[nodiscard]] static CloseCalls* active();
 
  private:
-  const Decided* given_ = nullptr;
-  Numbers numbers_;
-  Decided decisions_;
+  // The decision of a call before, or by what is given; null: numbers decide.
+  [[nodiscard]] const Calls* decided() const;
+
+  const Modules* given_ = nullptr;
+  int last_ = 0;
+  Modules modules_;
+  int module_ = 0;
+  bool is_again_ = false;
+  std::size_t next_input_ = 0;
+  std::size_t next_token_ = 0;
   CloseCalls* before_;
 };
 

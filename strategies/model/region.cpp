@@ -61,7 +61,7 @@ Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor
     x = {};
     if (!wants_input_gradient) return {};
     Tensor dx = input_gradient(pass, layers, /*drop=*/true);
-    round_shared_sum(pass.runtime, dx, SumOver::tensor);
+    round_shared_sum(pass.runtime, dx, SumOver::tensor_ranks);
     return dx;
   }
   // Posted first, so that it travels while the input's gradient is computed.
@@ -91,7 +91,8 @@ Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
                         const char* layer) {
   if (pass.parallel.tensor == nullptr) {
     Tensor y = has_bias ? apply_linear_with_bias(pass, k, x) : apply_linear(pass, k, x);
-    round_shared_sum(pass.runtime, y, SumOver::tensor);
+    round_shared_sum(pass.runtime, y, SumOver::tensor_ranks);
+    if (has_bias) round_shared_sum(pass.runtime, y, SumOver::bias);
     return y;
   }
   Tensor y = pass.parallel.tensor->reduce_from(pass.runtime, apply_linear(pass, k, x), layer);

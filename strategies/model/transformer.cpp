@@ -252,8 +252,10 @@ Tensor Transformer::backward_head(const ModelContext& context, const Batch& batc
   cross_entropy_backward(context.runtime, saved[head_logits], batch.targets, saved[head_lse],
                          batch.loss_scale, vocab_part_of(context));  // Logits are their gradient
   beside = saved[head_lse] = saved[head_kept] = {};                  // from here on.
-  // Sums over shards of a vocabulary.
-  round_shared_sum(context.runtime, saved[head_logits], SumOver::tensor);
+  // The sums over a vocabulary's shards are statistics.
+  if (statistics_dtype(options_.dtype) == options_.dtype) {
+    round_shared_sum(context.runtime, saved[head_logits], SumOver::tensor_ranks);
+  }
   if (context.parallel.tensor != nullptr) context.parallel.tensor->begin_region(kHead);
   // The embedding's backward still adds to a tied weight and reports it.
   ColumnLinear reader{
