@@ -33,8 +33,8 @@ class CloseCalls {
 
   /// The following calls belong to this module's forward.
   void forward(int module);
-  /// The following calls belong to this module's backward: if it computes the forward again, it decides as
-  /// before.
+  /// The following calls belong to this module's backward. If it computes the forward again, it
+  /// decides as before.
   void backward(int module);
 
   /// Whether the next input of ReLU counts as above 0.
