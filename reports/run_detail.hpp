@@ -9,7 +9,7 @@
 #include "sim/kernel/memory_ledger.hpp"
 
 // The data of pages and tables about a run beyond its metrics: plain numbers. The code of
-// sim/app/detail fills them when a report is asked for, and the writers here read them. Times are
+// sim/run/detail fills them when a report is asked for, and the writers here read them. Times are
 // in seconds of virtual time of the last step, from the moment when the first rank begins it. Sizes
 // are in bytes. A metric of the same quantity has the same number.
 namespace shardsim {

@@ -16,8 +16,8 @@ struct LoadLimits {
 };
 
 /// The largest number of ranks of a scenario: max_folded_ranks where replicas may be folded, as
-/// only a plan tells how many of them run. Then choose_fold (sim/app/folding) compares those with
-/// the engine's limit.
+/// only a plan tells how many of them run. Then choose_fold (sim/experiment/folding) compares those
+/// with the engine's limit.
 [[nodiscard]] std::int64_t max_ranks_of(const Reading& reading);
 
 /// Compares a resolved scenario with the limits; does nothing while there are other problems. Takes

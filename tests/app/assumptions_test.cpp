@@ -13,8 +13,8 @@
 #include "strategies/training/train.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/decision_file.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/decision_file.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/strategies/sent_elements.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "backends/stochastic_rounding.hpp"
 
-#include "sim/app/open_calls.hpp"
+#include "sim/verify/open_calls.hpp"
 
 // Decisions that rounding may turn: what is kept of them, which are open, and what a flip does.
 namespace shardsim::test {

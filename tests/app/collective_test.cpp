@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/collective/collective_table.hpp"
-#include "sim/app/collective/command_collective.hpp"
+#include "sim/collective/collective_table.hpp"
+#include "sim/command/command_collective.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/approved_file.hpp"

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "scenarios/load.hpp"
-#include "sim/app/command/cli.hpp"
-#include "sim/app/run.hpp"
+#include "sim/command/cli.hpp"
+#include "sim/run/run.hpp"
 
 namespace shardsim::test {
 

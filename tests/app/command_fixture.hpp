@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "scenarios/scenario.hpp"
-#include "sim/app/command_run.hpp"
+#include "sim/command/command_run.hpp"
 
 #include "tests/temporary_folder.hpp"
 

@@ -1,4 +1,4 @@
-#include "sim/app/decision_file.hpp"
+#include "sim/run/decision_file.hpp"
 
 #include <fstream>
 #include <string>
@@ -11,7 +11,7 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

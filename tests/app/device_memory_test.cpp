@@ -1,4 +1,4 @@
-#include "sim/app/device_memory.hpp"
+#include "sim/run/device_memory.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/units.hpp"

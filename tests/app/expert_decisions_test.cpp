@@ -9,8 +9,8 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
-#include "sim/app/decision_file.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/decision_file.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 namespace shardsim::test {
 

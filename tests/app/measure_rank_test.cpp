@@ -1,4 +1,4 @@
-#include "sim/app/process/measure_rank.hpp"
+#include "sim/real/measure_rank.hpp"
 
 #include <optional>
 #include <string>
@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/process/measured.hpp"
+#include "sim/real/measured.hpp"
 
 #include "tests/backends/message_fixture.hpp"
 

@@ -1,12 +1,12 @@
-#include "sim/app/oracle.hpp"
+#include "sim/verify/oracle.hpp"
 
 #include <string>
 
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/mutants/wrong_numbers.hpp"
 

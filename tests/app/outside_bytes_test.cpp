@@ -1,4 +1,4 @@
-#include "sim/app/outside_bytes.hpp"
+#include "sim/run/outside_bytes.hpp"
 
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 #include "sim/hardware/software.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/rank_kinds.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/rank_kinds.hpp"
 
 #include "tests/app/folding_fixture.hpp"
 #include "tests/backends/fiber_fixture.hpp"

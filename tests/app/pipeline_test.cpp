@@ -11,8 +11,8 @@
 #include "strategies/pipeline/lower.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

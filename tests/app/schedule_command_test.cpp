@@ -11,7 +11,7 @@
 #include "strategies/pipeline/timeline.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

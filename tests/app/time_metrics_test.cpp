@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 // Metrics of time, held to what can be computed by hand.
 namespace shardsim::test {

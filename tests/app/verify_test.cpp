@@ -7,7 +7,7 @@
 
 #include "reports/json_writer.hpp"
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/mutants/wrong_numbers.hpp"

@@ -1,4 +1,4 @@
-#include "sim/app/whole_file.hpp"
+#include "sim/console/whole_file.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "sim/app/band/band_coverage.hpp"
+#include "sim/run/band/band_coverage.hpp"
 
 #include <catch2/catch.hpp>
 

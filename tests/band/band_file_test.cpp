@@ -1,11 +1,11 @@
-#include "sim/app/validate/band_file.hpp"
+#include "sim/accuracy/band_file.hpp"
 
 #include <fstream>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/band/measured_errors.hpp"
+#include "sim/run/band/measured_errors.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/validation/own_table.hpp"

@@ -1,12 +1,12 @@
-#include "sim/app/band/band_of_run.hpp"
+#include "sim/run/band/band_of_run.hpp"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/band/measured_errors.hpp"
-#include "sim/app/band/why_no_band.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/band/measured_errors.hpp"
+#include "sim/run/band/why_no_band.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -1,4 +1,4 @@
-#include "sim/app/band/error_band.hpp"
+#include "sim/run/band/error_band.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -9,10 +9,10 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/band/band_of_run.hpp"
-#include "sim/app/band/measured_errors.hpp"
-#include "sim/app/validate/table_mapping.hpp"
-#include "sim/app/validate/validated_table.hpp"
+#include "sim/accuracy/table_mapping.hpp"
+#include "sim/accuracy/validated_table.hpp"
+#include "sim/run/band/band_of_run.hpp"
+#include "sim/run/band/measured_errors.hpp"
 
 #include "tests/app/command_fixture.hpp"
 
@@ -68,7 +68,7 @@ Settings settings_of_mappings() {
 TEST_CASE(
     "the file of errors has the tables of the mappings, on their devices, with their software") {
   Settings in_file;
-  const std::string path = "sim/app/band/measured_errors.json";
+  const std::string path = "sim/run/band/measured_errors.json";
   for (const MeasuredError& error : parse_measured_errors(content_of(path), path).errors) {
     add(in_file, error.table, error.setting.device, error.setting.software);
   }

@@ -1,4 +1,4 @@
-#include "sim/app/band/measured_errors.hpp"
+#include "sim/run/band/measured_errors.hpp"
 
 #include <algorithm>
 
@@ -108,7 +108,7 @@ TEST_CASE("a file that holds something else is told with its line") {
 
 TEST_CASE(
     "the errors that are built in are those of the file, whole, under and without frameworks") {
-  const std::string file = content_of("sim/app/band/measured_errors.json");
+  const std::string file = content_of("sim/run/band/measured_errors.json");
   const std::vector<MeasuredError>& errors = built_in_measured_errors().errors;
   CHECK(measured_errors_text(errors) == file);
   const auto count = [&](const char* quantity, bool has_framework) {

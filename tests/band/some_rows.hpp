@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/app/band/error_band.hpp"
+#include "sim/run/band/error_band.hpp"
 
 namespace shardsim::test {
 

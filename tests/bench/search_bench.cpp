@@ -1,6 +1,6 @@
 #include <benchmark/benchmark.h>
 
-#include "sim/app/desk/search/plan_search.hpp"
+#include "sim/search/plan_search.hpp"
 
 // Configurations per second of a search: those that are simulated in full, and those that bounds
 // decide, each also by itself. One job, so that figures are of one core.

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/nearest_sides.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
+#include "sim/verify/nearest_sides.hpp"
 
 #include "tests/mutants/wrong_numbers.hpp"
 

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 // A key's bias has a gradient of rounding alone. RMSprop at its default epsilon makes an update of
 // it, 1e8 times as large; so did Adam with weight decay. Correct fp64 runs failed.

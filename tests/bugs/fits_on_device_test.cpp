@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 // A plan "fitted" if its tensors did, although the device could not hold its CUDA context, too.
 namespace shardsim::test {

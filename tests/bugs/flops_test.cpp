@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 // MFU was above HFU, and could exceed 100 %. A perceptron counted the gradient of its data, which
 // nobody computes. A token counted with experts that had dropped it. (tests/app/verify_test.cpp

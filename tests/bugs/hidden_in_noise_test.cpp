@@ -10,9 +10,9 @@
 #include "sim/kernel/random.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
-#include "sim/harness/rounding_error.hpp"
+#include "sim/run/run.hpp"
 
+#include "sim/harness/rounding_error.hpp"
 #include "tests/mutants/expert_faults.hpp"
 #include "tests/mutants/message_faults.hpp"
 

@@ -9,7 +9,7 @@
 #include "reports/csv_cell.hpp"
 #include "reports/terminal_text.hpp"
 #include "scenarios/source_text.hpp"
-#include "sim/app/shell_word.hpp"
+#include "sim/console/shell_word.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

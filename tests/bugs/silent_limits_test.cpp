@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
 #include "sim/experiment/without_effect.hpp"
+#include "sim/run/run.hpp"
 
 // Set fields without effect were not named: latencies beside NCCL's model, which has its own, and a
 // network card's bandwidth above the limit of PCIe. Later a machine that a file describes without a

@@ -6,7 +6,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "sim/app/calibrate/calibration.hpp"
+#include "sim/accuracy/calibration.hpp"
 
 #include "tests/calibration/calibrate_fixture.hpp"
 

@@ -1,4 +1,4 @@
-#include "sim/app/calibrate/fit_correction.hpp"
+#include "sim/accuracy/fit_correction.hpp"
 
 #include <cmath>
 

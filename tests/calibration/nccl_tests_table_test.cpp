@@ -1,4 +1,4 @@
-#include "sim/app/calibrate/nccl_tests_table.hpp"
+#include "sim/accuracy/nccl_tests_table.hpp"
 
 #include <sstream>
 

@@ -1,4 +1,4 @@
-#include "sim/app/calibrate/tested_layout.hpp"
+#include "sim/accuracy/tested_layout.hpp"
 
 #include <catch2/catch.hpp>
 

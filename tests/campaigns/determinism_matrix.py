@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPILERS = {"gcc": "g++", "clang": "clang++"}
 LEVELS = ("0", "2")
 TESTED = ("clang", "2")
-COMMAND = "sim/app/shardsim"
+COMMAND = "sim/command/shardsim"
 # Their devices of 1 GiB suffice for real tensors; a plan needs room for the context, too.
 AS_PLAN = ("--set", "execution.tensors=meta", "--set", "system.device.memory_gib=80")
 

@@ -1,4 +1,4 @@
-#include "sim/app/detail/bar_row.hpp"
+#include "sim/run/detail/bar_row.hpp"
 
 #include <catch2/catch.hpp>
 

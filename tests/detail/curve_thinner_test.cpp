@@ -1,4 +1,4 @@
-#include "sim/app/detail/curve_thinner.hpp"
+#include "sim/run/detail/curve_thinner.hpp"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 
 #include "reports/run_detail.hpp"
 #include "scenarios/scenario.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 namespace shardsim::test {
 

@@ -5,9 +5,9 @@
 
 #include "reports/json_writer.hpp"
 #include "scenarios/load.hpp"
-#include "sim/app/desk/diff/comparison.hpp"
-#include "sim/app/desk/diff/read_side.hpp"
-#include "sim/app/run.hpp"
+#include "sim/diff/comparison.hpp"
+#include "sim/diff/read_side.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/diff/diff_fixture.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/app/desk/diff/run_side.hpp"
+#include "sim/diff/run_side.hpp"
 
 namespace shardsim::test {
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "sim/app/desk/diff/comparison.hpp"
+#include "sim/diff/comparison.hpp"
 
 #include "tests/diff/diff_fixture.hpp"
 

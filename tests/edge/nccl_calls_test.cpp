@@ -8,7 +8,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/draws.hpp"
 #include "tests/edge/edge_scenario.hpp"

@@ -9,7 +9,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/edge/edge_scenario.hpp"
 #include "tests/property/check_property.hpp"

@@ -7,7 +7,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/effect/probe.hpp"
 #include "tests/effect/settings.hpp"

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 // No shipped scenario sets a field in vain: none prints the warning that a field has no effect.
 namespace shardsim::test {

@@ -7,7 +7,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "sim/app/desk/exchange/export_chakra.hpp"
+#include "sim/export/export_chakra.hpp"
 
 #include "tests/exchange/exchange_fixture.hpp"
 #include "tests/protoc.hpp"

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "scenarios/formats/emit.hpp"
 #include "scenarios/load.hpp"
-#include "sim/app/desk/search/emit.hpp"
 
 #include "tests/exchange/exchange_fixture.hpp"
 

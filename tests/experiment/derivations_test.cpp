@@ -8,8 +8,8 @@
 
 #include "scenarios/field.hpp"
 #include "scenarios/load.hpp"
-#include "sim/app/explore/scenario_explorer.hpp"
-#include "sim/app/run.hpp"
+#include "sim/explore/scenario_explorer.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/search/search_fixture.hpp"

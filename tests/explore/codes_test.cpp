@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/explore/error_families.hpp"
+#include "sim/explore/error_families.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/mutants/faulty_communicator.hpp"
 

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

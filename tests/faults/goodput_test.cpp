@@ -1,4 +1,4 @@
-#include "sim/app/goodput/goodput.hpp"
+#include "sim/run/goodput/goodput.hpp"
 
 #include <cmath>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "sim/app/goodput/poisson_interval.hpp"
+#include "sim/run/goodput/poisson_interval.hpp"
 
 #include <cmath>
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "sim/app/goodput/goodput.hpp"
+#include "sim/run/goodput/goodput.hpp"
 
 // A training as it goes from failure to failure, one event after the other: what the closed forms
 // are held against. Failures are drawn from a seed by counter-based numbers.

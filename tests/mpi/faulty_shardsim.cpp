@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#include "sim/app/command/cli.hpp"
+#include "sim/command/cli.hpp"
 
 #include "tests/mutants/faulty_communicator.hpp"
 

@@ -9,7 +9,7 @@
 #include "backends/mpi/mpi_transport.hpp"
 #include "backends/process_runtime.hpp"
 
-#include "sim/app/process/waiting.hpp"
+#include "sim/real/waiting.hpp"
 
 #include "tests/backends/definitions.hpp"
 

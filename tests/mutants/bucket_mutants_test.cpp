@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/mutants/bucket_faults.hpp"
 #include "tests/mutants/finding.hpp"

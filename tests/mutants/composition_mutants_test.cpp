@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/score.hpp"

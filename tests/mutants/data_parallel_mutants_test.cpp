@@ -6,11 +6,11 @@
 
 #include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
-#include "sim/app/metrics.hpp"
-#include "sim/app/run.hpp"
-#include "sim/app/run_record.hpp"
-#include "sim/app/verification.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/run/run.hpp"
+#include "sim/run/run_record.hpp"
+#include "sim/verify/verification.hpp"
 
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/score.hpp"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "scenarios/scenario.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/mutants/faulty_communicator.hpp"
 

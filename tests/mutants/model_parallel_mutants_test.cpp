@@ -8,7 +8,7 @@
 #include "strategies/pipeline/schedule_text.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/mutants/message_faults.hpp"
 #include "tests/mutants/mutant_lists.hpp"

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/app/run.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/wrong_numbers.hpp"

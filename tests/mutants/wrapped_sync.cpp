@@ -1,9 +1,9 @@
 #include "tests/mutants/wrapped_sync.hpp"
 
-#include "sim/app/metrics.hpp"
-#include "sim/app/run_record.hpp"
-#include "sim/app/verification.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/run/run_record.hpp"
+#include "sim/verify/verification.hpp"
 
 namespace shardsim::test {
 

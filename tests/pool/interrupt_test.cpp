@@ -1,4 +1,4 @@
-#include "sim/app/desk/pool/interrupt.hpp"
+#include "sim/console/interrupt.hpp"
 
 #include <csignal>
 

@@ -1,4 +1,4 @@
-#include "sim/app/desk/pool/parallel.hpp"
+#include "sim/console/parallel.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@
 
 #include "reports/json_writer.hpp"
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 namespace shardsim {
 

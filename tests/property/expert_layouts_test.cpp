@@ -11,7 +11,7 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 // P47 with experts: every layout of up to 32 ranks, with every ep that divides the ranks of a
 // stage, trains the model of one device, or is refused by name.

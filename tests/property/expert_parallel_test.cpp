@@ -7,8 +7,8 @@
 #include "strategies/model/declared_routing.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/property/check_property.hpp"
 

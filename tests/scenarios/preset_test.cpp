@@ -259,12 +259,12 @@ TEST_CASE("built-in presets are found beside an executable that was moved, built
   };
   const std::string checkout = folder / "scenarios";
   CHECK(found("bin/shardsim", "..") == folder / "share/shardsim");
-  CHECK(found("build/sim/app/shardsim", "..") == folder / "build/sim/share/shardsim");
+  CHECK(found("build/sim/command/shardsim", "..") == folder / "build/sim/share/shardsim");
   std::filesystem::copy(stamp, folder / "build/shardsim-build-tree");
-  CHECK(found("build/sim/app/shardsim", "..") == checkout);
+  CHECK(found("build/sim/command/shardsim", "..") == checkout);
   CHECK(found("build/tests/test_app", "..") == checkout);
   CHECK(found("build/shardsim", "..") == checkout);
-  CHECK(found("build/sim/app/shardsim", "../copy") == folder / "copy/scenarios");
+  CHECK(found("build/sim/command/shardsim", "../copy") == folder / "copy/scenarios");
   CHECK(found("build/far/too/deep/shardsim", "..") == folder / "build/far/too/share/shardsim");
 }
 

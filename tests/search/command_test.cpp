@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/desk/search/search_page.hpp"
+#include "sim/search/search_page.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/search/search_fixture.hpp"

@@ -1,4 +1,4 @@
-#include "sim/app/desk/search/emit.hpp"
+#include "scenarios/formats/emit.hpp"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

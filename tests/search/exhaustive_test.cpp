@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/app/desk/search/search_report.hpp"
+#include "sim/search/search_report.hpp"
 
 #include "tests/search/search_fixture.hpp"
 #include "tests/temporary_folder.hpp"

@@ -3,8 +3,8 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/desk/search/search_file.hpp"
-#include "sim/app/desk/search/search_request.hpp"
+#include "sim/search/search_file.hpp"
+#include "sim/search/search_request.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

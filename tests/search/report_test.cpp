@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/terminal_text.hpp"
-#include "sim/app/desk/search/search_report.hpp"
+#include "sim/search/search_report.hpp"
 
 namespace shardsim::test {
 

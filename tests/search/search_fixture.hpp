@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/app/desk/search/plan_search.hpp"
+#include "sim/search/plan_search.hpp"
 
 // Spaces so small that every legal layout can be simulated.
 namespace shardsim::test {

@@ -6,7 +6,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/scenario_error.hpp"
-#include "sim/app/desk/search/search_space.hpp"
+#include "sim/search/search_space.hpp"
 
 #include "tests/search/search_fixture.hpp"
 #include "tests/temporary_folder.hpp"

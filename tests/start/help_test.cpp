@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "sim/app/command/verbs.hpp"
+#include "sim/command/verbs.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -1,4 +1,4 @@
-#include "sim/app/progress.hpp"
+#include "sim/console/progress.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "sim/app/desk/sweep/shard.hpp"
+#include "sim/sweep/shard.hpp"
 
 #include <map>
 

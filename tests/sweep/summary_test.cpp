@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/app/desk/sweep/command_sweep.hpp"
-#include "sim/app/desk/sweep/emit_script.hpp"
-#include "sim/app/desk/sweep/sweep_summary.hpp"
-#include "sim/app/shell_word.hpp"
+#include "sim/command/command_sweep.hpp"
+#include "sim/console/shell_word.hpp"
+#include "sim/sweep/emit_script.hpp"
+#include "sim/sweep/sweep_summary.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -6,6 +6,15 @@ import re
 PRODUCT = ("sim", "backends", "strategies", "scenarios", "reports")
 EVERYTHING = PRODUCT + ("tests",)
 
+EXPERIMENT_SEES = ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports")
+RUN_SEES = EXPERIMENT_SEES + ("sim/harness", "sim/experiment")
+VERBS_SEE = RUN_SEES + ("sim/run", "sim/console")
+VERB_ROOMS = ("sim/real", "sim/explore", "sim/sweep", "sim/diff", "sim/collective", "sim/accuracy", "sim/search",
+              "sim/export")
+
+# An error code belongs to one of these; what stands above an experiment counts as the command.
+CODES_OF_THE_COMMAND = VERB_ROOMS + ("sim/run", "sim/verify", "sim/console", "sim/command")
+
 # Each layer may include itself and the layers named. The longest matching prefix decides.
 LAYERS = {
     "sim/kernel": (),
@@ -15,15 +24,20 @@ LAYERS = {
     "sim/harness": ("sim/kernel", "sim/hardware", "backends", "strategies"),
     "scenarios": ("sim/kernel", "sim/hardware", "backends", "strategies"),
     "reports": ("sim/kernel",),
-    "sim/experiment": ("sim/kernel", "sim/hardware", "backends", "strategies", "scenarios", "reports"),
-    "sim/app": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports",
-                "sim/experiment"),
-    "sim/app/desk": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports",
-                     "sim/experiment", "sim/app"),
-    "sim/app/command": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports",
-                        "sim/experiment", "sim/app", "sim/app/desk"),
-    "tests": ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness", "scenarios", "reports",
-              "sim/experiment", "sim/app", "sim/app/desk", "sim/app/command"),
+    "sim/experiment": EXPERIMENT_SEES,
+    "sim/verify": RUN_SEES,
+    "sim/run": RUN_SEES + ("sim/verify",),
+    "sim/console": ("sim/kernel", "scenarios", "reports"),
+    "sim/real": VERBS_SEE,
+    "sim/explore": VERBS_SEE,
+    "sim/sweep": VERBS_SEE,
+    "sim/diff": VERBS_SEE,
+    "sim/collective": VERBS_SEE + ("sim/real",),
+    "sim/accuracy": VERBS_SEE + ("sim/collective",),
+    "sim/search": VERBS_SEE + ("sim/collective",),
+    "sim/export": VERBS_SEE + ("sim/collective",),
+    "sim/command": VERBS_SEE + VERB_ROOMS,
+    "tests": VERBS_SEE + VERB_ROOMS + ("sim/verify", "sim/command"),
 }
 
 # Reports are written from the plain result and the plain trace; of the kernel they may know only
@@ -106,7 +120,7 @@ BANS = (
     Ban("file-writer",
         r"\bstd::w?o?fstream\b|\b(fopen|freopen|fdopen|creat|mkstemp|mkostemp|tmpfile|copy_file)\s*\("
         r"|\bO_(WRONLY|RDWR|CREAT)\b|\b(fs|filesystem)::rename\b|(?<!\w)::rename(at2?)?\s*\(",
-        PRODUCT, "write_whole_file (sim/app/whole_file.hpp): no half files, and no links followed"),
+        PRODUCT, "write_whole_file (sim/console/whole_file.hpp): no half files, and no links followed"),
     Ban("using-namespace", r"\busing\s+namespace\b",
         PRODUCT, "the names one by one"),
     Ban("unfinished", r"\b(TODO|FIXME|XXX|HACK)\b",
@@ -149,19 +163,15 @@ NAME_RULES = (
 # it. A row that is no longer true fails the test, so the list only shrinks.
 SCENARIO_OWNERS = ("scenarios", "sim/experiment", "tests")
 SCENARIO_TAKERS = {
-    "sim/app/run": ("run_scenario",),
-    "sim/app/metrics": ("per_step", "add_memory", "add_traffic", "add_experts"),
-    "sim/app/desk/exchange/command_export": ("check_paths",),
-    "sim/app/desk/exchange/recorded_run": ("RecordedRun", "record_run", "trace_everything"),
-    "sim/app/desk/search/emit": ("emit_for", "emit_deepspeed", "emit_megatron", "emit_torchtitan"),
-    "sim/app/desk/search/emit_deepspeed": ("emit_deepspeed", "notes_of"),
-    "sim/app/desk/search/emit_megatron": ("emit_megatron",),
-    "sim/app/desk/search/emit_torchtitan": ("add_pipeline", "emit_torchtitan"),
-    "sim/app/desk/sweep/run_point": ("key_of",),
-    "sim/app/explore/scenario_explorer": ("without_buffered_sends",),
-    "sim/app/explore/scenario_token": ("name_in_token",),
-    "sim/app/explore/shrink_scenario": ("accept",),
-    "sim/app/explore/smaller_values": ("follow_with_batch", "follow_with_system", "smaller_values", "stage_layers_of",
+    "sim/run/run": ("run_scenario",),
+    "sim/run/metrics": ("per_step", "add_memory", "add_traffic", "add_experts"),
+    "sim/command/command_export": ("check_paths",),
+    "sim/export/recorded_run": ("RecordedRun", "record_run", "trace_everything"),
+    "sim/sweep/run_point": ("key_of",),
+    "sim/explore/scenario_explorer": ("without_buffered_sends",),
+    "sim/explore/scenario_token": ("name_in_token",),
+    "sim/explore/shrink_scenario": ("accept",),
+    "sim/explore/smaller_values": ("follow_with_batch", "follow_with_system", "smaller_values", "stage_layers_of",
                                        "with_axis", "with_batch", "with_size"),
 }
 
@@ -178,22 +188,22 @@ class LibraryRule:
 
 LIBRARY_RULES = (
     LibraryRule("json-include", r"^nlohmann/",
-                (r"backends/probe\.cpp", r"sim/app/decision_file\.cpp",
-                 r"sim/app/process/rank_report\.cpp", r"sim/app/collective/collective_json\.cpp",
-                 r"sim/app/validate/validation_json\.cpp",
-                 r"sim/app/explore/codes_json\.cpp", r"sim/app/desk/exchange/import\.cpp",
-                 r"sim/app/desk/search/search_json\.cpp", r"sim/app/desk/sweep/point_row\.cpp",
-                 r"sim/app/desk/diff/(side_of_result|profiler_trace|diff_json)\.cpp",
+                (r"backends/probe\.cpp", r"sim/run/decision_file\.cpp",
+                 r"sim/real/rank_report\.cpp", r"sim/collective/collective_json\.cpp",
+                 r"sim/accuracy/validation_json\.cpp",
+                 r"sim/explore/codes_json\.cpp", r"scenarios/formats/import\.cpp",
+                 r"sim/search/search_json\.cpp", r"sim/sweep/point_row\.cpp",
+                 r"sim/diff/(side_of_result|profiler_trace|diff_json)\.cpp",
                  r"scenarios/schema\.cpp", r"scenarios/scenario_error\.cpp",
                  r"scenarios/write_resolved\.cpp", r"reports/diagnosis_json\.cpp", r"reports/html/detail_json\.cpp",
                  r"reports/json_writer\.cpp",
                  r"strategies/checkpoint/manifest\.cpp", r"backends/rendezvous/message_codec\.cpp",
                  r"tests/.*\.cpp"),
                 "a plain struct; the few .cpp files that speak JSON are named in tests/tidy/rules.py"),
-    LibraryRule("cli-include", r"^CLI/", (r"sim/app/.*\.cpp",),
+    LibraryRule("cli-include", r"^CLI/", (r"sim/.*\.cpp",),
                 "a plain struct with the parsed options"),
     LibraryRule("boost-include", r"^boost/", (r"sim/kernel/.*\.cpp",
                                            r"backends/rendezvous/rendezvous_(server|line)\.cpp",
-                                           r"sim/app/desk/pool/parallel\.cpp"),
+                                           r"sim/console/parallel\.cpp"),
                 "the kernel's own types; fibers are its secret, and sockets that of the rendezvous"),
 )

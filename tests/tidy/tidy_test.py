@@ -20,7 +20,7 @@ CLEAN = {
     "strategies/ddp.hpp": '#pragma once\n\n#include "backends/communicator.hpp"\n',
     "scenarios/scenario.hpp": '#pragma once\n\n#include "strategies/ddp.hpp"\n',
     "reports/result.hpp": '#pragma once\n\n#include "sim/kernel/time.hpp"\n',
-    "sim/app/run.hpp": ('#pragma once\n\n#include "backends/fiber/fiber_backend.hpp"\n'
+    "sim/run/run.hpp": ('#pragma once\n\n#include "backends/fiber/fiber_backend.hpp"\n'
                         '#include "reports/result.hpp"\n#include "scenarios/scenario.hpp"\n'
                         'void run_scenario(Scenario scenario);\n'),
 }
@@ -52,9 +52,9 @@ class TidyTest(unittest.TestCase):
                 ("backends/bad.hpp", "strategies/ddp.hpp"),
                 ("backends/fiber/bad.hpp", "scenarios/scenario.hpp"),
                 ("strategies/model/bad.hpp", "scenarios/scenario.hpp"),
-                ("scenarios/bad.hpp", "sim/app/run.hpp"),
+                ("scenarios/bad.hpp", "sim/run/run.hpp"),
                 ("scenarios/bad.hpp", "reports/result.hpp"),
-                ("reports/bad.hpp", "sim/app/run.hpp"),
+                ("reports/bad.hpp", "sim/run/run.hpp"),
                 ("reports/bad.hpp", "sim/hardware/link.hpp")):
             with self.subTest(path=path, included=included):
                 self.assertEqual(self.check_header(path, f'#include "{included}"'),
@@ -68,8 +68,8 @@ class TidyTest(unittest.TestCase):
     def test_the_product_must_not_include_tests(self):
         self.assertEqual(
             self.check({"tests/fake.hpp": "#pragma once\n",
-                        "sim/app/bad.hpp": '#pragma once\n#include "tests/fake.hpp"\n'}),
-            [("direction", "sim/app/bad.hpp", 2)])
+                        "sim/run/bad.hpp": '#pragma once\n#include "tests/fake.hpp"\n'}),
+            [("direction", "sim/run/bad.hpp", 2)])
 
     def test_strategies_must_not_know_a_backend(self):
         for path in ("strategies/bad.hpp", "scenarios/bad.hpp"):
@@ -159,7 +159,7 @@ class TidyTest(unittest.TestCase):
                 ("json-include", "scenarios/bad.hpp", "nlohmann/json.hpp"),
                 ("json-include", "strategies/bad.hpp", "nlohmann/json.hpp"),
                 ("cli-include", "scenarios/bad.hpp", "CLI/CLI.hpp"),
-                ("cli-include", "sim/app/bad.hpp", "CLI/CLI.hpp"),
+                ("cli-include", "sim/run/bad.hpp", "CLI/CLI.hpp"),
                 ("boost-include", "sim/kernel/bad.hpp", "boost/fiber/fiber.hpp"),
                 ("boost-include", "strategies/bad.hpp", "boost/fiber/fiber.hpp")):
             with self.subTest(path=path, name=name):
@@ -202,7 +202,7 @@ class TidyTest(unittest.TestCase):
                 (self.METRICS, "metric-name", 'double a = result.number("mfu");'),
                 (self.METRICS, "metric-name", 'double a = result.number("time.bubble_s");')):
             for folder in rules.PRODUCT:
-                path = ("sim/app" if folder == "sim" else folder) + "/bad.hpp"
+                path = ("sim/run" if folder == "sim" else folder) + "/bad.hpp"
                 with self.subTest(path=path, planted=planted):
                     self.assertEqual(self.check({**table, path: f"#pragma once\n\n{planted}\n"}),
                                      [(rule, path, 3)])
@@ -210,7 +210,7 @@ class TidyTest(unittest.TestCase):
     def test_other_words_tests_and_comments_are_no_name_of_a_table(self):
         fine = ('#pragma once\n// as "zb_v" and "mfu" do\nconst char* a = "scenarios/pp4-gpipe.json";\n'
                 'const char* b = "gpipe.csv";\nconst char* c = "gpiped";\nconst char* d = "ranks";\n')
-        self.assertEqual(self.check({**self.SCHEDULES, **self.METRICS, "sim/app/fine.hpp": fine}), [])
+        self.assertEqual(self.check({**self.SCHEDULES, **self.METRICS, "sim/run/fine.hpp": fine}), [])
         self.assertEqual(self.check({**self.SCHEDULES, **self.METRICS,
                                      "tests/a.hpp": '#pragma once\nconst char* a = "gpipe";\n'}), [])
 
@@ -224,11 +224,11 @@ class TidyTest(unittest.TestCase):
                       "void all(const std::vector<Scenario>& plans, int count);",
                       "void with(const std::function<void(int)>& progress, Scenario scenario);"):
             with self.subTest(taker=taker):
-                self.assertEqual(self.check_header("sim/app/bad.hpp", taker), [("takes-scenario", "sim/app/bad.hpp", 2)])
+                self.assertEqual(self.check_header("sim/run/bad.hpp", taker), [("takes-scenario", "sim/run/bad.hpp", 2)])
                 for path in ("scenarios/fine.hpp", "sim/experiment/fine.hpp", "tests/fine.hpp"):
                     self.assertEqual(self.check_header(path, taker), [])
         self.assertEqual(self.check_header(
-            "sim/app/fine.hpp", "Scenario load(const std::string& path);", "// f(const Scenario& s)",
+            "sim/run/fine.hpp", "Scenario load(const std::string& path);", "// f(const Scenario& s)",
             "const Experiment e = compile(Scenario{});", "void f(const ScenarioError& error);"), [])
 
     def test_a_function_that_takes_no_scenario_any_more_is_struck_off_the_list(self):

@@ -1,4 +1,4 @@
-#include "sim/app/validate/error_statistics.hpp"
+#include "sim/accuracy/error_statistics.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 """Fits the host time per kernel and per communication of Megatron-LM's runs of 2021 and 2022
 (sim/hardware/software.cpp), and prints the errors of these two numbers. Run by hand (minutes):
 
-    python3 tests/validation/fit_software.py build/sim/app/shardsim [TABLE ...]
+    python3 tests/validation/fit_software.py build/sim/command/shardsim [TABLE ...]
 
 TABLE: the data of the fit, vtrain_single_node if none is named; every second row is held out. The
 fit minimizes the mean absolute relative error of step times. No other constant of software is

@@ -1,4 +1,4 @@
-#include "sim/app/validate/measurement_table.hpp"
+#include "sim/accuracy/measurement_table.hpp"
 
 #include <fstream>
 #include <string>

@@ -1,4 +1,4 @@
-#include "sim/app/validate/ratchet.hpp"
+#include "sim/accuracy/ratchet.hpp"
 
 #include <fstream>
 #include <string>

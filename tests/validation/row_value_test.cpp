@@ -1,4 +1,4 @@
-#include "sim/app/validate/row_value.hpp"
+#include "sim/accuracy/row_value.hpp"
 
 #include <string>
 

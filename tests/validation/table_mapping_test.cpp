@@ -1,4 +1,4 @@
-#include "sim/app/validate/table_mapping.hpp"
+#include "sim/accuracy/table_mapping.hpp"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/scenario_error.hpp"
-#include "sim/app/validate/validated_table.hpp"
+#include "sim/accuracy/validated_table.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/validation/own_table.hpp"

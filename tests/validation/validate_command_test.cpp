@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
-#include "sim/app/validate/validation_text.hpp"
+#include "sim/accuracy/validation_text.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/validation/own_table.hpp"

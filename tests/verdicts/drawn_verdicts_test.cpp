@@ -12,7 +12,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/app/run.hpp"
+#include "sim/run/run.hpp"
 
 #include "tests/drawn_scenario.hpp"
 #include "tests/property/check_property.hpp"

@@ -9,9 +9,9 @@
 
 #include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
 
-#include "sim/app/run_record.hpp"
-#include "sim/app/verification.hpp"
 #include "sim/experiment/experiment.hpp"
+#include "sim/run/run_record.hpp"
+#include "sim/verify/verification.hpp"
 
 namespace shardsim::test {
 

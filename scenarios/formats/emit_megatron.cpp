@@ -1,0 +1,166 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "strategies/model/make_model.hpp"
+
+#include "scenarios/formats/emit.hpp"
+#include "scenarios/stage_places.hpp"
+
+// Flags of Megatron-LM's pretrain_gpt.py, as megatron/training/arguments.py has them.
+namespace shardsim {
+
+namespace {
+
+class Flags {
+ public:
+  void note(const std::string& words) { notes_ += "# " + words + "\n"; }
+  void flag(const std::string& name) { lines_.push_back("--" + name); }
+  template <class Value>
+  void flag(const std::string& name, const Value& value) {
+    lines_.push_back(fmt::format("--{} {}", name, value));
+  }
+  [[nodiscard]] std::string text(const std::string& start) const {
+    std::string text = notes_ + start;
+    for (const std::string& line : lines_) text += " \\\n  " + line;
+    return text + "\n";
+  }
+
+ private:
+  std::string notes_;
+  std::vector<std::string> lines_;
+};
+
+void add_model(const ModelSpec& model, Flags& flags) {
+  flags.flag("num-layers", model.num_layers);
+  flags.flag("hidden-size", model.hidden_size);
+  flags.flag("ffn-hidden-size", model.ffn_hidden_size);
+  flags.flag("num-attention-heads", model.num_attention_heads);
+  if (model.num_query_groups != model.num_attention_heads) {
+    flags.flag("group-query-attention");
+    flags.flag("num-query-groups", model.num_query_groups);
+  }
+  flags.flag("seq-length", model.seq_len);
+  flags.flag("max-position-embeddings", model.max_position_embeddings);
+  if (model.family == ModelFamily::llama) {
+    flags.flag("swiglu");
+    flags.flag("normalization", "RMSNorm");
+    flags.flag("position-embedding-type", "rope");
+    flags.flag("rotary-base", static_cast<std::int64_t>(model.rope_theta));
+    flags.flag("disable-bias-linear");
+  }
+  if (!model.tied_embeddings) flags.flag("untie-embeddings-and-output-weights");
+  if (model.num_experts == 0) return;
+  flags.flag("num-experts", model.num_experts);
+  flags.flag("moe-router-topk", model.num_experts_per_token);
+  flags.flag("moe-ffn-hidden-size", model.moe_ffn_hidden_size);
+  flags.flag("moe-grouped-gemm");
+  if (model.num_shared_experts > 0) {
+    flags.flag("moe-shared-expert-intermediate-size",
+               model.num_shared_experts * model.moe_ffn_hidden_size);
+  }
+  if (model.first_dense_layers > 0) {
+    flags.flag("moe-layer-freq", fmt::format("'([0]*{}+[1]*{})'", model.first_dense_layers,
+                                             model.num_layers - model.first_dense_layers));
+  }
+}
+
+const char* comm_type_of(ContextAttention attention) {
+  if (attention == ContextAttention::all_gather) return "all_gather";
+  if (attention == ContextAttention::ulysses) return "a2a";
+  return attention == ContextAttention::two_level ? "a2a+p2p" : "p2p";
+}
+
+void add_schedule(const ParallelismSpec& p, Flags& flags) {
+  if (p.pp == 1) return;
+  flags.flag("pipeline-model-parallel-size", p.pp);
+  if (p.vpp > 1) flags.flag("num-virtual-stages-per-pipeline-rank", p.vpp);
+  if (!schedule_row_of(p.schedule).megatron.empty()) return;
+  const ScheduleRow& theirs = schedule_in(&ScheduleRow::megatron, p.vpp > 1);
+  flags.note(fmt::format(
+      "schedule {} is none of Megatron-LM's: these flags run {}. Plan again with --fix schedule={}",
+      p.schedule, theirs.megatron, theirs.name));
+}
+
+// Buckets count parameters; without overlap there is one bucket.
+void add_overlap(const ParallelismSpec& p, DType reduced, Flags& flags) {
+  if (!p.overlap_grad_reduce) {
+    if (p.zero_stage > 0 && p.overlap_param_gather) {
+      flags.note("Megatron-LM gathers parameters early only with --overlap-grad-reduce");
+    }
+    return;
+  }
+  flags.flag("overlap-grad-reduce");
+  if (p.zero_stage > 0 && p.overlap_param_gather) flags.flag("overlap-param-gather");
+  if (p.zero_stage == 3) return;
+  const std::int64_t bytes = size_of(reduced);
+  flags.flag("ddp-bucket-size", std::max<std::int64_t>(p.bucket_bytes / bytes, 1));
+  if (p.first_bucket_bytes != p.bucket_bytes) {
+    flags.note(
+        fmt::format("the first bucket was planned with {} bytes; Megatron-LM's are all alike",
+                    p.first_bucket_bytes));
+  }
+}
+
+void add_sharding(const ParallelismSpec& p, Flags& flags) {
+  if (p.zero_stage == 0) return;
+  flags.flag("use-distributed-optimizer");
+  if (p.zero_stage >= 2) {
+    flags.flag("use-megatron-fsdp");
+    flags.flag("data-parallel-sharding-strategy",
+               p.zero_stage == 2 ? "optim_grads" : "optim_grads_params");
+    flags.flag("no-gradient-accumulation-fusion");
+    flags.flag("ckpt-format", "fsdp_dtensor");
+  }
+  if (p.dp_replicate > 1) flags.flag("num-distributed-optimizer-instances", p.dp_replicate);
+}
+
+void add_recompute(const TrainingSpec& training, Flags& flags) {
+  if (training.recompute == Recompute::none) return;
+  flags.flag("recompute-granularity", to_string(training.recompute));
+  if (training.recompute == Recompute::full) {
+    flags.flag("recompute-method", "uniform");
+    flags.flag("recompute-num-layers", 1);
+    return;
+  }
+  flags.flag("recompute-modules", "layernorm");
+  flags.note(
+      "selective recomputing was planned with outputs of norms and activation functions; "
+      "Megatron-LM has no module for the latter alone (mlp recomputes all of it)");
+}
+
+}  // namespace
+
+std::string emit_megatron(const Scenario& scenario) {
+  const ParallelismSpec& p = scenario.parallelism;
+  const TrainingSpec& t = scenario.training;
+  Flags flags;
+  flags.note("Megatron-LM: layout only; data, tokenizer, learning rate and checkpoints are yours");
+  add_model(scenario.model, flags);
+  flags.flag("tensor-model-parallel-size", p.tp);
+  if (p.tp > 1 && p.sequence_parallel) flags.flag("sequence-parallel");
+  add_schedule(p, flags);
+  if (p.cp > 1) {
+    flags.flag("context-parallel-size", p.cp);
+    flags.flag("cp-comm-type", comm_type_of(p.cp_attention));
+  }
+  if (scenario.model.num_experts > 0) {
+    flags.flag("expert-model-parallel-size", p.ep);
+    flags.flag("expert-tensor-parallel-size", 1);
+  }
+  add_sharding(p, flags);
+  add_overlap(p, t.grad_reduce_dtype, flags);
+  flags.flag("micro-batch-size", t.micro_batch_size);
+  flags.flag("global-batch-size", t.global_batch_size);
+  add_recompute(t, flags);
+  if (t.precision == DType::bf16) flags.flag("bf16");
+  if (t.precision == DType::fp16) flags.flag("fp16");
+  if (t.precision == DType::bf16 && t.grad_reduce_dtype == DType::bf16) {
+    flags.flag("grad-reduce-in-bf16");
+  }
+  const std::int64_t nodes = scenario.system.nodes;
+  return flags.text(fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", nodes,
+                                scenario.system.gpus_per_node));
+}
+
+}  // namespace shardsim

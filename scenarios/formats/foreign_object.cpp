@@ -1,0 +1,136 @@
+#include "scenarios/formats/foreign_object.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "scenarios/read_file.hpp"
+#include "scenarios/scenario_error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Far above any configuration, and a run log of a day.
+constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
+
+[[noreturn]] void throw_all(const ProblemList& problems) {
+  throw ScenarioError(problems.problems(), problems.num_dropped());
+}
+
+bool is_null(const JsonValue& value) { return std::holds_alternative<std::nullptr_t>(value.data); }
+
+}  // namespace
+
+std::string read_foreign_text(const std::string& path) {
+  ProblemList problems;
+  std::optional<std::string> text = read_regular_file(path, kMostBytes, problems);
+  if (!text) throw_all(problems);
+  return std::move(*text);
+}
+
+std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path) {
+  auto file = std::make_unique<ForeignFile>();
+  file->source = {path, read_foreign_text(path)};
+  ProblemList problems;
+  JsonLimits limits;
+  // Tokenizers put whole dictionaries into a configuration.
+  limits.max_string_bytes = std::size_t{1} << 20U;
+  limits.max_members = limits.max_nodes;
+  std::optional<JsonValue> root = parse_json(file->source, problems, limits);
+  if (!root || !problems.empty()) throw_all(problems);
+  if (!root->is_object()) {
+    throw_problem("E1352", root->span, path + " holds " + describe(*root) + ", not an object",
+                  "name the configuration file itself");
+  }
+  file->root = std::move(*root);
+  return file;
+}
+
+ForeignObject::ForeignObject(const JsonValue* value, std::string prefix)
+    : value_(value), prefix_(std::move(prefix)) {}
+
+const JsonValue* ForeignObject::find(const std::string& key) {
+  asked_.insert(key);
+  if (value_ == nullptr) return nullptr;
+  const JsonValue* found = value_->find(key);
+  return found == nullptr || is_null(*found) ? nullptr : found;
+}
+
+bool ForeignObject::is_auto(const std::string& key) {
+  const JsonValue* value = find(key);
+  return value != nullptr && value->is_string() && value->string() == "auto";
+}
+
+std::optional<std::int64_t> ForeignObject::integer(const std::string& key,
+                                                   const ForeignRange& range) {
+  const std::optional<double> found = number(key);
+  if (!found) return std::nullopt;
+  // Files write 1e9 and 5e8 where they mean counts.
+  const auto largest = static_cast<double>(kForeignNumber.most);
+  if (std::floor(*found) != *found || std::abs(*found) > largest) {
+    refuse_type(key, *find(key), "a whole number");
+  }
+  const auto whole = static_cast<std::int64_t>(*found);
+  if (!range.has(whole)) refuse_type(key, *find(key), range.words());
+  return whole;
+}
+
+std::optional<double> ForeignObject::number(const std::string& key) {
+  const JsonValue* value = find(key);
+  if (value == nullptr || is_auto(key)) return std::nullopt;
+  if (const auto* whole = std::get_if<std::int64_t>(&value->data)) {
+    return static_cast<double>(*whole);
+  }
+  if (const auto* broken = std::get_if<double>(&value->data)) return *broken;
+  refuse_type(key, *value, "a number");
+}
+
+std::optional<bool> ForeignObject::truth(const std::string& key) {
+  const JsonValue* value = find(key);
+  if (value == nullptr || is_auto(key)) return std::nullopt;
+  if (const auto* held = std::get_if<bool>(&value->data)) return *held;
+  refuse_type(key, *value, "true or false");
+}
+
+std::optional<std::string> ForeignObject::text(const std::string& key) {
+  const JsonValue* value = find(key);
+  if (value == nullptr || is_auto(key)) return std::nullopt;
+  if (!value->is_string()) refuse_type(key, *value, "a string");
+  return value->string();
+}
+
+ForeignObject ForeignObject::inner(const std::string& key) {
+  const JsonValue* value = find(key);
+  if (value != nullptr && !value->is_object()) refuse_type(key, *value, "an object");
+  return ForeignObject(value, prefix_ + key + ".");
+}
+
+std::string ForeignObject::written(const std::string& key) const {
+  const JsonValue* value = value_ == nullptr ? nullptr : value_->find(key);
+  if (value == nullptr) return "";
+  return value->span.source->text.substr(value->span.offset, value->span.length);
+}
+
+std::vector<std::string> ForeignObject::rest() const {
+  std::vector<std::string> keys;
+  if (value_ == nullptr) return keys;
+  for (const JsonMember& member : value_->object()) {
+    if (asked_.count(member.key) == 0) keys.push_back(member.key);
+  }
+  return keys;
+}
+
+void ForeignObject::refuse(const std::string& code, const std::string& key,
+                           const std::string& message, const std::string& help) const {
+  const JsonValue* value = value_ == nullptr ? nullptr : value_->find(key);
+  throw_problem(code, value == nullptr ? Span{} : value->span, message, help);
+}
+
+void ForeignObject::refuse_type(const std::string& key, const JsonValue& value,
+                                const std::string& wanted) const {
+  throw_problem("E1353", value.span,
+                "\"" + prefix_ + key + "\" is " + describe(value) + ", not " + wanted,
+                "correct it in the file it was imported from");
+}
+
+}  // namespace shardsim

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "scenarios/formats/foreign_range.hpp"
+#include "scenarios/json_value.hpp"
+
+// Foreign JSON, with places for errors. A reader asks for the keys it knows; the other keys are
+// reported at the end.
+namespace shardsim {
+
+/// A file and its JSON. Spans point into it: it must not move while they are used.
+struct ForeignFile {
+  SourceText source;
+  JsonValue root;
+};
+
+/// Throws ScenarioError: the file cannot be read (E0001 ...), or is not JSON with an object at the
+/// top (E1352).
+[[nodiscard]] std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path);
+
+/// The text of a foreign file. Throws ScenarioError.
+[[nodiscard]] std::string read_foreign_text(const std::string& path);
+
+class ForeignObject {
+ public:
+  /// `value` outlives this; null: an object without keys. `prefix`: "zero_optimization.", for
+  /// tables.
+  explicit ForeignObject(const JsonValue* value, std::string prefix = "");
+
+  /// Null where the key is missing or its value is null.
+  [[nodiscard]] const JsonValue* find(const std::string& key);
+  [[nodiscard]] bool has(const std::string& key) { return find(key) != nullptr; }
+  /// Whether the value is "auto".
+  [[nodiscard]] bool is_auto(const std::string& key);
+  // Nothing where the key is missing, null or "auto". Throw ScenarioError E1353 for another type,
+  // and for a number outside the range.
+  [[nodiscard]] std::optional<std::int64_t> integer(const std::string& key,
+                                                    const ForeignRange& range);
+  [[nodiscard]] std::optional<double> number(const std::string& key);
+  [[nodiscard]] std::optional<bool> truth(const std::string& key);
+  [[nodiscard]] std::optional<std::string> text(const std::string& key);
+  /// An object of this one; without keys if it is missing.
+  [[nodiscard]] ForeignObject inner(const std::string& key);
+
+  [[nodiscard]] std::string name_of(const std::string& key) const { return prefix_ + key; }
+  /// As written in the file; "" if it is missing.
+  [[nodiscard]] std::string written(const std::string& key) const;
+  /// Keys that no reader has asked for, in the file's order.
+  [[nodiscard]] std::vector<std::string> rest() const;
+  /// Throws ScenarioError with the place of the key's value.
+  [[noreturn]] void refuse(const std::string& code, const std::string& key,
+                           const std::string& message, const std::string& help) const;
+
+ private:
+  [[noreturn]] void refuse_type(const std::string& key, const JsonValue& value,
+                                const std::string& wanted) const;
+
+  const JsonValue* value_;
+  std::string prefix_;
+  std::set<std::string> asked_;
+};
+
+}  // namespace shardsim

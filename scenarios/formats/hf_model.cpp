@@ -1,0 +1,178 @@
+#include "scenarios/formats/hf_model.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace shardsim {
+
+namespace {
+
+// Families with Llama's blocks, and their differences. Defaults are those of the configuration
+// classes of transformers 4.56. GPT-2 is read elsewhere.
+constexpr std::array kFamilies = {
+    HfFamily{.model_type = "llama"},
+    HfFamily{.model_type = "mistral"},
+    HfFamily{.model_type = "qwen2", .attention_bias = true},
+    HfFamily{.model_type = "qwen3", .query_key_norm = true},
+    HfFamily{.model_type = "mixtral", .experts = true},
+    HfFamily{.model_type = "qwen2_moe", .experts = true, .attention_bias = true},
+    HfFamily{.model_type = "qwen3_moe", .experts = true, .query_key_norm = true},
+    HfFamily{.model_type = "deepseek", .experts = true},
+    HfFamily{.model_type = "deepseek_v2", .experts = true},
+    HfFamily{.model_type = "deepseek_v3", .experts = true},
+    HfFamily{.model_type = "kimi_k2", .experts = true},
+    HfFamily{.model_type = "gpt_oss",
+             .experts = true,
+             .attention_bias = true,
+             .per_layer_windows = true},
+};
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Reads required keys and remembers the missing ones.
+class Required {
+ public:
+  explicit Required(ForeignObject& config) : config_(&config) {}
+  std::int64_t integer(const std::vector<std::string>& keys,
+                       const ForeignRange& range = kForeignSize) {
+    for (const std::string& key : keys) {
+      if (const auto value = config_->integer(key, range)) return *value;
+    }
+    missing_.push_back(keys.front());
+    return 1;
+  }
+  void require_all(const std::string& file, const std::string& model_type) const {
+    if (missing_.empty()) return;
+    config_->refuse("E1354", "model_type",
+                    file + " lacks what a " + model_type + " model needs: " + listed(missing_),
+                    "take the config.json of the checkpoint itself, with all its keys");
+  }
+
+ private:
+  ForeignObject* config_;
+  std::vector<std::string> missing_;
+};
+
+void read_latent(ForeignObject& config, HfModel& model) {
+  model.key_value_rank = config.integer("kv_lora_rank", kForeignCount).value_or(0);
+  if (!model.is_latent()) return;
+  model.query_rank = config.integer("q_lora_rank", kForeignCount).value_or(0);
+  model.nope_dim = config.integer("qk_nope_head_dim", kForeignCount).value_or(0);
+  model.rope_dim = config.integer("qk_rope_head_dim", kForeignCount).value_or(0);
+  model.value_dim = config.integer("v_head_dim", kForeignCount).value_or(0);
+}
+
+void read_experts(ForeignObject& config, Required& required, HfModel& model) {
+  model.num_experts =
+      required.integer({"num_local_experts", "num_experts", "n_routed_experts"}, kForeignCount);
+  model.experts_per_token =
+      required.integer({"num_experts_per_tok", "num_experts_per_token"}, kForeignCount);
+  model.expert_ffn = config.integer("moe_intermediate_size", kForeignSize).value_or(model.ffn);
+  model.shared_ffn =
+      config.integer("n_shared_experts", kForeignCount).value_or(0) * model.expert_ffn;
+  if (const auto width = config.integer("shared_expert_intermediate_size", kForeignCount)) {
+    model.shared_ffn = *width;
+    model.shared_gate = true;
+  }
+  model.dense_layers = config.integer("first_k_dense_replace", kForeignCount).value_or(0);
+  model.score_correction = config.text("topk_method").value_or("") == "noaux_tc";
+}
+
+void read_rope(ForeignObject& config, HfModel& model) {
+  constexpr double kDefault = 10000.0;
+  ForeignObject parameters = config.inner("rope_parameters");
+  model.rope_theta =
+      config.number("rope_theta").value_or(parameters.number("rope_theta").value_or(kDefault));
+}
+
+std::int64_t latent_attention(const HfModel& m) {
+  const std::int64_t query_dim = m.heads * (m.nope_dim + m.rope_dim);
+  const std::int64_t query =
+      m.query_rank == 0 ? m.hidden * query_dim
+                        : m.hidden * m.query_rank + m.query_rank + m.query_rank * query_dim;
+  const std::int64_t key_value = m.hidden * (m.key_value_rank + m.rope_dim) + m.key_value_rank +
+                                 m.key_value_rank * m.heads * (m.nope_dim + m.value_dim);
+  return query + key_value + m.heads * m.value_dim * m.hidden;
+}
+
+std::int64_t plain_attention(const HfModel& m) {
+  return 2 * m.hidden * m.heads * m.head_dim + 2 * m.hidden * m.key_value_heads * m.head_dim;
+}
+
+}  // namespace
+
+const HfFamily* find_hf_family(const std::string& model_type) {
+  const auto* found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const auto& family) {
+    return model_type == family.model_type;
+  });
+  return found == kFamilies.end() ? nullptr : found;
+}
+
+std::vector<std::string> hf_family_names() {
+  std::vector<std::string> names = {"gpt2"};
+  for (const HfFamily& family : kFamilies) names.emplace_back(family.model_type);
+  return names;
+}
+
+std::int64_t HfModel::num_small_parameters() const {
+  const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
+  std::int64_t layer = sinks;
+  if (query_bias) layer += (heads + 2 * key_value_heads) * head_dim;
+  if (output_bias) layer += hidden;
+  if (query_key_norm) layer += 2 * head_dim;
+  const std::int64_t dense = mlp_bias ? 2 * ffn + hidden : 0;
+  std::int64_t sparse = shared_gate ? hidden : 0;
+  if (expert_bias) sparse += num_experts * (2 * expert_ffn + hidden) + num_experts;
+  if (score_correction) sparse += num_experts;
+  return num_layers * layer + (num_layers - moe_layers) * dense + moe_layers * sparse;
+}
+
+std::int64_t HfModel::num_parameters() const {
+  const std::int64_t moe_layers = num_experts > 0 ? num_layers - dense_layers : 0;
+  const std::int64_t attention = is_latent() ? latent_attention(*this) : plain_attention(*this);
+  const std::int64_t sparse =
+      hidden * num_experts + 3 * hidden * (num_experts * expert_ffn + shared_ffn);
+  return (tied ? 1 : 2) * vocab * hidden + num_layers * (attention + 2 * hidden) +
+         (num_layers - moe_layers) * 3 * hidden * ffn + moe_layers * sparse + hidden +
+         num_small_parameters();
+}
+
+HfModel read_hf_model(ForeignObject& config, const HfFamily& family, const std::string& file) {
+  HfModel model;
+  Required required(config);
+  model.model_type = family.model_type;
+  model.num_layers = required.integer({"num_hidden_layers"}, kForeignDegree);
+  model.hidden = required.integer({"hidden_size"});
+  model.ffn = required.integer({"intermediate_size"});
+  model.heads = required.integer({"num_attention_heads"}, kForeignDegree);
+  model.vocab = required.integer({"vocab_size"});
+  model.positions = required.integer({"max_position_embeddings"});
+  if (family.experts) read_experts(config, required, model);
+  required.require_all(file, family.model_type);
+  model.key_value_heads =
+      config.integer("num_key_value_heads", kForeignDegree).value_or(model.heads);
+  model.head_dim = config.integer("head_dim", kForeignSize).value_or(model.hidden / model.heads);
+  model.tied = config.truth("tie_word_embeddings").value_or(family.tied);
+  constexpr double kEpsilon = 1e-6;
+  model.norm_epsilon = config.number("rms_norm_eps").value_or(kEpsilon);
+  const bool bias = config.truth("attention_bias").value_or(false);
+  model.query_bias = family.attention_bias || bias;
+  model.output_bias = bias;
+  model.mlp_bias = config.truth("mlp_bias").value_or(false);
+  model.query_key_norm = family.query_key_norm;
+  if (family.per_layer_windows) {
+    model.sinks = model.heads;
+    model.expert_bias = true;
+    model.output_bias = true;
+  }
+  read_latent(config, model);
+  read_rope(config, model);
+  return model;
+}
+
+}  // namespace shardsim

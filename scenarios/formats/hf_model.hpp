@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "scenarios/formats/foreign_object.hpp"
+
+// A model from Hugging Face's config.json, with aliases and defaults of its family resolved, and
+// its number of parameters in transformers.
+namespace shardsim {
+
+/// Properties of a family that the file does not give.
+struct HfFamily {
+  const char* model_type;
+  bool experts = false;
+  bool tied = false;            ///< If the file does not give it.
+  bool attention_bias = false;  ///< On query, key and value, always there.
+  bool query_key_norm = false;
+  bool per_layer_windows = false;  ///< Some layers see only a window.
+};
+
+/// Null: an unknown model_type.
+[[nodiscard]] const HfFamily* find_hf_family(const std::string& model_type);
+[[nodiscard]] std::vector<std::string> hf_family_names();
+
+struct HfModel {
+  std::string model_type;
+  std::int64_t num_layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t ffn = 0;
+  std::int64_t heads = 0;
+  std::int64_t key_value_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t vocab = 0;
+  std::int64_t positions = 0;
+  bool tied = false;
+  double norm_epsilon = 0.0;
+  double rope_theta = 0.0;
+  bool query_bias = false;   ///< On keys and values, too.
+  bool output_bias = false;  ///< On the output of attention.
+  bool mlp_bias = false;
+  bool query_key_norm = false;
+  std::int64_t sinks = 0;  ///< Per layer.
+  // Experts; 0 if there are none.
+  std::int64_t num_experts = 0;
+  std::int64_t experts_per_token = 0;
+  std::int64_t expert_ffn = 0;
+  std::int64_t shared_ffn = 0;
+  bool shared_gate = false;
+  bool expert_bias = false;       ///< On an expert's projections and on the router.
+  bool score_correction = false;  ///< One number per expert, which balances without a loss.
+  std::int64_t dense_layers = 0;
+  // Multi-head latent attention; 0 if there is none.
+  std::int64_t key_value_rank = 0;
+  std::int64_t query_rank = 0;  ///< 0: queries are not compressed.
+  std::int64_t nope_dim = 0;
+  std::int64_t rope_dim = 0;
+  std::int64_t value_dim = 0;
+
+  [[nodiscard]] bool is_latent() const { return key_value_rank > 0; }
+  /// Trainable parameters, as transformers counts them.
+  [[nodiscard]] std::int64_t num_parameters() const;
+  /// Parameters that a scenario has no place for: biases, norms of queries and keys, gates, sinks.
+  [[nodiscard]] std::int64_t num_small_parameters() const;
+};
+
+/// Throws ScenarioError E1354: keys are missing, all of them at once.
+[[nodiscard]] HfModel read_hf_model(ForeignObject& config, const HfFamily& family,
+                                    const std::string& file);
+
+}  // namespace shardsim

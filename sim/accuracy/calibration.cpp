@@ -1,0 +1,107 @@
+#include "sim/accuracy/calibration.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Points = std::vector<CalibrationPoint>;
+
+// Every other size of each table from `first` on: two such halves are all.
+void add_half(Points& half, const Points& points, std::size_t first) {
+  for (std::size_t i = first; i < points.size(); i += 2) half.push_back(points[i]);
+}
+
+void require_sizes(const Points& points, const FittedParts& parts, const PricedTable& example) {
+  const PointCounts counts = count_points(points);
+  if (counts.suffice(parts, kLeastSizes)) return;
+  const bool lacks_large = parts.bandwidth && counts.large < kLeastSizes;
+  throw UsageError(
+      "E0948",
+      fmt::format("there are too few {} sizes {}: half of them leave {} {}, and {} are needed "
+                  "(sizes at which NCCL's model expects the {} to take {} times as long as the {})",
+                  lacks_large ? "large" : "small", words_of(example.tier),
+                  lacks_large ? counts.large : counts.small, lacks_large ? "large" : "small",
+                  kLeastSizes, lacks_large ? "bytes" : "latency", kDominates,
+                  lacks_large ? "latency" : "bytes"),
+      fmt::format("run {}_perf -b 8 -e 8G -f 2 and give all of its output, or fit the other part "
+                  "alone with --fit {}",
+                  example.layout.operation == TestedOperation::all_to_all
+                      ? std::string_view("alltoall")
+                      : name_of(example.layout.operation),
+                  lacks_large ? "latency" : "bandwidth"));
+}
+
+FittedCorrection fitted(const Points& points, const FittedParts& parts,
+                        const TierCalibration& tier) {
+  constexpr double kMost = 100.0;  // The largest value of the field, and its inverse.
+  const FittedCorrection fit = fit_correction(points, parts, tier.given);
+  const FittedCorrection correction = rounded(fit, parts);
+  if (!parts.bandwidth) return correction;
+  if (!(correction.bandwidth_factor * kMost > 1.0 && correction.bandwidth_factor < kMost)) {
+    throw UsageError(
+        "E0951",
+        fmt::format("{} the measured bandwidth would be {:.3g} times NCCL's: these are "
+                    "not times of this system",
+                    words_of(tier.tier), correction.bandwidth_factor),
+        "check --system, --ranks and --nodes");
+  }
+  return correction;
+}
+
+TierCalibration calibrate_tier(const std::vector<PricedTable>& tables, NetworkTier tier,
+                               const FittedParts& parts, const FittedCorrection& given) {
+  TierCalibration result{.tier = tier, .given = given};
+  Points all;
+  std::array<Points, 2> halves;
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    if (tables[i].tier != tier) continue;
+    result.tables.push_back(i);
+    for (std::size_t half = 0; half < halves.size(); ++half) {
+      add_half(halves[half], tables[i].points, half);
+      add_half(all, tables[i].points, half);
+    }
+  }
+  if (result.tables.empty()) return result;
+  for (const Points& half : halves) require_sizes(half, parts, tables[result.tables.front()]);
+  result.correction = fitted(all, parts, result);
+  const std::array<FittedCorrection, 2> by_half = {fitted(halves[0], parts, result),
+                                                   fitted(halves[1], parts, result)};
+  for (const std::size_t i : result.tables) {
+    const Points& points = tables[i].points;
+    CalibratedTable errors{.before = mean_error(points, given),
+                           .after = mean_error(points, result.correction)};
+    for (std::size_t half = 0; half < halves.size(); ++half) {
+      Points unseen;
+      add_half(unseen, points, 1 - half);
+      errors.held_out += mean_error(unseen, by_half[half]) * static_cast<double>(unseen.size());
+    }
+    errors.held_out /= static_cast<double>(points.size());
+    if (count_points(points).suffice(parts, kLeastSizes)) {
+      errors.alone = rounded(fit_correction(points, parts, given), parts);
+    }
+    result.errors.push_back(errors);
+  }
+  return result;
+}
+
+}  // namespace
+
+const char* words_of(NetworkTier tier) {
+  return tier == NetworkTier::inside ? "within a node" : "between nodes";
+}
+
+std::vector<TierCalibration> calibrate(const std::vector<PricedTable>& tables,
+                                       const FittedParts& parts, const GivenCorrections& given) {
+  std::vector<TierCalibration> tiers;
+  for (const NetworkTier tier : kNetworkTiers) {
+    TierCalibration result = calibrate_tier(tables, tier, parts, given.of(tier));
+    if (!result.tables.empty()) tiers.push_back(std::move(result));
+  }
+  return tiers;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,155 @@
+#include "sim/accuracy/measurement_table.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "scenarios/read_file.hpp"
+#include "scenarios/scenario_error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr std::size_t kMaxTableBytes = std::size_t{16} << 20U;
+
+class TableReader {
+ public:
+  explicit TableReader(const SourceText& source) : source_(&source), text_(source.text) {
+    if (text_.rfind("\xEF\xBB\xBF", 0) == 0) at_ = 3;  // A byte order mark, as spreadsheets write.
+  }
+
+  /// Nothing at the end of the text. Empty lines are skipped.
+  std::optional<MeasurementRow> next_row() {
+    while (skip_line_end()) {
+    }
+    if (at_ >= text_.size()) return std::nullopt;
+    MeasurementRow row;
+    row.line = line_;
+    do {
+      const std::size_t begin = at_;
+      row.cells.push_back(next_cell());
+      row.places.push_back({source_, begin, std::max<std::size_t>(at_ - begin, 1)});
+    } while (skip(','));
+    skip_line_end();
+    return row;
+  }
+
+ private:
+  [[nodiscard]] bool at(char c) const { return at_ < text_.size() && text_[at_] == c; }
+
+  bool skip(char c) {
+    if (!at(c)) return false;
+    ++at_;
+    return true;
+  }
+
+  bool skip_line_end() {
+    const std::size_t before = at_;
+    skip('\r');
+    if (skip('\n')) {
+      ++line_;
+      return true;
+    }
+    return at_ != before;  // A lone carriage return, as very old files have.
+  }
+
+  std::string next_cell() {
+    if (at('"')) return quoted_cell();
+    std::string cell;
+    while (at_ < text_.size() && !at(',') && !at('\n') && !at('\r')) {
+      if (at('"')) {
+        throw_problem("E0921", {source_, at_, 1},
+                      "a quote within a cell that does not begin with one",
+                      "put the whole cell in quotes and write each quote inside as two");
+      }
+      cell += text_[at_++];
+    }
+    return cell;
+  }
+
+  std::string quoted_cell() {
+    const std::size_t begin = at_++;
+    std::string cell;
+    for (;; ++at_) {
+      if (at_ >= text_.size()) {
+        throw_problem("E0921", {source_, begin, 1}, "the quote that begins this cell is not closed",
+                      "close it; a quote inside a cell is written as two");
+      }
+      if (at('\n')) ++line_;
+      if (at('"')) {
+        ++at_;
+        if (!at('"')) break;
+      }
+      cell += text_[at_];
+    }
+    if (at_ < text_.size() && !at(',') && !at('\n') && !at('\r')) {
+      throw_problem("E0921", {source_, at_, 1}, "a cell goes on after its closing quote",
+                    "write a quote inside a cell as two");
+    }
+    return cell;
+  }
+
+  const SourceText* source_;
+  const std::string& text_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+};
+
+void check_header(const MeasurementRow& header) {
+  for (std::size_t i = 0; i < header.cells.size(); ++i) {
+    const std::string& name = header.cells[i];
+    if (name.empty()) {
+      throw_problem("E0923", header.places[i], fmt::format("column {} has no name", i + 1),
+                    "name every column in the first line");
+    }
+    const auto end = header.cells.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(header.cells.begin(), end, name) != end) {
+      throw_problem("E0923", header.places[i],
+                    fmt::format("two columns are called \"{}\"", printable(name)),
+                    "rename one of them");
+    }
+  }
+}
+
+}  // namespace
+
+std::size_t MeasurementTable::find_column(const std::string& name) const {
+  const auto found = std::find(columns.begin(), columns.end(), name);
+  return found == columns.end() ? kNoColumn : static_cast<std::size_t>(found - columns.begin());
+}
+
+MeasurementTable parse_measurement_table(const std::string& text, const std::string& file_name) {
+  MeasurementTable table;
+  table.source = std::make_shared<const SourceText>(SourceText{file_name, text});
+  TableReader reader(*table.source);
+  std::optional<MeasurementRow> header = reader.next_row();
+  if (!header) {
+    throw_problem("E0923", {table.source.get(), 0, 0}, "the table is empty",
+                  "its first line must name the columns");
+  }
+  check_header(*header);
+  table.columns = std::move(header->cells);
+  while (std::optional<MeasurementRow> row = reader.next_row()) {
+    if (row->cells.size() != table.columns.size()) {
+      throw_problem(
+          "E0922", row->places.front(),
+          fmt::format("this row has {} cells, the header names {} columns", row->cells.size(),
+                      table.columns.size()),
+          "give every column one cell; a cell with a comma in it stands in double quotes");
+    }
+    table.rows.push_back(std::move(*row));
+  }
+  return table;
+}
+
+MeasurementTable read_measurement_table(const std::string& path) {
+  ProblemList problems;
+  const std::optional<std::string> text = read_regular_file(path, kMaxTableBytes, problems);
+  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
+  return parse_measurement_table(*text, path);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,148 @@
+#include "sim/accuracy/ratchet.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "scenarios/json_value.hpp"
+#include "scenarios/read_file.hpp"
+#include "scenarios/scenario_error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+[[noreturn]] void fail_ratchet(const Span& span, const std::string& message) {
+  throw_problem("E0930", span, message,
+                "write the file again with --write-ratchet, and say in the commit why");
+}
+
+const JsonObject& object_of(const JsonValue& value) {
+  if (!value.is_object())
+    fail_ratchet(value.span, "an object is needed here, not " + describe(value));
+  return value.object();
+}
+
+RatchetFigure figure_of(const JsonValue& value) {
+  RatchetFigure figure;
+  object_of(value);
+  const JsonValue* rows = value.find("rows");
+  const JsonValue* error = value.find("mean_absolute_error");
+  const auto* count = rows == nullptr ? nullptr : std::get_if<std::int64_t>(&rows->data);
+  const auto* mean = error == nullptr ? nullptr : std::get_if<double>(&error->data);
+  if (count == nullptr || mean == nullptr || *count < 1 || value.object().size() != 2) {
+    fail_ratchet(value.span, R"(a figure is {"rows": whole number, "mean_absolute_error": 0.0})");
+  }
+  figure.rows = static_cast<std::size_t>(*count);
+  figure.mean_absolute_error = *mean;
+  return figure;
+}
+
+const char* scope_of(bool sample) { return sample ? "sample" : "whole"; }
+
+double rounded_up(double value) { return std::ceil(value * 1e6) / 1e6; }
+
+void compare(const RatchetFigure& before, const RatchetFigure& now, const std::string& what,
+             std::vector<std::string>& worse) {
+  if (now.rows < before.rows) {
+    worse.push_back(fmt::format("{}: {} rows are compared, {} were", what, now.rows, before.rows));
+  }
+  if (now.mean_absolute_error > before.mean_absolute_error) {
+    worse.push_back(fmt::format("{}: mean absolute error {:.4f} %, at most {:.4f} % is allowed",
+                                what, 100.0 * now.mean_absolute_error,
+                                100.0 * before.mean_absolute_error));
+  }
+}
+
+const std::map<std::string, RatchetFigure>* figures_of(const RatchetFigures& figures, bool sample,
+                                                       const std::string& table) {
+  const auto scope = figures.find(scope_of(sample));
+  if (scope == figures.end()) return nullptr;
+  const auto found = scope->second.find(table);
+  return found == scope->second.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+RatchetFigures read_ratchet(const std::string& path) {
+  ProblemList problems;
+  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
+  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
+  const SourceText source{path, std::move(*text)};
+  const std::optional<JsonValue> root = parse_json(source, problems);
+  if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
+  RatchetFigures figures;
+  for (const JsonMember& scope : object_of(*root)) {
+    if (scope.key != "whole" && scope.key != "sample") {
+      fail_ratchet(scope.key_span, R"(keys are "whole" and "sample")");
+    }
+    for (const JsonMember& table : object_of(scope.value)) {
+      for (const JsonMember& quantity : object_of(table.value)) {
+        figures[scope.key][table.key][quantity.key] = figure_of(quantity.value);
+      }
+    }
+  }
+  return figures;
+}
+
+std::string ratchet_text(const RatchetFigures& figures) {
+  std::string text =
+      "// Figures of `shardsim validate` that may not become worse. Written by --write-ratchet;\n"
+      "// docs/guide/validation.md says when.\n{";
+  const char* scope_comma = "";
+  for (const auto& [scope, tables] : figures) {
+    text += fmt::format("{}\n  \"{}\": {{", scope_comma, scope);
+    scope_comma = ",";
+    const char* table_comma = "";
+    for (const auto& [table, quantities] : tables) {
+      text += fmt::format("{}\n    \"{}\": {{", table_comma, table);
+      table_comma = ",";
+      const char* comma = "";
+      for (const auto& [quantity, figure] : quantities) {
+        text += fmt::format("{}\n      \"{}\": {{\"rows\": {}, \"mean_absolute_error\": {:.6f}}}",
+                            comma, quantity, figure.rows, rounded_up(figure.mean_absolute_error));
+        comma = ",";
+      }
+      text += "\n    }";
+    }
+    text += "\n  }";
+  }
+  return text + "\n}\n";
+}
+
+void set_figures(RatchetFigures& figures, bool sample, const std::vector<ValidatedTable>& tables) {
+  for (const ValidatedTable& table : tables) {
+    std::map<std::string, RatchetFigure>& of_table = figures[scope_of(sample)][table.name];
+    of_table.clear();
+    for (std::size_t i = 0; i < kNumQuantities; ++i) {
+      const std::optional<ErrorStatistics> now = statistics_of(table, i, true);
+      if (!now) continue;
+      of_table[std::string(kQuantities.at(i).key)] = {now->rows, now->mean_absolute};
+    }
+    if (of_table.empty()) figures[scope_of(sample)].erase(table.name);
+  }
+}
+
+std::vector<std::string> became_worse(const RatchetFigures& figures, bool sample,
+                                      const std::vector<ValidatedTable>& tables) {
+  std::vector<std::string> worse;
+  for (const ValidatedTable& table : tables) {
+    const std::map<std::string, RatchetFigure>* before = figures_of(figures, sample, table.name);
+    for (std::size_t i = 0; i < kNumQuantities; ++i) {
+      const std::string key(kQuantities.at(i).key);
+      const std::string what = fmt::format("{}, {}", table.name, kQuantities.at(i).title);
+      const std::optional<ErrorStatistics> now = statistics_of(table, i, true);
+      const bool known = before != nullptr && before->count(key) > 0;
+      if (known && now) {
+        compare(before->at(key), {now->rows, now->mean_absolute}, what, worse);
+      } else if (known) {
+        worse.push_back(what + ": no row is compared any more");
+      } else if (now) {
+        worse.push_back(what + ": the ratchet has no figure for it");
+      }
+    }
+  }
+  return worse;
+}
+
+}  // namespace shardsim

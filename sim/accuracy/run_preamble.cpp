@@ -1,0 +1,135 @@
+#include "sim/accuracy/run_preamble.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace shardsim {
+
+namespace {
+
+// The names of the operations here; hypercube_perf has none.
+struct TestName {
+  std::string_view name;
+  TestedOperation operation;
+};
+constexpr TestName kTests[] = {
+    {"all_reduce_perf", TestedOperation::all_reduce},
+    {"reduce_scatter_perf", TestedOperation::reduce_scatter},
+    {"all_gather_perf", TestedOperation::all_gather},
+    {"broadcast_perf", TestedOperation::broadcast},
+    {"reduce_perf", TestedOperation::reduce},
+    {"alltoall_perf", TestedOperation::all_to_all},
+    {"sendrecv_perf", TestedOperation::sendrecv},
+    {"gather_perf", TestedOperation::gather},
+    {"scatter_perf", TestedOperation::scatter},
+};
+
+// 0 for a word that is no number.
+int count_of(std::string_view word) {
+  constexpr long long kMost = 1 << 20;
+  return static_cast<int>(std::clamp(whole_number(word).value_or(0), 0LL, kMost));
+}
+
+}  // namespace
+
+// "/opt/nccl-tests/build/all_reduce_perf_mpi" names a test as well.
+void RunPreamble::take_name(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  if (slash != std::string_view::npos) name.remove_prefix(slash + 1);
+  constexpr std::string_view kMpi = "_mpi";
+  if (name.size() > kMpi.size() && name.substr(name.size() - kMpi.size()) == kMpi) {
+    name.remove_suffix(kMpi.size());
+  }
+  for (const TestName& test : kTests) {
+    if (test.name == name) since_.operation = test.operation;
+  }
+}
+
+// "#  Rank  0 Group  0 Pid   1887 on   worker-1 device  0 [0x8d] NVIDIA H100 80GB HBM3"
+void RunPreamble::take_rank(const LogLine& line) {
+  constexpr long long kMostRanks = 1 << 20;
+  const std::optional<long long> rank = whole_number(line.word(2));
+  const std::size_t on = line.find("on");
+  if (!rank || *rank < 0 || *rank > kMostRanks || on == line.words.size()) return;
+  if (line.word(3) == "Group" && line.word(4) != "0") {
+    refuse_table("E0945", {source_, line.offset, line.text.size()},
+                 "the ranks work in several groups at once, which disturb each other",
+                 "run the test without NCCL_TESTS_SPLIT");
+  }
+  ranks_.insert(static_cast<int>(*rank));
+  hosts_.emplace(line.word(on + 1));
+  gpu_.clear();
+  bool behind_bus = false;
+  for (const std::string_view word : line.words) {
+    if (behind_bus) gpu_ += (gpu_.empty() ? "" : " ") + std::string(word);
+    behind_bus = behind_bus || (word.front() == '[' && word.back() == ']');
+  }
+}
+
+// "# shardsim collective all_reduce on fiber: 8 ranks", and two lines on "of dgx-h100: 1 nodes of 8
+// GPUs".
+void RunPreamble::take_own(const LogLine& line) {
+  if (line.word(1) == "shardsim" && line.word(2) == "collective") {
+    since_.operation = tested_operation_of(std::string(line.word(3)));
+    own_ranks_ = count_of(line.word(6));
+    if (line.word(5) == "fiber:") return;
+    refuse_table(
+        "E0950", {source_, line.offset, line.text.size()},
+        "these times are not NCCL's alone: buffers of `shardsim collective` are on the host",
+        "measure with nccl-tests");
+  }
+  const std::size_t nodes = line.find("nodes");
+  if (own_ranks_ > 0 && nodes >= 1 && line.word(nodes + 1) == "of") {
+    own_nodes_ = count_of(line.word(nodes - 1));
+  }
+}
+
+// A launcher's command line, or that of a shell with tracing on.
+void RunPreamble::take_command(const LogLine& line) {
+  for (const std::string_view word : line.words) {
+    take_name(word);
+    const bool selects = word.substr(0, 10) == "NCCL_ALGO=" || word.substr(0, 11) == "NCCL_PROTO=";
+    if (selects) since_.variables += (since_.variables.empty() ? "" : " ") + std::string(word);
+  }
+}
+
+// A run that died leaves its ranks and its name behind. Commands come before the run that they
+// start.
+void RunPreamble::begin_run() {
+  before_run_ = std::exchange(since_, {});
+  ranks_.clear();
+  hosts_.clear();
+  own_ranks_ = 0;
+  own_nodes_ = 0;
+  gpu_.clear();
+}
+
+void RunPreamble::take(const LogLine& line) {
+  if (!line.is_comment()) {
+    take_command(line);
+  } else if (line.word(1) == "nThread") {  // The first words of a run, however the last one ended.
+    begin_run();
+  } else if (line.word(1) == "Rank") {
+    take_rank(line);
+  } else if (line.word(1) == "Collective" && line.word(3) == "starting:") {
+    take_name(line.word(4));
+  } else {
+    take_own(line);
+  }
+}
+
+void RunPreamble::describe(NcclTestsTable& table) const {
+  table.operation = since_.operation ? since_.operation : before_run_.operation;
+  table.ranks = own_ranks_ > 0 ? own_ranks_ : static_cast<int>(ranks_.size());
+  table.nodes = own_ranks_ > 0 ? own_nodes_ : static_cast<int>(hosts_.size());
+  table.highest_rank = own_ranks_ > 0 ? own_ranks_ - 1 : ranks_.empty() ? -1 : *ranks_.rbegin();
+  table.gpu = gpu_;
+  table.variables = before_run_.variables;
+  if (!since_.variables.empty()) {
+    table.variables += (table.variables.empty() ? "" : " ") + since_.variables;
+  }
+}
+
+}  // namespace shardsim

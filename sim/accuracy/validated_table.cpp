@@ -1,0 +1,234 @@
+#include "sim/accuracy/validated_table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/load.hpp"
+#include "scenarios/scenario_error.hpp"
+#include "sim/run/band/band_of_run.hpp"
+#include "sim/run/run.hpp"
+
+namespace shardsim {
+
+namespace {
+
+bool holds(const RowException& exception, const MeasurementRow& row) {
+  return std::all_of(exception.where.begin(), exception.where.end(),
+                     [&](const auto& cell) { return row.cells[cell.first] == cell.second; });
+}
+
+void add(RowScenario& scenario, const std::string& field, const RowValue& value) {
+  if (value.kind == RowValue::Kind::given) {
+    scenario.overrides.push_back(field + "=" + value.text);
+  } else if (value.kind == RowValue::Kind::refused && scenario.refused.empty()) {
+    scenario.refused = value.text;
+  }
+}
+
+bool is_confirmed(const TableMapping& mapping, const MeasurementRow& row) {
+  const std::string& cell = row.cells[mapping.confirmed];
+  if (cell != "yes" && cell != "no") {
+    throw_problem("E0925", row.places[mapping.confirmed],
+                  fmt::format("\"confirmed\" is \"{}\"", printable(cell)),
+                  "write yes if the row was read in its source, else no");
+  }
+  return cell == "yes";
+}
+
+std::string label_of(const TableMapping& mapping, const MeasurementRow& row) {
+  std::string label;
+  for (const std::size_t column : mapping.label) {
+    if (row.cells[column].empty()) continue;
+    label += fmt::format("{}{} {}", label.empty() ? "" : ", ", mapping.table.columns[column],
+                         row.cells[column]);
+  }
+  return label;
+}
+
+// Nothing if the row does not have it.
+std::optional<double> measurement_of(const TableMapping& mapping, const MeasurementRow& row,
+                                     std::size_t quantity) {
+  const std::optional<RowConversion>& conversion = mapping.measured.at(quantity);
+  if (!conversion) return std::nullopt;
+  const RowValue value = convert(*conversion, mapping.table, row);
+  if (value.kind != RowValue::Kind::given) return std::nullopt;
+  double number = 0.0;
+  const char* end = value.text.data() + value.text.size();
+  const auto [stop, error] = std::from_chars(value.text.data(), end, number);
+  if (error != std::errc() || stop != end || !(number > 0.0)) {
+    throw_problem("E0925", row.places.front(),
+                  fmt::format("{} of this row is {}, and must be a number above 0",
+                              kQuantities.at(quantity).title, printable(value.text)),
+                  "correct the row, or \"measured\" in the mapping");
+  }
+  return number;
+}
+
+// The first of several problems, and the number of the others.
+std::string reason_of(const Error& error) {
+  std::string reason = fmt::format("{} ({})", error.what(), error.code());
+  const auto* scenario = dynamic_cast<const ScenarioError*>(&error);
+  if (scenario != nullptr && scenario->problems().size() > 1) {
+    reason += fmt::format(", and {} more", scenario->problems().size() - 1);
+  }
+  return reason;
+}
+
+using Measured = std::array<std::optional<double>, kNumQuantities>;
+
+void predict(const TableMapping& mapping, const std::vector<std::string>& overrides,
+             const Measured& measured, const std::function<void()>& on_progress,
+             ValidatedRow& row) {
+  try {
+    Scenario scenario = load_scenario_text(mapping.scenario_text, mapping.path, overrides);
+    scenario.execution.fold = "auto";  // The same metrics, sooner.
+    const Experiment experiment = compile(std::move(scenario));
+    row.setting = run_setting_of(experiment);
+    RunHooks hooks;
+    hooks.on_progress = on_progress;
+    const Result result = run_experiment(experiment, hooks).result;
+    row.fits = result.exit_code != static_cast<int>(ExitCode::does_not_fit);
+    row.tensors_fit = result.number(metric::kMemoryPeakBytesMax).value_or(0.0) <=
+                      static_cast<double>(experiment.cluster().device.memory_bytes);
+    if (result.diagnosis) {
+      row.refused = "the simulated run does not end: " + result.diagnosis->summary;
+      return;
+    }
+    for (std::size_t i = 0; i < kNumQuantities; ++i) {
+      const std::optional<double> predicted = result.number(mapping.metrics.at(i));
+      if (measured.at(i) && predicted) {
+        row.quantities.at(i) = PredictedAndMeasured{*predicted, *measured.at(i)};
+      }
+    }
+  } catch (const Error& error) {
+    row.refused = reason_of(error);
+  }
+}
+
+// Predicts as if the scenario named no framework.
+void predict_without_framework(const TableMapping& mapping, std::vector<std::string> overrides,
+                               const Measured& measured, const std::function<void()>& on_progress,
+                               ValidatedRow& row) {
+  overrides.emplace_back("system.software=none");
+  ValidatedRow other;
+  predict(mapping, overrides, measured, on_progress, other);
+  row.without_framework = other.quantities;
+}
+
+ValidatedRow validate_row(const TableMapping& mapping, const MeasurementRow& cells,
+                          const std::function<void()>& on_progress, bool twice) {
+  ValidatedRow row;
+  row.line = cells.line;
+  row.label = label_of(mapping, cells);
+  row.source = cells.cells[mapping.source];
+  const RowScenario scenario = row_scenario_of(mapping, cells);
+  row.apart = scenario.apart;
+  row.refused = scenario.refused;
+  Measured measured;
+  bool any = false;
+  for (std::size_t i = 0; i < kNumQuantities; ++i) {
+    measured.at(i) = measurement_of(mapping, cells, i);
+    any |= measured.at(i).has_value();
+  }
+  if (!any && row.refused.empty()) row.refused = "nothing of it was measured";
+  if (row.refused.empty()) predict(mapping, scenario.overrides, measured, on_progress, row);
+  if (row.refused.empty() && twice) {
+    predict_without_framework(mapping, scenario.overrides, measured, on_progress, row);
+  }
+  return row;
+}
+
+}  // namespace
+
+RowScenario row_scenario_of(const TableMapping& mapping, const MeasurementRow& row) {
+  RowScenario scenario;
+  if (!is_confirmed(mapping, row)) {
+    scenario.apart = "not confirmed";
+  } else if (mapping.trust > "B") {
+    scenario.apart = "trust " + mapping.trust;
+  }
+  for (const auto& [field, conversion] : mapping.fields) {
+    add(scenario, field, convert(conversion, mapping.table, row));
+  }
+  for (const RowException& exception : mapping.exceptions) {
+    if (!holds(exception, row)) continue;
+    for (const auto& [field, value] : exception.set) add(scenario, field, value);
+    if (!exception.cannot.empty()) scenario.refused = exception.cannot;
+    if (!exception.apart.empty()) scenario.apart = exception.apart;
+  }
+  return scenario;
+}
+
+ValidatedTable validate_table(const TableMapping& mapping, std::int64_t stride,
+                              const std::function<void()>& on_progress, bool twice) {
+  ValidatedTable table;
+  table.name = mapping.name;
+  table.title = mapping.title;
+  table.trust = mapping.trust;
+  table.assuming = mapping.assuming;
+  table.file = std::filesystem::path(mapping.table.source->name).filename().string();
+  table.rows_in_file = mapping.table.rows.size();
+  table.stride = stride;
+  for (std::size_t i = 0; i < mapping.table.rows.size(); i += static_cast<std::size_t>(stride)) {
+    table.rows.push_back(validate_row(mapping, mapping.table.rows[i], on_progress, twice));
+  }
+  return table;
+}
+
+std::vector<std::size_t> rows_with(const ValidatedTable& table, std::size_t quantity,
+                                   bool headline) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const ValidatedRow& row = table.rows[i];
+    if (row.quantities.at(quantity) && row.apart.empty() == headline) found.push_back(i);
+  }
+  return found;
+}
+
+std::optional<ErrorStatistics> statistics_of(const ValidatedTable& table, std::size_t quantity,
+                                             bool headline) {
+  const std::vector<std::size_t> indices = rows_with(table, quantity, headline);
+  if (indices.empty()) return std::nullopt;
+  std::vector<PredictedAndMeasured> rows;
+  for (const std::size_t index : indices) {
+    rows.push_back(*table.rows[index].quantities.at(quantity));
+  }
+  ErrorStatistics statistics = error_statistics(rows);
+  statistics.worst = indices[statistics.worst];
+  return statistics;
+}
+
+std::optional<ErrorStatistics> overall_statistics(const std::vector<ValidatedTable>& tables,
+                                                  std::size_t quantity) {
+  std::vector<PredictedAndMeasured> rows;
+  for (const ValidatedTable& table : tables) {
+    for (const std::size_t index : rows_with(table, quantity, true)) {
+      rows.push_back(*table.rows[index].quantities.at(quantity));
+    }
+  }
+  if (rows.empty()) return std::nullopt;
+  return error_statistics(rows);
+}
+
+std::vector<RefusedRows> refused_rows(const ValidatedTable& table) {
+  std::vector<RefusedRows> found;
+  for (const ValidatedRow& row : table.rows) {
+    if (row.refused.empty()) continue;
+    const auto same = std::find_if(found.begin(), found.end(), [&](const RefusedRows& other) {
+      return other.reason == row.refused;
+    });
+    if (same != found.end()) {
+      same->lines.push_back(row.line);
+    } else {
+      found.push_back({row.refused, {row.line}});
+    }
+  }
+  return found;
+}
+
+}  // namespace shardsim

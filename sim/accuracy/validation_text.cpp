@@ -1,0 +1,164 @@
+#include "sim/accuracy/validation_text.hpp"
+
+#include <fmt/format.h>
+
+#include "scenarios/source_text.hpp"
+#include "sim/accuracy/band_file.hpp"
+#include "sim/run/band/band_coverage.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kPercent = 100.0;
+
+std::string figures_line(const std::string& what, const ErrorStatistics& figures,
+                         const std::string& worst) {
+  const std::string correlation =
+      figures.rank_correlation ? fmt::format("{:.3f}", *figures.rank_correlation) : "-";
+  return fmt::format("  {:<20}{:>5}{:>9.1f} %{:>8.1f} %{:>8.1f} %{:>+8.1f} %{:>8}   {}\n", what,
+                     figures.rows, kPercent * figures.mean_absolute,
+                     kPercent * figures.median_absolute, kPercent * figures.percentile_90_absolute,
+                     kPercent * figures.bias, correlation, worst);
+}
+
+std::string header_line() {
+  return fmt::format("  {:<20}{:>5}{:>11}{:>10}{:>10}{:>10}{:>8}   {}\n", "", "rows", "mean|err|",
+                     "median", "90th pct", "bias", "rank r", "worst row");
+}
+
+void add_figures(const ValidatedTable& table, bool headline, std::string& text) {
+  for (std::size_t i = 0; i < kNumQuantities; ++i) {
+    const std::optional<ErrorStatistics> figures = statistics_of(table, i, headline);
+    if (!figures) continue;
+    const std::string what = fmt::format("{}{}", kQuantities.at(i).title, headline ? "" : " *");
+    text += figures_line(what, *figures, worst_row_text(table, figures->worst, i));
+  }
+}
+
+std::size_t rows_that_do_not_fit(const ValidatedTable& table) {
+  std::size_t count = 0;
+  for (const ValidatedRow& row : table.rows) count += row.fits ? 0 : 1;
+  return count;
+}
+
+// The first reason why a compared row is not in the headline.
+std::string why_apart(const ValidatedTable& table) {
+  for (const ValidatedRow& row : table.rows) {
+    if (!row.apart.empty() && row.refused.empty()) return row.apart;
+  }
+  return {};
+}
+
+std::string table_text(const ValidatedTable& table) {
+  std::string text = fmt::format("{}: {}, trust {}\n", printable(table.name),
+                                 printable(table.title, 400), printable(table.trust));
+  text += table.stride == 1 ? fmt::format("  {} rows\n", table.rows_in_file)
+                            : fmt::format("  {} of {} rows: every {}th from the first\n",
+                                          table.rows.size(), table.rows_in_file, table.stride);
+  text += header_line();
+  add_figures(table, true, text);
+  add_figures(table, false, text);
+  if (const std::string why = why_apart(table); !why.empty()) {
+    text += fmt::format("  * not in the headline: {}\n", why);
+  }
+  if (const std::size_t count = rows_that_do_not_fit(table); count > 0) {
+    text +=
+        fmt::format("  {} rows ran where they were measured and are predicted not to fit\n", count);
+  }
+  for (const RefusedRows& refused : refused_rows(table)) {
+    text += fmt::format("  not represented, {} row{} ({} {}): {}\n", refused.lines.size(),
+                        refused.lines.size() == 1 ? "" : "s",
+                        refused.lines.size() == 1 ? "line" : "lines", runs_text(refused.lines),
+                        refused.reason);
+  }
+  return text + "\n";
+}
+
+// "error bands (8 of 10), step time: ..."; nothing for fewer than two tables.
+std::string coverage_text(const std::vector<MeasuredError>& errors, std::size_t quantity,
+                          const char* software) {
+  const QuantityInfo& info = kQuantities.at(quantity);
+  const BandCoverage coverage = band_coverage(errors, std::string(info.key), software);
+  if (coverage.tables.empty()) return {};
+  return fmt::format(
+      "  {:<20}{:>5} of {} rows inside; without the row's own table: {}, in the mean of {} tables "
+      "{:.0f} % (widened by {:.1f} %)\n",
+      info.title, coverage.inside(), coverage.rows(), coverage.inside_without(),
+      coverage.tables.size(), kPercent * coverage.mean_share_without(),
+      kPercent * (coverage.widening - 1.0));
+}
+
+std::string coverages_text(const std::vector<ValidatedTable>& tables) {
+  const std::vector<MeasuredError> errors = measured_errors_of(tables);
+  std::string text;
+  for (const char* software : {"any framework", "none"}) {
+    std::string lines;
+    for (std::size_t i = 0; i < kNumQuantities; ++i) lines += coverage_text(errors, i, software);
+    if (lines.empty()) continue;
+    const bool is_without = std::string_view(software) == "none";
+    text += fmt::format("error bands (8 of 10){}\n{}",
+                        is_without ? ", predicted without a framework" : "", lines);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string runs_text(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    text += text.empty() ? "" : ", ";
+    text += end - i == 1 ? fmt::format("{}", numbers[i])
+                         : fmt::format("{}-{}", numbers[i], numbers[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+std::string worst_row_text(const ValidatedTable& table, std::size_t index, std::size_t quantity) {
+  const ValidatedRow& row = table.rows.at(index);
+  return fmt::format("line {}: {} ({:+.1f} %)", row.line, printable(row.label),
+                     kPercent * row.quantities.at(quantity)->error());
+}
+
+std::string overall_worst_text(const std::vector<ValidatedTable>& tables, std::size_t index,
+                               std::size_t quantity) {
+  for (const ValidatedTable& table : tables) {
+    const std::vector<std::size_t> rows = rows_with(table, quantity, true);
+    if (index < rows.size()) {
+      return table.name + " " + worst_row_text(table, rows[index], quantity);
+    }
+    index -= rows.size();
+  }
+  return {};
+}
+
+std::string validation_text(const std::vector<ValidatedTable>& tables) {
+  std::string text;
+  std::size_t all = 0;
+  std::size_t refused = 0;
+  for (const ValidatedTable& table : tables) {
+    text += table_text(table);
+    all += table.rows.size();
+    for (const RefusedRows& rows : refused_rows(table)) refused += rows.lines.size();
+  }
+  text += fmt::format("all {} tables: rows that are confirmed, of trust A or B\n{}", tables.size(),
+                      header_line());
+  for (std::size_t i = 0; i < kNumQuantities; ++i) {
+    const std::optional<ErrorStatistics> figures = overall_statistics(tables, i);
+    if (!figures) continue;
+    text += figures_line(std::string(kQuantities.at(i).title), *figures,
+                         overall_worst_text(tables, figures->worst, i));
+  }
+  text += fmt::format("  {} of {} rows are not represented; each is listed above\n", refused, all);
+  text += coverages_text(tables);
+  text +=
+      "errors are predicted / measured - 1; bias is their mean, above 0 where too slow or too "
+      "large\n";
+  return text;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,120 @@
+#include "sim/collective/collective_setting.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/suggest.hpp"
+#include "sim/collective/byte_size.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Without fp8, which has no arithmetic here.
+struct DTypeName {
+  const char* nccl;
+  DType dtype;
+};
+constexpr DTypeName kDTypes[] = {
+    {"int8", DType::int8},     {"int32", DType::int32}, {"int64", DType::int64},
+    {"half", DType::fp16},     {"float", DType::fp32},  {"double", DType::fp64},
+    {"bfloat16", DType::bf16},
+};
+
+struct ReductionName {
+  const char* nccl;
+  ReduceOp op;
+};
+constexpr ReductionName kReductions[] = {
+    {"sum", ReduceOp::sum}, {"prod", ReduceOp::product}, {"max", ReduceOp::max},
+    {"min", ReduceOp::min}, {"avg", ReduceOp::avg},
+};
+
+// The entry called `name`, or E1085 with the nearest.
+template <class Entry, std::size_t N>
+const Entry& entry_of(const Entry (&entries)[N], const std::string& name, const char* what) {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) {
+    if (name == entry.nccl) return entry;
+    names.emplace_back(entry.nccl);
+  }
+  const std::string near = nearest(name, names);
+  throw UsageError(
+      "E1085", fmt::format("there is no {} \"{}\"", what, name),
+      (near.empty() ? "" : "write \"" + near + "\"; ") + "there are " + one_of_list(names));
+}
+
+void require(bool good, const char* code, const std::string& message, const std::string& fix) {
+  if (!good) throw UsageError(code, message, fix);
+}
+
+std::int64_t factor_of(const std::string& text) {
+  const std::int64_t factor = byte_size_of(text, "-f");
+  require(factor >= 2, "E1082", fmt::format("sizes times {} never grow", text),
+          "use -f with 2 or more, or -i for a fixed step");
+  return factor;
+}
+
+void set_sizes(const CollectiveArguments& arguments, CollectiveSetting& setting) {
+  const std::int64_t first = byte_size_of(arguments.min_bytes, "-b");
+  const std::int64_t last = byte_size_of(arguments.max_bytes, "-e");
+  require(first <= last, "E1081", fmt::format("-b {} is more than -e {}", first, last),
+          "give both, the smaller with -b; the default of each is 32M");
+  require(arguments.factor.empty() || arguments.step_bytes.empty(), "E1083",
+          "sizes cannot grow by a factor (-f) and by a step (-i)", "leave one of them out");
+  const bool by_factor = !arguments.factor.empty();
+  const std::string& step_text = arguments.step_bytes;
+  const std::int64_t step = by_factor           ? factor_of(arguments.factor)
+                            : step_text.empty() ? std::int64_t{1} << 20
+                                                : byte_size_of(step_text, "-i");
+  require(step > 0, "E1082", "sizes plus 0 never grow",
+          "use -i with 1 or more, or -f for a factor");
+  require(!by_factor || first > 0, "E1082", "0 bytes times a factor never grow",
+          "start at 1 or more with -b, or use -i");
+  constexpr std::size_t kMostRows = 10000;
+  for (std::int64_t size = first; size <= last; size = by_factor ? size * step : size + step) {
+    setting.sizes.push_back(size);
+    require(setting.sizes.size() <= kMostRows, "E1083",
+            fmt::format("there are more than {} sizes", kMostRows), "take a larger step");
+  }
+  setting.sizes_text = fmt::format("minBytes {} maxBytes {} step: {}({})", first, last, step,
+                                   by_factor ? "factor" : "bytes");
+}
+
+void set_reduction(const CollectiveArguments& arguments, CollectiveSetting& setting) {
+  const DTypeName& dtype = entry_of(kDTypes, arguments.dtype, "datatype");
+  const ReductionName& reduction = entry_of(kReductions, arguments.reduction, "reduction");
+  setting.dtype = dtype.dtype;
+  setting.dtype_name = dtype.nccl;
+  setting.reduction = reduction.op;
+  setting.reduction_name = reduces(setting.operation) ? reduction.nccl : "none";
+}
+
+int ranks_of(const CollectiveArguments& arguments, int launched_ranks) {
+  if (arguments.ranks > 0) return arguments.ranks;
+  if (launched_ranks > 0) return launched_ranks;
+  return arguments.process.on_processes() ? 2 : 8;
+}
+
+}  // namespace
+
+CollectiveSetting collective_setting_of(const CollectiveArguments& arguments, int launched_ranks) {
+  CollectiveSetting setting;
+  setting.operation = tested_operation_of(arguments.operation);
+  set_sizes(arguments, setting);
+  set_reduction(arguments, setting);
+  setting.iterations = arguments.iterations;
+  setting.warmup = arguments.warmup;
+  setting.checks = arguments.checks;
+  setting.system = arguments.system;
+  setting.cluster = cluster_of_ranks(arguments.system, ranks_of(arguments, launched_ranks),
+                                     arguments.nodes, arguments.overrides);
+  require(arguments.root < setting.ranks(), "E1088",
+          fmt::format("rank {} of {} cannot be the root", arguments.root, setting.ranks()),
+          fmt::format("use -r with 0 to {}", setting.ranks() - 1));
+  setting.root = has_root(setting.operation) ? arguments.root : -1;
+  return setting;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/hardware/cluster.hpp"
+
+#include "backends/communicator.hpp"
+
+#include "sim/collective/tested_operation.hpp"
+#include "sim/real/process_options.hpp"
+
+namespace shardsim {
+
+/// The words of `shardsim collective`, as given; defaults are those of nccl-tests.
+struct CollectiveArguments {
+  std::string operation;
+  std::string min_bytes = "32M";
+  std::string max_bytes = "32M";
+  std::string step_bytes;  ///< Empty: 1M, unless there is a factor.
+  std::string factor;      ///< Empty: none.
+  int iterations = 20;
+  int warmup = 5;
+  int checks = 1;
+  std::string reduction = "sum";
+  std::string dtype = "float";
+  int root = 0;
+  int ranks = 0;  ///< 0: see collective_setting_of.
+  int nodes = 0;  ///< 0: as many as the ranks fill.
+  std::string system = "dgx-h100";
+  std::vector<std::string> overrides;  ///< Overrides of the system's scenario, as --set.
+  bool json = false;
+  bool quiet = false;
+  ProcessOptions process;
+};
+
+/// The checked setting of a measurement.
+struct CollectiveSetting {
+  TestedOperation operation = TestedOperation::all_reduce;
+  std::vector<std::int64_t> sizes;  ///< Bytes, ascending.
+  std::string sizes_text;           ///< "minBytes 8 maxBytes 64 step: 2(factor)".
+  int iterations = 20;
+  int warmup = 5;
+  int checks = 1;
+  ReduceOp reduction = ReduceOp::sum;
+  std::string reduction_name;  ///< As nccl-tests prints it; "none" without a reduction.
+  DType dtype = DType::fp32;
+  std::string dtype_name;  ///< NCCL's.
+  int root = 0;            ///< -1 where there is none.
+  std::string system;      ///< The simulated system: a preset, or a scenario's.
+  Cluster cluster;
+
+  [[nodiscard]] int ranks() const { return cluster.num_ranks(); }
+  [[nodiscard]] ElementCounts counts(std::int64_t size) const {
+    return element_counts(operation, size / size_of(dtype), size_of(dtype), ranks());
+  }
+};
+
+/// Throws UsageError (E1080 to E1089). `launched_ranks`: the number that a launcher has started, 0
+/// if none. Without --ranks there are as many, else 8 simulated ones or 2 processes.
+[[nodiscard]] CollectiveSetting collective_setting_of(const CollectiveArguments& arguments,
+                                                      int launched_ranks);
+
+/// The machine of `ranks` ranks: `nodes` nodes (0: as many as it takes) of `system` as above,
+/// each with as few GPUs as the ranks need. Throws UsageError (E1087), and ScenarioError.
+[[nodiscard]] Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes,
+                                       const std::vector<std::string>& overrides = {});
+
+}  // namespace shardsim

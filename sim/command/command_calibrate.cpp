@@ -1,0 +1,161 @@
+#include "sim/command/command_calibrate.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "sim/hardware/nccl/platform.hpp"
+
+#include "scenarios/suggest.hpp"
+#include "scenarios/system_scenario.hpp"
+#include "sim/accuracy/calibration.hpp"
+#include "sim/accuracy/calibration_text.hpp"
+#include "sim/accuracy/price_table.hpp"
+#include "sim/collective/collective_setting.hpp"
+#include "sim/console/output_paths.hpp"
+#include "sim/console/whole_file.hpp"
+#include "sim/console/write_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// The machine of a table.
+Cluster cluster_of_table(const CalibrateArguments& arguments, const TestedLayout& layout) {
+  Cluster cluster =
+      cluster_of_ranks(arguments.system, layout.ranks, layout.nodes, arguments.overrides);
+  if (cluster.nccl == nullptr) {
+    throw UsageError("E0949",
+                     fmt::format("communication of {} is priced by latency and bandwidth of its "
+                                 "links, and calibration is of NCCL's model",
+                                 cluster.name),
+                     "add --set system.network_model=nccl");
+  }
+  return cluster;
+}
+
+// nccl-tests prints the mean over ranks, of which only the last of each node sends to another.
+void require_one_tier(const NcclTestsTable& table, const TestedLayout& layout) {
+  const bool mixed = layout.nodes > 1 && layout.nodes < layout.ranks;
+  if (layout.operation != TestedOperation::sendrecv || !mixed) return;
+  refuse_table(
+      "E0944", table.place,
+      fmt::format("the times of this sendrecv are means over {} ranks, of which {} send to "
+                  "another node: they are of neither tier",
+                  layout.ranks, layout.nodes),
+      "run sendrecv_perf within one node, or with one GPU per node");
+}
+
+PricedTable priced(const CalibrateArguments& arguments, NcclTestsTable table) {
+  PricedTable result;
+  result.layout = tested_layout_of(table, arguments.layout);
+  const Cluster cluster = cluster_of_table(arguments, result.layout);
+  result.layout.nodes = cluster.num_nodes;
+  require_one_tier(table, result.layout);
+  result.tier = cluster.num_nodes > 1 ? NetworkTier::between : NetworkTier::inside;
+  std::stable_sort(table.rows.begin(), table.rows.end(),
+                   [](const NcclTestsRow& a, const NcclTestsRow& b) { return a.size < b.size; });
+  std::vector<std::int64_t> sizes;
+  for (const NcclTestsRow& row : table.rows) sizes.push_back(row.size);
+  result.points = price_sizes(cluster, result.layout.operation, sizes);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    result.points[i].measured_us = table.rows[i].time_us;
+  }
+  result.table = std::move(table);
+  return result;
+}
+
+void check_paths(const CalibrateArguments& arguments, const std::vector<FileRead>& given) {
+  if (arguments.out.empty()) return;
+  std::vector<PathInUse> read =
+      paths_read(given, names_a_file(arguments.system) ? arguments.system : "");
+  for (const std::string& path : arguments.files) {
+    read.push_back({"a table that is read", path == "-" ? "/dev/stdin" : path});
+  }
+  require_writable(arguments.out, false);
+  require_apart(read, {{"--out", arguments.out}});
+}
+
+FittedCorrection given_of(const NcclCorrection& correction) {
+  return {.bandwidth_factor = correction.bandwidth_factor,
+          .added_latency_us = correction.added_latency_us};
+}
+
+FittedParts parts_of(const std::string& fit) {
+  return {.bandwidth = fit != "latency", .latency = fit != "bandwidth"};
+}
+
+void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
+  verb.add_option("file", arguments.files, "Outputs of nccl-tests; -: standard input");
+  verb.add_option("--system", arguments.system,
+                  "The machine they were run on: a preset (dgx-h100) or a scenario's file");
+  verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--ranks", arguments.layout.ranks, "GPUs, where the output does not name them")
+      ->check(CLI::Range(2, 16384));
+  verb.add_option("--nodes", arguments.layout.nodes, "Nodes they are on, likewise")
+      ->check(CLI::Range(1, 16384));
+  verb.add_option("--op", arguments.layout.operation,
+                  "The operation, likewise: " + one_of_list(tested_operation_names()));
+  verb.add_option("--fit", arguments.fit, "both, or only bandwidth or latency")
+      ->check(CLI::IsMember({"both", "bandwidth", "latency"}));
+  verb.add_option("--out", arguments.out, "Write the overrides, a JSON object with comments");
+}
+
+}  // namespace
+
+int command_calibrate(const CalibrateArguments& arguments, std::istream& input, std::ostream& out,
+                      std::ostream& err) {
+  if (arguments.files.empty()) {
+    throw UsageError(
+        "E0940", "no output of nccl-tests is given",
+        "name the files, or - for standard input, as in: all_reduce_perf -b 8 -e 8G -f "
+        "2 -g 8 | shardsim calibrate -");
+  }
+  const Scenario given = scenario_of_system(arguments.system, arguments.overrides);
+  check_paths(arguments, given.files);
+  std::vector<PricedTable> tables;
+  for (const std::string& path : arguments.files) {
+    for (NcclTestsTable& table : read_nccl_tests(path, input)) {
+      tables.push_back(priced(arguments, std::move(table)));
+    }
+  }
+  const Cluster cluster = cluster_of_table(arguments, tables.front().layout);
+  const NcclOverrides& overrides = cluster.nccl->overrides;
+  const FittedParts parts = parts_of(arguments.fit);
+  const std::vector<TierCalibration> tiers =
+      calibrate(tables, parts,
+                {.inside = given_of(overrides.inside), .between = given_of(overrides.between)});
+  const CalibrationReport report{.cluster = cluster,
+                                 .given = given.system.network,
+                                 .sources = given.sources,
+                                 .tables = tables,
+                                 .tiers = tiers,
+                                 .parts = parts,
+                                 .out = arguments.out};
+  out << calibration_text(report);
+  if (!arguments.out.empty()) write_text(arguments.out, overlay_text(report), err);
+  return 0;
+}
+
+Verb calibrate_verb() {
+  const auto arguments = std::make_shared<CalibrateArguments>();
+  return {.name = "calibrate",
+          .summary = "Fit NCCL's prices to what nccl-tests measured",
+          .add_options = [arguments](CLI::App& app) { add_calibrate_options(app, *arguments); },
+          .run =
+              [arguments](const Console& console) {
+                return command_calibrate(*arguments, console.in, console.out, console.err);
+              },
+          .wants_json = nullptr,
+          .group = VerbGroup::measure,
+          .examples = {{"shardsim calibrate one-node.txt two-nodes.txt --system dgx-h100",
+                        "prices of the machine that printed these tables"}}};
+}
+
+}  // namespace shardsim

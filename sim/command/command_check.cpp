@@ -1,0 +1,96 @@
+#include "sim/command/command_check.hpp"
+
+#include <memory>
+#include <ostream>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "scenarios/load.hpp"
+#include "scenarios/scenario_error.hpp"
+#include "sim/console/output_format.hpp"
+#include "sim/console/output_paths.hpp"
+#include "sim/console/standard_input.hpp"
+#include "sim/console/tell_warnings.hpp"
+#include "sim/console/whole_file.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Refuses the paths that a run without --out would refuse.
+void require_apart_here(const std::vector<FileRead>& read, const OutputSpec& output,
+                        const std::string& file) {
+  try {
+    const std::vector<PathInUse> written = paths_written(output, ".");
+    require_apart(paths_read(read, file), written);
+    require_distinct(written);
+    for (const PathInUse& output : written) {
+      require_writable(output.path, true, "change " + output.what);
+    }
+  } catch (const UsageError& error) {
+    ProblemList problems;
+    problems.add_file(error.code(), file, error.what(), error.fix());
+    throw ScenarioError(problems.problems(), 0);
+  }
+}
+
+}  // namespace
+
+int command_check(const std::vector<std::string>& files, const std::vector<std::string>& overrides,
+                  bool json, const Console& console) {
+  std::vector<Problem> problems;
+  std::size_t num_dropped = 0;
+  for (const std::string& file : files) {
+    try {
+      const Scenario scenario =
+          file == kStandardInput
+              ? load_scenario_text(read_standard_input(console.in), file, overrides)
+              : load_scenario(file, overrides);
+      require_apart_here(scenario.files, scenario.output, file);
+      tell_warnings(scenario.warnings, console.err);
+      if (!json)
+        console.out << printable(file, 200) << ": valid, " << scenario.system.ranks << " ranks\n";
+    } catch (const ScenarioError& error) {
+      problems.insert(problems.end(), error.problems().begin(), error.problems().end());
+      num_dropped += error.num_dropped();
+    }
+  }
+  if (!problems.empty()) throw ScenarioError(std::move(problems), num_dropped);
+  if (json) console.out << "[]\n";
+  return 0;
+}
+
+Verb check_verb() {
+  struct Arguments {
+    std::vector<std::string> files;
+    std::vector<std::string> overrides;
+    bool json = false;
+    bool annotations = false;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  return {
+      .name = "check",
+      .summary = "Validate scenarios without running them",
+      .add_options =
+          [arguments](CLI::App& app) {
+            app.add_option("file", arguments->files, "Scenarios; - is standard input")->required();
+            app.add_option("--set", arguments->overrides, "Override a field: a.b=value; repeatable")
+                ->allow_extra_args(false);
+            add_output_format(app, arguments->json, arguments->annotations,
+                              "Print problems as JSON");
+          },
+      .run =
+          [arguments](const Console& console) {
+            return command_check(arguments->files, arguments->overrides, arguments->json, console);
+          },
+      .wants_json = [arguments] { return arguments->json; },
+      .wants_annotations = [arguments] { return arguments->annotations; },
+      .group = VerbGroup::run,
+      .examples = {{"shardsim check scenarios/quickstart.json",
+                    "every problem of a file, without running it"},
+                   {"shardsim check --output-format=github plan.json",
+                    "in a workflow: beside the changed lines"}}};
+}
+
+}  // namespace shardsim

@@ -1,0 +1,122 @@
+#include "sim/command/command_collective.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "backends/rendezvous/launch_environment.hpp"
+
+#include "scenarios/suggest.hpp"
+#include "sim/collective/collective_table.hpp"
+#include "sim/console/progress.hpp"
+#include "sim/real/process_flags.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Buffers of all ranks, as far as they are on this machine, at the largest size.
+void require_memory(const CollectiveSetting& setting, int ranks_here) {
+  const ElementCounts counts = setting.counts(setting.sizes.back());
+  const double needed = static_cast<double>(counts.send + counts.receive) *
+                        static_cast<double>(size_of(setting.dtype)) * ranks_here;
+  const double there =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (needed <= there) return;
+  constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+  throw LimitError("E1089",
+                   fmt::format("buffers of {} ranks take {:.1f} GiB, this machine has {:.1f}",
+                               ranks_here, needed / kGibi, there / kGibi),
+                   "use a smaller -e, fewer --ranks, or, simulated, -c 0 (times without data)");
+}
+
+void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
+  verb.add_option("operation", arguments.operation, one_of_list(tested_operation_names()));
+  verb.add_option("-b,--minbytes", arguments.min_bytes, "Smallest size (32M); K, M, G: 1024s");
+  verb.add_option("-e,--maxbytes", arguments.max_bytes, "Largest size (32M)");
+  verb.add_option("-i,--stepbytes", arguments.step_bytes, "Fixed step between sizes (1M)");
+  verb.add_option("-f,--stepfactor", arguments.factor, "Factor between sizes, instead of a step");
+  const CLI::Range counts(1, 1000000);
+  verb.add_option("-n,--iters", arguments.iterations, "Timed operations per size (20)")
+      ->check(counts);
+  verb.add_option("-w,--warmup_iters", arguments.warmup, "Operations before, not timed (5)")
+      ->check(CLI::Range(0, 1000000));
+  verb.add_option("-c,--check", arguments.checks, "Checked operations per size (1); 0: none")
+      ->check(CLI::Range(0, 1000000));
+  verb.add_option("-o,--op", arguments.reduction, "sum, prod, min, max or avg");
+  verb.add_option("-d,--datatype", arguments.dtype,
+                  "int8, int32, int64, half, float, double or bfloat16");
+  verb.add_option("-r,--root", arguments.root, "Of broadcast, reduce, gather and scatter (0)")
+      ->check(CLI::Range(0, 1000000));
+  verb.add_option("--ranks", arguments.ranks, "How many (8 simulated, 2 processes)")
+      ->check(CLI::Range(1, 16384));
+  verb.add_option("--nodes", arguments.nodes, "That they lie on (as few as they fill)")
+      ->check(CLI::Range(1, 16384));
+  verb.add_option("--system", arguments.system,
+                  "The machine that is simulated: a preset (dgx-h100) or a scenario's file");
+  verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  verb.add_flag("--json", arguments.json, "Print one JSON object instead of the table");
+  verb.add_flag("-q,--quiet", arguments.quiet, "Do not tell that a long run is alive");
+}
+
+}  // namespace
+
+int command_collective(const CollectiveArguments& arguments, std::ostream& out, std::ostream& err,
+                       RunHooks hooks) {
+  const bool measures = arguments.process.on_processes();
+  const std::optional<LaunchedRank> launched =
+      measures ? find_launched_rank() : std::optional<LaunchedRank>();
+  const CollectiveSetting setting =
+      collective_setting_of(arguments, launched ? launched->world_size : 0);
+  Progress progress(err, !arguments.quiet);
+  hooks.on_progress = [&progress] { progress.tick(); };
+  CollectiveRun run;
+  if (measures) {
+    const int here = launched ? launched->local_size.value_or(1) : setting.ranks();
+    require_memory(setting, here);
+    int exit_code = 0;
+    std::optional<CollectiveRun> measured =
+        measure_collectives(setting, arguments.process, hooks, exit_code, err);
+    if (!measured) return exit_code;
+    run = std::move(*measured);
+    add_simulation(setting, run);
+  } else {
+    if (setting.checks > 0) require_memory(setting, setting.ranks());
+    run = simulate_collectives(setting, hooks);
+  }
+  progress.done();
+  const std::string& backend = arguments.process.backend;
+  out << (arguments.json ? collective_json(setting, backend, run)
+                         : collective_table(setting, backend, run));
+  const bool good = wrong_elements(run) == 0 && wire_agrees(run);
+  return static_cast<int>(good ? ExitCode::ok : ExitCode::check_failed);
+}
+
+Verb collective_verb() {
+  const auto arguments = std::make_shared<CollectiveArguments>();
+  return {.name = "collective",
+          .summary = "Time and check one collective, as nccl-tests does",
+          .add_options =
+              [arguments](CLI::App& app) {
+                add_collective_options(app, *arguments);
+                add_process_options(app, arguments->process);
+              },
+          .run =
+              [arguments](const Console& console) {
+                arguments->process.words = console.words;
+                return command_collective(*arguments, console.out, console.err, console.hooks);
+              },
+          .wants_json = [arguments] { return arguments->json; },
+          .group = VerbGroup::measure,
+          .examples = {{"shardsim collective all_reduce -b 8 -e 1G -f 2",
+                        "nccl-tests' table, simulated"}}};
+}
+
+}  // namespace shardsim

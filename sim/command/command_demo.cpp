@@ -1,0 +1,106 @@
+#include "sim/command/command_demo.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "sim/command/command_run.hpp"
+#include "sim/command/demo_scenario.hpp"
+#include "sim/console/shell_word.hpp"
+#include "sim/console/write_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Writes the scenario beside its outputs, for the user to change. Never overwrites a changed file.
+void put_scenario(const fs::path& path, bool quiet, std::ostream& err) {
+  if (fs::exists(path)) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string found{std::istreambuf_iterator<char>(file), {}};
+    if (found == demo_scenario()) return;
+    throw UsageError("E1381", fmt::format("{} is no longer the demo's scenario", path.string()),
+                     fmt::format("run it: \"shardsim {} --out {}\"; or give the demo another "
+                                 "folder with --out",
+                                 path.string(), path.parent_path().string()));
+  }
+  write_complete(path, demo_scenario(), "choose another folder with --out");
+  if (!quiet) tell_written(path, err);
+}
+
+// The demo's own name describes its model and its machines.
+constexpr const char* kNameOfChanged = "name=demo, changed";
+
+// Whether an override sets the field, or its section.
+bool sets(const std::vector<std::string>& overrides, const std::string& path) {
+  return std::any_of(overrides.begin(), overrides.end(), [&](const std::string& text) {
+    const std::string set = text.substr(0, text.find('='));
+    return set == path || path.rfind(set + ".", 0) == 0;
+  });
+}
+
+}  // namespace
+
+int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream& err,
+                 const RunHooks& hooks) {
+  const fs::path scenario = fs::path(arguments.folder) / "scenario.json";
+  put_scenario(scenario, arguments.quiet, err);
+  RunArguments run;
+  run.file = scenario.string();
+  run.text = demo_scenario();
+  run.overrides = arguments.overrides;
+  run.out_directory = arguments.folder;
+  run.json = arguments.json;
+  run.assumptions = arguments.assumptions;
+  run.quiet = arguments.quiet;
+  run.color = arguments.color;
+  if (!run.overrides.empty() && !sets(run.overrides, "name")) {
+    run.overrides.insert(run.overrides.begin(), kNameOfChanged);
+  }
+  // The file has no overrides, so the proposed command repeats them. It is faster, and nearer to
+  // the edge of the memory: a typical planning question.
+  std::vector<std::string> next = run.overrides;
+  if (!sets(next, "parallelism.tp")) next.emplace_back("parallelism.tp=4");
+  run.next_command = command_line(run.file, next);
+  return command_run(run, out, err, hooks);
+}
+
+Verb demo_verb() {
+  const auto arguments = std::make_shared<DemoArguments>();
+  return {
+      .name = "demo",
+      .summary = "A first plan: Llama 3 70B on 128 GPUs; needs no file",
+      .add_options =
+          [arguments](CLI::App& app) {
+            app.add_option("--out", arguments->folder, "Folder for what it writes")
+                ->capture_default_str();
+            app.add_option("--set", arguments->overrides, "Override a field: a.b=value; repeatable")
+                ->allow_extra_args(false);
+            app.add_flag("--json", arguments->json,
+                         "Print the result object instead of the summary");
+            app.add_flag("--assumptions", arguments->assumptions,
+                         "List every number and simplification that the result rests on");
+            app.add_flag("-q,--quiet", arguments->quiet, "Print nothing unless something is wrong");
+          },
+      .run =
+          [arguments](const Console& console) {
+            arguments->color = console.color;
+            return command_demo(*arguments, console.out, console.err, console.hooks);
+          },
+      .wants_json = [arguments] { return arguments->json; },
+      .group = VerbGroup::start,
+      .examples = {{"shardsim demo", "Llama 3 70B on 128 GPUs: time and memory of a step"},
+                   {"shardsim demo --set system.preset=dgx-b200 --out b200",
+                    "the same on other machines"}}};
+}
+
+}  // namespace shardsim

@@ -1,0 +1,94 @@
+#include "sim/command/command_diff.hpp"
+
+#include <memory>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+#include "sim/kernel/metric_rows.hpp"
+
+#include "sim/console/progress.hpp"
+#include "sim/diff/comparison.hpp"
+#include "sim/diff/fail_if.hpp"
+#include "sim/diff/read_side.hpp"
+
+namespace shardsim {
+
+namespace {
+
+SideRequest request_of_b(const DiffArguments& arguments) {
+  if (!arguments.measured.empty()) {
+    if (arguments.b.empty() && arguments.overrides.empty()) {
+      return {.path = arguments.measured, .overrides = {}, .measured = true};
+    }
+    throw UsageError("E1345", "--measured stands in B's place",
+                     "leave B and --set out: shardsim diff A --measured FILE");
+  }
+  if (!arguments.b.empty()) return {.path = arguments.b, .overrides = arguments.overrides};
+  if (!arguments.overrides.empty()) {
+    return {.path = arguments.a, .overrides = arguments.overrides};
+  }
+  throw UsageError("E1345", "there is nothing to compare " + arguments.a + " with",
+                   "name a second file, a real run (--measured FILE), or what is to change (--set "
+                   "parallelism.tp=4)");
+}
+
+void add_diff_options(CLI::App& verb, DiffArguments& arguments) {
+  verb.add_option("a", arguments.a, "A result.json or a scenario")->required();
+  verb.add_option("b", arguments.b,
+                  "Another, a Megatron-LM log, or a profiler trace; none: A with --set");
+  verb.add_option("--set", arguments.overrides, "Override a field of B: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--measured", arguments.measured,
+                  "A real run as B: a log, a trace, or the result of a run on processes");
+  verb.add_option("--fail-if", arguments.limits,
+                  fmt::format("Exit with 1 if a metric changes so: \"{} > 2%\"; repeatable",
+                              metric::kStepTimeS.name))
+      ->allow_extra_args(false);
+  verb.add_flag("--json", arguments.json, "Print one JSON object");
+}
+
+}  // namespace
+
+int command_diff(const DiffArguments& arguments, const Console& console) {
+  std::vector<ChangeLimit> limits;
+  for (const std::string& text : arguments.limits) limits.push_back(parse_limit(text));
+  const SideRequest of_b = request_of_b(arguments);
+  Progress progress(console.err, true);
+  RunHooks hooks = console.hooks;
+  hooks.on_progress = [&progress] { progress.tick(); };
+  RunSide a = read_side({.path = arguments.a, .overrides = {}}, hooks);
+  RunSide b = read_side(of_b, hooks);
+  progress.done();
+  for (const std::string& flag : of_b.overrides) b.file += " --set " + flag;
+  const RunComparison comparison = compare(std::move(a), std::move(b));
+  console.out << (arguments.json ? diff_json(comparison) : diff_text(comparison));
+  int exit_code = 0;
+  for (const ChangeLimit& limit : limits) {
+    const std::string breach = breach_of(limit, comparison);
+    if (breach.empty()) continue;
+    console.err << "failed: " << breach << "\n";
+    exit_code = static_cast<int>(ExitCode::check_failed);
+  }
+  return exit_code;
+}
+
+Verb diff_verb() {
+  const auto arguments = std::make_shared<DiffArguments>();
+  return {
+      .name = "diff",
+      .summary = "Say where time and memory went between two runs, or a run and a measurement",
+      .add_options = [arguments](CLI::App& app) { add_diff_options(app, *arguments); },
+      .run = [arguments](const Console& console) { return command_diff(*arguments, console); },
+      .wants_json = [arguments] { return arguments->json; },
+      .examples = {{"shardsim diff scenarios/verify-gpt-zero2.json "
+                    "scenarios/verify-gpt-zero2-offload.json",
+                    "two scenarios, or results of runs"},
+                   {"shardsim diff plan.json --set parallelism.tp=4", "one, and itself changed"},
+                   {"shardsim diff plan.json --measured train.log",
+                    "a plan, and Megatron-LM's log"}}};
+}
+
+}  // namespace shardsim

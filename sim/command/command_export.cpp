@@ -1,0 +1,170 @@
+#include "sim/command/command_export.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/load.hpp"
+#include "scenarios/source_text.hpp"
+#include "scenarios/suggest.hpp"
+#include "sim/command/command_schedule.hpp"
+#include "sim/console/output_paths.hpp"
+#include "sim/console/progress.hpp"
+#include "sim/console/tell_warnings.hpp"
+#include "sim/console/whole_file.hpp"
+#include "sim/console/write_text.hpp"
+#include "sim/export/export_chakra.hpp"
+#include "sim/export/export_kineto.hpp"
+#include "sim/export/export_nccl_tests.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr std::array kExportKinds = {"schedule", "chakra", "kineto", "nccl-tests"};
+
+std::vector<std::string> export_kind_names() { return {kExportKinds.begin(), kExportKinds.end()}; }
+
+void require_kind(const std::string& kind) {
+  if (std::find(kExportKinds.begin(), kExportKinds.end(), kind) != kExportKinds.end()) return;
+  throw UsageError("E1374", "nothing is exported as \"" + kind + "\"",
+                   "the first word is " + one_of_list(export_kind_names()));
+}
+
+std::string stem_of(const ExportArguments& arguments) {
+  if (!arguments.output.empty()) return arguments.output;
+  return std::filesystem::path(arguments.file).stem().string();
+}
+
+// The names of the output files: one, or one for each rank.
+std::vector<std::string> names_of(const ExportArguments& arguments, const std::string& stem,
+                                  int ranks) {
+  if (arguments.kind == "schedule" || arguments.kind == "nccl-tests") {
+    return arguments.output.empty() ? std::vector<std::string>{} : std::vector{arguments.output};
+  }
+  const bool is_chakra = arguments.kind == "chakra";
+  std::vector<std::string> names;
+  for (int rank = 0; rank < ranks; ++rank) {
+    names.push_back(fmt::format("{}.{}.{}", stem, rank, is_chakra ? "et" : "pt.trace.json"));
+  }
+  if (is_chakra) names.push_back(stem + ".comm_groups.json");
+  return names;
+}
+
+// Refuses bad paths before a run of minutes, not after it.
+void check_paths(const ExportArguments& arguments, const Scenario& scenario) {
+  std::vector<PathInUse> written;
+  const int ranks = static_cast<int>(scenario.system.ranks);
+  for (const std::string& name : names_of(arguments, stem_of(arguments), ranks)) {
+    written.push_back({"the file", name});
+    require_writable(name, false, "choose another with -o");
+  }
+  require_apart(paths_read(scenario.files, arguments.file), written);
+}
+
+void put(const ExportArguments& arguments, const std::string& text, std::ostream& out,
+         std::ostream& err) {
+  if (arguments.output.empty()) {
+    out << text;
+  } else {
+    write_text(arguments.output, text, err);
+  }
+}
+
+int export_schedule(const ExportArguments& arguments, std::ostream& out, std::ostream& err) {
+  check_paths(arguments, load_scenario(arguments.file, arguments.overrides));
+  std::ostringstream csv;
+  const int exit_code = command_schedule({.file = arguments.file,
+                                          .overrides = arguments.overrides,
+                                          .csv = true,
+                                          .lowered = arguments.lowered},
+                                         csv, err);
+  if (exit_code == 0) put(arguments, csv.str(), out, err);
+  return exit_code;
+}
+
+std::unique_ptr<RecordedRun> recorded(const ExportArguments& arguments, std::ostream& err,
+                                      RunHooks hooks) {
+  Scenario scenario = load_scenario(arguments.file, arguments.overrides);
+  tell_warnings(scenario.warnings, err);
+  check_paths(arguments, scenario);
+  Progress progress(err, !arguments.quiet);
+  hooks.on_progress = [&progress] { progress.tick(); };
+  std::unique_ptr<RecordedRun> run = record_run(std::move(scenario), hooks);
+  progress.done();
+  return run;
+}
+
+// One file per rank, reported in one line.
+void write_ranks(const RecordedRun& run, const std::vector<std::string>& names,
+                 std::string (*text_of)(const RecordedRun&, int), std::ostream& err) {
+  std::ostringstream each;
+  const std::size_t ranks = run.ranks.size();
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    write_text(names[rank], text_of(run, static_cast<int>(rank)), each);
+  }
+  err << fmt::format("wrote {} to {}\n", printable(names[0], 200),
+                     printable(names[ranks - 1], 200));
+}
+
+}  // namespace
+
+int command_export(const ExportArguments& arguments, std::ostream& out, std::ostream& err,
+                   const RunHooks& hooks) {
+  require_kind(arguments.kind);
+  if (arguments.kind == "schedule") return export_schedule(arguments, out, err);
+  const std::unique_ptr<RecordedRun> run = recorded(arguments, err, hooks);
+  if (arguments.kind == "nccl-tests") {
+    put(arguments,
+        nccl_tests_tables(*run, {arguments.file, arguments.overrides, arguments.sweep}, err), out,
+        err);
+    return 0;
+  }
+  const std::vector<std::string> names =
+      names_of(arguments, stem_of(arguments), static_cast<int>(run->ranks.size()));
+  if (arguments.kind == "kineto") {
+    write_ranks(*run, names, to_kineto, err);
+    return 0;
+  }
+  write_ranks(*run, names, to_chakra, err);
+  write_text(names.back(), chakra_groups(*run), err);
+  return 0;
+}
+
+Verb export_verb() {
+  const auto arguments = std::make_shared<ExportArguments>();
+  return {
+      .name = "export",
+      .summary = "Write a schedule, traces or tables that other programs read",
+      .add_options =
+          [arguments](CLI::App& app) {
+            app.add_option("kind", arguments->kind, one_of_list(export_kind_names()))->required();
+            app.add_option("file", arguments->file, "The scenario")->required();
+            app.add_option("--set", arguments->overrides, "Override a field; repeatable")
+                ->allow_extra_args(false);
+            app.add_option("-o,--out", arguments->output,
+                           "The file, or what the names of the ranks' files begin with");
+            app.add_flag("--lowered", arguments->lowered, "A schedule with its sends and receives");
+            app.add_flag("--sweep", arguments->sweep,
+                         "nccl-tests: besides the run's sizes, powers of two from 8 to 8G");
+            app.add_flag("-q,--quiet", arguments->quiet, "Do not tell that it is alive");
+          },
+      .run =
+          [arguments](const Console& console) {
+            return command_export(*arguments, console.out, console.err, console.hooks);
+          },
+      .wants_json = nullptr,
+      .group = VerbGroup::plan,
+      .examples = {{"shardsim export schedule scenarios/verify-gpt-pp4-1f1b.json -o 1f1b.csv",
+                    "for PyTorch's pipelining"}}};
+}
+
+}  // namespace shardsim

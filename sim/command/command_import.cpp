@@ -1,0 +1,127 @@
+#include "sim/command/command_import.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/formats/import_deepspeed.hpp"
+#include "scenarios/formats/import_hf.hpp"
+#include "scenarios/formats/import_megatron.hpp"
+#include "scenarios/formats/import_schedule.hpp"
+#include "scenarios/formats/import_torchtitan.hpp"
+#include "scenarios/load.hpp"
+#include "scenarios/model_size.hpp"
+#include "scenarios/source_text.hpp"
+#include "scenarios/suggest.hpp"
+#include "sim/console/output_paths.hpp"
+#include "sim/console/tell_warnings.hpp"
+#include "sim/console/whole_file.hpp"
+#include "sim/console/write_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+struct ImportKind {
+  const char* name;
+  void (*run)(const ImportRequest& request, Import& import);
+};
+
+constexpr std::array kImportKinds = {
+    ImportKind{"hf", import_hf},
+    ImportKind{"megatron", import_megatron},
+    ImportKind{"deepspeed", import_deepspeed},
+    ImportKind{"torchtitan", import_torchtitan},
+    ImportKind{"schedule", import_schedule},
+};
+
+std::vector<std::string> import_kind_names() {
+  std::vector<std::string> names;
+  for (const ImportKind& kind : kImportKinds) names.emplace_back(kind.name);
+  return names;
+}
+
+const ImportKind& import_kind_of(const std::string& name) {
+  const auto* found = std::find_if(kImportKinds.begin(), kImportKinds.end(),
+                                   [&](const ImportKind& kind) { return name == kind.name; });
+  if (found != kImportKinds.end()) return *found;
+  throw UsageError("E1359", "nothing is imported from \"" + name + "\"",
+                   "the first word is " + one_of_list(import_kind_names()));
+}
+
+// Problems refer to the imported scenario: it is checked as it will be read, beside its file.
+Scenario load_imported(const ImportRequest& request, const std::string& json) {
+  const std::string name = request.output.empty() ? "imported.json" : request.output;
+  return load_scenario_text(json, name);
+}
+
+void check_paths(const ImportRequest& request) {
+  if (request.output.empty()) return;
+  std::vector<PathInUse> read;
+  for (const std::string& file : request.files) read.push_back({"what is imported", file});
+  if (!request.model.empty()) read.push_back({"the model's file", request.model});
+  require_writable(request.output, false, "choose another with -o");
+  require_apart(read, {{"the scenario", request.output}});
+}
+
+}  // namespace
+
+int command_import(const ImportRequest& request, std::ostream& out, std::ostream& err) {
+  const ImportKind& kind = import_kind_of(request.kind);
+  check_paths(request);
+  Import import;
+  import.set_name(std::filesystem::path(request.files.front()).filename().string() + ", " +
+                  request.kind);
+  kind.run(request, import);
+  const std::string json = import.scenario_json();
+  err << fmt::format("{} of {}\n", request.kind, printable(request.files.front(), 200))
+      << import.table();
+  const Scenario scenario = load_imported(request, json);
+  tell_warnings(scenario.warnings, err);
+  err << fmt::format("  {} parameters on {} GPUs\n", num_parameters(scenario.model),
+                     scenario.system.ranks);
+  if (request.output.empty()) {
+    out << json;
+  } else {
+    write_text(request.output, json, err);
+  }
+  return 0;
+}
+
+Verb import_verb() {
+  const auto request = std::make_shared<ImportRequest>();
+  return {.name = "import",
+          .summary = "Make a scenario of another program's configuration or log",
+          .add_options =
+              [request](CLI::App& app) {
+                app.add_option("kind", request->kind, one_of_list(import_kind_names()))->required();
+                app.add_option("file", request->files, "What is imported")->required();
+                app.add_option("--model", request->model,
+                               "A config.json or a model preset, where the file says no model");
+                app.add_option("--gpus", request->gpus, "How many")->check(CLI::Range(1, 1 << 20));
+                app.add_option("--gpu", request->gpu, "Which: h100 is the preset dgx-h100");
+                app.add_option("--system", request->system, "A system preset, instead of --gpu");
+                app.add_option("-o,--out", request->output, "The scenario (standard output)");
+                app.add_flag("--approximate", request->approximate,
+                             "Where a scenario cannot say it, write the nearest one that can");
+              },
+          .run =
+              [request](const Console& console) {
+                return command_import(*request, console.out, console.err);
+              },
+          .wants_json = nullptr,
+          .group = VerbGroup::plan,
+          .examples = {{"shardsim import hf config.json --gpus 64 --gpu h100 -o plan.json",
+                        "a model of Hugging Face"},
+                       {"shardsim import megatron train.log -o plan.json",
+                        "what a run said of itself"}}};
+}
+
+}  // namespace shardsim

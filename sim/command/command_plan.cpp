@@ -1,0 +1,216 @@
+#include "sim/command/command_plan.hpp"
+
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/pipeline/schedule_row.hpp"
+
+#include "scenarios/formats/emit.hpp"
+#include "sim/console/interrupt.hpp"
+#include "sim/console/output_paths.hpp"
+#include "sim/console/parallel.hpp"
+#include "sim/console/progress.hpp"
+#include "sim/console/shell_word.hpp"
+#include "sim/console/whole_file.hpp"
+#include "sim/search/search_page.hpp"
+#include "sim/search/search_report.hpp"
+
+namespace shardsim {
+
+namespace {
+
+struct PlanArguments {
+  SearchRequest request;
+  std::string objective = "time";
+  std::string emit;
+  std::string out;
+  std::string csv;
+  std::string report;
+  int jobs = default_jobs();
+  bool json = false;
+  bool wide = false;
+  bool ascii = false;
+  bool quiet = false;
+};
+
+// Called before a search of minutes, not after it.
+void check_paths(const PlanArguments& arguments, const SearchBase& base) {
+  std::vector<PathInUse> written;
+  const auto add = [&written](const char* option, const std::string& path) {
+    if (!path.empty()) written.push_back({option, path});
+  };
+  add("--out", arguments.out);
+  add("--csv", arguments.csv);
+  add("--report", arguments.report);
+  for (const PathInUse& output : written) require_writable(output.path, false);
+  const bool is_file = base.file == arguments.request.model;
+  require_apart(paths_read(base.scenario.files, is_file ? base.file : ""), written);
+  require_distinct(written);
+}
+
+Objective objective_of(const PlanArguments& arguments) {
+  if (arguments.objective == "memory") return Objective::memory;
+  return arguments.objective == "cost" ? Objective::cost : Objective::time;
+}
+
+// Comparisons with NaN are never true, so NaN is in no range.
+void require_in_range(const PlanArguments& arguments) {
+  struct Row {
+    const char* option;
+    double value;
+    double least;
+    double most;
+  };
+  // The price has the range of cost.usd_per_gpu_hour; larger values of the others make no sense.
+  const Row rows[] = {
+      {"--jobs", static_cast<double>(arguments.jobs), 1.0, 4096.0},
+      {"--top", static_cast<double>(arguments.request.top), 1.0, 1e6},
+      {"--usd-per-gpu-hour", arguments.request.usd_per_gpu_hour, 0.0, 1e6},
+      {"--front-within", arguments.request.front_within, 1.0, 1e6},
+  };
+  for (const Row& row : rows) {
+    if (row.value >= row.least && row.value <= row.most) continue;
+    throw UsageError("E1330", fmt::format("{} {} is out of range", row.option, row.value),
+                     fmt::format("give a number from {} to {}", row.least, row.most));
+  }
+}
+
+std::string next_command(const PlanArguments& arguments, const std::string& words) {
+  if (!arguments.out.empty()) return "shardsim " + shell_word(arguments.out);
+  return words + (arguments.emit.empty() ? " --emit megatron" : "") + " --out best.json";
+}
+
+// The command line without the options that have their default.
+std::string command_line(const PlanArguments& arguments) {
+  const SearchRequest& r = arguments.request;
+  const SearchRequest usual;
+  std::string words = fmt::format("shardsim plan {} --gpus {} --gpu {}", shell_word(r.model),
+                                  r.num_gpus, shell_word(r.gpu));
+  if (r.seq_len) words += fmt::format(" --seq-len {}", *r.seq_len);
+  if (r.global_batch_size) words += fmt::format(" --global-batch-size {}", *r.global_batch_size);
+  if (!r.precision.empty()) words += " --precision " + shell_word(r.precision);
+  for (const std::string& override : r.overrides) words += " --set " + shell_word(override);
+  for (const std::string& fixed : r.fixed) words += " --fix " + shell_word(fixed);
+  if (r.objective != usual.objective) words += " --objective " + arguments.objective;
+  if (r.top != usual.top) words += fmt::format(" --top {}", r.top);
+  if (r.front_within != usual.front_within) {
+    words += fmt::format(" --front-within {}", r.front_within);
+  }
+  if (r.usd_per_gpu_hour != usual.usd_per_gpu_hour) {
+    words += fmt::format(" --usd-per-gpu-hour {}", r.usd_per_gpu_hour);
+  }
+  return words;
+}
+
+SearchOutcome search_with_progress(const PlanArguments& arguments, const SearchBase& base,
+                                   std::ostream& err) {
+  const InterruptWatch interrupt;
+  Progress progress(err, !arguments.quiet);
+  SearchHooks hooks;
+  hooks.jobs = arguments.jobs;
+  hooks.on_progress = [&progress](std::size_t simulated, std::size_t open) {
+    progress.tick(fmt::format("{} simulated, {} still open", simulated, open));
+  };
+  hooks.stop = [&interrupt] { return interrupt.is_asked(); };
+  SearchOutcome outcome = search(base, arguments.request, hooks);
+  progress.done();
+  return outcome;
+}
+
+void write(const std::string& path, const std::string& text) {
+  write_whole_file(path, [&text](std::ostream& file) { file << text; });
+}
+
+// Writes the other outputs that the user asked for.
+void write_best(const PlanArguments& arguments, const SearchBase& base, const SearchReport& report,
+                std::ostream& out) {
+  if (!arguments.csv.empty()) write(arguments.csv, to_csv(report));
+  if (!arguments.report.empty()) write(arguments.report, to_html(page_of(report)));
+  if (report.ranked.empty() || (arguments.out.empty() && arguments.emit.empty())) return;
+  const Scenario best = scenario_of(base, report.ranked.front().candidate);
+  if (!arguments.out.empty()) write(arguments.out, best.resolved_json);
+  if (!arguments.emit.empty()) {
+    out << (arguments.json ? "" : "\n") << emit_for(arguments.emit, best);
+  }
+}
+
+int command_plan(PlanArguments& arguments, const Console& console) {
+  require_in_range(arguments);
+  arguments.request.objective = objective_of(arguments);
+  if (arguments.json && !arguments.emit.empty()) {
+    throw UsageError("E1330", "--json and --emit both write to standard output",
+                     "ask for one of them at a time");
+  }
+  if (!arguments.emit.empty()) require_framework(arguments.emit);
+  const SearchBase base = prepare_search(arguments.request);
+  check_paths(arguments, base);
+  const SearchOutcome outcome = search_with_progress(arguments, base, console.err);
+  const SearchReport report = report_of(base, arguments.request, outcome);
+  const std::string command = next_command(arguments, command_line(arguments));
+  if (arguments.json) {
+    console.out << to_json(report);
+  } else {
+    console.out << to_text(report,
+                           {.wide = arguments.wide, .ascii = arguments.ascii, .command = command});
+  }
+  write_best(arguments, base, report, console.out);
+  if (report.is_interrupted) return static_cast<int>(ExitCode::interrupted);
+  return static_cast<int>(report.ranked.empty() ? ExitCode::does_not_fit : ExitCode::ok);
+}
+
+void add_options(CLI::App& app, PlanArguments& arguments) {
+  SearchRequest& request = arguments.request;
+  app.add_option("model", request.model, "A model's name, or a JSON file of it or of a scenario")
+      ->required();
+  app.add_option("--gpus", request.num_gpus, "How many GPUs")->required();
+  app.add_option("--gpu", request.gpu, "h100, a100, h200, b200, or a system's name")->required();
+  app.add_option("--seq-len", request.seq_len, "Positions per sequence");
+  app.add_option("--global-batch-size", request.global_batch_size, "Sequences per step");
+  app.add_option("--precision", request.precision, "bf16, fp16 or fp32");
+  app.add_option("--set", request.overrides, "Override a field: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  app.add_option("--fix", request.fixed,
+                 fmt::format("Decide something: tp=4,8 or schedule={}; repeatable",
+                             default_schedule().name))
+      ->allow_extra_args(false);
+  app.add_option("--objective", arguments.objective, "time, memory or cost: what is best")
+      ->check(CLI::IsMember({"time", "memory", "cost"}));
+  app.add_option("--top", request.top, "How many to rank");
+  app.add_option("--front-within", request.front_within,
+                 "Look for the front up to so many times the fastest step; 1.25 if not given");
+  app.add_option("--usd-per-gpu-hour", request.usd_per_gpu_hour, "Price of a GPU");
+  app.add_option("--jobs,-j", arguments.jobs, "Simulations at a time");
+  app.add_option("--emit", arguments.emit, "Print the best for megatron, torchtitan or deepspeed");
+  app.add_option("--out", arguments.out, "Write the best as a scenario");
+  app.add_option("--csv", arguments.csv, "Write all that were simulated and fit as CSV");
+  app.add_option("--report", arguments.report, "Write a page of it (HTML)");
+  app.add_flag("--json", arguments.json, "Print what was found as JSON");
+  app.add_flag("--wide", arguments.wide, "More than 100 columns");
+  app.add_flag("--ascii", arguments.ascii, "No Unicode in the scatter");
+  app.add_flag("-q,--quiet", arguments.quiet, "No progress");
+}
+
+}  // namespace
+
+Verb plan_verb() {
+  const auto arguments = std::make_shared<PlanArguments>();
+  return {.name = "plan",
+          .summary = "Find the best layout of a model on so many GPUs",
+          .add_options = [arguments](CLI::App& app) { add_options(app, *arguments); },
+          .run = [arguments](const Console& console) { return command_plan(*arguments, console); },
+          .wants_json = [arguments] { return arguments->json; },
+          .group = VerbGroup::plan,
+          .examples = {{"shardsim plan llama3-70b --gpus 128 --gpu h100",
+                        "the best layouts, why they are, and what they cost"},
+                       {"shardsim plan llama3-70b --gpus 128 --gpu h100 --emit megatron",
+                        "with the flags to launch it"}}};
+}
+
+}  // namespace shardsim

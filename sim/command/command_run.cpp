@@ -1,0 +1,263 @@
+#include "sim/command/command_run.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "reports/chrome_trace.hpp"
+#include "reports/csv_tables.hpp"
+#include "reports/html_report.hpp"
+#include "reports/json_writer.hpp"
+#include "reports/markdown_report.hpp"
+#include "reports/perfetto_trace.hpp"
+#include "reports/text_assumptions.hpp"
+#include "reports/text_summary.hpp"
+#include "scenarios/load.hpp"
+#include "sim/command/dump_folder.hpp"
+#include "sim/command/next_command.hpp"
+#include "sim/command/run_paths.hpp"
+#include "sim/console/output_format.hpp"
+#include "sim/console/output_paths.hpp"
+#include "sim/console/progress.hpp"
+#include "sim/console/write_text.hpp"
+#include "sim/explore/explore_options.hpp"
+#include "sim/explore/explore_run.hpp"
+#include "sim/explore/scenario_explorer.hpp"
+#include "sim/real/process_flags.hpp"
+#include "sim/real/serve_run.hpp"
+#include "sim/run/decision_file.hpp"
+#include "sim/run/headline.hpp"
+#include "sim/run/run.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kOtherwise = "choose another with --out or --record-decisions";
+
+void write_file(const std::filesystem::path& path, const std::string& text, bool quiet,
+                std::ostream& err) {
+  write_complete(path, text, kOtherwise);
+  if (!quiet) tell_written(path, err);
+}
+
+// Writes a file that the scenario names, below the folder that the command names.
+void write_output(const RunArguments& arguments, const std::string& name, const std::string& text,
+                  std::ostream& err) {
+  if (name.empty()) return;
+  write_file(std::filesystem::path(arguments.out_directory) / name, text, arguments.quiet, err);
+}
+
+// "run.csv" and, beside it, "run.stages.csv" and its like.
+void write_csv(const RunArguments& arguments, const std::string& name, const RunOutcome& outcome,
+               std::ostream& err) {
+  if (name.empty()) return;
+  write_output(arguments, name, metrics_csv(outcome.result), err);
+  if (!outcome.detail) return;
+  for (const CsvTable& table : csv_tables(*outcome.detail)) {
+    write_output(arguments, table_beside(name, table.name), table.text, err);
+  }
+}
+
+void write_pages(const RunArguments& arguments, const Experiment& experiment,
+                 const RunOutcome& outcome, std::ostream& err) {
+  const OutputSpec& output = experiment.scenario().output;
+  const RunDetail* const detail = outcome.detail ? &*outcome.detail : nullptr;
+  if (!output.report.empty()) {
+    // The report of a failed run says why it failed.
+    write_output(arguments, output.report,
+                 to_html(outcome.result, headline_of(experiment), detail ? *detail : RunDetail()),
+                 err);
+  }
+  if (!output.markdown.empty()) {
+    write_output(arguments, output.markdown,
+                 to_markdown(outcome.result, headline_of(experiment), detail), err);
+  }
+  write_csv(arguments, output.csv, outcome, err);
+}
+
+void write_record(const RunArguments& arguments, const Experiment& experiment,
+                  const RunOutcome& outcome, std::ostream& err) {
+  if (!arguments.record_decisions) return;
+  if (!outcome.decisions) {
+    err << "no record written: the run did not finish\n";
+    return;
+  }
+  write_file(*arguments.record_decisions, to_text(*outcome.decisions, experiment), arguments.quiet,
+             err);
+}
+
+std::optional<DecisionLog> replayed_record(const RunArguments& arguments,
+                                           const Experiment& experiment) {
+  if (arguments.record_decisions && !experiment.world().has_data) {
+    throw UsageError("E0907", "a run without real tensors decides nothing that could be recorded",
+                     "use --set execution.tensors=real, or leave --record-decisions out");
+  }
+  if (!arguments.replay_decisions) return std::nullopt;
+  return read_decisions(*arguments.replay_decisions, experiment);
+}
+
+void refuse_schedules_of_processes(const RunArguments& arguments) {
+  if (!arguments.process.on_processes()) return;
+  if (!arguments.explore.is_asked() && !arguments.explore.shrink) return;
+  throw UsageError("E1204", "schedules are explored, replayed and shrunk in memory only",
+                   "leave --backend out: what fails there can be run on processes afterwards");
+}
+
+// The failed scenario, if --shrink was given. The runs of shrinking count as progress of this one.
+std::optional<FailedScenario> to_be_shrunk(const RunArguments& arguments,
+                                           const Experiment& experiment, const ExploredRun& run) {
+  std::string code = failure_code(run.outcome.result);
+  if (!arguments.explore.shrink || code.empty()) return std::nullopt;
+  return FailedScenario{.file = arguments.file,
+                        .overrides = arguments.overrides,
+                        .scenario = experiment.scenario(),
+                        .code = std::move(code),
+                        .schedule = run.schedule};
+}
+
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+void add_fingerprint_option(CLI::App& verb, ProcessOptions& process) {
+  verb.add_option_function<std::string>(
+          "--check", [&process](const std::string&) { process.check_fingerprints = true; },
+          "fingerprint: compare the calls of all ranks of a real run before they hang")
+      ->check(CLI::IsMember({"fingerprint"}));
+}
+
+void add_run_options(CLI::App& verb, RunArguments& arguments) {
+  verb.add_option("file", arguments.file, "The scenario; - reads it from standard input")
+      ->required();
+  verb.add_option("--set", arguments.overrides, "Override a field: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  add_process_options(verb, arguments.process);
+  add_fingerprint_option(verb, arguments.process);
+  verb.add_option("--out", arguments.out_directory, "Folder for the files a scenario names")
+      ->each([&explore = arguments.explore](const std::string& folder) {
+        explore.shrunk_directory = folder;
+      });
+  add_explore_options(verb, arguments.explore);
+  // Not bound as optionals: for those CLI11 takes an empty value for none.
+  verb.add_option_function<std::string>(
+      "--record-decisions",
+      [&run = arguments](const std::string& path) { run.record_decisions = path; },
+      "Write what a run with real tensors decided on values; relative to the current folder");
+  verb.add_option_function<std::string>(
+      "--replay-decisions",
+      [&run = arguments](const std::string& path) { run.replay_decisions = path; },
+      "Decide so in a run without, instead of as plans assume; relative to the current folder");
+  verb.add_option_function<std::string>(
+      "--dump-state", [&run = arguments](const std::string& path) { run.dump_state = path; },
+      "Write the state of a run with real tensors before its first step and after each, as "
+      "safetensors; to a new or empty folder");
+  verb.add_flag("--assumptions", arguments.assumptions,
+                "List every number and simplification that the result rests on, with its source");
+  add_output_format(verb, arguments.json, arguments.annotations,
+                    "Print the result object instead of the summary");
+  verb.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
+}
+
+Scenario scenario_of(const RunArguments& arguments) {
+  if (!arguments.text) return load_scenario(arguments.file, arguments.overrides);
+  if (arguments.process.on_processes()) {
+    throw UsageError("E0914", "processes cannot all read the scenario from standard input",
+                     "write it to a file");
+  }
+  return load_scenario_text(*arguments.text, arguments.file, arguments.overrides);
+}
+
+void print_result(const RunArguments& arguments, const Experiment& experiment, const Result& result,
+                  const std::string& json, std::ostream& out, std::ostream& err) {
+  constexpr std::size_t kWidth = 100;
+  if (arguments.json) {
+    out << json;
+    return;
+  }
+  if (!arguments.quiet || result.exit_code != 0) {
+    const std::string next = next_command(arguments, experiment, result);
+    out << to_text(result, headline_of(experiment),
+                   {.color = arguments.color, .width = kWidth, .next_command = next});
+    if (!arguments.quiet) print_wide_command(next, kWidth, err);
+  }
+  if (arguments.assumptions) out << assumptions_text(result);
+  if (arguments.annotations) out << annotations_of(result, arguments.file);
+}
+
+}  // namespace
+
+int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
+                RunHooks hooks) {
+  refuse_schedules_of_processes(arguments);
+  const Experiment experiment = compile(scenario_of(arguments));
+  const OutputSpec& output = experiment.scenario().output;
+  check_run_paths(arguments, experiment);
+  std::optional<DumpFolder> dump = dump_folder_of(arguments, experiment);
+  if (dump) hooks.write_state = dump->writer();
+  Progress progress(err, !arguments.quiet);
+  hooks.on_progress = [&progress] { progress.tick(); };
+  const std::optional<DecisionLog> replay = replayed_record(arguments, experiment);
+  if (replay) hooks.replay = &*replay;
+  ExploredRun explored;
+  RunOutcome& outcome = explored.outcome;
+  if (arguments.process.on_processes()) {
+    ProcessOutcome run =
+        run_on_processes(experiment, hooks, arguments.process, arguments.out_directory, err);
+    if (!run.reports) return run.exit_code;  // Another process does.
+    outcome = std::move(run.outcome);
+  } else {
+    explored = run_as_asked(experiment, hooks, arguments.explore);
+  }
+  const std::optional<FailedScenario> failed = to_be_shrunk(arguments, experiment, explored);
+  std::optional<ShrunkScenario> shrunk;
+  if (failed) shrunk = ScenarioShrinker(*failed, hooks).shrink();
+  progress.done();
+  const std::string json = to_json(outcome.result);
+  print_result(arguments, experiment, outcome.result, json, out, err);
+  // A reader of JSON gets one object.
+  if (shrunk) report_shrunk(*shrunk, *failed, arguments.explore, arguments.json ? err : out, err);
+  write_output(arguments, output.result, json, err);
+  const bool chrome = ends_with(output.trace, ".json");
+  if (!output.trace.empty()) {
+    write_output(arguments, output.trace,
+                 chrome ? to_chrome_json(outcome.traces) : to_perfetto(outcome.traces), err);
+  }
+  write_pages(arguments, experiment, outcome, err);
+  write_record(arguments, experiment, outcome, err);
+  if (dump && !arguments.quiet) dump->tell(err);
+  return outcome.result.exit_code;
+}
+
+Verb run_verb() {
+  const auto arguments = std::make_shared<RunArguments>();
+  return {.name = "run",
+          .summary = "Simulate a scenario (the default verb)",
+          .add_options = [arguments](CLI::App& app) { add_run_options(app, *arguments); },
+          .run =
+              [arguments](const Console& console) {
+                arguments->color = console.color;
+                if (arguments->file == kStandardInput) {
+                  arguments->text = read_standard_input(console.in);
+                }
+                arguments->process.words = console.words;
+                return command_run(*arguments, console.out, console.err, console.hooks);
+              },
+          .wants_json = [arguments] { return arguments->json; },
+          .wants_annotations = [arguments] { return arguments->annotations; },
+          .group = VerbGroup::run,
+          .examples = {{"shardsim scenarios/quickstart.json", "what a training step costs"},
+                       {"shardsim scenarios/quickstart.json --set system.preset=dgx-b200",
+                        "the same on other machines"},
+                       {"shardsim scenarios/quickstart.json --set output.trace=step.pftrace",
+                        "with a trace for ui.perfetto.dev"},
+                       {"shardsim scenarios/quickstart.json --json", "for programs"}}};
+}
+
+}  // namespace shardsim

@@ -1,0 +1,199 @@
+#include "sim/command/command_sweep.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "sim/console/parallel.hpp"
+#include "sim/console/shell_word.hpp"
+#include "sim/sweep/emit_script.hpp"
+#include "sim/sweep/point_index.hpp"
+#include "sim/sweep/run_sweep.hpp"
+#include "sim/sweep/sweep_summary.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr std::int64_t kSecondsPerMinute = 60;
+constexpr std::int64_t kSecondsPerHour = 3600;
+constexpr int kMostJobs = 1024;
+
+std::string folder_of(const SweepArguments& arguments) {
+  if (!arguments.folder.empty()) return arguments.folder;
+  return std::filesystem::path(arguments.request.file).stem().string() + ".sweep";
+}
+
+std::optional<std::chrono::seconds> time_limit_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  const std::string unit(last, end);
+  const std::int64_t factor = unit == "h"                   ? kSecondsPerHour
+                              : unit == "m"                 ? kSecondsPerMinute
+                              : unit == "s" || unit.empty() ? 1
+                                                            : 0;
+  constexpr std::int64_t kMost = 1'000'000;
+  if (error != std::errc() || number < 0 || number > kMost || factor == 0) {
+    throw UsageError("E1318", fmt::format("--time-limit \"{}\" is no duration", text),
+                     "write 90s, 10m or 2h");
+  }
+  return std::chrono::seconds(number * factor);
+}
+
+int jobs_of(const SweepArguments& arguments) {
+  if (arguments.jobs == 0) return default_jobs();
+  if (arguments.jobs > 0 && arguments.jobs <= kMostJobs) return arguments.jobs;
+  throw UsageError("E1318", fmt::format("--jobs {} is out of range", arguments.jobs),
+                   fmt::format("from 1 to {}", kMostJobs));
+}
+
+void list_points(const SweepPlan& plan, const Shard& shard, std::ostream& out) {
+  for (std::size_t point = shard.index; point < plan.num_points; point += shard.count) {
+    out << point;
+    const std::vector<std::string> values = values_of(plan, point);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      out << " " << shell_word(plan.columns[i] + "=" + values[i]);
+    }
+    out << "\n";
+  }
+}
+
+// Prints the rows of this shard, in order of points.
+void print_rows(const PointIndex& index, const SweepPlan& plan, const Shard& shard, bool csv,
+                std::ostream& out) {
+  if (csv) out << csv_header(plan.columns);
+  index.for_each_line([&](const KeptRow& row, const std::string& line) {
+    if (!shard.has(row.point) || plan.block.skip.count(row.status) > 0) return;
+    out << (csv ? csv_of(line) : line + "\n");
+  });
+}
+
+std::string shard_words(const Shard& shard) {
+  return shard.count == 1 ? "" : fmt::format(" --shard {}/{}", shard.index, shard.count);
+}
+
+void tell_outcome(const SweepOutcome& outcome, const SweepSetting& setting,
+                  const PartHeader& header, std::ostream& err) {
+  const std::string part =
+      part_path(setting.folder, setting.shard.index, setting.shard.count).string();
+  if (outcome.is_complete()) {
+    err << fmt::format("{} points computed, {} were there; kept in {}\n", outcome.computed,
+                       outcome.found, part);
+    return;
+  }
+  // Points found after the stop are not counted: they were not checked.
+  err << fmt::format("{}: {} points computed, nothing is lost: {}\n  go on with: {}{}\n",
+                     outcome.interrupted ? "interrupted" : "time is over", outcome.computed, part,
+                     header.command, shard_words(setting.shard));
+}
+
+// The next command, after the number of finished points.
+std::string next_words(const PointIndex& index, const PartHeader& header,
+                       const std::string& folder) {
+  const std::size_t there = index.points().size();
+  if (there < header.num_points) {
+    return fmt::format("{} of {} points are there; the others: {}\n", there, header.num_points,
+                       header.command);
+  }
+  return fmt::format("Next: shardsim merge {} --csv -o {}\n", shell_word(folder),
+                     shell_word(std::filesystem::path(folder).replace_extension(".csv").string()));
+}
+
+void show(const SweepArguments& arguments, const SweepPlan& plan, const SweepSetting& setting,
+          const Console& console) {
+  if (arguments.quiet && arguments.format.empty()) return;
+  const PartHeader header = header_of(plan, setting.folder);
+  const PointIndex index(setting.folder, &header);
+  if (!arguments.format.empty()) {
+    print_rows(index, plan, setting.shard, arguments.format == "csv", console.out);
+    return;
+  }
+  const std::vector<SweepObjective> objectives = objectives_of(plan.block);
+  console.out << summary_text(find_best(index, plan.columns, objectives), plan.columns, objectives)
+              << "\n"
+              << next_words(index, header, setting.folder);
+  if (index.num_damaged() > 0) {
+    console.err << fmt::format("warning: {} damaged lines were passed over\n", index.num_damaged());
+  }
+}
+
+void add_sweep_options(CLI::App& verb, SweepArguments& arguments) {
+  verb.add_option("file", arguments.request.file, "A scenario with a \"sweep\" block")->required();
+  verb.add_option("--axis", arguments.request.axes, "Vary a field: a.b=1,2,4; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--set", arguments.request.overrides, "Override a field: a.b=value; repeatable")
+      ->allow_extra_args(false);
+  verb.add_option("--jobs", arguments.jobs, "Points at a time (as many as cores)");
+  verb.add_option("--shard", arguments.shard,
+                  "i/n: points k with k mod n = i; auto: as Slurm, mpirun, srun or torchrun say");
+  verb.add_option("--out", arguments.folder, "Folder of the part files (FILE's name with .sweep)");
+  verb.add_option("--time-limit", arguments.time_limit, "Start no point after 90s, 10m or 2h");
+  verb.add_option("--format", arguments.format, "Print the rows: ndjson or csv")
+      ->check(CLI::IsMember({"ndjson", "csv"}));
+  verb.add_flag("--list", arguments.list, "Print the points and run none");
+  verb.add_option("--emit", arguments.emit, "Print a script: slurm, parallel or make")
+      ->check(CLI::IsMember({"slurm", "parallel", "make"}));
+  verb.add_option("--shards", arguments.shards, "Tasks of that script");
+  verb.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
+}
+
+}  // namespace
+
+int command_sweep(const SweepArguments& arguments, const Console& console) {
+  const SweepPlan plan = load_sweep(arguments.request);
+  const std::string folder = folder_of(arguments);
+  if (!arguments.emit.empty()) {
+    const std::size_t shards =
+        arguments.shards > 0 ? arguments.shards : default_shards(plan.num_points);
+    console.out << script_of(header_of(plan, folder), {arguments.emit, folder, shards});
+    return 0;
+  }
+  const SweepSetting setting{.folder = folder,
+                             .shard = shard_of(arguments.shard),
+                             .jobs = jobs_of(arguments),
+                             .time_limit = time_limit_of(arguments.time_limit),
+                             .quiet = arguments.quiet};
+  if (arguments.list) {
+    list_points(plan, setting.shard, console.out);
+    return 0;
+  }
+  if (setting.shard.source.empty() && !arguments.quiet) {
+    console.err << "note: no launcher says which shard this is; all points are computed here\n";
+  }
+  const SweepOutcome outcome = run_sweep(plan, setting, console.hooks, console.err);
+  if (!arguments.quiet || !outcome.is_complete()) {
+    tell_outcome(outcome, setting, header_of(plan, folder), console.err);
+  }
+  if (outcome.interrupted && !outcome.is_complete()) {
+    return static_cast<int>(ExitCode::interrupted);
+  }
+  show(arguments, plan, setting, console);
+  return 0;
+}
+
+Verb sweep_verb() {
+  const auto arguments = std::make_shared<SweepArguments>();
+  return {
+      .name = "sweep",
+      .summary = "Run a scenario at many points, and go on where it was stopped",
+      .add_options = [arguments](CLI::App& app) { add_sweep_options(app, *arguments); },
+      .run = [arguments](const Console& console) { return command_sweep(*arguments, console); },
+      .wants_json = nullptr,
+      .group = VerbGroup::plan,
+      .examples =
+          {{"shardsim sweep scenarios/quickstart.json --axis training.micro_batch_size=1,2 --axis "
+            "parallelism.zero_stage=1,2,3",
+            "six runs: what is fastest, and what fits"},
+           {"shardsim sweep plan.json --shard auto", "this task's share, under Slurm or mpirun"}}};
+}
+
+}  // namespace shardsim

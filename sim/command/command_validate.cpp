@@ -1,0 +1,202 @@
+#include "sim/command/command_validate.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/json_value.hpp"
+#include "scenarios/presets.hpp"
+#include "scenarios/read_file.hpp"
+#include "scenarios/scenario_error.hpp"
+#include "scenarios/suggest.hpp"
+#include "sim/accuracy/band_file.hpp"
+#include "sim/accuracy/ratchet.hpp"
+#include "sim/accuracy/table_mapping.hpp"
+#include "sim/accuracy/validated_table.hpp"
+#include "sim/accuracy/validation_text.hpp"
+#include "sim/console/output_paths.hpp"
+#include "sim/console/progress.hpp"
+#include "sim/console/whole_file.hpp"
+#include "sim/console/write_text.hpp"
+#include "sim/run/band/measured_errors.hpp"
+
+namespace shardsim {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRatchet = "ratchet.json";
+
+// In a checkout: the folder beside that of the presets.
+fs::path folder_of(const ValidateArguments& arguments) {
+  if (!arguments.folder.empty()) return arguments.folder;
+  return (fs::path(builtin_preset_directories().front()) / "../tests/validation")
+      .lexically_normal();
+}
+
+bool is_path(const std::string& table) { return fs::path(table).extension() == ".json"; }
+
+std::vector<std::string> tables_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".json" && it->path().filename() != kRatchet) {
+      names.push_back(it->path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> mapping_paths(const ValidateArguments& arguments, const fs::path& folder) {
+  const bool only_paths = !arguments.tables.empty() &&
+                          std::all_of(arguments.tables.begin(), arguments.tables.end(), is_path);
+  const std::vector<std::string> known =
+      only_paths ? std::vector<std::string>() : tables_in(folder);
+  if (!only_paths && known.empty()) {
+    throw UsageError("E0931", fmt::format("there are no tables in {}", folder.string()),
+                     "name the folder with --folder: it holds a JSON file for each table");
+  }
+  std::vector<std::string> paths;
+  for (const std::string& table : arguments.tables.empty() ? known : arguments.tables) {
+    if (!is_path(table) && std::find(known.begin(), known.end(), table) == known.end()) {
+      const std::string near = nearest(table, known);
+      throw UsageError(
+          "E0920", fmt::format("there is no table \"{}\"", table),
+          near.empty() ? "tables are " + one_of_list(known) : "write \"" + near + "\"");
+    }
+    paths.push_back(is_path(table) ? table : (folder / (table + ".json")).string());
+  }
+  return paths;
+}
+
+// Returns the exit code.
+int hold_ratchet(const ValidateArguments& arguments, const fs::path& path,
+                 const std::vector<ValidatedTable>& tables, std::ostream& err) {
+  if (arguments.write_ratchet) {
+    RatchetFigures figures;
+    if (fs::exists(path)) figures = read_ratchet(path.string());
+    set_figures(figures, arguments.sample, tables);
+    write_text(path, ratchet_text(figures), err);
+  }
+  if (!arguments.ratchet) return 0;
+  const std::vector<std::string> worse =
+      became_worse(read_ratchet(path.string()), arguments.sample, tables);
+  for (const std::string& line : worse) err << "worse: " << line << "\n";
+  if (worse.empty()) return 0;
+  err << fmt::format(
+      "{} of the figures of {} do not hold; docs/guide/validation.md says what to "
+      "do\n",
+      worse.size(), path.string());
+  return static_cast<int>(ExitCode::check_failed);
+}
+
+bool is_about_bands(const ValidateArguments& arguments) {
+  return !arguments.write_band.empty() || !arguments.check_band.empty();
+}
+
+void require_all_rows(const ValidateArguments& arguments) {
+  if (!is_about_bands(arguments) || (arguments.tables.empty() && !arguments.sample)) return;
+  throw UsageError("E0933", "error bands are made from all rows of all tables",
+                   "leave out the names of tables and --sample");
+}
+
+// Returns the exit code.
+int hold_band(const ValidateArguments& arguments, const std::vector<ValidatedTable>& tables,
+              std::ostream& err) {
+  if (!is_about_bands(arguments)) return 0;
+  const std::string text = measured_errors_text(measured_errors_of(tables));
+  if (!arguments.write_band.empty()) write_text(arguments.write_band, text, err);
+  if (arguments.check_band.empty()) return 0;
+  ProblemList problems;
+  const std::optional<std::string> in_file =
+      read_regular_file(arguments.check_band, JsonLimits{}.max_bytes, problems);
+  if (!in_file) throw ScenarioError(problems.problems(), problems.num_dropped());
+  const std::string difference = first_difference(*in_file, text);
+  if (difference.empty()) return 0;
+  err << fmt::format("{} is not what `shardsim validate --write-band` gives today: {}\n",
+                     arguments.check_band, difference);
+  return static_cast<int>(ExitCode::check_failed);
+}
+
+void add_validate_options(CLI::App& verb, ValidateArguments& arguments) {
+  verb.add_option("table", arguments.tables,
+                  "Tables (all); a path that ends in .json is one's own");
+  verb.add_option("--folder", arguments.folder, "Where tables lie (tests/validation)");
+  verb.add_option("--html", arguments.html, "Write a page that plots predicted against measured");
+  verb.add_flag("--sample", arguments.sample, "Some rows of each table: seconds, not minutes");
+  verb.add_flag("--json", arguments.json, "Print one JSON object with every row");
+  verb.add_flag("--ratchet", arguments.ratchet, "Fail if a figure is worse than ratchet.json says");
+  verb.add_flag("--write-ratchet", arguments.write_ratchet, "Write the figures to ratchet.json");
+  verb.add_option("--write-band", arguments.write_band,
+                  "Write the errors of all rows, of which plans' error bands are made");
+  verb.add_option("--check-band", arguments.check_band,
+                  "Fail if a file of such errors is not today's");
+}
+
+// Checks paths before tables that take minutes, not after them. The ratchet is read and rewritten.
+void check_paths(const ValidateArguments& arguments, const std::vector<TableMapping>& mappings,
+                 const fs::path& ratchet) {
+  std::vector<PathInUse> read;
+  for (const TableMapping& mapping : mappings) {
+    read.push_back({"the mapping of a table", mapping.path});
+    read.push_back({"a table", mapping.table.source->name});
+  }
+  std::vector<PathInUse> written;
+  if (!arguments.html.empty()) written.push_back({"--html", arguments.html});
+  if (!arguments.write_band.empty()) written.push_back({"--write-band", arguments.write_band});
+  if (arguments.write_ratchet) written.push_back({"the ratchet", ratchet});
+  for (const PathInUse& output : written) require_writable(output.path, false);
+  require_apart(read, written);
+  require_distinct(written);
+}
+
+}  // namespace
+
+int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err) {
+  require_all_rows(arguments);
+  const fs::path folder = folder_of(arguments);
+  // All mappings are read before the first run, so that errors are reported at once.
+  std::vector<TableMapping> mappings;
+  for (const std::string& path : mapping_paths(arguments, folder)) {
+    mappings.push_back(read_table_mapping(path));
+  }
+  check_paths(arguments, mappings, folder / kRatchet);
+  Progress progress(err, true);
+  std::vector<ValidatedTable> tables;
+  for (const TableMapping& mapping : mappings) {
+    tables.push_back(validate_table(
+        mapping, arguments.sample ? mapping.sample_stride : 1, [&progress] { progress.tick(); },
+        is_about_bands(arguments)));
+  }
+  progress.done();
+  out << (arguments.json ? validation_json(tables) : validation_text(tables));
+  if (!arguments.html.empty()) write_text(arguments.html, validation_html(tables), err);
+  const int band = hold_band(arguments, tables, err);
+  return std::max(band, hold_ratchet(arguments, folder / kRatchet, tables, err));
+}
+
+Verb validate_verb() {
+  const auto arguments = std::make_shared<ValidateArguments>();
+  return {
+      .name = "validate",
+      .summary = "Hold predictions against published measurements",
+      .add_options = [arguments](CLI::App& app) { add_validate_options(app, *arguments); },
+      .run =
+          [arguments](const Console& console) {
+            return command_validate(*arguments, console.out, console.err);
+          },
+      .wants_json = [arguments] { return arguments->json; },
+      .group = VerbGroup::measure,
+      .examples = {{"shardsim validate --sample", "some rows of every published table"},
+                   {"shardsim validate --html page.html", "plots of predicted against measured"}}};
+}
+
+}  // namespace shardsim

@@ -1,0 +1,74 @@
+#include "sim/command/run_paths.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "backends/rendezvous/launch_environment.hpp"
+
+#include "sim/console/output_paths.hpp"
+#include "sim/console/whole_file.hpp"
+#include "sim/explore/explore_run.hpp"
+#include "sim/real/run_ranks.hpp"
+
+namespace shardsim {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void require_named(const std::optional<std::string>& path, const char* option,
+                   const char* what = "file") {
+  if (!path || !path->empty()) return;
+  throw UsageError(
+      "E0912", fmt::format("\"{}\" names no {}: its value is empty", option, what),
+      fmt::format("name a {}, or leave the option out; is a variable of the shell unset?", what));
+}
+
+// Whether this process writes outputs. Other ranks of a launcher write nothing, and their machines
+// may lack the folder.
+bool may_report(const RunArguments& arguments) {
+  if (!arguments.process.on_processes()) return true;
+  const std::optional<LaunchedRank> launched = find_launched_rank();
+  return !launched || launched->rank == 0;
+}
+
+}  // namespace
+
+void check_run_paths(const RunArguments& arguments, const Experiment& experiment) {
+  require_named(arguments.record_decisions, "--record-decisions");
+  require_named(arguments.replay_decisions, "--replay-decisions");
+  require_named(arguments.dump_state, "--dump-state", "folder");
+  std::vector<PathInUse> read = paths_read(experiment.scenario().files, arguments.file);
+  if (arguments.replay_decisions) {
+    read.push_back({"the record that is replayed", *arguments.replay_decisions});
+  }
+  const fs::path folder = arguments.out_directory;
+  std::vector<PathInUse> written = paths_written(experiment.scenario().output, folder);
+  if (arguments.record_decisions) written.push_back({"the record", *arguments.record_decisions});
+  if (arguments.explore.shrink && !arguments.explore.shrunk_directory.empty()) {
+    written.push_back(
+        {"the shrunk scenario", fs::path(arguments.explore.shrunk_directory) / kShrunkFile});
+  }
+  if (may_report(arguments)) {
+    for (const PathInUse& output : written) {
+      require_writable(output.path, true, "choose another with --out or --record-decisions");
+    }
+  }
+  // Its own check is dump_folder_of's: it must be a new or an empty folder.
+  if (arguments.dump_state) {
+    written.push_back({"the state (--dump-state)", *arguments.dump_state});
+  }
+  // Written only if a run fails, so a read-only folder is no reason not to begin.
+  if (arguments.process.on_processes()) {
+    written.push_back({"the record of the last calls", folder / kFlightRecordFile});
+  }
+  require_apart(read, written);
+  require_distinct(written);
+}
+
+}  // namespace shardsim

@@ -1,0 +1,53 @@
+#include "sim/console/output_format.hpp"
+
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "reports/result.hpp"
+#include "reports/verdict_words.hpp"
+#include "scenarios/scenario_error.hpp"
+
+namespace shardsim {
+
+namespace {
+
+Problem found(const std::string& file, std::string code, std::string message) {
+  Problem problem;
+  problem.file = file;
+  problem.code = std::move(code);
+  problem.message = std::move(message);
+  return problem;
+}
+
+}  // namespace
+
+void add_output_format(CLI::App& verb, bool& json, bool& annotations, const char* json_words) {
+  verb.add_flag("--json", json, json_words);
+  verb.add_option_function<std::string>(
+          "--output-format",
+          [&json, &annotations](const std::string& format) {
+            json = format == "json";
+            annotations = format == "github";
+          },
+          "How to say what is wrong; github: as annotations of a workflow")
+      ->check(CLI::IsMember({"text", "json", "github"}));
+}
+
+std::string annotations_of(const Result& result, const std::string& file) {
+  std::vector<Problem> problems;
+  for (const ExpectationResult& expectation : result.expectations) {
+    if (expectation.passed) continue;
+    problems.push_back(found(file, "expect", expectation_text(expectation)));
+  }
+  for (const Check& check : result.checks) {
+    if (!check.passed) problems.push_back(found(file, check.name, check.detail));
+  }
+  if (result.diagnosis) {
+    problems.push_back(found(file, result.diagnosis->code, result.diagnosis->summary));
+  }
+  return problems.empty() ? std::string() : ScenarioError(std::move(problems), 0).to_annotations();
+}
+
+}  // namespace shardsim

@@ -1,0 +1,113 @@
+#include "sim/console/output_paths.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "reports/csv_tables.hpp"
+#include "scenarios/source_text.hpp"
+
+namespace shardsim {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Identifies the file of a path: equal for every path to the same file.
+struct Identity {
+  fs::path whole;  // Without links; empty for a pipe or a device.
+  std::optional<std::pair<dev_t, ino_t>> number;
+};
+
+Identity identity_of(const fs::path& path) {
+  Identity identity;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return identity;
+    identity.number = {status.st_dev, status.st_ino};
+  }
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  const fs::path canonical = fs::weakly_canonical(absolute, error);
+  identity.whole = error ? absolute.lexically_normal() : canonical;
+  return identity;
+}
+
+bool is_within(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
+         folder.end();
+}
+
+bool collide(const Identity& a, const Identity& b) {
+  if (a.whole.empty() || b.whole.empty()) return false;
+  if (a.number && a.number == b.number) return true;
+  return is_within(a.whole, b.whole) || is_within(b.whole, a.whole);
+}
+
+std::string shown(const PathInUse& used) {
+  return used.what + " \"" + printable(used.path.string(), 200) + "\"";
+}
+
+constexpr const char* kFix = "give it another name, or write to another folder";
+
+}  // namespace
+
+void require_apart(const std::vector<PathInUse>& read, const std::vector<PathInUse>& written) {
+  std::vector<Identity> inputs;
+  for (const PathInUse& input : read) inputs.push_back(identity_of(input.path));
+  for (const PathInUse& output : written) {
+    const Identity identity = identity_of(output.path);
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      if (!collide(identity, inputs[i])) continue;
+      throw UsageError("E0910", shown(output) + " would replace " + read[i].what, kFix);
+    }
+  }
+}
+
+void require_distinct(const std::vector<PathInUse>& written) {
+  std::vector<Identity> identities;
+  for (const PathInUse& output : written) {
+    const Identity identity = identity_of(output.path);
+    for (std::size_t i = 0; i < identities.size(); ++i) {
+      if (!collide(identity, identities[i])) continue;
+      throw UsageError("E0910", shown(output) + " would replace " + shown(written[i]), kFix);
+    }
+    identities.push_back(identity);
+  }
+}
+
+std::vector<PathInUse> paths_read(const std::vector<FileRead>& read, const std::string& file) {
+  std::vector<PathInUse> paths;
+  if (!file.empty()) paths.push_back({"the scenario", file == "-" ? "/dev/stdin" : file});
+  for (const FileRead& each : read) paths.push_back({each.what, each.path});
+  return paths;
+}
+
+std::string table_beside(const std::string& csv, const std::string& table) {
+  const fs::path path(csv);
+  return (path.parent_path() / (path.stem().string() + "." + table + ".csv")).string();
+}
+
+std::vector<PathInUse> paths_written(const OutputSpec& output, const fs::path& folder) {
+  std::vector<PathInUse> paths;
+  const auto add = [&](const char* field, const std::string& name) {
+    if (!name.empty()) paths.push_back({field, folder / name});
+  };
+  add("output.result", output.result);
+  add("output.trace", output.trace);
+  add("output.report", output.report);
+  add("output.markdown", output.markdown);
+  add("output.csv", output.csv);
+  if (output.csv.empty()) return paths;
+  for (const CsvTable& table : csv_tables(RunDetail())) {
+    add("a table of output.csv", table_beside(output.csv, table.name));
+  }
+  return paths;
+}
+
+}  // namespace shardsim

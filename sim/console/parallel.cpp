@@ -1,0 +1,88 @@
+#include "sim/console/parallel.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <sched.h>
+
+namespace shardsim {
+
+namespace {
+
+// The next index and the failure of lowest index: the shared state of the threads of one call.
+class Desk {
+ public:
+  Desk(std::size_t count, const ParallelWork& work) : count_(count), work_(work), failed_(count) {}
+
+  // One thread's share of the work: the next index, until there is none.
+  void serve() {
+    for (;;) {
+      const std::size_t index = take();
+      if (index == count_) return;
+      try {
+        work_.body(index);
+        finish(index);
+      } catch (...) {
+        fail(index, std::current_exception());
+      }
+    }
+  }
+
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::size_t take() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_ || next_ == count_ || (work_.stop && work_.stop())) return count_;
+    return next_++;
+  }
+
+  void finish(std::size_t index) {
+    if (!work_.finished) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    work_.finished(index);
+  }
+
+  void fail(std::size_t index, std::exception_ptr failure) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (failure_ && failed_ < index) return;
+    failed_ = index;
+    failure_ = std::move(failure);
+  }
+
+  std::size_t count_;
+  const ParallelWork& work_;
+  std::mutex mutex_;
+  std::size_t next_ = 0;
+  std::size_t failed_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+void run_parallel(std::size_t count, int jobs, const ParallelWork& work) {
+  Desk desk(count, work);
+  const auto threads = std::min(count, static_cast<std::size_t>(jobs));
+  if (threads <= 1) {
+    desk.serve();
+  } else {
+    boost::asio::thread_pool pool(threads);
+    for (std::size_t i = 0; i < threads; ++i) boost::asio::post(pool, [&desk] { desk.serve(); });
+    pool.join();
+  }
+  desk.rethrow();
+}
+
+int default_jobs() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  return std::max(1, CPU_COUNT(&allowed));
+}
+
+}  // namespace shardsim

@@ -1,0 +1,173 @@
+#include "sim/explore/scenario_explorer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/hash.hpp"
+
+#include "sim/explore/scenario_token.hpp"
+#include "sim/explore/schedule_comparison.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kCheck = "schedules";
+
+std::vector<Schedule> schedules_of(const ExploreArguments& arguments) {
+  std::vector<Schedule> schedules = {{.sends = SendMode::rendezvous},
+                                     {.sends = SendMode::buffered}};
+  if (arguments.mode != "pct") return schedules;
+  for (int i = 0; i < arguments.schedules; ++i) {
+    RollingHash seed;
+    seed.add(arguments.seed);
+    seed.add(std::int64_t{i});
+    // 0 means that nothing is drawn.
+    schedules.push_back({.sends = static_cast<SendMode>(i % 3), .seed = seed.value() | 1U});
+  }
+  return schedules;
+}
+
+// The proven property, in terms of the possible differences between schedules.
+std::string proven(const ExploreArguments& arguments, std::size_t count) {
+  if (arguments.mode != "pct") {
+    return fmt::format(
+        "explored {} schedules, with rendezvous and with buffered sends: no receive is open, so "
+        "ranks can see no others",
+        count);
+  }
+  return fmt::format(
+      "explored {} schedules: rendezvous, buffered and drawn sends, {} with drawn orders of ranks; "
+      "equal sends gave equal results, bit by bit",
+      count, arguments.schedules);
+}
+
+Scenario without_buffered_sends(Scenario scenario) {
+  scenario.execution.buffered_sends = false;
+  return scenario;
+}
+
+const Check* failed_check(const Result& result) {
+  const auto found =
+      std::find_if(result.checks.begin(), result.checks.end(),
+                   [](const Check& check) { return !check.passed && check.name != kCheck; });
+  return found == result.checks.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string failure_code(const Result& result) {
+  if (result.diagnosis) return result.diagnosis->code;
+  const Check* const check = failed_check(result);
+  return check == nullptr ? std::string() : check->name;
+}
+
+ScenarioExplorer::ScenarioExplorer(const Experiment& given, RunHooks hooks)
+    : given_(given),
+      experiment_(compile(without_buffered_sends(given.scenario()))),
+      hooks_(std::move(hooks)) {
+  hooks_.watch = true;
+}
+
+// --- Running -----------------------------------------------------------------------------------
+
+RunOutcome ScenarioExplorer::run(const Schedule& schedule) {
+  ++num_runs_;
+  hooks_.schedule = schedule;
+  RunOutcome outcome = run_experiment(experiment_, hooks_);
+  note_warnings(outcome.result);
+  if (schedule.seed == 0) plain_.try_emplace(schedule.sends, outcome.result);
+  return outcome;
+}
+
+const Result& ScenarioExplorer::plain(SendMode sends) {
+  const auto found = plain_.find(sends);
+  if (found != plain_.end()) return found->second;
+  static_cast<void>(run({.sends = sends}));
+  return plain_.at(sends);
+}
+
+void ScenarioExplorer::note_warnings(const Result& result) {
+  for (const std::string& warning : result.warnings) {
+    if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end()) {
+      warnings_.push_back(warning);
+    }
+  }
+}
+
+std::string ScenarioExplorer::token(const Schedule& schedule) const {
+  return to_text(token_of(given_, schedule));
+}
+
+// --- Judging -----------------------------------------------------------------------------------
+
+RunOutcome ScenarioExplorer::verdict(const Schedule& schedule) {
+  last_schedule_ = schedule;
+  RunOutcome outcome = run(schedule);
+  judge(schedule, outcome);
+  return outcome;
+}
+
+void ScenarioExplorer::judge(const Schedule& schedule, RunOutcome& outcome) {
+  Result& result = outcome.result;
+  if (!result.diagnosis) compare_with_plain(schedule, outcome);
+  // A run that was stopped has no figures, nor has one that is not reliable.
+  if (result.diagnosis) result.metrics.clear();
+  if (result.diagnosis) {
+    Diagnosis& found = *result.diagnosis;
+    if (found.code == "DEADLOCK" && schedule.sends != SendMode::buffered &&
+        failure_code(plain(SendMode::buffered)).empty()) {
+      found.code = "BUFFER_HAZARD";
+      found.summary += "; with buffered sends it does not hang";
+    }
+    found.schedule = describe(schedule);
+    found.replay = token(schedule);
+  } else if (const Check* const failed = failed_check(result)) {
+    result.checks.push_back({kCheck, false,
+                             fmt::format("{} fails with {}; replay: {}", failed->name,
+                                         describe(schedule), token(schedule))});
+  }
+  settle_exit_code(result);
+}
+
+void ScenarioExplorer::compare_with_plain(const Schedule& schedule, RunOutcome& outcome) {
+  // The nearest run comes first: most metrics are compared with it.
+  for (const SendMode sends : {schedule.sends, SendMode::rendezvous}) {
+    const bool is_itself = schedule.seed == 0 && sends == schedule.sends;
+    if (is_itself || sends == SendMode::drawn) continue;
+    const Result& before = plain(sends);
+    if (before.diagnosis) continue;  // The other run is reported itself.
+    outcome.result.diagnosis =
+        compare_schedules({.sends = sends}, before, schedule, outcome.result);
+    if (outcome.result.diagnosis) return;
+  }
+}
+
+// --- Many --------------------------------------------------------------------------------------
+
+RunOutcome ScenarioExplorer::explore(const ExploreArguments& arguments) {
+  const SendMode own = given_.world().buffered_sends ? SendMode::buffered : SendMode::rendezvous;
+  const std::vector<Schedule> schedules = schedules_of(arguments);
+  RunOutcome usual;
+  for (const Schedule& schedule : schedules) {
+    RunOutcome outcome = verdict(schedule);
+    if (!failure_code(outcome.result).empty()) return outcome;
+    if (schedule == Schedule{.sends = own}) usual = std::move(outcome);
+  }
+  usual.result.warnings = warnings_;
+  usual.result.checks.push_back({kCheck, true, proven(arguments, schedules.size())});
+  return usual;
+}
+
+RunOutcome ScenarioExplorer::replay(const Schedule& schedule) {
+  RunOutcome outcome = verdict(schedule);
+  if (failure_code(outcome.result).empty()) {
+    outcome.result.checks.push_back(
+        {kCheck, true, fmt::format("replayed {}: nothing is wrong", describe(schedule))});
+  }
+  return outcome;
+}
+
+}  // namespace shardsim

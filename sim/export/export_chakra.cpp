@@ -1,0 +1,201 @@
+#include "sim/export/export_chakra.hpp"
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+#include "sim/kernel/version.hpp"
+
+#include "sim/export/chakra_node.hpp"
+
+namespace shardsim {
+
+namespace {
+
+struct ChakraCollective {
+  std::string_view name;
+  std::int64_t type;
+};
+
+// CollectiveCommType of the schema.
+constexpr std::array kCollectives = {
+    ChakraCollective{"all_reduce", 0}, ChakraCollective{"reduce", 1},
+    ChakraCollective{"all_gather", 2}, ChakraCollective{"gather", 3},
+    ChakraCollective{"scatter", 4},    ChakraCollective{"broadcast", 5},
+    ChakraCollective{"all_to_all", 6}, ChakraCollective{"reduce_scatter", 7},
+    ChakraCollective{"barrier", 9},
+};
+
+constexpr std::string_view kNoCollective = "batch";
+constexpr const char* kComputeNote =
+    "num_ops and tensor_size are not counted: each is what the device does, or moves, at its peak "
+    "in the node's time, so that a roofline of the same device finds that time";
+
+std::uint64_t microseconds(Time time) {
+  constexpr std::int64_t kPerMicrosecond = 1'000'000;
+  return static_cast<std::uint64_t>((time.picoseconds() + kPerMicrosecond / 2) / kPerMicrosecond);
+}
+
+class ChakraRank {
+ public:
+  ChakraRank(const RecordedRun& run, int rank) : run_(run), rank_(rank) {}
+
+  std::string write() {
+    std::string file = chakra_metadata(
+        {{"written_by", "shardsim " + std::string(version())}, {"compute_nodes", kComputeNote}});
+    for (const RecordedOperation& operation : run_.ranks[static_cast<std::size_t>(rank_)]) {
+      file += nodes_of(operation);
+    }
+    return file;
+  }
+
+ private:
+  using Ids = std::vector<std::uint64_t>;
+
+  std::string nodes_of(const RecordedOperation& operation) {
+    const Ids control = last_of_track_[operation.track];
+    const Ids data = waited_for(operation);
+    Ids made;
+    std::string bytes;
+    if (operation.call == nullptr) {
+      bytes = compute_node(operation, control, data, made);
+    } else if (operation.call->transfers.empty() && operation.call->name == kNoCollective) {
+      return bytes;  // Nothing was sent.
+    } else if (operation.call->transfers.empty()) {
+      bytes = collective_node(operation, control, data, made);
+    } else {
+      for (const RecordedTransfer& transfer : operation.call->transfers) {
+        bytes += transfer_node(operation, transfer, control, data, made);
+      }
+    }
+    remember(operation, made);
+    return bytes;
+  }
+
+  // Operations of other streams that ended exactly when this one began. A communication also waits
+  // for the last computation before it, after which it was issued.
+  Ids waited_for(const RecordedOperation& operation) const {
+    Ids ids;
+    const auto ended = ended_at_.find(operation.slice->begin);
+    if (ended != ended_at_.end()) {
+      for (const auto& [track, nodes] : ended->second) {
+        if (track != operation.track) ids.insert(ids.end(), nodes.begin(), nodes.end());
+      }
+    }
+    if (operation.track == 0 || computed_.empty()) return ids;
+    auto before = computed_.upper_bound(operation.slice->begin);
+    if (before == computed_.begin()) return ids;
+    --before;
+    const bool listed = before->first == operation.slice->begin;
+    if (!listed) ids.push_back(before->second);
+    return ids;
+  }
+
+  void remember(const RecordedOperation& operation, const Ids& made) {
+    last_of_track_[operation.track] = made;
+    // If several end at once on a stream, only the last one is kept.
+    ended_at_[operation.slice->end][operation.track] = made;
+    if (operation.track == 0) computed_[operation.slice->end] = made.back();
+  }
+
+  ChakraNode begin_node(const RecordedOperation& operation, ChakraNodeType type,
+                        std::string_view name, const Ids& control, const Ids& data, Ids& made) {
+    ChakraNode node(next_id_, name, type);
+    node.add_dependencies(control, data);
+    node.add_time(microseconds(operation.slice->begin),
+                  microseconds(operation.slice->end - operation.slice->begin));
+    node.add_bool("is_cpu_op", false);
+    made.push_back(next_id_++);
+    return node;
+  }
+
+  std::string compute_node(const RecordedOperation& operation, const Ids& control, const Ids& data,
+                           Ids& made) {
+    ChakraNode node =
+        begin_node(operation, ChakraNodeType::compute, operation.slice->name, control, data, made);
+    const DeviceSpec& device = run_.experiment.scenario().system.device;
+    const double seconds = (operation.slice->end - operation.slice->begin).seconds();
+    const double peak = device.peak_tflops.of(run_.experiment.scenario().training.precision) * 1e12;
+    node.add_int64("num_ops", std::llround(seconds * peak));
+    node.add_uint64(
+        "tensor_size",
+        static_cast<std::uint64_t>(std::llround(seconds * device.memory_bandwidth_gb_per_s * 1e9)));
+    return node.framed();
+  }
+
+  std::string collective_node(const RecordedOperation& operation, const Ids& control,
+                              const Ids& data, Ids& made) {
+    const RecordedCall& call = *operation.call;
+    const std::string& group = run_.calls.groups()[static_cast<std::size_t>(operation.group)].name;
+    ChakraNode node = begin_node(operation, ChakraNodeType::collective, group + " " + call.name,
+                                 control, data, made);
+    node.add_int64("comm_type", chakra_collective_type(call.name));
+    node.add_int64("comm_size", call.input_elements * size_of(call.dtype));
+    node.add_string("pg_name", std::to_string(operation.group));
+    return node.framed();
+  }
+
+  std::string transfer_node(const RecordedOperation& operation, const RecordedTransfer& transfer,
+                            const Ids& control, const Ids& data, Ids& made) {
+    const RecordedGroup& group = run_.calls.groups()[static_cast<std::size_t>(operation.group)];
+    const int peer = group.members[static_cast<std::size_t>(transfer.peer)];
+    const int source = transfer.sends ? rank_ : peer;
+    const int target = transfer.sends ? peer : rank_;
+    ChakraNode node =
+        begin_node(operation, transfer.sends ? ChakraNodeType::send : ChakraNodeType::recv,
+                   group.name + (transfer.sends ? " send" : " recv"), control, data, made);
+    node.add_int32("comm_src", source);
+    node.add_int32("comm_dst", target);
+    node.add_int32("comm_tag", tag_of(operation.group, source, target));
+    node.add_int64("comm_size", transfer.elements * size_of(operation.call->dtype));
+    node.add_string("pg_name", std::to_string(operation.group));
+    return node.framed();
+  }
+
+  // The n-th message of a group between two ranks has equal tags on both: groups are numbered alike
+  // on all ranks, and each keeps its messages in order.
+  std::int32_t tag_of(int group, int source, int target) {
+    constexpr std::int32_t kMessages = 1 << 16;
+    constexpr std::int32_t kGroups = 1 << 15;
+    const std::int32_t count = messages_[{group, source, target}]++;
+    return group % kGroups * kMessages + count % kMessages;
+  }
+
+  const RecordedRun& run_;
+  int rank_;
+  std::uint64_t next_id_ = 0;
+  std::map<std::size_t, Ids> last_of_track_;
+  std::map<Time, std::map<std::size_t, Ids>> ended_at_;
+  std::map<Time, std::uint64_t> computed_;  // By their end.
+  std::map<std::tuple<int, int, int>, std::int32_t> messages_;
+};
+
+}  // namespace
+
+std::int64_t chakra_collective_type(std::string_view name) {
+  for (const ChakraCollective& each : kCollectives) {
+    if (each.name == name) return each.type;
+  }
+  throw Error(ExitCode::internal, "E1375",
+              fmt::format("there is no collective \"{}\" in Chakra's schema", name),
+              "please report this scenario");
+}
+
+std::string to_chakra(const RecordedRun& run, int rank) { return ChakraRank(run, rank).write(); }
+
+std::string chakra_groups(const RecordedRun& run) {
+  std::string text = "{";
+  const std::vector<RecordedGroup>& groups = run.calls.groups();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    text +=
+        fmt::format("{}\n  \"{}\": [{}]", i == 0 ? "" : ",", i, fmt::join(groups[i].members, ", "));
+  }
+  return text + "\n}\n";
+}
+
+}  // namespace shardsim

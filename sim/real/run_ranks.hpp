@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+
+#include "backends/rendezvous/process_launcher.hpp"
+#include "backends/rendezvous/rendezvous_server.hpp"
+
+#include "sim/real/rank_process.hpp"
+
+namespace shardsim {
+
+/// The joint work of real processes.
+struct RanksJob {
+  BackendSetting setting;
+  RankWork work;                      ///< For this process's rank, wherever it runs.
+  std::function<void()> on_progress;  ///< Called now and then while ranks run; may be empty.
+};
+
+struct RanksOutcome {
+  /// Null: another process reports, and this one ends with `exit_code`.
+  std::unique_ptr<RendezvousServer>
+      server;  ///< Has the values that ranks have left under their keys.
+  /// For rank 0 under a launcher: signals do not end it before it has reported the verdict.
+  std::unique_ptr<InterruptGuard> guard;
+  Verdict verdict;
+  int exit_code = 0;
+};
+
+/// Runs `job` on one process per rank and returns in the process that reports with the verdict.
+///
+/// Without a launcher around it, this process starts the ranks itself (`options.words` again),
+/// serves their rendezvous, and leaves none behind. Started by a launcher, rank 0 serves and
+/// reports. Throws Error if nothing can be run: no such backend here (exit 5), or a launcher that
+/// has started another number of ranks. Output of ranks and launchers goes to `err` if it may show
+/// the cause.
+[[nodiscard]] RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options,
+                                     std::ostream& err);
+
+/// The file that write_flight_records() writes.
+inline constexpr const char* kFlightRecordFile = "flight-record.txt";
+
+/// OpenBackend::notes() of rank 0.
+[[nodiscard]] std::vector<std::string> notes_of(const RendezvousServer& server);
+
+/// Writes below `directory`, if there are any; prints the place on `err`.
+void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err);
+
+}  // namespace shardsim

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "sim/run/band/measured_error.hpp"
+
+// The place of measurements around a prediction, derived from the measured runs that are most like
+// it (docs/decisions/0038-error-band.md).
+namespace shardsim {
+
+/// Rows of the first of these kinds that has enough of them are taken.
+enum class Likeness { device_and_software, device_or_software, any };
+
+/// A kind suffices from this many rows and this many tables on. From each table, this many rows
+/// with the nearest ranks are taken, and all that are as near as the last of them.
+inline constexpr std::size_t kEnoughRows = 20;
+inline constexpr std::size_t kEnoughTables = 2;
+/// The share of measurements that a band should hold. The rest is split between below and above.
+inline constexpr double kBandShare = 0.8;
+inline constexpr double kBandTail = 0.1;
+
+struct ErrorBand {
+  double low = 1.0;  ///< Measured / predicted.
+  double high = 1.0;
+  std::size_t rows = 0;
+  std::size_t tables = 0;
+  Likeness likeness = Likeness::any;
+  std::size_t rows_on_device = 0;
+  std::size_t rows_with_software = 0;
+  std::int64_t least_ranks = 0;
+  std::int64_t most_ranks = 0;
+};
+
+using MeasuredRows = std::vector<const MeasuredError*>;
+
+/// The rows of one quantity that were predicted as a run with this software is: under a framework,
+/// or without one. They point into `all`.
+[[nodiscard]] MeasuredRows comparable_rows(const std::vector<MeasuredError>& all,
+                                           const std::string& quantity,
+                                           const std::string& software);
+
+/// The band that the nearest rows give, each table with the same weight: from their ratios' 10th
+/// to their 90th percentile. None without rows.
+[[nodiscard]] std::optional<ErrorBand> nearest_band(const MeasuredRows& rows,
+                                                    const RunSetting& setting);
+
+/// The smallest factor, at least 1, that widens bands at both ends so that they hold 8 of 10 rows.
+/// The rows are those of a table that the bands were not made from, in the mean of all tables. 1
+/// for fewer than two tables.
+[[nodiscard]] double widening_of(const MeasuredRows& rows);
+
+/// `band` with its low end divided, and its high end multiplied, by `factor`.
+[[nodiscard]] ErrorBand widened(ErrorBand band, double factor);
+
+struct WeightedValue {
+  double value = 0.0;
+  double weight = 0.0;
+};
+/// The value below which `share` of the weight lies. A row counts at the middle of its own weight;
+/// between two it is interpolated, and outside of them it is the first or the last. REQUIRES:
+/// !values.empty(), weights above 0.
+[[nodiscard]] double weighted_quantile(std::vector<WeightedValue> values, double share);
+
+/// The rows of all tables but one.
+[[nodiscard]] MeasuredRows without_table(const MeasuredRows& rows, const std::string& table);
+
+/// The tables' names, each once, sorted.
+[[nodiscard]] std::vector<std::string> tables_of(const MeasuredRows& rows);
+
+}  // namespace shardsim

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/run/band/measured_error.hpp"
+
+// The errors that bands are made from, as a file: sim/run/band/measured_errors.json. `shardsim
+// validate --write-band` writes it and the build compiles it into the program, so that a result
+// depends on no other file of the machine.
+namespace shardsim {
+
+/// The share of measurements that bands hold in a table unseen by them and their widening: the mean
+/// over tables (mean_share_without() of band_coverage). Stored because it takes long.
+struct HeldOutShare {
+  std::string quantity;
+  bool has_framework = false;
+  double share = 0.0;
+};
+
+struct MeasuredErrors {
+  std::vector<MeasuredError> errors;
+  std::vector<HeldOutShare> held_out;
+};
+
+/// The share for runs with this software, or without one. None if fewer than two tables give it.
+[[nodiscard]] std::optional<double> held_out_share(const MeasuredErrors& known,
+                                                   const std::string& quantity,
+                                                   const std::string& software);
+
+/// The held-out shares come first, computed from the errors as they are written. Errors of equal
+/// quantity, table, device, software and ranks become one sorted list, to 1e-4. The same errors in
+/// any order give the same bytes.
+[[nodiscard]] std::string measured_errors_text(const std::vector<MeasuredError>& errors);
+
+/// Throws ScenarioError with file and line: E0932 (keys and types), and those of JSON.
+[[nodiscard]] MeasuredErrors parse_measured_errors(const std::string& text,
+                                                   const std::string& file_name);
+
+/// The errors compiled into this program.
+[[nodiscard]] const MeasuredErrors& built_in_measured_errors();
+
+}  // namespace shardsim

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "backends/fiber/fiber_world.hpp"
+
+#include "reports/run_detail.hpp"
+#include "sim/run/run.hpp"
+#include "sim/run/run_record.hpp"
+
+namespace shardsim {
+
+/// A finished run, and its inputs.
+struct EndedRun {
+  const Experiment& experiment;
+  const RunHooks& hooks;
+  const FiberWorld& world;
+  const RunRecord& record;
+  const Result& result;          ///< With its metrics.
+  const DecisionLog* decisions;  ///< Those that it took or replayed; null: none.
+};
+
+/// The detail of the run for pages and tables. It runs the experiment once more; throws an internal
+/// Error (E1391) if the second run differs.
+[[nodiscard]] RunDetail detail_of(const EndedRun& run);
+
+}  // namespace shardsim

@@ -1,0 +1,139 @@
+#include "sim/run/device_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "reports/units.hpp"
+#include "sim/run/outside_bytes.hpp"
+#include "sim/run/rank_kinds.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kInPercent = 100.0;
+constexpr const char* kWayOut = "shard more, use smaller microbatches, or recompute activations";
+
+// Both sizes in words: rounded if that keeps them apart, else exact.
+std::pair<std::string, std::string> sizes_apart(std::int64_t one, std::int64_t other) {
+  std::pair<std::string, std::string> words = {format_memory(static_cast<double>(one)),
+                                               format_memory(static_cast<double>(other))};
+  if (words.first == words.second && one != other) {
+    words = {fmt::format("{} bytes", one), fmt::format("{} bytes", other)};
+  }
+  return words;
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(FiberWorld& world, const Experiment& experiment)
+    : world_(world), experiment_(experiment) {
+  const Cluster& cluster = world.options().cluster;
+  const MeshShape& mesh = experiment.plan().options().mesh;
+  const ModelOptions& model = experiment.options().model;
+  const int ulysses = ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
+  for (const int rank : rank_kinds(experiment, world.options().fold)) {
+    MemoryReplay& replay = replays_.try_emplace(rank, world.engine().rank(rank)).first->second;
+    replay.set_device(cluster.device.memory_bytes, outside_bytes(cluster, mesh, ulysses, rank));
+  }
+}
+
+DeviceMemory::Fullest DeviceMemory::fullest() const {
+  Fullest most;
+  for (const auto& [rank, replay] : replays_) {
+    if (most.replay == nullptr || replay.device_peak() > most.replay->device_peak()) {
+      most = {rank, &replay};
+    }
+  }
+  return most;
+}
+
+void DeviceMemory::add_metrics(std::vector<Metric>& metrics) const {
+  std::int64_t allocated = -1;
+  std::int64_t last_stage = 0;
+  std::int64_t reserved = 0;
+  std::int64_t device = 0;
+  std::int64_t retries = 0;
+  std::string peak;
+  const MeshShape& mesh = experiment_.plan().options().mesh;
+  for (const auto& [rank, replay] : replays_) {
+    const CachingAllocator& allocator = replay.allocator();
+    if (allocator.allocated_peak() > allocated) {
+      allocated = allocator.allocated_peak();
+      peak = fmt::format("{} bytes of {} on rank {}, {:.6f} s into the run", replay.peak().bytes,
+                         name_of(replay.peak().category), rank, replay.peak().time.seconds());
+    }
+    if (mesh.place_of(rank).pp == mesh.pp - 1) {
+      last_stage = std::max(last_stage, allocator.allocated_peak());
+    }
+    reserved = std::max(reserved, allocator.reserved_peak());
+    device = std::max(device, replay.device_peak());
+    retries = std::max(retries, allocator.retries());
+  }
+  metrics.push_back({metric::kMemoryAllocatedPeakBytesMax.name, allocated});
+  metrics.push_back({metric::kMemoryAllocatedPeakBytesLastStage.name, last_stage});
+  metrics.push_back({metric::kMemoryReservedPeakBytesMax.name, reserved});
+  metrics.push_back({metric::kMemoryDeviceBytesMax.name, device});
+  metrics.push_back({metric::kMemoryAllocatorRetriesMax.name, retries});
+  metrics.push_back({metric::kMemoryPeakAllocation.name, peak});
+}
+
+bool leaves_margin(const Experiment& experiment, std::int64_t device_bytes) {
+  const auto capacity = static_cast<double>(experiment.cluster().device.memory_bytes);
+  const double margin = experiment.scenario().execution.memory_margin;
+  return static_cast<double>(device_bytes) <= capacity * (1.0 - margin);
+}
+
+Check DeviceMemory::check() const {
+  if (experiment_.world().has_data) {
+    const int rank = world_.fullest_rank();
+    const std::int64_t peak = world_.engine().rank(rank).ledger().peak();
+    const auto [needed, available] = sizes_apart(peak, capacity());
+    return {
+        "memory", peak <= capacity(),
+        fmt::format("rank {} needs {} at its peak, the device has {}", rank, needed, available)};
+  }
+  const auto [rank, replay] = fullest();
+  const std::int64_t peak = replay->device_peak();
+  const auto [needed, available] = sizes_apart(peak, capacity());
+  const std::int64_t reserved = replay->allocator().reserved_peak();
+  std::string words = fmt::format(
+      "rank {} needs {} of device memory at its peak; the device has {}, and {:.3g} % of that "
+      "should stay free",
+      rank, needed, available, experiment_.scenario().execution.memory_margin * kInPercent);
+  if (peak > capacity()) {
+    words += fmt::format("; {} in the allocator, {} of CUDA context and NCCL's buffers; {}",
+                         format_memory(static_cast<double>(reserved)),
+                         format_memory(static_cast<double>(peak - reserved)), kWayOut);
+  }
+  return {"memory", peak <= capacity(), std::move(words)};
+}
+
+std::vector<std::string> DeviceMemory::warnings() const {
+  if (experiment_.world().has_data) return {};
+  const auto [fullest_rank, fullest_replay] = fullest();
+  const std::int64_t peak = fullest_replay->device_peak();
+  if (peak > capacity()) return {};  // The check reports it.
+  const double margin = experiment_.scenario().execution.memory_margin;
+  std::vector<std::string> words;
+  if (!leaves_margin(experiment_, peak)) {
+    words.push_back(fmt::format(
+        "rank {} may run out of device memory: it needs {} of {}, and execution.memory_margin "
+        "asks for {:.3g} % to be left; {}",
+        fullest_rank, format_memory(static_cast<double>(peak)),
+        format_memory(static_cast<double>(capacity())), margin * kInPercent, kWayOut));
+  }
+  for (const auto& [rank, replay] : replays_) {
+    if (replay.allocator().retries() == 0) continue;
+    words.push_back(
+        fmt::format("rank {} fits, but its caching allocator has to give memory back to the "
+                    "device, which takes time that is not in the step; times it happens: {}",
+                    rank, replay.allocator().retries()));
+    break;
+  }
+  return words;
+}
+
+}  // namespace shardsim

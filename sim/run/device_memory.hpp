@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/kernel/memory_replay.hpp"
+
+#include "backends/fiber/fiber_world.hpp"
+
+#include "reports/result.hpp"
+#include "sim/experiment/experiment.hpp"
+
+namespace shardsim {
+
+/// Whether a plan whose fullest rank needs `device_bytes` leaves execution.memory_margin of its
+/// device.
+[[nodiscard]] bool leaves_margin(const Experiment& experiment, std::int64_t device_bytes);
+
+/// The use of the device's memory by the caching allocator and everything beside it, for one rank
+/// of each kind (sim/run/rank_kinds.hpp; docs/decisions/0055-fits-on-the-device.md). It lives from
+/// before the world's run to after it; the world outlives it.
+class DeviceMemory {
+ public:
+  /// Both outlive it; `world` is the experiment's.
+  DeviceMemory(FiberWorld& world, const Experiment& experiment);
+
+  /// Adds each metric's largest value over the replayed ranks, the allocation that made the largest
+  /// peak of blocks, and that peak on the last stage. Frameworks log the rank of the last stage.
+  void add_metrics(std::vector<Metric>& metrics) const;
+
+  /// Checks that the device holds what the fullest rank needs; the check is called "memory". A run
+  /// with real tensors checks numbers on any device: it compares only the tensors.
+  [[nodiscard]] Check check() const;
+
+  /// Warnings for a run that fits: it leaves less than execution.memory_margin, or its allocator
+  /// has trouble.
+  [[nodiscard]] std::vector<std::string> warnings() const;
+
+ private:
+  struct Fullest {
+    int rank = 0;
+    const MemoryReplay* replay = nullptr;
+  };
+  /// The fullest rank; of equal ranks, the lowest.
+  [[nodiscard]] Fullest fullest() const;
+  [[nodiscard]] std::int64_t capacity() const {
+    return world_.options().cluster.device.memory_bytes;
+  }
+
+  const FiberWorld& world_;
+  const Experiment& experiment_;
+  std::map<int, MemoryReplay> replays_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,217 @@
+#include "sim/run/metrics.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "strategies/model/expert_layer.hpp"
+#include "strategies/named_groups.hpp"
+
+#include "sim/run/goodput/goodput_metrics.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// Setup sends nothing, and every step sends the same. Exceptions are steps that were skipped, end a
+// period, have nothing to apply yet or have other members, and learned routing of tokens: then the
+// metric is the mean.
+MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunRecord& record) {
+  if (total % scenario.execution.steps != 0) {
+    const ParallelismSpec& parallelism = scenario.parallelism;
+    const bool learned =
+        scenario.model.num_experts > 0 && scenario.model.moe_routing == RoutingKind::learned;
+    if (record.skipped_steps() > 0 || learned || parallelism.changes_algorithm() ||
+        parallelism.is_elastic()) {
+      return static_cast<double>(total) / static_cast<double>(scenario.execution.steps);
+    }
+    throw Error(ExitCode::internal, "E7003",
+                fmt::format("{} bytes or calls do not divide into {} equal steps", total,
+                            scenario.execution.steps),
+                "please report this scenario");
+  }
+  return total / scenario.execution.steps;
+}
+
+// Dropped pairs of a token and an expert, in all steps; a plan counts them for its assumed routing.
+std::int64_t dropped_tokens(const FiberWorld& world) {
+  const std::span<const std::int64_t> dropped = world.tallied(kDroppedTokens);
+  return dropped.empty() ? 0 : dropped.front();
+}
+
+void add_time(std::vector<Metric>& metrics, const Experiment& experiment, const FiberWorld& world,
+              const RunRecord& record) {
+  const Scenario& scenario = experiment.scenario();
+  const Model& model = experiment.plan().whole();
+  const int rank = record.last_rank();
+  const RankMoment& begin = record.last_step_begin(rank);
+  const RankMoment& end = record.last_step_end(rank);
+  const double step_s = (end.clock - begin.clock).seconds();
+  const auto samples = static_cast<double>(scenario.training.global_batch_size);
+  const auto ranks = static_cast<double>(scenario.system.ranks);
+  const double tokens = samples * static_cast<double>(model.positions_per_sample());
+  // Tokens that a capacity drops are not work of the model.
+  const double dropped =
+      static_cast<double>(dropped_tokens(world)) / static_cast<double>(scenario.execution.steps);
+  const double flops = (samples * static_cast<double>(model.model_flops_per_sample()) -
+                        dropped * static_cast<double>(model.model_flops_per_expert_token())) /
+                       ranks;
+  const double peak = world.options().cluster.device.peak(model.dtype());
+  const Time exposed = end.split.exposed_comm - begin.split.exposed_comm;
+  const Time busy = end.comm_busy - begin.comm_busy;
+  const auto rate = [&](double amount) { return step_s > 0.0 ? amount / step_s : 0.0; };
+  metrics.push_back({metric::kStepTimeS.name, step_s});
+  metrics.push_back({metric::kTokensPerS.name, rate(tokens)});
+  metrics.push_back({metric::kTokensPerSPerGpu.name, rate(tokens / ranks)});
+  metrics.push_back({metric::kModelTflopsPerGpu.name, rate(flops) / 1e12});
+  metrics.push_back({metric::kMfu.name, peak > 0.0 ? rate(flops) / peak : 0.0});
+  // The executed operations: with attention's scores, which a fused backward computes again, and
+  // all requested recomputation.
+  double executed = 0.0;
+  for (const double rank_flops : world.executed_flops()) executed += rank_flops;
+  executed /= ranks * static_cast<double>(scenario.execution.steps);
+  metrics.push_back({metric::kHfu.name, peak > 0.0 ? rate(executed) / peak : 0.0});
+  metrics.push_back(
+      {metric::kTimeComputeS.name, (end.split.compute - begin.split.compute).seconds()});
+  metrics.push_back({metric::kTimeExposedCommS.name, exposed.seconds()});
+  metrics.push_back({metric::kTimeBubbleS.name, (end.split.bubble - begin.split.bubble).seconds()});
+  metrics.push_back({metric::kTimeHostS.name, (end.split.host - begin.split.host).seconds()});
+  metrics.push_back({metric::kTimeHiddenCommS.name, max(busy - exposed, Time()).seconds()});
+}
+
+// Idle time of a pipeline in both meanings (docs/decisions/0027), each for the rank with most.
+void add_pipeline_idle(std::vector<Metric>& metrics, const FiberWorld& world,
+                       const RunRecord& record) {
+  Time first = record.pipeline_span(0).begin;
+  Time last;
+  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+    first = min(first, record.pipeline_span(rank).begin);
+    last = max(last, record.pipeline_span(rank).end);
+  }
+  Time idle;
+  Time idle_in_span;
+  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+    const PipelineSpan& span = record.pipeline_span(rank);
+    idle = max(idle, last - first - span.busy);
+    idle_in_span = max(idle_in_span, span.end - span.begin - span.busy);
+  }
+  metrics.push_back({metric::kTimePipelineIdleSMax.name, idle.seconds()});
+  metrics.push_back({metric::kTimePipelineIdleInSpanSMax.name, idle_in_span.seconds()});
+}
+
+void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
+                const DeviceMemory& memory) {
+  std::int64_t peak = 0;
+  std::int64_t host_peak = 0;
+  MemoryUse most{};
+  for (int rank = 0; rank < world.engine().num_ranks(); ++rank) {
+    const MemoryLedger& ledger = world.engine().rank(rank).ledger();
+    peak = std::max(peak, ledger.peak());
+    host_peak = std::max(host_peak, world.engine().rank(rank).host_ledger().peak());
+    for (std::size_t i = 0; i < most.size(); ++i) {
+      most.at(i) = std::max(most.at(i), ledger.at_peak().at(i));
+    }
+  }
+  metrics.push_back({metric::kMemoryPeakBytesMax.name, peak});
+  for (std::size_t i = 0; i < most.size(); ++i) {
+    metrics.push_back({kMemoryMetrics.at(i)->name, most.at(i)});
+  }
+  if (scenario.parallelism.offloads()) {
+    metrics.push_back({metric::kMemoryHostBytesMax.name, host_peak});
+  }
+  memory.add_metrics(metrics);
+}
+
+void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
+                 const RunRecord& record) {
+  const auto add = [&](const MetricRow& row, std::int64_t sum) {
+    metrics.push_back({row.name, per_step(sum, scenario, record)});
+  };
+  const TrafficCounters total = world.total_traffic();
+  const auto& by_rank = world.sent_by_rank();
+  add(metric::kCommBytesSentTotal, total.payload_sent);
+  add(metric::kCommBytesSentMaxRank, *std::max_element(by_rank.begin(), by_rank.end()));
+  for (const auto& [axis, row] : kAxisMetrics) {
+    std::int64_t sent = 0;
+    for (const auto& [name, counters] : world.traffic()) {
+      if (axis_of(name) == axis) sent += counters.payload_sent;
+    }
+    add(row, sent);
+  }
+  add(metric::kCommBytesSentPadding, total.padding_sent);
+  add(metric::kCommBytesSentScalars, total.scalar_sent);
+  add(metric::kCommCallsTotal, total.calls);
+}
+
+// For the most uneven layer: tokens of the busiest expert divided by their mean.
+double load_imbalance(std::span<const std::int64_t> loads, std::int64_t num_experts) {
+  double worst = 1.0;
+  for (std::size_t first = 0; first < loads.size();
+       first += static_cast<std::size_t>(num_experts)) {
+    const std::span<const std::int64_t> layer =
+        loads.subspan(first, static_cast<std::size_t>(num_experts));
+    double sum = 0.0;
+    for (const std::int64_t load : layer) sum += static_cast<double>(load);
+    if (sum == 0.0) continue;
+    const auto most = static_cast<double>(*std::max_element(layer.begin(), layer.end()));
+    worst = std::max(worst, most * static_cast<double>(num_experts) / sum);
+  }
+  return worst;
+}
+
+void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
+                 const RunRecord& record) {
+  const ModelSpec& model = scenario.model;
+  if (model.num_experts == 0) return;
+  metrics.push_back({metric::kMoeLoadImbalance.name,
+                     load_imbalance(world.tallied(kExpertLoad), model.num_experts)});
+  if (model.moe_capacity_factor <= 0.0) return;
+  // The assumed routing of a plan does not show how many tokens learned routing drops.
+  const bool is_known = world.options().has_data || world.options().replay != nullptr;
+  if (model.moe_routing == RoutingKind::learned && !is_known) return;
+  metrics.push_back(
+      {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), scenario, record)});
+}
+
+}  // namespace
+
+std::string_view axis_of(const std::string& communicator) {
+  for (const NamedGroup* const group : kNamedGroups) {
+    if (group->name == communicator) return group->axis;
+  }
+  throw Error(ExitCode::internal, "E7004",
+              "communicator " + communicator + " belongs to no axis of the result");
+}
+
+std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& world,
+                               const DeviceMemory& memory, const RunRecord& record,
+                               const Verification* oracle) {
+  const Scenario& scenario = experiment.scenario();
+  std::vector<Metric> metrics;
+  add_time(metrics, experiment, world, record);
+  if (scenario.parallelism.pp > 1) add_pipeline_idle(metrics, world, record);
+  add_memory(metrics, scenario, world, memory);
+  add_traffic(metrics, scenario, world, record);
+  add_experts(metrics, scenario, world, record);
+  if (scenario.training.loss_scaling != LossScaling::Mode::none) {
+    metrics.push_back({metric::kLossScalingSkippedSteps.name, record.skipped_steps()});
+    metrics.push_back({metric::kLossScalingScale.name, record.loss_scale()});
+  }
+  add_goodput(experiment, metrics);
+  metrics.push_back({metric::kRanks.name, scenario.system.ranks});
+  metrics.push_back({metric::kTraceHash.name, fmt::format("{:016x}", world.engine().trace_hash())});
+  if (oracle != nullptr) {
+    const Oracle::Errors errors = oracle->errors();
+    metrics.push_back({metric::kOracleMaxRelErrorGrads.name, errors.gradients});
+    metrics.push_back({metric::kOracleMaxRelErrorParams.name, errors.parameters});
+    metrics.push_back({metric::kOracleMaxRelErrorOptimizerState.name, errors.optimizer_state});
+    metrics.push_back({metric::kOracleMaxRelErrorLoss.name, errors.loss});
+    metrics.push_back({metric::kOraclePassed.name, oracle->passed()});
+  }
+  return metrics;
+}
+
+}  // namespace shardsim

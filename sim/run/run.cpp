@@ -1,0 +1,279 @@
+#include "sim/run/run.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/engine.hpp"
+#include "sim/kernel/error.hpp"
+
+#include "sim/experiment/assumptions.hpp"
+#include "sim/experiment/without_effect.hpp"
+#include "sim/run/band/band_of_run.hpp"
+#include "sim/run/decision_file.hpp"
+#include "sim/run/detail/detail_of.hpp"
+#include "sim/run/device_memory.hpp"
+#include "sim/run/faults/fault_warnings.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/run/state/state_dump.hpp"
+#include "sim/run/training_cost.hpp"
+#include "sim/verify/verification.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr const char* kSkippedLast =
+    "the last step was skipped, as gradients overflowed: its times, which are those reported, are "
+    "without norm, update and gathers; use more steps or a smaller training.loss_scale";
+
+std::vector<int> traced_ranks_of(const OutputSpec& output) {
+  if (output.trace.empty()) return {};
+  return {output.trace_ranks.begin(), output.trace_ranks.end()};
+}
+
+std::optional<Verification> verification_of(const Experiment& experiment,
+                                            const std::function<void()>& on_progress) {
+  if (!experiment.world().has_data) return std::nullopt;
+  return std::make_optional<Verification>(experiment, on_progress);
+}
+
+// A run that replays a record depends on that, too.
+Assumptions assumptions_with(const Experiment& experiment, const DecisionLog* replay) {
+  if (replay == nullptr) return experiment.assumptions();
+  const Assumptions replayed = replayed_assumptions(*replay, experiment);
+  return assumptions_of(experiment, &replayed);
+}
+
+// Objects that the ranks of a run share and report to.
+struct Listeners {
+  RunRecord& record;
+  StateDump* dump;  // Null: no dump was requested.
+};
+
+void run_rank(const ParallelPlan& plan, const RunHooks& hooks, const Listeners& listeners,
+              Runtime& runtime, Communicator& everyone) {
+  std::unique_ptr<Communicator> wrapped;
+  if (hooks.wrap_world) wrapped = hooks.wrap_world(everyone);
+  Mesh mesh(wrapped ? *wrapped : everyone, plan.options().mesh);
+  const Oracle::Holder holder = holder_of(plan, mesh.place());
+  RunRecord::Observer observer(listeners.record, holder);
+  if (listeners.dump == nullptr) return plan.train_rank(runtime, mesh, observer);
+  StateDump::Observer dumped(*listeners.dump, holder, observer);
+  plan.train_rank(runtime, mesh, dumped);
+}
+
+std::vector<RankTrace> take_traces(FiberWorld& world) {
+  std::vector<RankTrace> traces;
+  for (const int rank : world.options().traced_ranks) {
+    RankTrace& trace = *world.engine().rank(rank).trace();
+    const Cluster& cluster = world.options().cluster;
+    trace.name += " (node " + std::to_string(cluster.node_of(rank)) + ", gpu " +
+                  std::to_string(rank % cluster.gpus_per_node) + ")";
+    traces.push_back(std::move(trace));
+  }
+  return traces;
+}
+
+// The verdict: the exit code of the gravest failure.
+ExitCode verdict(const Result& result) {
+  if (result.diagnosis) return ExitCode::communication;
+  bool failed = false;
+  for (const Check& check : result.checks) {
+    if (check.passed) continue;
+    if (check.name == "memory") return ExitCode::does_not_fit;
+    failed = true;
+  }
+  for (const ExpectationResult& expectation : result.expectations) failed |= !expectation.passed;
+  return failed ? ExitCode::check_failed : ExitCode::ok;
+}
+
+FiberOptions world_options(const Experiment& experiment, const RunHooks& hooks, const Fold* fold) {
+  FiberOptions options = experiment.world();
+  options.traced_ranks = traced_ranks_of(experiment.scenario().output);
+  options.interleaving_seed = hooks.schedule.seed;
+  if (hooks.schedule.sends == SendMode::buffered) options.buffered_sends = true;
+  if (hooks.schedule.sends == SendMode::drawn) options.drawn_sends = hooks.schedule.seed;
+  options.draw_launches = true;
+  options.watch = hooks.watch;
+  options.on_progress = hooks.on_progress;
+  options.fold = fold;
+  return options;
+}
+
+// Marks the host's times as read if a device waited for the host. If operations follow others, the
+// host may be waited for without that.
+void note_host_times(const Experiment& experiment, FiberWorld& world) {
+  bool waits = experiment.mesh().dp_replicate > 1 || experiment.mesh().cp > 1;
+  for (int rank = 0; !waits && rank < world.engine().num_ranks(); ++rank) {
+    waits = world.engine().rank(rank).split().host > Time();
+  }
+  if (!waits) return;
+  const Device& device = experiment.cluster().device;
+  for (const Tracked<double>& time : {device.host_s_per_kernel, device.host_s_per_call}) {
+    [[maybe_unused]] const double read = time;
+  }
+}
+
+void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* fold,
+              RunOutcome& outcome) {
+  const Scenario& scenario = experiment.scenario();
+  const ParallelPlan& plan = experiment.plan();
+  std::optional<Verification> oracle = verification_of(experiment, hooks.on_progress);
+  FiberOptions options = world_options(experiment, hooks, fold);
+  DecisionLog decisions(static_cast<int>(scenario.system.ranks));
+  std::optional<DecisionReplay> replay;
+  if (hooks.replay != nullptr) replay.emplace(*hooks.replay);
+  options.record = &decisions;
+  options.replay = replay ? &*replay : nullptr;
+  FiberWorld world(std::move(options));
+  DeviceMemory memory(world, experiment);
+  RunRecord record(world, scenario.execution.steps,
+                   oracle ? oracle->oracles() : std::vector<Oracle*>());
+  std::optional<StateDump> dump;
+  if (oracle && hooks.write_state) dump.emplace(plan, hooks.write_state);
+  Result& result = outcome.result;
+  try {
+    world.run([&](Runtime& runtime, Communicator& everyone) {
+      run_rank(plan, hooks, {record, dump ? &*dump : nullptr}, runtime, everyone);
+    });
+    note_host_times(experiment, world);
+    if (oracle) oracle->finish();
+    if (replay) replay->finish();
+    result.metrics = metrics_of(experiment, world, memory, record, oracle ? &*oracle : nullptr);
+    add_cost(experiment, result);
+    for (std::string& warning : fault_warnings(scenario.faults, result)) {
+      result.warnings.push_back(std::move(warning));
+    }
+    if (hooks.detail || scenario.output.wants_detail()) {
+      const ReadLog::Scope decides_nothing(nullptr);
+      outcome.detail = detail_of({.experiment = experiment,
+                                  .hooks = hooks,
+                                  .world = world,
+                                  .record = record,
+                                  .result = result,
+                                  .decisions = oracle ? &decisions : hooks.replay});
+    }
+    result.checks.push_back(conservation_check(world));
+    result.checks.push_back(memory.check());
+    if (oracle) result.checks.push_back(oracle_check(*oracle));
+    result.expectations = judge(scenario.expect, result);
+    if (record.last_step_skipped()) result.warnings.emplace_back(kSkippedLast);
+    for (std::string& warning : memory.warnings()) {
+      result.warnings.push_back(std::move(warning));
+    }
+    if (oracle) outcome.decisions = std::move(decisions);
+  } catch (const CommunicationError& error) {
+    result.diagnosis = error.diagnosis();
+  }
+  for (const Diagnosis& warning : world.warnings()) {
+    result.warnings.push_back(warning.code + ": " + warning.summary);
+  }
+  outcome.traces = take_traces(world);
+}
+
+// A caller's addition that may make ranks differ comes first; it adds nothing to real tensors.
+std::string obstacle_of(const Experiment& experiment, const RunHooks& hooks) {
+  const bool is_plan = !experiment.world().has_data;
+  if (is_plan && hooks.replay != nullptr) return "replayed decisions are those of each rank";
+  if (is_plan && hooks.wrap_world) return "something stands between the ranks and the network";
+  return experiment.folding().obstacle;
+}
+
+void require_few_enough(int running, std::int64_t ranks, const std::string& why) {
+  if (running <= Engine::kMaxRanks) return;
+  throw LimitError("E0311",
+                   fmt::format("{} of {} ranks would have to run, as {}; at most {} can", running,
+                               ranks, why, Engine::kMaxRanks),
+                   "use fewer nodes, or remove what makes ranks differ");
+}
+
+// The experiment's fold; null: all ranks run, because of execution.fold or `hooks`. `result` gets a
+// note on the fold, or on why there is none.
+const Fold* choose_fold(const Experiment& experiment, const RunHooks& hooks, Result& result) {
+  const ExecutionSpec& execution = experiment.scenario().execution;
+  const std::int64_t ranks = experiment.scenario().system.ranks;
+  if (execution.fold == "off") return nullptr;
+  const std::string obstacle = obstacle_of(experiment, hooks);
+  if (obstacle.empty()) {
+    const Fold& fold = *experiment.folding().fold;
+    require_few_enough(num_running(fold), ranks, "replicas own different shards");
+    result.assumptions.push_back(
+        {fmt::format("{} of {} ranks were run; the others do the same as one of these, and are "
+                     "counted with it",
+                     num_running(fold), ranks),
+         "exact, as all nodes and links are alike: docs/decisions/0035-folding.md"});
+    return &fold;
+  }
+  if (execution.fold == "require") {
+    throw LimitError("E0310", "execution.fold is \"require\", but " + obstacle,
+                     "use execution.fold \"auto\", which then runs every rank");
+  }
+  require_few_enough(static_cast<int>(ranks), ranks, obstacle);
+  result.warnings.push_back("execution.fold is auto, but every rank was run: " + obstacle);
+  return nullptr;
+}
+
+void require_replayable(const Experiment& experiment, const RunHooks& hooks) {
+  if (hooks.replay == nullptr) return;
+  if (experiment.world().has_data) {
+    throw UsageError("E0907", "a run with real tensors takes its own decisions and replays none",
+                     "use execution.tensors \"meta\", or leave the record out");
+  }
+  const int ranks = experiment.mesh().size();
+  if (hooks.replay->num_ranks() == ranks) return;
+  throw UsageError("E0908",
+                   "the record of decisions is of " + std::to_string(hooks.replay->num_ranks()) +
+                       " ranks, this run has " + std::to_string(ranks),
+                   "replay a record of the same scenario");
+}
+
+}  // namespace
+
+RunOutcome run_experiment(const Experiment& experiment, const RunHooks& hooks) {
+  if (hooks.edit_schedule) {
+    RunHooks others = hooks;
+    others.edit_schedule = nullptr;
+    return run_experiment(compile(experiment.scenario(), hooks.edit_schedule), others);
+  }
+  const Scenario& scenario = experiment.scenario();
+  require_replayable(experiment, hooks);
+  RunOutcome outcome;
+  Result& result = outcome.result;
+  result.scenario_json = scenario.resolved_json;
+  result.warnings = scenario.warnings;
+  result.assumptions = assumptions_with(experiment, hooks.replay);
+  ReadLog reads;
+  const ReadLog::Scope noted(&reads);
+  try {
+    static_cast<void>(experiment.plan());  // Throws for a schedule that cannot run.
+    const Fold* const fold = choose_fold(experiment, hooks, result);
+    run_plan(experiment, hooks, fold, outcome);
+    if (fold != nullptr && result.diagnosis && scenario.system.ranks <= Engine::kMaxRanks) {
+      // A report must name all ranks that take part.
+      result.diagnosis.reset();
+      run_plan(experiment, hooks, nullptr, outcome);
+    }
+  } catch (const CommunicationError& error) {
+    result.diagnosis = error.diagnosis();
+  }
+  add_error_bands(experiment, result);
+  // A run that ended early might have read more.
+  if (!result.diagnosis) {
+    for (std::string& warning : fields_without_effect(scenario, reads)) {
+      result.warnings.push_back(std::move(warning));
+    }
+  }
+  settle_exit_code(result);
+  return outcome;
+}
+
+RunOutcome run_scenario(Scenario scenario, const RunHooks& hooks) {
+  return run_experiment(compile(std::move(scenario)), hooks);
+}
+
+void settle_exit_code(Result& result) { result.exit_code = static_cast<int>(verdict(result)); }
+
+}  // namespace shardsim

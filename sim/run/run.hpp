@@ -1,0 +1,67 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/kernel/trace.hpp"
+
+#include "backends/communicator.hpp"
+#include "backends/decision_log.hpp"
+
+#include "reports/result.hpp"
+#include "reports/run_detail.hpp"
+#include "sim/experiment/experiment.hpp"
+#include "sim/run/state/state_file_writer.hpp"
+
+#include "sim/harness/schedule.hpp"
+
+// The composition of a run: experiment -> one fiber per rank -> trace -> checks -> plain result.
+namespace shardsim {
+
+/// A caller's additions to a run. Only `replay` and `schedule` change the report of a correct run;
+/// the latter changes only times, and only if sends are not always rendezvous.
+struct RunHooks {
+  /// Puts a layer between the strategies and the network (tests plant bugs this way). It gets the
+  /// communicator of all ranks, and must not outlive the run.
+  std::function<std::unique_ptr<Communicator>(Communicator& world)> wrap_world;
+  /// Runs the experiment with another schedule: it is compiled once more for that. Another shape
+  /// is a UsageError.
+  ScheduleEdit edit_schedule;
+  /// Decisions of a run with data, for a run without. Null: those of a plan.
+  const DecisionLog* replay = nullptr;
+  /// Called now and then during a long run, also while the oracle computes its reference.
+  std::function<void()> on_progress;
+  /// The choices that a cluster leaves open; its decisions are ignored: strategies have none.
+  Schedule schedule;
+  /// Detects buffers that are touched while they are in use, and calls of several groups in
+  /// different orders: a diagnosis, and warnings.
+  bool watch = false;
+  /// Collects RunOutcome::detail, which needs a second run. It is also collected if the scenario
+  /// asks for a file that shows it.
+  bool detail = false;
+  /// Gets the state files of a run with data (state_dump.hpp), each as soon as it is complete.
+  /// Empty: no files.
+  StateFileWriter write_state;
+};
+
+struct RunOutcome {
+  Result result;
+  std::vector<RankTrace> traces;    ///< Traces of the ranks that the scenario asks for; else empty.
+  std::optional<RunDetail> detail;  ///< Set if it was requested, for a run that completed.
+  /// Set for a run with data that completed.
+  std::optional<DecisionLog> decisions;
+};
+
+/// Never throws for a finding of the run (a failed check, a deadlock, too little memory): that is
+/// in the result, with its exit code. Throws LimitError and UsageError if it cannot run at all.
+[[nodiscard]] RunOutcome run_experiment(const Experiment& experiment, const RunHooks& hooks = {});
+
+/// The same for a scenario that is run once: compiles it first.
+[[nodiscard]] RunOutcome run_scenario(Scenario scenario, const RunHooks& hooks = {});
+
+/// Sets the exit code of the gravest failure.
+void settle_exit_code(Result& result);
+
+}  // namespace shardsim

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "strategies/training/parallel_plan.hpp"
+
+#include "sim/run/state/gathered_tensors.hpp"
+#include "sim/run/state/state_file_writer.hpp"
+#include "sim/verify/oracle.hpp"
+
+// Writes the state of a run with data to files that anybody can read: one before the first step and
+// one after each. They hold whole tensors under the names of the model on one device. The guide's
+// page state-dump.md describes them.
+namespace shardsim {
+
+class StateDump {
+ public:
+  /// `plan` must outlive it.
+  StateDump(const ParallelPlan& plan, StateFileWriter write);
+
+  /// Reports a rank's state to the dump, and passes all calls on to `next`.
+  class Observer final : public TrainingObserver {
+   public:
+    Observer(StateDump& dump, const Oracle::Holder& holder, TrainingObserver& next)
+        : dump_(dump), holder_(holder), next_(next) {}
+    void training_begins(const GradientSync& sync) override;
+    void step_begins(std::int64_t step) override { next_.step_begins(step); }
+    void compute_begins(std::int64_t step) override { next_.compute_begins(step); }
+    void compute_ends(std::int64_t step) override { next_.compute_ends(step); }
+    void action_begins(std::int64_t step, const Action& action) override {
+      next_.action_begins(step, action);
+    }
+    void gradients_ready(std::int64_t step, const GradientSync& sync) override;
+    void step_decided(std::int64_t step, bool skipped, double next_scale) override;
+    void step_ends(std::int64_t step, const GradientSync& sync,
+                   std::optional<double> loss) override;
+
+   private:
+    StateDump& dump_;
+    Oracle::Holder holder_;
+    TrainingObserver& next_;
+  };
+
+ private:
+  // The number of steps done (0: none yet), and the replica if replicas train apart.
+  using FileKey = std::pair<std::int64_t, int>;
+  struct File {
+    GatheredTensors tensors;
+    int num_shown = 0;  // Ranks that have shown all.
+    bool skipped = false;
+    std::optional<double> loss;
+  };
+  void show(const FileKey& key, const Oracle::Holder& holder, const GradientSync& sync,
+            StateKind kind);
+  void show_state(const FileKey& key, const Oracle::Holder& holder, const GradientSync& sync);
+  void write(const FileKey& key, File& file);
+  void add_step(std::int64_t step, File& file) const;
+  void add_norm(double loss_scale, File& file) const;
+  [[nodiscard]] int num_holders(std::int64_t step) const;
+  [[nodiscard]] std::string name_of(const FileKey& key) const;
+
+  const ParallelPlan& plan_;
+  StateFileWriter write_;
+  int num_lines_;
+  std::map<FileKey, File> files_;
+  std::map<std::int64_t, double> loss_scales_;  // By step.
+};
+
+}  // namespace shardsim

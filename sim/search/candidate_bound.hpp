@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "sim/hardware/network_model.hpp"
+
+#include "sim/search/candidate.hpp"
+#include "sim/search/layer_costs.hpp"
+
+// Lower bounds for a candidate, without simulating it (docs/decisions/0044-search.md). Both bounds
+// are sound: a run is never faster, and never needs less of the device. The allocator reserves at
+// least the memory of the tensors, and the memory held outside it is known.
+namespace shardsim {
+
+struct Bound {
+  std::int64_t step_ps = 0;
+  std::int64_t device_bytes = 0;
+};
+
+/// Bounds of the candidates of one search, for one thread. Caches values that candidates share.
+class BoundTable {
+ public:
+  /// `base` outlives it.
+  explicit BoundTable(const Experiment& base);
+  ~BoundTable();
+
+  /// In closed form: the busiest pipeline rank with the time to fill the pipeline before it;
+  /// weights, gradients and optimizer state as they are sharded, and the smallest activations.
+  [[nodiscard]] Bound quick(const Candidate& candidate);
+  /// Plays the pipeline's schedule, with its messages, and counts microbatches in flight. Never
+  /// below quick().
+  [[nodiscard]] Bound close(const Candidate& candidate);
+
+  [[nodiscard]] const LayerCosts& layers(const Candidate& candidate);
+
+ private:
+  struct Stages;
+  struct Played;
+  /// The inputs of a played pipeline.
+  struct PipelineKey {
+    LayerKey layers;
+    std::int64_t pp;
+    std::int64_t vpp;
+    std::int64_t num_microbatches;
+    std::string_view schedule;
+    friend auto operator<=>(const PipelineKey&, const PipelineKey&) = default;
+  };
+
+  [[nodiscard]] Stages stages_of(const Candidate& candidate);
+  [[nodiscard]] const Played& play(const Candidate& candidate, const Stages& stages);
+  [[nodiscard]] std::int64_t message_ps(const Candidate& candidate, std::int64_t bytes);
+  [[nodiscard]] std::int64_t sharding_ps(const Candidate& candidate, const Stages& stages);
+  /// For each pipeline rank, the bytes outside the allocator on its first rank.
+  [[nodiscard]] const std::vector<std::int64_t>& outside(const Candidate& candidate);
+  [[nodiscard]] std::int64_t state_bytes(const Candidate& candidate,
+                                         const WeightCounts& weights) const;
+  [[nodiscard]] std::int64_t gathered_bytes(const Candidate& candidate,
+                                            std::int64_t elements) const;
+
+  const Experiment& experiment_;
+  const Scenario& base_;
+  const Cluster& cluster_;
+  std::unique_ptr<NetworkModel> network_;
+  std::map<LayerKey, LayerCosts> layers_;
+  std::map<PipelineKey, Played> played_;
+  std::map<std::array<std::int64_t, 7>, std::vector<std::int64_t>> outside_;
+};
+
+}  // namespace shardsim

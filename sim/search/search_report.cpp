@@ -1,0 +1,156 @@
+#include "sim/search/search_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "reports/units.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr double kSecondsPerHour = 3600.0;
+constexpr double kTrillion = 1e12;
+constexpr double kPercent = 100.0;
+
+std::vector<CategoryDifference> differences_of(const SimulatedPoint& best,
+                                               const SimulatedPoint& next) {
+  return {{"compute", best.compute_s, next.compute_s},
+          {"exposed communication", best.exposed_comm_s, next.exposed_comm_s},
+          {"bubble", best.bubble_s, next.bubble_s},
+          {"host", best.host_s, next.host_s}};
+}
+
+// "1f1b instead of zb_h1": the first fields in which two candidates differ.
+std::string changed_words(const Candidate& best, const Candidate& next) {
+  std::string words;
+  const auto compare = [&words](const char* name, const auto& a, const auto& b) {
+    if (a == b) return;
+    words += fmt::format("{}{} {} instead of {}", words.empty() ? "" : ", ", name, b, a);
+  };
+  compare("tp", best.tp, next.tp);
+  compare("cp", best.cp, next.cp);
+  compare("pp", best.pp, next.pp);
+  compare("ep", best.ep, next.ep);
+  compare("dp_replicate", best.dp_replicate, next.dp_replicate);
+  compare("zero_stage", best.zero_stage, next.zero_stage);
+  compare("schedule", best.schedule, next.schedule);
+  compare("vpp", best.vpp, next.vpp);
+  compare("micro_batch_size", best.micro_batch_size, next.micro_batch_size);
+  compare("recompute", std::string_view(to_string(best.recompute)), to_string(next.recompute));
+  return words;
+}
+
+std::string why(const SearchReport& report) {
+  const SimulatedPoint& best = report.ranked[0];
+  const SimulatedPoint& next = report.ranked[1];
+  const std::string changed = changed_words(best.candidate, next.candidate);
+  if (next.is_tight && !best.is_tight) {
+    return fmt::format("#2 ({}) leaves less than {:.3g} % of the memory free, so it may run out.",
+                       changed, report.memory_margin * kPercent);
+  }
+  if (report.objective == Objective::memory) {
+    return fmt::format("#2 ({}) holds {} more.", changed,
+                       format_memory(static_cast<double>(next.device_bytes - best.device_bytes)));
+  }
+  const double slower = next.step_time_s - best.step_time_s;
+  if (slower <= 0.0) {
+    return fmt::format("#2 ({}) takes the same time and {} more memory.", changed,
+                       format_memory(static_cast<double>(next.device_bytes - best.device_bytes)));
+  }
+  const CategoryDifference* most = &report.differences.front();
+  double saved = 0;
+  for (const CategoryDifference& category : report.differences) {
+    const double lost = category.runner_up_s - category.best_s;
+    if (lost > most->runner_up_s - most->best_s) most = &category;
+    if (lost < 0) saved -= lost;
+  }
+  std::string text = fmt::format("#2 ({}) is {:.2g} % slower: {} more {}", changed,
+                                 slower / best.step_time_s * kPercent,
+                                 format_seconds(most->runner_up_s - most->best_s), most->category);
+  if (saved > 0) text += fmt::format(", of which {} are won back elsewhere", format_seconds(saved));
+  return text + ".";
+}
+
+void add_least(SearchReport& report, const SearchOutcome& outcome) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const SimulatedPoint& point : outcome.simulated) {
+    if (point.fits) continue;
+    ++report.num_did_not_fit;
+    if (point.device_bytes >= least) continue;
+    least = report.least_bytes_not_fitting = point.device_bytes;
+    report.least_that_did_not_fit = words_of(point.candidate);
+    report.least_is_simulated = true;
+  }
+  if (outcome.num_too_large == 0 || outcome.least_bytes >= least) return;
+  report.least_bytes_not_fitting = outcome.least_bytes;
+  report.least_that_did_not_fit = words_of(outcome.least);
+  report.least_is_simulated = false;
+}
+
+}  // namespace
+
+std::string SearchReport::layout_of(const SimulatedPoint& point) const {
+  return words_of(point.candidate);
+}
+
+double SearchReport::usd_per_1t_tokens(const SimulatedPoint& point) const {
+  if (usd_per_gpu_hour <= 0 || point.tokens_per_s <= 0) return 0;
+  return kTrillion / point.tokens_per_s / kSecondsPerHour * usd_per_gpu_hour *
+         static_cast<double>(num_gpus);
+}
+
+SearchReport report_of(const SearchBase& base, const SearchRequest& request,
+                       const SearchOutcome& outcome) {
+  const Scenario& s = base.scenario;
+  SearchReport report;
+  report.model = s.model.preset.empty() ? request.model : s.model.preset;
+  report.system = s.system.name;
+  report.num_gpus = s.system.ranks;
+  report.seq_len = s.model.seq_len;
+  report.global_batch_size = s.training.global_batch_size;
+  report.precision = to_string(s.training.precision);
+  report.objective = request.objective;
+  report.memory_capacity_bytes = s.system.device.memory_bytes;
+  report.memory_margin = s.execution.memory_margin;
+  report.usd_per_gpu_hour = request.usd_per_gpu_hour;
+  report.assumptions = base.assumptions;
+  report.ignored = base.ignored;
+  for (const NumberSource& source : s.sources) {
+    if (source.field.rfind("system.", 0) != 0) continue;
+    report.sources.push_back(source.field + ": " + source.source);
+  }
+  for (const SimulatedPoint& point : outcome.simulated) {
+    if (point.fits) report.others.push_back(point);
+  }
+  std::sort(report.others.begin(), report.others.end(),
+            [&](const SimulatedPoint& a, const SimulatedPoint& b) {
+              return ranks_before(a, b, request.objective);
+            });
+  const std::size_t shown = std::min(report.others.size(), static_cast<std::size_t>(request.top));
+  report.ranked.assign(report.others.begin(),
+                       report.others.begin() + static_cast<std::ptrdiff_t>(shown));
+  report.front = pareto_front(outcome.simulated, request.front_within);
+  report.front_within = request.front_within;
+  if (report.ranked.size() > 1) {
+    report.differences = differences_of(report.ranked[0], report.ranked[1]);
+    report.why_runner_up = why(report);
+  }
+  report.num_candidates = outcome.num_candidates;
+  report.num_simulated = outcome.simulated.size();
+  report.num_slower = outcome.num_slower;
+  report.num_too_large = outcome.num_too_large;
+  report.num_refused = outcome.num_refused;
+  report.num_failed = outcome.num_failed;
+  report.first_failure = outcome.first_failure;
+  if (outcome.num_failed > 0) report.first_failed = words_of(outcome.failed);
+  report.num_unseen = outcome.num_unseen;
+  report.is_interrupted = outcome.is_interrupted;
+  add_least(report, outcome);
+  return report;
+}
+
+}  // namespace shardsim

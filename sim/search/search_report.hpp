@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/search/plan_search.hpp"
+
+// The result of a search as plain values, from which tables, pages and files are made.
+namespace shardsim {
+
+/// One category of the step, for the best layout and for the next one.
+struct CategoryDifference {
+  std::string category;  ///< "compute", "exposed communication", "bubble", "host"
+  double best_s = 0;
+  double runner_up_s = 0;
+};
+
+struct SearchReport {
+  std::string model;
+  std::string system;
+  std::int64_t num_gpus = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t global_batch_size = 0;
+  std::string precision;
+  Objective objective = Objective::time;
+  std::int64_t memory_capacity_bytes = 0;  ///< Memory of one GPU.
+  double memory_margin = 0;                ///< Share of it that a layout should leave.
+  double usd_per_gpu_hour = 0;             ///< 0: not given, and there are no costs.
+
+  std::vector<std::string>
+      assumptions;                   ///< In sentences; then the sources of the machine's numbers.
+  std::vector<std::string> ignored;  ///< Fields of the file that are not used.
+  std::vector<std::string> sources;
+  std::vector<SimulatedPoint> ranked;  ///< Best first.
+  std::vector<SimulatedPoint> front;   ///< Throughput against memory; the fastest first.
+  double front_within = 0;  ///< Times the fastest step: slower layouts are not on the front.
+  std::vector<SimulatedPoint> others;  ///< All other simulated layouts that fit, for a scatter.
+  std::vector<CategoryDifference> differences;  ///< Between ranked[0] and ranked[1].
+  std::string why_runner_up;                    ///< One sentence; empty without one.
+
+  // Every candidate is counted once in these six.
+  std::size_t num_candidates = 0;
+  std::size_t num_simulated = 0;
+  std::size_t num_slower = 0;          ///< Their bounds show that they are worse.
+  std::size_t num_too_large = 0;       ///< Their bounds show that they do not fit.
+  std::size_t num_refused = 0;         ///< Refused by the reader.
+  std::size_t num_failed = 0;          ///< Legal, but the run ended early.
+  std::string first_failure;           ///< Why the first of them did.
+  std::string first_failed;            ///< Its layout.
+  std::size_t num_unseen = 0;          ///< Interrupted before.
+  std::size_t num_did_not_fit = 0;     ///< The simulated ones that did not fit.
+  std::string least_that_did_not_fit;  ///< Its layout; empty if all fit.
+  std::int64_t least_bytes_not_fitting = 0;
+  bool least_is_simulated = false;  ///< Else the bytes are a lower bound.
+  bool is_interrupted = false;
+
+  [[nodiscard]] std::string layout_of(const SimulatedPoint& point) const;
+  /// Dollars for 10^12 tokens; 0 if no price is given.
+  [[nodiscard]] double usd_per_1t_tokens(const SimulatedPoint& point) const;
+};
+
+[[nodiscard]] SearchReport report_of(const SearchBase& base, const SearchRequest& request,
+                                     const SearchOutcome& outcome);
+
+struct SearchTextOptions {
+  bool wide = false;    ///< All columns; else 100.
+  bool ascii = false;   ///< No braille.
+  std::string command;  ///< The command of this run, for the next one.
+};
+/// The page of `shardsim plan`.
+[[nodiscard]] std::string to_text(const SearchReport& report, const SearchTextOptions& options);
+[[nodiscard]] std::string to_json(const SearchReport& report);
+[[nodiscard]] std::string to_csv(const SearchReport& report);
+
+/// Throughput to the right, memory upwards: `front` bright, others faint.
+[[nodiscard]] std::string scatter_text(const SearchReport& report, bool ascii);
+
+}  // namespace shardsim

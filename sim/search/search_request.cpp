@@ -1,0 +1,193 @@
+#include "sim/search/search_request.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "reports/units.hpp"
+#include "scenarios/load.hpp"
+#include "scenarios/presets.hpp"
+#include "scenarios/suggest.hpp"
+#include "scenarios/system_scenario.hpp"
+#include "sim/search/search_file.hpp"
+
+namespace shardsim {
+
+namespace {
+
+// The tokens of a step in quickstart.json, and the ratio of Llama 3 405B's training: 16 Mi tokens,
+// 2,048 sequences of 8,192, on 16,384 GPUs (Dubey et al. 2024, table 4).
+constexpr std::int64_t kTokensPerStep = std::int64_t{1} << 20U;
+constexpr std::int64_t kGpusPerSequence = 8;
+
+std::vector<std::string> preset_names(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const PresetInfo& preset : list_presets(folder, builtin_preset_directories())) {
+    names.push_back(preset.name);
+  }
+  return names;
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
+  if (names.empty()) return no_presets_help(builtin_preset_directories());
+  const std::string near = nearest(word, names);
+  return (near.empty() ? "" : "did you mean \"" + near + "\"? ") +
+         ("there are " + one_of_list(names));
+}
+
+// "dgx-h100" for "h100" and "H100".
+std::string system_preset(const std::string& gpu) {
+  const std::vector<std::string> names = preset_names("systems");
+  std::string kind = gpu;
+  std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  });
+  for (const std::string& name : {gpu, kind, "dgx-" + kind}) {
+    if (has(names, name)) return name;
+  }
+  std::vector<std::string> words = names;
+  for (const std::string& name : names) {
+    if (name.rfind("dgx-", 0) == 0) words.push_back(name.substr(4));
+  }
+  throw UsageError("E1322", "no GPU or system is called \"" + gpu + "\"",
+                   did_you_mean(kind, words));
+}
+
+// Fewer GPUs than a node has are a part of one.
+std::string system_override(const std::string& preset, std::int64_t gpus) {
+  const bool is_part = gpus < scenario_of_system(preset, {}).system.gpus_per_node;
+  return fmt::format("system={{\"preset\": \"{}\", \"ranks\": {}{}}}", preset, gpus,
+                     is_part ? fmt::format(", \"gpus_per_node\": {}", gpus) : std::string());
+}
+
+bool looks_like_file(const std::string& model) {
+  return model.find('/') != std::string::npos ||
+         (model.size() > 5 && model.substr(model.size() - 5) == ".json") ||
+         std::filesystem::exists(model);
+}
+
+void read_model(const SearchRequest& request, SearchBase& base,
+                std::optional<std::int64_t>& batch) {
+  if (looks_like_file(request.model)) {
+    SearchFile file = read_search_file(request.model);
+    base.text = std::move(file.text);
+    base.file = request.model;
+    base.ignored = std::move(file.ignored);
+    batch = file.global_batch_size;
+    return;
+  }
+  const std::vector<std::string> names = preset_names("models");
+  if (!has(names, request.model)) {
+    throw UsageError(
+        "E1321", "no model is called \"" + request.model + "\"",
+        did_you_mean(request.model, names) + (names.empty() ? "" : "; or name a JSON file"));
+  }
+  base.text = "{\"schema_version\": 1, \"model\": {\"preset\": \"" + request.model + "\"}}";
+  base.file = "plan";
+}
+
+// `--set` on a searched field fixes it; the batch has an option of its own.
+void sort_overrides(const SearchRequest& request, SearchBase& base,
+                    std::optional<std::int64_t>& batch) {
+  constexpr std::string_view kBatch = "training.global_batch_size=";
+  for (const std::string& words : request.fixed) fix_axis(words, base.fixed);
+  for (const std::string& words : request.overrides) {
+    const std::size_t dot = words.find('.');
+    const std::string section = words.substr(0, dot);
+    const std::string key =
+        dot == std::string::npos ? "" : words.substr(dot + 1, words.find('=') - dot - 1);
+    if (words.rfind(kBatch, 0) == 0) {
+      batch = batch_of_words(words.substr(kBatch.size()));
+    } else if ((section == "parallelism" || section == "training") && has(axis_names(), key)) {
+      fix_axis(words, base.fixed);
+    } else if (key == "stage_layers" || key == "dp_shard" || key == "num_microbatches") {
+      throw UsageError("E1325", "\"" + words + "\" would fix what each layout decides by itself",
+                       "fix one of " + one_of_list(axis_names()) + " instead");
+    } else {
+      base.overrides.push_back(words);
+    }
+  }
+}
+
+void assume(SearchBase& base, const std::string& words) { base.assumptions.push_back(words); }
+
+}  // namespace
+
+Scenario scenario_of(const SearchBase& base, const Candidate& candidate) {
+  std::vector<std::string> overrides = base.overrides;
+  overrides.push_back(
+      fmt::format("training.global_batch_size={}", base.scenario.training.global_batch_size));
+  for (std::string& override : overrides_of(candidate)) overrides.push_back(std::move(override));
+  return load_scenario_text(base.text, base.file, overrides);
+}
+
+SearchBase prepare_search(const SearchRequest& request) {
+  SearchBase base;
+  std::optional<std::int64_t> batch;
+  read_model(request, base, batch);
+  const std::string preset = system_preset(request.gpu);
+  if (request.num_gpus < 1) {
+    throw UsageError("E1323", fmt::format("{} GPUs train nothing", request.num_gpus),
+                     "say how many there are: --gpus 128");
+  }
+  base.overrides = {
+      fmt::format("name={} on {} x {}", base.file == "plan" ? request.model : base.file,
+                  request.num_gpus, preset),
+      system_override(preset, request.num_gpus), "expect=[]", "output={}",
+      R"(execution={"tensors": "meta", "steps": 1, "fold": "auto"})"};
+  if (request.seq_len) base.overrides.push_back(fmt::format("model.seq_len={}", *request.seq_len));
+  if (!request.precision.empty()) {
+    base.overrides.push_back("training.precision=" + request.precision);
+  }
+  if (request.global_batch_size) batch = request.global_batch_size;
+  sort_overrides(request, base, batch);
+  // A batch that every number of ranks divides, so that the reader checks the rest.
+  std::vector<std::string> reading = base.overrides;
+  reading.emplace_back("parallelism.zero_stage=3");
+  reading.emplace_back("training.micro_batch_size=1");
+  reading.push_back(fmt::format("training.global_batch_size={}", request.num_gpus));
+  base.scenario = load_scenario_text(base.text, base.file, reading);
+  Scenario& scenario = base.scenario;
+  if (scenario.model.family == ModelFamily::mlp) {
+    throw UsageError("E1326", "family mlp is for verification: there is nothing to lay out",
+                     "plan a transformer: gpt2 or llama");
+  }
+  if (!batch) {
+    batch = std::max({kTokensPerStep / scenario.model.seq_len, request.num_gpus / kGpusPerSequence,
+                      std::int64_t{1}});
+    assume(base,
+           fmt::format("global batch {} sequences = {} tokens: the larger of 1 Mi tokens and "
+                       "a sequence for every {} GPUs, Llama 3's ratio (--global-batch-size)",
+                       *batch, format_count(*batch * scenario.model.seq_len), kGpusPerSequence));
+  }
+  if (*batch < 1) {
+    throw UsageError("E1323", fmt::format("a global batch of {} sequences", *batch),
+                     "give 1 or more: --global-batch-size 128");
+  }
+  scenario.training.global_batch_size = *batch;
+  if (!request.seq_len && base.file == "plan") {
+    assume(base, fmt::format("{} positions per sequence, as the model's preset says (--seq-len)",
+                             format_count(scenario.model.seq_len)));
+  }
+  if (request.precision.empty() && base.file == "plan") {
+    assume(base, fmt::format("{}, optimizer {} (--precision, --set training.optimizer=...)",
+                             to_string(scenario.training.precision),
+                             to_string(scenario.training.optimizer)));
+  }
+  if (request.objective == Objective::cost && request.usd_per_gpu_hour <= 0) {
+    assume(base,
+           "cost ranks as time: with one kind and number of GPUs the fastest is the cheapest "
+           "(--usd-per-gpu-hour says what it costs)");
+  }
+  return base;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+#include "sim/search/search_space.hpp"
+
+// The request of a search, and the scenario that all its candidates share.
+namespace shardsim {
+
+enum class Objective : std::uint8_t { time, memory, cost };
+
+struct SearchRequest {
+  std::string model;  ///< A preset, or a JSON file: a scenario, or a model's section.
+  std::string gpu;    ///< "h100", or a system preset.
+  std::int64_t num_gpus = 0;
+  std::optional<std::int64_t> seq_len;
+  std::optional<std::int64_t> global_batch_size;
+  std::string precision;               ///< Empty: as in the model's file, else bf16.
+  std::vector<std::string> overrides;  ///< "a.b=c"; those of a searched field fix it.
+  std::vector<std::string> fixed;      ///< "tp=4,8"
+  Objective objective = Objective::time;
+  int top = 10;
+  /// The front contains only layouts with a step of at most this many times the fastest one's.
+  double front_within = 1.25;
+  double usd_per_gpu_hour = 0;  ///< 0: not given.
+};
+
+/// A text that the scenario's reader takes, with the fields that all candidates share.
+struct SearchBase {
+  std::string text;
+  std::string file;  ///< Presets are searched beside this file; also named in errors.
+  std::vector<std::string> overrides;  ///< Those of a candidate come after them.
+  FixedAxes fixed;
+  /// Model, machine and batch; its layout is none of the candidates.
+  Scenario scenario;
+  /// Values assumed because none was given, in sentences.
+  std::vector<std::string> assumptions;
+  /// Fields of the model's file that the search does not use, in sentences.
+  std::vector<std::string> ignored;
+};
+
+/// Throws UsageError E1321 (model), E1322 (GPU), E1323 (number of GPUs), E1325 (fixed), E1326
+/// (family), E1331 (global batch), and ScenarioError.
+[[nodiscard]] SearchBase prepare_search(const SearchRequest& request);
+
+/// The scenario of one candidate. Throws ScenarioError if the reader refuses it.
+[[nodiscard]] Scenario scenario_of(const SearchBase& base, const Candidate& candidate);
+
+}  // namespace shardsim

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "reports/terminal_text.hpp"
+#include "reports/units.hpp"
+#include "sim/search/search_report.hpp"
+
+namespace shardsim {
+
+namespace {
+
+constexpr std::size_t kScreen = 100;
+constexpr std::size_t kIndent = 2;
+constexpr std::size_t kMostOnFront = 12;  // Lines; files have all.
+constexpr double kInPercent = 100.0;
+constexpr double kThousand = 1e3;
+
+const char* words_of_objective(Objective objective) {
+  if (objective == Objective::memory) return "least memory first";
+  return objective == Objective::cost ? "cheapest first" : "fastest first";
+}
+
+std::string paragraph(const std::string& words) {
+  std::string text;
+  for (const std::string& line : wrap_to_width(words, kScreen - kIndent, kIndent)) {
+    text += "  " + line + "\n";
+  }
+  return text;
+}
+
+class Table {
+ public:
+  Table(const SearchReport& report, bool wide) : report_(report), wide_(wide) {}
+
+  [[nodiscard]] std::string header(const char* first) const {
+    std::string line = fmt::format("  {:>4}  {:<{}}{:>9}{:>7}{:>11}{:>10}", first, "layout",
+                                   width(), "step", "MFU", "tok/s/GPU", "memory");
+    if (report_.usd_per_gpu_hour > 0) line += fmt::format("{:>10}", "$/1T tok");
+    if (wide_)
+      line += fmt::format("{:>10}{:>10}{:>10}{:>10}{:>12}", "compute", "exposed", "bubble", "host",
+                          "tensors");
+    return line + "\n";
+  }
+
+  [[nodiscard]] std::string row(const std::string& first, const SimulatedPoint& point) const {
+    std::string line = fmt::format(
+        "  {:>4}  {:<{}}{:>9}{:>6.1f}%{:>11}{:>10}", first, layout(point), width(),
+        format_seconds(point.step_time_s), point.mfu * kInPercent,
+        format_number(point.tokens_per_s_per_gpu),
+        format_memory(static_cast<double>(point.device_bytes)) + (point.is_tight ? "!" : ""));
+    if (report_.usd_per_gpu_hour > 0) {
+      line += fmt::format("{:>9}k", format_number(report_.usd_per_1t_tokens(point) / kThousand));
+    }
+    if (wide_) {
+      line += fmt::format("{:>10}{:>10}{:>10}{:>10}{:>12}", format_seconds(point.compute_s),
+                          format_seconds(point.exposed_comm_s), format_seconds(point.bubble_s),
+                          format_seconds(point.host_s),
+                          format_memory(static_cast<double>(point.peak_bytes)));
+    }
+    return line + "\n";
+  }
+
+ private:
+  // The width that the columns of numbers leave.
+  [[nodiscard]] std::size_t width() const { return report_.usd_per_gpu_hour > 0 ? 45 : 55; }
+  [[nodiscard]] std::string layout(const SimulatedPoint& point) const {
+    return truncate_to_width(report_.layout_of(point), width() - 1);
+  }
+  const SearchReport& report_;
+  bool wide_;
+};
+
+std::string heading(const SearchReport& report) {
+  std::string text = fmt::format(
+      "{} on {} GPUs of {}: {}, {} positions, global batch {}\n", escape_untrusted(report.model),
+      report.num_gpus, escape_untrusted(report.system), report.precision,
+      format_count(report.seq_len), format_count(report.global_batch_size));
+  for (const std::string& assumption : report.assumptions) {
+    text += paragraph("assumed: " + escape_untrusted(assumption));
+  }
+  for (const std::string& words : report.ignored) {
+    text += paragraph("ignored: " + escape_untrusted(words));
+  }
+  return text;
+}
+
+std::string counts(const SearchReport& report) {
+  std::string words = fmt::format(
+      "{} layouts: {} simulated in full, {} shown by bounds to be worse, {} shown not to fit",
+      format_count(static_cast<std::int64_t>(report.num_candidates)), report.num_simulated,
+      format_count(static_cast<std::int64_t>(report.num_slower)),
+      format_count(static_cast<std::int64_t>(report.num_too_large)));
+  if (report.num_did_not_fit > 0) {
+    words += fmt::format("; of those simulated {} did not fit", report.num_did_not_fit);
+  }
+  if (report.num_refused > 0) words += fmt::format("; {} not legal", report.num_refused);
+  if (report.num_failed > 0) words += fmt::format("; {} failed", report.num_failed);
+  if (report.num_unseen > 0) words += fmt::format("; {} not looked at", report.num_unseen);
+  words += ".";
+  if (!report.least_that_did_not_fit.empty()) {
+    words +=
+        fmt::format(" Of what does not fit in {}, {} needs least: {}{}.",
+                    format_memory(static_cast<double>(report.memory_capacity_bytes)),
+                    report.least_that_did_not_fit, report.least_is_simulated ? "" : "at least ",
+                    format_memory(static_cast<double>(report.least_bytes_not_fitting)));
+  }
+  if (report.num_failed > 0) {
+    words += fmt::format(" First failed: {}, {}", report.first_failed,
+                         escape_untrusted(report.first_failure));
+  }
+  return paragraph(words);
+}
+
+std::string runner_up(const SearchReport& report) {
+  if (report.differences.empty()) return {};
+  std::string text = "\nwhy #1 and not #2\n";
+  text += paragraph(report.why_runner_up);
+  for (const CategoryDifference& category : report.differences) {
+    if (category.best_s == 0 && category.runner_up_s == 0) continue;
+    const double more = category.runner_up_s - category.best_s;
+    text += fmt::format("    {:<24}{:>10}{:>10}   {}{}\n", category.category,
+                        format_seconds(category.best_s), format_seconds(category.runner_up_s),
+                        more < 0 ? "-" : "+", format_seconds(more < 0 ? -more : more));
+  }
+  return text;
+}
+
+std::string front(const SearchReport& report, const SearchTextOptions& options,
+                  const Table& table) {
+  std::string text =
+      fmt::format("\nno other is both faster and smaller (*); to {:.3g} x the fastest step\n{}",
+                  report.front_within, table.header(""));
+  const std::size_t shown = std::min(report.front.size(), kMostOnFront);
+  for (std::size_t i = 0; i < shown; ++i) {
+    // Evenly over the front, with both ends.
+    const std::size_t at = shown < 2 ? 0 : i * (report.front.size() - 1) / (shown - 1);
+    text += table.row("*", report.front[at]);
+  }
+  if (shown < report.front.size()) {
+    text +=
+        fmt::format("        {} of {}; --csv and --json have all\n", shown, report.front.size());
+  }
+  return text + "\n" + scatter_text(report, options.ascii);
+}
+
+std::string misfit(const SearchReport& report) {
+  return "\nnothing fits\n" + counts(report) +
+         paragraph(
+             "Use more GPUs, a shorter --seq-len, a smaller --global-batch-size where "
+             "microbatches are many, or --set parallelism.offload_optimizer=true.");
+}
+
+}  // namespace
+
+std::string to_text(const SearchReport& report, const SearchTextOptions& options) {
+  std::string text = heading(report);
+  if (report.is_interrupted) text += "  interrupted: the best so far\n";
+  if (report.ranked.empty())
+    return text + (report.is_interrupted ? counts(report) : misfit(report));
+  const Table table(report, options.wide);
+  text += fmt::format("\n{}\n{}", words_of_objective(report.objective), table.header("rank"));
+  bool is_tight = false;
+  for (std::size_t i = 0; i < report.ranked.size(); ++i) {
+    text += table.row(std::to_string(i + 1), report.ranked[i]);
+    is_tight |= report.ranked[i].is_tight;
+  }
+  for (const SimulatedPoint& point : report.front) is_tight |= point.is_tight;
+  if (is_tight) {
+    text += paragraph(fmt::format(
+        "! fits, and leaves less than {:.3g} % of the {} that a GPU has (execution.memory_margin): "
+        "it may run out of memory, so it is ranked behind all that leave more",
+        report.memory_margin * kInPercent,
+        format_memory(static_cast<double>(report.memory_capacity_bytes))));
+  }
+  text += runner_up(report) + front(report, options, table) + "\n" + counts(report);
+  if (!options.command.empty()) text += "\nnext: " + options.command + "\n";
+  return text;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,138 @@
+#include "sim/sweep/point_row.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <nlohmann/json.hpp>
+
+#include "reports/csv_cell.hpp"
+
+namespace shardsim {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "shardsim-sweep";
+constexpr int kFormatVersion = 1;
+constexpr std::array<std::string_view, 4> kStatusNames = {"ok", "invalid", "out_of_memory",
+                                                          "failed"};
+constexpr std::array<const char*, 5> kFixedColumns = {"point", "key", "status", "code", "message"};
+
+std::string dumped(const Json& line) {
+  return line.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+Json metric_value(const std::vector<Metric>& metrics, const std::string& name) {
+  const auto metric = std::find_if(metrics.begin(), metrics.end(),
+                                   [&name](const Metric& m) { return m.name == name; });
+  if (metric == metrics.end()) return nullptr;
+  return std::visit([](const auto& value) { return Json(value); }, metric->value);
+}
+
+// Missing keys throw: the line has another format then.
+PartHeader header_of(const Json& line) {
+  return {.version = line.at("shardsim"),
+          .sweep = line.at("sweep"),
+          .num_points = line.at("points"),
+          .columns = line.at("columns"),
+          .skip = line.at("skip"),
+          .command = line.at("command")};
+}
+
+std::string cell_of(const Json& value) {
+  if (value.is_null()) return "";
+  return value.is_string() ? csv_cell(value.get<std::string>()) : csv_cell(dumped(value));
+}
+
+MetricValue metric_of(const Json& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (value.is_number()) return value.get<double>();
+  return value.get<std::string>();
+}
+
+}  // namespace
+
+std::string_view name_of(PointStatus status) {
+  return kStatusNames.at(static_cast<std::size_t>(status));
+}
+
+std::vector<std::string> row_metrics() { return metric_names(); }
+
+std::string line_of(const PointRow& row, const std::vector<std::string>& columns) {
+  Json line;
+  line["point"] = row.point;
+  line["key"] = row.key;
+  line["status"] = name_of(row.status);
+  line["code"] = row.code;
+  line["message"] = row.message;
+  for (std::size_t i = 0; i < columns.size(); ++i) line[columns[i]] = Json::parse(row.values[i]);
+  for (const std::string& name : row_metrics()) line[name] = metric_value(row.metrics, name);
+  return dumped(line) + "\n";
+}
+
+std::string line_of(const PartHeader& header) {
+  const Json line = {{"format", kFormat},           {"format_version", kFormatVersion},
+                     {"shardsim", header.version},  {"sweep", header.sweep},
+                     {"points", header.num_points}, {"columns", header.columns},
+                     {"skip", header.skip},         {"command", header.command}};
+  return dumped(line) + "\n";
+}
+
+std::optional<PartLine> parse_line(std::string_view text) {
+  const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!line.is_object()) return std::nullopt;
+  try {
+    if (line.contains("format")) {
+      if (line.at("format") != kFormat || line.at("format_version") != kFormatVersion) {
+        return std::nullopt;
+      }
+      return PartLine{.header = header_of(line)};
+    }
+    return PartLine{.header = std::nullopt,
+                    .point = line.at("point"),
+                    .key = line.at("key"),
+                    .status = line.at("status"),
+                    .is_final = line.at("code") != kInternalCode};
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string csv_of(std::string_view text) {
+  std::string row;
+  const Json line = Json::parse(text);
+  for (const auto& [name, value] : line.items()) {
+    if (!row.empty()) row += ',';
+    row += cell_of(value);
+  }
+  return row + "\n";
+}
+
+std::string csv_header(const std::vector<std::string>& columns) {
+  std::vector<std::string> names(kFixedColumns.begin(), kFixedColumns.end());
+  names.insert(names.end(), columns.begin(), columns.end());
+  const std::vector<std::string> metrics = row_metrics();
+  names.insert(names.end(), metrics.begin(), metrics.end());
+  std::string row;
+  for (const std::string& name : names) row += (row.empty() ? "" : ",") + csv_cell(name);
+  return row + "\n";
+}
+
+PointRow row_of(std::string_view text, const std::vector<std::string>& columns) {
+  const Json line = Json::parse(text);
+  PointRow row{.point = line.at("point"), .key = line.at("key")};
+  const auto* const status =
+      std::find(kStatusNames.begin(), kStatusNames.end(), line.at("status").get<std::string>());
+  row.status = static_cast<PointStatus>(status - kStatusNames.begin());
+  row.code = line.at("code");
+  row.message = line.at("message");
+  for (const std::string& column : columns) row.values.push_back(dumped(line.at(column)));
+  for (const std::string& name : row_metrics()) {
+    if (!line.at(name).is_null()) row.metrics.push_back({name, metric_of(line.at(name))});
+  }
+  return row;
+}
+
+}  // namespace shardsim

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backends/runtime.hpp"
+
+#include "strategies/model/weight_gradient.hpp"
+
+#include "sim/verify/reference.hpp"
+
+// One device for references: whole tensors, no communication.
+namespace shardsim {
+
+/// One device, like LocalRuntime, that reports each operation, so that a long step shows progress.
+class TellingRuntime final : public Runtime {
+ public:
+  explicit TellingRuntime(std::function<void()> on_progress)
+      : on_progress_(std::move(on_progress)) {}
+  [[nodiscard]] bool has_data() const override { return true; }
+  [[nodiscard]] MemoryLedger* ledger() override { return nullptr; }
+
+ protected:
+  void charge(const ComputeOp&) override {
+    if (on_progress_) on_progress_();
+  }
+
+ private:
+  std::function<void()> on_progress_;
+};
+
+/// Weights, masters, gradients and optimizer state of one copy of the model, at the dtypes of
+/// `plan`.
+class WholeParameters final : public Parameters {
+ public:
+  /// All must outlive it.
+  WholeParameters(Runtime& runtime, const SyncPlan& plan);
+
+  Tensor weight(int index) override { return weights_[static_cast<std::size_t>(index)]; }
+  Tensor gradient(int index) override { return gradients_[static_cast<std::size_t>(index)]; }
+  void gradient_ready(int) override {}
+
+  void zero_gradients();
+  [[nodiscard]] double norm(NormType type) const;
+  [[nodiscard]] ReferenceTensors gradients() const;
+  [[nodiscard]] ReferenceTensors weights() const;
+  [[nodiscard]] ReferenceTensors masters() const;
+  void set_gradients(const ReferenceTensors& all);
+  /// Replaces infinite values with the largest finite ones.
+  void saturate_gradients();
+  void optimize(double scale, std::int64_t step);
+  void set_weights(const ReferenceTensors& all);
+  /// Sets the weights, too, rounded.
+  void set_masters(const ReferenceTensors& all);
+  void set_state(const ReferenceKinds& kinds);
+  void record_state(ReferenceStep& step) const;
+
+ private:
+  Runtime& runtime_;
+  const SyncPlan& plan_;
+  std::vector<Tensor> weights_;
+  std::vector<Tensor> masters_;
+  std::vector<Tensor> gradients_;
+  std::vector<std::vector<Tensor>> states_;
+};
+
+/// The weights of a copy, but other gradients: they are added up in fp64, so that sums lose
+/// nothing.
+class ExactSums final : public Parameters {
+ public:
+  /// All must outlive it.
+  ExactSums(Runtime& runtime, const Model& model, WholeParameters& of);
+
+  Tensor weight(int index) override { return of_.weight(index); }
+  Tensor gradient(int index) override { return gradients_[static_cast<std::size_t>(index)]; }
+  void gradient_ready(int) override {}
+
+  void zero_gradients();
+  [[nodiscard]] ReferenceTensors gradients() const;
+
+ private:
+  WholeParameters& of_;
+  std::vector<Tensor> gradients_;
+};
+
+/// Called with each addition to a gradient before it is made. May be empty.
+using SeenWork = std::function<void(const WeightGradient& work)>;
+
+/// Sum of the losses of `batch`; adds its gradients to those in `parameters`. The loop is apart
+/// from strategies/model/module_chain.hpp on purpose: the oracle cannot find errors in code that it
+/// shares with the training.
+[[nodiscard]] double forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
+                                      const Batch& batch, const SeenWork& seen = {});
+
+}  // namespace shardsim
