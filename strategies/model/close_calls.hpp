@@ -14,9 +14,9 @@ class CloseCalls {
  public:
   /// The calls of one module.
   struct Calls {
-    std::vector<double> inputs;               ///< Of ReLU.
+    std::vector<double> inputs;               ///< The numbers that ReLU sees.
     std::vector<bool> above;                  ///< Whether each counts as above 0.
-    std::vector<std::vector<double>> logits;  ///< Of each token, for all experts.
+    std::vector<std::vector<double>> logits;  ///< By token: one for each expert.
     std::vector<std::vector<int>> ranking;    ///< All experts for each token, the best first.
     std::size_t experts_per_token = 0;        ///< How many of a ranking are used.
   };

@@ -98,6 +98,21 @@ def check_sizes(tree):
                             "by idea")
 
 
+def check_openings(tree):
+    """Sentences that open with "Of", "Who" or a relative "What": a ratchet by folder."""
+    for folder, allowed in rules.OPENINGS_LEFT.items():
+        found = [(path, source.line_of(file.text, match.start(1)), match.group(1))
+                 for path, file in tree.items() if below(path, (folder,))
+                 for match in rules.OPENING.finditer(file.text)
+                 if file.code[match.start():match.start() + 2].isspace()]
+        if len(found) < allowed:
+            yield Violation("opening", folder, 1, f"{len(found)} are left of {allowed}; lower the number in rules.py")
+        if len(found) > allowed:
+            for path, line, text in found:
+                yield Violation("opening", path, line, f'"{text}..."; instead: the subject first ({len(found)} of '
+                                f"{allowed} in {folder})")
+
+
 def check_headers(tree):
     for path, file in tree.items():
         if file.is_header and "#pragma once" not in file.code:
@@ -202,7 +217,7 @@ def read_exceptions(path):
 def check_tree(root, exceptions):
     """All violations below root, in a fixed order, exceptions taken out."""
     tree = source.read_tree(root, rules.EVERYTHING)
-    found = [*check_includes(tree), *check_cycles(tree), *check_sizes(tree), *check_headers(tree),
+    found = [*check_includes(tree), *check_cycles(tree), *check_sizes(tree), *check_openings(tree), *check_headers(tree),
              *check_bans(tree), *check_codes(tree), *check_names(tree), *check_takers(tree),
              *check_built(root, tree), *check_conflicts(root)]
     excused, violations = read_exceptions(exceptions)
