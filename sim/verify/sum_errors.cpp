@@ -33,6 +33,14 @@ Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
   return tensor.view(first * width, {count, width});
 }
 
+Tensor squares_of(Runtime& runtime, const Tensor& tensor) {
+  const Tensor squares = runtime.allocate(MemoryCategory::activations, tensor.shape(), DType::fp64);
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    squares.set(i, tensor.get(i) * tensor.get(i));
+  }
+  return squares;
+}
+
 ReferenceTensors zeros_of(const Model& model) {
   ReferenceTensors zeros;
   for (const ParameterSpec& spec : model.parameters()) {
@@ -73,10 +81,8 @@ void SumErrors::round(std::size_t parameter, std::size_t element, double size, d
 
 void SumErrors::add(Runtime& runtime, const WeightGradient& work) {
   using Kind = WeightGradient::Kind;
+  if (work.kind == Kind::grouped) return add_grouped(runtime, work);
   const std::int64_t slices = shared_.slices;
-  if (work.kind == Kind::sum || work.kind == Kind::grouped) {
-    return add_one(runtime, work, std::sqrt(static_cast<double>(slices)));
-  }
   const std::int64_t rows = num_rows(work.dy);
   for (std::int64_t slice = 0; slice < slices; ++slice) {
     const std::int64_t first = rows * slice / slices;
@@ -87,23 +93,42 @@ void SumErrors::add(Runtime& runtime, const WeightGradient& work) {
     if (work.kind == Kind::linear) part.x = rows_of(work.x, first, count);
     if (work.kind == Kind::tokens) part.x = work.x.view(first, {count});
     part.rows.first += first;
-    add_one(runtime, std::move(part), 1.0);
+    add_terms(work.parameter, gradient_of(runtime, std::move(part)));
   }
 }
 
-// A slice is rounded when it is added, and again in the sum of each microbatch that follows.
-void SumErrors::add_one(Runtime& runtime, WeightGradient work, double factor) {
-  const auto index = to_size(work.parameter);
-  OneGradient gradient(runtime, model_.parameters()[index].shape);
+// An expert's rows come from any of the slices. Sums of random rows have the squares of all rows,
+// together, besides their shares of the whole sum.
+void SumErrors::add_grouped(Runtime& runtime, const WeightGradient& work) {
+  std::vector<double> terms = gradient_of(runtime, work);
+  const auto slices = static_cast<double>(shared_.slices);
+  if (shared_.slices > 1) {
+    WeightGradient of_squares = work;
+    of_squares.dy = squares_of(runtime, work.dy);
+    of_squares.x = squares_of(runtime, work.x);
+    const std::vector<double> squares = gradient_of(runtime, std::move(of_squares));
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      terms[i] = std::sqrt(squares[i] + slices * terms[i] * terms[i]);
+    }
+  }
+  add_terms(work.parameter, terms);
+}
+
+std::vector<double> SumErrors::gradient_of(Runtime& runtime, WeightGradient work) const {
+  OneGradient gradient(runtime, model_.parameters()[to_size(work.parameter)].shape);
   WeightGradientQueue queue;
   queue.push(std::move(work));
   queue.run({runtime, gradient});
+  return values_of(gradient.gradient(0));
+}
+
+// A slice is rounded when it is added, and again in the sum of each microbatch that follows.
+void SumErrors::add_terms(int parameter, const std::vector<double>& terms) {
+  const auto index = to_size(parameter);
   const double times = shared_.slices > 1 ? static_cast<double>(shared_.microbatches) : 1.0;
-  const std::vector<double> values = values_of(gradient.gradient(0));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const double term = factor * values[i];
-    round(index, i, term, times);
-    terms_[index][i] += term * term;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    round(index, i, terms[i], times);
+    terms_[index][i] += terms[i] * terms[i];
   }
 }
 

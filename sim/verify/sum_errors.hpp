@@ -26,8 +26,7 @@ class SumErrors {
   SumErrors(const Model& model, const SharedSum& shared, DType dtype);
 
   /// Adds a contribution of the current part of the batch. Its rows are cut into slices, since
-  /// ranks may add as many. Gradients of norms have no rows, and those of experts have rows of
-  /// their own: they count as random slices of their sum.
+  /// ranks may add as many. The rows of an expert count as random slices.
   void add(Runtime& runtime, const WeightGradient& work);
   /// Ends a part with its contribution. Parts come microbatch by microbatch, rank by rank.
   void end_part(const ReferenceTensors& contribution);
@@ -41,7 +40,9 @@ class SumErrors {
  private:
   // Counts `times` roundings of a sum of this size.
   void round(std::size_t parameter, std::size_t element, double size, double times = 1.0);
-  void add_one(Runtime& runtime, WeightGradient work, double factor);
+  void add_grouped(Runtime& runtime, const WeightGradient& work);
+  [[nodiscard]] std::vector<double> gradient_of(Runtime& runtime, WeightGradient work) const;
+  void add_terms(int parameter, const std::vector<double>& terms);
 
   const Model& model_;
   SharedSum shared_;

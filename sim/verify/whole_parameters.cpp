@@ -147,7 +147,7 @@ double forward_backward(const Model& model, Runtime& runtime, Parameters& parame
   }
   const double loss = activation.get(0);
   Tensor gradient;
-  WeightGradientQueue later;
+  WeightGradientQueue later(/*keeps_rows=*/true);
   const ModelContext context{
       .runtime = runtime, .parameters = parameters, .later = seen ? &later : nullptr};
   for (int module = model.num_modules() - 1; module >= 0; --module) {

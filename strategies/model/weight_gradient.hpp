@@ -40,6 +40,11 @@ struct WeightGradient {
 /// not be overwritten: a gradient handed to Model::backward is one of them.
 class WeightGradientQueue {
  public:
+  /// `keeps_rows`: a norm's gradient is kept as the terms of all rows, and not as their sum. For
+  /// readers of the work (waiting()); the gradients are the same.
+  explicit WeightGradientQueue(bool keeps_rows = false) : keeps_rows_(keeps_rows) {}
+
+  [[nodiscard]] bool keeps_rows() const { return keeps_rows_; }
   void push(WeightGradient work) { waiting_.push_back(std::move(work)); }
   /// Adds and reports all gradients, and is empty again. With sequence parallelism all ranks of the
   /// tensor-parallel group must run theirs at the same point: inputs are gathered.
@@ -49,6 +54,7 @@ class WeightGradientQueue {
   [[nodiscard]] std::size_t size() const { return waiting_.size(); }
 
  private:
+  bool keeps_rows_;
   std::vector<WeightGradient> waiting_;
 };
 
