@@ -71,6 +71,13 @@ def strings(file):
             yield match.start(), text
 
 
+def comments(file):
+    """(line, text) of each comment; a run of // lines is one for each line."""
+    for match in TOKEN.finditer(file.text):
+        if match.group("comment"):
+            yield line_of(file.text, match.start()), match.group()
+
+
 def error_codes(file):
     """(line, code) of each string that is an error code; comments may quote what they like."""
     for match in TOKEN.finditer(file.text):

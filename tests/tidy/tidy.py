@@ -101,10 +101,10 @@ def check_sizes(tree):
 def check_openings(tree):
     """Sentences that open with "Of", "Who" or a relative "What": a ratchet by folder."""
     for folder, allowed in rules.OPENINGS_LEFT.items():
-        found = [(path, source.line_of(file.text, match.start(1)), match.group(1))
+        found = [(path, line, match.group(1))
                  for path, file in tree.items() if below(path, (folder,))
-                 for match in rules.OPENING.finditer(file.text)
-                 if file.code[match.start():match.start() + 2].isspace()]
+                 for line, comment in source.comments(file)
+                 for match in rules.OPENING.finditer(comment)]
         if len(found) < allowed:
             yield Violation("opening", folder, 1, f"{len(found)} are left of {allowed}; lower the number in rules.py")
         if len(found) > allowed:

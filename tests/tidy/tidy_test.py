@@ -5,6 +5,7 @@ at its line and by its rule, and nothing else is."""
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 
 import rules
 import source
@@ -27,6 +28,11 @@ CLEAN = {
 
 
 class TidyTest(unittest.TestCase):
+    def setUp(self):
+        left = unittest.mock.patch.dict(rules.OPENINGS_LEFT, dict.fromkeys(rules.OPENINGS_LEFT, 0))
+        left.start()
+        self.addCleanup(left.stop)
+
     def check(self, changes, exceptions=""):
         """(rule, path, line) of all violations in the clean tree with some files changed."""
         with tempfile.TemporaryDirectory() as folder:
@@ -44,6 +50,19 @@ class TidyTest(unittest.TestCase):
 
     def test_a_clean_tree_has_no_violation(self):
         self.assertEqual(self.check({}), [])
+
+    def test_a_comment_opens_with_its_subject(self):
+        for line in ("// Of a rank, the last.", "/// Who reads it gets one.", "int x;  ///< What it keeps.",
+                     "// Kept. Of these, the last."):
+            with self.subTest(line=line):
+                self.assertEqual(self.check_header("sim/run/bad.hpp", line), [("opening", "sim/run/bad.hpp", 2)])
+        for line in ("// What does it keep?", "// A list of what it keeps.", 'auto s = "// Of a rank.";'):
+            with self.subTest(line=line):
+                self.assertEqual(self.check_header("sim/run/fine.hpp", line), [])
+
+    def test_the_number_of_openings_must_be_lowered_when_they_are_fewer(self):
+        with unittest.mock.patch.dict(rules.OPENINGS_LEFT, {"sim": 1}):
+            self.assertEqual(self.check({}), [("opening", "sim", 1)])
 
     def test_a_lower_layer_must_not_include_a_higher_one(self):
         for path, included in (
