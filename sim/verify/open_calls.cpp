@@ -53,7 +53,9 @@ void OpenCalls::add(const CloseCalls& calls) {
 }
 
 void OpenCalls::add_drawn(std::size_t part, const CloseCalls& calls) {
-  for (auto& [module, errors] : parts_[part].errors) {
+  for (auto& of_module : parts_[part].errors) {
+    const int module = of_module.first;
+    Errors& errors = of_module.second;
     const CloseCalls::Calls& mine = parts_[part].modules.at(module);
     const CloseCalls::Calls& drawn = calls.modules().at(module);
     for (std::size_t i = 0; i < errors.of_inputs.size(); ++i) {
@@ -93,7 +95,9 @@ void OpenCalls::take(const std::vector<Place>& places) {
 std::vector<OpenCalls::Place> OpenCalls::open() const {
   std::vector<Place> places;
   for (std::size_t part = 0; part < parts_.size(); ++part) {
-    for (const auto& [module, errors] : parts_[part].errors) {
+    for (const auto& of_module : parts_[part].errors) {
+      const int module = of_module.first;
+      const Errors& errors = of_module.second;
       const CloseCalls::Calls& mine = parts_[part].modules.at(module);
       const auto add = [&places](const Place& place) {
         if (place.distance <= kMostOfDraws) places.push_back(place);
