@@ -40,7 +40,7 @@ class StochasticRounding {
   static constexpr double kVarianceFromExact = 4.0;
   static constexpr double kVarianceFromNearest = 6.0;
 
-  /// `seed`: which errors. `more`: of the sums that a model marks
+  /// `seed` selects the errors. `more` counts for the sums that a model marks
   /// (strategies/model/shared_sum.hpp).
   explicit StochasticRounding(std::uint64_t seed, const SumRoundings& more = {});
   ~StochasticRounding();
@@ -49,8 +49,8 @@ class StochasticRounding {
 
   /// One of the two numbers of `dtype` around `value`.
   [[nodiscard]] double round(double value, DType dtype) const;
-  /// `value`, a number of `dtype`, with the errors of the roundings that a shared sum has more.
-  /// Each has the mean square of a drawn one seen from nearest: half a time, a spacing up or down.
+  /// Adds the errors of a shared sum's further roundings to `value`, a number of `dtype`. Each has
+  /// the mean square of a drawn one, seen from nearest: every second time a spacing up or down.
   [[nodiscard]] double round_more(double value, DType dtype, SumOver sum) const;
   /// Rounding of this thread; null: to nearest.
   [[nodiscard]] static const StochasticRounding* active();

@@ -8,8 +8,6 @@
 
 #include "sim/kernel/largest_finite.hpp"
 
-#include "backends/stochastic_rounding.hpp"
-
 #include "sim/verify/rounding_noise.hpp"
 
 namespace shardsim {

@@ -47,8 +47,8 @@ class OpenCalls {
   }
   /// The other side, or the two experts exchanged. Twice is not at all.
   void flip(const Place& place);
-  /// Flips these, but for those behind a token's other expert in the same part: they may be no
-  /// calls any more.
+  /// Flips these calls, except those behind a token's other expert in the same part: with other
+  /// inputs, they may not be close any more.
   void take(const std::vector<Place>& places);
   /// Calls that lie nearer to the other decision than errors may move them: 4 times the largest
   /// drawn error of an input, or of the difference of two logits. The nearest first.

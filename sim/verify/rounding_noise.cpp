@@ -92,7 +92,7 @@ double median(std::vector<double> values) {
 
 double unit_roundoff_of(const SyncPlan& sync, std::string_view kind) {
   if (kind == "parameter") return unit_roundoff(sync.weight_dtype);
-  if (kind == "gradient" || kind == "loss") {
+  if (kind == "gradient") {
     return std::max(unit_roundoff(sync.weight_dtype), unit_roundoff(sync.gradient_dtype));
   }
   return unit_roundoff(sync.master_dtype);
