@@ -149,8 +149,8 @@ std::string calibration_text(const CalibrationReport& report) {
 
 std::string overlay_text(const CalibrationReport& report) {
   std::string text =
-      "// The field \"nccl\" of a scenario's \"system\", made by `shardsim calibrate`. Mean error of "
-      "the\n// time before, after, and at sizes not fitted to:\n";
+      "// The field \"nccl\" of a scenario's \"system\", made by `shardsim calibrate`. "
+      "Mean error of the\n// time before, after, and at sizes not fitted to:\n";
   for (const TierCalibration& tier : report.tiers) {
     for (std::size_t i = 0; i < tier.tables.size(); ++i) {
       const PricedTable& priced = report.tables[tier.tables[i]];
