@@ -125,6 +125,21 @@ class CountStepTest(unittest.TestCase):
                 self.assertGreaterEqual(int(took.group(1)), 1)
                 self.assertIn(int(took.group(2)), processors)
 
+    def test_each_step_has_a_line_with_its_time_and_its_failures(self):
+        busy = f"{sys.executable} -c 'import time; [0 for _ in iter(lambda: time.process_time() < 1.6, False)]'"
+        script = (f". {CAMPAIGNS}/count.sh; count_step sh -c \"echo 1 passed, 0 failed; $STEP\"; "
+                  "count_step echo 3 passed, 2 failed; count_step true; count_close")
+        done = subprocess.run(["bash", "-uo", "pipefail", "-c", script], check=False, text=True,
+                              env={**os.environ, "STEP": busy}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[-6], "  wall s  processor  failed  step")
+        table = [line.split(None, 3) for line in lines[-6:-2]]
+        self.assertGreaterEqual(int(table[1][0]), 1)
+        self.assertIn(int(table[1][1]), (1, 2, 3))
+        self.assertEqual(table[1][2], "0")
+        self.assertEqual(table[2][1:], ["0", "2", "echo 3 passed, 2 failed"])
+        self.assertEqual(table[3][1:], ["0", "1", "true"])
+
     def test_a_closed_stdin_does_no_harm(self):
         self.assertEqual(self.sum_of("bash -c 'echo 3 passed, 0 failed' <&-"), ("3 passed, 0 failed", 0))
 
