@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "sim/kernel/dtype.hpp"
 #include "sim/kernel/hash.hpp"
-#include "sim/kernel/rounding.hpp"
 
 namespace shardsim {
 

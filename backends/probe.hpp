@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 // Needs of real backends that this machine meets or lacks, as rows. `shardsim doctor` prints them;
-// a run checks them before it starts.
+// a run checks them before it starts. The counter of the loopback interface, which runs read, is
+// one.
 namespace shardsim {
 
 struct ProbeRow {
@@ -17,8 +20,8 @@ struct ProbeRow {
 /// Whether a backend can be used here.
 struct BackendReadiness {
   std::string backend;  ///< As in --backend.
-  std::string
-      problem;  ///< The first thing that is missing, as the backend's error says it; or empty.
+  /// The first thing that is missing, as the backend's error says it; or empty.
+  std::string problem;
 };
 
 /// `needs`: what the backend needs, in the order in which it looks for it.
@@ -33,6 +36,19 @@ struct DoctorReport {
 
 /// Open MPI's launcher: mpirun in the folders of `path` (as in PATH), and its version.
 [[nodiscard]] ProbeRow probe_mpirun(const std::string& path);
+
+/// Bytes that the loopback interface has received since the machine started, all programs together:
+/// bracket what is to be measured, outside of it. Nothing where the counter cannot be read.
+/// `file`: where it stands.
+[[nodiscard]] std::optional<std::int64_t> read_loopback_bytes(
+    const std::string& file = "/sys/class/net/lo/statistics/rx_bytes");
+
+/// Sends `bytes` through a socket of the loopback interface and looks whether the counter saw them:
+/// some kernels do not count. Other programs' traffic can only add to it, so it may be up to a
+/// tenth and 64 KiB more.
+[[nodiscard]] ProbeRow probe_loopback_counter(
+    std::int64_t bytes = 1 << 20,
+    const std::string& file = "/sys/class/net/lo/statistics/rx_bytes");
 
 /// One line per row, and one more for its remedy:
 ///   "ok       NCCL      2.28.9, /usr/lib/libnccl.so.2"

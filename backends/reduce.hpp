@@ -1,12 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "backends/communicator.hpp"
 
-// The arithmetic of reductions, apart from any backend, so that all backends and the oracle of the
-// collectives agree to the bit.
+// The arithmetic of reductions and the copies of chunks, apart from any backend, so that all
+// backends and the oracle of the collectives agree to the bit.
 namespace shardsim {
 
 /// rank: ((x0 + x1) + x2) + ..., accumulated in double (fp64), float (16- and 32-bit floats) or the
@@ -22,5 +24,10 @@ void reduce_chunk(std::span<const std::byte* const> inputs, std::byte* output, s
 
 /// Divides elements [0, count) by `divisor`, as avg does after its sum. REQUIRES: divisor > 0.
 void divide_chunk(std::byte* data, std::int64_t count, DType dtype, int divisor);
+
+/// Copies within one memory; both ranges may be the same, overlap, or be empty and null.
+inline void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (to != from && bytes > 0) std::memmove(to, from, static_cast<std::size_t>(bytes));
+}
 
 }  // namespace shardsim

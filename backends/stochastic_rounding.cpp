@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "sim/kernel/hash.hpp"
-#include "sim/kernel/rounding.hpp"
 
 namespace shardsim {
 

@@ -41,7 +41,7 @@ class StochasticRounding {
   static constexpr double kVarianceFromNearest = 6.0;
 
   /// `seed` selects the errors. `more` counts for the sums that a model marks
-  /// (strategies/model/shared_sum.hpp).
+  /// (strategies/model/layer.hpp).
   explicit StochasticRounding(std::uint64_t seed, const SumRoundings& more = {});
   ~StochasticRounding();
   StochasticRounding(const StochasticRounding&) = delete;

@@ -7,7 +7,6 @@
 #include <new>
 #include <vector>
 
-#include "sim/kernel/allocation_owner.hpp"
 #include "sim/kernel/error.hpp"
 
 #include "backends/stochastic_rounding.hpp"

@@ -1,5 +1,7 @@
 #include "backends/traffic_counters.hpp"
 
+#include "backends/call_record.hpp"
+
 namespace shardsim {
 
 TrafficCounters& operator+=(TrafficCounters& sum, const TrafficCounters& more) {
@@ -15,6 +17,21 @@ TrafficCounters& operator+=(TrafficCounters& sum, const TrafficCounters& more) {
   sum.calls += more.calls;
   sum.scalar_calls += more.scalar_calls;
   return sum;
+}
+
+void add_call(GroupTraffic& traffic, const CallRecord& call, bool point_to_point,
+              const TrafficCounters& moved, const LinkTable& links) {
+  traffic.counters += moved;
+  ++(call.traffic == TrafficClass::scalar ? traffic.counters.scalar_calls : traffic.counters.calls);
+  if (moved.payload_sent > 0) {
+    traffic.by_operation[point_to_point ? "send" : call.name] += moved.payload_sent;
+  }
+  for (const auto& [ends, counts] : links) {
+    LinkCounts& link = traffic.links[ends];
+    link.sent += counts.sent;
+    link.received += counts.received;
+    link.messages += counts.messages;
+  }
 }
 
 }  // namespace shardsim

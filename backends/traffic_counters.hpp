@@ -4,8 +4,11 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace shardsim {
+
+struct CallRecord;
 
 /// Traffic of one member over one communicator so far.
 struct TrafficCounters {
@@ -38,5 +41,18 @@ using SentByOperation = std::map<std::string, std::int64_t>;
 
 /// Adds up field by field.
 TrafficCounters& operator+=(TrafficCounters& sum, const TrafficCounters& more);
+
+/// Traffic of one group, as this member counted it.
+struct GroupTraffic {
+  std::string name;
+  std::vector<int> members;  ///< World ranks.
+  TrafficCounters counters;
+  LinkTable links;  ///< Ranks in the group.
+  SentByOperation by_operation;
+};
+
+/// Adds one call that has ended: what it moved, and the call itself.
+void add_call(GroupTraffic& traffic, const CallRecord& call, bool point_to_point,
+              const TrafficCounters& moved, const LinkTable& links);
 
 }  // namespace shardsim

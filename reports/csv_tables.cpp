@@ -1,15 +1,26 @@
 #include "reports/csv_tables.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "reports/csv_cell.hpp"
-
 namespace shardsim {
 
 namespace {
+
+bool is_number(std::string_view text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end;
+}
+
+bool is_formula(std::string_view text) {
+  constexpr std::string_view kFirst = "=+-@\t\r\n";
+  return !text.empty() && kFirst.find(text.front()) != std::string_view::npos && !is_number(text);
+}
 
 // Writes one table, row by row.
 class CsvRows {
@@ -133,6 +144,17 @@ CsvTable schedule_table(const RunDetail& detail) {
 }
 
 }  // namespace
+
+std::string csv_cell(std::string_view text) {
+  const std::string plain = (is_formula(text) ? "'" : "") + std::string(text);
+  if (plain.find_first_of(",\"\r\n") == std::string::npos) return plain;
+  std::string quoted = "\"";
+  for (const char letter : plain) {
+    if (letter == '"') quoted += '"';
+    quoted += letter;
+  }
+  return quoted + '"';
+}
 
 std::string exact_text(const MetricValue& value) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);

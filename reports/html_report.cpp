@@ -9,7 +9,6 @@
 
 #include "reports/html/assets.hpp"
 #include "reports/html/detail_json.hpp"
-#include "reports/html/gzip.hpp"
 #include "reports/html/markup.hpp"
 #include "reports/html/parts.hpp"
 #include "reports/json_writer.hpp"

@@ -17,4 +17,8 @@ namespace shardsim {
 /// Throws Error (internal) if `scenario_json` is not one JSON object.
 [[nodiscard]] std::string to_json(const Result& result);
 
+/// JSON Schema, draft-07, of a result object: reports/schema/result.schema.json as it was when this
+/// program was built, with the metrics of sim/kernel/metric_rows.hpp.
+[[nodiscard]] std::string result_schema();
+
 }  // namespace shardsim

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "reports/band_words.hpp"
 #include "reports/csv_tables.hpp"
 #include "reports/terminal_text.hpp"
 #include "reports/text_sections.hpp"

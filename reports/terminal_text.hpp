@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-// Text on a terminal: names without control characters, and lines that fit.
+// Text from outside, made harmless: on a terminal, where lines also fit, and in markup.
 namespace shardsim {
 
 /// Printable text stays as it is. All else is written as \n, \t, \x1b or \u202e: starts of GitHub
@@ -28,5 +28,10 @@ namespace shardsim {
 /// A bar of `eighths` eighths of a column, padded with spaces to `columns`.
 /// REQUIRES: 0 <= eighths <= 8 * columns.
 [[nodiscard]] std::string draw_bar(std::size_t eighths, std::size_t columns);
+
+/// Any text, made harmless inside HTML and SVG, between tags or in a quoted attribute. Markup is
+/// escaped. Invisible characters (control characters, marks that reorder text) are written out as
+/// on a terminal.
+[[nodiscard]] std::string markup_text(std::string_view text);
 
 }  // namespace shardsim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -34,5 +35,9 @@ struct TextOptions {
 /// with a line that says so. Ends in a newline.
 [[nodiscard]] std::string to_text(const Result& result, const TextHeadline& headline,
                                   const TextOptions& options);
+
+/// All assumptions of a result, below their sources; those without a published source come first.
+/// Lines of at most `width` columns; as many as it takes.
+[[nodiscard]] std::string assumptions_text(const Result& result, std::size_t width = 100);
 
 }  // namespace shardsim

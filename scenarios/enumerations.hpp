@@ -24,7 +24,6 @@ enum class NormType;                  // strategies/gradient_sync/gradient_sync.
 enum class Recompute : std::uint8_t;  // strategies/model/make_model.hpp
 
 enum class ModelFamily { mlp, gpt2, llama };
-enum class OptimizerKind { sgd, momentum, adam, adamw, rmsprop };
 enum class TensorMode { meta, real };  // meta: shapes only (plan); real: numbers (verify)
 enum class DataParallelKind { synchronous, local_sgd, diloco, async_sgd, elastic };
 enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greater };
@@ -34,8 +33,6 @@ enum class CompareOp { less, less_equal, equal, not_equal, greater_equal, greate
 inline constexpr std::array<const char*, 3> kModelFamilyNames = {"mlp", "gpt2", "llama"};
 inline constexpr std::array<const char*, 5> kPrecisionNames = {"fp64", "fp32", "bf16", "fp16",
                                                                "fp8"};
-inline constexpr std::array<const char*, 5> kOptimizerNames = {"sgd", "momentum", "adam", "adamw",
-                                                               "rmsprop"};
 inline constexpr std::array<const char*, 3> kLossScalingNames = {"none", "static", "dynamic"};
 inline constexpr std::array<const char*, 2> kGradNormNames = {"l2", "inf"};
 inline constexpr std::array<const char*, 2> kTensorModeNames = {"meta", "real"};
@@ -53,7 +50,6 @@ inline constexpr std::array<const char*, 6> kCompareOpNames = {"<", "<=", "==", 
 
 inline std::span<const char* const> choice_names(ModelFamily) { return kModelFamilyNames; }
 inline std::span<const char* const> choice_names(DType) { return kPrecisionNames; }
-inline std::span<const char* const> choice_names(OptimizerKind) { return kOptimizerNames; }
 inline std::span<const char* const> choice_names(LossScaling::Mode) { return kLossScalingNames; }
 inline std::span<const char* const> choice_names(NormType) { return kGradNormNames; }
 inline std::span<const char* const> choice_names(TensorMode) { return kTensorModeNames; }

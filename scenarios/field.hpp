@@ -13,7 +13,6 @@
 #include <variant>
 #include <vector>
 
-#include "scenarios/list_items.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace shardsim {
@@ -67,7 +66,7 @@ struct Field {
   Field& range(double min, double max) { return limits = {min, max, false, false}, *this; }
   Field& above(double min, double max) { return limits = {min, max, true, false}, *this; }
   Field& below(double min, double max) { return limits = {min, max, false, true}, *this; }
-  Field& or_else(const char* json) { return default_json = json, *this; }
+  Field& or_else(std::string json) { return default_json = std::move(json), *this; }
   Field& derived(std::string words) { return derived_words = std::move(words), *this; }
   Field& required() { return is_required = true, *this; }
   Field& or_auto() { return takes_auto = true, *this; }
@@ -83,14 +82,22 @@ struct Field {
     return missing_part = part, served = std::move(names), *this;
   }
   /// The field has an effect only while `when` holds; `words` complete "it acts only when ...".
-  Field& acts_when(const char* words, bool (*when)(const Scenario&)) {
-    return acts_words = words, acts = when, *this;
+  Field& acts_when(std::string words, std::function<bool(const Scenario&)> when) {
+    return acts_words = std::move(words), acts = std::move(when), *this;
   }
   /// Only values of tensors depend on the field: it changes no plan.
   Field& of_values() { return is_of_values = true, *this; }
   /// The field acts only through other fields that are derived from it.
   Field& by_others() { return derives_only = true, *this; }
   Field& foreign(std::vector<ForeignName> names) { return foreign_names = std::move(names), *this; }
+};
+
+/// The facts that the reader and the writer need about a list of objects.
+struct ListItems {
+  std::string name;     // "an expectation"
+  std::string example;  // "{...}": one of them
+  void (*append)(Scenario&) = nullptr;
+  std::size_t (*count)(const Scenario&) = nullptr;
 };
 
 /// A group of fields. `path` "" is the document; `is_list` marks a list of objects.

@@ -1,7 +1,6 @@
 #include "sim/kernel/metric_rows.hpp"
 
 #include "scenarios/field_table.hpp"
-#include "scenarios/item_field.hpp"
 
 namespace shardsim {
 

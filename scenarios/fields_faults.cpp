@@ -1,7 +1,6 @@
 #include <utility>
 
 #include "scenarios/field_table.hpp"
-#include "scenarios/item_field.hpp"
 
 namespace shardsim {
 

@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include "strategies/optimizer/rules.hpp"
+
 #include "scenarios/field_table.hpp"
 
 namespace shardsim {
@@ -5,11 +9,6 @@ namespace {
 
 Field hyperparameter(const char* path, double TrainingSpec::*member) {
   return field(path, &Scenario::training, member);
-}
-
-bool is_adam(const Scenario& s) {
-  return s.training.optimizer == OptimizerKind::adam ||
-         s.training.optimizer == OptimizerKind::adamw;
 }
 
 bool is_dynamic(const Scenario& s) { return s.training.loss_scaling == LossScaling::Mode::dynamic; }
@@ -57,14 +56,39 @@ std::vector<Field> loss_scaling_fields() {
   };
 }
 
-bool is_momentum(const Scenario& s) { return s.training.optimizer == OptimizerKind::momentum; }
-bool is_rmsprop(const Scenario& s) { return s.training.optimizer == OptimizerKind::rmsprop; }
+// A setting that some optimizers read: the field says which, and acts with them alone.
+Field setting(const char* path, OptimizerSetting member, const std::string& meaning) {
+  const auto reads = [member](const OptimizerRule& rule) { return rule.reads(member); };
+  return hyperparameter(path, member)
+      .acts_when("optimizer is " + names_of_optimizers(reads),
+                 [reads](const Scenario& s) { return reads(optimizer_rule(s.training.optimizer)); })
+      .of_values()
+      .doc(names_of_optimizers(reads, ", ") + ": " + meaning);
+}
+
+std::vector<std::string> words_of_optimizers() {
+  const std::vector<std::string_view> names = optimizer_names();
+  return {names.begin(), names.end()};
+}
+
+// "0.01 for adamw, else 0".
+std::string words_of_decay() {
+  std::string words;
+  for (const OptimizerRule& rule : optimizer_rules()) {
+    if (rule.default_weight_decay == 0.0) continue;
+    words += fmt::format("{:g} for {}, ", rule.default_weight_decay, rule.name);
+  }
+  return words + "else 0";
+}
 
 std::vector<Field> optimizer_fields() {
   using T = TrainingSpec;
+  const std::string decoupled =
+      names_of_optimizers([](const OptimizerRule& rule) { return rule.decouples_decay; });
   return {
       field("training.optimizer", &Scenario::training, &T::optimizer)
-          .or_else("\"adamw\"")
+          .one_of(words_of_optimizers())
+          .or_else("\"" + std::string(default_optimizer()) + "\"")
           .doc("Update rule."),
       hyperparameter("training.learning_rate", &T::learning_rate)
           .range(0, 1e6)
@@ -72,48 +96,33 @@ std::vector<Field> optimizer_fields() {
           .foreign({{"Megatron-LM", "lr"}})
           .of_values()
           .doc("Learning rate, constant."),
-      hyperparameter("training.momentum", &T::momentum)
+      setting("training.momentum", &T::momentum, "share of the old velocity that is kept.")
           .below(0, 1)
           .or_else("0.9")
-          .foreign({{"Megatron-LM", "sgd_momentum"}})
-          .acts_when("optimizer is momentum", is_momentum)
-          .of_values()
-          .doc("momentum: share of the old velocity that is kept."),
-      hyperparameter("training.beta1", &T::beta1)
+          .foreign({{"Megatron-LM", "sgd_momentum"}}),
+      setting("training.beta1", &T::beta1, "decay of the first moment.")
           .below(0, 1)
           .or_else("0.9")
-          .foreign({{"Megatron-LM", "adam_beta1"}, {"PyTorch", "betas"}})
-          .acts_when("optimizer is adam or adamw", [](const Scenario& s) { return is_adam(s); })
-          .of_values()
-          .doc("adam, adamw: decay of the first moment."),
-      hyperparameter("training.beta2", &T::beta2)
+          .foreign({{"Megatron-LM", "adam_beta1"}, {"PyTorch", "betas"}}),
+      setting("training.beta2", &T::beta2, "decay of the second moment.")
           .below(0, 1)
           .or_else("0.999")
-          .foreign({{"Megatron-LM", "adam_beta2"}})
-          .acts_when("optimizer is adam or adamw", [](const Scenario& s) { return is_adam(s); })
-          .of_values()
-          .doc("adam, adamw: decay of the second moment."),
-      hyperparameter("training.epsilon", &T::epsilon)
+          .foreign({{"Megatron-LM", "adam_beta2"}}),
+      setting("training.epsilon", &T::epsilon, "added to the root of the second moment.")
           .above(0, 1)
           .or_else("1e-08")
-          .foreign({{"Megatron-LM", "adam_eps"}, {"PyTorch", "eps"}})
-          .acts_when("optimizer is adam, adamw or rmsprop",
-                     [](const Scenario& s) { return is_adam(s) || is_rmsprop(s); })
-          .of_values()
-          .doc("adam, adamw, rmsprop: added to the root of the second moment."),
+          .foreign({{"Megatron-LM", "adam_eps"}, {"PyTorch", "eps"}}),
       hyperparameter("training.weight_decay", &T::weight_decay)
           .range(0, 1e6)
-          .derived("0.01 for adamw, else 0")
+          .derived(words_of_decay())
           .foreign({{"PyTorch", "wd"}})
           .of_values()
-          .doc("Decay of the weights: decoupled in adamw, added to the gradient elsewhere."),
-      hyperparameter("training.rms_alpha", &T::rms_alpha)
+          .doc("Decay of the weights: decoupled in " + decoupled +
+               ", added to the gradient elsewhere."),
+      setting("training.rms_alpha", &T::rms_alpha, "decay of the mean square.")
           .below(0, 1)
           .or_else("0.99")
-          .foreign({{"PyTorch", "alpha"}})
-          .acts_when("optimizer is rmsprop", is_rmsprop)
-          .of_values()
-          .doc("rmsprop: decay of the mean square."),
+          .foreign({{"PyTorch", "alpha"}}),
       hyperparameter("training.max_grad_norm", &T::max_grad_norm)
           .range(0, 1e12)
           .or_else("0")

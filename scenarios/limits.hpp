@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace shardsim {
 
 struct Reading;
+struct Scenario;
 
 /// The limits of a run. Exceeding one is a problem E03xx: legal, but refused (exit code 3). Fixed
 /// limits stand elsewhere: kMaxForwards of a pipeline schedule, and 64 bits.
@@ -23,5 +25,19 @@ struct LoadLimits {
 /// Compares a resolved scenario with the limits; does nothing while there are other problems. Takes
 /// no memory in proportion to anything in the scenario.
 void check_limits(Reading& reading);
+
+/// An upper bound on the bytes that all ranks of a run send together. No sum of traffic exceeds it,
+/// so where it fits 64 bits, so does each counter. By axis, of all steps; nothing where 64 bits do
+/// not hold it. Elements count 8 bytes.
+struct TrafficBound {
+  std::optional<std::int64_t> data_parallel;
+  std::optional<std::int64_t> tensor_parallel;
+  std::optional<std::int64_t> pipeline;
+  std::optional<std::int64_t> context_parallel;
+  std::optional<std::int64_t> experts;
+  std::optional<std::int64_t> total;  // With norms, losses and votes.
+};
+/// REQUIRES: a resolved scenario.
+[[nodiscard]] TrafficBound traffic_bound(const Scenario& scenario);
 
 }  // namespace shardsim

@@ -12,7 +12,6 @@
 
 #include "sim/hardware/nccl/prices.hpp"
 
-#include "scenarios/mesh_shape.hpp"
 #include "scenarios/nccl_platform.hpp"
 #include "scenarios/resolve.hpp"
 #include "scenarios/stage_places.hpp"

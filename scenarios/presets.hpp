@@ -3,6 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "sim/kernel/error.hpp"
+
+#include "scenarios/scenario.hpp"
+
 // Presets are JSON files with the keys of one section: models/NAME.json, systems/NAME.json. They
 // are looked for beside the scenario first and then in the built-in folder. The environment
 // variable SHARDSIM_PRESETS names that folder. Without it, the folder is found from the place of
@@ -35,5 +39,16 @@ std::vector<PresetInfo> list_builtin_presets();
 
 /// The text of a preset's file. Throws ScenarioError if it cannot be read.
 std::string preset_text(const PresetInfo& preset);
+
+/// Whether `system` names a scenario's file instead of a preset.
+[[nodiscard]] bool names_a_file(const std::string& system);
+
+/// A scenario with this system, a preset or a scenario's file. `overrides`: as --set. Throws
+/// UsageError (E1087), and ScenarioError.
+[[nodiscard]] Scenario scenario_of_system(const std::string& system,
+                                          const std::vector<std::string>& overrides);
+
+/// E1087: there is no such machine.
+[[nodiscard]] UsageError no_such_machine(const std::string& message, const std::string& fix);
 
 }  // namespace shardsim

@@ -1,5 +1,6 @@
+#include "strategies/optimizer/rules.hpp"
+
 #include "scenarios/checked_product.hpp"
-#include "scenarios/gradient_range.hpp"
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {
@@ -88,7 +89,7 @@ void resolve_training(Reading& r) {
   TrainingSpec& t = r.scenario.training;
   if (r.good("training.optimizer")) {
     derive(r, "training.weight_decay", t.weight_decay,
-           t.optimizer == OptimizerKind::adamw ? 0.01 : 0.0);
+           optimizer_rule(t.optimizer).default_weight_decay);
   }
   if (!r.good("training.precision")) {
     return;

@@ -1,10 +1,24 @@
 #pragma once
 
+#include "strategies/mesh.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 
 #include "scenarios/scenario.hpp"
 
+// The places of ranks and of pipeline stages in a scenario.
 namespace shardsim {
+
+/// The axes of a resolved scenario. The schedule decides whether stages are placed in a V.
+[[nodiscard]] inline MeshShape mesh_shape_of(const ParallelismSpec& parallelism) {
+  return {
+      .dp_shard = static_cast<int>(parallelism.dp_shard),
+      .dp_replicate = static_cast<int>(parallelism.dp_replicate),
+      .tp = static_cast<int>(parallelism.tp),
+      .pp = static_cast<int>(parallelism.pp),
+      .cp = static_cast<int>(parallelism.cp),
+      .ep = static_cast<int>(parallelism.ep),
+      .order = parallelism.rank_order == "dp-tp-pp" ? RankOrder::dp_tp_pp : RankOrder::tp_dp_pp};
+}
 
 /// The row of parallelism.schedule; that of a single stage for "none", for a schedule from a file
 /// and before the name is resolved. REQUIRES: the name is known.

@@ -2,8 +2,9 @@
 
 #include <cstdint>
 
-// What a test binary takes from operator new. Counted in those that compile counted_new.cpp, which
-// replaces operator new for the whole binary; sanitizers see the malloc below it as any other.
+// The memory that a test binary takes from operator new. It is counted in binaries that compile
+// counted_new.cpp, which replaces operator new for the whole binary. Sanitizers see the malloc
+// below it as any other.
 namespace shardsim::test {
 
 /// Allocations so far.

@@ -10,8 +10,9 @@
 // Protocol buffers as protoc reads them, a reader that is not ours.
 namespace shardsim::test {
 
-/// What `protoc ARGUMENTS < bytes` prints. THROWS std::runtime_error with what it said if it fails
-/// or is not installed: `./dev` installs it, and a trace that nobody else reads is not tested.
+/// The output of `protoc ARGUMENTS < bytes`. THROWS std::runtime_error with that output if protoc
+/// fails or is not installed. `./dev` installs it, and a trace that nobody else reads is not
+/// tested.
 [[nodiscard]] inline std::string run_protoc(const std::string& arguments,
                                             const std::string& bytes) {
   const TemporaryFolder folder;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/call_mismatch.hpp"
-#include "backends/fiber/buffer_watch.hpp"
+#include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backends/argument_check.hpp"
-#include "backends/fiber/buffer_watch.hpp"
+#include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {

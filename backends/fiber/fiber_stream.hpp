@@ -7,7 +7,6 @@
 
 #include "backends/communicator.hpp"
 #include "backends/fiber/fiber_operation.hpp"
-#include "backends/fiber/rank_observer.hpp"
 #include "backends/traffic_counters.hpp"
 #include "backends/work.hpp"
 

@@ -18,13 +18,12 @@
 #include "sim/hardware/network_model.hpp"
 
 #include "backends/decision_log.hpp"
-#include "backends/fiber/buffer_watch.hpp"
 #include "backends/fiber/fiber_communicator.hpp"
+#include "backends/fiber/fiber_operation.hpp"
+#include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fold.hpp"
 #include "backends/fiber/mailbox.hpp"
 #include "backends/fiber/message_chooser.hpp"
-#include "backends/fiber/order_watch.hpp"
-#include "backends/fiber/rank_observer.hpp"
 #include "backends/reduce.hpp"
 #include "backends/runtime.hpp"
 

@@ -1,9 +1,7 @@
-#include "backends/fiber/message_half.hpp"
-
 #include <cstring>
 #include <utility>
 
-#include "backends/fiber/buffer_watch.hpp"
+#include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/fiber/mailbox.hpp"
 #include "backends/last_bit_errors.hpp"

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "backends/call_mismatch.hpp"
-#include "backends/fiber/buffer_watch.hpp"
+#include "backends/fiber/fiber_watch.hpp"
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/last_bit_errors.hpp"
 

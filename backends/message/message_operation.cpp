@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "backends/copy_bytes.hpp"
 #include "backends/reduce.hpp"
 
 namespace shardsim {

@@ -7,8 +7,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "backends/loopback_counter.hpp"
-
 namespace shardsim {
 
 namespace {

@@ -4,7 +4,6 @@
 #include <limits>
 #include <string>
 
-#include "backends/rendezvous/lasting_text.hpp"
 #include "backends/rendezvous/rendezvous_message.hpp"
 
 // Fields of each message and their limits, for message_codec.cpp. One description serves both

@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string_view>
+#include <system_error>
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -15,7 +21,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "backends/rendezvous/descendants.hpp"
+#include "backends/rendezvous/launch_environment.hpp"
 #include "backends/rendezvous/monotonic_clock.hpp"
 
 namespace shardsim {
@@ -39,6 +45,42 @@ namespace {
 // A line without an end is passed on in pieces.
 constexpr std::size_t kLongestLine = 65536;
 constexpr int kSliceMilliseconds = 10;
+
+// Ranks would take the user's token through this variable, not the token of this run.
+constexpr const char* kOtherToken = "SHARDSIM_TOKEN_FILE";
+
+// The fourth field of /proc/PID/stat; the second, the name in parentheses, may hold anything.
+int parent_of(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "stat");
+  std::string text;
+  std::getline(file, text, '\0');
+  const std::size_t close = text.rfind(')');
+  if (close == std::string::npos || close + 4 >= text.size()) return -1;
+  int parent = -1;
+  std::from_chars(text.data() + close + 4, text.data() + text.size(), parent);
+  return parent;
+}
+
+// The processes that `pid` has started and those that these have, as /proc shows them now.
+std::vector<int> descendants_of(int pid) {
+  std::multimap<int, int> children;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry("/proc", failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const std::string name = entry->path().filename().string();
+    int number = 0;
+    const auto [last, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc() || last != name.data() + name.size()) continue;
+    children.emplace(parent_of(entry->path()), number);
+  }
+  std::vector<int> found = {pid};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto [first, last] = children.equal_range(found[i]);
+    for (auto child = first; child != last; ++child) found.push_back(child->second);
+  }
+  found.erase(found.begin());
+  return found;
+}
 
 // Arguments of exec, made before fork(): after it the child may only make system calls.
 class ExecArguments {
@@ -126,6 +168,47 @@ struct Pipe {
 }
 
 }  // namespace
+
+ProcessCommand mpirun_command(const RankLaunch& launch, bool as_root) {
+  ProcessCommand command;
+  command.argv = {"mpirun", "-n", std::to_string(launch.world_size), "--oversubscribe",
+                  // Ranks that wait must let the others have the cores.
+                  "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
+                  // Sockets only: shared memory would pass the loopback counter by.
+                  "--mca", "pml", "ob1,monitoring", "--mca", "btl", "tcp,self", "--mca",
+                  "btl_tcp_if_include", "lo"};
+  command.argv.insert(command.argv.end(), launch.argv.begin(), launch.argv.end());
+  // On one machine Open MPI's ranks inherit mpirun's environment. The token stays out of argv,
+  // which everyone on the machine can read.
+  command.environment = {{"SHARDSIM_RENDEZVOUS", launch.rendezvous},
+                         {"SHARDSIM_TOKEN", launch.token},
+                         {"SHARDSIM_LAUNCHED", "1"}};
+  command.without = {kOtherToken};
+  if (!launch.preload.empty()) {
+    const std::string others = lookup_environment("LD_PRELOAD").value_or("");
+    command.environment.emplace_back("LD_PRELOAD",
+                                     launch.preload + (others.empty() ? "" : ":" + others));
+  }
+  if (as_root) {
+    command.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
+    command.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  }
+  return command;
+}
+
+ProcessCommand plain_rank_command(const RankLaunch& launch, int rank) {
+  ProcessCommand command;
+  command.argv = launch.argv;
+  command.environment = {{"SHARDSIM_RANK", std::to_string(rank)},
+                         {"SHARDSIM_WORLD_SIZE", std::to_string(launch.world_size)},
+                         {"SHARDSIM_LOCAL_RANK", std::to_string(rank)},
+                         {"SHARDSIM_LOCAL_SIZE", std::to_string(launch.world_size)},
+                         {"SHARDSIM_RENDEZVOUS", launch.rendezvous},
+                         {"SHARDSIM_TOKEN", launch.token},
+                         {"SHARDSIM_LAUNCHED", "1"}};
+  command.without = {kOtherToken};
+  return command;
+}
 
 std::string ProcessEnd::describe() const {
   if (signal == 0) return "exited with " + std::to_string(exit_code);

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-// Starts processes and lets none of them outlive it.
+// Starts processes, the ranks of a run among them, and lets none of them outlive it.
 namespace shardsim {
 
 struct ProcessCommand {
@@ -21,6 +21,23 @@ struct ProcessCommand {
   std::ostream* output = nullptr;
   std::string prefix;
 };
+
+/// A run whose ranks shardsim starts itself, in one of two ways.
+struct RankLaunch {
+  int world_size = 1;
+  std::vector<std::string> argv;  ///< Command line of each rank, the program first.
+  std::string rendezvous;         ///< "HOST:PORT".
+  std::string token;
+  std::string preload;  ///< A library that mpirun preloads into itself and the ranks, or "".
+};
+
+/// One mpirun that starts all ranks on this machine, over loopback sockets only, so that bytes can
+/// be counted there. It puts launch.preload before the user's own libraries, and starts more ranks
+/// than cores if need be. As root, too (in containers).
+[[nodiscard]] ProcessCommand mpirun_command(const RankLaunch& launch, bool as_root);
+
+/// Rank `rank` as a process of its own, told so by SHARDSIM_RANK and its like.
+[[nodiscard]] ProcessCommand plain_rank_command(const RankLaunch& launch, int rank);
 
 /// How a process has ended.
 struct ProcessEnd {

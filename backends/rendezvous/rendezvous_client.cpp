@@ -11,11 +11,6 @@
 
 namespace shardsim {
 
-RendezvousClient::RendezvousClient(RendezvousClientOptions options)
-    : line_(open_rendezvous_line(std::move(options))) {}
-
-RendezvousClient::~RendezvousClient() = default;
-
 namespace {
 
 void check_length(const char* what, const std::string& text, std::size_t most) {
@@ -33,7 +28,35 @@ StoreRequest request_of(StoreRequest::Kind kind, const std::string& key) {
   return request;
 }
 
+CallFingerprint fingerprint_of(const CallWatch::Call& call) {
+  const CallRecord& record = call.record;
+  CallFingerprint fingerprint;
+  fingerprint.group = call.group;
+  fingerprint.members.assign(call.members.begin(), call.members.end());
+  fingerprint.instance = call.instance;
+  fingerprint.member = call.member;
+  fingerprint.name = record.name;
+  fingerprint.label = record.label;
+  fingerprint.reduce = record.reduce;
+  fingerprint.reduces = record.reduces;
+  fingerprint.dtype = record.dtype;
+  fingerprint.root = record.root;
+  fingerprint.count = record.count;
+  fingerprint.counts_hash = record.counts_hash;
+  fingerprint.padding = record.padding;
+  fingerprint.traffic = record.traffic;
+  fingerprint.file = record.site.file;
+  fingerprint.line = record.site.line;
+  fingerprint.function = record.site.function;
+  return fingerprint;
+}
+
 }  // namespace
+
+RendezvousClient::RendezvousClient(RendezvousClientOptions options)
+    : line_(open_rendezvous_line(std::move(options))) {}
+
+RendezvousClient::~RendezvousClient() = default;
 
 void RendezvousClient::set(const std::string& key, const std::string& value) {
   check_length("value", value, kMaxValueBytes);
@@ -76,6 +99,25 @@ std::optional<RunFailure> RendezvousClient::reason() const { return line_->reaso
 void RendezvousClient::throw_if_given_up() const {
   if (!line_->given_up()) return;
   line_->reason()->raise();
+}
+
+void ProcessWatch::posted(const Call& call) {
+  recorder_.posted(call);
+  if (!sends_fingerprints_) return;
+  CallFingerprint fingerprint = fingerprint_of(call);
+  if (call.halves.empty()) {
+    client_.post(fingerprint);
+    return;
+  }
+  fingerprint.is_message = true;
+  for (const Half& half : call.halves) {
+    fingerprint.sends = half.sends;
+    fingerprint.name = half.sends ? "send" : "recv";
+    fingerprint.root = half.peer;
+    fingerprint.dtype = half.dtype;
+    fingerprint.count = half.count;
+    client_.post(fingerprint);
+  }
 }
 
 }  // namespace shardsim

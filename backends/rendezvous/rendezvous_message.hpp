@@ -1,18 +1,41 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/error.hpp"
+
 #include "backends/call_record.hpp"
 #include "backends/rendezvous/flight_recorder.hpp"
-#include "backends/rendezvous/frame.hpp"
-#include "backends/rendezvous/run_failure.hpp"
 
-// Messages between ranks and the rendezvous, and their form on the wire.
+// Messages between ranks and the rendezvous, and their form on the wire: a stream of frames.
+// A frame has four bytes of length (of what follows, the highest byte first), one byte of type, and
+// the payload.
 namespace shardsim {
+
+/// Why a run has failed, as data that travels between processes: a Diagnosis, or what an Error
+/// holds.
+struct RunFailure {
+  ExitCode exit_code = ExitCode::internal;
+  std::string code;     ///< Code of the diagnosis, if there is one.
+  std::string message;  ///< Empty where there is a diagnosis.
+  std::string fix;
+  std::optional<Diagnosis> diagnosis;
+
+  [[nodiscard]] static RunFailure from(const Error& error);
+  [[nodiscard]] static RunFailure from(Diagnosis diagnosis, ExitCode exit_code);
+
+  /// As people read it; a diagnosis with its sides.
+  [[nodiscard]] std::string to_text() const;
+  /// Throws it: a CommunicationError where the exit code is that of one, else an Error.
+  [[noreturn]] void raise() const;
+};
 
 /// A rank's first words; everything else is heard only after them.
 struct Hello {
@@ -103,9 +126,46 @@ inline constexpr std::size_t kMaxValueBytes = std::size_t{1} << 18U;
 inline constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600.0;
 inline constexpr int kMaxRendezvousRanks = 16384;
 
+/// Type and payload together are never longer.
+inline constexpr std::size_t kMaxFrameBytes = std::size_t{1} << 20U;
+
+struct Frame {
+  std::uint8_t type = 0;
+  std::string payload;
+};
+
+/// REQUIRES: the payload is shorter than kMaxFrameBytes.
+[[nodiscard]] std::string encode_frame(std::uint8_t type, std::string_view payload);
+
+/// Takes any bytes in any pieces and gives frames. A length that is not allowed ends it before
+/// memory is taken for it: the stream cannot be understood from there on.
+class FrameDecoder {
+ public:
+  explicit FrameDecoder(std::size_t max_bytes = kMaxFrameBytes) : max_bytes_(max_bytes) {}
+
+  /// Frames from now on may be as long as this: a peer is trusted with more once it is known.
+  void set_max_bytes(std::size_t max_bytes) { max_bytes_ = max_bytes; }
+  /// False once the stream is broken. Holds at most what was fed and not yet taken.
+  bool feed(std::string_view bytes);
+  /// The next whole frame, or nothing.
+  [[nodiscard]] std::optional<Frame> next();
+  [[nodiscard]] bool broken() const { return broken_; }
+
+ private:
+  std::size_t max_bytes_;
+  std::string buffer_;
+  std::size_t taken_ = 0;  // Bytes taken from the buffer's front.
+  bool broken_ = false;
+};
+
 /// A whole frame.
 [[nodiscard]] std::string encode_message(const RendezvousMessage& message);
 /// Nothing, if the frame is no message: every field is there, has its type and keeps to its limits.
 [[nodiscard]] std::optional<RendezvousMessage> decode_message(const Frame& frame);
+
+/// An equal text that lasts as long as the process: a CallSite that comes from another process
+/// holds such `const char*`. Equal texts share it. It is bounded: long texts are cut, and after
+/// some thousand different ones all further ones read "...".
+[[nodiscard]] const char* lasting_text(std::string_view text);
 
 }  // namespace shardsim

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/rendezvous/flight_recorder.hpp"
-#include "backends/rendezvous/run_failure.hpp"
+#include "backends/rendezvous/rendezvous_message.hpp"
 
 // Finds the cause among failures at about the same time: a pure function.
 namespace shardsim {

@@ -6,7 +6,6 @@
 
 #include "reports/html/assets.hpp"
 #include "reports/html/markup.hpp"
-#include "reports/html/plain_words.hpp"
 #include "reports/units.hpp"
 
 namespace shardsim {

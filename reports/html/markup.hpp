@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/svg/markup_text.hpp"
+#include "reports/terminal_text.hpp"
 
 // The building blocks of the page. Arguments named `markup` are trusted; every other text is
 // escaped.
@@ -55,5 +55,19 @@ struct Figure {
   std::string static_markup;  ///< Instead of it on paper and without a script; may be empty.
 };
 [[nodiscard]] std::string figure(const Figure& figure);
+
+// Amounts as people who pay read them.
+
+/// "$720,000", "$1.23 M", "$12.3".
+[[nodiscard]] std::string format_usd(double usd);
+
+/// "1 T", "15.6 T", "300 B".
+[[nodiscard]] std::string format_tokens(double tokens);
+
+/// "94 days", "5.2 hours".
+[[nodiscard]] std::string format_days(double days);
+
+/// "41 %", "8.5 %": two digits.
+[[nodiscard]] std::string format_share(double share);
 
 }  // namespace shardsim::html

@@ -21,10 +21,6 @@ struct Input {
 [[nodiscard]] std::string summary_part(const Input& input);
 /// The paragraph of the summary.
 [[nodiscard]] std::string plain_summary(const Input& input);
-/// The headline numbers.
-[[nodiscard]] std::string tiles(const Input& input);
-/// Failed checks and expectations, the diagnosis, warnings.
-[[nodiscard]] std::string problems(const Input& input);
 
 [[nodiscard]] std::string time_part(const Input& input);
 [[nodiscard]] std::string communication_part(const Input& input);

@@ -5,11 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "reports/band_words.hpp"
 #include "reports/html/markup.hpp"
 #include "reports/html/parts.hpp"
-#include "reports/html/plain_words.hpp"
 #include "reports/units.hpp"
+#include "reports/verdict_words.hpp"
 
 namespace shardsim::html {
 

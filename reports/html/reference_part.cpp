@@ -12,6 +12,30 @@ namespace shardsim::html {
 
 namespace {
 
+const char* mark(bool passed) {
+  return passed ? "<span class=\"passed\">✓ passed</span>"
+                : "<span class=\"failed\">✗ failed</span>";
+}
+
+// The words of error_band_section (text_verdict.cpp), with their meaning.
+std::string bands(const Result& result) {
+  if (result.find(metric::kOraclePassed) != nullptr) return {};
+  std::string markup;
+  for (const MetricBand& band : result.error_bands) {
+    const char* const what = band.metric == metric::kStepTimeS.name ? "step" : "memory on device";
+    markup += fmt::format("<li>{} {} ({}). Such bands held {} that they were made without.</li>\n",
+                          what, markup_text(band_range(band)),
+                          markup_text(band_evidence(band, result)), band_held(band));
+  }
+  if (!markup.empty()) {
+    return "<h3>Error band</h3>\n<p>Where the published runs that are most like this one lie.</p>\n"
+           "<ul>\n" +
+           markup + "</ul>\n";
+  }
+  if (result.no_error_band.empty()) return {};
+  return "<h3>Error band</h3>\n<p>None: " + markup_text(result.no_error_band) + ".</p>\n";
+}
+
 // "2.50 s" beside 2.5; counts with all their digits, and nothing beside text.
 std::string readable(const Metric& metric) {
   if (const auto* real = std::get_if<double>(&metric.value)) {
@@ -38,6 +62,27 @@ const std::vector<Column>& metric_columns() {
 }
 
 }  // namespace
+
+std::string checks_part(const Input& input) {
+  const Result& result = input.result;
+  std::string markup;
+  if (!result.checks.empty()) {
+    Table table("What was verified of this run.",
+                {{"check", false}, {"", false}, {"detail", false}});
+    for (const Check& check : result.checks) {
+      table.add_row({markup_text(check.name), mark(check.passed), markup_text(check.detail)});
+    }
+    markup += table.markup();
+  }
+  if (!result.expectations.empty()) {
+    Table table("What the scenario expects.", {{"expectation: actual value", false}, {"", false}});
+    for (const ExpectationResult& row : result.expectations) {
+      table.add_row({markup_text(expectation_text(row)), mark(row.passed)});
+    }
+    markup += table.markup();
+  }
+  return markup + bands(result);
+}
 
 std::string assumptions_part(const Input& input) {
   const std::vector<Assumption>& rows = input.result.assumptions;

@@ -4,7 +4,6 @@
 
 #include "reports/html/markup.hpp"
 #include "reports/html/parts.hpp"
-#include "reports/html/plain_words.hpp"
 #include "reports/units.hpp"
 
 namespace shardsim::html {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "reports/svg/markup_text.hpp"
 #include "reports/terminal_text.hpp"
 
 namespace shardsim::svg {

@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "strategies/model/make_model.hpp"
 
 #include "scenarios/formats/emit.hpp"
+#include "scenarios/formats/megatron.hpp"
 #include "scenarios/stage_places.hpp"
 
 // Flags of Megatron-LM's pretrain_gpt.py, as megatron/training/arguments.py has them.
@@ -15,10 +19,15 @@ namespace {
 class Flags {
  public:
   void note(const std::string& words) { notes_ += "# " + words + "\n"; }
-  void flag(const std::string& name) { lines_.push_back("--" + name); }
+  void flag(const std::string& name) { lines_.push_back(megatron::flag_of(name)); }
+  void flag(const NamePair& pair) { flag(std::string(pair.theirs)); }
   template <class Value>
   void flag(const std::string& name, const Value& value) {
-    lines_.push_back(fmt::format("--{} {}", name, value));
+    lines_.push_back(fmt::format("{} {}", megatron::flag_of(name), value));
+  }
+  template <class Value>
+  void flag(const NamePair& pair, const Value& value) {
+    flag(std::string(pair.theirs), value);
   }
   [[nodiscard]] std::string text(const std::string& start) const {
     std::string text = notes_ + start;
@@ -32,32 +41,31 @@ class Flags {
 };
 
 void add_model(const ModelSpec& model, Flags& flags) {
-  flags.flag("num-layers", model.num_layers);
-  flags.flag("hidden-size", model.hidden_size);
-  flags.flag("ffn-hidden-size", model.ffn_hidden_size);
-  flags.flag("num-attention-heads", model.num_attention_heads);
+  flags.flag(megatron::kLayers, model.num_layers);
+  flags.flag(megatron::kHidden, model.hidden_size);
+  flags.flag(megatron::kFfn, model.ffn_hidden_size);
+  flags.flag(megatron::kHeads, model.num_attention_heads);
   if (model.num_query_groups != model.num_attention_heads) {
     flags.flag("group-query-attention");
-    flags.flag("num-query-groups", model.num_query_groups);
+    flags.flag(megatron::kGroups, model.num_query_groups);
   }
-  flags.flag("seq-length", model.seq_len);
-  flags.flag("max-position-embeddings", model.max_position_embeddings);
+  flags.flag(megatron::kLength, model.seq_len);
+  flags.flag(megatron::kPositions, model.max_position_embeddings);
   if (model.family == ModelFamily::llama) {
     flags.flag("swiglu");
     flags.flag("normalization", "RMSNorm");
     flags.flag("position-embedding-type", "rope");
-    flags.flag("rotary-base", static_cast<std::int64_t>(model.rope_theta));
+    flags.flag(megatron::kRotaryBase, static_cast<std::int64_t>(model.rope_theta));
     flags.flag("disable-bias-linear");
   }
-  if (!model.tied_embeddings) flags.flag("untie-embeddings-and-output-weights");
+  if (!model.tied_embeddings) flags.flag(megatron::kUntied);
   if (model.num_experts == 0) return;
-  flags.flag("num-experts", model.num_experts);
-  flags.flag("moe-router-topk", model.num_experts_per_token);
-  flags.flag("moe-ffn-hidden-size", model.moe_ffn_hidden_size);
+  flags.flag(megatron::kExperts, model.num_experts);
+  flags.flag(megatron::kTopK, model.num_experts_per_token);
+  flags.flag(megatron::kExpertFfn, model.moe_ffn_hidden_size);
   flags.flag("moe-grouped-gemm");
   if (model.num_shared_experts > 0) {
-    flags.flag("moe-shared-expert-intermediate-size",
-               model.num_shared_experts * model.moe_ffn_hidden_size);
+    flags.flag(megatron::kSharedFfn, model.num_shared_experts * model.moe_ffn_hidden_size);
   }
   if (model.first_dense_layers > 0) {
     flags.flag("moe-layer-freq", fmt::format("'([0]*{}+[1]*{})'", model.first_dense_layers,
@@ -66,15 +74,16 @@ void add_model(const ModelSpec& model, Flags& flags) {
 }
 
 const char* comm_type_of(ContextAttention attention) {
-  if (attention == ContextAttention::all_gather) return "all_gather";
-  if (attention == ContextAttention::ulysses) return "a2a";
-  return attention == ContextAttention::two_level ? "a2a+p2p" : "p2p";
+  const auto* found =
+      std::find_if(megatron::kContextTypes.begin(), megatron::kContextTypes.end(),
+                   [&](const megatron::ContextType& type) { return type.ours == attention; });
+  return found->theirs;
 }
 
 void add_schedule(const ParallelismSpec& p, Flags& flags) {
   if (p.pp == 1) return;
-  flags.flag("pipeline-model-parallel-size", p.pp);
-  if (p.vpp > 1) flags.flag("num-virtual-stages-per-pipeline-rank", p.vpp);
+  flags.flag(megatron::kPipeline, p.pp);
+  if (p.vpp > 1) flags.flag(megatron::kChunks, p.vpp);
   if (!schedule_row_of(p.schedule).megatron.empty()) return;
   const ScheduleRow& theirs = schedule_in(&ScheduleRow::megatron, p.vpp > 1);
   flags.note(fmt::format(
@@ -90,11 +99,11 @@ void add_overlap(const ParallelismSpec& p, DType reduced, Flags& flags) {
     }
     return;
   }
-  flags.flag("overlap-grad-reduce");
-  if (p.zero_stage > 0 && p.overlap_param_gather) flags.flag("overlap-param-gather");
+  flags.flag(megatron::kReduceEarly);
+  if (p.zero_stage > 0 && p.overlap_param_gather) flags.flag(megatron::kGatherEarly);
   if (p.zero_stage == 3) return;
   const std::int64_t bytes = size_of(reduced);
-  flags.flag("ddp-bucket-size", std::max<std::int64_t>(p.bucket_bytes / bytes, 1));
+  flags.flag(megatron::kBuckets, std::max<std::int64_t>(p.bucket_bytes / bytes, 1));
   if (p.first_bucket_bytes != p.bucket_bytes) {
     flags.note(
         fmt::format("the first bucket was planned with {} bytes; Megatron-LM's are all alike",
@@ -108,16 +117,16 @@ void add_sharding(const ParallelismSpec& p, Flags& flags) {
   if (p.zero_stage >= 2) {
     flags.flag("use-megatron-fsdp");
     flags.flag("data-parallel-sharding-strategy",
-               p.zero_stage == 2 ? "optim_grads" : "optim_grads_params");
+               megatron::kShardedState.at(static_cast<std::size_t>(p.zero_stage)));
     flags.flag("no-gradient-accumulation-fusion");
     flags.flag("ckpt-format", "fsdp_dtensor");
   }
-  if (p.dp_replicate > 1) flags.flag("num-distributed-optimizer-instances", p.dp_replicate);
+  if (p.dp_replicate > 1) flags.flag(megatron::kReplicas, p.dp_replicate);
 }
 
 void add_recompute(const TrainingSpec& training, Flags& flags) {
   if (training.recompute == Recompute::none) return;
-  flags.flag("recompute-granularity", to_string(training.recompute));
+  flags.flag(megatron::kRecompute, to_string(training.recompute));
   if (training.recompute == Recompute::full) {
     flags.flag("recompute-method", "uniform");
     flags.flag("recompute-num-layers", 1);
@@ -137,21 +146,21 @@ std::string emit_megatron(const Scenario& scenario) {
   Flags flags;
   flags.note("Megatron-LM: layout only; data, tokenizer, learning rate and checkpoints are yours");
   add_model(scenario.model, flags);
-  flags.flag("tensor-model-parallel-size", p.tp);
-  if (p.tp > 1 && p.sequence_parallel) flags.flag("sequence-parallel");
+  flags.flag(megatron::kTensor, p.tp);
+  if (p.tp > 1 && p.sequence_parallel) flags.flag(megatron::kSequence);
   add_schedule(p, flags);
   if (p.cp > 1) {
-    flags.flag("context-parallel-size", p.cp);
-    flags.flag("cp-comm-type", comm_type_of(p.cp_attention));
+    flags.flag(megatron::kContext, p.cp);
+    flags.flag(megatron::kContextType, comm_type_of(p.cp_attention));
   }
   if (scenario.model.num_experts > 0) {
-    flags.flag("expert-model-parallel-size", p.ep);
+    flags.flag(megatron::kExpertParallel, p.ep);
     flags.flag("expert-tensor-parallel-size", 1);
   }
   add_sharding(p, flags);
   add_overlap(p, t.grad_reduce_dtype, flags);
-  flags.flag("micro-batch-size", t.micro_batch_size);
-  flags.flag("global-batch-size", t.global_batch_size);
+  flags.flag(megatron::kMicroBatch, t.micro_batch_size);
+  flags.flag(megatron::kGlobalBatch, t.global_batch_size);
   add_recompute(t, flags);
   if (t.precision == DType::bf16) flags.flag("bf16");
   if (t.precision == DType::fp16) flags.flag("fp16");

@@ -10,7 +10,7 @@ namespace {
 
 // Families with Llama's blocks, and their differences. Defaults are those of the configuration
 // classes of transformers 4.56. GPT-2 is read elsewhere.
-constexpr std::array kFamilies = {
+constexpr std::array kHfFamilies = {
     HfFamily{.model_type = "llama"},
     HfFamily{.model_type = "mistral"},
     HfFamily{.model_type = "qwen2", .attention_bias = true},
@@ -107,15 +107,15 @@ std::int64_t plain_attention(const HfModel& m) {
 }  // namespace
 
 const HfFamily* find_hf_family(const std::string& model_type) {
-  const auto* found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const auto& family) {
+  const auto* found = std::find_if(kHfFamilies.begin(), kHfFamilies.end(), [&](const auto& family) {
     return model_type == family.model_type;
   });
-  return found == kFamilies.end() ? nullptr : found;
+  return found == kHfFamilies.end() ? nullptr : found;
 }
 
 std::vector<std::string> hf_family_names() {
   std::vector<std::string> names = {"gpt2"};
-  for (const HfFamily& family : kFamilies) names.emplace_back(family.model_type);
+  for (const HfFamily& family : kHfFamilies) names.emplace_back(family.model_type);
   return names;
 }
 

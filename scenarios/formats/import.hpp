@@ -5,11 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "strategies/optimizer/rules.hpp"
+
 #include "scenarios/field.hpp"
 
-// The result of an importer: a scenario, field by field, and a table with the fate of every foreign
-// name. Nothing is written into the scenario without a row.
+// Importers. The result of one is a scenario, field by field, and a table with the fate of every
+// foreign name. Nothing is written into the scenario without a row.
 namespace shardsim {
+
+/// A field and another framework's name for it. Importers and emitters read the same rows.
+struct NamePair {
+  const char* theirs;  ///< "tensor_model_parallel_size"
+  const char* ours;    ///< "parallelism.tp"
+};
 
 /// The fate of a foreign name.
 enum class Fate : std::uint8_t { taken, derived, ignored, needs_you, measured };
@@ -64,5 +72,67 @@ class Import {
 /// with `approximate`, each becomes a row that needs the user instead.
 void refuse_or_warn(const std::vector<std::string>& inexpressible, const std::string& file,
                     bool approximate, Import& import);
+
+/// "bf16" for PyTorch's "bfloat16"; `otherwise` for a type that nothing is trained in.
+[[nodiscard]] std::string type_of_torch(const std::string& theirs, const char* otherwise);
+
+/// The words of `shardsim import`.
+struct ImportRequest {
+  std::string kind;
+  std::vector<std::string> files;
+  std::string model;      ///< A config.json or a model preset, for kinds without a model.
+  std::int64_t gpus = 0;  ///< 0: as the file gives it.
+  std::string gpu;        ///< "h100": the preset dgx-h100.
+  std::string system;     ///< A system preset.
+  std::string output;     ///< The scenario's file; empty: standard output.
+  bool approximate = false;
+};
+
+// An importer for each kind of file.
+
+/// `shardsim import hf`: the model as in the file; layout and batch are assumed. Throws
+/// ScenarioError (E1354: an unknown family, keys missing) and UsageError (E1355: a scenario cannot
+/// express it).
+void import_hf(const ImportRequest& request, Import& import);
+
+/// `shardsim import megatron`: reads a run's log, which has all arguments, or a launch script. The
+/// run's measurements become rows of the table. Throws ScenarioError and UsageError.
+void import_megatron(const ImportRequest& request, Import& import);
+
+/// `shardsim import deepspeed`: ds_config.json, which gives neither the model (--model) nor the
+/// machine. Throws ScenarioError (E1364: microbatch x accumulation x ranks is not the batch) and
+/// UsageError (E1365: no model).
+void import_deepspeed(const ImportRequest& request, Import& import);
+
+/// `shardsim import torchtitan`: the configuration that a run has saved as JSON
+/// (--job.save_config_file, later --debug.save_config_file). Throws ScenarioError (E1366: degrees
+/// do not divide the GPUs, or batches the ranks) and UsageError (E1367: an unknown flavor).
+void import_torchtitan(const ImportRequest& request, Import& import);
+
+/// `shardsim import schedule`: a scenario around a schedule as PyTorch's pipelining writes it. The
+/// file stays where it is and is named by parallelism.schedule_file. Throws ScenarioError E1368
+/// with the cells that cannot be read.
+void import_schedule(const ImportRequest& request, Import& import);
+
+// Parts that importers share.
+
+/// --model: a config.json, or the name of a model preset. Throws UsageError E1357 for neither.
+void import_named_model(const std::string& model, bool approximate, Import& import);
+
+/// The optimizer that a file calls `theirs`. AdamW stands in where there is none of that name here,
+/// which is a row that needs the user.
+void import_optimizer(const std::string& foreign, const std::string& theirs,
+                      OptimizerAliases OptimizerNames::*framework, Import& import);
+
+/// The number of GPUs in the foreign file.
+struct ForeignGpus {
+  std::int64_t count = 0;  ///< 0: not given.
+  std::string name;        ///< "world_size".
+};
+
+/// Writes the scenario's system and returns its GPUs. Options win over the file; values that
+/// neither gives are assumed. Throws UsageError E1351: no such GPU, or the GPUs do not fill nodes.
+std::int64_t import_system(const ImportRequest& request, const ForeignGpus& foreign,
+                           Import& import);
 
 }  // namespace shardsim

@@ -1,17 +1,229 @@
-#include "scenarios/formats/import_megatron.hpp"
-
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "scenarios/formats/foreign_object.hpp"
-#include "scenarios/formats/import_hf.hpp"
-#include "scenarios/formats/import_system.hpp"
-#include "scenarios/formats/megatron_rows.hpp"
+#include "scenarios/formats/import.hpp"
+#include "scenarios/formats/megatron.hpp"
+#include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
 
 namespace {
+
+constexpr std::int64_t kGpt2Vocabulary = 50257;
+
+// Reads and writes whole numbers of the model under their names there.
+class ModelRows {
+ public:
+  ModelRows(MegatronArguments& arguments, Import& import)
+      : arguments_(&arguments), import_(&import) {}
+
+  std::int64_t require(const NamePair& pair, const ForeignRange& range = kForeignSize) {
+    const std::string name = pair.theirs;
+    const auto value = arguments_->integer(name, range);
+    if (!value) {
+      throw_problem("E1363", {&arguments_->source(), 0, 0}, "the file does not say " + name,
+                    "add --" + name + ", or name the model with --model");
+    }
+    import_->take(name, arguments_->written(name), pair.ours, *value);
+    return *value;
+  }
+  void take(const NamePair& pair) {
+    if (const auto value = arguments_->integer(pair.theirs, kForeignSize)) {
+      import_->take(pair.theirs, arguments_->written(pair.theirs), pair.ours, *value);
+    }
+  }
+  void take_number(const NamePair& pair) {
+    if (const auto value = arguments_->number(pair.theirs)) {
+      import_->take(pair.theirs, arguments_->written(pair.theirs), pair.ours, *value);
+    }
+  }
+
+ private:
+  MegatronArguments* arguments_;
+  Import* import_;
+};
+
+// Megatron-LM pads the vocabulary so that tensor-parallel ranks have equal parts.
+std::int64_t padded(std::int64_t vocabulary, MegatronArguments& arguments) {
+  const std::int64_t multiple =
+      arguments.integer("make_vocab_size_divisible_by", kForeignSize).value_or(128) *
+      arguments.integer(megatron::kTensor.theirs, kForeignDegree).value_or(1);
+  return (vocabulary + multiple - 1) / multiple * multiple;
+}
+
+void import_vocabulary(MegatronArguments& arguments, const MegatronRun& run, Import& import) {
+  const char* path = "model.vocab_size";
+  if (run.padded_vocab > 0) {
+    import.take("padded vocab (new size)", std::to_string(run.padded_vocab), path,
+                run.padded_vocab);
+  } else if (const auto given = arguments.integer("padded_vocab_size", kForeignSize)) {
+    import.take("padded_vocab_size", std::to_string(*given), path, *given);
+  } else if (const auto plain = arguments.integer("vocab_size", kForeignSize)) {
+    import.derive("vocab_size", std::to_string(*plain), path, padded(*plain, arguments),
+                  "filled up as by make_vocab_size_divisible_by");
+  } else if (arguments.text("tokenizer_type").value_or("") == "GPT2BPETokenizer") {
+    import.derive("tokenizer_type", "GPT2BPETokenizer", path, padded(kGpt2Vocabulary, arguments),
+                  "50257 filled up as by make_vocab_size_divisible_by");
+  } else {
+    import.assume("the vocabulary", path, padded(kGpt2Vocabulary, arguments),
+                  "the file names no size, it is the tokenizer's; this is GPT-2's");
+  }
+}
+
+struct Blocks {
+  bool gated = false;
+  bool rotary = false;
+  bool root_mean_square = false;
+  bool biased = false;
+};
+
+Blocks blocks_of(MegatronArguments& arguments) {
+  Blocks blocks;
+  blocks.gated = arguments.truth("swiglu");
+  blocks.rotary = arguments.truth("use_rotary_position_embeddings") ||
+                  arguments.text("position_embedding_type").value_or("") == "rope";
+  blocks.root_mean_square = arguments.text("normalization").value_or("LayerNorm") == "RMSNorm";
+  blocks.biased =
+      arguments.truth("add_bias_linear", true) && !arguments.truth("disable_bias_linear");
+  return blocks;
+}
+
+void import_family(const Blocks& blocks, Import& import, std::vector<std::string>& limits) {
+  import.derive("swiglu", blocks.gated ? "True" : "False", "model.family",
+                std::string(blocks.gated ? "llama" : "gpt2"));
+  const char* family = blocks.gated ? "a llama's" : "a gpt2's";
+  const auto compare = [&](bool as_there, bool as_here, const char* there, const char* here) {
+    if (as_there == as_here) return;
+    limits.push_back(fmt::format("{} beside {} MLP (here {} blocks have {})",
+                                 as_there ? there : here, blocks.gated ? "a gated" : "a plain",
+                                 family, as_here ? there : here));
+  };
+  compare(blocks.rotary, blocks.gated, "rotary positions", "learned positions");
+  compare(blocks.root_mean_square, blocks.gated, "RMSNorm", "LayerNorm");
+  compare(!blocks.biased, blocks.gated, "linear layers without biases", "biases");
+}
+
+void import_shared_experts(MegatronArguments& arguments, Import& import,
+                           std::vector<std::string>& limits) {
+  const auto shared = arguments.integer(megatron::kSharedFfn.theirs, kForeignCount);
+  if (!shared) return;
+  const std::int64_t width = import.integer(megatron::kExpertFfn.ours);
+  if (*shared % width != 0) {
+    limits.push_back(fmt::format(
+        "a shared expert of {} beside experts of {} (here it is a whole number of them)", *shared,
+        width));
+  }
+  import.derive(megatron::kSharedFfn.theirs, std::to_string(*shared), megatron::kSharedFfn.ours,
+                *shared / width, fmt::format("of {} each", width));
+}
+
+// Experts here compute one grouped product over all slots of a capacity, and their tokens travel by
+// all-to-all. Megatron-LM's defaults differ in both.
+void warn_of_expert_work(MegatronArguments& arguments, Import& import) {
+  const std::string dispatcher = arguments.text("moe_token_dispatcher_type").value_or("allgather");
+  const std::int64_t ep =
+      arguments.integer(megatron::kExpertParallel.theirs, kForeignDegree).value_or(1);
+  if (ep > 1 && dispatcher != "alltoall") {
+    import.warn("moe_token_dispatcher_type", dispatcher,
+                "not modelled: tokens travel by plain all-to-all");
+  }
+  if (!arguments.truth("moe_grouped_gemm")) {
+    import.warn("moe_grouped_gemm", "False", "not modelled: experts are one grouped product");
+  }
+  const bool padded = arguments.truth("moe_pad_expert_input_to_capacity");
+  if (import.has("model.moe_capacity_factor") && !padded) {
+    import.warn("moe_pad_expert_input_to_capacity", "False",
+                "not modelled: experts compute all places of their capacity");
+  }
+}
+
+void import_experts(MegatronArguments& arguments, ModelRows& rows, Import& import,
+                    std::vector<std::string>& limits) {
+  using megatron::kExpertFfn;
+  using megatron::kTopK;
+  NamePair experts = megatron::kExperts;
+  if (!arguments.integer(experts.theirs, kForeignDegree)) experts.theirs = "num_moe_experts";
+  if (!arguments.integer(experts.theirs, kForeignDegree)) return;
+  rows.take(experts);
+  import.derive(kTopK.theirs, arguments.written(kTopK.theirs), kTopK.ours,
+                arguments.integer(kTopK.theirs, kForeignDegree).value_or(2));
+  const std::int64_t width = arguments.integer(kExpertFfn.theirs, kForeignSize)
+                                 .value_or(import.integer(megatron::kFfn.ours));
+  import.derive(kExpertFfn.theirs, arguments.written(kExpertFfn.theirs), kExpertFfn.ours, width);
+  rows.take_number({"moe_expert_capacity_factor", "model.moe_capacity_factor"});
+  rows.take_number({"moe_aux_loss_coeff", "model.moe_aux_loss_coeff"});
+  import_shared_experts(arguments, import, limits);
+  warn_of_expert_work(arguments, import);
+  const std::string every = arguments.text("moe_layer_freq").value_or("1");
+  if (every != "1") {
+    limits.push_back("moe_layer_freq " + every +
+                     ": dense layers (set model.first_dense_layers if "
+                     "they are the first ones)");
+  }
+}
+
+void import_attention(MegatronArguments& arguments, ModelRows& rows, Import& import,
+                      std::vector<std::string>& limits) {
+  const std::int64_t heads = rows.require(megatron::kHeads, kForeignDegree);
+  if (arguments.truth("group_query_attention")) rows.take(megatron::kGroups);
+  const auto channels = arguments.integer("kv_channels", kForeignSize);
+  const std::int64_t hidden = import.integer(megatron::kHidden.ours);
+  if (channels && *channels * heads != hidden) {
+    limits.push_back(
+        fmt::format("{} heads of {} beside hidden_size {} (here heads are hidden_size "
+                    "/ num_attention_heads wide)",
+                    heads, *channels, hidden));
+  }
+  if (arguments.truth("multi_latent_attention")) {
+    limits.push_back(
+        "multi_latent_attention: plain heads stand in for it, with other parameters, "
+        "operations and memory");
+  }
+  if (arguments.truth("qk_layernorm")) {
+    import.warn("qk_layernorm", "True", "norms of queries and keys are not modelled");
+  }
+}
+
+// Writes the model section. Returns the parts of it that no scenario can express.
+std::vector<std::string> import_megatron_model(MegatronArguments& arguments, const MegatronRun& run,
+                                               Import& import) {
+  std::vector<std::string> limits;
+  ModelRows rows(arguments, import);
+  const Blocks blocks = blocks_of(arguments);
+  import_family(blocks, import, limits);
+  rows.require(megatron::kLayers, kForeignDegree);
+  const std::int64_t hidden = rows.require(megatron::kHidden);
+  if (arguments.integer(megatron::kFfn.theirs, kForeignSize)) {
+    rows.take(megatron::kFfn);
+  } else {
+    // A gated MLP has two thirds of this width, as a multiple of 64.
+    const std::int64_t width = blocks.gated ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
+    if (width == 0) {
+      throw_problem("E1363", arguments.where(megatron::kHidden.theirs),
+                    fmt::format("hidden_size {} leaves a gated MLP no whole 64s", hidden),
+                    "add --ffn_hidden_size, the width of the MLP");
+    }
+    import.derive(megatron::kFfn.theirs, "(not there)", megatron::kFfn.ours, width,
+                  "Megatron-LM's default");
+  }
+  import_attention(arguments, rows, import, limits);
+  import_vocabulary(arguments, run, import);
+  rows.require(megatron::kLength);
+  if (!blocks.gated) rows.take(megatron::kPositions);
+  (void)arguments.integer(megatron::kPositions.theirs, kForeignSize);
+  const bool untied = arguments.truth(megatron::kUntied.theirs);
+  import.derive(megatron::kUntied.theirs, untied ? "True" : "False", megatron::kUntied.ours,
+                !untied);
+  rows.take_number({"norm_epsilon", "model.norm_epsilon"});
+  if (blocks.gated) rows.take_number(megatron::kRotaryBase);
+  import_experts(arguments, rows, import, limits);
+  return limits;
+}
 
 double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -62,8 +274,9 @@ void import_megatron(const ImportRequest& request, Import& import) {
     inexpressible = import_megatron_model(arguments, run, import);
   } else {
     import_named_model(request.model, request.approximate, import);
-    if (const auto length = arguments.integer("seq_length", kForeignSize)) {
-      import.take("seq_length", std::to_string(*length), "model.seq_len", *length);
+    if (const auto length = arguments.integer(megatron::kLength.theirs, kForeignSize)) {
+      import.take(megatron::kLength.theirs, std::to_string(*length), megatron::kLength.ours,
+                  *length);
     }
   }
   const std::vector<std::string> training = megatron_training_limits(arguments);

@@ -1,5 +1,3 @@
-#include "scenarios/formats/import_schedule.hpp"
-
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -10,8 +8,7 @@
 #include "strategies/pipeline/validate.hpp"
 
 #include "scenarios/formats/foreign_object.hpp"
-#include "scenarios/formats/import_hf.hpp"
-#include "scenarios/formats/import_system.hpp"
+#include "scenarios/formats/import.hpp"
 #include "scenarios/scenario_error.hpp"
 
 namespace shardsim {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/formats/foreign_range.hpp"
+#include "scenarios/formats/foreign_object.hpp"
 #include "scenarios/source_text.hpp"
 
 // Megatron-LM's arguments under the names of its own namespace ("tensor_model_parallel_size"), read
@@ -59,10 +59,6 @@ class MegatronArguments {
 /// file has several. Otherwise it reads the flags in the text, a command line or a launch script.
 /// Throws ScenarioError E1360 if there is neither.
 [[nodiscard]] MegatronArguments read_megatron_arguments(const SourceText& source);
-
-/// Reads the flags in a command line or a shell script. Its variables and arrays are expanded, as
-/// far as they are set to plain words there.
-void read_megatron_flags(const SourceText& source, MegatronArguments& arguments);
 
 /// The lines of a run after its arguments.
 struct MegatronRun {

@@ -1,29 +1,45 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "strategies/optimizer/rules.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 
-#include "scenarios/formats/megatron_rows.hpp"
+#include "scenarios/formats/megatron.hpp"
 #include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
 
 namespace {
 
+// Whether gradients are accumulated and reduced in fp32, for any dtype of the parameters. With
+// bf16, Megatron-LM does so by default.
+bool reduces_in_fp32(MegatronArguments& arguments) {
+  const bool told = arguments.truth("accumulate_allreduce_grads_in_fp32");
+  if (!arguments.truth("bf16")) return told || !arguments.truth("fp16");
+  return !arguments.truth("grad_reduce_in_bf16");
+}
+
 // A degree, 1 if it is missing.
-std::int64_t import_degree(MegatronArguments& arguments, const std::string& name,
-                           const std::string& path, Import& import) {
-  const auto degree = arguments.integer(name, kForeignDegree);
+std::int64_t import_degree(MegatronArguments& arguments, const NamePair& pair, Import& import) {
+  const auto degree = arguments.integer(pair.theirs, kForeignDegree);
   if (!degree) return 1;
-  import.take(name, arguments.written(name), path, *degree);
+  import.take(pair.theirs, arguments.written(pair.theirs), pair.ours, *degree);
   return *degree;
+}
+
+void take_truth(const NamePair& pair, bool value, Import& import) {
+  import.take(pair.theirs, value ? "True" : "False", pair.ours, value);
 }
 
 std::int64_t data_parallel_of(MegatronArguments& arguments, std::int64_t gpus,
                               std::int64_t model_parallel) {
   if (gpus % model_parallel != 0) {
-    throw_problem("E1362", arguments.where("pipeline_model_parallel_size"),
+    throw_problem("E1362", arguments.where(megatron::kPipeline.theirs),
                   fmt::format("tensor x pipeline x context parallel size is {}, which does not "
                               "divide {} GPUs",
                               model_parallel, gpus),
@@ -41,24 +57,18 @@ std::int64_t data_parallel_of(MegatronArguments& arguments, std::int64_t gpus,
 }
 
 void import_vpp(MegatronArguments& arguments, std::int64_t pp, Import& import) {
-  if (const auto chunks =
-          arguments.integer("virtual_pipeline_model_parallel_size", kForeignDegree)) {
-    import.take("virtual_pipeline_model_parallel_size", std::to_string(*chunks), "parallelism.vpp",
-                *chunks);
-    return;
-  }
-  if (const auto stages =
-          arguments.integer("num_virtual_stages_per_pipeline_rank", kForeignDegree)) {
-    import.take("num_virtual_stages_per_pipeline_rank", std::to_string(*stages), "parallelism.vpp",
-                *stages);
-    return;
+  for (const char* name : {"virtual_pipeline_model_parallel_size", megatron::kChunks.theirs}) {
+    if (const auto chunks = arguments.integer(name, kForeignDegree)) {
+      import.take(name, std::to_string(*chunks), megatron::kChunks.ours, *chunks);
+      return;
+    }
   }
   const auto layers = arguments.integer("num_layers_per_virtual_pipeline_stage", kForeignDegree);
   if (!layers) return;
-  const auto all = arguments.integer("num_layers", kForeignDegree);
+  const auto all = arguments.integer(megatron::kLayers.theirs, kForeignDegree);
   if (!all) return;
-  import.derive("num_layers_per_virtual_pipeline_stage", std::to_string(*layers), "parallelism.vpp",
-                std::max<std::int64_t>(*all / pp / *layers, 1));
+  import.derive("num_layers_per_virtual_pipeline_stage", std::to_string(*layers),
+                megatron::kChunks.ours, std::max<std::int64_t>(*all / pp / *layers, 1));
 }
 
 // A first or a last stage of its own size; the other layers are divided evenly.
@@ -75,11 +85,11 @@ void import_stages(MegatronArguments& arguments, std::int64_t pp, Import& import
   }
   const auto first = arguments.integer("decoder_first_pipeline_num_layers", kForeignCount);
   const auto last = arguments.integer("decoder_last_pipeline_num_layers", kForeignCount);
-  const auto all = arguments.integer("num_layers", kForeignDegree);
+  const auto all = arguments.integer(megatron::kLayers.theirs, kForeignDegree);
   if ((!first && !last) || !all) return;
   const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
   const std::int64_t rest = *all - first.value_or(0) - last.value_or(0);
-  if (import.has("parallelism.vpp") || between < 1 || rest % between != 0) {
+  if (import.has(megatron::kChunks.ours) || between < 1 || rest % between != 0) {
     import.warn("decoder_first/last_pipeline_num_layers", "",
                 "not read with several chunks: set parallelism.stage_layers");
     return;
@@ -96,8 +106,9 @@ void import_stages(MegatronArguments& arguments, std::int64_t pp, Import& import
 void import_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& import) {
   if (pp == 1) return;
   import_vpp(arguments, pp, import);
-  const bool interleaved = import.has("parallelism.vpp") && import.integer("parallelism.vpp") > 1;
-  import.derive("pipeline_model_parallel_size", std::to_string(pp), "parallelism.schedule",
+  const bool interleaved =
+      import.has(megatron::kChunks.ours) && import.integer(megatron::kChunks.ours) > 1;
+  import.derive(megatron::kPipeline.theirs, std::to_string(pp), "parallelism.schedule",
                 std::string(schedule_in(&ScheduleRow::megatron, interleaved).name),
                 "Megatron-LM's own");
   import_stages(arguments, pp, import);
@@ -111,16 +122,17 @@ void import_sharding(MegatronArguments& arguments, std::int64_t data, Import& im
   for (const char* fsdp : {"use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp"}) {
     if (!arguments.truth(fsdp)) continue;
     const std::string strategy =
-        arguments.text("data_parallel_sharding_strategy").value_or("optim_grads_params");
-    stage = strategy == "optim" ? 1 : strategy == "optim_grads" ? 2 : 3;
+        arguments.text("data_parallel_sharding_strategy").value_or(megatron::kShardedState[3]);
+    stage = strategy == megatron::kShardedState[1]   ? 1
+            : strategy == megatron::kShardedState[2] ? 2
+                                                     : 3;
     name = fsdp;
   }
   import.derive(name, stage > 0 ? "True" : "False", "parallelism.zero_stage", stage);
-  const std::int64_t replicas =
-      arguments.integer("num_distributed_optimizer_instances", kForeignDegree).value_or(1);
+  const NamePair& instances = megatron::kReplicas;
+  const std::int64_t replicas = arguments.integer(instances.theirs, kForeignDegree).value_or(1);
   if (replicas > 1) {
-    import.take("num_distributed_optimizer_instances", std::to_string(replicas),
-                "parallelism.dp_replicate", replicas);
+    import.take(instances.theirs, std::to_string(replicas), instances.ours, replicas);
   }
   import.derive("data_parallel_size", std::to_string(data), "parallelism.dp_shard",
                 data / replicas);
@@ -131,58 +143,186 @@ void import_overlap(MegatronArguments& arguments, std::int64_t data, Import& imp
   constexpr std::int64_t kFewest = 40'000'000;
   constexpr std::int64_t kPerRank = 1'000'000;
   constexpr std::int64_t kOneBucket = std::int64_t{1} << 40;
-  const bool overlap = arguments.truth("overlap_grad_reduce");
-  import.take("overlap_grad_reduce", overlap ? "True" : "False", "parallelism.overlap_grad_reduce",
-              overlap);
-  const bool gather = arguments.truth("overlap_param_gather");
+  const bool overlap = arguments.truth(megatron::kReduceEarly.theirs);
+  take_truth(megatron::kReduceEarly, overlap, import);
+  const bool gather = arguments.truth(megatron::kGatherEarly.theirs);
   if (import.integer("parallelism.zero_stage") > 0) {
-    import.take("overlap_param_gather", gather ? "True" : "False",
-                "parallelism.overlap_param_gather", gather);
+    take_truth(megatron::kGatherEarly, gather, import);
   }
   const std::int64_t bytes = reduces_in_fp32(arguments) ? 4 : 2;
-  const auto told = arguments.integer("ddp_bucket_size", kForeignSize);
+  const NamePair& buckets = megatron::kBuckets;
+  const auto told = arguments.integer(buckets.theirs, kForeignSize);
   const std::int64_t bucket =
       overlap ? told.value_or(std::max(kFewest, kPerRank * data)) * bytes : kOneBucket;
-  import.derive("ddp_bucket_size", arguments.written("ddp_bucket_size"), "parallelism.bucket_bytes",
-                bucket,
+  import.derive(buckets.theirs, arguments.written(buckets.theirs), buckets.ours, bucket,
                 overlap ? fmt::format("parameters of {} bytes", bytes)
                         : std::string("one bucket, as nothing overlaps"));
   if (import.integer("parallelism.zero_stage") < 3) {
-    import.derive("ddp_bucket_size", arguments.written("ddp_bucket_size"),
+    import.derive(buckets.theirs, arguments.written(buckets.theirs),
                   "parallelism.first_bucket_bytes", bucket, "all buckets alike");
   }
 }
 
 void import_context(MegatronArguments& arguments, Import& import) {
-  const std::string way = arguments.text("cp_comm_type").value_or("p2p");
-  std::string ours = "ring";
-  if (way.find("all_gather") != std::string::npos) ours = "all_gather";
-  if (way.find("a2a") != std::string::npos) ours = "ulysses";
-  if (way.find("a2a+p2p") != std::string::npos) ours = "two_level";
-  import.derive("cp_comm_type", way, "parallelism.cp_attention", ours);
+  const std::string way = arguments.text(megatron::kContextType.theirs).value_or("p2p");
+  ContextAttention attention = ContextAttention::ring;
+  for (const megatron::ContextType& type : megatron::kContextTypes) {
+    if (way.find(type.theirs) != std::string::npos) attention = type.ours;
+  }
+  import.derive(megatron::kContextType.theirs, way, megatron::kContextType.ours,
+                std::string(to_string(attention)));
+}
+
+void take_number(MegatronArguments& arguments, const std::string& name, const std::string& path,
+                 Import& import) {
+  if (const auto value = arguments.number(name)) {
+    import.take(name, arguments.written(name), path, *value);
+  }
+}
+
+void import_batch(MegatronArguments& arguments, Import& import) {
+  using megatron::kGlobalBatch;
+  using megatron::kMicroBatch;
+  using megatron::kReplicas;
+  const auto told = arguments.integer(kMicroBatch.theirs, kForeignDegree);
+  const std::int64_t micro = told.value_or(1);
+  if (told) {
+    import.take(kMicroBatch.theirs, arguments.written(kMicroBatch.theirs), kMicroBatch.ours, micro);
+  } else {
+    import.assume(kMicroBatch.theirs, kMicroBatch.ours, micro, "the file does not say it");
+  }
+  const std::int64_t data = import.integer("parallelism.dp_shard") *
+                            (import.has(kReplicas.ours) ? import.integer(kReplicas.ours) : 1);
+  const auto global = arguments.integer(kGlobalBatch.theirs, kForeignSize);
+  if (global) {
+    import.take(kGlobalBatch.theirs, arguments.written(kGlobalBatch.theirs), kGlobalBatch.ours,
+                *global);
+  } else {
+    import.derive(kGlobalBatch.theirs, "(not there)", kGlobalBatch.ours, micro * data,
+                  "Megatron-LM's default: one microbatch per rank");
+  }
+  if (const auto rampup = arguments.text("rampup_batch_size")) {
+    import.warn("rampup_batch_size", *rampup, "the batch is that after it has grown");
+  }
+}
+
+// Steps are whole numbers here; Megatron-LM also writes them as 1000.0.
+void take_steps(MegatronArguments& arguments, const std::string& name, double otherwise,
+                const std::string& path, Import& import) {
+  const double steps = arguments.number(name).value_or(otherwise);
+  const bool counts = steps >= 1.0 && steps <= static_cast<double>(kForeignDegree.most);
+  if (!counts || steps != std::floor(steps)) {
+    throw_problem("E1361", arguments.where(name),
+                  fmt::format("{} is {:g}, not {}", name, steps, kForeignDegree.words()),
+                  "correct it in the file it was imported from");
+  }
+  import.take(name, fmt::format("{:g}", steps), path, static_cast<std::int64_t>(steps));
+}
+
+void import_loss_scale(MegatronArguments& arguments, Import& import) {
+  const double scale = arguments.number("initial_loss_scale").value_or(0x1p32);
+  import.take("initial_loss_scale", fmt::format("{:g}", scale), "training.loss_scale", scale);
+  take_steps(arguments, "hysteresis", 2, "training.loss_scale_hysteresis", import);
+  take_steps(arguments, "loss_scale_window", 1000, "training.loss_scale_growth_interval", import);
+}
+
+void import_precision(MegatronArguments& arguments, Import& import) {
+  const bool bf16 = arguments.truth("bf16");
+  const bool fp16 = arguments.truth("fp16");
+  const std::string precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
+  import.derive("bf16, fp16",
+                fmt::format("{}, {}", bf16 ? "True" : "False", fp16 ? "True" : "False"),
+                "training.precision", precision);
+  const bool wide = reduces_in_fp32(arguments);
+  import.derive("accumulate_allreduce_grads_in_fp32", wide ? "True" : "False",
+                "training.grad_reduce_dtype", std::string(wide ? "fp32" : precision));
+  if (arguments.text("fp8") || arguments.text("fp8_format")) {
+    import.warn("fp8", arguments.written("fp8") + arguments.written("fp8_format"),
+                "not modelled: matrix products cost as in " + precision);
+  }
+  if (fp16) {
+    import_loss_scale(arguments, import);
+  }
+}
+
+std::string optimizer_of(MegatronArguments& arguments) {
+  const OptimizerRule& otherwise = optimizer_rule(default_optimizer());
+  return arguments.text("optimizer").value_or(std::string(otherwise.elsewhere.megatron.front()));
+}
+
+struct MegatronSetting {
+  OptimizerSetting setting;
+  NamePair names;
+};
+
+constexpr MegatronSetting kOptimizerSettings[] = {
+    {&OptimizerOptions::momentum, {"sgd_momentum", "training.momentum"}},
+    {&OptimizerOptions::beta1, {"adam_beta1", "training.beta1"}},
+    {&OptimizerOptions::beta2, {"adam_beta2", "training.beta2"}},
+    {&OptimizerOptions::epsilon, {"adam_eps", "training.epsilon"}},
+};
+
+void import_optimizer(MegatronArguments& arguments, Import& import) {
+  const std::string optimizer = optimizer_of(arguments);
+  const OptimizerRule* named = optimizer_called(optimizer, &OptimizerNames::megatron);
+  const OptimizerRule& rule = named != nullptr ? *named : optimizer_rule(default_optimizer());
+  import.derive("optimizer", optimizer, "training.optimizer", std::string(rule.name),
+                rule.decouples_decay ? "decay is decoupled, as in Megatron-LM" : "");
+  for (const MegatronSetting& row : kOptimizerSettings) {
+    if (!rule.reads(row.setting)) continue;
+    take_number(arguments, row.names.theirs, row.names.ours, import);
+  }
+  take_number(arguments, "lr", "training.learning_rate", import);
+  take_number(arguments, "weight_decay", "training.weight_decay", import);
+  const double clip = arguments.number("clip_grad").value_or(1.0);
+  import.take("clip_grad", arguments.written("clip_grad"), "training.max_grad_norm", clip);
+  if (arguments.truth("optimizer_cpu_offload")) {
+    import.take("optimizer_cpu_offload", "True", "parallelism.offload_optimizer", true);
+  }
+}
+
+void import_recompute(MegatronArguments& arguments, Import& import) {
+  const char* name = megatron::kRecompute.theirs;
+  const char* path = megatron::kRecompute.ours;
+  std::string granularity = arguments.text(name).value_or("none");
+  if (arguments.truth("recompute_activations")) granularity = "selective";
+  const auto layers = arguments.integer("recompute_num_layers", kForeignCount);
+  const std::string method = arguments.text("recompute_method").value_or("");
+  if (granularity == "selective") {
+    // With a fused attention, as here, no scores are kept, so there is nothing to recompute.
+    import.derive(name, granularity, path, std::string("none"),
+                  "it repeats core attention, whose scores are not kept here in any case");
+    const std::string modules = arguments.text("recompute_modules").value_or("['core_attn']");
+    if (modules.find(',') != std::string::npos || modules.find("core_attn") == std::string::npos) {
+      import.warn("recompute_modules", modules,
+                  "only core_attn is as here: for layernorm and moe_act, recompute selective is "
+                  "nearest");
+    }
+    return;
+  }
+  import.derive(name, granularity, path, granularity);
+  if (granularity == "full" && (method == "block" || layers.value_or(1) > 1)) {
+    import.warn("recompute_method, recompute_num_layers",
+                fmt::format("{}, {}", method, layers.value_or(1)),
+                "every block is recomputed by itself here");
+  }
 }
 
 }  // namespace
 
 void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Import& import) {
-  const std::int64_t tp =
-      import_degree(arguments, "tensor_model_parallel_size", "parallelism.tp", import);
-  const std::int64_t pp =
-      import_degree(arguments, "pipeline_model_parallel_size", "parallelism.pp", import);
-  const std::int64_t cp =
-      import_degree(arguments, "context_parallel_size", "parallelism.cp", import);
-  const std::int64_t ep =
-      import_degree(arguments, "expert_model_parallel_size", "parallelism.ep", import);
+  const std::int64_t tp = import_degree(arguments, megatron::kTensor, import);
+  const std::int64_t pp = import_degree(arguments, megatron::kPipeline, import);
+  const std::int64_t cp = import_degree(arguments, megatron::kContext, import);
+  const std::int64_t ep = import_degree(arguments, megatron::kExpertParallel, import);
   const std::int64_t data = data_parallel_of(arguments, gpus, tp * pp * cp);
   if (cp > 1) import_context(arguments, import);
   if (tp > 1) {
-    const bool sequence = arguments.truth("sequence_parallel");
-    import.take("sequence_parallel", sequence ? "True" : "False", "parallelism.sequence_parallel",
-                sequence);
+    take_truth(megatron::kSequence, arguments.truth(megatron::kSequence.theirs), import);
   }
   const std::int64_t expert_tp =
       arguments.integer("expert_tensor_parallel_size", kForeignDegree).value_or(tp);
-  if (import.has("model.num_experts") && tp > 1 && expert_tp > 1) {
+  if (import.has(megatron::kExperts.ours) && tp > 1 && expert_tp > 1) {
     import.warn(
         "expert_tensor_parallel_size", std::to_string(expert_tp),
         fmt::format("experts are not cut here: their weights lie whole on ep {} ranks", ep));
@@ -192,6 +332,29 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
   import_overlap(arguments, data, import);
   if (arguments.truth("use_tp_pp_dp_mapping")) {
     import.warn("use_tp_pp_dp_mapping", "True", "ranks of a pipeline are farthest apart here");
+  }
+}
+
+std::vector<std::string> megatron_training_limits(MegatronArguments& arguments) {
+  const std::string optimizer = optimizer_of(arguments);
+  if (optimizer_called(optimizer, &OptimizerNames::megatron) != nullptr) return {};
+  return {"optimizer " + optimizer + ": AdamW stands in for it, with other state and operations"};
+}
+
+void import_megatron_training(MegatronArguments& arguments, Import& import) {
+  import_batch(arguments, import);
+  import_precision(arguments, import);
+  import_optimizer(arguments, import);
+  import_recompute(arguments, import);
+  if (const double dropout = arguments.number("hidden_dropout").value_or(0.1); dropout > 0.0) {
+    import.take("hidden_dropout", fmt::format("{:g}", dropout), "training.hidden_dropout", dropout);
+  }
+  if (const double dropout = arguments.number("attention_dropout").value_or(0.1); dropout > 0.0) {
+    import.warn("attention_dropout", fmt::format("{:g}", dropout), "attention drops nothing here");
+  }
+  if (arguments.truth("tp_comm_overlap")) {
+    import.warn("tp_comm_overlap", "True",
+                "not modelled: tensor-parallel communication is fully exposed");
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/formats/megatron_rows.hpp"
+#include "scenarios/formats/megatron.hpp"
 
 // Lists the arguments that no row of the importer reads and that change a step's cost, memory or
 // numbers. Names, defaults and meanings: Megatron-LM's arguments.py and the fields of
@@ -289,18 +289,18 @@ const Unmodelled* find_unmodelled(std::string_view name) {
   return found == kUnmodelled.end() ? nullptr : found;
 }
 
-std::string flag_named(std::string name) {
+}  // namespace
+
+std::string megatron::flag_of(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return "--" + name;
 }
-
-}  // namespace
 
 void tell_unread_megatron(const MegatronArguments& arguments, Import& import) {
   std::size_t others = 0;
   for (const std::string& name : arguments.rest()) {
     const std::string value = arguments.written(name);
-    const std::string told = arguments.from_log() ? name : flag_named(name);
+    const std::string told = arguments.from_log() ? name : megatron::flag_of(name);
     if (const Unmodelled* unmodelled = find_unmodelled(name)) {
       if (!is_as_here(value, *unmodelled)) {
         import.warn(told, value, std::string(unmodelled->why));

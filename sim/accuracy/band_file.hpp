@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sim/accuracy/validated_table.hpp"
-#include "sim/run/band/measured_error.hpp"
+#include "sim/run/band/measured_errors.hpp"
 
 // Makes the errors for bands from validated tables.
 namespace shardsim {

@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "sim/hardware/cluster.hpp"
+
 #include "sim/accuracy/fit_correction.hpp"
 #include "sim/accuracy/nccl_tests_table.hpp"
 #include "sim/accuracy/tested_layout.hpp"
+#include "sim/collective/tested_operation.hpp"
 
 // All tables of a calibration: which correction of which tier they give, and how far off the model
 // is with and without it.
@@ -26,6 +29,14 @@ struct PricedTable {
   NetworkTier tier = NetworkTier::inside;
   std::vector<CalibrationPoint> points;  ///< By size, ascending.
 };
+
+/// The prices of NCCL's model for an operation by all ranks of a cluster, one per size. They leave
+/// out the corrections of the cluster's overrides, and use the algorithms and protocols that these
+/// allow. Sizes are those of nccl-tests: bytes of the larger buffer of a rank. Measured times are
+/// left 0. REQUIRES: cluster.nccl, two ranks or more.
+[[nodiscard]] std::vector<CalibrationPoint> price_sizes(const Cluster& cluster,
+                                                        TestedOperation operation,
+                                                        const std::vector<std::int64_t>& sizes);
 
 /// Errors are means of |predicted / measured - 1|.
 struct CalibratedTable {

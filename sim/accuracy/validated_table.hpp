@@ -9,7 +9,7 @@
 
 #include "sim/accuracy/error_statistics.hpp"
 #include "sim/accuracy/table_mapping.hpp"
-#include "sim/run/band/measured_error.hpp"
+#include "sim/run/band/measured_errors.hpp"
 
 // Predictions for the rows of a table, beside the measurements.
 namespace shardsim {

@@ -4,7 +4,7 @@
 
 #include "scenarios/source_text.hpp"
 #include "sim/accuracy/band_file.hpp"
-#include "sim/run/band/band_coverage.hpp"
+#include "sim/run/band/error_band.hpp"
 
 namespace shardsim {
 

@@ -1,11 +1,16 @@
 #include "sim/collective/collective_setting.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
 
+#include "scenarios/presets.hpp"
 #include "scenarios/suggest.hpp"
-#include "sim/collective/byte_size.hpp"
+#include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
@@ -47,6 +52,36 @@ const Entry& entry_of(const Entry (&entries)[N], const std::string& name, const 
 
 void require(bool good, const char* code, const std::string& message, const std::string& fix) {
   if (!good) throw UsageError(code, message, fix);
+}
+
+// 0: no unit.
+double unit_of(const std::string& text) {
+  if (text.empty()) return 1.0;
+  if (text == "K" || text == "k") return 1024.0;
+  if (text == "M" || text == "m") return 1024.0 * 1024.0;
+  if (text == "G" || text == "g") return 1024.0 * 1024.0 * 1024.0;
+  return 0.0;
+}
+
+// "8", "64K", "1.5M", "2 g": bytes as nccl-tests reads them, powers of 1024. Unlike nccl-tests, it
+// refuses other letters after the first and a fraction of a byte. `option`: for the message.
+// Throws UsageError (E1080).
+std::int64_t byte_size_of(const std::string& text, const std::string& option) {
+  constexpr double kMost = 1e15;
+  double number = 0.0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  std::string rest(stop, end);
+  rest.erase(0, rest.find_first_not_of(' '));
+  const double bytes = number * unit_of(rest);
+  const bool good = error == std::errc() && unit_of(rest) > 0 && std::isfinite(bytes) &&
+                    bytes >= 0 && bytes <= kMost && bytes == std::floor(bytes);
+  if (!good) {
+    throw UsageError(
+        "E1080", "\"" + text + "\" is no size for " + option,
+        "write whole bytes, or a number with K, M or G (powers of 1024): 8, 64K, 256M");
+  }
+  return static_cast<std::int64_t>(bytes);
 }
 
 std::int64_t factor_of(const std::string& text) {
@@ -115,6 +150,26 @@ CollectiveSetting collective_setting_of(const CollectiveArguments& arguments, in
           fmt::format("use -r with 0 to {}", setting.ranks() - 1));
   setting.root = has_root(setting.operation) ? arguments.root : -1;
   return setting;
+}
+
+Cluster cluster_of_ranks(const std::string& system, int ranks, int nodes,
+                         const std::vector<std::string>& overrides) {
+  Cluster cluster = compile(scenario_of_system(system, overrides)).cluster();
+  if (nodes == 0) nodes = (ranks + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
+  if (ranks % nodes != 0 || ranks / nodes > cluster.gpus_per_node) {
+    throw no_such_machine(
+        fmt::format("{} ranks do not lie evenly on {} nodes of {} with {} GPUs each", ranks, nodes,
+                    cluster.name, cluster.gpus_per_node),
+        "change --ranks or --nodes, so that every node has equally many");
+  }
+  cluster.num_nodes = nodes;
+  // Fewer GPUs come with their own network cards only.
+  if (cluster.nics_per_node > 0) {
+    cluster.nics_per_node =
+        std::max(1, cluster.nics_per_node * (ranks / nodes) / cluster.gpus_per_node);
+  }
+  cluster.gpus_per_node = ranks / nodes;
+  return cluster;
 }
 
 }  // namespace shardsim

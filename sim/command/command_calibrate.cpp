@@ -1,8 +1,8 @@
-#include "sim/command/command_calibrate.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -11,19 +11,28 @@
 
 #include "sim/hardware/nccl/platform.hpp"
 
+#include "scenarios/presets.hpp"
 #include "scenarios/suggest.hpp"
-#include "scenarios/system_scenario.hpp"
 #include "sim/accuracy/calibration.hpp"
 #include "sim/accuracy/calibration_text.hpp"
-#include "sim/accuracy/price_table.hpp"
+#include "sim/accuracy/tested_layout.hpp"
 #include "sim/collective/collective_setting.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/console/write_text.hpp"
 
 namespace shardsim {
 
 namespace {
+
+struct CalibrateArguments {
+  std::vector<std::string> files;  // "-": standard input.
+  std::string system = "dgx-h100";
+  std::vector<std::string> overrides;  // Overrides of the system's scenario, as --set.
+  TestedLayoutOptions layout;
+  std::string fit = "both";  // Or "bandwidth", "latency".
+  std::string out;           // The file for the overrides; empty: none.
+};
 
 // The machine of a table.
 Cluster cluster_of_table(const CalibrateArguments& arguments, const TestedLayout& layout) {
@@ -107,8 +116,9 @@ void add_calibrate_options(CLI::App& verb, CalibrateArguments& arguments) {
   verb.add_option("--out", arguments.out, "Write the overrides, a JSON object with comments");
 }
 
-}  // namespace
-
+// `shardsim calibrate FILE...`: fits system.nccl to measurements of nccl-tests. It prints the
+// system's error with and without the fit, and writes the fit with all else that system.nccl has.
+// Returns 0. Throws Error: E0940 to E0951, and E0901 for a file that cannot be written.
 int command_calibrate(const CalibrateArguments& arguments, std::istream& input, std::ostream& out,
                       std::ostream& err) {
   if (arguments.files.empty()) {
@@ -142,6 +152,8 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
   if (!arguments.out.empty()) write_text(arguments.out, overlay_text(report), err);
   return 0;
 }
+
+}  // namespace
 
 Verb calibrate_verb() {
   const auto arguments = std::make_shared<CalibrateArguments>();

@@ -1,17 +1,17 @@
-#include "sim/command/command_check.hpp"
-
 #include <memory>
 #include <ostream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/standard_input.hpp"
-#include "sim/console/tell_warnings.hpp"
 #include "sim/console/whole_file.hpp"
 
 namespace shardsim {
@@ -35,8 +35,7 @@ void require_apart_here(const std::vector<FileRead>& read, const OutputSpec& out
   }
 }
 
-}  // namespace
-
+// `shardsim check FILE...`: validates only. Throws the problems of all files together.
 int command_check(const std::vector<std::string>& files, const std::vector<std::string>& overrides,
                   bool json, const Console& console) {
   std::vector<Problem> problems;
@@ -60,6 +59,8 @@ int command_check(const std::vector<std::string>& files, const std::vector<std::
   if (json) console.out << "[]\n";
   return 0;
 }
+
+}  // namespace
 
 Verb check_verb() {
   struct Arguments {

@@ -1,5 +1,3 @@
-#include "sim/command/command_collective.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <ostream>
@@ -13,9 +11,12 @@
 #include "backends/rendezvous/launch_environment.hpp"
 
 #include "scenarios/suggest.hpp"
+#include "sim/collective/collective_setting.hpp"
 #include "sim/collective/collective_table.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/console/progress.hpp"
-#include "sim/real/process_flags.hpp"
+#include "sim/real/process_options.hpp"
+#include "sim/run/run.hpp"
 
 namespace shardsim {
 
@@ -66,8 +67,9 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   verb.add_flag("-q,--quiet", arguments.quiet, "Do not tell that a long run is alive");
 }
 
-}  // namespace
-
+// `shardsim collective OP`: times one operation over sizes, checks every element, and prints the
+// table or the JSON. Returns the exit code: 1 for a wrong element, or for bytes on the wire that
+// are not those of our own count where they must be. Throws Error. `hooks`: for tests.
 int command_collective(const CollectiveArguments& arguments, std::ostream& out, std::ostream& err,
                        RunHooks hooks) {
   const bool measures = arguments.process.on_processes();
@@ -98,6 +100,8 @@ int command_collective(const CollectiveArguments& arguments, std::ostream& out, 
   const bool good = wrong_elements(run) == 0 && wire_agrees(run);
   return static_cast<int>(good ? ExitCode::ok : ExitCode::check_failed);
 }
+
+}  // namespace
 
 Verb collective_verb() {
   const auto arguments = std::make_shared<CollectiveArguments>();

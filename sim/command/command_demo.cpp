@@ -1,10 +1,10 @@
-#include "sim/command/command_demo.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -13,14 +13,25 @@
 
 #include "sim/command/command_run.hpp"
 #include "sim/command/demo_scenario.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/console/shell_word.hpp"
-#include "sim/console/write_text.hpp"
+#include "sim/console/whole_file.hpp"
+#include "sim/run/run.hpp"
 
 namespace shardsim {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+struct DemoArguments {
+  std::string folder = "shardsim-demo";  // Gets the scenario and its outputs.
+  std::vector<std::string> overrides;
+  bool json = false;
+  bool assumptions = false;
+  bool quiet = false;
+  bool color = false;
+};
 
 // Writes the scenario beside its outputs, for the user to change. Never overwrites a changed file.
 void put_scenario(const fs::path& path, bool quiet, std::ostream& err) {
@@ -48,8 +59,8 @@ bool sets(const std::vector<std::string>& overrides, const std::string& path) {
   });
 }
 
-}  // namespace
-
+// `shardsim demo`: puts the built-in scenario into the folder and runs it as `shardsim FILE` does.
+// Throws UsageError (E1381) if the folder has a changed one.
 int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream& err,
                  const RunHooks& hooks) {
   const fs::path scenario = fs::path(arguments.folder) / "scenario.json";
@@ -73,6 +84,8 @@ int command_demo(const DemoArguments& arguments, std::ostream& out, std::ostream
   run.next_command = command_line(run.file, next);
   return command_run(run, out, err, hooks);
 }
+
+}  // namespace
 
 Verb demo_verb() {
   const auto arguments = std::make_shared<DemoArguments>();

@@ -1,7 +1,7 @@
-#include "sim/command/command_diff.hpp"
-
 #include <memory>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/metric_rows.hpp"
 
+#include "sim/command/verbs.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/diff/comparison.hpp"
 #include "sim/diff/fail_if.hpp"
@@ -17,6 +18,15 @@
 namespace shardsim {
 
 namespace {
+
+struct DiffArguments {
+  std::string a;
+  std::string b;                       // Empty: A, with the overrides.
+  std::vector<std::string> overrides;  // "a.b=value" each, for B.
+  std::string measured;                // A real run in B's place; empty: none.
+  std::vector<std::string> limits;     // "step_time_s > 2%" each.
+  bool json = false;
+};
 
 SideRequest request_of_b(const DiffArguments& arguments) {
   if (!arguments.measured.empty()) {
@@ -50,8 +60,8 @@ void add_diff_options(CLI::App& verb, DiffArguments& arguments) {
   verb.add_flag("--json", arguments.json, "Print one JSON object");
 }
 
-}  // namespace
-
+// `shardsim diff A B`: compares the time and memory of two runs. Returns 0, or 1 if a limit is
+// exceeded. Throws Error.
 int command_diff(const DiffArguments& arguments, const Console& console) {
   std::vector<ChangeLimit> limits;
   for (const std::string& text : arguments.limits) limits.push_back(parse_limit(text));
@@ -74,6 +84,8 @@ int command_diff(const DiffArguments& arguments, const Console& console) {
   }
   return exit_code;
 }
+
+}  // namespace
 
 Verb diff_verb() {
   const auto arguments = std::make_shared<DiffArguments>();

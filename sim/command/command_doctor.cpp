@@ -1,20 +1,28 @@
-#include "sim/command/command_doctor.hpp"
-
 #include <memory>
 #include <ostream>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
 #include "backends/mpi/mpi_library.hpp"
 #include "backends/nccl/nccl_probe.hpp"
 
+#include "sim/command/verbs.hpp"
+
 namespace shardsim {
 
+namespace {
+
+// `shardsim doctor`: the parts of this machine that --backend=mpi and --backend=nccl need, each
+// missing one with its remedy, and whether each backend is ready. Always returns 0: no part is
+// required. `nccl_library`: the value of --nccl-lib.
 int command_doctor(const std::string& nccl_library, bool json, std::ostream& out) {
   const DoctorReport report = doctor_report(probe_nccl(nccl_library), {probe_mpi_module()});
   out << (json ? render_doctor_json(report) : render_doctor(report));
   return 0;
 }
+
+}  // namespace
 
 Verb doctor_verb() {
   struct Arguments {

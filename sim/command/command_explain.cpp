@@ -1,8 +1,8 @@
-#include "sim/command/command_explain.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/suggest.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/explore/codes_json.hpp"
-#include "sim/explore/error_families.hpp"
 
 #include "sim/harness/codes.hpp"
 
@@ -67,8 +67,9 @@ void list_all(std::ostream& out) {
   }
 }
 
-}  // namespace
-
+// `shardsim explain CODE...`: the meaning of codes of diagnoses; without codes, all in one line
+// each. `json`: the entries as an array. Returns 0. Throws UsageError (E1205) for an unknown code,
+// with the nearest one.
 int command_explain(const std::vector<std::string>& codes, bool json, std::ostream& out) {
   if (codes.empty()) {
     if (json) {
@@ -94,6 +95,8 @@ int command_explain(const std::vector<std::string>& codes, bool json, std::ostre
   }
   return 0;
 }
+
+}  // namespace
 
 Verb explain_verb() {
   struct Arguments {

@@ -1,11 +1,11 @@
-#include "sim/command/command_export.hpp"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
 #include <ostream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -16,18 +16,28 @@
 #include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/command/command_schedule.hpp"
+#include "sim/command/verbs.hpp"
+#include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/progress.hpp"
-#include "sim/console/tell_warnings.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/console/write_text.hpp"
-#include "sim/export/export_chakra.hpp"
-#include "sim/export/export_kineto.hpp"
-#include "sim/export/export_nccl_tests.hpp"
+#include "sim/export/export_formats.hpp"
+#include "sim/run/run.hpp"
 
 namespace shardsim {
 
 namespace {
+
+// The words of `shardsim export`.
+struct ExportArguments {
+  std::string kind;
+  std::string file;                    // The scenario.
+  std::vector<std::string> overrides;  // As --set.
+  std::string output;  // A file; for kinds with one per rank, the prefix of their names.
+  bool lowered = false;
+  bool sweep = false;  // nccl-tests: more sizes than the run's.
+  bool quiet = false;
+};
 
 constexpr std::array kExportKinds = {"schedule", "chakra", "kineto", "nccl-tests"};
 
@@ -115,8 +125,8 @@ void write_ranks(const RecordedRun& run, const std::vector<std::string>& names,
                      printable(names[ranks - 1], 200));
 }
 
-}  // namespace
-
+// `shardsim export KIND FILE`: a file for other programs, made from a scenario (schedule) or from
+// its run. Returns the exit code. Throws Error.
 int command_export(const ExportArguments& arguments, std::ostream& out, std::ostream& err,
                    const RunHooks& hooks) {
   require_kind(arguments.kind);
@@ -138,6 +148,8 @@ int command_export(const ExportArguments& arguments, std::ostream& out, std::ost
   write_text(names.back(), chakra_groups(*run), err);
   return 0;
 }
+
+}  // namespace
 
 Verb export_verb() {
   const auto arguments = std::make_shared<ExportArguments>();

@@ -1,5 +1,3 @@
-#include "sim/command/command_import.hpp"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -11,19 +9,15 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "scenarios/formats/import_deepspeed.hpp"
-#include "scenarios/formats/import_hf.hpp"
-#include "scenarios/formats/import_megatron.hpp"
-#include "scenarios/formats/import_schedule.hpp"
-#include "scenarios/formats/import_torchtitan.hpp"
+#include "scenarios/formats/import.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/model_size.hpp"
 #include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
+#include "sim/command/verbs.hpp"
+#include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
-#include "sim/console/tell_warnings.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/console/write_text.hpp"
 
 namespace shardsim {
 
@@ -71,8 +65,8 @@ void check_paths(const ImportRequest& request) {
   require_apart(read, {{"the scenario", request.output}});
 }
 
-}  // namespace
-
+// `shardsim import KIND FILE...`: writes a scenario that loads, and on `err` a table with the fate
+// of every foreign name. Throws Error: nothing is written then.
 int command_import(const ImportRequest& request, std::ostream& out, std::ostream& err) {
   const ImportKind& kind = import_kind_of(request.kind);
   check_paths(request);
@@ -94,6 +88,8 @@ int command_import(const ImportRequest& request, std::ostream& out, std::ostream
   }
   return 0;
 }
+
+}  // namespace
 
 Verb import_verb() {
   const auto request = std::make_shared<ImportRequest>();

@@ -1,9 +1,8 @@
-#include "sim/command/command_init.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <ostream>
+#include <string>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -15,14 +14,23 @@
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
+#include "sim/command/starter.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/console/shell_word.hpp"
-#include "sim/console/write_text.hpp"
+#include "sim/console/whole_file.hpp"
 
 namespace shardsim {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+struct InitArguments {
+  std::string from;  // A preset, or the path of a scenario to begin with; empty: neither.
+  std::string file = "scenario.json";  // "-": standard output.
+  StarterAsk ask;
+  bool quiet = false;
+};
 
 constexpr const char* kStandardOutput = "-";
 constexpr std::int64_t kMostGpus = 1 << 20;
@@ -81,8 +89,8 @@ void add_init_options(CLI::App& app, InitArguments& arguments) {
   app.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
 }
 
-}  // namespace
-
+// `shardsim init`: writes a scenario that loads, and the schema that editors use to complete keys.
+// It never overwrites: throws UsageError (E1384) if the file exists.
 int command_init(const InitArguments& arguments, std::ostream& out, std::ostream& err) {
   const bool print = arguments.file == kStandardOutput;
   const fs::path path = print ? fs::path("scenario.json") : fs::path(arguments.file);
@@ -104,6 +112,8 @@ int command_init(const InitArguments& arguments, std::ostream& out, std::ostream
   if (!arguments.quiet) err << "Next: " << command_line(path.string(), {}) << "\n";
   return 0;
 }
+
+}  // namespace
 
 Verb init_verb() {
   const auto arguments = std::make_shared<InitArguments>();

@@ -1,17 +1,16 @@
-#include "sim/command/command_merge.hpp"
-
 #include <filesystem>
 #include <memory>
 #include <ostream>
+#include <string>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
 
+#include "sim/command/verbs.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/console/write_text.hpp"
 #include "sim/sweep/point_index.hpp"
 
 namespace shardsim {
@@ -19,6 +18,13 @@ namespace shardsim {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct MergeArguments {
+  std::string folder;
+  bool csv = false;
+  bool ndjson = false;  // The default, given explicitly.
+  std::string output;   // Empty or "-": standard output.
+};
 
 constexpr std::size_t kShownRanges = 6;
 
@@ -85,8 +91,9 @@ void write_rows_to(const PointIndex& index, bool csv, const fs::path& path) {
       path, [&](std::ostream& file) { write_rows(index, csv, file); }, "choose another with -o");
 }
 
-}  // namespace
-
+// `shardsim merge DIR`: the rows of all parts, ascending, each point once, without those that the
+// sweep skips. The bytes do not depend on which process computed them, nor on the order. Throws
+// Error (E1315, exit code 1) with the command to finish if points are missing.
 int command_merge(const MergeArguments& arguments, const Console& console) {
   const PointIndex index(arguments.folder, nullptr);
   require_parts(index, arguments.folder);
@@ -104,6 +111,8 @@ int command_merge(const MergeArguments& arguments, const Console& console) {
   tell_written(output, console.err);
   return 0;
 }
+
+}  // namespace
 
 Verb merge_verb() {
   const auto arguments = std::make_shared<MergeArguments>();

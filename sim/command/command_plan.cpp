@@ -1,5 +1,3 @@
-#include "sim/command/command_plan.hpp"
-
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -12,14 +10,15 @@
 
 #include "strategies/pipeline/schedule_row.hpp"
 
+#include "reports/layout_page.hpp"
 #include "scenarios/formats/emit.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/console/interrupt.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/parallel.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/search/search_page.hpp"
 #include "sim/search/search_report.hpp"
 
 namespace shardsim {

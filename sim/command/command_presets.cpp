@@ -1,5 +1,3 @@
-#include "sim/command/command_presets.hpp"
-
 #include <memory>
 #include <ostream>
 #include <string>
@@ -9,10 +7,11 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "reports/result_schema.hpp"
+#include "reports/json_writer.hpp"
 #include "scenarios/describe.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/source_text.hpp"
+#include "sim/command/verbs.hpp"
 
 namespace shardsim {
 

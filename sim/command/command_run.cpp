@@ -1,11 +1,14 @@
 #include "sim/command/command_run.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -16,20 +19,19 @@
 #include "reports/json_writer.hpp"
 #include "reports/markdown_report.hpp"
 #include "reports/perfetto_trace.hpp"
-#include "reports/text_assumptions.hpp"
+#include "reports/result.hpp"
 #include "reports/text_summary.hpp"
 #include "scenarios/load.hpp"
-#include "sim/command/dump_folder.hpp"
-#include "sim/command/next_command.hpp"
 #include "sim/command/run_paths.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/progress.hpp"
-#include "sim/console/write_text.hpp"
-#include "sim/explore/explore_options.hpp"
+#include "sim/console/shell_word.hpp"
+#include "sim/console/whole_file.hpp"
+#include "sim/experiment/experiment.hpp"
 #include "sim/explore/explore_run.hpp"
 #include "sim/explore/scenario_explorer.hpp"
-#include "sim/real/process_flags.hpp"
 #include "sim/real/serve_run.hpp"
 #include "sim/run/decision_file.hpp"
 #include "sim/run/headline.hpp"
@@ -172,6 +174,43 @@ Scenario scenario_of(const RunArguments& arguments) {
                      "write it to a file");
   }
   return load_scenario_text(*arguments.text, arguments.file, arguments.overrides);
+}
+
+constexpr std::string_view kBeforeCommand = "  Next: ";
+
+std::string path_of(const std::string& override_text) {
+  return override_text.substr(0, override_text.find('='));
+}
+
+// The command of this run with one more or one different override.
+std::string with(const RunArguments& arguments, const std::string& change) {
+  std::vector<std::string> overrides = arguments.overrides;
+  std::erase_if(overrides,
+                [&](const std::string& text) { return path_of(text) == path_of(change); });
+  overrides.push_back(change);
+  return command_line(arguments.file, overrides);
+}
+
+// The last line of a run's page: the command that continues from the run, with its overrides. Empty
+// if nothing can be run: standard input cannot be read again.
+std::string next_command(const RunArguments& arguments, const Experiment& experiment,
+                         const Result& result) {
+  const Scenario& scenario = experiment.scenario();
+  if (result.diagnosis) return fmt::format("shardsim explain {}", result.diagnosis->code);
+  if (result.exit_code == 0 && !arguments.next_command.empty()) return arguments.next_command;
+  if (arguments.file == kStandardInput) return "";
+  if (result.exit_code == static_cast<int>(ExitCode::does_not_fit)) {
+    return scenario.parallelism.zero_stage < 3
+               ? with(arguments, "parallelism.zero_stage=3")
+               : with(arguments, fmt::format("system.nodes={}", 2 * scenario.system.nodes));
+  }
+  if (scenario.output.trace.empty()) return with(arguments, "output.trace=step.pftrace");
+  return command_line(arguments.file, arguments.overrides) + " --json";
+}
+
+// A page cuts text wider than itself, so this prints such a command once more, whole.
+void print_wide_command(const std::string& command, std::size_t width, std::ostream& err) {
+  if (kBeforeCommand.size() + command.size() > width) err << "next, in full: " << command << "\n";
 }
 
 void print_result(const RunArguments& arguments, const Experiment& experiment, const Result& result,

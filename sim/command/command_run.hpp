@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sim/console/standard_input.hpp"
-#include "sim/console/verb.hpp"
 #include "sim/explore/explore_arguments.hpp"
 #include "sim/real/process_options.hpp"
 #include "sim/run/run.hpp"
@@ -36,7 +35,5 @@ struct RunArguments {
 /// for. Returns the exit code. Throws Error. `hooks`: for tests; progress is always reported.
 int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
                 RunHooks hooks = {});
-
-[[nodiscard]] Verb run_verb();
 
 }  // namespace shardsim

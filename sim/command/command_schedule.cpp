@@ -12,11 +12,12 @@
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/schedule_csv.hpp"
 #include "strategies/pipeline/schedule_text.hpp"
-#include "strategies/pipeline/timeline_text.hpp"
+#include "strategies/pipeline/timeline.hpp"
 #include "strategies/pipeline/validate.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/console/tell_warnings.hpp"
+#include "sim/command/verbs.hpp"
+#include "sim/console/output_format.hpp"
 #include "sim/experiment/experiment.hpp"
 
 namespace shardsim {

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/console/verb.hpp"
-
 namespace shardsim {
 
 struct ScheduleArguments {
@@ -19,7 +17,5 @@ struct ScheduleArguments {
 /// time and held activations with F = I = W, or the schedule as CSV. Returns 0, or 4 and says why
 /// if the schedule cannot run. Throws Error for a scenario that is wrong or has no pipeline.
 int command_schedule(const ScheduleArguments& arguments, std::ostream& out, std::ostream& err);
-
-[[nodiscard]] Verb schedule_verb();
 
 }  // namespace shardsim

@@ -1,26 +1,42 @@
-#include "sim/command/command_sweep.hpp"
-
 #include <charconv>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <ostream>
+#include <string>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
 
+#include "sim/command/verbs.hpp"
 #include "sim/console/parallel.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/sweep/emit_script.hpp"
 #include "sim/sweep/point_index.hpp"
 #include "sim/sweep/run_sweep.hpp"
+#include "sim/sweep/sweep_plan.hpp"
 #include "sim/sweep/sweep_summary.hpp"
 
 namespace shardsim {
 
 namespace {
+
+struct SweepArguments {
+  SweepRequest request;
+  std::string shard = "0/1";
+  std::string folder;      // Empty: the file's name with .sweep, in the current folder.
+  int jobs = 0;            // 0: as many as there are cores.
+  std::string time_limit;  // "90s", "10m", "2h"; empty: none.
+  std::string format;      // "ndjson" or "csv": print the rows instead of the summary.
+  std::string emit;        // "slurm", "parallel" or "make".
+  std::size_t shards = 0;  // For --emit; 0: a fitting number.
+  bool list = false;
+  bool quiet = false;
+};
 
 constexpr std::int64_t kSecondsPerMinute = 60;
 constexpr std::int64_t kSecondsPerHour = 3600;
@@ -146,8 +162,8 @@ void add_sweep_options(CLI::App& verb, SweepArguments& arguments) {
   verb.add_flag("-q,--quiet", arguments.quiet, "Print nothing unless something is wrong");
 }
 
-}  // namespace
-
+// `shardsim sweep FILE`: computes the missing points, and keeps each as it ends. Returns 0 also if
+// points are invalid or do not fit: these are findings. Returns 130 after Ctrl-C. Throws Error.
 int command_sweep(const SweepArguments& arguments, const Console& console) {
   const SweepPlan plan = load_sweep(arguments.request);
   const std::string folder = folder_of(arguments);
@@ -179,6 +195,8 @@ int command_sweep(const SweepArguments& arguments, const Console& console) {
   show(arguments, plan, setting, console);
   return 0;
 }
+
+}  // namespace
 
 Verb sweep_verb() {
   const auto arguments = std::make_shared<SweepArguments>();

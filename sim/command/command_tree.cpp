@@ -78,7 +78,7 @@ CommandOption option_of(const std::string& verb, const CLI::Option& option) {
   return out;
 }
 
-CommandVerb verb_of(const CLI::App& app) {
+CommandVerb command_verb(const CLI::App& app) {
   CommandVerb verb;
   verb.name = app.get_name();
   verb.group = app.get_group();
@@ -100,7 +100,7 @@ CommandTree command_tree(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     tree.options.push_back(option_of("", *option));
   }
-  for (const CLI::App* verb : app.get_subcommands({})) tree.verbs.push_back(verb_of(*verb));
+  for (const CLI::App* verb : app.get_subcommands({})) tree.verbs.push_back(command_verb(*verb));
   return tree;
 }
 

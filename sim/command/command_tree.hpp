@@ -44,4 +44,10 @@ struct CommandTree {
 /// Paths of all fields that --set can take, in the order of the reference.
 [[nodiscard]] std::vector<std::string> settable_fields();
 
+/// Scripts that make a shell complete verbs, options, their choices, files, paths of fields, and
+/// names of presets (asked of the command when needed).
+[[nodiscard]] std::string bash_completion(const CommandTree& tree);
+[[nodiscard]] std::string zsh_completion(const CommandTree& tree);
+[[nodiscard]] std::string fish_completion(const CommandTree& tree);
+
 }  // namespace shardsim

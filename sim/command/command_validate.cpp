@@ -1,9 +1,9 @@
-#include "sim/command/command_validate.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -20,10 +20,10 @@
 #include "sim/accuracy/table_mapping.hpp"
 #include "sim/accuracy/validated_table.hpp"
 #include "sim/accuracy/validation_text.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/console/write_text.hpp"
 #include "sim/run/band/measured_errors.hpp"
 
 namespace shardsim {
@@ -31,6 +31,18 @@ namespace shardsim {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct ValidateArguments {
+  std::vector<std::string> tables;  // Names of mappings, or paths that end in ".json"; all.
+  std::string folder;               // With mappings and ratchet.json; empty: tests/validation.
+  std::string html;                 // The file for the page; empty: none.
+  bool sample = false;              // Some rows of each table, as its mapping says.
+  bool json = false;
+  bool ratchet = false;        // Fail if a figure is worse than in ratchet.json.
+  bool write_ratchet = false;  // Write the figures to ratchet.json.
+  std::string write_band;      // The file for the errors that bands are made from; none.
+  std::string check_band;      // A file that must hold today's errors; none.
+};
 
 constexpr const char* kRatchet = "ratchet.json";
 
@@ -158,8 +170,10 @@ void check_paths(const ValidateArguments& arguments, const std::vector<TableMapp
   require_distinct(written);
 }
 
-}  // namespace
-
+// `shardsim validate [TABLE...]`: predictions against published measurements. Returns 0, or 1 if
+// a figure is worse than the ratchet's, or the file of errors is another. Throws Error for tables,
+// mappings and files that are wrong: E0920 (no such table), E0931 (a folder without tables), E0933
+// (errors of some rows only), E0901 (a file cannot be written).
 int command_validate(const ValidateArguments& arguments, std::ostream& out, std::ostream& err) {
   require_all_rows(arguments);
   const fs::path folder = folder_of(arguments);
@@ -182,6 +196,8 @@ int command_validate(const ValidateArguments& arguments, std::ostream& out, std:
   const int band = hold_band(arguments, tables, err);
   return std::max(band, hold_ratchet(arguments, folder / kRatchet, tables, err));
 }
+
+}  // namespace
 
 Verb validate_verb() {
   const auto arguments = std::make_shared<ValidateArguments>();

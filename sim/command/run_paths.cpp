@@ -1,7 +1,9 @@
 #include "sim/command/run_paths.hpp"
 
 #include <filesystem>
+#include <ostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +12,7 @@
 
 #include "backends/rendezvous/launch_environment.hpp"
 
+#include "scenarios/source_text.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/whole_file.hpp"
 #include "sim/explore/explore_run.hpp"
@@ -35,6 +38,28 @@ bool may_report(const RunArguments& arguments) {
   if (!arguments.process.on_processes()) return true;
   const std::optional<LaunchedRank> launched = find_launched_rank();
   return !launched || launched->rank == 0;
+}
+
+constexpr const char* kLeaveOut = ", or leave --dump-state out";
+constexpr std::size_t kShownPath = 200;
+
+std::string shown(const fs::path& path) {
+  return "\"" + printable(path.string(), kShownPath) + "\"";
+}
+
+// Keeps the files of two runs apart, and overwrites nothing.
+void require_new_or_empty(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (!fs::exists(status)) return;
+  if (!fs::is_directory(path, error)) {
+    throw UsageError("E0956", "cannot dump the state to " + shown(path) + ": it is not a folder",
+                     "name a new or an empty folder");
+  }
+  if (!fs::is_empty(path, error) || error) {
+    throw UsageError("E0956", "cannot dump the state to " + shown(path) + ": it is not empty",
+                     "name a new folder, or empty this one");
+  }
 }
 
 }  // namespace
@@ -69,6 +94,41 @@ void check_run_paths(const RunArguments& arguments, const Experiment& experiment
   }
   require_apart(read, written);
   require_distinct(written);
+}
+
+StateFileWriter DumpFolder::writer() {
+  return [this](const std::string& name, const std::string& bytes) {
+    write_complete(path_ / name, bytes, "choose another folder with --dump-state");
+    ++num_files_;
+  };
+}
+
+void DumpFolder::tell(std::ostream& err) const {
+  err << fmt::format("wrote {} file{} to {}\n", num_files_, num_files_ == 1 ? "" : "s",
+                     printable(path_.string(), kShownPath));
+}
+
+std::optional<DumpFolder> dump_folder_of(const RunArguments& arguments,
+                                         const Experiment& experiment) {
+  if (!arguments.dump_state) return std::nullopt;
+  if (!experiment.world().has_data) {
+    throw UsageError("E0953", "a run without real tensors has no values that could be dumped",
+                     std::string("use --set execution.tensors=real") + kLeaveOut);
+  }
+  if (arguments.process.on_processes()) {
+    throw UsageError(
+        "E0954", "the state of real processes is not dumped",
+        std::string("leave --backend out: virtual ranks compute the same values") + kLeaveOut);
+  }
+  if (arguments.explore.is_asked() || arguments.explore.shrink) {
+    throw UsageError(
+        "E0954", "a search through schedules is many runs, and has no one state",
+        std::string("run the scenario without --explore, --replay and --shrink") + kLeaveOut);
+  }
+  require_new_or_empty(*arguments.dump_state);
+  require_writable(fs::path(*arguments.dump_state) / "step", true,
+                   "choose another folder with --dump-state");
+  return DumpFolder(*arguments.dump_state);
 }
 
 }  // namespace shardsim

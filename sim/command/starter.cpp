@@ -8,6 +8,7 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/metric_rows.hpp"
 
+#include "strategies/optimizer/optimizer.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 
 #include "scenarios/json_value.hpp"
@@ -85,7 +86,7 @@ constexpr const char* kTemplate =
     "global_batch_size": {gpus}, // sequences per step, of all GPUs together
     "micro_batch_size": 1,
     "precision": "bf16",
-    "optimizer": "adamw"
+    "optimizer": "{optimizer}"
   }},
 
   // Shapes without numbers: a plan. "real" trains tiny models and proves that they are trained right.
@@ -130,7 +131,8 @@ std::string starter_text(const StarterAsk& ask) {
   return fmt::format(
       kTemplate, fmt::arg("schema", kSchemaFile), fmt::arg("model", ask.model),
       fmt::arg("metric", metric::kMfu.name), fmt::arg("schedule", default_schedule().name),
-      fmt::arg("system", ask.system), fmt::arg("gpus", gpus), fmt::arg("nodes", nodes),
+      fmt::arg("optimizer", default_optimizer()), fmt::arg("system", ask.system),
+      fmt::arg("gpus", gpus), fmt::arg("nodes", nodes),
       fmt::arg("per_node", part ? fmt::format(", \"gpus_per_node\": {}", gpus) : std::string()),
       fmt::arg("machine", part ? fmt::format("{} of the {} GPUs of a node.", gpus, per_node)
                                : fmt::format("{} x {} GPUs = {}.", nodes, per_node, gpus)));

@@ -1,13 +1,97 @@
 #pragma once
 
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "sim/console/verb.hpp"
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
+class App;
+}  // namespace CLI
 
+// The verbs of the command, each made in command_NAME.cpp, which says its exit codes and errors. To
+// add a verb, write a file that makes its Verb, its line here, and its row in verbs.cpp.
 namespace shardsim {
+
+struct RunHooks;
+
+/// The streams of a verb. Results go to `out`, everything else to `err`.
+struct Console {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+  bool color = false;              ///< Whether `out` is a terminal that takes colours.
+  std::vector<std::string> words;  ///< The command line itself, with which processes are started.
+  const RunHooks& hooks;           ///< Hooks for runs, in tests.
+};
+
+/// The group of a verb in --help, by the user's goal.
+enum class VerbGroup { start, run, plan, measure, shell };
+
+/// One verb. Its functions share the arguments that its maker allocated, so a Verb serves one
+/// command line.
+struct Verb {
+  std::string name;     ///< "sweep"
+  std::string summary;  ///< A line of `shardsim --help`, without a full stop.
+  /// Declares options and positional words, bound to the arguments.
+  std::function<void(CLI::App& app)> add_options;
+  /// Returns the exit code. Throws Error for a failure.
+  std::function<int(const Console& console)> run;
+  /// Whether errors are printed as JSON; null: never.
+  std::function<bool()> wants_json;
+  /// Whether errors are printed as annotations of GitHub Actions; null: never.
+  std::function<bool()> wants_annotations = nullptr;
+  VerbGroup group = VerbGroup::plan;
+  /// Command lines and their purposes, the most useful first; --help shows them.
+  std::vector<std::pair<std::string, std::string>> examples = {};
+};
 
 /// Every verb, in the order in which --help lists those of a group. The first is run if the command
 /// line names none.
 [[nodiscard]] std::vector<Verb> all_verbs();
+
+/// `shardsim FILE`: simulates a scenario, prints the result and writes the files it names.
+[[nodiscard]] Verb run_verb();
+/// `shardsim demo`: runs the built-in scenario in a folder of its own.
+[[nodiscard]] Verb demo_verb();
+/// `shardsim init`: writes a first scenario, with comments.
+[[nodiscard]] Verb init_verb();
+/// `shardsim fix FILE...`: rewrites the mistakes that have one clear remedy.
+[[nodiscard]] Verb fix_verb();
+/// `shardsim plan MODEL --gpus N --gpu KIND`: finds the layout to train with.
+[[nodiscard]] Verb plan_verb();
+/// `shardsim sweep FILE`: computes the missing points of a sweep.
+[[nodiscard]] Verb sweep_verb();
+/// `shardsim merge DIR`: puts the parts of a sweep together.
+[[nodiscard]] Verb merge_verb();
+/// `shardsim diff A B`: compares the time and memory of two runs.
+[[nodiscard]] Verb diff_verb();
+/// `shardsim import KIND FILE...`: makes a scenario of another program's files.
+[[nodiscard]] Verb import_verb();
+/// `shardsim export KIND FILE`: writes a schedule, traces or tables for other programs.
+[[nodiscard]] Verb export_verb();
+/// `shardsim presets [NAME]`: lists models and systems, or shows one with its sources.
+[[nodiscard]] Verb presets_verb();
+/// `shardsim schema [scenario|result]`: prints the JSON Schema of what is read or written.
+[[nodiscard]] Verb schema_verb();
+/// `shardsim check FILE...`: validates scenarios without running them.
+[[nodiscard]] Verb check_verb();
+/// `shardsim schedule FILE`: shows the pipeline schedule of a scenario, without a run.
+[[nodiscard]] Verb schedule_verb();
+/// `shardsim explain CODE...`: prints the meaning of codes of diagnoses.
+[[nodiscard]] Verb explain_verb();
+/// `shardsim collective OP`: times and checks one operation over sizes.
+[[nodiscard]] Verb collective_verb();
+/// `shardsim doctor`: lists the parts of this machine that real backends need.
+[[nodiscard]] Verb doctor_verb();
+/// `shardsim calibrate FILE...`: fits system.nccl to measurements of nccl-tests.
+[[nodiscard]] Verb calibrate_verb();
+/// `shardsim validate [TABLE...]`: compares predictions with published measurements.
+[[nodiscard]] Verb validate_verb();
+/// `shardsim completion bash|zsh|fish`: prints the script.
+[[nodiscard]] Verb completion_verb();
+/// `shardsim man`: prints shardsim(1); an installed one is what `man shardsim` shows.
+[[nodiscard]] Verb man_verb();
 
 }  // namespace shardsim

@@ -1,5 +1,6 @@
 #include "sim/console/output_format.hpp"
 
+#include <ostream>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "reports/result.hpp"
 #include "reports/verdict_words.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "scenarios/source_text.hpp"
 
 namespace shardsim {
 
@@ -48,6 +50,12 @@ std::string annotations_of(const Result& result, const std::string& file) {
     problems.push_back(found(file, result.diagnosis->code, result.diagnosis->summary));
   }
   return problems.empty() ? std::string() : ScenarioError(std::move(problems), 0).to_annotations();
+}
+
+void tell_warnings(const std::vector<std::string>& warnings, std::ostream& err) {
+  for (const std::string& warning : warnings) {
+    err << "warning: " << printable(warning, kWholeText) << "\n";
+  }
 }
 
 }  // namespace shardsim

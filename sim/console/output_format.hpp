@@ -1,13 +1,15 @@
 #pragma once
 
+#include <iosfwd>
 #include <string>
+#include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
 class App;
 }  // namespace CLI
 
-// The form in which a verb prints errors: text for people, JSON for programs, annotations for the
-// page of a change on GitHub.
+// The form in which a verb prints errors and warnings: text for people, JSON for programs,
+// annotations for the page of a change on GitHub.
 namespace shardsim {
 
 struct Result;
@@ -18,5 +20,8 @@ void add_output_format(CLI::App& verb, bool& json, bool& annotations, const char
 /// The errors of a finished run, a line each: failed expectations and checks (memory among them),
 /// and the diagnosis. `file`: the scenario. Nothing for a run without errors.
 [[nodiscard]] std::string annotations_of(const Result& result, const std::string& file);
+
+/// Prints "warning: ..." lines for verbs without a summary. Warnings contain words of users.
+void tell_warnings(const std::vector<std::string>& warnings, std::ostream& err);
 
 }  // namespace shardsim

@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "reports/run_detail.hpp"
-#include "sim/diff/outcome.hpp"
 #include "sim/diff/run_side.hpp"
-#include "sim/diff/work_change.hpp"
 
 // Comparison of two runs. Rows of a table add up to its total exactly: an unexplained rest is a row
 // of its own.
@@ -39,6 +37,35 @@ struct MetricPair {
   double b = 0.0;
 };
 
+/// A result of a run besides its step: tokens/s per GPU, goodput if failures are modeled, and days
+/// and dollars if the length of the training is given.
+struct Outcome {
+  std::string metric;
+  std::optional<double> a;  ///< Nothing: that side does not have it.
+  std::optional<double> b;
+};
+
+/// The work of a step; zeros if it is unknown.
+struct StepWork {
+  std::int64_t tokens = 0;
+  std::int64_t gpus = 0;
+  double tokens_per_s = 0.0;
+
+  [[nodiscard]] bool is_told() const { return tokens > 0 && gpus > 0; }
+  [[nodiscard]] double per_gpu() const { return tokens_per_s / static_cast<double>(gpus); }
+  [[nodiscard]] double tokens_of_a_gpu() const {
+    return static_cast<double>(tokens) / static_cast<double>(gpus);
+  }
+};
+
+/// Two predicted steps with different work: another batch, other GPUs, another model. Their times
+/// alone say little, but their tokens/s per GPU can be compared.
+struct WorkChange {
+  std::string model;  ///< "56 layers instead of 32"; empty: it is the same model.
+  StepWork a;         ///< Both are known, or neither is.
+  StepWork b;
+};
+
 /// The verdict of the predictions' error bands on the difference in step time. For steps with
 /// different tokens or GPUs it is on the difference in tokens/s per GPU.
 enum class BandVerdict { no_band, distinguishable, within_band, unlike };
@@ -64,6 +91,25 @@ struct RunComparison {
 /// For a side that is a log: the differences of B from A in model, GPUs and batch, or which of
 /// model and GPUs is unknown. Empty if they are the same.
 [[nodiscard]] std::string unlike_words(const RunSide& a, const RunSide& b);
+
+/// Nothing if the work is the same or unknown, or if a side is measured: unlike_words covers that.
+[[nodiscard]] std::optional<WorkChange> work_change(const RunSide& a, const RunSide& b);
+
+/// Whether tokens/s per GPU read as the same.
+[[nodiscard]] bool is_same_rate(const WorkChange& change);
+
+/// "B's step takes 3.25 s instead of 1.63 s, for 2.00 times the tokens: 0.05 % more tokens/s per
+/// GPU".
+[[nodiscard]] std::string work_words(const WorkChange& change, const RunSide& a, const RunSide& b);
+
+/// The outcomes that at least one side has; the throughput only if both have it.
+[[nodiscard]] std::vector<Outcome> outcomes_of(const RunSide& a, const RunSide& b);
+
+/// "; B's goodput is 97.10 % instead of 99.53 %"; empty if it is equal or unknown.
+[[nodiscard]] std::string goodput_words(const std::vector<Outcome>& outcomes);
+
+/// A line each, in the columns of the tables.
+[[nodiscard]] std::string outcomes_text(const std::vector<Outcome>& outcomes);
 
 /// Divides a side's exposed communication by axes, if a run has reported them.
 void add_axes(RunSide& side, const std::vector<AxisComm>& axes);

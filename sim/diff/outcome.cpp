@@ -1,5 +1,3 @@
-#include "sim/diff/outcome.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +8,7 @@
 #include "sim/kernel/metric_rows.hpp"
 
 #include "reports/units.hpp"
+#include "sim/diff/comparison.hpp"
 
 namespace shardsim {
 

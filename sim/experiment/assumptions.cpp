@@ -16,9 +16,9 @@
 
 #include "strategies/training/train.hpp"
 
-#include "scenarios/gradient_range.hpp"
 #include "scenarios/stage_places.hpp"
-#include "sim/experiment/derivations.hpp"
+#include "scenarios/training_spec.hpp"
+#include "sim/experiment/derive.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/experiment/without_effect.hpp"
 

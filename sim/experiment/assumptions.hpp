@@ -6,7 +6,7 @@
 #include "sim/hardware/cluster.hpp"
 
 #include "reports/result.hpp"
-#include "scenarios/fault_spec.hpp"
+#include "scenarios/machine_spec.hpp"
 
 // The assumptions behind an experiment's numbers, in sentences with their sources.
 namespace shardsim {

@@ -8,8 +8,8 @@
 
 #include "scenarios/scenario.hpp"
 
-// Makes objects from the fields of a scenario. Nothing is decided here: fields are copied and units
-// converted. Only Experiment calls these.
+// Makes objects from the fields of a scenario, and counts that. Nothing is decided here: fields are
+// copied and units converted. Only Experiment calls these.
 namespace shardsim {
 
 /// A cluster without faults. Throws UsageError E0405 or E0406 if NCCL's model does not know it.
@@ -28,6 +28,27 @@ namespace shardsim {
 /// Attention drops where hidden layers do, as in Megatron-LM, whose two rates have one default.
 [[nodiscard]] inline bool attention_drops(const TrainingSpec& training) {
   return training.hidden_dropout > 0.0;
+}
+
+/// How often this thread has derived each part of an Experiment. Nothing in the product reads it:
+/// tests compare it with the number of runs.
+struct Derivations {
+  int experiments = 0;
+  int clusters = 0;  ///< With their software and NCCL's platform.
+  int faults = 0;
+  int options = 0;  ///< Model, mesh, training and synchronization.
+  int optimizers = 0;
+  int plans = 0;
+  int alike = 0;
+  int foldings = 0;
+  int assumptions = 0;
+
+  [[nodiscard]] friend bool operator==(const Derivations&, const Derivations&) = default;
+};
+
+[[nodiscard]] inline Derivations& derivations() {
+  static thread_local Derivations counts;
+  return counts;
 }
 
 }  // namespace shardsim

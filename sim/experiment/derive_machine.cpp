@@ -7,7 +7,6 @@
 #include "sim/hardware/software.hpp"
 
 #include "scenarios/nccl_platform.hpp"
-#include "sim/experiment/derivations.hpp"
 #include "sim/experiment/derive.hpp"
 
 namespace shardsim {

@@ -3,8 +3,7 @@
 
 #include "sim/hardware/software.hpp"
 
-#include "scenarios/mesh_shape.hpp"
-#include "sim/experiment/derivations.hpp"
+#include "scenarios/stage_places.hpp"
 #include "sim/experiment/derive.hpp"
 
 namespace shardsim {
@@ -145,7 +144,7 @@ ParallelOptions parallel_options_of(const Scenario& scenario, const Software* so
 
 std::unique_ptr<const Optimizer> optimizer_of(const TrainingSpec& training) {
   ++derivations().optimizers;
-  return make_optimizer(to_string(training.optimizer), training);
+  return make_optimizer(training.optimizer, training);
 }
 
 }  // namespace shardsim

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "sim/experiment/assumptions.hpp"
-#include "sim/experiment/derivations.hpp"
 #include "sim/experiment/derive.hpp"
 
 namespace shardsim {

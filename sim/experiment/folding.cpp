@@ -2,20 +2,70 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/error.hpp"
+
+#include "backends/call.hpp"
+#include "backends/communicator.hpp"
+
 #include "strategies/mesh.hpp"
 #include "strategies/training/shard_signature.hpp"
 
-#include "sim/experiment/derivations.hpp"
+#include "sim/experiment/derive.hpp"
 #include "sim/experiment/experiment.hpp"
-#include "sim/experiment/split_recorder.hpp"
 
 namespace shardsim {
 
 namespace {
+
+// --- Splits of ranks that do not run -----------------------------------------------------------
+
+[[noreturn]] void refuse(const std::string& call) {
+  throw Error(ExitCode::internal, "E7007",
+              call + " of a rank that only says how it splits the world",
+              "use execution.fold \"off\", and please report this scenario");
+}
+
+// The communicator of all ranks, for a rank that does not run. It only records how the rank splits
+// it. The results of splits can be split and dropped.
+class SplitRecorder final : public Communicator {
+ public:
+  // `choices`: gets one entry per split, and outlives this; null: nothing is recorded.
+  SplitRecorder(int rank, int size, std::vector<SplitChoice>* choices)
+      : rank_(rank), size_(size), choices_(choices) {}
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] const std::string& name() const override {
+    static const std::string kName = "world";
+    return kName;
+  }
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& /*name*/,
+                                                    CallSite /*site*/) override {
+    if (choices_ != nullptr) choices_->push_back({color, key});
+    if (color == kNoColor) return nullptr;
+    return std::make_unique<SplitRecorder>(0, 1, nullptr);
+  }
+
+  // Both throw an internal Error.
+  Work post(const Call& call) override { refuse(call.record.name); }
+  [[nodiscard]] Diagnosis diagnosis_of(const std::string& action,
+                                       CallSite /*site*/) const override {
+    refuse(action);
+  }
+
+ private:
+  int rank_;
+  int size_;
+  std::vector<SplitChoice>* choices_;
+};
+
+// --- Folding -----------------------------------------------------------------------------------
 
 std::vector<int> first_alike(const ParallelPlan& plan) {
   const MeshShape& mesh = plan.options().mesh;

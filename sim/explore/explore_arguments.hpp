@@ -4,6 +4,10 @@
 #include <optional>
 #include <string>
 
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
+class App;
+}  // namespace CLI
+
 namespace shardsim {
 
 /// The options of `shardsim run` for schedules.
@@ -23,5 +27,8 @@ struct ExploreArguments {
   /// Whether the run is not the plain one.
   [[nodiscard]] bool is_asked() const { return explores() || replay; }
 };
+
+/// --explore and its options, --replay, --shrink: options of `shardsim run`.
+void add_explore_options(CLI::App& verb, ExploreArguments& arguments);
 
 }  // namespace shardsim

@@ -2,13 +2,60 @@
 
 #include <iosfwd>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "scenarios/scenario.hpp"
 #include "sim/explore/explore_arguments.hpp"
-#include "sim/explore/shrink_scenario.hpp"
+#include "sim/explore/smaller_values.hpp"
 #include "sim/run/run.hpp"
 
-// The parts of `shardsim run` for schedules.
+#include "sim/harness/schedule.hpp"
+
+// The parts of `shardsim run` for schedules: exploration, and shrinking a scenario that fails to a
+// smaller one that fails with the same code.
 namespace shardsim {
+
+/// The start of a search.
+struct FailedScenario {
+  std::string file;
+  std::vector<std::string> overrides;  ///< As given to --set.
+  Scenario scenario;
+  std::string code;  ///< As failure_code returns it.
+  /// The failed run's; empty: the plain run, which is not watched.
+  std::optional<Schedule> schedule;
+};
+
+struct ShrunkScenario {
+  Scenario scenario;
+  std::vector<std::string> overrides;  ///< All that turn the file into it.
+  RunOutcome outcome;                  ///< The smallest failed run's; empty if none failed.
+  std::optional<Schedule> schedule;    ///< The schedule of that run.
+  int runs = 0;
+  bool is_smaller = false;
+  bool is_complete = false;  ///< Nothing smaller fails; else the runs were used up.
+};
+
+/// Makes one field smaller after the other, as long as the failure stays, until none can be.
+/// Candidates that do not load as a scenario are skipped.
+class ScenarioShrinker {
+ public:
+  /// At most this many runs, and those of one last candidate.
+  static constexpr int kMostRuns = 200;
+
+  ScenarioShrinker(FailedScenario failed, RunHooks hooks);
+  [[nodiscard]] ShrunkScenario shrink();
+
+ private:
+  bool shrink_field(const std::string& field);
+  bool accept(const FieldChanges& changes, Scenario smaller);
+  [[nodiscard]] std::vector<std::string> overrides_with(const FieldChanges& changes) const;
+
+  FailedScenario failed_;
+  RunHooks hooks_;
+  FieldChanges changes_;  // Against the file and --set.
+  ShrunkScenario found_;
+};
 
 inline constexpr const char* kShrunkFile = "shrunk.json";
 

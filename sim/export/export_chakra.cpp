@@ -1,5 +1,3 @@
-#include "sim/export/export_chakra.hpp"
-
 #include <array>
 #include <cmath>
 #include <map>
@@ -12,7 +10,15 @@
 #include "sim/kernel/version.hpp"
 
 #include "sim/export/chakra_node.hpp"
+#include "sim/export/export_formats.hpp"
 
+// A Chakra trace is one file per rank: a message GlobalMetadata and a message Node per operation,
+// each after its length.
+//
+// Compute nodes carry their time. For simulators that price operations by a roofline, they also
+// carry the operations and bytes that keep the device busy for that time. Dependencies are those
+// seen in the run: the order of each stream, the computation after which a communication was
+// issued, and the operations for whose end another one waited.
 namespace shardsim {
 
 namespace {

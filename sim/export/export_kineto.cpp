@@ -1,5 +1,3 @@
-#include "sim/export/export_kineto.hpp"
-
 #include <array>
 #include <set>
 #include <string_view>
@@ -8,7 +6,11 @@
 
 #include "reports/terminal_text.hpp"
 #include "reports/trace_layout.hpp"
+#include "sim/export/export_formats.hpp"
 
+// A Kineto trace is one JSON per rank, with distributedInfo, an event of category "kernel" per
+// operation under the number of its stream, and NCCL's kernels with the fields of
+// record_param_comms. A simulation has no host, so tools show no operators and no launches.
 namespace shardsim {
 
 namespace {

@@ -1,5 +1,3 @@
-#include "sim/export/export_nccl_tests.hpp"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -11,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "sim/collective/collective_table.hpp"
+#include "sim/export/export_formats.hpp"
 
 namespace shardsim {
 

@@ -2,9 +2,8 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "sim/hardware/kernels/attention.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
-#include "sim/hardware/kernels/matrix_product.hpp"
+#include "sim/hardware/kernels/kernel_seconds.hpp"
 #include "sim/hardware/software.hpp"
 
 namespace shardsim {

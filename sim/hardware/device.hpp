@@ -55,8 +55,8 @@ struct Device {
   /// max(flops / achieved rate, bytes / achieved bandwidth) + launch, rounded once. Source:
   /// Williams et al., "Roofline" (CACM 2009). Memory-bound operations have no arithmetic term; host
   /// transfers take bytes / host link. With kernel data, products and attention cost what
-  /// kernels/matrix_product.hpp and kernels/attention.hpp say. Throws UsageError when the device
-  /// has no peak for the dtype of a matrix product, or no host link.
+  /// kernels/kernel_seconds.hpp says. Throws UsageError when the device has no peak for the dtype
+  /// of a matrix product, or no host link.
   [[nodiscard]] Time price(const ComputeOp& op) const { return price(op, 1.0); }
   /// The price times `slowdown`, as for a straggler; rounded once, too.
   [[nodiscard]] Time price(const ComputeOp& op, double slowdown) const;

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/kernel/diagnosis.hpp"
 
-#include "sim/harness/shown_table.hpp"
+#include "sim/harness/shown_state.hpp"
 
+// Compares a shown tensor with its reference, and the ranks that show its elements.
 namespace shardsim {
 
 /// A tensor and its reference.
@@ -41,5 +43,12 @@ class Comparison {
 /// A diagnosis of the ranks that have shown `tensor`: "gradient of w, step 0 <what>".
 [[nodiscard]] Diagnosis begin_diagnosis(const char* code, const ShownTensor& tensor,
                                         const std::string& what);
+
+/// Elements that nobody shows, or some more often than others.
+[[nodiscard]] std::optional<Diagnosis> judge_cover(const ShownTensor& tensor,
+                                                   const ShownTensor& reference);
+/// Whether ranks show an element with different values, and the diagnosis of that.
+[[nodiscard]] bool diverge(const ShownTensor& tensor, const Comparison& comparison);
+[[nodiscard]] Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& comparison);
 
 }  // namespace shardsim

@@ -8,11 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "sim/kernel/rounding.hpp"
+#include "sim/kernel/dtype.hpp"
 
 #include "sim/harness/comparison.hpp"
-#include "sim/harness/judge_ranks.hpp"
-#include "sim/harness/shown_table.hpp"
 
 namespace shardsim {
 

@@ -5,7 +5,7 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
-#include "sim/harness/shown_table.hpp"
+#include "sim/harness/shown_state.hpp"
 
 // Compares the tensors that ranks have shown with the reference's, and names a difference by its
 // usual cause (docs/decisions/0039-harness.md has the table).

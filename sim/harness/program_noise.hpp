@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "sim/harness/shown_table.hpp"
+#include "sim/harness/shown_state.hpp"
 
 namespace shardsim {
 

@@ -30,7 +30,7 @@ struct TrainingStrategy {
   /// A small one by default: two layers of an MLP with 6 inputs and 5 outputs, sizes that few
   /// numbers of ranks divide. Its dtype is the check's precision.
   ModelOptions model = default_model();
-  std::string optimizer = "sgd";  // Adam hides constant factors of gradients.
+  std::string optimizer{plain_optimizer()};  // Adam hides constant factors of gradients.
   OptimizerOptions optimizer_options{.learning_rate = 0.01, .weight_decay = 0.1};
   /// Microbatches of a step over all data-parallel ranks, which must divide them, so that every
   /// layout has the same batch.

@@ -1,8 +1,9 @@
+#include "sim/kernel/dtype.hpp"
+
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-
-#include "sim/kernel/largest_finite.hpp"
 
 namespace shardsim {
 
@@ -112,6 +113,36 @@ double largest_finite(DType dtype) {
       return static_cast<double>(std::numeric_limits<std::int64_t>::max());
   }
   return 0.0;
+}
+
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::fp16:
+      return 0x1p-11;
+    case DType::fp32:
+      return 0x1p-24;
+    default:
+      return 0x1p-53;
+  }
+}
+
+double smallest_normal(DType dtype) {
+  switch (dtype) {
+    case DType::fp16:
+      return 0x1p-14;
+    case DType::bf16:
+    case DType::fp32:
+      return 0x1p-126;
+    default:
+      return 0x1p-1022;
+  }
+}
+
+double spacing_at(double size, DType dtype) {
+  const int exponent = std::ilogb(std::max(size, smallest_normal(dtype)));
+  return 2.0 * unit_roundoff(dtype) * std::ldexp(1.0, exponent);
 }
 
 }  // namespace shardsim

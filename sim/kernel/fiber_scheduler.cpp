@@ -1,11 +1,15 @@
 #include "sim/kernel/fiber_scheduler.hpp"
 
 #include <cstdlib>
-#include <memory>
+#include <string>
 #include <utility>
 
 #include <boost/fiber/operations.hpp>
 #include <cxxabi.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sim/kernel/error.hpp"
 
 namespace shardsim {
 
@@ -31,7 +35,30 @@ void keep_exceptions_apart(Leave leave) {
   globals = mine;
 }
 
+// So few stacks that the kept memory is small.
+constexpr std::size_t kSmallRun = 64;
+
+std::unique_ptr<StackSlab>& kept_slab() {
+  thread_local std::unique_ptr<StackSlab> kept;
+  return kept;
+}
+
+// AddressSanitizer takes old frames on a reused stack for errors.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kKeepsSlabs = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kKeepsSlabs = false;
+#else
+constexpr bool kKeepsSlabs = true;
+#endif
+#else
+constexpr bool kKeepsSlabs = true;
+#endif
+
 }  // namespace
+
+// --- Order -------------------------------------------------------------------------------------
 
 RankScheduler& RankScheduler::install() {
   thread_local RankScheduler* installed = nullptr;
@@ -100,6 +127,52 @@ void RankScheduler::run_ready_ranks() {
 
 void suspend_fiber() {
   keep_exceptions_apart([] { boost::fibers::context::active()->suspend(); });
+}
+
+// --- Stacks ------------------------------------------------------------------------------------
+
+StackSlab::StackSlab(std::size_t count, std::size_t stack_bytes)
+    : count_(count),
+      stack_bytes_(stack_bytes),
+      page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))),
+      stride_((stack_bytes + page_ - 1) / page_ * page_ + page_),
+      total_(count * stride_) {
+  void* base = mmap(nullptr, total_, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (base == MAP_FAILED) {
+    throw LimitError("E0304", "cannot reserve " + std::to_string(total_) + " bytes of stacks",
+                     "use fewer ranks, or raise the limit on address space (ulimit -v)");
+  }
+  base_ = static_cast<char*>(base);
+  // A huge page under a stack would make two megabytes of it resident at the first touch.
+  madvise(base_, total_, MADV_NOHUGEPAGE);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (mprotect(base_ + i * stride_, page_, PROT_NONE) != 0) {
+      munmap(base_, total_);
+      throw LimitError("E0305", "cannot guard " + std::to_string(count) + " stacks",
+                       "use fewer ranks, or raise vm.max_map_count");
+    }
+  }
+}
+
+SlabLease::SlabLease(std::size_t count, std::size_t stack_bytes)
+    : is_small_(kKeepsSlabs && count <= kSmallRun) {
+  std::unique_ptr<StackSlab>& kept = kept_slab();
+  if (is_small_ && kept != nullptr && kept->is(count, stack_bytes)) slab_ = std::move(kept);
+  if (slab_ == nullptr) slab_ = std::make_unique<StackSlab>(count, stack_bytes);
+}
+
+SlabLease::~SlabLease() {
+  if (is_small_) kept_slab() = std::move(slab_);
+}
+
+StackSlab::~StackSlab() { munmap(base_, total_); }
+
+boost::context::stack_context StackSlab::stack(std::size_t index) const {
+  boost::context::stack_context context;
+  context.size = stride_ - page_;
+  context.sp = base_ + (index + 1) * stride_;  // Stacks grow downwards.
+  return context;
 }
 
 }  // namespace shardsim

@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "sim/kernel/allocation_owner.hpp"
 #include "sim/kernel/error.hpp"
 
 namespace shardsim {

@@ -11,8 +11,7 @@ import sys
 
 FOLDERS = ("sim/kernel", "sim/hardware", "backends", "strategies", "sim/harness")
 PRIVATE = ("backends/message", "backends/mpi", "backends/nccl", "backends/rendezvous",
-           "sim/kernel/fiber_scheduler.hpp", "sim/kernel/stack_slab.hpp",
-           "strategies/model/row_matrix.hpp")
+           "sim/kernel/fiber_scheduler.hpp", "strategies/model/row_matrix.hpp")
 SINGLE = (pathlib.PurePath("reports/diagnosis_json.hpp"),)
 
 

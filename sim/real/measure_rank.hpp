@@ -1,14 +1,44 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "backends/process_backend.hpp"
 
-#include "sim/real/compare_rank.hpp"
+#include "sim/experiment/experiment.hpp"
+#include "sim/real/rank_report.hpp"
+#include "sim/real/state_image.hpp"
 #include "sim/run/run.hpp"
 
+// One rank of a real run: trained for real, simulated, and compared.
 namespace shardsim {
+
+/// The figures of one rank, measured or simulated, which are compared.
+struct RankFigures {
+  StateImage image;
+  std::int64_t peak_bytes = 0;
+  std::int64_t host_peak_bytes = 0;
+  std::vector<GroupTraffic> groups;  ///< The rank's groups; with links that end at it.
+};
+
+/// The options of a simulation that make it comparable with a run.
+struct SimulatedAs {
+  ReductionOrder order = ReductionOrder::wire;
+  bool rings_only = false;  ///< No trees, whatever the scenario's network would choose.
+};
+
+/// Runs the whole experiment with data, in this process, and returns the state and traffic of
+/// `rank`. Throws the same as a simulation.
+[[nodiscard]] RankFigures simulate_rank(const Experiment& experiment, int rank,
+                                        const SimulatedAs& as = {});
+
+/// Compares a rank's state and traffic with its simulation: values bit by bit, memory, counters by
+/// group, payload by link. The wire is left open.
+[[nodiscard]] MeasuredRank compare_rank(const ParallelPlan& plan, int rank,
+                                        const RankFigures& measured, const RankFigures& simulated);
 
 /// The setting of a rank of a real run besides its backend.
 struct RankSetting {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,5 +67,9 @@ void prepare_backend(const ProcessOptions& options, const MeetingPoint& place);
                                                         const BackendSetting& setting,
                                                         const MeetingPoint& place,
                                                         const SharedKeys& keys, CallWatch& watch);
+
+/// The library that mpirun preloads, so that no other machine can reach a run on this one
+/// (loopback_library_of); "" with a note on `err` if it is not installed.
+[[nodiscard]] std::string mpi_preload(std::ostream& err);
 
 }  // namespace shardsim

@@ -7,9 +7,26 @@
 #include "backends/rendezvous/process_launcher.hpp"
 #include "backends/rendezvous/rendezvous_server.hpp"
 
-#include "sim/real/rank_process.hpp"
+#include "sim/real/open_backend.hpp"
+#include "sim/real/process_options.hpp"
 
 namespace shardsim {
+
+/// The interface of one rank's work in a real run, between the rendezvous' first and last word. All
+/// functions throw the reason if the run is given up meanwhile.
+class RankSeat {
+ public:
+  virtual ~RankSeat() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual OpenBackend& open() = 0;
+  /// Leaves a value at the rendezvous, where the serving process finds it.
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  /// Returns when all ranks are here; others may compute for long before.
+  virtual void meet(const std::string& name) = 0;
+};
+
+/// The work of a rank. It closes the backend if nothing has failed.
+using RankWork = std::function<void(RankSeat&)>;
 
 /// The joint work of real processes.
 struct RanksJob {

@@ -1,6 +1,6 @@
 #include "sim/real/serve_run.hpp"
 
-#include "backends/loopback_counter.hpp"
+#include "backends/probe.hpp"
 
 #include "sim/real/measure_rank.hpp"
 #include "sim/real/measured.hpp"

@@ -8,19 +8,27 @@
 #include "sim/kernel/memory_replay.hpp"
 
 #include "backends/fiber/fiber_world.hpp"
+#include "backends/fiber/fold.hpp"
 
 #include "reports/result.hpp"
 #include "sim/experiment/experiment.hpp"
 
 namespace shardsim {
 
+/// One rank of each kind, ascending. Ranks of a kind make the same allocations and hold the same
+/// bytes beside them. Different stages are different kinds. Within a stage, kinds differ by shards,
+/// by parts of matrices, by the placement of groups on nodes, and by faults. If routing or changing
+/// members decide what a rank holds, each rank is a kind. Only ranks that run count, and the lowest
+/// represents its kind: the first rank of every stage always does. `fold`: null if all ranks run.
+[[nodiscard]] std::vector<int> rank_kinds(const Experiment& experiment, const Fold* fold);
+
 /// Whether a plan whose fullest rank needs `device_bytes` leaves execution.memory_margin of its
 /// device.
 [[nodiscard]] bool leaves_margin(const Experiment& experiment, std::int64_t device_bytes);
 
 /// The use of the device's memory by the caching allocator and everything beside it, for one rank
-/// of each kind (sim/run/rank_kinds.hpp; docs/decisions/0055-fits-on-the-device.md). It lives from
-/// before the world's run to after it; the world outlives it.
+/// of each kind (docs/decisions/0055-fits-on-the-device.md). It lives from before the world's run
+/// to after it; the world outlives it.
 class DeviceMemory {
  public:
   /// Both outlive it; `world` is the experiment's.

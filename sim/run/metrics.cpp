@@ -10,7 +10,7 @@
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/named_groups.hpp"
 
-#include "sim/run/goodput/goodput_metrics.hpp"
+#include "sim/run/whole_training.hpp"
 
 namespace shardsim {
 

@@ -7,6 +7,7 @@
 #include "backends/fiber/fiber_world.hpp"
 
 #include "reports/result.hpp"
+#include "scenarios/machine_spec.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/device_memory.hpp"
 #include "sim/run/run_record.hpp"
@@ -30,5 +31,10 @@ namespace shardsim {
 
 [[nodiscard]] std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectations,
                                                    const Result& result);
+
+/// Warnings about the effect of `faults` on numbers that are easily misread. `result` has the
+/// metrics of the run.
+[[nodiscard]] std::vector<std::string> fault_warnings(const FaultSpec& faults,
+                                                      const Result& result);
 
 }  // namespace shardsim

@@ -15,10 +15,9 @@
 #include "sim/run/decision_file.hpp"
 #include "sim/run/detail/detail_of.hpp"
 #include "sim/run/device_memory.hpp"
-#include "sim/run/faults/fault_warnings.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/run/state/state_dump.hpp"
-#include "sim/run/training_cost.hpp"
+#include "sim/run/whole_training.hpp"
 #include "sim/verify/verification.hpp"
 
 namespace shardsim {

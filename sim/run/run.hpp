@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sim/kernel/trace.hpp"
@@ -13,12 +14,15 @@
 #include "reports/result.hpp"
 #include "reports/run_detail.hpp"
 #include "sim/experiment/experiment.hpp"
-#include "sim/run/state/state_file_writer.hpp"
 
 #include "sim/harness/schedule.hpp"
 
 // The composition of a run: experiment -> one fiber per rank -> trace -> checks -> plain result.
 namespace shardsim {
+
+/// Gets each file of a state dump (state_dump.hpp) by its name, when all ranks that hold a part of
+/// it have shown theirs.
+using StateFileWriter = std::function<void(const std::string& name, const std::string& bytes)>;
 
 /// A caller's additions to a run. Only `replay` and `schedule` change the report of a correct run;
 /// the latter changes only times, and only if sends are not always rendezvous.

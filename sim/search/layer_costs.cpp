@@ -1,5 +1,3 @@
-#include "sim/search/layer_costs.hpp"
-
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -14,6 +12,7 @@
 #include "strategies/sharding/context_parallel.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
+#include "sim/search/candidate_bound.hpp"
 #include "sim/search/priced_group.hpp"
 
 namespace shardsim {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "reports/csv_cell.hpp"
+#include "reports/csv_tables.hpp"
 #include "sim/search/search_report.hpp"
 
 namespace shardsim {

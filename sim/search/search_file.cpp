@@ -1,5 +1,3 @@
-#include "sim/search/search_file.hpp"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -12,6 +10,7 @@
 #include "scenarios/json_value.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "sim/search/search_request.hpp"
 #include "sim/search/search_space.hpp"
 
 namespace shardsim {

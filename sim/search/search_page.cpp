@@ -1,8 +1,8 @@
-#include "sim/search/search_page.hpp"
-
 #include <fmt/format.h>
 
+#include "reports/layout_page.hpp"
 #include "reports/units.hpp"
+#include "sim/search/search_report.hpp"
 
 namespace shardsim {
 

@@ -10,6 +10,8 @@
 // The result of a search as plain values, from which tables, pages and files are made.
 namespace shardsim {
 
+struct LayoutPage;
+
 /// One category of the step, for the best layout and for the next one.
 struct CategoryDifference {
   std::string category;  ///< "compute", "exposed communication", "bubble", "host"
@@ -73,6 +75,8 @@ struct SearchTextOptions {
 [[nodiscard]] std::string to_text(const SearchReport& report, const SearchTextOptions& options);
 [[nodiscard]] std::string to_json(const SearchReport& report);
 [[nodiscard]] std::string to_csv(const SearchReport& report);
+/// The page of `shardsim plan --report`: the same layouts, in the same order, as on the terminal.
+[[nodiscard]] LayoutPage page_of(const SearchReport& report);
 
 /// Throughput to the right, memory upwards: `front` bright, others faint.
 [[nodiscard]] std::string scatter_text(const SearchReport& report, bool ascii);

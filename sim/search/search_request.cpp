@@ -12,8 +12,6 @@
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/suggest.hpp"
-#include "scenarios/system_scenario.hpp"
-#include "sim/search/search_file.hpp"
 
 namespace shardsim {
 
@@ -180,7 +178,7 @@ SearchBase prepare_search(const SearchRequest& request) {
   if (request.precision.empty() && base.file == "plan") {
     assume(base, fmt::format("{}, optimizer {} (--precision, --set training.optimizer=...)",
                              to_string(scenario.training.precision),
-                             to_string(scenario.training.optimizer)));
+                             scenario.training.optimizer));
   }
   if (request.objective == Objective::cost && request.usd_per_gpu_hour <= 0) {
     assume(base,

@@ -29,6 +29,21 @@ struct SearchRequest {
   double usd_per_gpu_hour = 0;  ///< 0: not given.
 };
 
+/// A JSON file that names the model of a search: a scenario, or the section "model" of one. The
+/// fields that a search decides are removed from it; all else keeps its place, so that errors name
+/// the file's lines.
+struct SearchFile {
+  std::string text;  ///< A scenario, for the reader.
+  std::optional<std::int64_t> global_batch_size;
+  std::vector<std::string> ignored;  ///< The removed fields with reasons, in sentences.
+};
+
+/// Throws ScenarioError, and UsageError E1331 for a global batch that is no whole number.
+[[nodiscard]] SearchFile read_search_file(const std::string& path);
+
+/// The whole of `words` as a number of sequences. Throws UsageError E1331.
+[[nodiscard]] std::int64_t batch_of_words(const std::string& words);
+
 /// A text that the scenario's reader takes, with the fields that all candidates share.
 struct SearchBase {
   std::string text;

@@ -7,8 +7,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/pipeline/schedule.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
-#include "strategies/pipeline/schedule_size.hpp"
 
 #include "scenarios/suggest.hpp"
 

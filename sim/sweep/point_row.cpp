@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "reports/csv_cell.hpp"
+#include "reports/csv_tables.hpp"
 
 namespace shardsim {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/kernel/largest_finite.hpp"
+#include "sim/kernel/dtype.hpp"
 
 #include "sim/verify/rounding_noise.hpp"
 

@@ -10,10 +10,8 @@
 
 #include "strategies/gradient_sync/whole_state.hpp"
 
-#include "sim/verify/coverage.hpp"
 #include "sim/verify/expectations.hpp"
-#include "sim/verify/pieced_state.hpp"
-#include "sim/verify/replicas.hpp"
+#include "sim/verify/shown_pieces.hpp"
 
 namespace shardsim {
 

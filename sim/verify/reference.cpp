@@ -9,7 +9,6 @@
 
 #include "strategies/model/close_calls.hpp"
 
-#include "sim/verify/nearest_sides.hpp"
 #include "sim/verify/open_calls.hpp"
 #include "sim/verify/sum_errors.hpp"
 #include "sim/verify/whole_parameters.hpp"

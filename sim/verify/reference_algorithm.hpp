@@ -65,12 +65,8 @@ class SampleParts {
 /// The line of a rank's model.
 [[nodiscard]] int line_of(const ParallelPlan& plan, const MeshPlace& place);
 
-// Each is in a file of its own.
-[[nodiscard]] std::shared_ptr<ReferenceAlgorithm> make_local_reference(
-    const ParallelPlan& plan, const std::function<void()>& on_progress);
+/// The reference for compressed gradients; it is in a file of its own.
 [[nodiscard]] std::shared_ptr<ReferenceAlgorithm> make_compressed_reference(
-    const ParallelPlan& plan, const std::function<void()>& on_progress);
-[[nodiscard]] std::shared_ptr<ReferenceAlgorithm> make_late_reference(
     const ParallelPlan& plan, const std::function<void()>& on_progress);
 
 }  // namespace shardsim

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/kernel/rounding.hpp"
+#include "sim/kernel/dtype.hpp"
 
 #include "sim/verify/reference.hpp"
 

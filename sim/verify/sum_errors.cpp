@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "sim/kernel/rounding.hpp"
+#include "sim/kernel/dtype.hpp"
 
 #include "strategies/model/layer.hpp"
 

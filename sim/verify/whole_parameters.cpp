@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "sim/kernel/largest_finite.hpp"
+#include "sim/kernel/dtype.hpp"
 
 #include "strategies/model/close_calls.hpp"
 #include "strategies/model/layer.hpp"

@@ -89,7 +89,7 @@ class ExactSums final : public Parameters {
 using SeenWork = std::function<void(const WeightGradient& work)>;
 
 /// Sum of the losses of `batch`; adds its gradients to those in `parameters`. The loop is apart
-/// from strategies/model/module_chain.hpp on purpose: the oracle cannot find errors in code that it
+/// from strategies/model/model.cpp on purpose: the oracle cannot find errors in code that it
 /// shares with the training.
 [[nodiscard]] double forward_backward(const Model& model, Runtime& runtime, Parameters& parameters,
                                       const Batch& batch, const SeenWork& seen = {});

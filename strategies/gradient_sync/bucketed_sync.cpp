@@ -1,17 +1,36 @@
-#include "strategies/gradient_sync/bucketed_sync.hpp"
-
 #include <utility>
 #include <vector>
 
-#include "strategies/gradient_sync/gradient_groups.hpp"
 #include "strategies/gradient_sync/gradient_norm.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
+#include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/gradient_sync/offload.hpp"
-#include "strategies/gradient_sync/ready_tracker.hpp"
 
 namespace shardsim {
 
 namespace {
+
+// Counts which chunks have all their gradients within one microbatch.
+class ReadyTracker {
+ public:
+  explicit ReadyTracker(const FlatLayout& layout)
+      : layout_(layout), missing_(layout.chunks().size()) {
+    for (int chunk = 0; chunk < static_cast<int>(missing_.size()); ++chunk) reset(chunk);
+  }
+
+  void reset(int chunk) {
+    missing_[static_cast<std::size_t>(chunk)] =
+        static_cast<int>(layout_.chunk(chunk).parameters.size());
+  }
+  void mark(int parameter) { --missing_[static_cast<std::size_t>(layout_.place(parameter).chunk)]; }
+  [[nodiscard]] bool ready(int chunk) const {
+    return missing_[static_cast<std::size_t>(chunk)] <= 0;
+  }
+
+ private:
+  const FlatLayout& layout_;
+  std::vector<int> missing_;
+};
 
 class BucketedSync final : public GradientSync {
  public:

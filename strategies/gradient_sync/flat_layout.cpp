@@ -9,6 +9,63 @@ namespace shardsim {
 
 namespace {
 
+class OrderRecorder final : public ModuleParameters {
+ public:
+  OrderRecorder(Runtime& runtime, const Model& model, DType dtype) {
+    for (const ParameterSpec& spec : model.parameters()) {
+      tensors_.push_back(runtime.allocate(MemoryCategory::params, spec.shape, dtype));
+    }
+  }
+  Tensor weight(int index) override { return tensors_[static_cast<std::size_t>(index)]; }
+  Tensor gradient(int index) override {
+    together_ = false;
+    return tensors_[static_cast<std::size_t>(index)];
+  }
+  void gradient_ready(int index) override {
+    if (!together_) order.emplace_back();
+    order.back().push_back(index);
+    together_ = true;
+  }
+
+  ReadyOrder order;
+
+ private:
+  std::vector<Tensor> tensors_;
+  bool together_ = false;
+};
+
+// A parameter that backward never reports still needs a place: zero-filled, reduced last.
+void append_unreported(ReadyOrder& order, std::size_t num_parameters) {
+  std::vector<bool> reported(num_parameters, false);
+  for (const std::vector<int>& together : order) {
+    for (const int index : together) reported[static_cast<std::size_t>(index)] = true;
+  }
+  for (std::size_t index = num_parameters; index-- > 0;) {
+    if (!reported[index]) order.push_back({static_cast<int>(index)});
+  }
+}
+
+// The activations between stages are made up: the order does not depend on them.
+void run_once(const Model& model, Runtime& runtime, OrderRecorder& recorder, const Batch& batch) {
+  std::vector<Saved> saved(static_cast<std::size_t>(model.num_modules()));
+  const auto of_chunk = [&](int chunk) {
+    const ModuleRange modules = model.modules_of_chunk(chunk);
+    return std::span<Saved>(saved).subspan(static_cast<std::size_t>(modules.first),
+                                           static_cast<std::size_t>(modules.count));
+  };
+  const auto handed_over = [&] {
+    return runtime.allocate(MemoryCategory::activations, model.activation_shape(1), model.dtype());
+  };
+  for (int chunk = 0; chunk < model.num_chunks(); ++chunk) {
+    (void)forward_chunk(model, chunk, {runtime, recorder}, recorder, handed_over(), batch,
+                        of_chunk(chunk));
+  }
+  for (int chunk = model.num_chunks() - 1; chunk >= 0; --chunk) {
+    (void)backward_chunk(model, chunk, {runtime, recorder}, recorder, handed_over(), batch,
+                         of_chunk(chunk));
+  }
+}
+
 const ParameterSpec& spec_of(const Model& model, int parameter) {
   return model.parameters()[static_cast<std::size_t>(parameter)];
 }
@@ -40,6 +97,15 @@ std::vector<std::vector<ElementRange>> padding_of(const Model& model, const Flat
 }
 
 }  // namespace
+
+ReadyOrder gradient_ready_order(const Model& model, DType dtype) {
+  ShapesOnlyRuntime runtime;
+  OrderRecorder recorder(runtime, model, dtype);
+  const Batch batch = model.make_batch(runtime, 0, 0, 1, 0.0);
+  run_once(model, runtime, recorder, batch);
+  append_unreported(recorder.order, model.parameters().size());
+  return std::move(recorder.order);
+}
 
 std::int64_t FlatChunk::padding(int tp_rank, std::int64_t begin, std::int64_t end) const {
   if (padding_at.empty()) return std::max<std::int64_t>(end - std::max(begin, numel), 0);
@@ -128,6 +194,39 @@ void FlatLayout::for_each_piece(int index, std::int64_t begin, std::int64_t end,
     const std::int64_t to = std::min(stop, end);
     if (from < to) visit(parameter, from - start, to - from, from - begin);
     start = stop;
+  }
+}
+
+GroupedUnits::GroupedUnits(const Model& inner, std::int64_t minimum_numel) : ModelWrapper(inner) {
+  std::vector<int> group_of;  // By unit of the inner model.
+  std::int64_t numel = 0;     // Size of the group being filled.
+  for (const ParameterUnit& unit : inner.units()) {
+    const ParameterSpec& spec = inner.parameters()[static_cast<std::size_t>(unit.first)];
+    const auto joins = [&] {
+      if (units_.empty() || numel >= minimum_numel || spec.tied) return false;
+      const ParameterUnit& last = units_.back();
+      const ParameterSpec& before = inner.parameters()[static_cast<std::size_t>(last.first)];
+      return !before.tied && before.chunk == spec.chunk && before.expert == spec.expert &&
+             last.first + last.count == unit.first;
+    };
+    if (joins()) {
+      units_.back().name += "+" + unit.name;
+      units_.back().count += unit.count;
+    } else {
+      units_.push_back(unit);
+      numel = 0;
+    }
+    for (int i = unit.first; i < unit.first + unit.count; ++i) {
+      numel += inner.parameters()[static_cast<std::size_t>(i)].shape.numel();
+    }
+    group_of.push_back(static_cast<int>(units_.size()) - 1);
+  }
+  for (int module = 0; module < inner.num_modules(); ++module) {
+    std::vector<int>& groups = module_units_.emplace_back();
+    for (const int unit : inner.units_of(module)) {
+      const int group = group_of[static_cast<std::size_t>(unit)];
+      if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+    }
   }
 }
 

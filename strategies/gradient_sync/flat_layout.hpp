@@ -8,12 +8,20 @@
 
 #include "backends/communicator.hpp"
 
-#include "strategies/gradient_sync/ready_order.hpp"
 #include "strategies/model/model.hpp"
+#include "strategies/model/model_wrapper.hpp"
 
 // Parameters laid out in flat chunks: a chunk is stored, reduced, gathered and freed as one buffer.
 // DDP and ZeRO call chunks buckets, FSDP calls them units. One layout is shared by all ranks.
 namespace shardsim {
+
+/// Parameters in the order in which backward reports their gradients. An inner list are those it
+/// adds to at the same time (weight and bias of a layer norm) and then reports one after the other.
+using ReadyOrder = std::vector<std::vector<int>>;
+
+/// The order in which backward reports gradients, found by running the model once on shapes only
+/// (PyTorch's DDP rebuilds its buckets from the first step in the same way).
+[[nodiscard]] ReadyOrder gradient_ready_order(const Model& model, DType dtype);
 
 /// Each chunk is padded to a multiple of the number of shards; shard r of it is its r-th equal
 /// part. A parameter that tensor-parallel ranks do not divide (a vocabulary) is filled up within
@@ -88,6 +96,25 @@ class FlatLayout {
   std::vector<Shape> shapes_;
   std::vector<FlatPlace> places_;
   std::vector<FlatChunk> chunks_;
+};
+
+/// The same model with larger units: neighbours are one unit until it has `minimum_numel` elements,
+/// so that small ones are not gathered and reduced alone. A unit that is read by several modules
+/// stays gathered from its first forward to its last backward: the price of fewer messages. Units
+/// of different model chunks and tied parameters are not joined, and the last unit may be smaller.
+class GroupedUnits final : public ModelWrapper {
+ public:
+  /// `inner` must outlive it.
+  GroupedUnits(const Model& inner, std::int64_t minimum_numel);
+
+  [[nodiscard]] std::span<const ParameterUnit> units() const override { return units_; }
+  [[nodiscard]] std::span<const int> units_of(int module) const override {
+    return module_units_[static_cast<std::size_t>(module)];
+  }
+
+ private:
+  std::vector<ParameterUnit> units_;
+  std::vector<std::vector<int>> module_units_;
 };
 
 }  // namespace shardsim

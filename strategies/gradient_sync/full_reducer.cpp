@@ -1,9 +1,6 @@
 #include <vector>
 
-#include "strategies/gradient_sync/gradient_groups.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
-#include "strategies/gradient_sync/shard_reduction.hpp"
-#include "strategies/gradient_sync/whole_gradients.hpp"
 
 namespace shardsim {
 

@@ -1,11 +1,10 @@
-#include "strategies/gradient_sync/fully_sharded_sync.hpp"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "strategies/gradient_sync/gradient_norm.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
+#include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/gradient_sync/offload.hpp"
 
 namespace shardsim {

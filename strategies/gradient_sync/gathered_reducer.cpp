@@ -3,8 +3,6 @@
 
 #include "strategies/gradient_sync/compressed_reducer.hpp"
 #include "strategies/gradient_sync/error_feedback.hpp"
-#include "strategies/gradient_sync/gradient_groups.hpp"
-#include "strategies/gradient_sync/whole_gradients.hpp"
 
 namespace shardsim {
 

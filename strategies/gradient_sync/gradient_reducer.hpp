@@ -77,4 +77,56 @@ struct LateGroups {
 [[nodiscard]] std::unique_ptr<GradientReducer> make_stale_reducer(
     std::vector<std::unique_ptr<GradientReducer>> ring);
 
+// Parts that several reducers have.
+
+/// The groups over which gradients of a plan are summed: where replicas train apart, those of one
+/// replica. To be asked anew for each use: a mesh may change under a training (elastic).
+[[nodiscard]] inline ReplicaGroups gradient_groups(const SyncPlan& plan, const Mesh& mesh) {
+  ReplicaGroups groups = mesh.replicas(plan.kind);
+  if (plan.local.acts()) {
+    groups.replicate = nullptr;
+    groups.all = groups.shard;
+  }
+  return groups;
+}
+
+/// The gradients of all chunks in one buffer, padding included: what every reducer that keeps them
+/// whole fills.
+class WholeGradients {
+ public:
+  WholeGradients(const SyncPlan& plan, Runtime& runtime)
+      : layout_(*plan.layout),
+        runtime_(runtime),
+        values_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
+                                 plan.gradient_dtype)) {}
+
+  void zero() { runtime_.zero("zero_gradients", values_); }
+  [[nodiscard]] Tensor of_parameter(int parameter) const {
+    const FlatPlace& place = layout_.place(parameter);
+    return values_.view(layout_.chunk(place.chunk).offset + place.offset, layout_.shape(parameter));
+  }
+  [[nodiscard]] Tensor of_chunk(int index) const {
+    const FlatChunk& chunk = layout_.chunk(index);
+    return values_.view(chunk.offset, {chunk.padded});
+  }
+  [[nodiscard]] const Tensor& all() const { return values_; }
+
+ private:
+  const FlatLayout& layout_;
+  Runtime& runtime_;
+  Tensor values_;
+};
+
+/// A reduction of one chunk over the shards and then over the replicas, which follows it on its own
+/// stream.
+struct ShardReduction {
+  Work scatter;
+  Work replicate;
+  void wait();
+};
+/// `full` is the whole chunk; its own part is left in place. Posts nothing on an axis of one rank.
+[[nodiscard]] ShardReduction post_shard_reduction(const ReplicaGroups& groups, int tp_rank,
+                                                  const FlatChunk& chunk, const Tensor& full,
+                                                  const Tensor& part);
+
 }  // namespace shardsim

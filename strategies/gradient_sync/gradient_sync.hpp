@@ -8,7 +8,7 @@
 #include "strategies/gradient_sync/data_parallel.hpp"
 #include "strategies/gradient_sync/flat_layout.hpp"
 #include "strategies/mesh.hpp"
-#include "strategies/model/module_chain.hpp"
+#include "strategies/model/model.hpp"
 #include "strategies/optimizer/optimizer.hpp"
 
 // How data-parallel ranks keep one model: who stores what, when gradients are reduced and weights
@@ -107,11 +107,61 @@ class GradientSync : public ModuleParameters {
   virtual void visit(StateKind kind, const StateVisitor& visitor) const = 0;
 };
 
+/// Another gradient synchronization, passed on as it is: who changes one thing about it overrides
+/// that.
+class GradientSyncWrapper : public GradientSync {
+ public:
+  /// `inner` must outlive it.
+  explicit GradientSyncWrapper(GradientSync& inner) : inner_(inner) {}
+
+  Tensor weight(int parameter) override { return inner_.weight(parameter); }
+  Tensor gradient(int parameter) override { return inner_.gradient(parameter); }
+  void gradient_ready(int parameter) override { inner_.gradient_ready(parameter); }
+  void before_forward(int module) override { inner_.before_forward(module); }
+  void after_forward(int module) override { inner_.after_forward(module); }
+  void before_backward(int module) override { inner_.before_backward(module); }
+  void after_backward(int module) override { inner_.after_backward(module); }
+  void after_weight_gradients(int module) override { inner_.after_weight_gradients(module); }
+  void begin_step() override { inner_.begin_step(); }
+  void begin_weight_gradients(int chunk, bool last) override {
+    inner_.begin_weight_gradients(chunk, last);
+  }
+  void finish_gradients() override { inner_.finish_gradients(); }
+  [[nodiscard]] bool has_gradients() const override { return inner_.has_gradients(); }
+  void drain() override { inner_.drain(); }
+  [[nodiscard]] bool found_inf() override { return inner_.found_inf(); }
+  [[nodiscard]] double gradient_norm(NormType type) override { return inner_.gradient_norm(type); }
+  void apply_optimizer(double gradient_scale, std::int64_t step) override {
+    inner_.apply_optimizer(gradient_scale, step);
+  }
+  void visit(StateKind kind, const StateVisitor& visitor) const override {
+    inner_.visit(kind, visitor);
+  }
+
+ protected:
+  GradientSync& inner_;
+};
+
 /// Which data-parallel state is sharded over the mesh's dp_shard x cp ranks: ZeRO stages 0 to 3.
 /// Where dp_replicate > 1, shards are replicated and their gradients summed over the replicas, too.
 /// Source: Rajbhandari et al., "ZeRO" (SC20); Zhao et al., "PyTorch FSDP" (VLDB 2023).
 [[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(int zero_stage, const SyncPlan& plan,
                                                                Runtime& runtime, Mesh& mesh);
+
+/// Weights whole on every rank, gradients reduced bucket by bucket while backward runs:
+/// stage 0 (DDP) all_reduces; stage 1 shards the optimizer's state; stage 2 also the gradients.
+/// Elements sent per rank and step, N shards: 2 (N-1)/N of the parameters; stage 2 with A
+/// microbatches reduced each: (A + 1) (N-1)/N.
+[[nodiscard]] std::unique_ptr<GradientSync> make_bucketed_sync(int zero_stage, const SyncPlan& plan,
+                                                               Runtime& runtime, Mesh& mesh);
+
+/// ZeRO-3 / FSDP: everything sharded; a unit's weights are gathered before its modules run and
+/// freed after, its gradients reduced as soon as its backward is done. A unit that several modules
+/// use (tied embeddings) stays gathered from its first forward to its last backward.
+/// Elements sent per rank and microbatch, N shards: 3 (N-1)/N of the parameters; 2 (N-1)/N where
+/// units stay gathered after forward. Weights live at once: the shard and 1 + prefetch units.
+[[nodiscard]] std::unique_ptr<GradientSync> make_fully_sharded_sync(const SyncPlan& plan,
+                                                                    Runtime& runtime, Mesh& mesh);
 
 /// The chunks that a ZeRO stage works with, of the parameters in the model's units. `uncut`: the
 /// same modules without tensor or expert parallelism, to learn from in which order gradients become

@@ -3,10 +3,8 @@
 
 #include "sim/kernel/ring_queue.hpp"
 
-#include "strategies/gradient_sync/gradient_groups.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 #include "strategies/gradient_sync/offload.hpp"
-#include "strategies/gradient_sync/shard_reduction.hpp"
 
 namespace shardsim {
 

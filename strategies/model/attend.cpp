@@ -1,6 +1,6 @@
 #include "strategies/model/attend.hpp"
 
-#include "strategies/model/shared_sum.hpp"
+#include "strategies/model/layer.hpp"
 #include "strategies/sharding/context_parallel.hpp"
 
 namespace shardsim {

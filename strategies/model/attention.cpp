@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "strategies/model/row_matrix.hpp"
-#include "strategies/model/sequence_part.hpp"
 
 namespace shardsim {
 

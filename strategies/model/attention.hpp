@@ -1,7 +1,7 @@
 #pragma once
 
-#include "strategies/model/attention_work.hpp"
 #include "strategies/model/layer.hpp"
+#include "strategies/model/sequence_part.hpp"
 
 // Causal self-attention with grouped query heads. Memory is that of a fused kernel: the s x s
 // probabilities are never stored; backward computes them again from q, k and one number per row.

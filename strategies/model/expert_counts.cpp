@@ -1,8 +1,122 @@
 #include "strategies/model/expert_counts.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 namespace shardsim {
+
+namespace {
+
+// base^exponent from products and square roots alone, which round alike everywhere: what is sent
+// and so what it costs depends on it. The exponent counts in steps of 2^-20.
+double real_power(double base, double exponent) {
+  constexpr int kDigits = 20;
+  const double whole = std::floor(exponent);
+  double result = 1.0;
+  for (double i = 0.0; i < whole; i += 1.0) result *= base;
+  double rest = exponent - whole;
+  double root = base;
+  for (int digit = 0; digit < kDigits; ++digit) {
+    root = std::sqrt(root);
+    rest *= 2.0;
+    if (rest < 1.0) continue;
+    rest -= 1.0;
+    result *= root;
+  }
+  return result;
+}
+
+std::vector<std::vector<double>> weights_of(const MoeOptions& options) {
+  if (options.routing == RoutingKind::listed) return options.popularity;
+  std::vector<double> weights;
+  for (std::int64_t expert = 0; expert < options.num_experts; ++expert) {
+    const bool skewed = options.routing == RoutingKind::skewed;
+    weights.push_back(skewed ? 1.0 / real_power(static_cast<double>(expert + 1), options.skew)
+                             : 1.0);
+  }
+  return {weights};
+}
+
+// Prime to `length`, from its golden section on.
+std::int64_t stride_of(std::int64_t length) {
+  constexpr double kGolden = 0.6180339887498949;
+  auto stride = static_cast<std::int64_t>(static_cast<double>(length) * kGolden);
+  stride = std::max<std::int64_t>(stride, 1);
+  while (std::gcd(stride, length) != 1) ++stride;
+  return stride;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> apportion(std::int64_t total, const std::vector<double>& weights,
+                                    std::int64_t most) {
+  std::vector<std::int64_t> shares(weights.size(), 0);
+  std::vector<std::size_t> open(weights.size());
+  std::iota(open.begin(), open.end(), std::size_t{0});
+  std::vector<double> current = weights;
+  while (total > 0) {
+    double sum = 0.0;
+    for (const std::size_t i : open) sum += current[i];
+    if (!(sum > 0.0)) {  // Nobody left wants any.
+      for (const std::size_t i : open) current[i] = 1.0;
+      continue;
+    }
+    // Everybody's share, rounded down, then one more for the largest remainders.
+    std::vector<std::pair<double, std::size_t>> remainders;
+    std::int64_t given = 0;
+    for (const std::size_t i : open) {
+      const double exact = static_cast<double>(total) * (current[i] / sum);
+      const auto floor = std::min(static_cast<std::int64_t>(exact), total - given);
+      const std::int64_t taken = std::min(floor, most - shares[i]);
+      shares[i] += taken;
+      given += taken;
+      if (shares[i] < most && current[i] > 0.0) {
+        remainders.emplace_back(static_cast<double>(floor) - exact, i);
+      }
+    }
+    std::stable_sort(remainders.begin(), remainders.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    // If some were full, their excess is shared out anew; else remainders settle the rest.
+    const bool full = std::any_of(open.begin(), open.end(), [&](std::size_t i) {
+      return shares[i] == most && current[i] > 0.0;
+    });
+    if (!full || given == 0) {
+      for (const auto& [remainder, i] : remainders) {
+        if (given == total) break;
+        ++shares[i];
+        ++given;
+      }
+    }
+    total -= given;
+    open.erase(
+        std::remove_if(open.begin(), open.end(), [&](std::size_t i) { return shares[i] >= most; }),
+        open.end());
+  }
+  return shares;
+}
+
+DeclaredRouting::DeclaredRouting(const MoeOptions& options, std::int64_t seq_len)
+    : num_experts_(options.num_experts),
+      seq_len_(seq_len),
+      stride_(stride_of(seq_len)),
+      rotates_(options.routing != RoutingKind::listed) {
+  for (const std::vector<double>& weights : weights_of(options)) {
+    List& list = lists_.emplace_back();
+    list.shares = apportion(seq_len * options.experts_per_token, weights, seq_len);
+    for (std::size_t expert = 0; expert < list.shares.size(); ++expert) {
+      list.slots.insert(list.slots.end(), static_cast<std::size_t>(list.shares[expert]),
+                        static_cast<int>(expert));
+    }
+  }
+}
+
+int DeclaredRouting::expert_of(int layer, std::int64_t position, std::int64_t slot) const {
+  const std::int64_t token = position * stride_ % seq_len_;
+  const int expert =
+      lists_[index_of(layer)].slots[static_cast<std::size_t>(token + slot * seq_len_)];
+  return (expert + rotation(layer)) % static_cast<int>(num_experts_);
+}
 
 ExpertCountsPlanner::ExpertCountsPlanner(const MoeOptions& options, std::int64_t seq_len)
     : options_(options), seq_len_(seq_len) {

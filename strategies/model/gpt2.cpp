@@ -6,10 +6,9 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/activation.hpp"
-#include "strategies/model/attend.hpp"
-#include "strategies/model/block_family.hpp"
 #include "strategies/model/families.hpp"
 #include "strategies/model/region.hpp"
+#include "strategies/model/transformer.hpp"
 
 // GPT-2: layer norm before each branch, one fused projection for q, k and v, GELU, biases
 // everywhere, learned positions. Source: Radford et al., "Language Models are Unsupervised

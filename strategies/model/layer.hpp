@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/runtime.hpp"
+#include "backends/stochastic_rounding.hpp"
 
 // Common rules of all layers. A layer is a pair of free functions, forward beside backward, on
 // tensors whose shapes stand in the comments.
@@ -56,5 +57,10 @@ void add_values(const Tensor& tensor, std::span<const double> values);
 
 /// y += x, in place: the join of a residual connection, and of its gradients. Equal shapes.
 void add_in_place(Runtime& runtime, const Tensor& x, const Tensor& y);
+
+/// Marks `y` as a sum whose terms ranks share where there are several. They round more often than
+/// one device, which counts only while errors are drawn: then each element gets the errors of the
+/// roundings that are more (StochasticRounding::round_more). Does nothing at any other time.
+void round_shared_sum(Runtime& runtime, const Tensor& y, SumOver sum);
 
 }  // namespace shardsim

@@ -6,12 +6,11 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/activation.hpp"
-#include "strategies/model/attend.hpp"
-#include "strategies/model/block_family.hpp"
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/model/families.hpp"
 #include "strategies/model/region.hpp"
 #include "strategies/model/rotary.hpp"
+#include "strategies/model/transformer.hpp"
 
 // Llama: RMS norm before each branch, rotary positions, grouped query heads, SwiGLU, no biases.
 // Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models" (2023).

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "strategies/model/shared_sum.hpp"
+#include "strategies/model/layer.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {

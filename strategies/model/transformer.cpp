@@ -1,15 +1,13 @@
 #include "strategies/model/transformer.hpp"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/families.hpp"
+#include "strategies/model/layer.hpp"
 #include "strategies/model/loss.hpp"
 #include "strategies/model/region.hpp"
-#include "strategies/model/shared_sum.hpp"
 #include "strategies/model/token_data.hpp"
 #include "strategies/sharding/vocab_parallel.hpp"
 

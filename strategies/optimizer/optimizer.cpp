@@ -1,5 +1,6 @@
 #include "strategies/optimizer/optimizer.hpp"
 
+#include <cmath>
 #include <string>
 
 #include "sim/kernel/error.hpp"
@@ -9,6 +10,23 @@
 namespace shardsim {
 
 namespace {
+
+void require_of_optimizer(bool holds, const char* name, double value, const char* fix) {
+  if (holds) return;
+  throw UsageError("E0605", "an optimizer's " + std::string(name) + " is " + std::to_string(value),
+                   fix);
+}
+
+void require_rate(const char* name, double rate) {
+  require_of_optimizer(std::isfinite(rate) && rate >= 0.0, name, rate,
+                       "give a finite number, 0 or more");
+}
+
+// From 1 on, a moment forgets nothing, or grows without end.
+void require_decay(const char* name, double decay) {
+  require_of_optimizer(decay >= 0.0 && decay < 1.0, name, decay,
+                       "give a number of at least 0 and below 1");
+}
 
 void require_length(const Tensor& tensor, const char* what, std::int64_t length) {
   if (tensor.numel() == length) return;
@@ -78,6 +96,17 @@ class ElementwiseOptimizer final : public Optimizer {
 
 }  // namespace
 
+void validate(const OptimizerOptions& options) {
+  require_rate("learning_rate", options.learning_rate);
+  require_rate("weight_decay", options.weight_decay);
+  require_decay("momentum", options.momentum);
+  require_decay("beta1", options.beta1);
+  require_decay("beta2", options.beta2);
+  require_decay("rms_alpha", options.rms_alpha);
+  require_of_optimizer(std::isfinite(options.epsilon) && options.epsilon > 0.0, "epsilon",
+                       options.epsilon, "give a finite number above 0: it keeps divisors from 0");
+}
+
 std::vector<std::string_view> optimizer_names() {
   std::vector<std::string_view> names;
   names.reserve(optimizer_rules().size());
@@ -87,16 +116,7 @@ std::vector<std::string_view> optimizer_names() {
 
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name, const OptimizerOptions& options) {
   validate(options);
-  for (const OptimizerRule& rule : optimizer_rules()) {
-    if (rule.name == name) return std::make_unique<ElementwiseOptimizer>(rule, options);
-  }
-  std::string known;
-  for (const std::string_view candidate : optimizer_names()) {
-    known += known.empty() ? "" : ", ";
-    known += candidate;
-  }
-  throw UsageError("E0604", "there is no optimizer \"" + std::string(name) + "\"",
-                   "use one of " + known);
+  return std::make_unique<ElementwiseOptimizer>(optimizer_rule(name), options);
 }
 
 }  // namespace shardsim

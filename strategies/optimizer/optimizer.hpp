@@ -57,12 +57,16 @@ class Optimizer {
                     std::int64_t step) const = 0;
 };
 
-/// `name`: sgd, momentum, adam, adamw or rmsprop; UsageError naming these otherwise, and as
-/// validate(options).
+/// `name`: one of optimizer_names(); UsageError naming these otherwise, and as validate(options).
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(std::string_view name,
                                                         const OptimizerOptions& options);
 
 /// Names in the table, for help and errors.
 [[nodiscard]] std::vector<std::string_view> optimizer_names();
+
+/// The optimizer of a scenario that names none.
+[[nodiscard]] std::string_view default_optimizer();
+/// Gradient descent without state.
+[[nodiscard]] std::string_view plain_optimizer();
 
 }  // namespace shardsim

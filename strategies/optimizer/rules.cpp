@@ -1,6 +1,9 @@
 #include "strategies/optimizer/rules.hpp"
 
+#include <algorithm>
 #include <cmath>
+
+#include "sim/kernel/error.hpp"
 
 // Definitions are those of torch.optim, so that a plan's numbers mean what users expect of these
 // names: weight decay is a term of the gradient except in adamw, epsilon is added outside the root.
@@ -56,12 +59,54 @@ constexpr std::array<std::string_view, 1> kMomentumStates = {"momentum_buffer"};
 constexpr std::array<std::string_view, 2> kAdamStates = {"exp_avg", "exp_avg_sq"};
 constexpr std::array<std::string_view, 1> kRmspropStates = {"square_avg"};
 
+constexpr std::array<OptimizerSetting, 1> kMomentumSettings = {&OptimizerOptions::momentum};
+constexpr std::array<OptimizerSetting, 3> kAdamSettings = {
+    &OptimizerOptions::beta1, &OptimizerOptions::beta2, &OptimizerOptions::epsilon};
+constexpr std::array<OptimizerSetting, 2> kRmspropSettings = {&OptimizerOptions::rms_alpha,
+                                                              &OptimizerOptions::epsilon};
+
+// Each row names all members: GCC 12 loses defaults of members in nested constant arrays. The Adam
+// of Megatron-LM and of DeepSpeed decouples its decay.
+constexpr OptimizerRule kSgd = {.name = "sgd",
+                                .state_names = {},
+                                .update = sgd,
+                                .settings = {},
+                                .decouples_decay = false,
+                                .default_weight_decay = 0.0,
+                                .elsewhere = {{}, {}, {}}};
+
+constexpr OptimizerRule kAdamw = {.name = "adamw",
+                                  .state_names = kAdamStates,
+                                  .update = adamw,
+                                  .settings = kAdamSettings,
+                                  .decouples_decay = true,
+                                  .default_weight_decay = 0.01,
+                                  .elsewhere = {{"adam"}, {"AdamW"}, {"AdamW", "Adam"}}};
+
 constexpr std::array<OptimizerRule, 5> kRules = {{
-    {"sgd", {}, sgd},
-    {"momentum", kMomentumStates, momentum},
-    {"adam", kAdamStates, adam},
-    {"adamw", kAdamStates, adamw},
-    {"rmsprop", kRmspropStates, rmsprop},
+    kSgd,
+    {.name = "momentum",
+     .state_names = kMomentumStates,
+     .update = momentum,
+     .settings = kMomentumSettings,
+     .decouples_decay = false,
+     .default_weight_decay = 0.0,
+     .elsewhere = {{"sgd"}, {}, {"SGD"}}},
+    {.name = "adam",
+     .state_names = kAdamStates,
+     .update = adam,
+     .settings = kAdamSettings,
+     .decouples_decay = false,
+     .default_weight_decay = 0.0,
+     .elsewhere = {{}, {"Adam"}, {}}},
+    kAdamw,
+    {.name = "rmsprop",
+     .state_names = kRmspropStates,
+     .update = rmsprop,
+     .settings = kRmspropSettings,
+     .decouples_decay = false,
+     .default_weight_decay = 0.0,
+     .elsewhere = {{}, {}, {}}},
 }};
 
 // base^exponent by squaring: rounded multiplications only, in a fixed order.
@@ -76,7 +121,51 @@ double integer_power(double base, std::int64_t exponent) {
 
 }  // namespace
 
+bool OptimizerRule::reads(OptimizerSetting setting) const {
+  return std::find(settings.begin(), settings.end(), setting) != settings.end();
+}
+
+bool OptimizerRule::divides_decay() const {
+  return reads(&OptimizerOptions::epsilon) && !decouples_decay;
+}
+
+std::string_view default_optimizer() { return kAdamw.name; }
+std::string_view plain_optimizer() { return kSgd.name; }
+
 std::span<const OptimizerRule> optimizer_rules() { return kRules; }
+
+const OptimizerRule& optimizer_rule(std::string_view name) {
+  for (const OptimizerRule& rule : kRules) {
+    if (rule.name == name) return rule;
+  }
+  const auto all = [](const OptimizerRule&) { return true; };
+  throw UsageError("E0604", "there is no optimizer \"" + std::string(name) + "\"",
+                   "use one of " + names_of_optimizers(all, ", "));
+}
+
+const OptimizerRule* optimizer_called(std::string_view theirs,
+                                      OptimizerAliases OptimizerNames::*framework) {
+  for (const OptimizerRule& rule : kRules) {
+    const OptimizerAliases& names = rule.elsewhere.*framework;
+    const bool is_named = std::find(names.begin(), names.end(), theirs) != names.end();
+    if (is_named && !theirs.empty()) return &rule;
+  }
+  return nullptr;
+}
+
+std::string names_of_optimizers(const std::function<bool(const OptimizerRule&)>& selects,
+                                std::string_view last) {
+  std::vector<std::string_view> names;
+  for (const OptimizerRule& rule : kRules) {
+    if (selects(rule)) names.push_back(rule.name);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? last : ", ";
+    text += names[i];
+  }
+  return text;
+}
 
 StepConstants step_constants(const OptimizerOptions& options, std::int64_t step) {
   return {options, 1.0 - integer_power(options.beta1, step),

@@ -1,13 +1,24 @@
 #include "strategies/pipeline/schedule.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "sim/kernel/error.hpp"
 
 #include "strategies/pipeline/schedule_row.hpp"
-#include "strategies/pipeline/schedule_size.hpp"
 
 namespace shardsim {
+
+std::string_view mnemonic(ActionKind kind) {
+  static constexpr std::array<std::string_view, kNumActionKinds> kNames = {
+      "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+std::string to_text(const Action& action, int stage) {
+  return std::to_string(stage) + std::string(mnemonic(action.kind)) +
+         std::to_string(action.microbatch) + (action.overlaps_next ? "&" : "");
+}
 
 int PipelineSchedule::stage_of(int rank, int chunk) const {
   const bool upwards = placement == Placement::v && chunk % 2 != 0;

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/pipeline/fewest_sends.hpp"
-#include "strategies/pipeline/schedule_size.hpp"
+#include "strategies/pipeline/timeline.hpp"
 
 namespace shardsim {
 

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "strategies/pipeline/schedule_row.hpp"
-#include "strategies/pipeline/schedule_size.hpp"
 
 // Private to strategies/pipeline: the functions that rows of the table of schedules name. A
 // function returns the compute actions of one rank or, where ranks cannot be written down alone, of

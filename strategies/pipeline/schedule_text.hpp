@@ -13,7 +13,7 @@
 //   rank 1: 1F0 1B0 1F1 1B1 1F2 1B2
 //
 // A cell is stage, mnemonic, microbatch, as in PyTorch's pipelining; "0F4&" and the cell after it
-// overlap (action.hpp). Columns are padded to one
+// overlap (Action). Columns are padded to one
 // width; they count cells and are no time axis (that is the picture of timeline.hpp).
 namespace shardsim {
 

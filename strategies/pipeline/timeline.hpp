@@ -45,4 +45,21 @@ struct Timeline {
 /// microbatches: from the start of F to the end of B or W. Divide by V for whole microbatches.
 [[nodiscard]] int peak_in_flight(const PipelineSchedule& schedule, int rank);
 
+/// For a schedule that does not say how many sends may be in flight on an edge: the fewest, from
+/// two on, that cost it no time while every action takes one unit and messages none. It is then in
+/// no deadlock for want of sends, and holds no more tensors than that takes. For a schedule that
+/// cannot run with any number: as many as there can be, so that what is wrong is not their number.
+[[nodiscard]] int fewest_sends(PipelineSchedule schedule);
+
+/// A timeline as a picture, one row per rank and one column per unit of time:
+///
+///   time   0   1   2   3   4   5   6
+///   rank 0 0F0 0F1 .   .   0B0 --- 0B1 ...
+///
+/// An action stands where it starts, "---" where it continues, "." where the rank is idle. Sends,
+/// receives and actions that take no time are not shown.
+/// REQUIRES: `times` is the timeline of `schedule`. Throws LimitError if the makespan is longer
+/// than a picture can be (10,000 columns).
+[[nodiscard]] std::string to_picture(const PipelineSchedule& schedule, const Timeline& times);
+
 }  // namespace shardsim

@@ -2,7 +2,7 @@
 #include <string>
 #include <utility>
 
-#include "strategies/checkpoint/attempt.hpp"
+#include "strategies/checkpoint/checkpoint_error.hpp"
 #include "strategies/checkpoint/load.hpp"
 #include "strategies/checkpoint/names.hpp"
 #include "strategies/sharded_optimizer/agreement.hpp"

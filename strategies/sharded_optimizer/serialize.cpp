@@ -5,15 +5,31 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
 
-#include "strategies/checkpoint/attempt.hpp"
+#include "strategies/checkpoint/checkpoint_error.hpp"
 #include "strategies/sharded_optimizer/agreement.hpp"
-#include "strategies/sharded_optimizer/option_scalars.hpp"
 #include "strategies/sharded_optimizer/sharded_optimizer.hpp"
 
 // The state as a value: out of a rank's memory, and into that of a rank of any layout.
 namespace shardsim {
 
 namespace {
+
+// Settings that make an update of a gradient, as a state keeps them: "optimizer.learning_rate" and
+// all others of the wrapped optimizer, including those that it does not read, "regularization.l1"
+// and "regularization.l2".
+Scalars option_scalars(const OptimizerOptions& options, const Regularization& penalty) {
+  static_assert(sizeof(OptimizerOptions) == 7 * sizeof(double), "a new option is saved, too");
+  static_assert(sizeof(Regularization) == 2 * sizeof(double), "a new penalty is saved, too");
+  return {{"optimizer.learning_rate", options.learning_rate},
+          {"optimizer.momentum", options.momentum},
+          {"optimizer.beta1", options.beta1},
+          {"optimizer.beta2", options.beta2},
+          {"optimizer.epsilon", options.epsilon},
+          {"optimizer.weight_decay", options.weight_decay},
+          {"optimizer.rms_alpha", options.rms_alpha},
+          {"regularization.l1", penalty.l1},
+          {"regularization.l2", penalty.l2}};
+}
 
 // A chunk's elements on their way in, and which of them have come.
 struct Found {

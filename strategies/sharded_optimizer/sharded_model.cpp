@@ -1,16 +1,43 @@
 #include "strategies/sharded_optimizer/sharded_model.hpp"
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/sharded_optimizer/deferred_sync.hpp"
+#include "strategies/gradient_sync/gradient_sync.hpp"
 
 namespace shardsim {
 
 namespace {
+
+// Any gradient synchronization, but nothing is reduced before finish_gradients: until then every
+// rank has the whole gradient of its own data. REQUIRES: a plan that does not reduce every
+// microbatch.
+class DeferredSync final : public GradientSyncWrapper {
+ public:
+  // `inner` and `model`, the one it works on, must outlive it.
+  DeferredSync(GradientSync& inner, const Model& model)
+      : GradientSyncWrapper(inner), model_(model) {}
+
+  void begin_weight_gradients(int chunk, bool /*last*/) override {
+    inner_.begin_weight_gradients(chunk, false);
+  }
+  // Tells the inner one what a last microbatch would, without computing anything.
+  void finish_gradients() override {
+    for (int chunk = model_.num_chunks(); chunk-- > 0;) {
+      inner_.begin_weight_gradients(chunk, true);
+      const ModuleRange modules = model_.modules_of_chunk(chunk);
+      for (int i = modules.count; i-- > 0;) inner_.after_weight_gradients(modules.first + i);
+    }
+    inner_.finish_gradients();
+  }
+
+ private:
+  const Model& model_;
+};
 
 ParallelOptions options_of(ParallelOptions problem, const ParallelChoice& choice,
                            const ShardingConfiguration& configuration, int world_size) {
@@ -37,7 +64,7 @@ const Optimizer& chosen(const Optimizer* given, const std::unique_ptr<Optimizer>
 
 std::unique_ptr<Optimizer> own_sgd(const Optimizer* given, double learning_rate) {
   if (given != nullptr) return nullptr;
-  return make_optimizer("sgd", {.learning_rate = learning_rate});
+  return make_optimizer(plain_optimizer(), {.learning_rate = learning_rate});
 }
 
 void copy_bytes(const Tensor& to, const Tensor& from) {
@@ -45,6 +72,56 @@ void copy_bytes(const Tensor& to, const Tensor& from) {
 }
 
 }  // namespace
+
+ShardingConfiguration high_bandwidth_configuration() {
+  return {.minimum_parameter_group_size = 512};
+}
+
+ShardingConfiguration low_bandwidth_configuration() {
+  return {.minimum_parameter_group_size = 4096, .enable_gradient_compression = true};
+}
+
+ShardingConfiguration zero_offload_configuration() {
+  return {.cpu_offload_optimizer = true, .cpu_offload_gradients = true};
+}
+
+ShardingConfiguration zero_offload_full_configuration() {
+  return {
+      .cpu_offload_optimizer = true, .cpu_offload_gradients = true, .cpu_offload_parameters = true};
+}
+
+void validate(const ShardingConfiguration& configuration, int zero_stage) {
+  if (!(configuration.learning_rate > 0.0) || std::isinf(configuration.learning_rate)) {
+    throw UsageError("E0773", "learning_rate is " + std::to_string(configuration.learning_rate),
+                     "give a positive, finite rate");
+  }
+  if (configuration.minimum_parameter_group_size < 0) {
+    throw UsageError("E0774",
+                     "minimum_parameter_group_size is " +
+                         std::to_string(configuration.minimum_parameter_group_size),
+                     "give a number of elements, 0 or more");
+  }
+  if (configuration.enable_gradient_compression && zero_stage != 0) {
+    throw UsageError("E0775",
+                     "enable_gradient_compression needs ZeRO stage 0, the stage is " +
+                         std::to_string(zero_stage) + ", whose ranks reduce shards",
+                     "choose DDP, or switch it off; the low-bandwidth preset sets it");
+  }
+  if (configuration.cpu_offload_gradients && zero_stage < 2) {
+    throw UsageError("E0776",
+                     "cpu_offload_gradients needs ZeRO stage 2 or 3, the stage is " +
+                         std::to_string(zero_stage) +
+                         ", where gradients are whole and reduced in place",
+                     "choose ZeRO-2 or FSDP, or keep gradients on the device");
+  }
+  if (configuration.cpu_offload_parameters && zero_stage != 3) {
+    throw UsageError("E0777",
+                     "cpu_offload_parameters needs ZeRO stage 3, the stage is " +
+                         std::to_string(zero_stage) +
+                         ", where every rank computes with all of them",
+                     "choose FSDP, or keep parameters on the device");
+  }
+}
 
 ShardedModel::ShardedModel(Runtime& runtime, Communicator& world, const ParallelOptions& problem,
                            const ParallelChoice& choice, const ShardingConfiguration& configuration,

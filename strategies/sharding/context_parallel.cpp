@@ -3,9 +3,7 @@
 #include <utility>
 
 #include "strategies/named_groups.hpp"
-#include "strategies/sharding/gathered_attention.hpp"
-#include "strategies/sharding/head_exchange.hpp"
-#include "strategies/sharding/ring_attention.hpp"
+#include "strategies/sharding/context_forms.hpp"
 
 namespace shardsim {
 

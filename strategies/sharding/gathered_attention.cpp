@@ -1,7 +1,8 @@
-#include "strategies/sharding/gathered_attention.hpp"
+#include "strategies/sharding/context_forms.hpp"
 
-#include "strategies/sharding/key_block.hpp"
-
+// Attention of a rank's queries to the keys and values of all ranks of a group, gathered first: an
+// all_gather forward; again backward, which ends in a reduce_scatter of their gradients. Nothing
+// hides these. Source: Llama 3 (Dubey et al. 2024), section 3.3.2.
 namespace shardsim {
 
 namespace {

@@ -1,7 +1,8 @@
-#include "strategies/sharding/head_exchange.hpp"
+#include "strategies/sharding/context_forms.hpp"
 
-#include "strategies/sharding/head_copies.hpp"
-
+// Tokens for heads: u ranks with all heads of some tokens each become ranks with some heads of all
+// these tokens each, by an all_to_all, and back by another. q, k and v travel as one message.
+// Source: Jacobs et al., "DeepSpeed Ulysses" (2023).
 namespace shardsim {
 
 namespace {

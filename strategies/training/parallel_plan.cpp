@@ -1,14 +1,17 @@
 #include "strategies/training/parallel_plan.hpp"
 
+#include <array>
 #include <string>
 #include <utility>
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/gradient_sync/expert_sync.hpp"
-#include "strategies/training/data_parallel_choice.hpp"
+#include "strategies/pipeline/lower.hpp"
+#include "strategies/pipeline/validate.hpp"
+#include "strategies/sharding/context_parallel.hpp"
+#include "strategies/sharding/expert_parallel.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
 #include "strategies/training/elastic.hpp"
-#include "strategies/training/lowered_schedule.hpp"
 
 namespace shardsim {
 
@@ -50,12 +53,6 @@ void require_same_dtype(const ParallelOptions& options) {
                        ", but its weights are kept in " +
                        std::string(name_of(options.sync.weight_dtype)),
                    "give both the same dtype; master weights may have another");
-}
-
-void require_at_least(std::int64_t least, const char* name, std::int64_t value) {
-  if (value >= least) return;
-  throw UsageError("E0794", std::string(name) + " is " + std::to_string(value),
-                   "give " + std::to_string(least) + " or more");
 }
 
 // The cell of the rank after which a chunk's weight gradients are complete.
@@ -104,21 +101,65 @@ ParallelOptions validated(ParallelOptions options) {
   return options;
 }
 
+// Stages, data and layouts are made by the options' shape, and only the order of the work by the
+// schedule: one of another shape would train something else, or read past the end of a list.
+void require_shape(const PipelineSchedule& own, const PipelineShape& asked) {
+  struct Dimension {
+    const char* name;
+    int PipelineShape::*size;
+    const char* option;
+  };
+  constexpr std::array<Dimension, 3> kDimensions = {{
+      {"num_ranks", &PipelineShape::num_ranks, "mesh.pp"},
+      {"num_chunks", &PipelineShape::num_chunks, "num_chunks"},
+      {"num_microbatches", &PipelineShape::num_microbatches, "training.num_microbatches"},
+  }};
+  std::string differences;
+  for (const Dimension& dimension : kDimensions) {
+    if (own.shape.*dimension.size == asked.*dimension.size) continue;
+    differences += (differences.empty() ? "" : ", ") + std::string(dimension.name) + " is " +
+                   std::to_string(own.shape.*dimension.size) + " where " + dimension.option +
+                   " is " + std::to_string(asked.*dimension.size);
+  }
+  if (differences.empty()) return;
+  throw UsageError(
+      "E0789",
+      "own_schedule \"" + own.name + "\" has another shape than the options: " + differences,
+      "make the schedule for shape_of(options), or change the options");
+}
+
+// The options' schedule, their own or the named one, validated and with communication in it: one
+// of their own that has sends and receives already keeps them. Throws UsageError for one that is
+// not theirs, CommunicationError for one that cannot run.
+PipelineSchedule lowered_schedule(const ParallelOptions& options) {
+  const PipelineShape shape = shape_of(options);
+  if (options.own_schedule) require_shape(*options.own_schedule, shape);
+  const PipelineSchedule schedule =
+      options.own_schedule ? *options.own_schedule : make_schedule(options.schedule, shape);
+  require_valid(schedule);
+  return schedule.is_lowered() ? schedule : lower(schedule);
+}
+
 }  // namespace
 
-void validate(const ParallelOptions& options) {
-  require_at_least(1, "mesh.dp_shard", options.mesh.dp_shard);
-  require_at_least(1, "mesh.dp_replicate", options.mesh.dp_replicate);
-  require_at_least(1, "mesh.tp", options.mesh.tp);
-  require_at_least(1, "mesh.pp", options.mesh.pp);
-  require_at_least(1, "mesh.cp", options.mesh.cp);
-  require_at_least(1, "mesh.ep", options.mesh.ep);
-  require_at_least(1, "num_chunks", options.num_chunks);
-  require_at_least(1, "bucket_bytes", options.bucket_bytes);
-  require_at_least(1, "first_bucket_bytes", options.first_bucket_bytes);
-  require_at_least(0, "minimum_group_numel", options.minimum_group_numel);
-  validate(options.training);
-  validate(options.sync);
+RankParallel::RankParallel(const ModelOptions& options, Mesh& mesh) {
+  if (mesh.tp_group() != nullptr) {
+    tensor_ = std::make_unique<TensorParallel>(*mesh.tp_group(), options.sequence_parallel);
+  }
+  if (mesh.cp_group() != nullptr) {
+    context_ = std::make_unique<ContextParallel>(*mesh.cp_group(), options.context_attention,
+                                                 options.ulysses_degree);
+  }
+  if (options.moe.num_experts > 0) {
+    expert_ = std::make_unique<ExpertParallel>(mesh, options.sequence_parallel);
+  }
+}
+
+RankParallel::RankParallel(RankParallel&&) noexcept = default;
+RankParallel::~RankParallel() = default;
+
+ModelParallel RankParallel::ends() const {
+  return {.tensor = tensor_.get(), .context = context_.get(), .expert = expert_.get()};
 }
 
 PipelineShape shape_of(const ParallelOptions& options) {

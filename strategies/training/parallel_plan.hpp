@@ -5,14 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "strategies/gradient_sync/grouped_units.hpp"
-#include "strategies/gradient_sync/units_of_kind.hpp"
+#include "strategies/gradient_sync/expert_sync.hpp"
+#include "strategies/gradient_sync/flat_layout.hpp"
 #include "strategies/gradient_sync/whole_state.hpp"
+#include "strategies/mesh.hpp"
+#include "strategies/model/context.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/stage_model.hpp"
 #include "strategies/pipeline/stage_split.hpp"
-#include "strategies/training/rank_parallel.hpp"
 #include "strategies/training/train.hpp"
 
 // One choice per axis, composed: what a strategy is, before it runs.
@@ -46,6 +47,23 @@ void validate(const ParallelOptions& options);
 
 /// Shape of the options' pipeline.
 [[nodiscard]] PipelineShape shape_of(const ParallelOptions& options);
+
+/// A rank's ends of the groups in which it computes layers, made from its mesh: one object per axis
+/// that the mesh has. Every rank of the mesh must make its own at the same point of the program.
+class RankParallel {
+ public:
+  /// `options`: of the whole model. `mesh` must outlive it.
+  RankParallel(const ModelOptions& options, Mesh& mesh);
+  RankParallel(RankParallel&&) noexcept;
+  ~RankParallel();
+
+  [[nodiscard]] ModelParallel ends() const;
+
+ private:
+  std::unique_ptr<TensorParallel> tensor_;
+  std::unique_ptr<ContextParallel> context_;
+  std::unique_ptr<ExpertParallel> expert_;
+};
 
 /// The plan that the ranks of a run share; it must outlive them. Ranks of a pipeline stage have the
 /// same model, layout and schedule; tensor-parallel ranks the same shapes.
@@ -116,6 +134,9 @@ class ParallelPlan {
   [[nodiscard]] const Stage& of(int stage) const {
     return *stages_[static_cast<std::size_t>(stage)];
   }
+  // Compression, late gradients, replicas that train apart and changing membership exclude each
+  // other. Throws UsageError, with the reason, for two of them, or one with what it cannot do.
+  static void require_fitting_choice(const ParallelOptions& options);
   void add_stage(int rank, const std::vector<ModuleRange>& ranges);
   void split_off_experts(Stage& stage, const Model& uncut) const;
 

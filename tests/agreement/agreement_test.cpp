@@ -28,7 +28,7 @@ std::set<std::string> names_of(const ShownNumbers& numbers) {
   return names;
 }
 
-// What is left of `wanted`.
+// The names in `wanted` that are not in `shown`.
 std::string missing(const std::set<std::string>& wanted, const std::set<std::string>& shown) {
   std::string names;
   for (const std::string& name : wanted) {
@@ -93,7 +93,7 @@ WrittenRun written(const std::string& scenario, std::vector<std::string> more = 
   return run;
 }
 
-// Of so little work that the devices wait for their hosts.
+// Overrides that leave so little work that the devices wait for their hosts.
 const std::vector<std::string> kWaitsForHost = {"--set", "system.software=megatron-lm-2021",
                                                 "--set", "training.micro_batch_size=1",
                                                 "--set", "training.global_batch_size=32",

@@ -25,7 +25,7 @@ struct Place {
   std::string pattern;  // With one group: the number.
 };
 
-// Of every pattern that was tried, whether it ever matched.
+// Each pattern that was tried, and whether it ever matched.
 std::map<std::string, bool>& pattern_matches() {
   static std::map<std::string, bool> matches;
   return matches;

@@ -5,13 +5,14 @@
 
 #include "tests/agreement/shown_number.hpp"
 
-// What each kind of page says of a run, read back. To add a kind: a function that reads its numbers
-// under the names of the metrics they show, and a row in agreement_test.cpp.
+// Reads back the numbers that each kind of page shows for a run. A new kind needs a function that
+// reads its numbers under the names of the metrics they show. It also needs a row in
+// agreement_test.cpp.
 namespace shardsim::test {
 
 /// The object of --json, output.result.
 [[nodiscard]] ShownNumbers read_json(const std::string& text);
-/// What the command prints.
+/// The text that the command prints.
 [[nodiscard]] ShownNumbers read_screen(const std::string& text);
 /// output.markdown: rounded in its tables, and all digits in its list of metrics.
 [[nodiscard]] ShownNumbers read_markdown(const std::string& text);

@@ -14,10 +14,10 @@ struct ShownNumber {
 };
 using ShownNumbers = std::vector<ShownNumber>;
 
-/// Of text as pages have it for people: "1.63 s", "10,100", "43.1 GiB", "52.5 %", "720 k",
-/// "2.31e-05". The unit says the scale. Ends the test where it is no such text.
+/// Reads a number as pages print it for people: "1.63 s", "10,100", "43.1 GiB", "52.5 %", "720 k",
+/// "2.31e-05". The unit gives the scale. The test ends if the text is no such number.
 [[nodiscard]] ShownNumber rounded(const std::string& metric, std::string_view text);
-/// Of text with all digits.
+/// Reads a number that is printed with all digits.
 [[nodiscard]] ShownNumber exact(const std::string& metric, const std::string& text);
 
 }  // namespace shardsim::test

@@ -168,7 +168,7 @@ TEST_CASE("a host that waits for kernels takes longer, and says so") {
   CHECK_FALSE(says(runs_ahead.assumptions, line));
 }
 
-// What shapes cost rests on constants; a result that used them names each with its source.
+// Prices of shapes rest on constants; a result that used them names each with its source.
 TEST_CASE("a result lists the constants of kernels that it used, and no others") {
   const auto planned = [](const std::string& model) {
     return run_scenario(load_scenario("scenarios/gpt2-xl-zero2-32xa100.json",

@@ -9,7 +9,7 @@
 
 #include "tests/strategies/sent_elements.hpp"
 
-// What a result says of traffic per axis, through the whole command.
+// The traffic per axis in a result, through the whole command.
 namespace shardsim::test {
 namespace {
 

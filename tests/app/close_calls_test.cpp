@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/kernel/rounding.hpp"
+#include "sim/kernel/dtype.hpp"
 
 #include "backends/stochastic_rounding.hpp"
 
@@ -78,7 +78,7 @@ TEST_CASE("a forward that is computed again in a backward decides as before, and
 
 TEST_CASE("a call is open within four drawn errors, the nearest first, if it decides anything") {
   CHECK(with_errors(0.1).open().empty());
-  // 0.5 is within four times 0.2. Of experts only the third is unused: 4 - 1 and 5 - 1 are far.
+  // 0.5 is within four times 0.2. Only the third expert is unused: 4 - 1 and 5 - 1 are far.
   const Places inputs = with_errors(0.2).open();
   REQUIRE(inputs.size() == 2);
   CHECK(inputs[0].module == 0);

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/collective/collective_table.hpp"
-#include "sim/command/command_collective.hpp"
+#include "sim/command/cli.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/approved_file.hpp"
@@ -96,11 +96,8 @@ TEST_CASE("every operation is right to the last bit in every type, at sizes that
 }
 
 TEST_CASE("one planted wrong element is counted on the rank that has it") {
-  CollectiveArguments arguments;
-  arguments.operation = "all_reduce";
-  arguments.min_bytes = arguments.max_bytes = "64K";
-  arguments.iterations = 1;
-  arguments.ranks = 4;
+  const std::vector<const char*> words = {
+      "shardsim", "collective", "all_reduce", "-b", "64K", "-e", "64K", "-n", "1", "--ranks", "4"};
   Faults faults;
   faults.all_reduce = [](const Caller& caller, const Tensor& buffer, ReduceOp op,
                          const CallOptions& options, CallSite site) {
@@ -112,7 +109,7 @@ TEST_CASE("one planted wrong element is counted on the rank that has it") {
   hooks.wrap_world = plant(faults);
   std::ostringstream out;
   std::ostringstream err;
-  CHECK(command_collective(arguments, out, err, hooks) == 1);
+  CHECK(run_command(static_cast<int>(words.size()), words.data(), out, err, false, hooks) == 1);
   CHECK(contains(out.str(), "Out of bounds values : 4 FAILED"));
 }
 

@@ -46,7 +46,7 @@ Outcome stopped(
   return outcome;
 }
 
-constexpr int kRanks = 8;  // Of every scenario here.
+constexpr int kRanks = 8;  // In every scenario here.
 
 std::vector<int> all_but(const std::vector<int>& culprits) {
   std::vector<int> others;
@@ -56,11 +56,11 @@ std::vector<int> all_but(const std::vector<int>& culprits) {
   return others;
 }
 
-// What one set of ranks did: operation, dtype, size and label in one; and where it called.
+// One set of ranks and its action: operation, dtype, size and label; and where it called.
 struct Side {
   std::vector<int> ranks;
   std::string action;
-  std::string file;  // Empty: of ranks that called nothing.
+  std::string file;  // Empty: the ranks called nothing.
 };
 
 /// Code, group and every side, to the letter, for machines and for people. The first side is the
@@ -218,7 +218,7 @@ TEST_CASE("a shard group whose members differ in size of a reduce_scatter stops,
     return caller.to.reduce_scatter(output.view(0, {part}),
                                     input.view(0, {part * caller.to.size()}), op, options, site);
   };
-  constexpr const char* kPlace = "strategies/gradient_sync/shard_reduction.cpp";
+  constexpr const char* kPlace = "strategies/gradient_sync/gradient_reducer.cpp";
   for (const char* scenario : {"verify-gpt-zero1", "verify-gpt-zero2", "verify-llama-zero3"}) {
     const Outcome outcome =
         stopped(scenario, {.wrap_world = plant(faults)}, [&] { label.clear(); });

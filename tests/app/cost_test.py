@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the command costs as a process: processor time (user and system), which other work on the
+"""The cost of the command as a process: processor time (user and system), which other work on the
 machine changes little, and memory.
 
 usage: cost_test.py SHARDSIM WHY_NOT [TEST...]

@@ -35,7 +35,7 @@ Problem problem_of(const std::string& text, const Scenario& scenario) {
   return none;
 }
 
-// Of 8 ranks and 10 steps, as the scenario has; the answers are made up.
+// A record of 8 ranks and 10 steps, as in the scenario; the answers are made up.
 std::string record_text(const Scenario& scenario) {
   DecisionLog log(static_cast<int>(scenario.system.ranks));
   for (int rank = 0; rank < log.num_ranks(); ++rank) {
@@ -44,7 +44,7 @@ std::string record_text(const Scenario& scenario) {
   return to_text(log, compile(scenario));
 }
 
-// Of a record in which one value is another, or new.
+// The error code for a record in which one value is changed or added.
 std::string code_with(const char* pointer, const json& value) {
   const Scenario scenario = skipping();
   json file = json::parse(record_text(scenario));
@@ -77,7 +77,7 @@ TEST_CASE("records are files that any plan of the same training replays, on any 
   CHECK(overridden("parallelism.zero_stage=2") == "E0908");
 }
 
-// What a file of the scenario says is of the training; what it is called is not.
+// The content of a scenario's file belongs to the training; its name does not.
 TEST_CASE("a record is of the popularity and the schedule that files had, not of their names") {
   const TemporaryFolder folder;
   const auto write = [&](const char* name, const std::string& text) {
@@ -129,7 +129,7 @@ TEST_CASE("a record has the keys and types that it must have, and no others") {
   CHECK(code_with("/note", "mine") == "E0909");
   CHECK(code_with("/decisions/0/note", "mine") == "E0909");
   CHECK(code_with("/decisions/0/name", 3) == "E0909");
-  CHECK(code_with("/decisions/0/name", "converged") == "E0909");  // Of no run of a scenario.
+  CHECK(code_with("/decisions/0/name", "converged") == "E0909");  // No run of a scenario has it.
   const json wrong_ranks[] = {{0, 8},     {-1, 7},  {5, 2},     {0, 7, 7},
                               {0},        7,        {},         {0, "7"},
                               {0.0, 7.0}, {0, 7.5}, {0, 1e300}, {0, 1ULL << 63U}};

@@ -16,8 +16,8 @@ namespace shardsim::test {
 [[nodiscard]] Result planned(const std::string& text, std::vector<std::string> overrides,
                              const std::string& fold);
 
-/// Of all that is to be equal, the first that is not, in words; "" if the law holds: metrics but
-/// trace_hash, checks with their details, exit code.
+/// The first difference in words; "" if the law holds. Metrics but trace_hash, checks with their
+/// details and the exit code must be equal.
 [[nodiscard]] std::string difference(const Result& folded, const Result& whole);
 
 /// How many ranks the result says were run; all if it does not say.

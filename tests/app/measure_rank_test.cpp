@@ -11,8 +11,8 @@
 
 #include "tests/backends/message_fixture.hpp"
 
-// What a run on real processes says of itself, over messages through memory: what is right passes
-// every check, and each kind of wrong fails the one that is for it.
+// Reports of runs on real processes, over messages through memory. A right run passes every check,
+// and each kind of mistake fails the check for it.
 namespace shardsim {
 namespace {
 

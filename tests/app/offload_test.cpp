@@ -55,7 +55,7 @@ TEST_CASE("with gradients and parameters offloaded, too, a rank's shards lie in 
                   "parallelism.offload_parameters=true"});
   constexpr double kBf16 = 2;
   CHECK(metric(all, "memory.host_bytes.max") == kState + 2 * kShard * kBf16);
-  // What is left is units on their way.
+  // Only units on their way are left on the device.
   const Result none = quickstart({});
   CHECK(metric(all, "memory.params_bytes.max") ==
         metric(none, "memory.params_bytes.max") - kShard * kBf16);

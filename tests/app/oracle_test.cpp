@@ -104,8 +104,8 @@ struct Reciter {
   std::string kind = "gradient";
 };
 
-// What the oracle says of data-parallel ranks, in the order in which it hears them, that recite the
-// reference with their flaws.
+// The oracle's verdict on data-parallel ranks that recite the reference with their flaws. The
+// oracle hears them in this order.
 std::pair<bool, std::string> judge(const std::vector<Reciter>& ranks,
                                    const std::string& precision = "fp64") {
   const Scenario scenario =
@@ -145,7 +145,8 @@ TEST_CASE("progress is told of the reference, too, at each of its operations") {
               std::string("training.precision=") + precision});
     int told = 0;
     CHECK(run_scenario(scenario, {.on_progress = [&told] { ++told; }}).result.exit_code == 0);
-    // At fp32, one at fp64 trains beside it. Of the ranks' own only every sixteenth is told.
+    // At fp32, one at fp64 trains beside it. Only every sixteenth of the ranks' own operations is
+    // told.
     const int references = scenario.training.precision == DType::fp64 ? 1 : 2;
     CHECK(told > references * operations_of(scenario));
   }

@@ -10,7 +10,7 @@
 
 #include "scenarios/load.hpp"
 #include "sim/experiment/experiment.hpp"
-#include "sim/run/rank_kinds.hpp"
+#include "sim/run/device_memory.hpp"
 
 #include "tests/app/folding_fixture.hpp"
 #include "tests/backends/fiber_fixture.hpp"

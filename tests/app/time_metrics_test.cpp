@@ -59,7 +59,7 @@ Result result_of(const std::string& text, const std::vector<std::string>& overri
   return run_scenario(load_scenario_text(text, "test.json", overrides)).result;
 }
 
-// Of one step, in microseconds.
+// The times of one step, in microseconds.
 struct Split {
   double compute;
   double exposed;

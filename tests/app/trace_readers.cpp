@@ -144,7 +144,7 @@ class PerfettoReader {
   Processes processes_;
   std::map<std::int64_t, Track> tracks_;            // By uuid.
   std::set<std::int64_t> threads_;                  // Ids that are taken.
-  std::map<std::int64_t, std::int64_t> bytes_ids_;  // Of the annotation's name, by sequence.
+  std::map<std::int64_t, std::int64_t> bytes_ids_;  // Ids of the annotation's name, by sequence.
 };
 
 }  // namespace

@@ -10,12 +10,12 @@
 // twice, a counter's value on a thread.
 namespace shardsim::test {
 
-/// What a reader has seen of one process.
+/// One process, as a reader has seen it.
 struct Process {
   std::string name;
   std::map<std::string, int> slices;           ///< Per stream: those that have ended.
   std::map<std::string, int> counters;         ///< Per counter: how often it was set.
-  std::int64_t bytes_sent = 0;                 ///< Of all slices.
+  std::int64_t bytes_sent = 0;                 ///< Sum over all slices.
   std::int64_t peak_bytes = 0;                 ///< The most that all counters together ever said.
   std::map<std::string, int> open;             ///< Per stream: slices begun and not ended.
   std::map<std::string, std::int64_t> in_use;  ///< Per counter: what it said last.
@@ -42,9 +42,9 @@ struct Process {
 };
 using Processes = std::map<std::int64_t, Process>;  ///< By process id.
 
-/// Of the bytes of a Perfetto trace, by way of `protoc --decode_raw`.
+/// Reads the bytes of a Perfetto trace, by way of `protoc --decode_raw`.
 [[nodiscard]] Processes read_perfetto(const std::string& bytes);
-/// Of a trace in Chrome's JSON.
+/// Reads a trace in Chrome's JSON.
 [[nodiscard]] Processes read_chrome(const std::string& text);
 
 }  // namespace shardsim::test

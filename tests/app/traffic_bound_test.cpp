@@ -1,4 +1,4 @@
-#include "scenarios/traffic_bound.hpp"
+#include "scenarios/limits.hpp"
 
 #include <string>
 
@@ -9,7 +9,7 @@
 
 #include "tests/app/command_fixture.hpp"
 
-// What loading a scenario promises of its traffic, held against runs.
+// The bound on a scenario's traffic that loading promises, held against runs.
 namespace shardsim::test {
 namespace {
 

@@ -32,7 +32,7 @@ std::vector<std::string> quick_scenarios() {
   return quick;
 }
 
-// What must be among them: every strategy and schedule alone, and their compositions.
+// These must be among them: every strategy and schedule alone, and their compositions.
 constexpr const char* kVerified[] = {
     // Data parallelism.
     "mlp-ddp", "gpt-ddp", "gpt-zero1", "gpt-zero2", "gpt-zero3", "gpt-hsdp", "llama-ddp",
@@ -107,10 +107,10 @@ TEST_CASE("every verify scenario trains the same model as one device") {
     }
     REQUIRE(result.checks.size() == 3);
     for (const Check& check : result.checks) CHECK(check.passed);
-    // A comparison has happened: sums over ranks are added in another order than on one device, so
-    // exact zeros would mean that nothing was compared. What is compressed may be added up in one
-    // order only, and an update starts from the ranks' own gradients: there zeros are right, and
-    // the count of what was compared must do.
+    // A comparison has happened. Ranks add up sums in another order than one device does, so exact
+    // zeros would mean that nothing was compared. Compressed gradients may be added up in one order
+    // only, and an update starts from the ranks' own gradients. There zeros are right, and the
+    // count of compared pieces must do.
     if (!load_scenario(path).parallelism.compresses()) {
       CHECK(*result.number("oracle.max_rel_error.grads") > 0.0);
     }
@@ -124,7 +124,7 @@ TEST_CASE("every verify scenario trains the same model as one device") {
 
 TEST_CASE("shapes suffice: runs with and without numbers have the same trace and metrics") {
   for (const std::string& path : verify_scenarios()) {
-    // What depends on values is replayed: the record is empty but for skipped steps.
+    // Decisions that depend on values are replayed: the record is empty but for skipped steps.
     const RunOutcome outcome = run_scenario(load_scenario(path, {kLargeDevice}));
     const Result& real = outcome.result;
     const Result meta = run_of(path, {"execution.tensors=meta", kLargeDevice},
@@ -177,7 +177,7 @@ TEST_CASE("narrow precisions pass with the bound of their own noise, under AdamW
     INFO(fp32.checks.back().detail);
     CHECK(fp32.exit_code == 0);
     CHECK(*fp32.number("oracle.max_rel_error.grads") > kBound);
-    // Of ReLU's jumps where a sum is near zero, noise hides a factor of two for most seeds.
+    // ReLU jumps where a sum is near zero; this noise hides a factor of two for most seeds.
     if (load_scenario(path).model.family == ModelFamily::mlp) continue;
     const Result bf16 =
         run_of(path, {"training.precision=bf16", "execution.steps=3", "training.optimizer=adamw"});

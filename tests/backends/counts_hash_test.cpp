@@ -7,12 +7,13 @@
 
 #include "tests/backends/all_backends.hpp"
 
-// What a watch is told of a call covers uneven chunks and the places of padding, on every backend
-// that tells one: otherwise a comparison of calls would miss that members disagree about them.
+// The hash of a call that a watch is told covers uneven chunks and the places of padding, on every
+// backend that tells one. Otherwise a comparison of calls would miss members that disagree about
+// them.
 namespace shardsim {
 namespace {
 
-// Of every call, by its label.
+// Keeps the hash of every call by its label.
 class HashDiary final : public CallWatch {
  public:
   void posted(const Call& call) override { hashes[call.record.label] = call.record.counts_hash; }

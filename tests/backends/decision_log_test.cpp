@@ -13,7 +13,7 @@ namespace shardsim::test {
 
 namespace {
 
-// What ranks make of a decision on data: rank r says yes in the rounds that it divides.
+// Ranks decide on data: rank r says yes in the rounds that r + 1 divides.
 struct DecidingProgram {
   int rounds = 4;
   std::vector<std::string> answers = std::vector<std::string>(2);

@@ -5,8 +5,9 @@
 #include "tests/backends/fiber_fixture.hpp"
 #include "tests/units.hpp"
 
-// What the host and what runs at the same time do to a rank's clock, through the runtime and the
-// communicators that strategies use. A kernel moves 1 MB in 1 us; two ranks, 1 us and 100 GB/s.
+// Effects of the host and of concurrent work on a rank's clock, through the runtime and the
+// communicators that strategies use. A kernel moves 1 MB in 1 us; two ranks have 1 us and 100 GB/s
+// between them.
 namespace shardsim {
 namespace {
 

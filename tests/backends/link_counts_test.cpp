@@ -20,7 +20,7 @@ namespace {
 using Bytes = std::int64_t;
 using Chunks = std::vector<Bytes>;
 
-// What one operation is to send: bytes and messages, by sender and receiver.
+// The bytes and messages that one operation is to send, by sender and receiver.
 class Expected {
  public:
   void message(int from, int to, Bytes bytes) {
@@ -62,7 +62,7 @@ Chunks even_chunks(Bytes elements, int size, Bytes width) {
 struct Case {
   int size = 1;
   int root = 0;
-  std::int64_t count = 0;                         // Of what takes any count.
+  std::int64_t count = 0;                         // For operations that take any count.
   std::vector<std::int64_t> counts;               // Uneven chunks; some may be empty.
   std::vector<std::vector<std::int64_t>> splits;  // [from][to]
 };

@@ -7,7 +7,7 @@
 #include <boost/fiber/fiber.hpp>
 #include <boost/fiber/operations.hpp>
 
-#include "backends/process_runtime.hpp"
+#include "backends/process_backend.hpp"
 
 #include "tests/backends/memory_transport.hpp"
 

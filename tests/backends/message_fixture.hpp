@@ -16,9 +16,9 @@ struct MessageCase {
   std::optional<Cluster> cluster;
   Algorithm all_reduce_algorithm = Algorithm::automatic;
   bool buffered_sends = false;
-  /// Of the rank given; null: none.
+  /// The watch of the rank given; null: none.
   std::function<CallWatch*(int)> watch;
-  /// Of every rank, as it ends.
+  /// Called with every rank as it ends.
   std::function<void(const MessageRank&)> inspect;
 };
 
@@ -26,7 +26,7 @@ struct MessageCase {
 /// to fail throws. A run in which nothing moves ends at a deadline, in steps of the scheduler.
 void run_message_ranks(int ranks, const FiberWorld::RankBody& body, const MessageCase& test = {});
 
-/// The same for who wants the whole process.
+/// The same for callers that want the whole process.
 using ProcessBody = std::function<void(MessageRank&)>;
 void run_message_processes(int ranks, const ProcessBody& body, const MessageCase& test = {});
 

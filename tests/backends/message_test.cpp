@@ -99,7 +99,7 @@ void require_equal(const TrafficCounters& a, const TrafficCounters& b) {
 
 using Links = std::map<std::tuple<std::string, int, int>, LinkCounts>;
 
-// What every group moved in the simulation, by link between ranks of the world.
+// The traffic of every group in the simulation, by link between ranks of the world.
 Links links_of(const FiberWorld& world) {
   Links links;
   world.for_each_link([&](const LinkTraffic& link) {
@@ -254,7 +254,7 @@ TEST_CASE("a handle that is dropped is reported, and wrong arguments are refused
           const Tensor value = filled(runtime, 2, DType::fp32, [](std::int64_t) { return 1; });
           world.broadcast(value, 2).wait();
         }).code == "ARG_RANGE");
-  // What would read or write past a buffer.
+  // These counts would read or write past a buffer.
   const std::int64_t lopsided[] = {3, 1};
   const std::int64_t negative[] = {-2, 4};
   const std::int64_t too_few[] = {2};

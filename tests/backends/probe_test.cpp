@@ -6,7 +6,6 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "backends/loopback_counter.hpp"
 #include "backends/nccl/nccl_library.hpp"
 
 #include "tests/temporary_folder.hpp"

@@ -5,7 +5,7 @@
 #include "tests/backends/fiber_fixture.hpp"
 #include "tests/strategies/recording_runtime.hpp"
 
-// What strategies use so that they need not know whether there is data.
+// Functions that strategies use so that they need not know whether there is data.
 namespace shardsim::test {
 
 TEST_CASE("a scalar is read as it was written, and as 0 without data") {

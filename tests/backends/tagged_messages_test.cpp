@@ -7,7 +7,7 @@
 
 #include "tests/backends/fiber_fixture.hpp"
 
-// What MPI's rules of matching promise, in memory (MPI 4.0, section 3.5).
+// The promises of MPI's rules of matching, in memory (MPI 4.0, section 3.5).
 namespace shardsim {
 namespace {
 

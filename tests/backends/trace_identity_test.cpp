@@ -9,7 +9,7 @@
 
 #include "tests/backends/fiber_fixture.hpp"
 
-// What the trace hash covers, and what the slices of a trace are known by.
+// The coverage of the trace hash, and the identity of the slices of a trace.
 namespace shardsim {
 namespace {
 

@@ -28,7 +28,7 @@ struct Row {
   const char* place;
   bool legal;
   CallBody body;
-  const char* said = call;  // What the diagnosis calls it.
+  const char* said = call;  // The call's name in the diagnosis.
 };
 
 // An undefined tensor on rank 1, the usual one elsewhere.

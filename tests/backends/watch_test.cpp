@@ -6,8 +6,8 @@
 
 #include "tests/backends/fiber_fixture.hpp"
 
-// What a watched world reports of buffers and of the order of groups, and what it must not: calls
-// that follow each other may share buffers.
+// Reports of a watched world on buffers and on the order of groups. It must not report calls that
+// follow each other: they may share buffers.
 namespace shardsim {
 namespace {
 
@@ -210,7 +210,7 @@ TEST_CASE("halves of a batch that share a buffer overlap") {
       const Tensor shared = zeros(runtime, 3);
       const Tensor free = zeros(runtime, 3);
       const int peer = 1 - world.rank();
-      // What the peer gives and takes fits, and is its own.
+      // The peer's halves match, in buffers of its own.
       const bool first = world.rank() == 0;
       const auto opposite = [](Kind kind) { return kind == Kind::send ? Kind::recv : Kind::send; };
       const std::vector<P2pOp> halves = {

@@ -1,6 +1,6 @@
-#include "sim/run/band/band_coverage.hpp"
-
 #include <catch2/catch.hpp>
+
+#include "sim/run/band/error_band.hpp"
 
 #include "tests/band/some_rows.hpp"
 

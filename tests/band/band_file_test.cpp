@@ -103,7 +103,7 @@ TEST_CASE("validate says how many rows bands hold, and how many without their ow
       nlohmann::json::parse(shardsim(more).out).at("error_bands").at("step_time_s");
   CHECK(bands.at("rows") == 7);
   CHECK(bands.at("tables").at("torchtitan").at("rows") == 3);
-  // Of one table nothing is known about another.
+  // One table tells nothing about another.
   CHECK_FALSE(contains(shardsim({"validate", "torchtitan"}).out, "error bands"));
 }
 

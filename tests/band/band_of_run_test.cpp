@@ -5,7 +5,6 @@
 
 #include "scenarios/load.hpp"
 #include "sim/run/band/measured_errors.hpp"
-#include "sim/run/band/why_no_band.hpp"
 #include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
@@ -29,8 +28,8 @@ void add_rows(MeasuredErrors& known, const char* quantity, const char* table, co
   }
 }
 
-// Two tables that say 1 and 4 of times: a band of 1 to 4, which must be widened by 4 to hold either
-// without itself. Of memory both say 2, and without a framework both say 8.
+// Two tables give 1 and 4 for times: a band of 1 to 4. It must be widened by 4 to hold either table
+// without itself. For memory both give 2, and without a framework both give 8.
 MeasuredErrors few_errors() {
   MeasuredErrors known;
   add_rows(known, "step_time_s", "a", "megatron-core-2023", 1.0);
@@ -80,7 +79,7 @@ TEST_CASE("a plan has the widened band of the nearest rows about its time and de
 
 TEST_CASE("without a framework the band is of errors that were made without one") {
   const Result result = with_bands(few_errors(), {});
-  // Of memory nobody said how much such bands hold, so none is told.
+  // Nobody said how much such bands hold of memory, so none is told.
   REQUIRE(result.error_bands.size() == 1);
   CHECK(result.error_bands[0].metric == "step_time_s");
   CHECK(result.error_bands[0].low == 16.0);

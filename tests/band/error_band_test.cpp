@@ -110,7 +110,7 @@ TEST_CASE("of each table the 20 rows nearest in ranks are taken, with all that a
   CHECK(band.rows == 24);
   CHECK(band.high == 2.0);
   CHECK(band.least_ranks == 4);
-  CHECK(band.most_ranks == 64);  // Of the other table, which has no nearer ones.
+  CHECK(band.most_ranks == 64);  // From the other table, which has no nearer ones.
   // Seen from 64 ranks the 30 rows are nearest.
   CHECK(band_here(some, far).rows == 32);
   CHECK(band_here(some, far).least_ranks == 64);

@@ -65,8 +65,8 @@ TEST_CASE("long lists are broken into lines") {
 
 TEST_CASE(
     "the share that bands hold of tables they do not know is computed as errors are written") {
-  // What each table's rows say is a factor of 4 from the other's: neither holds any. Of the peaks
-  // both hold all.
+  // The times of each table are a factor of 4 from the other's: neither holds any. Both hold all of
+  // the peaks.
   std::vector<MeasuredError> errors;
   for (int i = 0; i < 20; ++i) {
     errors.push_back({"step_time_s", "a", kEight, 0.0});

@@ -10,12 +10,11 @@
 
 #include "backends/fiber/fiber_world.hpp"
 
-// What one rank pays for taking part in one collective (post and wait), with fingerprints, trace
-// hash and counters on, and what it keeps resident.
+// The cost of one collective (post and wait) for one rank, with fingerprints, trace hash and
+// counters on. Also the memory that the rank keeps resident.
 //
 // Aim: under 120 ns per rank and operation in a group of 8, under 16 KiB resident per rank. Times
-// depend on the machine and are read by people; memory does not, and the run fails where it is
-// over.
+// depend on the machine and are read by people. Memory does not, and the run fails if it is over.
 namespace shardsim {
 namespace {
 
@@ -58,7 +57,7 @@ void measure(benchmark::State& state, int operations_per_rank, const RankRounds&
   std::int64_t resident = 0;
   double seconds = 0.0;
   for (auto _ : state) {
-    malloc_trim(0);  // What earlier runs have freed would be used again and not show.
+    malloc_trim(0);  // Memory that earlier runs have freed would be used again and not show.
     const std::int64_t before = resident_bytes();
     FiberWorld world({.cluster = cluster_of(ranks), .has_data = false});
     int started = 0;
@@ -124,7 +123,7 @@ void whole_world(benchmark::State& state) {
   });
 }
 
-// What a rank keeps resident with three communicators, as a world of three axes has.
+// The memory that a rank keeps resident with three communicators, as in a world of three axes.
 void three_communicators(benchmark::State& state) {
   measure(state, 3, [&](Runtime& runtime, Communicator& everyone, Communicator& node) {
     const int rank = everyone.rank();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a plan costs as its number of ranks grows: a table, and a plot if asked for one.
+"""The cost of a plan as its number of ranks grows: a table, and a plot if asked for one.
 
 usage: growth.py SHARDSIM [--largest RANKS] [--largest-folded RANKS] [--svg FILE]
 

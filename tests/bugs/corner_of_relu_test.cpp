@@ -5,7 +5,7 @@
 
 #include "scenarios/load.hpp"
 #include "sim/run/run.hpp"
-#include "sim/verify/nearest_sides.hpp"
+#include "sim/verify/open_calls.hpp"
 
 #include "tests/mutants/wrong_numbers.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "reports/csv_cell.hpp"
+#include "reports/csv_tables.hpp"
 #include "reports/terminal_text.hpp"
 #include "scenarios/source_text.hpp"
 #include "sim/console/shell_word.hpp"

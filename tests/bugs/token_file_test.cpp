@@ -7,7 +7,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/rendezvous/launch_command.hpp"
 #include "backends/rendezvous/process_launcher.hpp"
 #include "backends/rendezvous/token.hpp"
 

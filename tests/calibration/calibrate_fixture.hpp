@@ -10,7 +10,7 @@
 // `shardsim calibrate` of what `shardsim collective` printed, and what it wrote.
 namespace shardsim::test {
 
-// What nccl-tests printed on two nodes of 8.
+// Output of nccl-tests on two nodes of 8.
 inline constexpr const char* kA100 = "tests/calibration/data/a100-2x8-all-reduce.txt";
 inline constexpr const char* kB200 = "tests/calibration/data/b200-2x8-all-reduce.txt";
 
@@ -21,7 +21,7 @@ inline Words operator+(Words words, const Words& more) {
   return words;
 }
 
-// What `shardsim collective` prints of sizes from 8 bytes to 8 GiB on H100 nodes of 8.
+// Output of `shardsim collective` for sizes from 8 bytes to 8 GiB on H100 nodes of 8.
 inline std::string simulated(const std::string& operation, int ranks, const Words& more = {},
                              const std::string& first = "8", const std::string& last = "8G") {
   const Printed printed =

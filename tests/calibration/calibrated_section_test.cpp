@@ -7,8 +7,8 @@
 
 #include "tests/calibration/calibrate_fixture.hpp"
 
-// What the system has already under system.nccl: where a fit starts, and what stays in what it
-// writes.
+// Values that a system already has under system.nccl: the start of a fit, and the values that its
+// output keeps.
 namespace shardsim::test {
 namespace {
 

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs the tests. The suite
-# 'heavy', which takes many minutes then, runs only with --full. In its place the command runs all
-# verify scenarios once (tests/app/every_scenario_test.py).
+# Builds the tree with AddressSanitizer and UndefinedBehaviorSanitizer and runs tests. --full runs all.
+# Otherwise the command runs all verify scenarios once (tests/app/every_scenario_test.py), and a third
+# of the tests outside the suite 'heavy' run. SHARDSIM_SAMPLE chooses the third, so that three
+# samples in a row cover all. --command only builds the command, and prints its path.
 #
-# usage: sanitize.sh [--full]
+# Clang compiles this build. So it also serves `./dev plans`, which compares two compilers.
+#
+# usage: sanitize.sh [--full | --command]
 #
 # AddressSanitizer must be told of every switch of stacks. Debian's Boost.Context does not tell it,
 # which gives false reports in correct programs. So Boost.Context and Boost.Fiber are built from the
@@ -14,11 +17,14 @@
 set -euo pipefail
 exec </dev/null
 
-case $* in
-  '') left_out=(--no-suite heavy) ;;
-  --full) left_out=() ;;
+# The tidy tests look at text, and gain nothing here.
+selection=(--no-suite slow --no-suite online --no-suite tidy)
+mode=$*
+case $mode in
+  '') selection+=(--no-suite heavy) ;;
+  --full | --command) ;;
   *)
-    printf 'sanitize: unknown arguments "%s"; there is --full\n' "$*" >&2
+    printf 'sanitize: unknown arguments "%s"; there are --full and --command\n' "$mode" >&2
     exit 70
     ;;
 esac
@@ -96,7 +102,7 @@ boost_source() {
 sanitized_setup() {
   local folder=$1 sanitizers=$2 source=$3 flags="-fno-sanitize-recover=undefined -g1"
   if [[ ! -f $folder/build.ninja ]]; then
-    meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
+    CC=clang CXX=clang++ meson setup "$folder" "$root" "-Db_sanitize=$sanitizers" -Db_lundef=false "-Dcpp_args=$flags" \
       -Doptimization=1 -Ddebug=false -Dwerror=false -Dwarning_level=0 "-Dboost_source=$source" \
       >"$folder.log" 2>&1 </dev/null || {
       cat "$folder.log" >&2
@@ -106,24 +112,49 @@ sanitized_setup() {
   fi
 }
 
-# sanitized_tests FOLDER ARGUMENT...: builds what the chosen tests need, and runs them. The tidy tests
-# look at text, and gain nothing here.
+# sample_of FOLDER: the names of this sample's tests.
+sample_of() {
+  meson test -C "$1" --list "${selection[@]}" 2>/dev/null </dev/null | sed -n 's|^shardsim:.* / ||p' |
+    awk -v part="$((${SHARDSIM_SAMPLE:-0} % 3))" '$0 == "every_scenario" || NR % 3 == part'
+}
+
+# sanitized_tests FOLDER NAME...: builds what these tests need, and runs them. Without names, the mode
+# decides.
 sanitized_tests() {
   local folder=$1 status=0
   shift
+  local names=("$@")
+  if [[ -z $mode && ${#names[@]} -eq 0 ]]; then
+    mapfile -t names < <(sample_of "$folder")
+    say "the sample: ${names[*]}"
+  fi
   export ASAN_OPTIONS=detect_stack_use_after_return=0:strict_string_checks=1:check_initialization_order=1
   export UBSAN_OPTIONS=print_stacktrace=1
-  meson test -C "$folder" --print-errorlogs --no-suite slow --no-suite online --no-suite tidy \
-    "${left_out[@]}" --timeout-multiplier 4 "$@" </dev/null || status=$?
+  meson test -C "$folder" --print-errorlogs "${selection[@]}" --timeout-multiplier 4 "${names[@]}" </dev/null || status=$?
   python3 "$root/tests/campaigns/count_results.py" "$folder/meson-logs/testlog.json" || status=$?
   return "$status"
+}
+
+# print_command FOLDER: builds the command and prints its path.
+print_command() {
+  ninja -C "$1" -j "$(nproc)" command >&2 </dev/null
+  printf '%s\n' "$1/sim/command/shardsim"
 }
 
 main() {
   local source
   if source=$(boost_source); then
     sanitized_setup "$build" address,undefined "$source"
-    sanitized_tests "$build"
+    if [[ $mode == --command ]]; then
+      print_command "$build"
+    else
+      sanitized_tests "$build"
+    fi
+    return
+  fi
+  if [[ $mode == --command ]]; then
+    sanitized_setup "$root/build-ubsan" undefined ''
+    print_command "$root/build-ubsan"
     return
   fi
   say "FALLBACK: no Boost sources, so AddressSanitizer covers only the binaries without fibers"

@@ -4,9 +4,9 @@ definitions of one name: quietly, where one of them is inline and its callers ha
 own. (That is how it was found once: with GCC -O0 every scenario was refused.)
 
 A symbol is strong in one object and nowhere else, or weak (inline, or made from a template) in all
-that have it. What the optimizer has inlined everywhere leaves no symbol. So with a ROOT all headers
-are compiled as one object in which inline functions stay; what is inline within a .cpp file only
--O0 shows, where the matrix of builds (tests/campaigns/determinism_matrix.py) asks.
+that have it. A function that the optimizer has inlined everywhere leaves no symbol. So with a ROOT
+all headers are compiled as one object in which inline functions stay. Only -O0 shows functions that
+are inline within a .cpp file; the matrix of builds (tests/campaigns/determinism_matrix.py) asks there.
 
 usage: symbols.py BUILD [ROOT COMPILER...]
 """

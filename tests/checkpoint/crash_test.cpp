@@ -52,7 +52,7 @@ void check_next_save(MemoryFileSystem& files) {
   LatestCheckpoint latest = find_latest(files, "/run");
   CHECK(holds(latest.reader, state));
   CHECK(files.list("/run").size() == 2);
-  CHECK(files.all_files().size() == 8);  // Of each: three ranks and a manifest.
+  CHECK(files.all_files().size() == 8);  // Each has three ranks and a manifest.
 }
 
 struct Tally {

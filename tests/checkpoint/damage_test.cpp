@@ -35,7 +35,7 @@ std::vector<std::string> files_below(const MemoryFileSystem& files, const std::s
 
 bool is_manifest(const std::string& path) { return path.ends_with(kManifestName); }
 
-// What reading all of step 2 comes to.
+// The result of reading all of step 2.
 CheckpointProblem problem_of_new(MemoryFileSystem& files) {
   try {
     CheckpointReader reader(files, {"/run", 2});

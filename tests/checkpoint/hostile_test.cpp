@@ -146,7 +146,7 @@ TEST_CASE("a sealed manifest that contradicts itself is damaged") {
     saved.files.write_file(kManifestPath, sealed(replaced(saved.body, change.from, change.to)));
     CHECK(read_everything(saved.files) == change.problem);
   }
-  // Of another format, but with the ending of ours.
+  // A manifest of another format, but with the ending of ours.
   saved.files.write_file(kManifestPath, sealed(replaced(saved.body, "shardsim-", "sharpsim-")));
   CHECK(read_everything(saved.files) == CheckpointProblem::foreign);
   // And changes that contradict nothing.

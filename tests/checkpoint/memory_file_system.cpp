@@ -23,7 +23,7 @@ using Node = MemoryFileSystem::Node;
 
 std::string name_in(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// What is found of a node after a restart.
+// The part of a node that is found after a restart.
 std::shared_ptr<Node> survivor(const Node& node, Survival survival, const RandomStream& random,
                                std::uint64_t& draws) {
   auto found = std::make_shared<Node>();

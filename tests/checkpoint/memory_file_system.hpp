@@ -16,7 +16,7 @@ namespace shardsim::test {
 /// Thrown when the machine stops. No exception of the product's, so nothing there may catch it.
 struct MachineStopped {};
 
-/// What is left of changes that were never synced.
+/// How much is left of changes that were never synced.
 enum class Survival {
   nothing,     ///< None of them: the power went.
   everything,  ///< All of them: only the process was killed.

@@ -34,7 +34,7 @@ struct SavedTensors {
     files.opens.clear();
   }
 
-  // What one process opens that loads `elements` of the vector.
+  // The files that one process opens to load `elements` of the vector.
   std::map<std::string, int> opened(const ElementRuns& elements) {
     files.opens.clear();
     CheckpointReader reader(files, kStep1);

@@ -37,7 +37,7 @@ struct OwnChunk {
 /// Chunks by rank.
 using RankChunks = std::vector<std::vector<OwnChunk>>;
 
-/// What the ranks of a run do, one after the other, with the reports through their texts.
+/// Saves as the ranks of a run do, one after the other; reports go through their texts.
 [[nodiscard]] SaveStatus save(FileSystem& files, const CheckpointPlace& place,
                               const RankChunks& ranks, const Scalars& scalars);
 

@@ -158,7 +158,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// What a save of these ranks over step 1 comes to; step 1 must stay.
+// The result of a save of these ranks over step 1; step 1 must stay.
 std::string refusal(const RankChunks& ranks, const std::vector<Scalars>& scalars = {}) {
   MemoryFileSystem files;
   const SampleState first = make_sample(1);

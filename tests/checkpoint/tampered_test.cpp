@@ -77,7 +77,7 @@ struct Altered {
 
 using Tensors = std::map<std::string, std::vector<std::byte>>;
 
-// What the files say, read element by element; nothing where they say nothing sensible.
+// The content of the files, read element by element; nothing if it makes no sense.
 class NaiveReading {
  public:
   explicit NaiveReading(const Altered& altered) : altered_(altered) {}

@@ -1,6 +1,6 @@
-#include "sim/run/detail/bar_row.hpp"
-
 #include <catch2/catch.hpp>
+
+#include "sim/run/detail/bounded_series.hpp"
 
 namespace shardsim::test {
 

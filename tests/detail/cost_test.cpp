@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/run/training_cost.hpp"
+#include "sim/run/whole_training.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/detail/detail_fixture.hpp"

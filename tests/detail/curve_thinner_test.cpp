@@ -1,8 +1,8 @@
-#include "sim/run/detail/curve_thinner.hpp"
-
 #include <algorithm>
 
 #include <catch2/catch.hpp>
+
+#include "sim/run/detail/bounded_series.hpp"
 
 namespace shardsim::test {
 

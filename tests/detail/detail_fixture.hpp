@@ -18,7 +18,7 @@ struct DetailedRun {
   RunDetail detail;
 
   [[nodiscard]] double metric(const std::string& metric) const { return *result.number(metric); }
-  /// Of the rank that the times of the result are of.
+  /// The stage of the rank whose times the result has.
   [[nodiscard]] const StageTime& last_stage_to_end() const;
 };
 
@@ -28,7 +28,7 @@ struct DetailedRun {
 /// Each kind of parallelism, alone and together; with data and without, folded and not. Run once.
 [[nodiscard]] const std::vector<DetailedRun>& detailed_runs();
 
-/// Of a time that was whole picoseconds.
+/// The picoseconds of a time that was a whole number of them.
 [[nodiscard]] std::int64_t picoseconds(double seconds);
 
 }  // namespace shardsim::test

@@ -5,7 +5,7 @@
 
 #include "tests/detail/detail_fixture.hpp"
 
-// What a report of a large plan consists of stays small enough for a page.
+// The data in a report of a large plan stays small enough for a page.
 namespace shardsim::test {
 
 TEST_CASE("1,024 ranks with hundreds of microbatches make a page of bounded size") {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/run/detail/curve_thinner.hpp"
+#include "sim/run/detail/bounded_series.hpp"
 
 #include "tests/detail/detail_fixture.hpp"
 

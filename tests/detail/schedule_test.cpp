@@ -26,7 +26,7 @@ TEST_CASE("bars of the compute stream are what the rank computed; streams do one
     for (const GanttRow& row : run.detail.schedule.rows) {
       INFO("stage " << row.stage << " " << row.track);
       std::int64_t busy = 0;
-      // What was begun in the step before is waited for in this one.
+      // Operations begun in the step before are waited for in this one.
       std::int64_t end = std::numeric_limits<std::int64_t>::min();
       for (const GanttBar& bar : row.bars) {
         busy += picoseconds(bar.end_s) - picoseconds(bar.begin_s);

@@ -65,7 +65,7 @@ TEST_CASE("another model or sequence length is another model", "[diff]") {
   a.band = {1.0, 9.0};
   b.band = {1.0, 9.0};
   CHECK(compare(a, b).verdict == BandVerdict::unlike);
-  // What tells no tokens can still be another model.
+  // A side that tells no tokens can still be another model.
   a.metrics.clear();
   CHECK(said_of(a, b).substr(said_of(a, b).find(':')) ==
         ": its step takes 8.00 s instead of 4.00 s.");

@@ -6,9 +6,9 @@
 
 #include "tests/exchange/exchange_fixture.hpp"
 
-// Traces as tools for PyTorch's profiler find them. What they look for: hta/common/trace_parser.py
-// of HolisticTraceAnalysis (kernels by "cat", "stream" and "correlation", ranks by
-// "distributedInfo"), and the fields of record_param_comms.
+// Traces as tools for PyTorch's profiler find them. hta/common/trace_parser.py of
+// HolisticTraceAnalysis finds kernels by "cat", "stream" and "correlation", and ranks by
+// "distributedInfo". Tools also look for the fields of record_param_comms.
 namespace shardsim::test {
 
 namespace {

@@ -113,7 +113,7 @@ TEST_CASE("A batch that torchtitan's file does not say needs somebody", "[exchan
   CHECK(nothing.exit_code == 0);
   CHECK(contains(nothing.err, "needs you  training.local_batch_size"));
   CHECK(contains(nothing.out, "\"global_batch_size\": 8"));
-  // What is left, in tokens: two sequences of each of four microbatches and four ranks.
+  // The batch follows from tokens: two sequences for each of four microbatches and four ranks.
   const std::string piped = R"({"training": {"max_context_length": 2048,
     "num_tokens_per_microbatch_per_dp_rank": 4096, "num_tokens_per_train_step": -1},
     "parallelism": {"pipeline_parallel_degree": 2)";

@@ -16,7 +16,7 @@ struct Spelling {
   Choice choice;
 };
 
-// What `of` finds in the options of `file` for each word of `field`.
+// Checks the choice that `of` finds in the options of `file` for each word of `field`.
 template <typename Choice, typename Of>
 void check_choices(const std::string& file, const std::string& field,
                    const std::vector<Spelling<Choice>>& spellings, const Of& of) {

@@ -1,5 +1,3 @@
-#include "sim/experiment/derivations.hpp"
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +6,7 @@
 
 #include "scenarios/field.hpp"
 #include "scenarios/load.hpp"
+#include "sim/experiment/derive.hpp"
 #include "sim/explore/scenario_explorer.hpp"
 #include "sim/run/run.hpp"
 
@@ -19,7 +18,7 @@
 namespace shardsim::test {
 namespace {
 
-// What `work` derives on this thread.
+// The derivations that `work` makes on this thread.
 template <class Work>
 Derivations derived_by(const Work& work) {
   derivations() = {};

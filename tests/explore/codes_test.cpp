@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/explore/error_families.hpp"
+#include "sim/explore/codes_json.hpp"
 
 #include "tests/app/command_fixture.hpp"
 
@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kShortest = 4;
 
-// Of a source: what is written like a code where diagnoses are made. Environment variables are
-// written so, too, and codes of errors.
+// Collects words that are written like codes, from a source that makes diagnoses. Environment
+// variables and codes of errors are written so, too.
 void collect_codes(const std::string& text, std::set<std::string>& codes) {
   if (!contains(text, "iagnosis")) return;
   static const std::regex kCode(R"re("([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)")re");

@@ -9,8 +9,8 @@
 #include "tests/app/command_fixture.hpp"
 #include "tests/mutants/faulty_communicator.hpp"
 
-// What is planted between real strategies and the network is found there, at the rank that does it:
-// that shipped scenarios are silent says something.
+// Faults planted between real strategies and the network are found there, at the rank that makes
+// them. So the silence of shipped scenarios says something.
 namespace shardsim::test {
 namespace {
 

@@ -25,13 +25,13 @@ std::string with_faults(const std::string& faults) {
 struct Refused {
   const char* faults;
   const char* code;
-  const char* at;  // What the problem is shown at, as it is written.
+  const char* at;  // The place of the problem, as it is written.
   const char* pointer;
   const char* message;
   const char* help;
 };
 
-constexpr int kLine = 22;  // Of what is written between the braces of the section.
+constexpr int kLine = 22;  // The line of the text between the braces of the section.
 
 }  // namespace
 

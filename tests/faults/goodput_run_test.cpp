@@ -8,8 +8,8 @@
 #include "reports/text_summary.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/model_size.hpp"
-#include "sim/run/goodput/goodput_metrics.hpp"
 #include "sim/run/run.hpp"
+#include "sim/run/whole_training.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/app/folding_fixture.hpp"

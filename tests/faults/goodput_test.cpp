@@ -1,9 +1,9 @@
-#include "sim/run/goodput/goodput.hpp"
-
 #include <cmath>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "sim/run/whole_training.hpp"
 
 #include "tests/faults/simulated_failures.hpp"
 #include "tests/property/check_property.hpp"
@@ -15,7 +15,7 @@ namespace {
 constexpr double kMinute = 60.0;
 constexpr double kHour = 3600.0;
 
-// Of Daly's figures 3 to 5: R = 10 min, C = 5 min.
+// The machine of Daly's figures 3 to 5: R = 10 min, C = 5 min.
 FailureModel daly_machine(double mtbf_s) {
   return {.mtbf_s = mtbf_s, .checkpoint_s = 5 * kMinute, .restart_s = 10 * kMinute};
 }
@@ -133,7 +133,7 @@ TEST_CASE("a simulation of single failures finds the expected time and its share
     const double relative = error_s / expected_s;
     CHECK(std::fabs(seen.shares.useful - shares.useful) < relative * shares.useful);
     CHECK(std::fabs(seen.shares.checkpoint - shares.checkpoint) < relative * shares.checkpoint);
-    // What failures take varies as the whole does.
+    // The time that failures take varies as the whole does.
     CHECK(std::fabs(seen.shares.rework - shares.rework) < relative);
     CHECK(std::fabs(seen.shares.restart - shares.restart) < relative);
   }

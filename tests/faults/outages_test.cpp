@@ -1,14 +1,14 @@
-#include "sim/hardware/faults/outages.hpp"
-
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "sim/hardware/faults/faulty_network.hpp"
+
 #include "tests/property/check_property.hpp"
 #include "tests/units.hpp"
 
-// What outages do to one operation, by hand and against a clock that counts every picosecond.
+// Effects of outages on one operation, by hand and against a clock that counts every picosecond.
 namespace shardsim::test {
 namespace {
 

@@ -1,8 +1,8 @@
-#include "sim/run/goodput/poisson_interval.hpp"
-
 #include <cmath>
 
 #include <catch2/catch.hpp>
+
+#include "sim/run/whole_training.hpp"
 
 // Published limits: Garwood 1936; any table of exact 90 % intervals of a Poisson mean.
 namespace shardsim::test {

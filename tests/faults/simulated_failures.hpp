@@ -2,16 +2,16 @@
 
 #include <cstdint>
 
-#include "sim/run/goodput/goodput.hpp"
+#include "sim/run/whole_training.hpp"
 
 // A training as it goes from failure to failure, one event after the other: what the closed forms
 // are held against. Failures are drawn from a seed by counter-based numbers.
 namespace shardsim::test {
 
 struct SimulatedTraining {
-  TimeShares shares;  ///< Of the wall-clock time.
+  TimeShares shares;  ///< Shares of the wall-clock time.
   double mean_segment_s = 0.0;
-  double standard_error_s = 0.0;  ///< Of that mean, from the segments' own spread.
+  double standard_error_s = 0.0;  ///< The error of that mean, from the segments' own spread.
   std::int64_t failures = 0;
 };
 

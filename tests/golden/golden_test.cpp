@@ -7,8 +7,8 @@
 #include "tests/app/command_fixture.hpp"
 #include "tests/golden/approved.hpp"
 
-// What people and scripts see, byte by byte. The plans are also the pin between compilers and
-// optimization levels: nothing in them may depend on either.
+// Output for people and scripts, byte by byte. The plans also pin compilers and optimization levels
+// to each other: nothing in them may depend on either.
 namespace shardsim::test {
 namespace {
 

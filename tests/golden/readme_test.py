@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What README and guide show is what the commands do.
+"""README and guide show what the commands do.
 
 A fenced block below `<!-- output of: shardsim ARGS -->` must be that command's output, byte by byte.
 Every `./dev run ARGS` shown must end well, and so must the examples of `shardsim --help`.

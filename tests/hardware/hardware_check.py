@@ -3,7 +3,7 @@
 
 usage: hardware_check.py BINARY [OUT]
 
-Every check ends as "ok", "failed" or "skipped", with what was seen. What was recorded is kept as JSON
+Every check ends as "ok", "failed" or "skipped", with what was seen. The record is kept as JSON
 beside the report.
 """
 

@@ -7,7 +7,7 @@
 #include <rapidcheck.h>
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
-#include "sim/hardware/kernels/matrix_product.hpp"
+#include "sim/hardware/kernels/kernel_seconds.hpp"
 #include "sim/hardware/kernels/price_cache.hpp"
 
 #include "tests/units.hpp"
@@ -138,12 +138,12 @@ TEST_CASE("where tiles leave multiprocessors idle, the sum is split and added up
 TEST_CASE("fused attention is bound by its work, its longest block or its traffic") {
   KernelConstants constants = plain_constants();
   Device device = device_of(constants);
-  const std::int64_t square = 2LL * 512 * 512 * 128 * 8;  // Of one product, 32 kTileFlops.
+  const std::int64_t square = 2LL * 512 * 512 * 128 * 8;  // One product, 32 kTileFlops.
   CHECK(device.price(attention(KernelFamily::attention_forward, 2 * square)) == ns(16000));
   CHECK(device.price(attention(KernelFamily::attention_backward, 5 * square)) == ns(80000));
   // Half of the square, and half of the blocks on its diagonal: 5/8.
   CHECK(device.price(attention(KernelFamily::attention_forward, square)) == ns(10000));
-  constants.attention_forward_tail.value = 0.5;  // Of a block: 2 products of 128 x 512 x 128.
+  constants.attention_forward_tail.value = 0.5;  // A block has 2 products of 128 x 512 x 128.
   CHECK(device.price(attention(KernelFamily::attention_forward, square)) == ns(11000));
   constants.attention_head_halving.value = 128.0;
   CHECK(device.price(attention(KernelFamily::attention_forward, square)) == ns(22000));

@@ -2,9 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/hardware/kernels/attention.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
-#include "sim/hardware/kernels/matrix_product.hpp"
+#include "sim/hardware/kernels/kernel_seconds.hpp"
 
 #include "tests/hardware/measured_table.hpp"
 
@@ -89,7 +88,7 @@ std::vector<Pass> passes_of(const MeasuredRow& row) {
   return {forward, backward};
 }
 
-// What a call computes, as tables count it, and the shape of it.
+// The work of a call, as tables count it, and its shape.
 struct Attention {
   explicit Attention(const MeasuredRow& row)
       : shape{KernelFamily::attention_forward, integer(row, "seq_len"), integer(row, "seq_len"),
@@ -180,7 +179,7 @@ TEST_CASE("fused attention is as far from its measured times as it was") {
   CHECK(b200.held_out() < 0.0536);
 }
 
-// Of the A100 SXM only how heads and lengths matter is fitted on these rows, not how fast it is.
+// For the A100 SXM these rows fit only the effect of heads and lengths, not its speed.
 TEST_CASE("fused attention is as far from transcribed, unconfirmed times as it was") {
   const SplitErrors a100 = attention_errors(a100_sxm(), "A100-80GB-SXM", "FlashAttention-2", "no");
   CHECK(a100.count() == 65);

@@ -8,7 +8,7 @@
 #include "sim/hardware/nccl/constants.hpp"
 #include "sim/hardware/nccl/cost.hpp"
 #include "sim/hardware/nccl/graph.hpp"
-#include "sim/hardware/nccl/point_to_point.hpp"
+#include "sim/hardware/nccl/prices.hpp"
 
 #include "tests/hardware/nccl_machines.hpp"
 

@@ -90,7 +90,7 @@ double large_bus_bandwidth(const NcclPlatform& platform, int nodes, NcclAlgorith
   return bus_bandwidth(call.kind, placement.ranks, 1'000'000'000, 1'000'000 / bandwidth);
 }
 
-// Of 8 GiB, latency and all.
+// The bus bandwidth of 8 GiB, latency and all.
 double chosen_bus_bandwidth(const NcclPlatform& platform, int nodes) {
   const NcclPlacement placement = full_nodes(platform, nodes);
   const NcclQuery call = call_of(CollectiveKind::all_reduce, 8192 * kMiB);

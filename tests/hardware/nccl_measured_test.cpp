@@ -87,7 +87,7 @@ std::string percent(const Errors& errors) {
                      std::ceil(100 * mean(errors.large)));
 }
 
-// What each cluster's NICs and CPUs are, beside what the table says of it.
+// The platform of each cluster: NICs and CPUs, which the table does not give.
 NcclPlatform platform_of(const std::string& cluster) {
   NcclPlatform platform = cluster.substr(0, 4) == "a100" ? dgx_a100() : dgx_h100();
   platform.version = NcclVersion::v2_28;
@@ -104,10 +104,9 @@ NcclPlatform platform_of(const std::string& cluster) {
 }  // namespace
 
 // Mean errors in percent, rounded up. They are stated exactly, so that an improvement is written
-// down as well. What is far off is so below 16 MiB: between nodes with EFA an all_reduce of 8 bytes
-// takes 69 us (p5) or 164 us (p4de), with InfiniBand 25 us, which NCCL's model does not tell apart;
-// and in one A100 node the rows of ml_engineering take 44 us and more, where the H100 node
-// takes 20.
+// down as well. The large errors are below 16 MiB. Between nodes with EFA an all_reduce of 8 bytes
+// takes 69 us (p5) or 164 us (p4de), with InfiniBand 25 us. NCCL's model does not tell these apart.
+// In one A100 node the rows of ml_engineering take 44 us and more, where the H100 node takes 20.
 TEST_CASE("the mean error against nccl-tests sweeps is what it was") {
   std::map<std::string, Errors> errors;
   for (const Row& row : rows_of("nccl_allreduce_sweeps.csv")) {

@@ -87,7 +87,7 @@ TEST_CASE("an algorithm that the scenario asks for is the one that is priced") {
         from_us(40 + 512 / 20'800.0));
   CHECK(price(cluster, ranks_of(16), all_reduce, 512, Algorithm::tree).duration ==
         from_us(25.2 + 512 / 19'500.0));
-  // Of 1 GiB NCCL would take NVLSTree; Tree Simple is 92.4 us and 165.6 GB/s.
+  // NCCL would take NVLSTree for 1 GiB; Tree Simple is 92.4 us and 165.6 GB/s.
   const std::int64_t gib = std::int64_t{1} << 30;
   CHECK(price(cluster, ranks_of(16), all_reduce, gib, Algorithm::tree).duration ==
         from_us(92.4 + static_cast<double>(gib) / 165'600));

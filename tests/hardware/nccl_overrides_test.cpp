@@ -12,7 +12,7 @@
 
 #include "tests/hardware/nccl_machines.hpp"
 
-// What stands in for NCCL's own choices and constants (sim/hardware/nccl/overrides.hpp).
+// Overrides of NCCL's own choices and constants (sim/hardware/nccl/overrides.hpp).
 namespace shardsim {
 namespace {
 

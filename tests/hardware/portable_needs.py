@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a program needs of the machine it runs on: no library but the C library's, and no newer one than
-Ubuntu 22.04 has (glibc 2.35). Exit code 1 if it needs more.
+"""The needs of a program on its machine: no library but the C library's, and none newer than Ubuntu
+22.04 has (glibc 2.35). Exit code 1 if it needs more.
 
 usage: portable_needs.py BINARY
 """

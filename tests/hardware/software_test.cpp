@@ -7,14 +7,13 @@
 #include <catch2/catch.hpp>
 
 #include "sim/hardware/device.hpp"
-#include "sim/hardware/kernels/attention.hpp"
 #include "sim/hardware/kernels/kernel_constants.hpp"
-#include "sim/hardware/kernels/matrix_product.hpp"
+#include "sim/hardware/kernels/kernel_seconds.hpp"
 
 #include "tests/units.hpp"
 
-// What frameworks make of operations, in prices worked out by hand: a device of 1 TB/s on which a
-// launch takes a nanosecond and a product at the full rate next to nothing.
+// Prices of operations under frameworks, worked out by hand. The device has 1 TB/s; a launch takes
+// a nanosecond, and a product at the full rate takes next to nothing.
 namespace shardsim {
 namespace {
 
@@ -76,7 +75,7 @@ TEST_CASE("every software has a source for each constant, and counts that can be
     CHECK(std::strlen(software.cuda_context.source) > 20);
     CHECK(software.cuda_context.bytes > 0);
     CHECK(software.attention_share.value <= 1.0);
-    // Who stores scores keeps them, and the other way round.
+    // Software that stores scores keeps them, and the other way round.
     CHECK(software.stores_scores() == (software.memory.score_bytes > 0.0));
   }
   CHECK(find_software("none") == nullptr);

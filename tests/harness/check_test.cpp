@@ -12,7 +12,7 @@
 
 #include "sim/kernel/error.hpp"
 
-// What a check says of odd programs: nothing shown, handles kept, tags that are only passing by.
+// Reports on odd programs: nothing shown, handles kept, tags that are only passing by.
 namespace shardsim {
 namespace {
 
@@ -124,7 +124,7 @@ TEST_CASE("a replayed run that ends well says that, and no more") {
 }
 
 TEST_CASE("tokens in the environment are for the check that they name, whoever has built them") {
-  // Of another build, and another check: not looked at.
+  // A token of another build and another check is not looked at.
   const std::string other = "1.0123456789ab.other.3.2.1.0.0.-.-";
   setenv("SHARDSIM_REPLAY", (other + "." + token_checksum(other)).c_str(), 1);
   const CheckReport whole = check([](RankContext&) {}, {.name = "fine", .ranks = {2}});

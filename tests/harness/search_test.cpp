@@ -34,7 +34,7 @@ void note(Way& way, const RankContext& context, const MessageStatus& status) {
   way.emplace_back(context.rank(), status.source);
 }
 
-// Of each rank in order, whatever order ranks ran in.
+// The receives of each rank in order, whatever order ranks ran in.
 Way sorted(Way way) {
   std::stable_sort(way.begin(), way.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -10,7 +10,7 @@ namespace shardsim {
 namespace {
 
 constexpr int kMany = 1024;
-constexpr int kSide = 32;  // Of a square of so many.
+constexpr int kSide = 32;  // The side of a square of so many.
 
 std::int64_t lines_of(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n');

@@ -17,7 +17,7 @@ constexpr int kCases = 200;
 
 using Numbers = std::vector<std::int64_t>;
 
-/// What a generator shrinks to when everything is wrong.
+/// The value that a generator shrinks to when everything is wrong.
 template <class Value>
 std::string smallest_of(const rc::Gen<Value>& values) {
   rc::detail::TestParams params;

@@ -8,8 +8,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "reports/html/gzip.hpp"
-
 #include "tests/reports/sample_details.hpp"
 
 namespace shardsim {

@@ -7,7 +7,6 @@
 
 #include "reports/html/assets.hpp"
 #include "reports/svg/palette.hpp"
-#include "reports/svg/time_columns.hpp"
 
 #include "tests/approved_file.hpp"
 #include "tests/reports/sample_details.hpp"

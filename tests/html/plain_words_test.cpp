@@ -1,4 +1,4 @@
-#include "reports/html/plain_words.hpp"
+#include "reports/html/markup.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -189,7 +189,7 @@ std::int64_t rounded(std::int64_t bytes, std::int64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// What a request takes, found by looking at every block there is.
+// The memory that a request takes, found by a look at every block there is.
 struct Expected {
   bool fits = true;
   std::int64_t block = 0;
@@ -257,7 +257,7 @@ void check_consistent(const CachingAllocator& allocator) {
   RC_ASSERT(allocator.reserved_peak() >= allocator.allocated_peak());
 }
 
-// Of every kind, with the bounds between them.
+// A size of any kind, with the bounds between kinds.
 std::int64_t draw_size() {
   const std::int64_t around =
       *rc::gen::element<std::int64_t>(512, 4096, kMiB, 2 * kMiB, 10 * kMiB, 12 * kMiB, 40 * kMiB);

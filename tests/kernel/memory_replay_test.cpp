@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/kernel/allocation_owner.hpp"
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/memory_ledger.hpp"
 #include "sim/kernel/rank_state.hpp"
 
 #include "tests/counted_new.hpp"
@@ -41,7 +41,7 @@ class Storages {
   std::size_t next_ = 0;
 };
 
-// What a rank's steps might allocate.
+// Allocates as a rank's steps might.
 void run_steps(RankState& rank, int steps) {
   Storages storages(rank);
   const char* weights = storages.allocate(kParams, 30 * kMiB);
@@ -68,7 +68,7 @@ TEST_CASE("a replay knows which of several equal allocations is released") {
   const char* c = storages.allocate(kActivations, 4 * kMiB);
   storages.release(c, kActivations, 4 * kMiB);
   storages.release(a, kActivations, 4 * kMiB);
-  // What is left is in the middle.
+  // The allocation that is left is in the middle.
   const std::vector<CachingAllocator::SegmentView> segments = replay.allocator().snapshot();
   REQUIRE(segments.size() == 1);
   REQUIRE(segments[0].size() == 3);

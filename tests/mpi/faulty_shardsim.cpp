@@ -30,7 +30,7 @@ Planted planted() {
   return fault;
 }
 
-// What becomes of a call; a call that is not made leaves the others waiting.
+// Makes the call with the planted fault; a call that is not made leaves the others waiting.
 Work disturbed(const Planted& fault, const test::Caller& caller, const Tensor& buffer, ReduceOp op,
                const CallOptions& options, CallSite site) {
   if (fault.kind == "kill") std::raise(SIGKILL);

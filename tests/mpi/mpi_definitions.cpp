@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "backends/message/message_rank.hpp"
-#include "backends/mpi/mpi_transport.hpp"
-#include "backends/process_runtime.hpp"
+#include "backends/mpi/mpi_library.hpp"
+#include "backends/process_backend.hpp"
 
 #include "sim/real/waiting.hpp"
 

@@ -11,10 +11,10 @@ namespace shardsim::test {
 
 namespace {
 
-/// What happens to a bucket when its reduction is posted.
+/// A change to a bucket when its reduction is posted.
 using Touch = std::function<void(const Caller&, const Tensor& bucket, const CallOptions&)>;
 
-/// `before` and `after` the post, of which either may be empty. Shards on their way from their
+/// Changes `before` and `after` the post; either may be empty. Shards on their way from their
 /// reduction to their replicas are left alone: they were touched as part of the bucket.
 Faults around_reductions(const Touch& before, const Touch& after) {
   const auto touch = [](const Touch& what, const Caller& caller, const Tensor& bucket,

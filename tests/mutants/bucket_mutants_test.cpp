@@ -33,7 +33,7 @@ TEST_CASE("a reduction that starts on the first of two microbatches is found") {
     CHECK(finding.kind == "gradient");
     // Half of the samples make about half of the gradient.
     CHECK(finding.factor == Approx(0.5).epsilon(0.25));
-    // Of one microbatch the first is the last: no bug is left.
+    // With one microbatch the first is the last: no bug is left.
     const Result right = run_reducing_first_microbatch(once_per_step(name, 1));
     CHECK(right.exit_code == 0);
     CHECK(finder_in(right) == Detector::nobody);

@@ -23,14 +23,14 @@ struct Composition {
   int dp_shard;
   int pp;
   double data_ranks;
-  Detector tensor_as_data;  // Who finds tensor-parallel groups along dp_shard,
-  Detector data_as_stages;  // and groups of dp_shard along pp.
+  Detector tensor_as_data;  // Finds tensor-parallel groups along dp_shard.
+  Detector data_as_stages;  // Finds groups of dp_shard along pp.
 };
 const std::vector<Composition> kCompositions = {
     {"gpt-tp2-pp2-dp2-zero1", 2, 4, 2.0, Detector::oracle, Detector::mismatch},
-    // Of gradients that are summed over tp, shards own different numbers, which meet.
+    // Shards own different numbers of the gradients that are summed over tp; these meet.
     {"llama-tp2-pp2-dp2-sp", 2, 4, 2.0, Detector::mismatch, Detector::mismatch},
-    // FSDP gathers before forward, for which the second stage waits for the first.
+    // FSDP gathers before forward, and the second stage's forward waits for the first stage.
     {"gpt-hsdp-tp2-pp2", 2, 8, 4.0, Detector::oracle, Detector::deadlock}};
 
 // Groups called `group`, of ranks `stride` apart, are of ranks `other` apart.

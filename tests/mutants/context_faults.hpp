@@ -26,7 +26,7 @@ struct Hops {
 [[nodiscard]] Faults lost_gradient_hop(const Hops& hops, int which);
 /// The exchanges with this label do not happen.
 [[nodiscard]] Faults dropped_exchange(const std::string& label);
-/// Of what is exchanged, each rank gets the heads, or tokens, of its neighbour.
+/// In the exchanges, each rank gets the heads, or tokens, of its neighbour.
 [[nodiscard]] Faults shifted_exchange(const std::string& label);
 
 /// The model with the arithmetic of its operations called `name` left out; they are charged.

@@ -5,7 +5,7 @@
 
 #include "backends/tensor.hpp"
 
-// What faults do with buffers, outside every ledger.
+// Copies and changes of buffers for faults, outside every ledger.
 namespace shardsim::test {
 
 /// A list of as many elements, with data if the tensor has any.

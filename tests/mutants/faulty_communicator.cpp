@@ -74,7 +74,7 @@ class FaultyCommunicator final : public WrappingCommunicator {
     return inner().post(call);
   }
 
-  Communicator& world_;  // Of all ranks, without the bugs.
+  Communicator& world_;  // All ranks, without the bugs.
   std::shared_ptr<const Faults> faults_;
 };
 

@@ -10,16 +10,16 @@
 // Plants bugs between strategies and the network, so that tests can see what finds them.
 namespace shardsim::test {
 
-/// Who makes a call: the communicator the call was meant for, without the bugs, the rank's number
-/// among all ranks, and the communicator of all ranks, without the bugs.
+/// The caller: the communicator that the call was meant for, the rank's number among all ranks, and
+/// the communicator of all ranks. Both communicators are without the bugs.
 struct Caller {
   Communicator& to;
   int world_rank;
   Communicator& world;
 };
 
-/// What becomes of calls. A function left empty lets its calls pass unchanged; a function may
-/// change the arguments, call something else, or call nothing. Shared by all ranks.
+/// Changes to calls. A function left empty lets its calls pass unchanged. A function may change the
+/// arguments, call something else, or call nothing. All ranks share the functions.
 struct Faults {
   std::function<Work(const Caller&, const Tensor& buffer, ReduceOp, const CallOptions&, CallSite)>
       all_reduce;

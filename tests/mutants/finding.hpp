@@ -8,8 +8,8 @@
 
 #include "tests/mutants/faulty_communicator.hpp"
 
-// What the oracle says of a mutant: it must name the step, the rank, a tensor and the factor by
-// which it is off.
+// The oracle's finding on a mutant must name the step, the rank, a tensor and the factor by which
+// it is off.
 namespace shardsim::test {
 
 using Names = std::vector<std::string>;

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
+#include "strategies/gradient_sync/gradient_sync.hpp"
 
 #include "tests/mutants/wrapped_sync.hpp"
 
@@ -42,7 +42,7 @@ class FirstMicrobatchSync final : public GradientSyncWrapper {
   Runtime& runtime_;
   const FlatLayout& layout_;
   DType dtype_;
-  int num_microbatches_ = 0;  // Of this step, whose backward has begun.
+  int num_microbatches_ = 0;  // Those of this step whose backward has begun.
 };
 
 }  // namespace

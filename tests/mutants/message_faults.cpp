@@ -21,7 +21,7 @@ struct Passing {
   int peer;
   const CallOptions& options;
   CallSite site;
-  int number;  ///< Of this edge, from 0.
+  int number;  ///< On this edge, from 0.
 
   [[nodiscard]] End end() const { return {caller.world_rank, caller.to.name()}; }
   [[nodiscard]] Work send(const Tensor& other) const {

@@ -32,7 +32,7 @@ namespace shardsim::test {
 /// The second message of each edge is sent as something else.
 [[nodiscard]] Faults mislabelled(const std::string& label);
 
-/// Of the edges that start at even stages, each leads to the stage that another should lead to.
+/// Each edge that starts at an even stage leads to the stage that another should lead to.
 /// REQUIRES: four stages.
 [[nodiscard]] Faults crossed_edges();
 

@@ -8,7 +8,7 @@
 // A bug in the communication of one scenario, and who is to find it.
 namespace shardsim::test {
 
-/// Who says that something is wrong.
+/// The part that says that something is wrong.
 enum class Detector {
   oracle,     ///< The model that is trained is not that of one device.
   deadlock,   ///< Ranks wait for what never comes, and it is said who waits for whom.
@@ -21,7 +21,7 @@ enum class Detector {
 };
 
 struct Mutant {
-  std::string scenario;  ///< Of scenarios/verify-*.json.
+  std::string scenario;  ///< One of scenarios/verify-*.json.
   std::string bug;       ///< For messages.
   Faults faults;
   Detector found_by = Detector::oracle;

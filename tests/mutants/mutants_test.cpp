@@ -68,7 +68,7 @@ TEST_CASE("double averaging is found: gradients are an eighth, over one group or
 
 TEST_CASE("a second reduction is found: gradients times the size of the group") {
   for (const std::string& name : kDdp) CHECK(found(name, reduced_twice()).factor == about(8.0));
-  // Of hybrid sharding only the replicas all_reduce: 4 for Llama, 2 for GPT.
+  // With hybrid sharding only the replicas all_reduce: 4 for Llama, 2 for GPT.
   CHECK(found("llama-hsdp", reduced_twice()).factor == about(4.0));
   CHECK(found("gpt-hsdp", reduced_twice()).factor ==
         about(static_cast<double>(scenario_of("gpt-hsdp").parallelism.dp_replicate)));

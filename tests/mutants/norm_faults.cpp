@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "strategies/gradient_sync/gradient_norm.hpp"
-#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
+#include "strategies/gradient_sync/gradient_sync.hpp"
 
 namespace shardsim::test {
 

@@ -19,7 +19,7 @@ namespace {
 enum class Moment { before_agreement, before_reports, after_commit };
 
 Faults rank_0_calls_once_more(Moment moment) {
-  const auto num_agreements = std::make_shared<int>(0);  // Of rank 0.
+  const auto num_agreements = std::make_shared<int>(0);  // Agreements of rank 0.
   const auto call = [](const Caller& caller) {
     caller.to.barrier({.label = "rank 0 alone"}).wait();
   };

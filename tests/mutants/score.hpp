@@ -6,14 +6,14 @@
 
 #include "tests/mutants/mutant.hpp"
 
-// Who finds the mutants of the whole suite: every mutant of every test case counts here, and the
-// score is printed when the program ends.
+// The score of the whole suite, by the detector that finds each mutant. Every mutant of every test
+// case counts here, and the score is printed when the program ends.
 namespace shardsim::test {
 
 /// One step of its scenario, with the bug.
 [[nodiscard]] Result result_of(const Mutant& mutant);
 
-/// What a run with a bug ends with.
+/// The detector that ends a run with a bug.
 [[nodiscard]] Detector finder_in(const Diagnosis& diagnosis);
 [[nodiscard]] Detector finder_in(const Result& result);
 

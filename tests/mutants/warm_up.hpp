@@ -12,8 +12,8 @@ namespace shardsim::test {
 /// REQUIRES: a schedule that is not lowered, of forwards and backwards in turn after a warm-up.
 [[nodiscard]] PipelineSchedule with_warm_up(const PipelineSchedule& schedule, int rank, int change);
 
-/// Who finds that `mutated` is not `original`: the validator, or who runs it and counts. A schedule
-/// with another warm-up may be a correct one, which costs memory or time that the table does not.
+/// The detector that finds that `mutated` is not `original`: the validator, or a run that counts. A
+/// schedule with another warm-up may be correct and cost memory or time that the table does not.
 [[nodiscard]] Detector finder_of(const PipelineSchedule& mutated, const PipelineSchedule& original);
 
 }  // namespace shardsim::test

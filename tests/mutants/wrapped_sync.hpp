@@ -8,11 +8,11 @@
 #include "reports/result.hpp"
 #include "scenarios/scenario.hpp"
 
-// Plants bugs around the gradient synchronization of each rank, where those live that no call
-// shows: what is counted, when a reduction starts.
+// Plants bugs around the gradient synchronization of each rank. No call shows these bugs: they are
+// in counts, and in the start of a reduction.
 namespace shardsim::test {
 
-/// What one rank trains with; `inner` is right.
+/// The parts that one rank trains with; `inner` is right.
 struct SyncOfRank {
   GradientSync& inner;
   const ParallelPlan& plan;

@@ -25,7 +25,7 @@ Tensor shifted(const Tensor& tensor) {
 /// Buffers of calls under way; they live as long as the run.
 using Kept = std::shared_ptr<std::vector<Tensor>>;
 
-/// What a rank does to its gradients before it gives them away.
+/// Changes a rank's gradients before it gives them away.
 Faults before_giving_away(const std::function<void(const Caller&, const Tensor&)>& change) {
   Faults faults;
   faults.all_reduce = [=](const Caller& caller, const Tensor& buffer, ReduceOp op,

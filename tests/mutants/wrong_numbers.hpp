@@ -23,9 +23,9 @@ namespace shardsim::test {
 [[nodiscard]] Faults dropped_gather(const std::string& label);
 /// Gathers deliver the weights of the step before.
 [[nodiscard]] Faults stale_gather();
-/// What is reduce_scattered lies one element off.
+/// The inputs of reduce_scatters lie one element off.
 [[nodiscard]] Faults shifted_reduce_scatter();
-/// What ranks contribute to gathers lies one element off.
+/// The contributions of ranks to gathers lie one element off.
 [[nodiscard]] Faults shifted_gather();
 /// Gradients are reduced by maximum.
 [[nodiscard]] Faults reduced_by_max();

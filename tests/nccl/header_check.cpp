@@ -69,7 +69,7 @@ SHARDSIM_FUNCTION(cudaEventRecord, CudaEventRecord);
 SHARDSIM_FUNCTION(cudaEventQuery, CudaEventQuery);
 SHARDSIM_FUNCTION(cudaGetErrorName, CudaGetErrorName);
 SHARDSIM_FUNCTION(cudaGetErrorString, CudaGetErrorString);
-// Of these the header has templates or overloads of the same name as well.
+// The header has templates or overloads of these names as well.
 static_assert(static_cast<cudaError_t (*)(void**, std::size_t)>(cudaMalloc) != nullptr);
 static_assert(std::is_same_v<OursOf<cudaError_t(void**, std::size_t)>, CudaMalloc>);
 static_assert(static_cast<cudaError_t (*)(cudaEvent_t*, unsigned int)>(cudaEventCreateWithFlags) !=
@@ -165,7 +165,7 @@ SHARDSIM_MEMBER(trafficClass, traffic_class);
 #undef SHARDSIM_MEMBER
 static_assert(sizeof(NcclConfig) <= sizeof(ncclConfig_t));
 
-// What theirs is initialised with, ours is.
+// Ours is initialised with the same values as theirs.
 constexpr ncclConfig_t kTheirs = NCCL_CONFIG_INITIALIZER;
 constexpr NcclConfig kOurs{};
 static_assert(kOurs.magic == kTheirs.magic && kOurs.blocking == kTheirs.blocking &&

@@ -45,7 +45,7 @@ TEST_CASE("NCCL: groups that cross each other, ranked by key, each with its own 
     first.wait();
     REQUIRE(a.get(0) == 3.0 * (3 * row + 1));
     REQUIRE(b.get(0) == 2.0 * (world.rank() % 3) + 3.0);
-    // What is the first in the row is the last of the world's there.
+    // The first rank in the row is the last of the world's ranks there.
     const Tensor c = filled(runtime, 1, DType::fp32, [&](auto) { return world.rank(); });
     along->broadcast(c, 0).wait();
     REQUIRE(c.get(0) == 3 * row + 2);

@@ -7,7 +7,7 @@
 
 #include "tests/nccl/nccl_fixture.hpp"
 
-// What goes wrong, scripted: the verdict, and that every communicator is aborted.
+// Scripted failures: the verdict, and the abort of every communicator.
 namespace shardsim {
 namespace {
 

@@ -8,7 +8,7 @@
 #include <boost/fiber/fiber.hpp>
 #include <boost/fiber/operations.hpp>
 
-#include "backends/process_runtime.hpp"
+#include "backends/process_backend.hpp"
 
 namespace shardsim {
 

@@ -13,9 +13,9 @@ namespace shardsim {
 struct NcclCase {
   /// Sets stand_in::script() up; called after it was reset.
   std::function<void()> prepare;
-  /// Of the rank given; null: none.
+  /// The watch of the rank given; null: none.
   std::function<CallWatch*(int)> watch;
-  /// Of every rank, as it ends.
+  /// Called with the backend of every rank as it ends.
   std::function<void(const NcclBackend&)> inspect;
   /// Let the other ranks go on when one has failed, until they fail too.
   bool all_fail = false;

@@ -10,7 +10,7 @@
 namespace shardsim {
 namespace {
 
-// What NCCL does with the plugin for one call whose data goes over sockets.
+// Calls the plugin as NCCL does for one call whose data goes over sockets.
 template <class Plugin, class Event>
 void play(const Plugin& plugin, void* context, const char* function, std::size_t count,
           const std::vector<std::size_t>& steps, bool sends, pid_t pid = getpid()) {

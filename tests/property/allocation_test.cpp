@@ -69,8 +69,8 @@ std::int64_t allocations_of_steps(TrainingCase c, int steps) {
 }
 
 void check_equal_but_for_growth(std::int64_t once, std::int64_t twice, int more_microbatches) {
-  // A single rank that allocates in each would make it as many. What grows by doubling, and the
-  // schedule's lists, which all ranks share, take less.
+  // A single rank that allocates in each would make it as many. Lists that grow by doubling, and
+  // the schedule's lists, which all ranks share, take less.
   CHECK(once > 0);
   CHECK(twice - once < more_microbatches);
 }
@@ -88,7 +88,7 @@ TEST_CASE("an optimizer step costs no allocation per chunk") {
     const std::int64_t twice = allocations_of_steps(c, 2 * kSteps);
     INFO("zero " << zero_stage << ": " << once << ", " << twice);
     CHECK(once > 0);
-    // What grows in blocks with the run takes up to a third of one per chunk, step and rank.
+    // Lists that grow in blocks with the run take up to a third of one per chunk, step and rank.
     CHECK(2 * (twice - once) < kSteps * chunks * c.mesh.size());
   }
 }

@@ -96,7 +96,7 @@ TEST_CASE("late gradients send what gradients in time do") {
     TrainingCase in_time = c;
     in_time.sync.max_staleness = 0;
     RC_LOG() << describe(c) << "\n";
-    // Of ZeRO-1 steps without an update gather no weights.
+    // Steps without an update gather no weights at ZeRO-1.
     if (c.zero_stage == 0) RC_ASSERT(run(c).sent_by_rank == run(in_time).sent_by_rank);
   });
 }

@@ -16,7 +16,7 @@ namespace shardsim::test {
 
 namespace {
 
-// What a rank had after the steps it took part in.
+// The state of a rank after the steps it took part in.
 struct SeenWhileElastic {
   std::map<std::int64_t, Values> weights;
   std::map<std::int64_t, Values> states;

@@ -28,7 +28,8 @@ inline TrainingCase draw_exact_case() {
   return c;
 }
 
-/// Of every rank; gradients of a replica are means over fewer samples, and may differ.
+/// Compares the weights of every rank. Gradients of a replica are means over fewer samples, and may
+/// differ.
 inline void expect_equal_weights(const TrainingCase& a, const TrainingCase& b) {
   RC_LOG() << describe(a) << "\n";
   const TrainingResult first = run(a);

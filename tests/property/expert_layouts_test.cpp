@@ -39,7 +39,8 @@ struct ExpertLayout {
   [[nodiscard]] int sharing() const { return dp * tp * cp; }
 };
 
-// What the model's sizes allow; ep divides the ranks of a stage, or there is no such layout.
+// Whether the model's sizes allow the layout; there is none whose ep does not divide a stage's
+// ranks.
 bool is_legal_layout(const ExpertLayout& l) {
   const bool cuts_samples = l.cp == 1 || kPositions % (2 * l.cp) == 0;
   return kExpertModelHeads % l.tp == 0 && l.pp <= kLayers && cuts_samples &&
@@ -64,8 +65,8 @@ std::vector<ExpertLayout> layouts() {
   return found;
 }
 
-// What else a layout is run with goes round with its number: cycles of lengths that have no common
-// factor, so that all pairs of them meet.
+// The other options of a layout go round with its number. Their cycles have lengths without a
+// common factor, so that all pairs of them meet.
 template <std::size_t N>
 const char* turn(const std::array<const char*, N>& values, int number) {
   return values.at(static_cast<std::size_t>(number) % N);
@@ -122,7 +123,7 @@ std::string describe(const ExpertLayout& l) {
          std::to_string(l.pp) + ", cp " + std::to_string(l.cp) + ", ep " + std::to_string(l.ep);
 }
 
-// What the model's sizes forbid is what is refused, and nothing else.
+// The layout is refused for the model's sizes, and for nothing else.
 void expect_refusal(const ExpertLayout& layout) {
   try {
     (void)load_scenario(kLayoutsBase, overrides_of(layout, 0));

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "strategies/model/declared_routing.hpp"
+#include "strategies/model/expert_counts.hpp"
 
 #include "scenarios/load.hpp"
 #include "sim/experiment/experiment.hpp"
@@ -194,7 +194,7 @@ TEST_CASE("P45: with a capacity every rank sends the same, and what is beyond is
     const ModelSpec& m = scenario.model;
     const MoeOptions moe = compile(scenario).options().model.moe;
     const std::int64_t rows = m.num_experts * capacity(moe, m.seq_len);
-    // Of 4 ranks' rows 3 in 4 leave; 2 microbatches, 2 layers, 4 journeys.
+    // On 4 ranks 3 in 4 rows leave; 2 microbatches, 2 layers, 4 journeys.
     CHECK(result.number("comm.bytes_sent.by_axis.ep") ==
           static_cast<double>(rows * 3 * 2 * 2 * 4 * 8 * m.hidden_size));
     CHECK(*result.number("moe.dropped_tokens") > 0.0);

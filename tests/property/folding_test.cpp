@@ -19,7 +19,7 @@ std::string one_of(const std::string& field, Values... values) {
 
 std::vector<std::string> draw_plan() {
   const int nodes = *rc::gen::inRange(1, 4);
-  // Of both gpus_per_node: with three, groups straddle nodes.
+  // Groups straddle nodes where gpus_per_node has a factor of three.
   std::vector<std::string> overrides = {
       "system.nodes=" + std::to_string(2 * nodes),
       one_of("system.gpus_per_node", "4", "6", "8"),

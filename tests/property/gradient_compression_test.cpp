@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "strategies/gradient_sync/gradient_sync_wrapper.hpp"
+#include "strategies/gradient_sync/gradient_sync.hpp"
 
 #include "tests/property/check_property.hpp"
 #include "tests/property/exact_case.hpp"
@@ -33,7 +33,7 @@ TrainingCase draw_compressed_case() {
 
 std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Of each of `ranks` owners in a bucket of `numel`: by walking over its blocks.
+// The part of each of `ranks` owners in a bucket of `numel`, by a walk over its blocks.
 struct Part {
   std::int64_t elements = 0;
   std::int64_t blocks = 0;
@@ -58,7 +58,7 @@ std::vector<std::int64_t> sizes_of_buckets(const TrainingCase& c) {
   return sizes;
 }
 
-// What a rank sends of its gradients in a step.
+// The bytes of gradients that a rank sends in a step.
 std::int64_t gradient_bytes(const TrainingCase& c, std::size_t rank) {
   const GradientCompression& rule = c.sync.compression;
   std::int64_t bytes = 0;
@@ -171,7 +171,7 @@ TEST_CASE("int8 sends 2 (D-1)/D of a byte per element and 4 per scale, for any n
         INFO(describe(c));
         std::int64_t sent = 0;
         for (const std::int64_t of_rank : run(c).sent_by_rank) sent += of_rank;
-        CHECK(sent == c.training.steps * 2 * (ranks - 1) * bytes);  // Of D ranks: D times that.
+        CHECK(sent == c.training.steps * 2 * (ranks - 1) * bytes);  // D ranks: D times that.
       }
     }
   }
@@ -214,7 +214,7 @@ TEST_CASE("int8 keeps a whole worker error, and the server error of what a rank 
           const Part own = parts_of(numel, block_size, ranks)[rank];
           errors += numel + own.elements;
           parcels += numel + 4 * rounded_up(numel, block_size);
-          // Of the own part those of all ranks; alone it is what was sent.
+          // All ranks' parcels of the own part come on top; a lone rank's is the one it sent.
           if (ranks > 1) parcels += ranks * own.bytes();
         }
         INFO(describe(c) << ", rank " << rank);

@@ -8,7 +8,7 @@
 #include "tests/property/check_property.hpp"
 #include "tests/property/random_case.hpp"
 
-// What must not change a run's values, or its trace.
+// Choices that must not change a run's values, or its trace.
 namespace shardsim::test {
 
 namespace {

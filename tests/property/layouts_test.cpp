@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kMostRanks = 32;
 
-// What a layout is run with beside its mesh. `family` and the like index the tables below.
+// The choices that a layout is run with beside its mesh. `family` and the like index the tables
+// below.
 enum Choice : std::size_t {
   family,
   zero_stage,
@@ -41,7 +42,7 @@ constexpr int kNone = -1;  // The layout has no such choice.
 constexpr std::array kFamilies = {"gpt2", "llama"};
 constexpr std::array kSchedules = {"1f1b", "gpipe", "zb_h1", "interleaved_1f1b", "looped_bfs"};
 constexpr int kHeads = 4;
-// Of a sample that is cut: few, and thirds of them where these are asked for.
+// Positions of a sample that is cut: few, and divisible by three where cp is.
 std::int64_t positions(const MeshShape& mesh) { return mesh.cp % 3 == 0 ? 12 : 8; }
 enum Split : int { even, with_embedding, with_loss, with_both, uneven };
 

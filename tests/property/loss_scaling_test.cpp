@@ -31,7 +31,7 @@ bool any_parameter(const ParameterSpec&) { return true; }
 /// Where and when a gradient becomes infinite, or large. A rank of -1: nowhere.
 struct Overflow {
   int rank = -1;
-  std::size_t step = 0;  // Of those that are trained.
+  std::size_t step = 0;  // Among those that are trained.
   double value = std::numeric_limits<double>::infinity();
   IsMeant is_meant = any_parameter;
   int other_rank = -1;  // There, too.
@@ -198,7 +198,7 @@ TrainingCase draw_any_case() {
   return c;
 }
 
-// What the rule makes of these steps.
+// The scales that the rule gives for these steps.
 std::vector<double> expected_scales(const LossScaling& rule, std::size_t steps,
                                     const Overflow& overflow) {
   std::vector<double> scales;

@@ -12,7 +12,7 @@ namespace shardsim::test {
 namespace {
 
 constexpr std::int64_t kNarrow = 2;      // Bytes of a weight, and of a gradient.
-constexpr std::int64_t kOptimizer = 12;  // Of a parameter's master weight and two moments.
+constexpr std::int64_t kOptimizer = 12;  // A parameter's master weight and two moments.
 
 TrainingCase mixed_precision(TrainingCase c) {
   c.world.has_data = false;
@@ -167,7 +167,7 @@ TEST_CASE("P19: FSDP holds exactly 1 + prefetch of equal units") {
       TrainingCase c = equal_layers(3, shards);
       c.sync.prefetch_units = prefetch;
       INFO(describe(c));
-      const std::int64_t part = (16 * 16 + 16 + shards - 1) / shards;  // Of a unit.
+      const std::int64_t part = (16 * 16 + 16 + shards - 1) / shards;  // Part of a unit.
       for (const RankRecord& rank : run(c).ranks) {
         CHECK(of(rank.peaks, MemoryCategory::params) ==
               kNarrow * part * (4 + shards * (1 + prefetch)));
@@ -219,7 +219,7 @@ TEST_CASE("P19: the bound on peak gradients is reached, by ZeRO-2 and by FSDP") 
         TrainingCase c = equal_layers(stage, shards);
         c.sync.reductions_in_flight = in_flight;
         INFO(describe(c));
-        const std::int64_t part = (16 * 16 + 16 + shards - 1) / shards;  // Of a layer.
+        const std::int64_t part = (16 * 16 + 16 + shards - 1) / shards;  // Part of a layer.
         const TrainingResult result = run(c);
         for (const RankRecord& rank : result.ranks) {
           CHECK(of(rank.peaks, MemoryCategory::grads) ==

@@ -119,12 +119,12 @@ TEST_CASE("P18, P31, P41: bytes per axis of whole steps are those of the formula
 }
 
 // Rows that fill a table up travel with it, in the middle of a bucket or at its end, and are
-// counted as padding. Of 5 rows the last of four ranks has none of its own.
+// counted as padding. With 5 rows the last of four ranks has none of its own.
 TEST_CASE("P18, P31, P41: a vocabulary that ranks do not divide is sent as it is, beside padding") {
   for_each_case([](TrainingCase c) {
     const SentElements divided = elements_sent(formulas_of(c));
     const SentElements summed = elements_sent_of_any_vocabulary(formulas_of(c));
-    CHECK(summed.dp == divided.dp);  // Of a vocabulary of 48, both formulas say the same.
+    CHECK(summed.dp == divided.dp);  // Both formulas say the same of a vocabulary of 48.
     CHECK(summed.pp == divided.pp);
     for (const std::int64_t vocab_size : {5, 53}) {
       for (const std::int64_t bucket_bytes : {1, 1 << 20}) {

@@ -8,7 +8,7 @@
 #include "tests/backends/fiber_fixture.hpp"
 #include "tests/strategies/training_case.hpp"
 
-// What runs beside what within a step, read off the trace of one rank.
+// Overlap of operations within a step, read off the trace of one rank.
 namespace shardsim::test {
 
 namespace {
@@ -43,8 +43,8 @@ struct Span {
   int count = 0;
 };
 
-// Of the slices on the compute track, or else on all others, whose name begins with `name` and
-// whose label begins with `label`.
+// The span of the slices on the compute track, or else on all others. Their names begin with `name`
+// and their labels with `label`.
 Span span_of(const TrainingResult& result, bool compute, std::string_view name,
              std::string_view label = {}) {
   Span span;

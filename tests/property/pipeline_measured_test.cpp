@@ -15,9 +15,9 @@
 #include "tests/property/random_schedule.hpp"
 #include "tests/strategies/priced_model.hpp"
 
-// The executor, measured. What schedules say on paper is compared with formulas in
-// tests/strategies/pipeline_*_test.cpp; here the engine runs them, and what it has recorded must be
-// the same to the picosecond, the byte and the order.
+// The executor, measured. Tests in tests/strategies/pipeline_*_test.cpp compare schedules on paper
+// with formulas. Here the engine runs them, and its records must be the same to the picosecond, the
+// byte and the order.
 namespace shardsim::test {
 
 namespace {
@@ -38,7 +38,7 @@ void for_each_measured(Microbatches which, Visit visit) {
   });
 }
 
-// What has been compared, for the line that is printed.
+// Counts of what has been compared, for the line that is printed.
 struct Score {
   std::map<std::string, int> schedules;
   std::int64_t ranks = 0;

@@ -103,7 +103,7 @@ bool has_whole_blocks(const PipelineSchedule& schedule) {
   return true;
 }
 
-// What check_cells looks at but the naive run cannot see is what is missing or superfluous.
+// The naive run cannot see missing or superfluous actions, which check_cells looks at.
 bool is_fine(const PipelineSchedule& mutated, const PipelineSchedule& original) {
   return same_actions(mutated, original) && has_whole_blocks(mutated) &&
          naive_runs(original.is_lowered() ? mutated : lower(mutated));
@@ -133,7 +133,7 @@ TEST_CASE("P36: mistakes in a schedule are found, unless they do no harm") {
       RC_ASSERT(explain(mutated, problem).find(problem.what) != std::string::npos);
     }
     if (mutated != original) (problems.empty() ? harmless : found) += 1;
-    // What is harmless runs, and takes no less than its longest row.
+    // A harmless schedule runs, and takes no less than its longest row.
     if (!problems.empty()) return;
     const Timeline times = timeline(mutated, {{{2, 3, 1}}, 1});
     for (const RankTimeline& rank : times.ranks) RC_ASSERT(rank.idle >= 0);
@@ -231,7 +231,7 @@ TEST_CASE("P42: without a protocol, an action starts as soon as its rank and its
     };
     visit([&](int rank, std::size_t cell, const Action& action, int stage) {
       if (action.kind == ActionKind::backward_weight) return;
-      // What a block makes leaves at its end.
+      // The output of a block leaves at its end.
       made[{action.kind == ActionKind::forward, stage, action.microbatch}] =
           times.spans[static_cast<std::size_t>(rank)][cell + (action.overlaps_next ? 1 : 0)].end;
     });

@@ -14,7 +14,7 @@
 #include "tests/strategies/pipeline_fixture.hpp"
 #include "tests/strategies/training_case.hpp"
 
-// What a pipeline trains: for every schedule the model of one device, with real numbers.
+// A pipeline trains the model of one device under every schedule, with real numbers.
 namespace shardsim::test {
 
 namespace {

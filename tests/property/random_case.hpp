@@ -32,7 +32,7 @@ inline ModelOptions draw_model(std::string& name) {
   return model;
 }
 
-/// What must not change any value.
+/// Draws options that must not change any value.
 inline void draw_schedule(TrainingCase& c) {
   c.bucket_bytes = *rc::gen::inRange<std::int64_t>(1, 3000);
   c.first_bucket_bytes = *rc::gen::inRange<std::int64_t>(1, 1000);

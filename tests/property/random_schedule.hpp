@@ -13,7 +13,7 @@ namespace shardsim::test {
 
 inline int draw(int first, int last) { return *rc::gen::inRange(first, last + 1); }
 
-/// Of any name and shape, with `min_ranks` ranks at least.
+/// A schedule of any name and shape, with `min_ranks` ranks at least.
 inline PipelineSchedule draw_schedule(int min_ranks = 1) {
   const auto names = schedule_names();
   // At full size, or those at the end of the list are hardly ever drawn.
@@ -43,7 +43,7 @@ inline ScheduleCosts draw_costs(const PipelineSchedule& schedule) {
   return costs;
 }
 
-/// What an action of a stage takes.
+/// The time that an action of a stage takes.
 inline std::int64_t cost_of(const ScheduleCosts& costs, ActionKind kind, int stage) {
   const StageCosts& cost = costs.stages[static_cast<std::size_t>(stage)];
   switch (kind) {

@@ -90,7 +90,7 @@ std::vector<std::string> issued(const RankTrace& trace) {
 
 std::unique_ptr<Model> whole_model_of(const TrainingCase& c) {
   ModelOptions options = c.model;
-  options.sequence_parallel = false;  // Of tensor-parallel ranks only.
+  options.sequence_parallel = false;  // Only tensor-parallel ranks have it.
   return make_model(options);
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("P22: ranks that become ready in different orders issue the same calls
   });
 }
 
-// What differs in order or size between the members of a group is reported, so running is the test.
+// Differences in order or size between the members of a group are reported, so running is the test.
 TEST_CASE("P22: so do ranks of tensor and pipeline parallelism, and change no bit") {
   check_property(60, [] {
     const TrainingCase c = draw_cut_case();

@@ -46,7 +46,7 @@ double worst_difference(const RandomCase& c) {
   WholeRunResult whole(c.model);
   const auto model = make_model(c.model.of_part());
   double worst = 0.0;
-  std::vector<Tensor> sums;  // Of gradients that ranks have a share of each.
+  std::vector<Tensor> sums;  // Gradients of which each rank has a share.
   for (const ParameterSpec& spec : model->parameters()) sums.push_back(zeros(spec.shape));
   LocalRuntime local;
   run_ranks(c.model.size, [&](Runtime& runtime, Communicator& world) {

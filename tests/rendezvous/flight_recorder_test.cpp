@@ -50,7 +50,7 @@ TEST_CASE("a flight recorder knows when each call was posted, started and ended"
   caller.post(0);
   now = 102.0;
   caller.post(1);
-  caller.post(1, 1);  // Of another group of that name.
+  caller.post(1, 1);  // In another group of that name.
   caller.start(0);
   now = 103.0;
   caller.end(0);

@@ -1,4 +1,4 @@
-#include "backends/rendezvous/frame.hpp"
+#include "backends/rendezvous/rendezvous_message.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -122,7 +122,7 @@ TEST_CASE("a million damaged frames are told from messages without a crash, in b
     while (const std::optional<Frame> frame = decoder.next()) {
       const std::optional<RendezvousMessage> message = decode_message(*frame);
       (message ? num_messages : num_refused) += 1;
-      // What is accepted can be said again.
+      // An accepted message can be said again.
       if (message && i % 16 == 0) CHECK(encode_message(*message).size() <= 4 + kMaxFrameBytes);
     }
     if (decoder.broken() || numbers.below(64) == 0) {

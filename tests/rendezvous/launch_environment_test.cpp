@@ -7,8 +7,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "backends/rendezvous/slurm_nodes.hpp"
-
 namespace shardsim {
 namespace {
 

@@ -10,8 +10,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "backends/rendezvous/launch_command.hpp"
-
 #include "tests/rendezvous/patience.hpp"
 
 namespace shardsim {

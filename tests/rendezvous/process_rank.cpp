@@ -8,13 +8,13 @@
 
 #include "backends/rendezvous/launch_environment.hpp"
 #include "backends/rendezvous/process_launcher.hpp"
-#include "backends/rendezvous/process_watch.hpp"
+#include "backends/rendezvous/rendezvous_client.hpp"
 #include "backends/rendezvous/token.hpp"
 
 #include "tests/rendezvous/patience.hpp"
 
-// What a rank does that supervision_test.cpp starts: this very program with the one test case
-// below, and with the rank's part in the environment.
+// A rank that supervision_test.cpp starts. It is this very program with the one test case below,
+// and with the rank's part in the environment.
 namespace shardsim {
 namespace {
 

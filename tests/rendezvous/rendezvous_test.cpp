@@ -101,7 +101,7 @@ TEST_CASE("who has the wrong token, or is no rank of the run, is refused and dis
              Catch::StartsWith("E1005") && Catch::Contains("refuses rank 1: the token is wrong"));
   CHECK_THAT(refusal([](auto& options) { options.token.clear(); }),
              Catch::Contains("the token is wrong"));
-  // Who does not know the token learns nothing about the run.
+  // A client that does not know the token learns nothing about the run.
   CHECK_THAT(refusal([](auto& options) {
                options.token += "x";
                options.rank = 7;

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "backends/rendezvous/launch_command.hpp"
+#include "backends/rendezvous/process_launcher.hpp"
 #include "backends/rendezvous/rendezvous_server.hpp"
 
 #include "tests/rendezvous/patience.hpp"
@@ -44,7 +44,7 @@ class Run {
     for (const int pid : pids_) CHECK(is_gone(pid));
   }
 
-  // What the launching side of a run does.
+  // Does the work of the launching side of a run.
   Verdict watch() {
     std::optional<Verdict> verdict;
     std::vector<bool> told(pids_.size());
@@ -80,7 +80,7 @@ class Run {
 
  private:
   RendezvousServer server_;
-  std::ostringstream output_;  // Of the test cases within.
+  std::ostringstream output_;  // Output of the test cases within.
   ProcessLauncher launcher_;
   std::vector<int> pids_;
 };

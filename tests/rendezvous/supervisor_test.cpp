@@ -59,7 +59,7 @@ class Stage {
       supervisor_.on_time(now_);
     }
   }
-  // What it says with every sign of life from now on.
+  // The rank says this with every sign of life from now on.
   void calls(int rank, const std::string& posted) { beats_[rank].last_posted = posted; }
   [[nodiscard]] bool was_told_to_abort(int rank) const {
     const std::size_t abort = RendezvousMessage(Abort{}).index();

@@ -247,7 +247,7 @@ TEST_CASE("of a rank that can say nothing more, only what it has told is said") 
     ranks[3].last_posted.clear();
     ranks[3].last_ended.clear();
     CHECK(action() == "no call of it is known");
-    // Of one that lives a sign of life has said that there was none.
+    // A rank that lives has said with a sign of life that there was none.
     ranks[1] = ranks[0] = ranks[3];
     ranks[0].rank = 0;
     ranks[1].rank = 1;

@@ -11,9 +11,9 @@
 #include "tests/reports/golden_file.hpp"
 #include "tests/reports/sample_traces.hpp"
 
-// What the bytes mean is said by two readers that are not ours: protoc here, and Perfetto's own
-// trace processor in tests/reports/perfetto. The trace of a whole run:
-// tests/app/trace_file_test.cpp.
+// Two readers that are not ours tell the meaning of the bytes: protoc here, and Perfetto's own
+// trace processor in tests/reports/perfetto. tests/app/trace_file_test.cpp reads the trace of a
+// whole run.
 namespace shardsim {
 namespace {
 

@@ -132,7 +132,7 @@ TEST_CASE("sequence parallelism divides the tokens of a context-parallel rank") 
                                          "parallelism.sequence_parallel=true",
                                          "training.micro_batch_size=1"};
   CHECK(layout(both).sequence_parallel);
-  // Of 4 positions a rank has 2, which 4 do not divide; without cp they do.
+  // A rank has 2 of 4 positions, which 4 ranks do not divide; without cp they do.
   const std::vector<std::string> narrow = {"parallelism.tp=4", "model.num_query_groups=4",
                                            "parallelism.sequence_parallel=true",
                                            "training.micro_batch_size=1", "model.seq_len=4"};

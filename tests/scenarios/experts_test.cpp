@@ -47,7 +47,7 @@ TEST_CASE("experts that do not fit model or layout are refused by name") {
             {"parallelism.tp=2", "model.seq_len=8", "parallelism.sequence_parallel=true",
              "model.num_shared_experts=1", "model.moe_ffn_hidden_size=7"})) ==
         "E0203 /parallelism/tp");
-  // What cannot be counted is refused by one limit or another.
+  // Sizes that cannot be counted are refused by one limit or another.
   const std::vector<Problem> huge =
       problems_of(valid_text(), {"model.num_experts=16384", "model.moe_ffn_hidden_size=4194304",
                                  "model.num_layers=16384", "model.hidden_size=1048576"});

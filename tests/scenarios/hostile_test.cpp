@@ -23,8 +23,8 @@
 using namespace shardsim;
 using namespace shardsim::testing;
 
-// Files that mean harm or nonsense: each must end in an error with a place, fast. What is expected
-// of each stands in tests/scenarios/hostile/expected.txt: name, exit code, code, line, column.
+// Files that mean harm or nonsense: each must end in an error with a place, fast. The file
+// tests/scenarios/hostile/expected.txt lists them: name, exit code, code, line, column.
 namespace {
 
 constexpr std::int64_t kFixedBytes = 256 << 10;
@@ -55,8 +55,7 @@ Outcome outcome_of(const std::string& path) {
   return outcome;
 }
 
-// The fastest of some: what else runs on the machine, and what is read for the first time, only
-// adds.
+// The fastest of some runs: other work on the machine, and files read for the first time, only add.
 Outcome outcome_of_repeated(const std::string& path) {
   Outcome fastest = outcome_of(path);
   for (int i = 0; i < 15; ++i) {
@@ -90,8 +89,8 @@ constexpr double kBoundMilliseconds = 10;
 constexpr double kBoundMilliseconds = 100;
 #endif
 
-// What a text of some size may take at its peak: the text itself twice, its values, and what the
-// tables, the presets and the problems take, which is the same for all.
+// The memory that a text of some size may take at its peak. It is the text itself twice, its
+// values, and the tables, the presets and the problems, which are the same for all.
 std::int64_t bound_bytes(std::size_t text_bytes) {
   // Every other byte may be a value; those beyond the limit are refused. Lists grow by doubling,
   // and while one is copied both are there.

@@ -76,7 +76,7 @@ TEST_CASE("what would act on NCCL's prices is refused where there are none") {
           field + " acts on NCCL's prices, and system.network_model is alpha_beta");
     CHECK(problems_of(valid_text(), nccl_with({flag})).empty());
   }
-  // What says what holds anyway is none.
+  // A value that holds anyway is no problem.
   CHECK(problems_of(valid_text(), {"system.nccl.inter_node.added_latency_us=0"}).empty());
 }
 

@@ -29,8 +29,8 @@ Scenario with_presets(const std::string& model, const std::string& system) {
                 "\", \"nodes\": 1}, \"training\": {\"global_batch_size\": 8}}");
 }
 
-// What the kind of device or model does not have, and what NCCL's model alone reads: of the fabric
-// around a machine, and that a node has a network card per GPU and Intel's processors.
+// Fields that the kind of device or model does not have, and fields that only NCCL's model reads.
+// The latter describe the fabric around a machine, a network card per GPU, and Intel's processors.
 const std::set<std::string> kMayDefault = {"system.device.peak_tflops.fp8", "model.rope_theta",
                                            "system.nics_per_node",          "system.nodes_per_pod",
                                            "system.oversubscription",       "system.cpu_vendor"};
@@ -202,7 +202,7 @@ TEST_CASE("the machines have the figures of their datasheets") {
     CHECK(s.inter_node.bandwidth_gb_per_s == row.inter);
     CHECK(s.device.peak_tflops.bf16 == row.bf16);
     CHECK(s.device.memory_bandwidth_gb_per_s == row.memory_gb_per_s);
-    // What a program can use is at least the round number that is sold, in decimal GB.
+    // The memory that a program can use is at least the round number that is sold, in decimal GB.
     CHECK(s.device.memory_bytes >= row.least_gb * 1'000'000'000);
     CHECK(s.device.memory_bytes < row.least_gb * 1'100'000'000);
   }

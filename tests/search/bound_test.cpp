@@ -12,7 +12,7 @@ constexpr double kPicoseconds = 1e12;
 
 }  // namespace
 
-// Of whole spaces: a bound above one simulation could hide an optimum.
+// All points of whole spaces: a bound above one simulation could hide an optimum.
 TEST_CASE("no simulation is faster or smaller than its bounds") {
   for (const SmallSpace& space : small_spaces()) {
     const Searched& all = simulated_in_full(space);

@@ -2,7 +2,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "sim/search/search_page.hpp"
+#include "reports/layout_page.hpp"
+#include "sim/search/search_report.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/search/search_fixture.hpp"

@@ -55,7 +55,7 @@ TEST_CASE("what is emitted for DeepSpeed is JSON, and its batch adds up") {
   }
 }
 
-// What is planned, launched and imported again is the same plan.
+// A plan that is launched and imported again is the same plan.
 TEST_CASE("flags for Megatron-LM are read back as the layout that they were made of") {
   const std::pair<const char*, const char*> layouts[] = {
       {R"("tp": 4, "pp": 2, "sequence_parallel": true, "bucket_bytes": 40000000,

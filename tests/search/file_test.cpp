@@ -3,7 +3,6 @@
 #include "sim/kernel/error.hpp"
 
 #include "scenarios/load.hpp"
-#include "sim/search/search_file.hpp"
 #include "sim/search/search_request.hpp"
 
 #include "tests/app/command_fixture.hpp"

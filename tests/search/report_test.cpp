@@ -50,7 +50,7 @@ TEST_CASE("the front leaves out what another beats in both") {
       kAnySlower);
   REQUIRE(front.size() == 2);
   CHECK(front[0].index == 1);
-  CHECK(front[1].index == 0);  // Of equals the first.
+  CHECK(front[1].index == 0);  // The first of equals.
   CHECK(pareto_front({point(0, 4, 60), point(1, 2, 90)}, 1.5).size() == 1);
 }
 

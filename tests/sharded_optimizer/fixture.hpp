@@ -63,7 +63,7 @@ void on_ranks(FiberWorld& world, const Setup& setup, const OptimizerBody& body);
 /// The world that on_ranks would make.
 [[nodiscard]] FiberOptions world_of(const Setup& setup);
 
-/// What each rank holds after so many steps of the setup.
+/// The state of each rank after so many steps of the setup.
 [[nodiscard]] std::vector<SerializedState> states_after(const Setup& setup, int steps);
 
 /// Visits the elements of a part: where each lies in the whole tensor, and its value.

@@ -42,7 +42,7 @@ std::vector<std::string> load_twice(const Setup& setup, FileSystem& files) {
   });
 }
 
-// Of optimize: the validation loss of rank 1 gets worse in the third iteration.
+// Runs optimize: the validation loss of rank 1 gets worse in the third iteration.
 void obeys_validation_of_one_rank(Setup setup) {
   setup.options.maximum_iterations = 20;
   FiberWorld world(world_of(setup));
@@ -257,7 +257,7 @@ TEST_CASE("F7: early stopping is triggered by no improvement, worse validation, 
   CHECK(stops_at({.validation_patience = 1}, {5, 4, 4.5}, true) == 2);
   CHECK(stops_at({.validation_patience = 1}, {5, 4, 4.5}, false) == -1);
   CHECK(stops_at({}, {5, 5, 6, 7, 7}, false) == -1);
-  // What is no number is no improvement, and nothing that later losses must be below.
+  // A loss that is no number is no improvement, and later losses need not be below it.
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   CHECK(stops_at({.patience = 2}, {kNan, 5, 4, 3, 2}, false) == -1);
@@ -345,7 +345,7 @@ TEST_CASE("F10: save is serialize and write, load is read and deserialize", "[F1
     states[static_cast<std::size_t>(optimizer.rank())] = optimizer.serialize();
     optimizer.save_model(disk, "/out");
   });
-  // What is written is what serialize says.
+  // The checkpoint holds the state that serialize gives.
   CheckpointReader reader(disk, {.directory = "/out", .step = 1});
   CHECK(reader.scalars() == states[0].scalars);
   for (const SerializedState& state : states) {
@@ -357,7 +357,7 @@ TEST_CASE("F10: save is serialize and write, load is read and deserialize", "[F1
       CHECK(same);
     }
   }
-  // What is read is what deserialize gets.
+  // The loaded state is the one that deserialize gets.
   on_ranks(setup, [&](ShardedOptimizer& optimizer) {
     optimizer.load_model(disk, {.directory = "/out", .step = 1});
     const SerializedState& own = states[static_cast<std::size_t>(optimizer.rank())];

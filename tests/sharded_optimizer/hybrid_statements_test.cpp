@@ -207,8 +207,8 @@ TEST_CASE("H8: a thousand ranks run, each with its part of the work", "[H8]") {
   });
   CHECK(ranks.size() == 1024);
   CHECK(places.size() == 1024);
-  // Of each parameter a replica has the parts once, but for what its four tensor-parallel ranks
-  // all have: norms. Replicas are equal.
+  // A replica has the parts of each parameter once, but for norms, which its four tensor-parallel
+  // ranks all have. Replicas are equal.
   std::int64_t replica_bytes = 0;
   for (int rank = 0; rank < 1024; ++rank) {
     MeshPlace first = mesh.place_of(rank);
@@ -226,7 +226,7 @@ TEST_CASE("H8: a thousand ranks run, each with its part of the work", "[H8]") {
   const std::int64_t filling = 2 * model.hidden_size;
   CHECK(replica_bytes == 8 * (num_parameters(*make_model(model)) + filling + 3 * norms));
   // A gradient is as large as its parameter, and each is summed over 64 replicas: 2 (N - 1) n.
-  // What fills up is counted apart.
+  // Padding is counted apart.
   const TrafficCounters& reduced = world.traffic().at("dp");
   CHECK(reduced.payload_sent == 2 * 63 * (replica_bytes - 8 * filling));
   CHECK(reduced.padding_sent == 2 * 63 * 8 * filling);

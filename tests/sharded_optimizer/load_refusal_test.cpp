@@ -6,7 +6,7 @@
 
 #include "tests/sharded_optimizer/fixture.hpp"
 
-// What is no state of one step of this training is refused by all ranks, and nothing is loaded.
+// All ranks refuse files and states that are not of one step of this training, and load nothing.
 namespace shardsim::test {
 
 TEST_CASE("P49: states of different steps are refused, on one rank and between ranks") {

@@ -7,13 +7,13 @@
 #include "tests/sharded_optimizer/fixture.hpp"
 
 // Reduced gradients in host memory beside tensor, sequence and pipeline parallelism: some of them
-// are summed again, on the device. What crosses the host link for that, and where it lies, is
+// are summed again, on the device. Their bytes on the host link, and the memory they lie in, are
 // counted in full.
 namespace shardsim::test {
 
 namespace {
 
-constexpr std::int64_t kBytes = 8;              // Of an element: all is fp64.
+constexpr std::int64_t kBytes = 8;              // Per element: all is fp64.
 constexpr std::int64_t kPicosecondsAByte = 40;  // The fixture's link; a launch takes no time.
 constexpr std::int64_t kMicrobatches = 2;
 
@@ -35,7 +35,7 @@ Setup setup_at(int zero_stage, bool offloads) {
   return setup;
 }
 
-// Of all data-parallel ranks of a stage and tensor-parallel rank, in bytes.
+// Sums over all data-parallel ranks of a stage and tensor-parallel rank, in bytes.
 struct Expected {
   std::int64_t owned = 0;    // All gradients, with what fills up chunks.
   std::int64_t partial = 0;  // Those summed over tensor-parallel ranks.

@@ -7,8 +7,8 @@
 
 #include "tests/sharded_optimizer/fixture.hpp"
 
-// The specification's optimizers that change the algorithm, through its own interface. What they
-// compute is held against their references by the verify scenarios; here, that each name means it.
+// The specification's optimizers that change the algorithm, through its own interface. The verify
+// scenarios hold their results against their references. Here each name must mean its algorithm.
 namespace shardsim::test {
 
 namespace {
@@ -20,7 +20,7 @@ using Make = std::function<std::unique_ptr<ShardedOptimizer>(
     Runtime&, Communicator&, const ParallelOptions&, std::unique_ptr<Optimizer>)>;
 
 struct Trained {
-  std::vector<std::vector<double>> weights;  ///< Of each rank, one after the other.
+  std::vector<std::vector<double>> weights;  ///< Weights of each rank, one after the other.
   std::vector<double> losses;
   std::int64_t sent = 0;
 };

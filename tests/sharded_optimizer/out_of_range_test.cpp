@@ -16,7 +16,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// What a caller of the library fills in.
+// The arguments that a caller of the library fills in.
 struct Arguments {
   ParallelOptions problem;
   OptimizerOptions optimizer;

@@ -9,8 +9,8 @@
 #include "tests/sharded_optimizer/fixture.hpp"
 
 // P49 where axes meet: pipelines of several chunks, tensor and sequence parallelism, all ZeRO
-// stages and replicas, with tied and untied weights. What is trained half the way at one layout and
-// the other half at another equals one device.
+// stages and replicas, with tied and untied weights. A training of one half at one layout and the
+// other half at another equals one device.
 namespace shardsim::test {
 
 namespace {
@@ -78,8 +78,8 @@ Setup leg_setup(const Leg& leg, const std::string& model) {
   setup.training.max_grad_norm = 0.2;
   setup.change_model = [sequence_parallel = leg.sequence_parallel](ModelOptions& options) {
     options.num_layers = 4;        // Six stages with the ends.
-    options.num_query_groups = 4;  // Of up to four tensor-parallel ranks, as are the tokens.
-    options.seq_len = 4;           // And of as many runs, of two context-parallel ranks.
+    options.num_query_groups = 4;  // Up to four tensor-parallel ranks share these and the tokens.
+    options.seq_len = 4;           // Two context-parallel ranks cut these into as many runs.
     options.hidden_dropout = 0.1;
     options.sequence_parallel = sequence_parallel;
   };
@@ -90,7 +90,7 @@ void step(ShardedOptimizer& optimizer) {
   for (int i = 0; i < kHalf; ++i) optimizer.step();
 }
 
-// What a layout leaves behind after the first half: files, and the same in memory.
+// The state that a layout leaves behind after the first half: files, and the same in memory.
 struct Baton {
   MemoryFileSystem disk;
   std::vector<SerializedState> states;

@@ -100,7 +100,7 @@ TEST_CASE("P49: a transformer goes on at any layout as one device does", "[P49]"
     // A key's bias has a gradient of rounding noise only, which Adam would blow up.
     setup.optimizer_options.epsilon = 1e-4;
     setup.training.num_microbatches = 4 / mesh_of(setup.choice, setup.ranks).data_size();
-    // What is dropped and left out is random, and must go on from where it was.
+    // Dropped values and left-out targets are random, and must go on from where they were.
     setup.training.ignore_fraction = 0.2;
     setup.change_model = [](ModelOptions& model) {
       model.hidden_dropout = 0.1;

@@ -10,8 +10,8 @@
 #include "tests/checkpoint/memory_file_system.hpp"
 #include "tests/sharded_optimizer/fixture.hpp"
 
-// save_model on ranks, stopped or failed at every call that any of them makes. What the parts of a
-// save do by themselves is in tests/checkpoint; here it is how ranks put them together.
+// save_model on ranks, stopped or failed at every call that any of them makes. The parts of a save
+// have their own tests in tests/checkpoint; here ranks put them together.
 namespace shardsim::test {
 
 namespace {
@@ -22,7 +22,7 @@ struct Run {
   WholeState first;
   WholeState second;
   std::unique_ptr<MemoryFileSystem> saved;  // After the first step.
-  std::int64_t calls = 0;                   // Of saving the second.
+  std::int64_t calls = 0;                   // Calls that save the second.
 };
 
 void train_and_save(const Setup& setup, MemoryFileSystem& files, int steps) {

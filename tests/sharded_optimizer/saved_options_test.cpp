@@ -45,7 +45,7 @@ std::vector<Option> options() {
   return all;
 }
 
-// What a training that goes on from the states has after its next step.
+// The state of a training that goes on from the states, after its next step.
 WholeState after_a_step(const Setup& setup, const std::vector<SerializedState>& states,
                         SavedOptions saved) {
   WholeState whole;
@@ -85,7 +85,7 @@ TEST_CASE("P49: a state of other optimizer options is refused, unless the caller
                                 shardsim::describe(ScalarValue(was))));
     CHECK(contains(message, shardsim::describe(ScalarValue(is)) + " here"));
     CHECK(contains(message, "SavedOptions::keep_own"));
-    // What it goes on with is what a state with these options would have gone on with.
+    // It goes on as a training from a state with these options would.
     std::vector<SerializedState> agreeing = states;
     for (SerializedState& state : agreeing) state.scalars.insert_or_assign(option.name, is);
     const WholeState own = after_a_step(other, states, SavedOptions::keep_own);

@@ -81,7 +81,8 @@ TEST_CASE("Z1: exactly four phases: gradients, reduce-scatter, own update, all-g
         if (name == "optimizer_step") phases.push_back(slice);
         continue;
       }
-      // Of all communication, groups are made before the step, and one number is for the report.
+      // Two kinds of communication do not count: groups before the step, and a number for the
+      // report.
       const bool is_loss = name == "all_reduce" && slice.label == "loss" && slice.bytes == 2 * 8;
       losses += is_loss ? 1 : 0;
       if (!is_loss && name != "split") phases.push_back(slice);
@@ -152,7 +153,7 @@ TEST_CASE("Z4: all ranks reconstruct identical parameters", "[Z4]") {
   on_ranks(setup, [&](ShardedOptimizer& optimizer) {
     for (int step = 0; step < 3; ++step) optimizer.step();
     std::vector<double>& values = by_rank[static_cast<std::size_t>(optimizer.rank())];
-    // What the rank computes with, not what it gathers for us.
+    // The values that the rank computes with, not those that it gathers for us.
     optimizer.model().gradient_sync().visit(StateKind::parameter, [&](const StatePiece& piece) {
       for (std::int64_t i = 0; i < piece.values.numel(); ++i) values.push_back(piece.values.get(i));
     });

@@ -75,7 +75,7 @@ TEST_CASE("lists have slips in their names, and torchtitan's -1 is auto") {
   CHECK_FALSE(list.problems.has_value());
   CHECK(list.text == with_parallelism(R"("tp": 1}, "faults": {"stragglers": [)"
                                       R"({"rank": 3, "slowdown": 1.2}])"));
-  // What is no list is no list of stragglers.
+  // A value that is no list is no list of stragglers.
   const FixedScenario other = fix_scenario(
       with_parallelism(R"("tp": 1}, "faults": {"straglers": {"rank": 3})"), "mine.json");
   CHECK(other.applied.empty());
@@ -92,7 +92,7 @@ TEST_CASE("what could mean something else is left alone and told") {
       R"("data_parallel_replicate_degree": -1)",
       R"("tensor_model_parallel_size": "eight")",
       R"("zero_stage": true)",
-      R"("recompute_granularity": "selective")",  // Of another section, and other tensors.
+      R"("recompute_granularity": "selective")",  // In another section, and other tensors.
   };
   for (const char* content : kDoubtful) {
     INFO(content);

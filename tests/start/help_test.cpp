@@ -8,7 +8,7 @@
 
 #include "tests/app/command_fixture.hpp"
 
-// What --help, --color and the formats of errors do for somebody who is new here.
+// Help for somebody who is new here: --help, --color and the formats of errors.
 namespace shardsim::test {
 namespace {
 

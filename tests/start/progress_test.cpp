@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-// What a long run says of itself.
+// The progress that a long run tells.
 namespace shardsim::test {
 
 using std::chrono::milliseconds;

@@ -189,7 +189,7 @@ TEST_CASE("the work of shares is what counting every run gives") {
       }
     }
   }
-  // Of a million ranks it is known at once, too.
+  // The work on a million ranks is known at once, too.
   const int many = 1 << 20;
   const AttentionWork work =
       attention_work(2LL * many, {5, 1, many}, {0, many, many}, /*causal=*/true);

@@ -16,8 +16,8 @@ namespace shardsim::test {
 struct ContextCase {
   ContextAttention form = ContextAttention::ring;
   int c = 2;
-  int ulysses_degree = 1;  ///< Of two_level.
-  AttentionShape shape;    ///< Of whole samples.
+  int ulysses_degree = 1;  ///< For two_level.
+  AttentionShape shape;    ///< The shape of whole samples.
   bool fused = false;      ///< q, k and v lie in one tensor.
 
   [[nodiscard]] std::int64_t share() const { return shape.seq_len / c; }

@@ -12,8 +12,8 @@
 #include "tests/strategies/context_parallel_fixture.hpp"
 #include "tests/strategies/model_fixture.hpp"
 
-// What lies around attention knows at which positions its tokens are: a rank's share of everything
-// is that of the whole, bit by bit.
+// Layers around attention know the positions of their tokens: a rank's share of everything is that
+// of the whole, bit by bit.
 namespace shardsim::test {
 namespace {
 

@@ -39,7 +39,7 @@ TEST_CASE("the share of its rate is dropped, the others are scaled so that the m
       CHECK(value == 1.0 / 0.75);
     }
   }
-  CHECK(std::abs(dropped - 2500) < 217);  // Of 10000; five deviations of 43.3.
+  CHECK(std::abs(dropped - 2500) < 217);  // From 10000; five deviations of 43.3.
 }
 
 TEST_CASE("shards and microbatches drop what the whole drops, sites and samples differ") {

@@ -73,7 +73,7 @@ class LayerFixture {
 
 double silu(double g) { return g / (1.0 + std::exp(-g)); }
 
-// What expert `expert` makes of a token.
+// The output of expert `expert` for a token.
 std::vector<double> expert_of_token(LayerFixture& f, std::int64_t token, std::int64_t expert) {
   const std::int64_t h = f.options.hidden_size;
   const std::int64_t inner = f.options.moe.ffn_hidden_size;
@@ -353,7 +353,7 @@ TEST_CASE("the router keeps logits, probabilities and gates in fp32 where all el
   }
 }
 
-// Of 10 slots on 6 experts 4 are left over: three members' go round twice, layers begin elsewhere.
+// 10 slots on 6 experts leave 4 over: three members' go round twice, and layers begin elsewhere.
 TEST_CASE("a plan of learned routing favours no expert") {
   MoeOptions moe = some_experts(RoutingKind::learned, 2);
   moe.num_experts = 6;

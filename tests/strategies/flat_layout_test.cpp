@@ -130,7 +130,7 @@ TEST_CASE("buckets are filled in the order in which backward reports gradients")
     for (const FlatChunk& chunk : layout.chunks()) {
       in_buckets.insert(in_buckets.end(), chunk.parameters.begin(), chunk.parameters.end());
     }
-    // What a real backward reports.
+    // The order that a real backward reports.
     LocalRuntime runtime;
     WholeParameters parameters(*model, runtime, 1, DType::fp64, DType::fp64);
     std::vector<Saved> saved;
@@ -171,7 +171,7 @@ TEST_CASE("units are those of the model, in its order") {
   }
 }
 
-// Of 5 rows the last of four ranks has none of its own, the one before it one of two.
+// With 5 rows the last of four ranks has none of its own, and the one before it has one of two.
 TEST_CASE("a chunk's padding is all that is none of the model's, on each tensor-parallel rank") {
   for (const char* name : {"untied gpt2", "llama", "tied llama"}) {
     for (const std::int64_t vocab_size : {5, 8}) {

@@ -9,7 +9,7 @@
 #include "tests/strategies/layer_fixture.hpp"
 #include "tests/strategies/model_fixture.hpp"
 
-// What a model is made of, and the data it is trained on.
+// The parts of a model, and the data it is trained on.
 using namespace shardsim;
 using namespace shardsim::test;
 

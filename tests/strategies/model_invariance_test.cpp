@@ -11,8 +11,8 @@
 #include "tests/strategies/model_fixture.hpp"
 #include "tests/strategies/recording_runtime.hpp"
 
-// What strategies rely on: samples may be split over ranks and microbatches, tensors may have no
-// data, gradients are reported once each and in order, and nothing is kept after backward.
+// Strategies rely on this: samples may be split over ranks and microbatches, and tensors may have
+// no data. Gradients are reported once each and in order, and nothing is kept after backward.
 using namespace shardsim;
 using namespace shardsim::test;
 

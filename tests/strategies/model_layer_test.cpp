@@ -16,7 +16,7 @@
 #include "tests/strategies/layer_fixture.hpp"
 #include "tests/strategies/recording_runtime.hpp"
 
-// What each layer computes, by hand or by the definition written out; gradients have a test of
+// The results of each layer, by hand or by the definition written out. Gradients have a test of
 // their own.
 using namespace shardsim;
 using namespace shardsim::test;
@@ -236,7 +236,7 @@ TEST_CASE("grouped products are of the mean number of rows, rounded up, one for 
   const Tensor sizes = meta.allocate(MemoryCategory::activations, {4}, DType::int32);
   const Tensor y = grouped_forward(meta, x, weight, sizes);
   CHECK(last().shape == KernelShape{KernelFamily::matrix_product, 3, 24, 8, 4});
-  CHECK(last().flops == 2 * 10 * 24 * 8);  // Of the rows that there are.
+  CHECK(last().flops == 2 * 10 * 24 * 8);  // For the rows that there are.
   grouped_backward_weight(meta, y, x, sizes, weight);
   CHECK(last().shape == KernelShape{KernelFamily::weight_gradient, 24, 8, 3, 4});
   (void)grouped_backward_input(meta, y, weight, sizes);

@@ -94,7 +94,7 @@ TEST_CASE("a file has as many sends in flight as its order needs, as schedules o
       CHECK(parsed(to_csv(lower(schedule))).sends_in_flight == schedule.sends_in_flight);
     }
   }
-  // What can run with none has all, so that their number is not blamed.
+  // A file that can run with no sends in flight gets all, so that their number is not blamed.
   CHECK(parsed("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n").sends_in_flight == 2);
   CHECK(parsed("0F0,0B0,0F1,0B1,0F2,0B2\n1F0,1F1,1B0,1B1,1F2,1B2\n").sends_in_flight == 3);
 }

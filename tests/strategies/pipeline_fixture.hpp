@@ -23,7 +23,8 @@ inline bool is_legal(std::string_view name, const PipelineShape& shape) {
   return v == 1 && (name != "zb_h2" || m >= 2 * p - 1);
 }
 
-/// What every boundary of stages that lies between ranks carries once each way.
+/// The number of boundaries of stages that lie between ranks; a microbatch crosses each once each
+/// way.
 inline int num_boundaries(const PipelineSchedule& schedule) {
   const auto [p, v, m] = schedule.shape;
   if (p == 1) return 0;
@@ -45,11 +46,12 @@ void for_each_schedule(Visit visit) {
   }
 }
 
-/// What every rank waits in total, by the formulas of docs/guide/pipeline-schedules.md: F, I and W
-/// of a rank's whole share of a microbatch, without message times. They are the published ones, but
-/// for M < p (looped_bfs, zb_h1) and for a W longer than F or I (zb_h1, zb_h2), where these are our
-/// own, and for v_half and v_min, of which only shares of 1f1b's are published. Derivations stand
-/// in the files of the schedules. None where there is no formula.
+/// The total wait of every rank, by the formulas of docs/guide/pipeline-schedules.md. F, I and W
+/// are those of a rank's whole share of a microbatch, without message times. The formulas are the
+/// published ones, with two exceptions. They are our own for M < p (looped_bfs, zb_h1) and for a W
+/// longer than F or I (zb_h1, zb_h2). They are also our own for v_half and v_min, of which only
+/// shares of 1f1b's are published. Derivations stand in the files of the schedules. None where
+/// there is no formula.
 inline std::optional<std::int64_t> expected_idle(const PipelineSchedule& schedule, std::int64_t f,
                                                  std::int64_t i, std::int64_t w) {
   const std::int64_t p = schedule.shape.num_ranks;
@@ -76,8 +78,8 @@ inline std::optional<std::int64_t> expected_idle(const PipelineSchedule& schedul
   return (p - 1) * (f + i + w);
 }
 
-/// What the worst rank waits between its first start and its last end. None as expected_idle, and
-/// where a W is longer than F or I.
+/// The wait of the worst rank between its first start and its last end. None where expected_idle is
+/// none, and where a W is longer than F or I.
 inline std::optional<std::int64_t> expected_idle_in_span(const PipelineSchedule& schedule,
                                                          std::int64_t f, std::int64_t i,
                                                          std::int64_t w) {

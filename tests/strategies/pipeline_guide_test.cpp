@@ -12,7 +12,7 @@
 
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
-#include "strategies/pipeline/timeline_text.hpp"
+#include "strategies/pipeline/timeline.hpp"
 #include "strategies/pipeline/validate.hpp"
 
 // The pictures and numbers of docs/guide/pipeline-schedules.md are what the code says. They stand

@@ -9,7 +9,7 @@ namespace shardsim::test {
 
 namespace {
 
-// Of a tensor: whether it goes forward, the stage that made it, the microbatch.
+// A tensor: whether it goes forward, the stage that made it, the microbatch.
 using TensorName = std::tuple<bool, int, int>;
 // Forward or not, from rank, to rank.
 using EdgeName = std::tuple<bool, int, int>;

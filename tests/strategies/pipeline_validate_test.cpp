@@ -12,7 +12,7 @@
 
 #include "tests/strategies/pipeline_fixture.hpp"
 
-// What is wrong with a schedule is said with its row and cell.
+// Mistakes in a schedule are told with their row and cell.
 namespace shardsim::test {
 
 namespace {

@@ -11,15 +11,15 @@
 #include "strategies/pipeline/timeline.hpp"
 
 // A model that computes nothing and takes exactly as long as it is told: one module per pipeline
-// stage, no parameters, one activation per microbatch. What an executor makes of a schedule can
-// then be compared to the picosecond.
+// stage, no parameters, one activation per microbatch. An executor's run of a schedule can then be
+// compared to the picosecond.
 namespace shardsim::test {
 
 /// A device on which one flop takes one picosecond.
 inline constexpr double kFlopsPerSecond = 1e12;
-/// What modules hand each other.
+/// The bytes that modules hand each other.
 inline constexpr std::int64_t kMessageBytes = 8;
-/// What a module keeps of a microbatch: so much that no number of messages adds up to it, so that
+/// The bytes that a module keeps of a microbatch. No number of messages adds up to so much, so that
 /// bytes in use tell how many of both there are.
 inline constexpr std::int64_t kSavedBytes = std::int64_t{1} << 20;
 

@@ -21,8 +21,8 @@ std::int64_t all_reduce(std::int64_t elements, std::int64_t ranks) {
 
 // Elements of parameters that are gathered together.
 struct Unit {
-  std::int64_t cut = 0;    // Of these a tensor-parallel rank has 1/t,
-  std::int64_t whole = 0;  // and of these all: norms, biases of rows, positions.
+  std::int64_t cut = 0;    // A tensor-parallel rank has 1/t of these.
+  std::int64_t whole = 0;  // It has all of these: norms, biases of rows, positions.
   bool used_twice = false;
 };
 
@@ -55,7 +55,7 @@ std::vector<Unit> units_of(const SendingCase& c, const MeshPlace& at) {
   return units;
 }
 
-// Of a unit, in a step: how often it is reduced, and how often it goes once around its shards.
+// How often a unit is reduced in a step, and how often it goes once around its shards.
 struct DataPasses {
   std::int64_t reductions = 0;
   std::int64_t over_shards = 0;
@@ -91,8 +91,8 @@ std::int64_t tensor_parallel(const SendingCase& c, const MeshPlace& at) {
   const std::int64_t t = c.mesh.tp;
   const bool by_tokens = c.model.sequence_parallel;
   const std::int64_t tokens = c.micro_batch_size * share(c.model.seq_len, c.mesh.cp);
-  // Of a microbatch's activations, in ring passes (an all_reduce is two). A layer: 4 all_reduces;
-  // or 4 gathers, 4 reduce_scatters, and 2 gathers again for gradients of weights.
+  // Ring passes of a microbatch's activations (an all_reduce is two). A layer has 4 all_reduces; or
+  // 4 gathers, 4 reduce_scatters, and 2 gathers again for gradients of weights.
   std::int64_t passes = (by_tokens ? 10 : 8) * c.stage_layers.at(static_cast<std::size_t>(at.pp));
   if (at.pp == 0) passes += 2;  // The embedding: an all_reduce; or a reduce_scatter, and a gather.
   std::int64_t losses = 0;

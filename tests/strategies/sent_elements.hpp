@@ -6,10 +6,11 @@
 #include "strategies/mesh.hpp"
 #include "strategies/model/make_model.hpp"
 
-// What each rank sends in a training step of a transformer, by the formulas of data-, tensor-,
-// sequence-, context- and pipeline-parallel training and the shapes of the published architectures;
-// nothing here asks the strategies. Sources: Rajbhandari et al., "ZeRO" (SC20); Shoeybi et al.,
-// "Megatron-LM" (2019); Korthikanti et al., "Reducing Activation Recomputation" (2022).
+// The elements that each rank sends in a training step of a transformer. The formulas are those of
+// data-, tensor-, sequence-, context- and pipeline-parallel training, with the shapes of the
+// published architectures. Nothing here asks the strategies. Sources: Rajbhandari et al., "ZeRO"
+// (SC20); Shoeybi et al., "Megatron-LM" (2019); Korthikanti et al., "Reducing Activation
+// Recomputation" (2022).
 namespace shardsim::test {
 
 struct SendingCase {
@@ -33,22 +34,23 @@ struct SentElements {
   SentElements& operator+=(const SentElements& other);
 };
 
-/// Of the rank at this place, whose shards hold 1/n of every parameter. Throws std::logic_error
-/// where ranks do not divide a size: shares are then not equal.
+/// Elements sent by the rank at this place, whose shards hold 1/n of every parameter. Throws
+/// std::logic_error where ranks do not divide a size: shares are then not equal.
 [[nodiscard]] SentElements elements_sent(const SendingCase& c, const MeshPlace& at);
 /// All ranks together.
 [[nodiscard]] SentElements elements_sent(const SendingCase& c);
 
-/// Of all ranks, on axis cp alone: data-parallel shares need not be equal.
+/// Elements sent by all ranks, on axis cp alone: data-parallel shares need not be equal.
 [[nodiscard]] std::int64_t context_elements_sent(const SendingCase& c);
 
-/// What all ranks together send of `rows` rows of the vocabulary, in embedding and head: a sum over
-/// ranks, which need not have equal shares. The model's vocab_size is not read.
+/// The elements that all ranks together send of `rows` rows of the vocabulary, in embedding and
+/// head. They are a sum over ranks, which need not have equal shares. The model's vocab_size is not
+/// read.
 [[nodiscard]] SentElements vocabulary_elements_sent(const SendingCase& c, std::int64_t rows);
 /// elements_sent, for a vocabulary that tensor-parallel ranks need not divide.
 [[nodiscard]] SentElements elements_sent_of_any_vocabulary(SendingCase c);
-/// What is sent beside that, as all tensor-parallel ranks have as many rows: of these the last ones
-/// have too few of their own.
+/// The padding that is sent beside that, as all tensor-parallel ranks have as many rows. The last
+/// ranks have too few of their own.
 [[nodiscard]] SentElements vocabulary_padding_sent(const SendingCase& c);
 
 }  // namespace shardsim::test

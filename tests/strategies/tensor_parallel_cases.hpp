@@ -11,7 +11,7 @@
 // Models to be cut, and what their parts have of the whole.
 namespace shardsim::test {
 
-/// What part `part` of a parameter has of `whole`; 0 where it only fills up.
+/// The elements of `whole` that part `part` of a parameter has; 0 for padding.
 inline Tensor part_of(const ParameterSpec& spec, int part, const Tensor& whole) {
   const Tensor values = zeros(spec.shape, whole.dtype());
   for_each_whole_run(spec, part, 0, values.numel(), [&](const WholeRun& run) {

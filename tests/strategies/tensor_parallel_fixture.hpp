@@ -42,8 +42,8 @@ struct WholeRunResult {
   WholeParameters parameters;
   Batch batch;
   std::vector<Saved> saved;
-  std::vector<Tensor> outputs;          ///< Of each module; the last is the loss.
-  std::vector<Tensor> input_gradients;  ///< Of each module; none of the first.
+  std::vector<Tensor> outputs;          ///< One for each module; the last is the loss.
+  std::vector<Tensor> input_gradients;  ///< One for each module; none for the first.
 };
 
 /// A rank's parts, initialised as parts of what the whole has.

@@ -177,7 +177,7 @@ TEST_CASE("P32: without sequence parallelism activations are bitwise equal on al
     const ModelCase c{.options = divisible_model(name), .size = 4};
     WholeRunResult whole(c);
     const auto model = make_model(c.of_part());
-    std::vector<Tensor> first;  // What rank 0 has; it runs first.
+    std::vector<Tensor> first;  // Those of rank 0; it runs first.
     std::size_t compared = 0;
     run_ranks(c.size, [&](Runtime& runtime, Communicator& world) {
       PartRun part(c, *model, runtime, world, &whole.parameters);

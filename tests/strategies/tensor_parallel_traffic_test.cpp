@@ -5,7 +5,7 @@
 
 #include "tests/strategies/tensor_parallel_fixture.hpp"
 
-// What tensor parallelism sends, when, and that shapes alone say it.
+// The traffic of tensor parallelism and its times; shapes alone tell both.
 namespace shardsim::test {
 namespace {
 
@@ -14,7 +14,7 @@ constexpr int kRanks = 4;
 
 struct Calls {
   std::map<std::string, int> by_label;  ///< "all_reduce row output": of one rank.
-  std::int64_t calls = 0;               ///< Of all ranks.
+  std::int64_t calls = 0;               ///< Calls of all ranks.
   std::int64_t bytes = 0;
 };
 
@@ -225,7 +225,7 @@ TEST_CASE("the sum of the input's gradient travels while weight gradients are co
   }
 }
 
-// What forward leaves for backward on a rank.
+// The bytes that forward leaves for backward on a rank.
 std::int64_t held_bytes(const ModelCase& c) {
   const auto model = make_model(c.of_part());
   std::int64_t bytes = 0;

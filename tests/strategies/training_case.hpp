@@ -25,7 +25,7 @@ namespace shardsim::test {
 inline constexpr double kOracleBound = 1e-9;
 
 struct TrainingCase {
-  std::string name = "mlp";  ///< Of the model, for messages.
+  std::string name = "mlp";  ///< The model's name, for messages.
   ModelOptions model = small_model("mlp");
   int zero_stage = 0;
   MeshShape mesh;
@@ -39,9 +39,9 @@ struct TrainingCase {
       .weight_dtype = DType::fp64, .master_dtype = DType::fp64, .gradient_dtype = DType::fp64};
   /// The cluster is filled in unless it was made by test_cluster.
   FiberOptions world;
-  /// What rank `rank` computes with in place of `part.model`; null: that itself.
+  /// The model that rank `rank` uses in place of `part.model`; null: that itself.
   std::function<std::unique_ptr<Model>(const ModelPart& part, int rank)> model_of_rank;
-  /// What rank `rank` trains with in place of its gradient synchronization; null: that itself.
+  /// The gradient synchronization that rank `rank` uses in place of `sync`; null: that itself.
   std::function<std::unique_ptr<GradientSync>(GradientSync& sync, Runtime& runtime, int rank)>
       wrap_sync;
   std::string schedule = "1f1b";
@@ -61,7 +61,7 @@ struct TrainingCase {
   return use.at(static_cast<std::size_t>(category));
 }
 
-/// What the case asks of a ParallelPlan.
+/// The options that the case asks of a ParallelPlan.
 [[nodiscard]] ParallelOptions options_of(const TrainingCase& c);
 
 /// One line: everything needed to build the case again.
@@ -70,8 +70,8 @@ struct TrainingCase {
 /// [parameter][element]; NaN where a rank does not hold it.
 using Values = std::vector<std::vector<double>>;
 
-/// What a rank held at one step: "gradient" (before the optimizer), "parameter" and the names of
-/// optimizer states. Only the last pipeline stage knows the loss.
+/// The values of a rank at one step: "gradient" (before the optimizer), "parameter" and the names
+/// of optimizer states. Only the last pipeline stage knows the loss.
 struct StepRecord {
   std::map<std::string, Values> values;
   std::optional<double> loss;
@@ -80,8 +80,8 @@ struct StepRecord {
 struct RankRecord {
   std::vector<StepRecord> steps;
   MemoryUse persistent{};  ///< Between steps, before the first.
-  MemoryUse peaks{};       ///< Of the training itself.
-  Time begin;              ///< Of the training: groups are made before.
+  MemoryUse peaks{};       ///< Peaks of the training itself.
+  Time begin;              ///< The training's begin: groups are made before.
   Time end;
   TimeSplit split;
 };
@@ -91,7 +91,7 @@ struct TrainingResult {
   std::uint64_t trace_hash = 0;
   std::map<std::string, TrafficCounters> traffic;
   std::vector<std::int64_t> sent_by_rank;
-  std::vector<RankTrace> traces;  ///< Of world.traced_ranks.
+  std::vector<RankTrace> traces;  ///< Traces of world.traced_ranks.
 };
 
 [[nodiscard]] TrainingResult run(const TrainingCase& c);

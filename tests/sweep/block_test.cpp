@@ -6,7 +6,7 @@
 
 #include "tests/app/command_fixture.hpp"
 
-// What a sweep is made of: the block in the file, --axis, and the points they give.
+// The parts of a sweep: the block in the file, --axis, and the points they give.
 namespace shardsim::test {
 
 namespace {

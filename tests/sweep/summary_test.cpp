@@ -4,14 +4,14 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/command/command_sweep.hpp"
+#include "sim/command/verbs.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/sweep/emit_script.hpp"
 #include "sim/sweep/sweep_summary.hpp"
 
 #include "tests/app/command_fixture.hpp"
 
-// What a sweep says at its end.
+// The summary that a sweep gives at its end.
 namespace shardsim::test {
 
 namespace {

@@ -38,7 +38,7 @@ EXAMPLES = (
 LOOKED_AT = (".cpp", ".hpp", ".in", "meson.build", ".json")
 
 WIDTH, BOX_HEIGHT, FLOOR, MARGIN = 1000, 34, 84, 24
-SHIFTS = (0, 70, -70, 30, -30)  # Of floors, one after another.
+SHIFTS = (0, 70, -70, 30, -30)  # The shifts of floors, one after another.
 
 
 def rooms_of(tree):

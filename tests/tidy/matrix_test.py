@@ -22,7 +22,7 @@ def result(tensors, trace_hash="a1", step_ms=1.0):
 
 class MatrixTest(unittest.TestCase):
     def problem(self, *bodies, arguments=()):
-        """What is said of builds A, B, ... whose command is a script of these lines."""
+        """The verdict on builds A, B, ... whose command is a script of these lines."""
         with tempfile.TemporaryDirectory() as folder:
             commands = {}
             for name, body in zip("ABCD", bodies):

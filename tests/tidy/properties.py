@@ -24,7 +24,7 @@ def properties_of(name):
 
 
 def problems(page, names):
-    """What is wrong, as sentences."""
+    """The problems, as sentences."""
     rows = ROW.findall(page)
     found = []
     if [name for name, _ in rows] != [f"P{i}" for i in range(1, LAST + 1)]:

@@ -19,7 +19,7 @@ STATEMENT = re.compile(r"([A-Z]\d+): ")
 
 
 def problems(page, names):
-    """What is wrong, as sentences."""
+    """The problems, as sentences."""
     rows = ROW.findall(page)
     wanted = [f"{letter}{i}" for letter, last in DOCUMENTS.items() for i in range(1, last + 1)]
     stated = {statement for statement, _ in rows}

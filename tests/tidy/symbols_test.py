@@ -22,7 +22,7 @@ COMPILER = [argument for argument in sys.argv[1:] if argument not in KEEP] or ["
 
 class SymbolsTest(unittest.TestCase):
     def problems(self, *sources):
-        """What is said of libraries a, b, ... of one object each."""
+        """The verdict on libraries a, b, ... of one object each."""
         with tempfile.TemporaryDirectory() as folder:
             build = pathlib.Path(folder)
             for name, source in zip("abcd", sources):

@@ -189,7 +189,7 @@ def check_built(root, tree):
 
 
 def check_conflicts(root):
-    """What a merge left undone, in pages too, which no compiler reads."""
+    """The markers that a merge left, in pages too, which no compiler reads."""
     root = pathlib.Path(root)
     folders = [root / folder for folder in (*rules.EVERYTHING, "docs")]
     pages = sorted(path for folder in folders for suffix in rules.TEXTS for path in folder.rglob(f"*{suffix}"))

@@ -208,6 +208,8 @@ class TidyTest(unittest.TestCase):
 
     SCHEDULES = {"strategies/pipeline/schedule_table.cpp": 'Row{.name = "gpipe"},\nRow{.name = "zb_v"},\n',
                  "strategies/pipeline/meson.build": "files('schedule_table.cpp')\n"}
+    OPTIMIZERS = {"strategies/optimizer/rules.cpp": 'Rule{.name = "adamw"},\nRule{.name = "momentum"},\n',
+                  "strategies/optimizer/meson.build": "files('rules.cpp')\n"}
     METRICS = {"sim/kernel/metric_rows.hpp":
                '#pragma once\n  ROW(kMfu, real, always, "", "mfu", "Share.") \\\n'
                '  ROW(kRanks, whole, always, "", "ranks", "Size.") \\\n'
@@ -218,6 +220,7 @@ class TidyTest(unittest.TestCase):
                 (self.SCHEDULES, "schedule-name", 'bool a = name == "zb_v";'),
                 (self.SCHEDULES, "schedule-name", 'const char* a = "or take gpipe, which";'),
                 (self.SCHEDULES, "schedule-name", 'const char* a = R"({"schedule": "gpipe"})";'),
+                (self.OPTIMIZERS, "optimizer-name", 'bool a = name == "adamw";'),
                 (self.METRICS, "metric-name", 'double a = result.number("mfu");'),
                 (self.METRICS, "metric-name", 'double a = result.number("time.bubble_s");')):
             for folder in rules.PRODUCT:

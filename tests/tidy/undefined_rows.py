@@ -30,7 +30,7 @@ def rows_of(test, row):
 
 
 def problems(test, headers):
-    """What is wrong, as sentences; `headers` are texts by the type of row."""
+    """The problems, as sentences; `headers` are texts by the type of row."""
     found = []
     for row, header in headers.items():
         calls, rows = calls_of(header), rows_of(test, row)

@@ -18,7 +18,7 @@ namespace {
 // With seed 20261121 and SHARDSIM_LONG=1 the judge of commit e647d66 was wrong about 8,488 of
 // 100,000 programs that sum, and about 29 of 6,000 trainings.
 
-// What the harness says of correct programs, by precision.
+// Verdicts of the harness on correct programs, by precision.
 class ProgramTally {
  public:
   explicit ProgramTally(std::string title) : title_(std::move(title)) {}

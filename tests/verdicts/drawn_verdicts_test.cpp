@@ -31,7 +31,7 @@ namespace {
 constexpr double kLeastAccepted = 0.8;
 
 // The largest share of draws that nobody can judge; their loader says so in advance. The argument
-// stands beside warn_about_decay (scenarios/warnings.cpp).
+// stands beside warn_about_decay (scenarios/load.cpp).
 constexpr double kMostWarned = 0.01;
 constexpr const char* kCannotBeJudged = "with this data parallelism the oracle then fails";
 

@@ -5,6 +5,80 @@
 
 namespace shardsim {
 
+namespace {
+
+using Kind = CollectiveKind;
+
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::reduce;
+}
+
+// Multimem instructions of NVLink SHARP: sums of integers and floats, extrema of those up to 16
+// bit.
+const char* no_reduction_in_the_switch(const NcclQuery& call) {
+  if (!reduces(call.kind)) return nullptr;
+  if (call.dtype == DType::fp8_e4m3) return "NVSwitch does not reduce fp8";
+  if (call.reduction == NcclReduction::product) return "NVSwitch does not multiply";
+  if (call.reduction == NcclReduction::average) return "NVSwitch does not average";
+  if (call.reduction != NcclReduction::sum &&
+      (call.dtype == DType::fp32 || call.dtype == DType::fp64)) {
+    return "NVSwitch only sums fp32 and fp64";
+  }
+  return nullptr;
+}
+
+const char* no_nvls(const NcclPlatform& platform, const NcclPlacement& placement,
+                    const NcclQuery& call) {
+  if (nccl_constant(NcclTable::nvls_efficiency, at(platform.generation)) == 0.0) {
+    return "NVLink SHARP needs Hopper or later";
+  }
+  if (!platform.nvswitch) return "NVLink SHARP needs NVSwitch";
+  if (placement.gpus < nccl_constant(NcclTable::nvls_fewest_gpus, at(platform.version))) {
+    return "too few GPUs of a node take part";
+  }
+  // With one channel nothing is left of (channels - 1) / channels.
+  if (nvls_graph(platform, placement).channels < 2) return "fewer than two channels are found";
+  return no_reduction_in_the_switch(call);
+}
+
+const char* no_algorithm(const NcclPlatform& platform, const NcclPlacement& placement,
+                         const NcclQuery& call, NcclAlgorithm algorithm) {
+  switch (algorithm) {
+    case NcclAlgorithm::ring:
+      return nullptr;
+    case NcclAlgorithm::tree:
+      return call.kind == Kind::all_reduce ? nullptr : "a tree serves all_reduce only";
+    case NcclAlgorithm::nvls:
+      if (call.kind != Kind::all_reduce && !is_gather_or_scatter(call.kind)) {
+        return "NVLS serves all_reduce, all_gather and reduce_scatter only";
+      }
+      if (placement.nodes > 1) return "between nodes NVLS needs SHARP in the network";
+      return no_nvls(platform, placement, call);
+    case NcclAlgorithm::nvls_tree:
+      if (call.kind != Kind::all_reduce) return "NVLSTree serves all_reduce only";
+      if (placement.nodes == 1) return "NVLSTree serves several nodes only";
+      return no_nvls(platform, placement, call);
+    case NcclAlgorithm::pat:
+      break;
+  }
+  if (!is_gather_or_scatter(call.kind)) return "PAT serves all_gather and reduce_scatter only";
+  return placement.one_gpu_per_node() ? nullptr : "PAT serves one GPU per node only";
+}
+
+const char* unserved(const NcclPlatform& platform, const NcclPlacement& placement,
+                     const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
+  const bool has_protocols = algorithm == NcclAlgorithm::ring || algorithm == NcclAlgorithm::tree;
+  if (!has_protocols && protocol != NcclProtocol::simple) {
+    return "the algorithm has the protocol Simple only";
+  }
+  if (protocol == NcclProtocol::ll128 && placement.nodes > 1 && !platform.nic_beside_gpu) {
+    return "LL128 needs a NIC beside the GPU";
+  }
+  return no_algorithm(platform, placement, call, algorithm);
+}
+
+}  // namespace
+
 std::vector<NcclOption> nccl_options(const NcclPlatform& platform, const NcclPlacement& placement,
                                      const NcclQuery& call) {
   return NcclTuning(platform, placement, call).options(call.bytes);
@@ -36,6 +110,13 @@ int channels_used(const NcclPlatform& platform, const NcclPlacement& placement,
   }
   while (channels > 1 && static_cast<double>(bytes) < channels * per_channel) --channels;
   return channels;
+}
+
+const char* why_unavailable(const NcclPlatform& platform, const NcclPlacement& placement,
+                            const NcclQuery& call, NcclAlgorithm algorithm, NcclProtocol protocol) {
+  const char* why = unserved(platform, placement, call, algorithm, protocol);
+  if (why != nullptr) return why;
+  return platform.overrides.selection.why_left_out(call.kind, algorithm, protocol);
 }
 
 }  // namespace shardsim

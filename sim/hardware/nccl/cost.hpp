@@ -10,7 +10,7 @@
 
 // NCCL's cost model as a pure function: what each algorithm with each protocol would take, which of
 // them are available, and which NCCL chooses. all_reduce, reduce_scatter, all_gather, broadcast and
-// reduce; the others are in point_to_point.hpp. Source: the tables of constants.hpp, and the
+// reduce; the others are in prices.hpp. Source: the tables of constants.hpp, and the
 // formulas of NCCL's src/graph/tuning.cc that each function names. CollNet (SHARP in the network)
 // is off unless a user turns it on, and is not here.
 namespace shardsim {

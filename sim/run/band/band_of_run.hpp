@@ -7,7 +7,6 @@
 #include "reports/result.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/band/error_band.hpp"
-#include "sim/run/band/measured_error.hpp"
 #include "sim/run/band/measured_errors.hpp"
 
 namespace shardsim {
@@ -32,9 +31,13 @@ struct BandBases {
 /// The result points into `known`.
 [[nodiscard]] BandBases band_bases_of(const MeasuredErrors& known);
 
-/// Bands around the step time and the memory on the device, or why there are none
-/// (why_no_band.hpp). No band is added if no held-out share says how reliable it is. Nothing is
-/// added if the result has no step time.
+/// Why predictions of this experiment cannot be compared with measurements, in one sentence without
+/// a full stop. It names the field whose value no measured run has. Empty if they can.
+[[nodiscard]] std::string why_no_band(const Experiment& experiment);
+
+/// Adds bands around the step time and the memory on the device, or why there are none. No band is
+/// added if no held-out share says how reliable it is. Nothing is added if the result has no step
+/// time.
 void add_error_bands(const Experiment& experiment, const BandBases& bases, Result& result);
 
 /// From the errors that the program was built with.

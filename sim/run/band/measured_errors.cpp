@@ -11,7 +11,7 @@
 
 #include "scenarios/json_value.hpp"
 #include "scenarios/scenario_error.hpp"
-#include "sim/run/band/band_coverage.hpp"
+#include "sim/run/band/error_band.hpp"
 
 namespace shardsim {
 

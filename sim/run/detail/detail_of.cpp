@@ -1,21 +1,140 @@
 #include "sim/run/detail/detail_of.hpp"
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "sim/run/detail/memory_curves.hpp"
-#include "sim/run/detail/rank_tables.hpp"
-#include "sim/run/detail/schedule_chart.hpp"
-#include "sim/run/detail/stage_times.hpp"
-#include "sim/run/detail/traffic_detail.hpp"
+#include "sim/run/detail/detail_tables.hpp"
 #include "sim/run/detail/watched_run.hpp"
-#include "sim/run/training_cost.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/run/whole_training.hpp"
 
 namespace shardsim {
 
 namespace {
+
+// --- Memory over time --------------------------------------------------------------------------
+
+// For all curves of a page together: with very many stages each gets fewer points.
+constexpr std::size_t kMostPoints = 32'000;
+constexpr std::size_t kFewestPoints = 100;
+
+// Memory over time of `ranks`, one per stage. Moments count from `origin`. Adds a note to `notes`
+// if curves were thinned.
+std::vector<MemoryCurve> memory_curves(const WatchedRun& watched, const std::vector<int>& ranks,
+                                       Time origin, std::vector<std::string>& notes) {
+  const std::size_t most = std::clamp(kMostPoints / ranks.size(), kFewestPoints, kMaxMemoryPoints);
+  bool has_thinned = false;
+  std::vector<MemoryCurve> curves;
+  for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+    RankRecorder& recorder = watched.of(ranks[stage]);
+    MemoryCurve curve{
+        .stage = static_cast<std::int64_t>(stage), .rank = ranks[stage], .points = {}};
+    std::vector<TimedUse> points = recorder.take_memory();
+    has_thinned = has_thinned || recorder.has_thinned_memory() || points.size() > most;
+    for (const TimedUse& point : CurveThinner::thinned(std::move(points), most)) {
+      curve.points.push_back({(point.time - origin).seconds(), point.bytes});
+    }
+    curves.push_back(std::move(curve));
+  }
+  if (has_thinned) {
+    notes.emplace_back(
+        "Memory over time is thinned: of neighbouring moments those with more in use are shown.");
+  }
+  return curves;
+}
+
+// --- The schedule ------------------------------------------------------------------------------
+
+struct NamedRow {
+  std::int64_t stage;
+  int rank;
+  std::string track;
+  BarRow* row;
+};
+
+std::vector<NamedRow> rows_of(const WatchedRun& watched, const std::vector<StageTime>& stages) {
+  std::vector<NamedRow> rows;
+  for (const StageTime& stage : stages) {
+    RankRecorder& recorder = watched.of(stage.rank);
+    rows.push_back({stage.stage, stage.rank, "compute", &recorder.compute()});
+    std::map<std::string, int> seen;
+    for (auto& [stream, row] : recorder.streams()) {
+      const int number = ++seen[stream.first];
+      const std::string suffix = number == 1 ? "" : fmt::format(" {}", number);
+      rows.push_back({stage.stage, stage.rank, stream.first + suffix, &row});
+    }
+  }
+  return rows;
+}
+
+std::size_t count_bars(const std::vector<NamedRow>& rows) {
+  std::size_t bars = 0;
+  for (const NamedRow& row : rows) bars += row.row->bars().size();
+  return bars;
+}
+
+Time coarsest(const std::vector<NamedRow>& rows) {
+  Time blur;
+  for (const NamedRow& row : rows) blur = max(blur, row.row->blur());
+  return blur;
+}
+
+class Names {
+ public:
+  std::uint32_t index_of_name(std::string_view name) {
+    const auto next = static_cast<std::uint32_t>(names_.size());
+    const auto [place, is_new] = places_.try_emplace(name, next);
+    if (is_new) names_.emplace_back(name);
+    return place->second;
+  }
+  std::vector<std::string> take() { return std::move(names_); }
+
+ private:
+  std::map<std::string_view, std::uint32_t> places_;
+  std::vector<std::string> names_;
+};
+
+GanttRow drawn(const NamedRow& row, Time origin, Names& names) {
+  GanttRow drawn{.stage = row.stage, .rank = row.rank, .track = row.track, .bars = {}};
+  for (const TimedBar& bar : row.row->bars()) {
+    drawn.bars.push_back({.name = names.index_of_name(bar.name),
+                          .chunk = bar.chunk,
+                          .microbatch = bar.microbatch,
+                          .begin_s = (bar.begin - origin).seconds(),
+                          .end_s = (bar.end - origin).seconds()});
+  }
+  return drawn;
+}
+
+// The last step of the rank that `stages` names for each stage. Moments count from `origin`. Adds
+// the limit of detail to `notes`.
+ScheduleChart schedule_chart(const WatchedRun& watched, const std::vector<StageTime>& stages,
+                             Time origin, std::vector<std::string>& notes) {
+  const std::vector<NamedRow> rows = rows_of(watched, stages);
+  while (count_bars(rows) > kMaxGanttBars) {
+    const Time blur = BarRow::coarser(coarsest(rows));
+    for (const NamedRow& row : rows) row.row->coarsen(blur);
+  }
+  if (const Time blur = coarsest(rows); blur > Time()) {
+    constexpr double kMicro = 1e6;
+    notes.push_back(fmt::format(
+        "The schedule is drawn coarsely: gaps, and bars beside others, of up to {:.3g} us do not "
+        "show.",
+        blur.seconds() * kMicro));
+  }
+  ScheduleChart chart;
+  Names names;
+  for (const NamedRow& row : rows) chart.rows.push_back(drawn(row, origin, names));
+  chart.names = names.take();
+  return chart;
+}
+
+// --- Notes -------------------------------------------------------------------------------------
 
 void require_same(const WatchedRun& watched, const FiberWorld& world) {
   if (watched.trace_hash() == world.engine().trace_hash()) return;

@@ -5,17 +5,43 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/training/parallel_plan.hpp"
 
-#include "sim/run/state/gathered_tensors.hpp"
-#include "sim/run/state/state_file_writer.hpp"
+#include "sim/run/run.hpp"
+#include "sim/run/state/safetensors.hpp"
 #include "sim/verify/oracle.hpp"
 
 // Writes the state of a run with data to files that anybody can read: one before the first step and
 // one after each. They hold whole tensors under the names of the model on one device. The guide's
 // page state-dump.md describes them.
 namespace shardsim {
+
+/// Puts whole tensors together from the ranks' pieces, in the ranks' dtype. If several ranks show
+/// an element, the value of the lowest rank counts.
+class GatheredTensors {
+ public:
+  /// `shape`: the shape of the whole tensor.
+  void add(const std::string& name, const Shape& shape, int rank, const StatePiece& piece);
+  /// A tensor that is whole as it is.
+  void add_whole(const std::string& name, const Tensor& values);
+
+  /// The tensors whose elements were all shown, by name.
+  [[nodiscard]] std::vector<NamedTensor> whole() const;
+  /// The names of the others.
+  [[nodiscard]] std::vector<std::string> incomplete() const;
+
+ private:
+  struct Gathered {
+    Tensor values;
+    std::vector<int> ranks;  // The rank that has shown each element; kNobody.
+
+    [[nodiscard]] bool is_whole() const;
+  };
+  std::map<std::string, Gathered> tensors_;
+};
 
 class StateDump {
  public:

@@ -14,7 +14,7 @@
 // of it. The same program without the bug must pass.
 namespace shardsim::corpus {
 
-/// What a program is told of its bug, and whom it tells where the bug is.
+/// Tells a program whether it has its bug, and is told where the bug is.
 class Plant {
  public:
   /// Lines of the row's file. Outlives the plant.
@@ -35,7 +35,7 @@ class Plant {
 
 /// Which sides of the report must be the culprits.
 enum class Who : std::uint8_t {
-  first,  ///< The first. Of a gap between shards: the one whose shard ends there.
+  first,  ///< The first. For a gap between shards: the one whose shard ends there.
   /// All together: circles, messages whose ends disagree, values that are wrong everywhere. Nobody
   /// can say which of them is wrong.
   every,
@@ -52,7 +52,7 @@ struct Row {
   Culprits culprits;
   Who who = Who::first;
   std::string text;  ///< Must occur in the report, too.
-  std::string file;  ///< Of the program.
+  std::string file;  ///< The program's file.
   CheckOptions options = {.ranks = {8}};
   /// Where it is small enough to be seen, if not from 2 ranks on; shrinking cannot go below.
   int fewest_ranks = 2;
@@ -60,7 +60,7 @@ struct Row {
   bool explored = false;  ///< Not to be seen in the one schedule that comes without exploring.
 };
 
-/// What check() runs. The lines that the bug is on are added to `lines` if given.
+/// The program that check() runs. It adds the lines of the bug to `lines` if given.
 inline Program program_of(const Row& row, bool planted, Plant::Lines* lines = nullptr) {
   return [program = row.program, plant = Plant(planted, lines)](RankContext& context) {
     program(context, plant);
@@ -103,8 +103,8 @@ reduction_rows();  // Sums that lack a part, or ranks that lack the sum.
 /// A report, held against its row.
 struct Finding {
   std::string code;
-  std::string ranks;  ///< Of the first side.
-  std::string place;  ///< Of the first side that has one.
+  std::string ranks;  ///< Ranks of the first side.
+  std::string place;  ///< Place of the first side that has one.
   bool right_code = false;
   bool right_ranks = false;
   /// The call of the first side that made one (those who miss a call are missed at that of the

@@ -29,7 +29,7 @@ std::vector<std::int64_t> routed(int from, int to, int size, std::int64_t capaci
   return result;
 }
 
-// What a buffer holds for tokens that are spread evenly, twice over.
+// The capacity of a buffer: twice the tokens of an even spread.
 std::int64_t tight_capacity(int from, int size) {
   return 2 * ((part_of(kTokens, from, size).count() + size - 1) / size);
 }

@@ -50,7 +50,7 @@ class Stage {
     if (context_.rank() > 0) context_.world().send(dy, context_.rank() - 1).wait();
   }
 
-  /// What has been added up after this microbatch.
+  /// Shows the gradients added up after this microbatch.
   void show(int microbatch, const Plant& plant) {
     for (std::int64_t layer = layers_.first; layer < layers_.last; ++layer) {
       const Tensor& gradient = gradients_[static_cast<std::size_t>(layer - layers_.first)];

@@ -1,7 +1,7 @@
 #include "tests/harness/corpus/corpus_row.hpp"
 #include "tests/harness/corpus/program.hpp"
 
-// What depends on which samples and tokens a rank has: random streams, experts, positions.
+// Numbers that depend on the samples and tokens of a rank: random streams, experts, positions.
 namespace shardsim::corpus {
 
 namespace {

@@ -5,8 +5,8 @@
 
 #include "tests/nccl/stand_in/machine.hpp"
 
-// What the collectives compute. Additions go around the ring as NCCL's do: chunk c starts at member
-// c + 1, and is rounded after every hop.
+// The arithmetic of the collectives. Additions go around the ring as NCCL's do: chunk c starts at
+// member c + 1, and is rounded after every hop.
 namespace shardsim::stand_in {
 
 namespace {

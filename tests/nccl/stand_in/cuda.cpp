@@ -86,7 +86,7 @@ SHARDSIM_EXPORT CudaStatus cudaSetDevice(int device) {
 }
 
 SHARDSIM_EXPORT CudaStatus cudaMalloc(void** pointer, std::size_t bytes) {
-  // What nobody has written there is not zero.
+  // Memory that nobody has written is not zero.
   std::vector<std::byte> memory(bytes, std::byte{0xA5});
   std::byte* place = memory.data();
   machine().memory[place] = std::move(memory);

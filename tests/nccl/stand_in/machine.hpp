@@ -11,9 +11,9 @@
 
 #include "tests/nccl/stand_in/stand_in.hpp"
 
-// What the stand-in is made of: one machine with the streams, memory and communicators of all
-// ranks, which goes on whenever somebody asks.
-// What the library of that name exports.
+// The stand-in is one machine with the streams, memory and communicators of all ranks. It goes on
+// whenever somebody asks.
+// A function that the library of that name exports.
 #define SHARDSIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace shardsim {
@@ -46,7 +46,7 @@ struct DeviceCall {
   struct Kernel* kernel = nullptr;
 };
 
-/// What one launch, of a group or of a single call, puts on a stream.
+/// The work that one launch, of a group or of a single call, puts on a stream.
 struct Kernel {
   NcclComm comm = nullptr;
   std::vector<DeviceCall> calls;

@@ -7,19 +7,19 @@
 #include "backends/nccl/nccl_abi.hpp"
 
 // A library with the functions of NCCL and of the CUDA runtime that shardsim calls. It records the
-// calls, checks what their documentation demands (order, grouping, lifetimes, nothing called while
-// a communicator is in progress), and carries the collectives out between the ranks of one thread,
-// in the order of additions of NCCL's ring. Device memory is the host's. What it does not know is
-// timing, and whether NCCL really is as documented.
+// calls and checks the demands of their documentation: order, grouping, lifetimes, no calls while a
+// communicator is in progress. It carries out the collectives between the ranks of one thread, in
+// the order of additions of NCCL's ring. Device memory is the host's. It knows neither timing, nor
+// whether NCCL really is as documented.
 namespace shardsim::stand_in {
 
-/// What it answers. Every reset() goes back to these.
+/// The answers of the stand-in. Every reset() goes back to these.
 struct Script {
   int version = 22809;
   int num_devices = 8;
   int driver_version = 13000;
   CudaStatus device_count_status = CudaStatus::success;
-  /// Of ncclCommInitRankConfig.
+  /// The answer of ncclCommInitRankConfig.
   NcclStatus init_status = NcclStatus::success;
   /// A communicator is in progress for so many polls after each call on it.
   int polls_in_progress = 2;
@@ -49,9 +49,9 @@ SHARDSIM_STAND_IN void reset();
 [[nodiscard]] SHARDSIM_STAND_IN Script& script();
 /// NCCL's calls in order, "1 ncclAllReduce count=12 type=7 op=0": rank of the communicator, name.
 [[nodiscard]] SHARDSIM_STAND_IN const std::vector<std::string>& calls();
-/// What the callers did wrong.
+/// The mistakes of the callers.
 [[nodiscard]] SHARDSIM_STAND_IN const std::vector<std::string>& violations();
-/// What has not been given back.
+/// The resources that have not been given back.
 [[nodiscard]] SHARDSIM_STAND_IN Live live();
 /// The file of this library.
 [[nodiscard]] SHARDSIM_STAND_IN std::string path();

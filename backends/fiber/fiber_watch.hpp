@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/kernel/diagnosis.hpp"
+
+#include "backends/call_record.hpp"
+#include "backends/fiber/fiber_operation.hpp"
+#include "backends/tensor.hpp"
+
+// Watches what is legal to post and wrong to do: buffers touched while they are in use, and the
+// order of calls of different groups.
+namespace shardsim {
+
+class FiberStream;
+
+/// Finds buffers that are touched while a communication uses them. Between post and wait an input
+/// must keep its value and an output must not be looked at. The schedule of a run decides whether
+/// that goes wrong on a cluster, but not whether it is found here.
+class BufferWatch final : public AccessListener {
+ public:
+  explicit BufferWatch(Engine& engine);
+  ~BufferWatch() override;
+  BufferWatch(const BufferWatch&) = delete;
+  BufferWatch& operator=(const BufferWatch&) = delete;
+
+  /// A call that takes buffers.
+  struct Post {
+    int rank = 0;                               ///< In the world.
+    const FiberOperation* operation = nullptr;  ///< Moves the data.
+    const FiberOperation* handle = nullptr;     ///< Is waited for.
+    const FiberStream* stream = nullptr;        ///< Null: of none, as tagged messages.
+    const FiberOperation* after = nullptr;
+    bool fills_all = true;  ///< All of the output. A message may be shorter than its buffer.
+    const CallRecord& record;
+    const std::string& group;
+  };
+  /// Offset in elements of an input within the output, or of an output within the input; -1: none.
+  static constexpr std::int64_t kNowhere = -1;
+  /// `output` and `input`: undefined if the call has none; the same tensor for calls in place.
+  void posted(const Post& post, const Tensor& output, const Tensor& input,
+              std::int64_t own_chunk = kNowhere);
+  /// Before and after the data of `operation` move, on its ranks in the world.
+  void moving(const FiberOperation& operation, std::span<const int> ranks);
+  void moved(const FiberOperation& operation, std::span<const int> ranks);
+  /// `rank` has waited for `handle`.
+  void waited(int rank, const FiberOperation& handle);
+
+  void touched(const Tensor& part, Access access, CallSite site) override;
+
+ private:
+  // The content that a buffer must hold until the next event.
+  enum class Holds : std::uint8_t { anything, pattern, hash };
+  struct Use {
+    std::int64_t order = 0;
+    const FiberOperation* operation = nullptr;
+    const FiberOperation* handle = nullptr;
+    const FiberStream* stream = nullptr;
+    const FiberOperation* after = nullptr;
+    CallRecord record;
+    const std::string* group = nullptr;
+    Tensor tensor;
+    bool reads = false;
+    bool writes = false;
+    Holds holds = Holds::anything;
+    std::uint64_t hash = 0;
+    // First touch of unknown kind; the buffer's content then shows whether it was a write.
+    std::optional<CallSite> touched;
+  };
+  using Uses = std::vector<Use>;
+
+  void add(int rank, const Post& post, const Tensor& tensor, bool reads, bool writes);
+  [[nodiscard]] bool behind(const Uses& uses, const Use& later, const Use& earlier) const;
+  void verify(int rank, const Use& use);
+  void report(const char* code, int rank, const Use& use, const std::string& what, CallSite site,
+              const char* hint);
+
+  Engine& engine_;
+  AccessListener* outer_;   // Listened before; again when this one goes.
+  std::vector<Uses> uses_;  // By rank, in the order of posts.
+  std::int64_t num_uses_ = 0;
+};
+
+/// Finds operations of two groups that two ranks post in different orders while both are under way.
+/// That is legal here, as a stream waits for no other. If a device runs few kernels at once, as
+/// with NCCL, each rank may hold the place that the other waits for. Source: NCCL user guide,
+/// "Using multiple NCCL communicators concurrently".
+class OrderWatch {
+ public:
+  explicit OrderWatch(int num_ranks) : under_way_(static_cast<std::size_t>(num_ranks)) {}
+
+  /// `after`: may be null.
+  void posted(int rank, const FiberOperation& operation, CallSite site, const FiberOperation* after,
+              Time now);
+  void waited(int rank, const FiberOperation& operation);
+  /// One for each pair of groups. While these live.
+  [[nodiscard]] std::vector<Diagnosis> warnings() const;
+
+ private:
+  // An operation, told apart from others that use the same object later.
+  using Name = std::pair<std::uint64_t, std::int64_t>;  // Group id, and sequence.
+  struct UnderWay {
+    const FiberOperation* operation;
+    Name name;
+    CallSite site;
+  };
+  // Ranks that have posted two operations in one order.
+  struct Side {
+    std::vector<int> ranks;
+    CallSite second;  // Call of the later one on the first of them.
+  };
+  struct Seen {
+    const FiberGroup* lower;  // In the order of names.
+    const FiberGroup* higher;
+    Time time;
+    Side in_order;
+    Side reversed;
+  };
+  void compare(int rank, const UnderWay& first, const UnderWay& second, Time now);
+  [[nodiscard]] static Diagnosis warning(std::int64_t sequence, const Seen& seen);
+
+  std::vector<std::vector<UnderWay>> under_way_;  // By rank.
+  std::map<std::pair<Name, Name>, Seen> seen_;
+};
+
+}  // namespace shardsim

@@ -1,0 +1,353 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
+
+#include "strategies/model/make_model.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
+
+#include "scenarios/formats/emit.hpp"
+#include "scenarios/formats/foreign_object.hpp"
+#include "scenarios/formats/import.hpp"
+
+// The configuration file of DeepSpeed: imported and emitted.
+namespace shardsim {
+
+namespace {
+
+// Names of keys, with ours where a key is that of one field.
+constexpr NamePair kDsBatch = {"train_batch_size", "training.global_batch_size"};
+constexpr NamePair kDsMicro = {"train_micro_batch_size_per_gpu", "training.micro_batch_size"};
+constexpr NamePair kDsContext = {"sequence_parallel_size", "parallelism.cp"};
+constexpr NamePair kDsTensor = {"autotp_size", "parallelism.tp"};  // In tensor_parallel.
+constexpr NamePair kDsWire = {"communication_data_type", "training.grad_reduce_dtype"};
+constexpr const char* kDsAccumulation = "gradient_accumulation_steps";
+constexpr const char* kDsTensorTable = "tensor_parallel";
+constexpr const char* kDsZeroTable = "zero_optimization";
+// In zero_optimization.
+constexpr NamePair kDsStage = {"stage", "parallelism.zero_stage"};
+constexpr NamePair kDsOverlap = {"overlap_comm", "parallelism.overlap_grad_reduce"};
+constexpr NamePair kDsBuckets = {"reduce_bucket_size", "parallelism.bucket_bytes"};
+constexpr NamePair kDsOffloadOptimizer = {"offload_optimizer", "parallelism.offload_optimizer"};
+constexpr NamePair kDsOffloadParameters = {"offload_param", "parallelism.offload_parameters"};
+
+std::int64_t import_ds_degrees(ForeignObject& config, std::int64_t gpus, Import& import) {
+  ForeignObject tensor = config.inner(kDsTensorTable);
+  const std::int64_t tp = tensor.integer(kDsTensor.theirs, kForeignDegree).value_or(1);
+  if (tp > 1) import.take(tensor.name_of(kDsTensor.theirs), std::to_string(tp), kDsTensor.ours, tp);
+  const std::int64_t sequence = config.integer(kDsContext.theirs, kForeignDegree).value_or(1);
+  if (sequence > 1) {
+    import.take(kDsContext.theirs, std::to_string(sequence), kDsContext.ours, sequence);
+    import.derive(kDsContext.theirs, std::to_string(sequence), "parallelism.cp_attention",
+                  std::string("ulysses"));
+  }
+  if (tp < 1 || sequence < 1 || gpus % (tp * sequence) != 0) {
+    config.refuse(
+        "E1364", tp > 1 ? kDsTensorTable : kDsContext.theirs,
+        fmt::format("{} x {} ranks of tensor and sequence parallelism do not divide {} GPUs", tp,
+                    sequence, gpus),
+        "say with --gpus how many there are");
+  }
+  return gpus / (tp * sequence);
+}
+
+// Two of three imply the third; three must agree.
+void import_ds_batch(ForeignObject& config, std::int64_t data, Import& import) {
+  std::optional<std::int64_t> batch = config.integer(kDsBatch.theirs, kForeignSize);
+  std::optional<std::int64_t> micro = config.integer(kDsMicro.theirs, kForeignDegree);
+  const std::optional<std::int64_t> steps = config.integer(kDsAccumulation, kForeignDegree);
+  for (const char* key : {kDsBatch.theirs, kDsMicro.theirs, kDsAccumulation}) {
+    if (config.is_auto(key))
+      import.warn(key, "auto", "the launching program fills it in: check it");
+  }
+  if (batch && micro && steps && *batch != *micro * *steps * data) {
+    config.refuse(
+        "E1364", kDsBatch.theirs,
+        fmt::format("train_batch_size is {}, but {} per GPU x {} steps x {} data-parallel "
+                    "ranks are {}",
+                    *batch, *micro, *steps, data, *micro * *steps * data),
+        fmt::format("correct one of them, or say with --gpus how many GPUs there are"));
+  }
+  if (micro) {
+    import.take(kDsMicro.theirs, config.written(kDsMicro.theirs), kDsMicro.ours, *micro);
+  } else if (batch && *batch % (steps.value_or(1) * data) == 0) {
+    micro = *batch / (steps.value_or(1) * data);
+    import.derive(kDsMicro.theirs, config.written(kDsMicro.theirs), kDsMicro.ours, *micro,
+                  "train_batch_size over steps and ranks");
+  } else {
+    micro = 1;
+    import.assume(kDsMicro.theirs, kDsMicro.ours, *micro, "the file does not say it");
+  }
+  if (batch) {
+    import.take(kDsBatch.theirs, config.written(kDsBatch.theirs), kDsBatch.ours, *batch);
+  } else {
+    import.derive(kDsAccumulation, config.written(kDsAccumulation), kDsBatch.ours,
+                  *micro * steps.value_or(1) * data,
+                  fmt::format("{} x {} x {} data-parallel ranks", *micro, steps.value_or(1), data));
+  }
+}
+
+void write_loss_scale(ForeignObject& fp16, Import& import) {
+  const double scale = fp16.number("loss_scale").value_or(0.0);
+  if (scale > 0.0) {
+    import.take(fp16.name_of("loss_scale"), fp16.written("loss_scale"), "training.loss_scale",
+                scale);
+    import.derive(fp16.name_of("loss_scale"), fp16.written("loss_scale"), "training.loss_scaling",
+                  std::string("static"));
+    return;
+  }
+  if (const auto power = fp16.integer("initial_scale_power", kForeignCount)) {
+    constexpr std::int64_t kLargest = 126;
+    import.derive(fp16.name_of("initial_scale_power"), std::to_string(*power),
+                  "training.loss_scale",
+                  std::ldexp(1.0, static_cast<int>(std::clamp<std::int64_t>(*power, 0, kLargest))));
+  }
+  if (const auto window = fp16.integer("loss_scale_window", kForeignSize)) {
+    import.take(fp16.name_of("loss_scale_window"), std::to_string(*window),
+                "training.loss_scale_growth_interval", *window);
+  }
+  if (const auto hysteresis = fp16.integer("hysteresis", kForeignSize)) {
+    import.take(fp16.name_of("hysteresis"), std::to_string(*hysteresis),
+                "training.loss_scale_hysteresis", *hysteresis);
+  }
+}
+
+// "offload_optimizer": {"device": "cpu"}
+void write_offload(ForeignObject& zero, const NamePair& part, Import& import) {
+  ForeignObject offload = zero.inner(part.theirs);
+  const std::string device = offload.text("device").value_or("none");
+  if (device == "cpu") {
+    import.take(offload.name_of("device"), device, part.ours, true);
+  } else if (device != "none") {
+    import.warn(offload.name_of("device"), device,
+                "only host memory is modelled: nothing is offloaded");
+  }
+}
+
+void write_buckets(ForeignObject& zero, std::int64_t stage, Import& import) {
+  const std::int64_t element = import.has("training.precision") ? 2 : 4;
+  if (stage > 2) return;
+  const auto elements = zero.integer(kDsBuckets.theirs, kForeignNumber);
+  if (elements && *elements > 0) {
+    const std::string name = zero.name_of(kDsBuckets.theirs);
+    const std::string written = zero.written(kDsBuckets.theirs);
+    import.derive(name, written, kDsBuckets.ours, *elements * element,
+                  fmt::format("elements of {} bytes", element));
+    import.derive(name, written, "parallelism.first_bucket_bytes", *elements * element,
+                  "all buckets alike");
+  }
+}
+
+void write_adam(ForeignObject& parameters, Import& import) {
+  for (const NamePair& row :
+       {NamePair{"lr", "training.learning_rate"}, NamePair{"eps", "training.epsilon"},
+        NamePair{"weight_decay", "training.weight_decay"}}) {
+    const std::string name = parameters.name_of(row.theirs);
+    if (const auto value = parameters.number(row.theirs)) {
+      import.take(name, parameters.written(row.theirs), row.ours, *value);
+    } else if (parameters.is_auto(row.theirs)) {
+      import.warn(name, "auto", "left at the default: it costs nothing");
+    }
+  }
+  const JsonValue* betas = parameters.find("betas");
+  if (betas == nullptr || !betas->is_array() || betas->array().size() != 2) return;
+  const char* paths[] = {"training.beta1", "training.beta2"};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto* beta = std::get_if<double>(&betas->array()[i].data);
+    if (beta != nullptr) {
+      import.take(parameters.name_of("betas"), fmt::format("{:g}", *beta), paths[i], *beta);
+    }
+  }
+}
+
+// Writes bf16, fp16 and the loss scale.
+void write_ds_precision(ForeignObject& config, Import& import) {
+  ForeignObject bf16 = config.inner(config.has("bfloat16") ? "bfloat16" : "bf16");
+  ForeignObject fp16 = config.inner("fp16");
+  if (bf16.truth("enabled").value_or(false)) {
+    import.take(bf16.name_of("enabled"), "true", "training.precision", std::string("bf16"));
+  } else if (fp16.truth("enabled").value_or(false)) {
+    import.take(fp16.name_of("enabled"), "true", "training.precision", std::string("fp16"));
+    write_loss_scale(fp16, import);
+  } else if (bf16.is_auto("enabled") || fp16.is_auto("enabled")) {
+    import.assume("bf16.enabled, fp16.enabled", "training.precision", std::string("bf16"),
+                  "\"auto\" is filled in by the launching program");
+  } else {
+    import.derive("bf16, fp16", "(not enabled)", "training.precision", std::string("fp32"));
+  }
+  const auto wire = config.text(kDsWire.theirs);
+  if (wire) {
+    const std::string ours = *wire == "fp32"                       ? "fp32"
+                             : *wire == "bfp16" || *wire == "bf16" ? "bf16"
+                                                                   : "fp16";
+    import.take(kDsWire.theirs, *wire, kDsWire.ours, ours);
+  }
+}
+
+// Writes zero_optimization: stage, offload, buckets, hpZ. REQUIRES: the precision is written.
+void write_ds_sharding(ForeignObject& config, Import& import) {
+  ForeignObject zero = config.inner(kDsZeroTable);
+  const std::int64_t stage = zero.integer(kDsStage.theirs, kForeignCount).value_or(0);
+  import.take(zero.name_of(kDsStage.theirs), zero.written(kDsStage.theirs), kDsStage.ours, stage);
+  if (stage > 0) write_offload(zero, kDsOffloadOptimizer, import);
+  if (stage == 3) write_offload(zero, kDsOffloadParameters, import);
+  // DeepSpeed's own default.
+  const bool overlap = zero.truth(kDsOverlap.theirs).value_or(stage == 3);
+  import.derive(zero.name_of(kDsOverlap.theirs), zero.written(kDsOverlap.theirs), kDsOverlap.ours,
+                overlap);
+  write_buckets(zero, stage, import);
+  if (zero.has("stage3_prefetch_bucket_size")) {
+    import.ignore(zero.name_of("stage3_prefetch_bucket_size"),
+                  zero.written("stage3_prefetch_bucket_size"),
+                  "units are gathered ahead here, not elements: parallelism.prefetch_units");
+  }
+  const std::int64_t secondary =
+      zero.integer("zero_hpz_partition_size", kForeignDegree).value_or(1);
+  if (secondary > 1) {
+    import.warn(zero.name_of("zero_hpz_partition_size"), std::to_string(secondary),
+                fmt::format("hpZ is not modelled; nearest is hybrid sharding: dp_shard {} with "
+                            "dp_replicate, which also replicates the optimizer's state",
+                            secondary));
+  }
+  for (const std::string& key : zero.rest()) {
+    import.ignore(zero.name_of(key), zero.written(key), "not modelled");
+  }
+}
+
+// Writes optimizer, gradient_clipping, activation_checkpointing.
+void write_ds_optimizer(ForeignObject& config, Import& import) {
+  ForeignObject optimizer = config.inner("optimizer");
+  const auto type = optimizer.text("type");
+  if (type) {
+    import_optimizer(optimizer.name_of("type"), *type, &OptimizerNames::deepspeed, import);
+    ForeignObject parameters = optimizer.inner("params");
+    write_adam(parameters, import);
+  }
+  if (const auto clip = config.number("gradient_clipping")) {
+    import.take("gradient_clipping", config.written("gradient_clipping"), "training.max_grad_norm",
+                *clip);
+  } else if (config.is_auto("gradient_clipping")) {
+    import.warn("gradient_clipping", "auto", "left at 0: a norm costs a little");
+  }
+  if (config.has("activation_checkpointing")) {
+    (void)config.inner("activation_checkpointing");
+    import.warn("activation_checkpointing", "{...}",
+                "it only says how: set training.recompute to full if the model asks for it");
+  }
+}
+
+// Settings that DeepSpeed cannot express. JSON has no comments: they are in a key that it does not
+// read.
+std::vector<std::string> notes_of(const Scenario& scenario) {
+  const ParallelismSpec& p = scenario.parallelism;
+  std::vector<std::string> notes;
+  if (p.pp > 1) {
+    notes.push_back(fmt::format("pp {}: give PipelineModule num_stages={}", p.pp, p.pp));
+    if (const auto theirs = schedule_in(&ScheduleRow::deepspeed).name; p.schedule != theirs) {
+      notes.push_back(
+          fmt::format("DeepSpeed's pipeline runs {0}, not {1}: plan again with --fix schedule={0}",
+                      theirs, p.schedule));
+    }
+    if (p.zero_stage > 1) {
+      notes.push_back(
+          "DeepSpeed's pipeline takes zero stages 0 and 1 only: plan again with --fix "
+          "zero_stage=0,1");
+    }
+  }
+  if (p.tp > 1 && p.sequence_parallel) {
+    notes.emplace_back(
+        "sequence_parallel was planned with tp; AutoTP does not split the tokens "
+        "between regions");
+  }
+  if (p.cp > 1) {
+    notes.push_back(
+        fmt::format("cp {} was planned as {}; DeepSpeed's sequence parallelism is ulysses", p.cp,
+                    to_string(p.cp_attention)));
+  }
+  if (p.ep > 1) notes.push_back(fmt::format("ep {}: give the MoE layer ep_size={}", p.ep, p.ep));
+  if (p.dp_replicate > 1 && p.zero_stage > 0 && p.zero_stage < 3) {
+    notes.push_back(
+        fmt::format("dp_replicate {}: DeepSpeed shards over all data-parallel ranks at "
+                    "stage {}",
+                    p.dp_replicate, p.zero_stage));
+  }
+  if (scenario.training.recompute != Recompute::none) {
+    notes.push_back(std::string("recompute ") + to_string(scenario.training.recompute) +
+                    ": the model's own code calls deepspeed.checkpointing");
+  }
+  return notes;
+}
+
+// DeepSpeed counts buckets in elements.
+std::string zero_section(const ParallelismSpec& p, std::int64_t gradient_bytes) {
+  std::string text = fmt::format("{{\n    \"{}\": {},\n    \"{}\": {},\n", kDsStage.theirs,
+                                 p.zero_stage, kDsOverlap.theirs, p.overlap_grad_reduce);
+  const auto offload = [&text](const NamePair& part) {
+    text += fmt::format("    \"{}\": {{\"device\": \"cpu\"}},\n", part.theirs);
+  };
+  if (p.zero_stage == 3 && p.dp_replicate > 1) {
+    text += fmt::format("    \"mics_shard_size\": {},\n", p.dp_shard * p.cp);
+  }
+  if (p.offload_optimizer) offload(kDsOffloadOptimizer);
+  if (p.offload_parameters) offload(kDsOffloadParameters);
+  return text +
+         fmt::format("    \"{}\": {}\n  }}", kDsBuckets.theirs, p.bucket_bytes / gradient_bytes);
+}
+
+}  // namespace
+
+void import_deepspeed(const ImportRequest& request, Import& import) {
+  const std::unique_ptr<ForeignFile> file = read_foreign_json(request.files.front());
+  ForeignObject config(&file->root);
+  if (request.model.empty()) {
+    throw UsageError("E1365", "a DeepSpeed configuration does not say which model is trained",
+                     "add --model config.json (Hugging Face), or a preset: --model llama3-8b");
+  }
+  write_ds_precision(config, import);
+  import_named_model(request.model, request.approximate, import);
+  const std::int64_t gpus = import_system(request, {}, import);
+  const std::int64_t data = import_ds_degrees(config, gpus, import);
+  import_ds_batch(config, data, import);
+  write_ds_sharding(config, import);
+  write_ds_optimizer(config, import);
+  for (const std::string& key : config.rest()) {
+    import.ignore(key, config.written(key), "says nothing about cost, or is not modelled");
+  }
+}
+
+std::string emit_deepspeed(const Scenario& scenario) {
+  const ParallelismSpec& p = scenario.parallelism;
+  const TrainingSpec& t = scenario.training;
+  std::string text = "{\n";
+  const std::vector<std::string> notes = notes_of(scenario);
+  if (!notes.empty()) {
+    text += "  \"shardsim_notes\": [\n";
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+      text += "    \"" + notes[i] + (i + 1 < notes.size() ? "\",\n" : "\"\n");
+    }
+    text += "  ],\n";
+  }
+  const auto number = [&text](const char* key, std::int64_t value) {
+    text += fmt::format("  \"{}\": {},\n", key, value);
+  };
+  number(kDsBatch.theirs, t.global_batch_size);
+  number(kDsMicro.theirs, t.micro_batch_size);
+  number(kDsAccumulation, t.num_microbatches);
+  if (t.precision == DType::bf16) text += "  \"bf16\": {\"enabled\": true},\n";
+  if (t.precision == DType::fp16) text += "  \"fp16\": {\"enabled\": true},\n";
+  text += fmt::format("  \"{}\": \"{}\",\n", kDsWire.theirs, to_string(t.grad_reduce_dtype));
+  if (p.tp > 1) {
+    text += fmt::format("  \"{}\": {{\"{}\": {}}},\n", kDsTensorTable, kDsTensor.theirs, p.tp);
+  }
+  if (p.cp > 1) number(kDsContext.theirs, p.cp);
+  return text + fmt::format("  \"{}\": {}\n}}\n", kDsZeroTable,
+                            zero_section(p, size_of(t.grad_reduce_dtype)));
+}
+
+}  // namespace shardsim

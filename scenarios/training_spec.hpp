@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "strategies/optimizer/optimizer.hpp"
+
+#include "scenarios/enumerations.hpp"
+
+// The training of a scenario: its model, its layout, and its batch, precision and optimizer.
+namespace shardsim {
+
+/// The network to train. The mlp family reads hidden_size inputs, has num_layers hidden layers of
+/// ffn_hidden_size and vocab_size classes; it has no attention (heads and groups are 0).
+struct ModelSpec {
+  std::string preset;  // "" when the model is given inline
+  ModelFamily family = ModelFamily::mlp;
+  std::int64_t num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_query_groups = 0;  // key/value heads; divides num_attention_heads
+  std::int64_t vocab_size = 0;
+  std::int64_t seq_len = 0;                  // 1 for mlp
+  std::int64_t max_position_embeddings = 0;  // rows of gpt2's learned position table; >= seq_len
+  bool tied_embeddings = false;              // output projection shares the token embedding
+  double norm_epsilon = 0;
+  double rope_theta = 0;         // llama: base of the rotary embedding
+  std::int64_t num_experts = 0;  // llama: in place of blocks' MLP; 0: none, nor what follows
+  std::int64_t num_experts_per_token = 0;
+  std::int64_t moe_ffn_hidden_size = 0;  // of one expert
+  std::int64_t num_shared_experts = 0;   // one MLP of so many experts' size, always on
+  std::int64_t first_dense_layers = 0;   // blocks at the start that keep the dense MLP
+  double moe_capacity_factor = 0;        // 0: no token is dropped
+  double moe_aux_loss_coeff = 0;         // of the load-balancing loss; 0: none
+  RoutingKind moe_routing = RoutingKind::learned;
+  double moe_skew = 0;  // skewed: exponent of Zipf's law
+  std::string moe_popularity_file;
+  std::vector<std::vector<double>> moe_popularity;  // file: of experts, for all layers or each
+  std::string source;                               // where the shape comes from
+};
+
+/// Alternatives to a sum of every gradient in every step: a part of ParallelismSpec, in
+/// fields_data_parallel.cpp.
+struct DataParallelSpec {
+  DataParallelKind data_parallel = DataParallelKind::synchronous;
+  std::int64_t sync_period = 1;    // local_sgd, diloco: updates between averages
+  double outer_learning_rate = 0;  // diloco
+  double outer_momentum = 0;
+  std::int64_t max_staleness = 0;             // async_sgd: updates
+  std::vector<std::int64_t> elastic_members;  // elastic: ranks in each step, the last for the rest
+  std::int64_t elastic_min = 1;
+  std::int64_t elastic_max = 1024;
+  GradientCompression compression;
+
+  bool trains_apart() const {
+    return data_parallel == DataParallelKind::local_sgd ||
+           data_parallel == DataParallelKind::diloco;
+  }
+  bool is_elastic() const { return data_parallel == DataParallelKind::elastic; }
+  bool compresses() const { return compression.acts(); }
+  /// Whether training differs on purpose from that of one device on the whole batch.
+  bool changes_algorithm() const {
+    return trains_apart() || data_parallel == DataParallelKind::async_sgd || compresses();
+  }
+};
+
+/// The layout of the work. zero_stage names the state sharded over the dp_shard x cp ranks: 0 none
+/// (plain data parallelism; all data_parallel_size() ranks are replicas), 1 optimizer state,
+/// 2 also gradients, 3 also parameters. dp_replicate > 1 with a stage above 0 is hybrid sharding.
+struct ParallelismSpec : DataParallelSpec {
+  std::int64_t tp = 1;
+  std::int64_t pp = 1;
+  std::int64_t cp = 1;
+  ContextAttention cp_attention = ContextAttention::ring;
+  std::int64_t cp_ulysses_degree = 1;  // of two_level; else cp for ulysses, and 1
+  std::int64_t ep = 1;
+  std::int64_t vpp = 1;
+  std::int64_t dp_replicate = 1;
+  std::int64_t dp_shard = 1;  // "auto" is resolved here
+  bool sequence_parallel = false;
+  std::vector<std::int64_t> stage_layers;  // of each stage, pp x vpp of them, in model order
+  bool account_for_embedding_in_pipeline_split = false;  // stage_layers was made so, if derived
+  bool account_for_loss_in_pipeline_split = false;
+  std::string schedule = "none";
+  std::string schedule_file;            // of schedule "file": CSV, relative to the scenario
+  std::string rank_order = "tp-dp-pp";  // axes, the fastest first
+  int zero_stage = 0;
+  std::int64_t bucket_bytes = 0;        // gradient buckets of stages 0 to 2
+  std::int64_t first_bucket_bytes = 0;  // the bucket that is ready first; never above bucket_bytes
+  bool overlap_grad_reduce = true;      // reduce while backward still runs
+  bool overlap_param_gather = true;     // gather while other units compute
+  std::int64_t prefetch_units = 1;      // stage 3: units gathered ahead of use
+  bool reshard_after_forward = true;    // stage 3: free gathered parameters after forward
+  std::int64_t reductions_in_flight = 1;
+  bool sync_every_microbatch = false;  // stages 2 and 3: reduce in each microbatch
+  bool offload_optimizer = false;      // state and master weights live in host memory
+  bool offload_gradients = false;      // stages 2 and 3: reduced gradients, too
+  bool offload_parameters = false;     // stage 3: shards of weights, too
+
+  std::int64_t data_parallel_size() const { return dp_replicate * dp_shard; }
+  /// Ranks whose gradients are summed: those that see other samples, or other parts of the same.
+  std::int64_t gradient_ranks() const { return data_parallel_size() * cp; }
+  bool offloads() const { return offload_optimizer || offload_gradients || offload_parameters; }
+};
+
+/// The schedule that is read from schedule_file.
+inline constexpr const char* kScheduleFromFile = "file";
+
+/// Has the settings of all optimizers; each optimizer reads its own.
+struct TrainingSpec : OptimizerOptions {
+  std::int64_t global_batch_size = 0;  // sequences (rows for mlp) per optimizer step, all ranks
+  std::int64_t micro_batch_size = 1;
+  std::int64_t num_microbatches = 1;  // global_batch_size / (micro_batch_size * data parallel size)
+  DType precision = DType::fp32;
+  DType grad_reduce_dtype = DType::fp32;  // "auto" is resolved to the gradient's dtype
+  std::string optimizer{default_optimizer()};  // a row of strategies/optimizer/rules.cpp
+  double max_grad_norm = 0;   // 0: no clipping
+  NormType grad_norm_type{};  // l2
+  LossScaling::Mode loss_scaling = LossScaling::Mode::none;
+  double loss_scale = 1;  // at the start, and always if it is constant
+  std::int64_t loss_scale_growth_interval = 1;
+  std::int64_t loss_scale_hysteresis = 1;
+  Recompute recompute{};       // none
+  double hidden_dropout = 0;   // [0, 1): of embedding and branch outputs
+  double ignore_fraction = 0;  // [0, 1): targets the loss leaves out, drawn from the seed
+  double tokens_total = 0;     // of the whole training, for its days and cost; 0: not said
+};
+
+/// Whether gradients pass through fp16. Only this type here has a smaller range than the fp32 of
+/// their sums, so that they can overflow and vanish.
+[[nodiscard]] inline bool has_narrow_gradients(const TrainingSpec& training) {
+  return training.precision == DType::fp16 || training.grad_reduce_dtype == DType::fp16;
+}
+
+}  // namespace shardsim

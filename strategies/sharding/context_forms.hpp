@@ -1,0 +1,134 @@
+#pragma once
+
+#include <span>
+
+#include "backends/communicator.hpp"
+
+#include "strategies/model/attention.hpp"
+
+// Private to strategies/sharding: the forms of attention over a context, and the messages that they
+// are made of. ContextParallel chooses among them.
+namespace shardsim {
+
+// Copies of heads from one place to another. Messages are packed and unpacked by them.
+
+/// Elements [first, first + width) of each of `rows` rows, and where they go: the same rows of
+/// another tensor, from row `to_row` on.
+struct HeadCopy {
+  Heads from;
+  Heads to;
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+  std::int64_t from_row = 0;
+  std::int64_t to_row = 0;
+};
+
+/// to = from, rounded to its dtype, or to += from. REQUIRES: data; part of an operation.
+void copy_values(const HeadCopy& copy, bool adds = false);
+
+/// All of them, as one operation, bound by the bytes it moves.
+void copy_heads(Runtime& runtime, const char* name, std::span<const HeadCopy> copies,
+                bool adds = false);
+
+/// Keys and values of some positions as one message: rows of g heads of k and then of v,
+/// [b, s, 2 g d]. Their gradients have the same form.
+class KeyBlocks {
+ public:
+  /// Blocks for positions shape.keys.
+  KeyBlocks(Runtime& runtime, const AttentionShape& shape)
+      : runtime_(runtime),
+        width_(shape.num_groups * shape.head_size),
+        rows_(shape.batch * shape.keys.length(shape.seq_len)) {}
+
+  /// Zeros. `blocks` of them, one after the other.
+  [[nodiscard]] Tensor allocate(DType dtype, std::int64_t blocks = 1) const {
+    return runtime_.allocate(MemoryCategory::comm, {blocks, rows_, 2 * width_}, dtype);
+  }
+  [[nodiscard]] Heads k_of(const Tensor& block) const { return {block, 2 * width_, 0}; }
+  [[nodiscard]] Heads v_of(const Tensor& block) const { return {block, 2 * width_, width_}; }
+
+  /// A new block, of k and v.
+  [[nodiscard]] Tensor pack(const Heads& k, const Heads& v) const;
+  /// k and v become the block's, or it is added to them.
+  void unpack(const Tensor& block, const Heads& k, const Heads& v, bool adds) const;
+
+ private:
+  Runtime& runtime_;
+  std::int64_t width_;
+  std::int64_t rows_;
+};
+
+// The forms, each in the file of its name, with its source.
+
+/// Tokens for heads, and back: see head_exchange.cpp.
+class HeadExchange {
+ public:
+  /// `shape`: after the exchange. Its queries and keys are the shares of all ranks of `group`, in
+  /// their order. All must outlive it.
+  HeadExchange(Runtime& runtime, Communicator& group, const AttentionShape& shape)
+      : runtime_(runtime),
+        group_(group),
+        q_width_(shape.num_heads * shape.head_size),
+        k_width_(shape.num_groups * shape.head_size),
+        batch_(shape.batch),
+        share_(shape.seq_len / shape.queries.parts) {}
+
+  /// This rank's tokens, all heads -> rows [u, b, s of a share, q k v], all tokens, its heads.
+  [[nodiscard]] Tensor to_heads(const Heads& q, const Heads& k, const Heads& v) const;
+  /// y [u b, s, a d] of all tokens and its heads -> [b, s, u a d] of its tokens and all heads.
+  [[nodiscard]] Tensor to_tokens(const Tensor& y) const;
+
+  /// The ways back: of to_tokens, and of to_heads.
+  [[nodiscard]] Tensor gradient_to_heads(const Tensor& dy) const;
+  void gradients_to_tokens(const Tensor& d_qkv, const Heads& dq, const Heads& dk,
+                           const Heads& dv) const;
+
+  /// As to_heads returns, of zeros.
+  [[nodiscard]] Tensor allocate_qkv(DType dtype) const {
+    return allocate(MemoryCategory::activations, dtype, qkv_width());
+  }
+  [[nodiscard]] Heads q_of(const Tensor& qkv) const { return {qkv, qkv_width(), 0}; }
+  [[nodiscard]] Heads k_of(const Tensor& qkv) const { return {qkv, qkv_width(), q_width_}; }
+  [[nodiscard]] Heads v_of(const Tensor& qkv) const {
+    return {qkv, qkv_width(), q_width_ + k_width_};
+  }
+
+ private:
+  [[nodiscard]] std::int64_t qkv_width() const { return q_width_ + 2 * k_width_; }
+  [[nodiscard]] std::int64_t rows() const { return batch_ * share_; }  // For a rank's tokens.
+  // As many rows for each rank.
+  [[nodiscard]] Tensor allocate(MemoryCategory category, DType dtype, std::int64_t width) const;
+
+  Runtime& runtime_;
+  Communicator& group_;
+  std::int64_t q_width_;  // Elements of a rank's heads after the exchange,
+  std::int64_t k_width_;  // of queries, and of keys.
+  std::int64_t batch_;
+  std::int64_t share_;
+};
+
+/// `shape`: queries and keys are this rank's shares, number ring.rank() of as many as are cut
+/// equally among ring.size() ranks.
+[[nodiscard]] AttentionOutput ring_attention_forward(Runtime& runtime, Communicator& ring,
+                                                     const AttentionShape& shape, const Heads& q,
+                                                     const Heads& k, const Heads& v);
+
+/// As attention_backward.
+void ring_attention_backward(Runtime& runtime, Communicator& ring, const AttentionShape& shape,
+                             const Heads& q, const Heads& k, const Heads& v,
+                             const AttentionOutput& forward, const Tensor& dy, const Heads& dq,
+                             const Heads& dk, const Heads& dv);
+
+/// `shape`: queries and keys are this rank's share, number group.rank() of group.size().
+[[nodiscard]] AttentionOutput gathered_attention_forward(Runtime& runtime, Communicator& group,
+                                                         const AttentionShape& shape,
+                                                         const Heads& q, const Heads& k,
+                                                         const Heads& v);
+
+/// As attention_backward.
+void gathered_attention_backward(Runtime& runtime, Communicator& group, const AttentionShape& shape,
+                                 const Heads& q, const Heads& k, const Heads& v,
+                                 const AttentionOutput& forward, const Tensor& dy, const Heads& dq,
+                                 const Heads& dk, const Heads& dv);
+
+}  // namespace shardsim
