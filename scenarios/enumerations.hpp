@@ -9,7 +9,6 @@
 
 #include "backends/reduce.hpp"
 
-#include "strategies/gradient_sync/data_parallel.hpp"
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/moe_options.hpp"
 #include "strategies/training/loss_scale.hpp"
@@ -40,7 +39,6 @@ inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "rin
 inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
-inline constexpr std::array<const char*, 3> kGradientCompressionNames = {"none", "top_k", "int8"};
 inline constexpr std::array<const char*, 4> kContextAttentionNames = {"ring", "all_gather",
                                                                       "ulysses", "two_level"};
 inline constexpr std::array<const char*, 4> kRoutingNames = {"learned", "uniform", "skewed",
@@ -56,9 +54,6 @@ inline std::span<const char* const> choice_names(TensorMode) { return kTensorMod
 inline std::span<const char* const> choice_names(ReductionOrder) { return kReductionOrderNames; }
 inline std::span<const char* const> choice_names(Algorithm) { return kAllReduceNames; }
 inline std::span<const char* const> choice_names(DataParallelKind) { return kDataParallelNames; }
-inline std::span<const char* const> choice_names(CompressionKind) {
-  return kGradientCompressionNames;
-}
 inline std::span<const char* const> choice_names(ContextAttention) {
   return kContextAttentionNames;
 }

@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include "strategies/gradient_sync/compressors.hpp"
+
 #include "scenarios/field_table.hpp"
 
 namespace shardsim {
@@ -13,6 +17,46 @@ bool is_elastic(const Scenario& s) { return s.parallelism.is_elastic(); }
 constexpr const char* kWhenApart = "data_parallel is local_sgd or diloco";
 constexpr const char* kWhenDiloco = "data_parallel is diloco";
 constexpr const char* kWhenElastic = "data_parallel is elastic";
+
+constexpr const char* kNoCompressor = "none";
+
+// A word for each compressor, and one for none of them. Help tells what each sends.
+Field compressor_field(const char* path) {
+  std::vector<std::string> words = {kNoCompressor};
+  std::string help = "What ranks send of their gradients in plain data parallelism.";
+  for (const CompressorRow* const compressor : compressor_rows()) {
+    words.emplace_back(compressor->name);
+    help += fmt::format(" {}: {}.", compressor->name, compressor->summary);
+  }
+  Field row;
+  row.path = path;
+  row.set = [](Scenario& s, const FieldValue& value) {
+    s.parallelism.compression.compressor = find_compressor(std::get<std::string>(value));
+  };
+  row.get = [](const Scenario& s) -> FieldValue {
+    const CompressorRow* const compressor = s.parallelism.compression.compressor;
+    return std::string(compressor != nullptr ? compressor->name : std::string_view(kNoCompressor));
+  };
+  row.one_of(std::move(words)).doc(std::move(help));
+  return row.or_else(fmt::format("\"{}\"", kNoCompressor));
+}
+
+// A setting that some compressors read: the field says which, and acts with them alone.
+template <typename Value>
+Field compressor_setting(const char* path, Value GradientCompression::*member,
+                         bool CompressorRow::*reads) {
+  const std::string readers =
+      names_of_compressors([reads](const CompressorRow& row) { return row.*reads; });
+  return field(path, &Scenario::parallelism, &ParallelismSpec::compression, member)
+      .acts_when("gradient_compression is " + readers, [reads](const Scenario& s) {
+        const CompressorRow* const compressor = s.parallelism.compression.compressor;
+        return compressor != nullptr && compressor->*reads;
+      });
+}
+
+std::string all_compressors() {
+  return names_of_compressors([](const CompressorRow&) { return true; });
+}
 
 }  // namespace
 
@@ -80,31 +124,19 @@ std::vector<Field> data_parallel_fields() {
           .foreign({{"DeepSpeed", "max_gpus"}, {"PyTorch", "max_nodes"}})
           .acts_when(kWhenElastic, is_elastic)
           .doc("The most ranks that may take part in a step."),
-      parallelism("parallelism.gradient_compression", &P::compression, &C::kind)
-          .or_else("\"none\"")
-          .doc("What ranks send of their gradients in plain data parallelism. top_k: the largest "
-               "elements of each bucket, as values and int32 places, from each rank to each. "
-               "int8: all, with one fp32 scale per block, to the ranks that add them up, and "
-               "their sums likewise."),
-      parallelism("parallelism.compression_ratio", &P::compression, &C::ratio)
+      compressor_field("parallelism.gradient_compression"),
+      compressor_setting("parallelism.compression_ratio", &C::ratio, &CompressorRow::reads_ratio)
           .above(0, 1)
           .or_else("0.1")
-          .acts_when("gradient_compression is top_k",
-                     [](const Scenario& s) {
-                       return s.parallelism.compression.kind == CompressionKind::top_k;
-                     })
           .doc("Share of a bucket's elements that is sent, rounded up."),
-      parallelism("parallelism.compression_block_size", &P::compression, &C::block_size)
+      compressor_setting("parallelism.compression_block_size", &C::block_size,
+                         &CompressorRow::reads_block_size)
           .range(1, kTwoTo40)
           .or_else("256")
-          .acts_when("gradient_compression is int8",
-                     [](const Scenario& s) {
-                       return s.parallelism.compression.kind == CompressionKind::int8;
-                     })
           .doc("Elements that share a scale."),
       parallelism("parallelism.error_feedback", &P::compression, &C::error_feedback)
           .or_else("true")
-          .acts_when("gradient_compression is top_k or int8",
+          .acts_when("gradient_compression is " + all_compressors(),
                      [](const Scenario& s) { return s.parallelism.compresses(); })
           .doc("What compression loses of a gradient, or of a sum, is kept and added to the next "
                "one."),

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/optimizer/rules.hpp"
 #include "strategies/pipeline/schedule.hpp"
 
@@ -49,9 +50,9 @@ Count of_tokens(const Scenario& s, std::int64_t per_token) {
 Count data_parallel_bytes(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
   if (p.gradient_ranks() == 1) return 0;
-  // Top-k sends from each rank to each: at most as many elements, with places. Two copies in bytes
+  // A parcel from each rank to each has at most as many elements, with places. Two copies in bytes
   // with scales are less than an element three times.
-  const bool to_all = p.compression.kind == CompressionKind::top_k;
+  const bool to_all = p.compresses() && p.compression.compressor->route.to_all;
   const std::int64_t copies = to_all ? 2 * p.data_parallel_size() : 3;
   // Ranks that join get weights and up to two states, in 8 bytes at most.
   const std::int64_t joins = p.is_elastic() ? 3 : 0;

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/optimizer/rules.hpp"
 
 #include "scenarios/json_value.hpp"
@@ -136,25 +137,29 @@ void warn_about_period(Reading& r) {
       "use a multiple to see what averaging costs");
 }
 
-// Each rank's share goes to all others, while an all_reduce of n bytes sends less than 2 n.
+// A parcel for all others is sent to each of them; an all_reduce of n bytes sends less than 2 n.
 void warn_about_compression(Reading& r) {
   const ParallelismSpec& p = r.scenario.parallelism;
-  if (p.compression.kind != CompressionKind::top_k || p.data_parallel_size() == 1) return;
+  if (!p.compresses() || p.data_parallel_size() == 1) return;
+  const CompressorRow& compressor = *p.compression.compressor;
+  if (!compressor.route.to_all) return;
   const auto ranks = static_cast<double>(p.data_parallel_size());
   const Bits bits = bits_of(r.scenario.training.grad_reduce_dtype);
   const double element = (1 + bits.exponent + bits.mantissa) / 8.0;
-  const double index = 4.0;
-  const double compressed = (ranks - 1.0) * p.compression.ratio * (element + index);
+  const double compressed = compressor.parcel_bytes(p.compression, ranks - 1.0, element);
   const double whole = 2.0 * (ranks - 1.0) / ranks * element;
   if (compressed < whole) return;
   std::array<char, 32> times{};
   const auto end = std::to_chars(times.data(), times.data() + times.size(), compressed / whole,
                                  std::chars_format::general, 3);
+  const char* const smaller = compressor.reads_ratio ? "a smaller compression_ratio, or " : "";
+  const std::string others =
+      names_of_compressors([](const CompressorRow& row) { return !row.route.to_all; });
   r.scenario.warnings.push_back(
-      "parallelism.gradient_compression top_k saves nothing here: its shares, which every rank "
-      "sends to all of " +
+      "parallelism.gradient_compression " + std::string(compressor.name) +
+      " saves nothing here: its shares, which every rank sends to all of " +
       std::to_string(p.data_parallel_size()) + ", are " + std::string(times.data(), end.ptr) +
-      " times the bytes of whole gradients; use a smaller compression_ratio, or int8");
+      " times the bytes of whole gradients; use " + smaller + others);
 }
 
 // Appends to scenario.warnings. A field without effect is named only if somebody chose it.

@@ -1,3 +1,5 @@
+#include "strategies/gradient_sync/compressors.hpp"
+
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {
@@ -10,11 +12,12 @@ bool is_data_parallel_only(const ParallelismSpec& p) {
   return p.tp == 1 && p.pp == 1 && p.cp == 1 && p.ep == 1;
 }
 
-// Reports a problem of either choice: the value of `path`.
+// Reports a problem of either choice: the value of `path`. REQUIRES: that of kCompression is not
+// none.
 void refuse(Reading& r, const char* path, const std::string& why, const std::string& fix) {
   const ParallelismSpec& p = r.scenario.parallelism;
-  const std::string value =
-      path == kChoice ? to_string(p.data_parallel) : to_string(p.compression.kind);
+  const std::string value(path == kChoice ? std::string_view(to_string(p.data_parallel))
+                                          : p.compression.compressor->name);
   r.problem("E0206", path, last_key(path) + " \"" + value + "\" " + why, fix);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "strategies/gradient_sync/data_parallel.hpp"
 #include "strategies/optimizer/optimizer.hpp"
 
 #include "scenarios/enumerations.hpp"
@@ -114,10 +115,10 @@ struct TrainingSpec : OptimizerOptions {
   std::int64_t micro_batch_size = 1;
   std::int64_t num_microbatches = 1;  // global_batch_size / (micro_batch_size * data parallel size)
   DType precision = DType::fp32;
-  DType grad_reduce_dtype = DType::fp32;  // "auto" is resolved to the gradient's dtype
+  DType grad_reduce_dtype = DType::fp32;       // "auto" is resolved to the gradient's dtype
   std::string optimizer{default_optimizer()};  // a row of strategies/optimizer/rules.cpp
-  double max_grad_norm = 0;   // 0: no clipping
-  NormType grad_norm_type{};  // l2
+  double max_grad_norm = 0;                    // 0: no clipping
+  NormType grad_norm_type{};                   // l2
   LossScaling::Mode loss_scaling = LossScaling::Mode::none;
   double loss_scale = 1;  // at the start, and always if it is constant
   std::int64_t loss_scale_growth_interval = 1;

@@ -14,6 +14,7 @@
 #include "sim/hardware/outside_memory.hpp"
 #include "sim/hardware/software.hpp"
 
+#include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/training/train.hpp"
 
 #include "scenarios/stage_places.hpp"
@@ -254,17 +255,10 @@ void add_data_parallel(const Scenario& scenario, Assumptions& assumptions) {
          "modelling choice; docs/decisions/0030-other-data-parallelism.md"});
   }
   if (parallelism.compresses()) {
-    assumptions.push_back(
-        parallelism.compression.kind == CompressionKind::top_k
-            ? Assumption{"Selecting reads the gradient twice, adding up writes it once; all ranks "
-                         "gather the parcels of all, and bytes grow with their number",
-                         "modelling choice; a selection on a real GPU takes more passes; "
-                         "docs/decisions/0030-other-data-parallelism.md"}
-            : Assumption{"Quantizing reads twice and writes once; gradients go to the owners of "
-                         "their parts beside backward, and the quantized sums are gathered when it "
-                         "has ended",
-                         "as 1-bit Adam's compressed all_reduce, whose parts it pads; "
-                         "docs/decisions/0030-other-data-parallelism.md"});
+    const CompressorRow& compressor = *parallelism.compression.compressor;
+    assumptions.push_back({std::string(compressor.assumption),
+                           fmt::format("{}; docs/decisions/0030-other-data-parallelism.md",
+                                       compressor.assumption_source)});
   }
 }
 

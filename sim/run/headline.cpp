@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "strategies/gradient_sync/compressors.hpp"
+
 #include "sim/experiment/assumptions.hpp"
 
 namespace shardsim {
@@ -38,7 +40,7 @@ std::string layout_of(const ParallelismSpec& parallelism, const ModelSpec& model
     words += fmt::format(", {}", to_string(parallelism.data_parallel));
   }
   if (parallelism.compresses()) {
-    words += fmt::format(", {} gradients", to_string(parallelism.compression.kind));
+    words += fmt::format(", {} gradients", parallelism.compression.compressor->name);
   }
   return words;
 }

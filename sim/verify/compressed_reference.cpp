@@ -1,7 +1,7 @@
-#include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <string>
+#include <utility>
+
+#include "strategies/gradient_sync/compressors.hpp"
 
 #include "sim/verify/reference_algorithm.hpp"
 
@@ -9,48 +9,9 @@ namespace shardsim {
 
 namespace {
 
-// A sent gradient: the values that receivers get, and the rest of `values`.
-struct Sent {
-  std::vector<double> received;
-  std::vector<double> left;
-};
-
-Sent keep_largest(const std::vector<double>& values, double ratio) {
-  // One by one until the share is reached; 7 of 100 are 0.07, though 0.07 x 100 is more than 7.
-  const auto size = static_cast<double>(values.size());
-  std::size_t count = 1;
-  while (count < values.size() && static_cast<double>(count) / size < ratio) ++count;
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::fabs(values[a]) > std::fabs(values[b]);
-  });
-  Sent sent{std::vector<double>(values.size(), 0.0), values};
-  for (std::size_t i = 0; i < std::min(count, order.size()); ++i) {
-    sent.received[order[i]] = values[order[i]];
-    sent.left[order[i]] = 0.0;
-  }
-  return sent;
-}
-
-Sent round_to_levels(const std::vector<double>& values, std::size_t block_size) {
-  Sent sent{std::vector<double>(values.size(), 0.0), values};
-  for (std::size_t begin = 0; begin < values.size(); begin += block_size) {
-    const std::size_t end = std::min(begin + block_size, values.size());
-    double largest = 0.0;
-    for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(values[i]));
-    const double scale = static_cast<float>(largest / 127.0);
-    for (std::size_t i = begin; i < end; ++i) {
-      const double level = scale > 0.0 ? std::round(values[i] / scale) : 0.0;
-      sent.received[i] = std::min(std::max(level, -127.0), 127.0) * scale;
-      sent.left[i] = values[i] - sent.received[i];
-    }
-  }
-  return sent;
-}
-
 // Computes and compresses every rank's gradient, with the residual of its last compression, and
-// adds all up. With int8 the owners then compress the sum in the same way, which adds one residual.
+// adds all up. Unless parcels go to all, the owners then compress the sum in the same way, which
+// adds one residual. How a bucket is compressed is said by the compressor's row, in doubles.
 class CompressedReference final : public ReferenceAlgorithm {
  public:
   CompressedReference(const ParallelPlan& plan, const std::function<void()>& on_progress)
@@ -83,7 +44,7 @@ class CompressedReference final : public ReferenceAlgorithm {
       }
     }
     if (targets > 0.0) step.loss /= targets;
-    const bool twice = rule_.kind == CompressionKind::int8;
+    const bool twice = !rule_.compressor->route.to_all;
     if (twice) sum = send(sum, residual_of_sum_);
     model_.set_gradients(sum);
     step.kinds["gradient"] = sum;
@@ -110,9 +71,7 @@ class CompressedReference final : public ReferenceAlgorithm {
           values.push_back(gradient[i][j] + (rule_.error_feedback ? residual[i][j] : 0.0));
         }
       }
-      const Sent sent = rule_.kind == CompressionKind::top_k
-                            ? keep_largest(values, rule_.ratio)
-                            : round_to_levels(values, static_cast<std::size_t>(rule_.block_size));
+      const CompressedValues sent = rule_.compressor->in_doubles(values, rule_);
       std::size_t at = 0;
       for (const int parameter : bucket.parameters) {
         const auto i = static_cast<std::size_t>(parameter);
@@ -130,7 +89,7 @@ class CompressedReference final : public ReferenceAlgorithm {
   GradientCompression rule_;
   WholeParameters model_;
   std::vector<ReferenceTensors> residuals_;  // By data rank.
-  ReferenceTensors residual_of_sum_;         // int8 only: that of all its owners.
+  ReferenceTensors residual_of_sum_;         // That of all its owners, if they compress it.
   std::int64_t step_ = 0;
 };
 

@@ -14,9 +14,7 @@ void add_up_parcels(Runtime& runtime, const Compressor& compressor,
 
 std::unique_ptr<GradientReducer> make_compressed_reducer(const SyncPlan& plan, Runtime& runtime,
                                                          Mesh& mesh) {
-  return plan.compression.kind == CompressionKind::int8
-             ? make_quantized_reducer(plan, runtime, mesh)
-             : make_gathered_reducer(plan, runtime, mesh);
+  return plan.compression.compressor->route.make_reducer(plan, runtime, mesh);
 }
 
 }  // namespace shardsim

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/gradient_sync/gradient_reducer.hpp"
 
-// The compressed form of a bucket's gradient, and its use by the receivers. A new compression is
-// one class of this interface and one case in compressed_reducer.cpp, which names the receivers.
+// Private to strategies/gradient_sync: the compressed form of a bucket's gradient, its use by the
+// receivers, and the functions that rows of compressors.cpp name.
 namespace shardsim {
 
 /// Parcels are lists of tensors whose sizes do not depend on values, so a plan has those of a run.
@@ -24,8 +26,16 @@ class Compressor {
                    std::int64_t ranks) const = 0;
 };
 
+// The functions of each compressor, in a file named after it.
 [[nodiscard]] std::unique_ptr<Compressor> make_top_k(const GradientCompression& options);
+[[nodiscard]] CompressedValues keep_largest(const std::vector<double>& values,
+                                            const GradientCompression& options);
+[[nodiscard]] double bytes_of_largest(const GradientCompression& options, double numel,
+                                      double element_bytes);
+
 [[nodiscard]] std::unique_ptr<Compressor> make_int8_blocks(const GradientCompression& options);
+[[nodiscard]] CompressedValues round_to_levels(const std::vector<double>& values,
+                                               const GradientCompression& options);
 
 /// sum = what the gathered parcels of `ranks` ranks hold, added up in rank order: one memory-bound
 /// operation.
@@ -36,7 +46,8 @@ void add_up_parcels(Runtime& runtime, const Compressor& compressor,
 /// All parcels to all ranks, which add them up in rank order.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_gathered_reducer(const SyncPlan& plan,
                                                                      Runtime& runtime, Mesh& mesh);
-/// For int8: sends parts of a bucket to their owners, whose sums travel quantized, too.
+/// Parts of a bucket to their owners, whose sums travel quantized, too. REQUIRES: parcels of two
+/// tensors, with an entry for each element and one for each block.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_quantized_reducer(const SyncPlan& plan,
                                                                       Runtime& runtime, Mesh& mesh);
 

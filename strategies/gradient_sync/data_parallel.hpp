@@ -22,29 +22,24 @@ struct LocalTraining {
   [[nodiscard]] bool acts() const { return sync_period > 0; }
 };
 
-enum class CompressionKind : std::uint8_t {
-  none,
-  top_k,  ///< The largest elements of each bucket, as values and int32 places.
-  int8,   ///< All elements as int8, with one fp32 scale per block.
-};
+struct CompressorRow;  // strategies/gradient_sync/compressors.hpp
 
-/// Compressed gradients (int8: and sums) that ranks send instead of whole ones. With error feedback
-/// the sender keeps the compression error, and adds it to the next message. Neutral: none; top_k,
-/// ratio 1. Sources: Lin et al. 2018, "Deep Gradient Compression" (top_k: without momentum
-/// correction); Stich et al. 2018, "Sparsified SGD with Memory"; Tang et al. 2021, "1-bit Adam",
-/// Wang et al. 2023, "ZeRO++" (int8: two phases); Seide 2014, Karimireddy 2019 (error feedback).
+/// Compressed gradients, and with some compressors sums, that ranks send instead of whole ones.
+/// With error feedback the sender keeps the compression error, and adds it to the next message.
+/// Sources: Seide 2014, Karimireddy 2019 (error feedback).
 struct GradientCompression {
-  CompressionKind kind = CompressionKind::none;
-  double ratio = 0.1;             ///< top_k: share of a bucket's elements, in (0, 1].
-  std::int64_t block_size = 256;  ///< int8: elements that share a scale.
+  const CompressorRow* compressor = nullptr;  ///< Null: whole gradients are sent.
+  // Compressors read one or the other.
+  double ratio = 0.1;             ///< Share of a bucket's elements, in (0, 1].
+  std::int64_t block_size = 256;  ///< Elements that share a scale.
   bool error_feedback = true;
 
-  [[nodiscard]] bool acts() const { return kind != CompressionKind::none; }
+  [[nodiscard]] bool acts() const { return compressor != nullptr; }
 };
 
-/// Elements that top_k sends of a bucket of `numel`: its share, rounded up, and 1 at least.
+/// Elements in the `ratio` of a bucket of `numel`, rounded up, and 1 at least.
 [[nodiscard]] std::int64_t num_kept(const GradientCompression& compression, std::int64_t numel);
-/// Scales that int8 sends of a bucket of `numel`.
+/// Blocks of a bucket of `numel`; the last may be smaller.
 [[nodiscard]] std::int64_t num_blocks(const GradientCompression& compression, std::int64_t numel);
 
 /// Throws UsageError for what is out of range.

@@ -8,7 +8,7 @@ namespace shardsim {
 
 namespace {
 
-// For top-k: places differ from rank to rank, so a sum of parcels is larger than a parcel. Every
+// For parcels whose places differ from rank to rank, so that a sum is larger than a parcel. Every
 // rank adds up all parcels in rank order, so that replicas agree in every bit.
 class GatheredReducer final : public GradientReducer {
  public:
@@ -16,7 +16,7 @@ class GatheredReducer final : public GradientReducer {
       : plan_(plan),
         runtime_(runtime),
         mesh_(mesh),
-        compressor_(make_top_k(plan.compression)),
+        compressor_(plan.compression.compressor->make(plan.compression)),
         gradients_(plan, runtime),
         errors_(plan, runtime, plan.layout->padded()),
         error_name_("residual of data rank " + std::to_string(mesh.data_rank())) {}

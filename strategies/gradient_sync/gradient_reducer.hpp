@@ -65,9 +65,9 @@ struct LateGroups {
                                                                   const OwnedState& owned);
 
 /// Whole gradients like DDP's. Ranks send each other a compressed form (SyncPlan's), and its error
-/// later. Its buckets are not padded. For a bucket of n elements each of D ranks sends:
-/// top_k: (D - 1) parcels; int8: as an all_reduce without padding, the others' parts and all parts
-/// but the next rank's, on average 2 (D - 1) / D (n + 4 scales) bytes.
+/// later. Its buckets are not padded. For a bucket each of D ranks sends (D - 1) parcels where they
+/// go to all. Else it sends, as in an all_reduce without padding, the others' parts and all parts
+/// but the next rank's: on average 2 (D - 1) / D of a parcel. REQUIRES: plan.compression.acts().
 [[nodiscard]] std::unique_ptr<GradientReducer> make_compressed_reducer(const SyncPlan& plan,
                                                                        Runtime& runtime,
                                                                        Mesh& mesh);

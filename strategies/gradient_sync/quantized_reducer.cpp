@@ -37,10 +37,10 @@ OwnedParts parts_of(const GradientCompression& rule, std::int64_t numel, std::in
   return parts;
 }
 
-// An all_reduce whose two halves both send 8 bits: what is quantized goes to the owner of its part
-// (all_to_all), who adds it up in rank order, and whose sum is quantized anew (all_gather). Each
-// rank takes the sums as they were sent, the owner too, so that replicas agree in every bit. Both
-// errors are kept where they arise: worker and server error of Tang et al. 2021, "1-bit Adam".
+// An all_reduce whose two halves both send few bits: what is quantized goes to the owner of its
+// part (all_to_all), who adds it up in rank order, and whose sum is quantized anew (all_gather).
+// Each rank takes the sums as they were sent, the owner too, so that replicas agree in every bit.
+// Both errors are kept where they arise: worker and server error of Tang et al. 2021, "1-bit Adam".
 // All_to_alls run beside backward; what follows, one bucket beside the next, ends it.
 class QuantizedReducer final : public GradientReducer {
  public:
@@ -48,7 +48,7 @@ class QuantizedReducer final : public GradientReducer {
       : plan_(plan),
         runtime_(runtime),
         group_(gradient_groups(plan, mesh).all),
-        compressor_(make_int8_blocks(plan.compression)),
+        compressor_(plan.compression.compressor->make(plan.compression)),
         gradients_(plan, runtime),
         worker_errors_(plan, runtime, plan.layout->padded()),
         server_errors_(plan, runtime, cut_into_parts()),
@@ -188,7 +188,8 @@ class QuantizedReducer final : public GradientReducer {
     const Tensor gradient = owned(bucket.chunk);
     std::int64_t bytes = gradient.num_bytes();
     for (const Tensor& tensor : bucket.sums) bytes += tensor.num_bytes();
-    const ComputeOp op{"dequantize_int8", ComputeKind::memory_bound, gradient.dtype(), 0, bytes};
+    const ComputeOp op{plan_.compression.compressor->unpacking, ComputeKind::memory_bound,
+                       gradient.dtype(), 0, bytes};
     runtime_.compute(op, [&] {
       for (std::int64_t i = 0; i < gradient.numel(); ++i) gradient.set(i, 0.0);
       compressor_->add(gradient, bucket.sums, 0, 1);

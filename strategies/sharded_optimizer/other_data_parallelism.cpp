@@ -4,6 +4,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/gradient_sync/compressors.hpp"
+
 namespace shardsim {
 
 std::unique_ptr<ShardedOptimizer> make_local_sgd_optimizer(
@@ -33,8 +35,8 @@ std::unique_ptr<ShardedOptimizer> make_gradient_compression_optimizer(
                      "choose one of them");
   }
   ParallelChoice choice{.name = "gradient_compression"};
-  if (quantize) choice.compression.kind = CompressionKind::int8;
-  if (topk) choice.compression = {.kind = CompressionKind::top_k, .ratio = ratio};
+  if (quantize) choice.compression.compressor = &int8_blocks();
+  if (topk) choice.compression = {.compressor = &largest_elements(), .ratio = ratio};
   return std::make_unique<ShardedOptimizer>(runtime, world, problem, std::move(wrapped), choice,
                                             configuration, options);
 }

@@ -7,6 +7,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/gradient_sync/gradient_sync.hpp"
 
 namespace shardsim {
@@ -52,7 +53,7 @@ ParallelOptions options_of(ParallelOptions problem, const ParallelChoice& choice
   problem.sync.compression = choice.compression;
   problem.sync.max_staleness = choice.max_staleness;
   if (configuration.enable_gradient_compression && !choice.compression.acts()) {
-    problem.sync.compression.kind = CompressionKind::int8;
+    problem.sync.compression.compressor = &int8_blocks();
   }
   if (!configuration.auto_sync_gradients) problem.sync.reduce_every_microbatch = false;
   return problem;

@@ -25,8 +25,8 @@ struct ShardingConfiguration {
   /// closed: small parameters share a bucket (DDP, ZeRO-1, -2) or a unit (ZeRO-3, FSDP) until it
   /// has as many. A tied weight, and what lies in different model chunks, stays apart all the same.
   std::int64_t minimum_parameter_group_size = 1024;
-  /// Ranks send 8 bits of each gradient, and what is lost later (int8 of GradientCompression). ZeRO
-  /// stage 0, data parallelism alone; saving is refused then.
+  /// Ranks send 8 bits of each gradient, and what is lost later (int8_blocks of compressors.hpp).
+  /// ZeRO stage 0, data parallelism alone; saving is refused then.
   bool enable_gradient_compression = false;
   /// Optimizer state and master weights, the owned part of reduced gradients, and the owned part of
   /// the weights live in host memory, and cross the host link (Device::host_bytes_per_s) a chunk at

@@ -1,8 +1,13 @@
+#include <cstddef>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "strategies/gradient_sync/compressors.hpp"
+
+#include "scenarios/field.hpp"
 #include "scenarios/load.hpp"
 #include "sim/experiment/experiment.hpp"
 
@@ -30,6 +35,23 @@ void check_choices(const std::string& file, const std::string& field,
   }
 }
 
+// Compressors are rows of a table in place of an enumeration; null: none of them.
+void check_compressors(const std::vector<Spelling<const CompressorRow*>>& spellings) {
+  const std::string path = "parallelism.gradient_compression";
+  const Field* const row = find_field(path);
+  REQUIRE(row != nullptr);
+  REQUIRE(row->choices.size() == spellings.size());
+  for (std::size_t i = 0; i < spellings.size(); ++i) {
+    const std::string word = spellings[i].word;
+    INFO(path << " " << word);
+    CHECK(row->choices[i] == word);
+    const Scenario scenario = load_scenario("scenarios/verify-mlp-ddp.json", {path + "=" + word});
+    CHECK(std::get<std::string>(row->get(scenario)) == word);
+    const Experiment experiment = compile(scenario);
+    CHECK(experiment.options().sync.compression.compressor == spellings[i].choice);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("what a model computes again, attends and routes by is the choice that is spelled") {
@@ -54,12 +76,7 @@ TEST_CASE("what a model computes again, attends and routes by is the choice that
 }
 
 TEST_CASE("what ranks do with gradients is the choice that is spelled") {
-  check_choices<CompressionKind>(
-      "mlp-ddp", "parallelism.gradient_compression",
-      {{"none", CompressionKind::none},
-       {"top_k", CompressionKind::top_k},
-       {"int8", CompressionKind::int8}},
-      [](const Experiment& experiment) { return experiment.options().sync.compression.kind; });
+  check_compressors({{"none", nullptr}, {"top_k", &largest_elements()}, {"int8", &int8_blocks()}});
   check_choices<NormType>(
       "gpt-ddp", "training.grad_norm_type", {{"l2", NormType::two}, {"inf", NormType::infinity}},
       [](const Experiment& experiment) { return experiment.options().training.grad_norm_type; });

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/gradient_sync/gradient_sync.hpp"
 
 #include "tests/property/check_property.hpp"
@@ -18,7 +19,7 @@ namespace shardsim::test {
 namespace {
 
 GradientCompression draw_compression() {
-  return {.kind = *rc::gen::element(CompressionKind::top_k, CompressionKind::int8),
+  return {.compressor = *rc::gen::arbitrary<bool>() ? &largest_elements() : &int8_blocks(),
           .ratio = *rc::gen::element(0.01, 0.1, 0.5, 1.0),
           .block_size = *rc::gen::element<std::int64_t>(1, 7, 256),
           .error_feedback = *rc::gen::arbitrary<bool>()};
@@ -63,7 +64,7 @@ std::int64_t gradient_bytes(const TrainingCase& c, std::size_t rank) {
   const GradientCompression& rule = c.sync.compression;
   std::int64_t bytes = 0;
   for (const std::int64_t numel : sizes_of_buckets(c)) {
-    if (rule.kind == CompressionKind::top_k) {
+    if (rule.compressor == &largest_elements()) {
       // Ratios here are multiples of 1 / 1000.
       const auto thousandths = static_cast<std::int64_t>(std::lround(rule.ratio * 1000.0));
       const std::int64_t kept = (thousandths * numel + 999) / 1000;
@@ -100,7 +101,7 @@ class SyncOfErrors final : public GradientSyncWrapper {
 TrainingCase quantized_case(int ranks, std::int64_t block_size) {
   TrainingCase c;
   c.mesh = {1, ranks};
-  c.sync.compression = {.kind = CompressionKind::int8, .block_size = block_size};
+  c.sync.compression = {.compressor = &int8_blocks(), .block_size = block_size};
   c.world.has_data = false;
   return c;
 }
@@ -109,7 +110,7 @@ TrainingCase quantized_case(int ranks, std::int64_t block_size) {
 
 TEST_CASE("what is kept is the declared share, rounded up where it is no whole number") {
   const auto kept = [](double ratio, std::int64_t numel) {
-    return num_kept({.kind = CompressionKind::top_k, .ratio = ratio}, numel);
+    return num_kept({.ratio = ratio}, numel);
   };
   // Both products round above the whole number.
   CHECK(kept(0.07, 100) == 7);
@@ -124,7 +125,7 @@ TEST_CASE("to send the largest of all elements is synchronous training, in every
   check_property(60, [] {
     TrainingCase c = draw_exact_case();
     const TrainingCase synchronous = c;
-    c.sync.compression = {.kind = CompressionKind::top_k, .ratio = 1.0};
+    c.sync.compression = {.compressor = &largest_elements(), .ratio = 1.0};
     expect_equal_weights(c, synchronous);
   });
 }
@@ -236,7 +237,7 @@ TEST_CASE("what int8 applies and what it keeps are together all gradients that t
     const Values expected = run(c).ranks[0].steps[0].values.at("gradient");
     Values kept = expected;
     for (std::vector<double>& values : kept) values.assign(values.size(), 0.0);
-    c.sync.compression = {.kind = CompressionKind::int8,
+    c.sync.compression = {.compressor = &int8_blocks(),
                           .block_size = *rc::gen::element<std::int64_t>(1, 7, 256)};
     c.wrap_sync = [&kept](GradientSync& sync, Runtime&, int) {
       return std::make_unique<SyncOfErrors>(sync, kept);
@@ -256,7 +257,7 @@ TEST_CASE("what int8 applies and what it keeps are together all gradients that t
 TEST_CASE("top-k keeps one residual of all") {
   TrainingCase c;
   c.mesh = {1, 2};
-  c.sync.compression.kind = CompressionKind::top_k;
+  c.sync.compression.compressor = &largest_elements();
   const std::int64_t weights = kDouble * num_parameters(*make_model(c.model));
   const auto kept = [](const TrainingCase& of_case) {
     return of(run(without_data(of_case)).ranks.front().persistent, MemoryCategory::optimizer);

@@ -59,7 +59,7 @@ TEST_CASE("what a search does not decide is kept from the file, and the rest is 
   const Scenario best = scenario_of(base, {.tp = 4, .dp_shard = 2, .sequence_parallel = true});
   CHECK(best.parallelism.bucket_bytes == 1000);
   CHECK(best.parallelism.offload_optimizer);
-  CHECK(best.parallelism.compression.kind == CompressionKind::none);
+  CHECK(!best.parallelism.compresses());
   CHECK(best.parallelism.pp == 1);
   CHECK(best.system.ranks == 8);
   CHECK(best.training.global_batch_size == 64);

@@ -24,7 +24,7 @@ MARKS = ("<!-- counted by tests/tidy/architecture.py -->\n", "<!-- end of count 
 # A kind of thing, its example, and what says the example's name in code, data and lists of sources.
 EXAMPLES = (
     ("schedule", "DualPipeV", r"dualpipe_?v", re.IGNORECASE),
-    ("gradient compressor", "top-k", r"(CompressionKind::|make_)top_k|\bTopK|'top_k\.cpp|\"topk\"", 0),
+    ("gradient compressor", "top-k", r"make_top_k|\bTopK|'top_k\.cpp|\.name = \"top_k\"|largest_elements", 0),
     ("optimizer", "RMSprop", r"rms_?prop", re.IGNORECASE),
     ("attention over a context", "Ulysses", r"ulysses", re.IGNORECASE),
     ("router", "skewed", r"RoutingKind::skewed|\"skewed\"", 0),

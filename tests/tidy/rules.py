@@ -162,6 +162,10 @@ NAME_RULES = (
     NameRule("optimizer-name", "strategies/optimizer/rules.cpp", r'\.name = "([^"]+)"',
              "an optimizer", "a question that OptimizerRule answers (strategies/optimizer/rules.hpp)",
              plain_words=("momentum",)),
+    # "int8" is a data type's spelling, too, in every table of types.
+    NameRule("compressor-name", "strategies/gradient_sync/compressors.cpp", r'\.name = "([^"]+)"',
+             "a compressor", "a question that CompressorRow answers (strategies/gradient_sync/compressors.hpp)",
+             plain_words=("int8",)),
     NameRule("metric-name", "sim/kernel/metric_rows.hpp",
              r'\bROW\(\w+, \w+, \w+, "[^"]*",[\s\\]*"([^"]+)"', "a metric",
              "the row's constant, as metric::kMfu (sim/kernel/metric_rows.hpp)", plain_words=("ranks",)),

@@ -210,6 +210,8 @@ class TidyTest(unittest.TestCase):
                  "strategies/pipeline/meson.build": "files('schedule_table.cpp')\n"}
     OPTIMIZERS = {"strategies/optimizer/rules.cpp": 'Rule{.name = "adamw"},\nRule{.name = "momentum"},\n',
                   "strategies/optimizer/meson.build": "files('rules.cpp')\n"}
+    COMPRESSORS = {"strategies/gradient_sync/compressors.cpp": 'Row{.name = "top_k"},\nRow{.name = "int8"},\n',
+                   "strategies/gradient_sync/meson.build": "files('compressors.cpp')\n"}
     METRICS = {"sim/kernel/metric_rows.hpp":
                '#pragma once\n  ROW(kMfu, real, always, "", "mfu", "Share.") \\\n'
                '  ROW(kRanks, whole, always, "", "ranks", "Size.") \\\n'
@@ -221,6 +223,8 @@ class TidyTest(unittest.TestCase):
                 (self.SCHEDULES, "schedule-name", 'const char* a = "or take gpipe, which";'),
                 (self.SCHEDULES, "schedule-name", 'const char* a = R"({"schedule": "gpipe"})";'),
                 (self.OPTIMIZERS, "optimizer-name", 'bool a = name == "adamw";'),
+                (self.COMPRESSORS, "compressor-name", 'bool a = name == "top_k";'),
+                (self.COMPRESSORS, "compressor-name", 'const char* a = "a smaller share, or top_k";'),
                 (self.METRICS, "metric-name", 'double a = result.number("mfu");'),
                 (self.METRICS, "metric-name", 'double a = result.number("time.bubble_s");')):
             for folder in rules.PRODUCT:
@@ -235,6 +239,8 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(self.check({**self.SCHEDULES, **self.METRICS, "sim/run/fine.hpp": fine}), [])
         self.assertEqual(self.check({**self.SCHEDULES, **self.METRICS,
                                      "tests/a.hpp": '#pragma once\nconst char* a = "gpipe";\n'}), [])
+        fine = '#pragma once\n// as "top_k" does\nconst char* a = "int8";\nconst char* b = "select_top_k";\n'
+        self.assertEqual(self.check({**self.COMPRESSORS, "sim/run/fine.hpp": fine}), [])
 
     def test_a_table_without_names_is_reported(self):
         self.assertEqual(self.check({"sim/kernel/metric_rows.hpp": "#pragma once\n"}),
