@@ -177,8 +177,7 @@ SearchBase prepare_search(const SearchRequest& request) {
   }
   if (request.precision.empty() && base.file == "plan") {
     assume(base, fmt::format("{}, optimizer {} (--precision, --set training.optimizer=...)",
-                             to_string(scenario.training.precision),
-                             scenario.training.optimizer));
+                             to_string(scenario.training.precision), scenario.training.optimizer));
   }
   if (request.objective == Objective::cost && request.usd_per_gpu_hour <= 0) {
     assume(base,

@@ -1,9 +1,8 @@
-#include "scenarios/limits.hpp"
-
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include "scenarios/limits.hpp"
 #include "scenarios/load.hpp"
 #include "sim/run/run.hpp"
 

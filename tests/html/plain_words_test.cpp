@@ -1,6 +1,6 @@
-#include "reports/html/markup.hpp"
-
 #include <catch2/catch.hpp>
+
+#include "reports/html/markup.hpp"
 
 namespace shardsim {
 namespace {

@@ -1,6 +1,6 @@
-#include "backends/rendezvous/rendezvous_message.hpp"
-
 #include <catch2/catch.hpp>
+
+#include "backends/rendezvous/rendezvous_message.hpp"
 
 namespace shardsim {
 

@@ -30,8 +30,8 @@ namespace {
 
 constexpr const char* kFoundFile = "tests/verdicts/found_by_precision.txt";
 constexpr const char* kStale = "stale gathers";
-// Without SHARDSIM_LONG, about one in this many mutants runs. SHARDSIM_SAMPLE chooses which: as many
-// samples in a row cover the list.
+// Without SHARDSIM_LONG, about one in this many mutants runs. SHARDSIM_SAMPLE chooses which: as
+// many samples in a row cover the list.
 constexpr std::uint32_t kSampleOf = 30;
 
 std::uint32_t sample() {
