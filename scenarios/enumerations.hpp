@@ -14,7 +14,8 @@
 #include "strategies/training/loss_scale.hpp"
 
 // The choices of a scenario and their spellings. A choice of a lower layer keeps that layer's
-// enumeration: the field is bound to it. A new choice needs an enumerator and its spelling.
+// enumeration: the field is bound to it. A new choice needs an enumerator and its spelling, or a
+// row in the table of its layer, if the choice has one.
 namespace shardsim {
 
 // Enumerations of larger headers.
@@ -39,8 +40,6 @@ inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "rin
 inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
-inline constexpr std::array<const char*, 4> kContextAttentionNames = {"ring", "all_gather",
-                                                                      "ulysses", "two_level"};
 inline constexpr std::array<const char*, 4> kRoutingNames = {"learned", "uniform", "skewed",
                                                              "file"};
 inline constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
@@ -55,7 +54,7 @@ inline std::span<const char* const> choice_names(ReductionOrder) { return kReduc
 inline std::span<const char* const> choice_names(Algorithm) { return kAllReduceNames; }
 inline std::span<const char* const> choice_names(DataParallelKind) { return kDataParallelNames; }
 inline std::span<const char* const> choice_names(ContextAttention) {
-  return kContextAttentionNames;
+  return context_attention_names();
 }
 inline std::span<const char* const> choice_names(RoutingKind) { return kRoutingNames; }
 inline std::span<const char* const> choice_names(Recompute) { return kRecomputeNames; }

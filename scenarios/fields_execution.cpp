@@ -9,9 +9,7 @@ namespace {
 // Whether ranks send from stage to stage, or round a ring of context-parallel ranks.
 bool sends(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
-  const bool has_ring =
-      p.cp_attention == ContextAttention::ring || p.cp_attention == ContextAttention::two_level;
-  return p.pp > 1 || (p.cp > 1 && has_ring);
+  return p.pp > 1 || (p.cp > 1 && context_attention_row(p.cp_attention).passes_keys_around);
 }
 
 }  // namespace

@@ -14,6 +14,18 @@ std::vector<std::string> words_of_schedules() {
   return words;
 }
 bool cuts_samples(const Scenario& s) { return s.parallelism.cp > 1; }
+bool chooses_exchanging_ranks(const Scenario& s) {
+  return cuts_samples(s) &&
+         exchanges_with_chosen(context_attention_row(s.parallelism.cp_attention));
+}
+// " ring: blocks of them go round. all_gather: ..."
+std::string meanings_of_attentions() {
+  std::string words;
+  for (const ContextAttentionRow& row : context_attention_rows()) {
+    words += " " + std::string(row.name) + ": " + std::string(row.meaning) + ".";
+  }
+  return words;
+}
 
 }  // namespace
 
@@ -47,26 +59,23 @@ std::vector<Field> parallelism_fields() {
                "has two of 2 cp equal runs, the i-th from either end; seq_len must divide by 2 "
                "cp."),
       parallelism("parallelism.cp_attention", &P::cp_attention)
-          .or_else("\"ring\"")
+          .or_else("\"" + std::string(to_string(kDefaultContextAttention)) + "\"")
           .foreign(
               {{"Megatron-LM", "cp_comm_type"}, {"torchtitan", "context_parallel_rotate_method"}})
           .acts_when("cp is more than 1", cuts_samples)
-          .doc("How queries meet the keys and values of other ranks. ring: blocks of them go round "
-               "(Megatron-LM's p2p). all_gather: all are gathered. ulysses: tokens are exchanged "
-               "for heads (Megatron-LM's a2a), cp must divide the key and value heads of a rank. "
-               "two_level: ulysses within groups of neighbours, rings between them (a2a+p2p)."),
+          .doc("How queries meet the keys and values of other ranks." + meanings_of_attentions()),
       parallelism("parallelism.cp_ulysses_degree", &P::cp_ulysses_degree)
           .range(1, kTwoTo20)
           .or_auto()
           .derived("the largest that divides cp and the key and value heads of a rank and fits a "
-                   "node; cp for ulysses, else 1")
+                   "node; cp for " +
+                   context_attentions_that(exchanges_with_all) + ", else 1")
           .foreign({{"Megatron-LM", "hierarchical_context_parallel_sizes"}})
-          .acts_when("cp is more than 1 and cp_attention is two_level",
-                     [](const Scenario& s) {
-                       return cuts_samples(s) &&
-                              s.parallelism.cp_attention == ContextAttention::two_level;
-                     })
-          .doc("Neighbours that exchange tokens for heads, at cp_attention two_level."),
+          .acts_when("cp is more than 1 and cp_attention is " +
+                         context_attentions_that(exchanges_with_chosen),
+                     chooses_exchanging_ranks)
+          .doc("Neighbours that exchange tokens for heads, at cp_attention " +
+               context_attentions_that(exchanges_with_chosen) + "."),
       parallelism("parallelism.ep", &P::ep)
           .range(1, kTwoTo20)
           .or_else("1")

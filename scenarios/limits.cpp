@@ -161,8 +161,7 @@ std::optional<std::int64_t> activation_values(const ModelSpec& m, std::int64_t s
 
 // Blocks of keys and values that a rank's attention computes with one after the other.
 std::int64_t blocks_of_ring(const ParallelismSpec& p) {
-  const bool is_ring =
-      p.cp_attention == ContextAttention::ring || p.cp_attention == ContextAttention::two_level;
+  const bool is_ring = context_attention_row(p.cp_attention).passes_keys_around;
   return is_ring ? p.cp / p.cp_ulysses_degree : 1;
 }
 

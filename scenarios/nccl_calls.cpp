@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -82,9 +83,8 @@ std::vector<Kind> of_tensor_parallel(const ParallelismSpec& p) {
 }
 
 std::vector<Kind> of_context_parallel(const ParallelismSpec& p) {
-  if (p.cp_attention == ContextAttention::all_gather)
-    return {Kind::all_gather, Kind::reduce_scatter};
-  return if_so(p.cp_attention == ContextAttention::two_level, {Kind::split});
+  const std::span<const Kind> kinds = context_attention_row(p.cp_attention).collectives;
+  return {kinds.begin(), kinds.end()};
 }
 
 // The group of all ranks that see different tokens: it sums losses and unsharded gradients.

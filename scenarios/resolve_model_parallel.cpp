@@ -122,18 +122,21 @@ std::int64_t usual_ulysses_degree(const Scenario& s) {
   return best;
 }
 
+// Whether a form may do with heads that cp does not divide.
+bool fits_few_heads(const ContextAttentionRow& row) { return !exchanges_with_all(row); }
+
 void refuse_heads(Reading& r, const char* field, std::int64_t degree) {
   const Scenario& s = r.scenario;
+  const bool is_chosen = exchanges_with_chosen(context_attention_row(s.parallelism.cp_attention));
+  const ContextAttentionTrait fits =
+      usual_ulysses_degree(s) > 1 ? fits_few_heads : exchanges_no_heads;
   r.problem("E0203", field,
             "attention exchanges heads among " + text_of(degree) +
                 " context-parallel ranks, which do not divide the " +
                 text_of(heads_to_exchange(s)) + " key and value heads of a tensor-parallel rank",
-            s.parallelism.cp_attention == ContextAttention::ulysses
-                ? std::string("use \"ring\"") +
-                      (usual_ulysses_degree(s) > 1 ? ", \"all_gather\" or \"two_level\""
-                                                   : " or \"all_gather\"") +
-                      " for cp_attention, or a smaller cp"
-                : "try " + divisors(std::gcd(s.parallelism.cp, heads_to_exchange(s)), degree));
+            is_chosen ? "try " + divisors(std::gcd(s.parallelism.cp, heads_to_exchange(s)), degree)
+                      : "use " + context_attentions_that(fits, " or ", "\"") +
+                            " for cp_attention, or a smaller cp");
 }
 
 void resolve_ulysses(Reading& r) {
@@ -145,26 +148,28 @@ void resolve_ulysses(Reading& r) {
     r.fields[kUlysses].good = false;
     return;
   }
-  const bool two_level = p.cp_attention == ContextAttention::two_level;
-  const std::int64_t all = p.cp_attention == ContextAttention::ulysses ? p.cp : 1;
+  const ContextAttentionRow& form = context_attention_row(p.cp_attention);
+  const bool is_chosen = exchanges_with_chosen(form);
+  const std::int64_t usual =
+      form.exchanging_ranks(p.cp, is_chosen ? usual_ulysses_degree(r.scenario) : 1);
   const bool was_given = r.given(kUlysses);
-  derive(r, kUlysses, p.cp_ulysses_degree, two_level ? usual_ulysses_degree(r.scenario) : all);
+  derive(r, kUlysses, p.cp_ulysses_degree, usual);
   if (!r.good(kUlysses)) return;
-  if (!two_level) p.cp_ulysses_degree = all;  // Whatever was written has no effect, see warnings.
+  if (!is_chosen) p.cp_ulysses_degree = usual;  // A written one has no effect, see warnings.
   const std::int64_t u = p.cp_ulysses_degree;
-  if (two_level && p.cp % u != 0) {
+  if (is_chosen && p.cp % u != 0) {
     r.problem("E0203", kUlysses,
               "cp_ulysses_degree (" + text_of(u) + ") does not divide cp (" + text_of(p.cp) + ")",
               "try " + divisors(p.cp, p.cp));
-  } else if (two_level && u == 1 && !was_given) {
+  } else if (is_chosen && u == 1 && !was_given) {
     r.problem("E0206", "parallelism.cp_attention",
               "no group of ranks on a node divides both cp (" + text_of(p.cp) + ") and the " +
                   text_of(heads_to_exchange(r.scenario)) + " key and value heads of a rank",
-              std::string("use \"ring\" or \"all_gather\"") +
+              "use " + context_attentions_that(exchanges_no_heads, " or ", "\"") +
                   (std::gcd(p.cp, heads_to_exchange(r.scenario)) > 1 ? ", or say cp_ulysses_degree"
                                                                      : ""));
   } else if (heads_to_exchange(r.scenario) % u != 0) {
-    refuse_heads(r, two_level ? kUlysses : "parallelism.cp", u);
+    refuse_heads(r, is_chosen ? kUlysses : "parallelism.cp", u);
   }
 }
 

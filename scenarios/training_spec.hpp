@@ -74,8 +74,8 @@ struct ParallelismSpec : DataParallelSpec {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
   std::int64_t cp = 1;
-  ContextAttention cp_attention = ContextAttention::ring;
-  std::int64_t cp_ulysses_degree = 1;  // of two_level; else cp for ulysses, and 1
+  ContextAttention cp_attention = kDefaultContextAttention;
+  std::int64_t cp_ulysses_degree = 1;  // ranks that exchange heads: exchanging_ranks() of cp
   std::int64_t ep = 1;
   std::int64_t vpp = 1;
   std::int64_t dp_replicate = 1;

@@ -45,7 +45,7 @@ std::int64_t import_ds_degrees(ForeignObject& config, std::int64_t gpus, Import&
   if (sequence > 1) {
     import.take(kDsContext.theirs, std::to_string(sequence), kDsContext.ours, sequence);
     import.derive(kDsContext.theirs, std::to_string(sequence), "parallelism.cp_attention",
-                  std::string("ulysses"));
+                  std::string(context_attention_in(&ContextAttentionRow::deepspeed).name));
   }
   if (tp < 1 || sequence < 1 || gpus % (tp * sequence) != 0) {
     config.refuse(
@@ -266,9 +266,9 @@ std::vector<std::string> notes_of(const Scenario& scenario) {
         "between regions");
   }
   if (p.cp > 1) {
-    notes.push_back(
-        fmt::format("cp {} was planned as {}; DeepSpeed's sequence parallelism is ulysses", p.cp,
-                    to_string(p.cp_attention)));
+    notes.push_back(fmt::format("cp {} was planned as {}; DeepSpeed's sequence parallelism is {}",
+                                p.cp, to_string(p.cp_attention),
+                                context_attention_in(&ContextAttentionRow::deepspeed).name));
   }
   if (p.ep > 1) notes.push_back(fmt::format("ep {}: give the MoE layer ep_size={}", p.ep, p.ep));
   if (p.dp_replicate > 1 && p.zero_stage > 0 && p.zero_stage < 3) {

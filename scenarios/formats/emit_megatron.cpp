@@ -73,11 +73,15 @@ void add_model(const ModelSpec& model, Flags& flags) {
   }
 }
 
-const char* comm_type_of(ContextAttention attention) {
-  const auto* found =
-      std::find_if(megatron::kContextTypes.begin(), megatron::kContextTypes.end(),
-                   [&](const megatron::ContextType& type) { return type.ours == attention; });
-  return found->theirs;
+void add_context(const ParallelismSpec& p, Flags& flags) {
+  if (p.cp == 1) return;
+  flags.flag(megatron::kContext, p.cp);
+  const ContextAttentionRow& form = context_attention_row(p.cp_attention);
+  if (form.megatron.empty()) {
+    flags.note(fmt::format("cp_attention {} is none of Megatron-LM's", form.name));
+  } else {
+    flags.flag(megatron::kContextType, form.megatron);
+  }
 }
 
 void add_schedule(const ParallelismSpec& p, Flags& flags) {
@@ -149,10 +153,7 @@ std::string emit_megatron(const Scenario& scenario) {
   flags.flag(megatron::kTensor, p.tp);
   if (p.tp > 1 && p.sequence_parallel) flags.flag(megatron::kSequence);
   add_schedule(p, flags);
-  if (p.cp > 1) {
-    flags.flag(megatron::kContext, p.cp);
-    flags.flag(megatron::kContextType, comm_type_of(p.cp_attention));
-  }
+  add_context(p, flags);
   if (scenario.model.num_experts > 0) {
     flags.flag(megatron::kExpertParallel, p.ep);
     flags.flag("expert-tensor-parallel-size", 1);

@@ -234,9 +234,11 @@ void write_context(ForeignObject& parallelism, std::int64_t cp, Import& import) 
   if (cp == 1) return;
   const std::string method =
       parallelism.text("context_parallel_rotate_method").value_or("allgather");
+  const ContextAttentionName theirs = &ContextAttentionRow::torchtitan;
+  const ContextAttentionRow* form = find_context_attention(theirs, method);
+  if (form == nullptr) form = &context_attention_in(theirs);
   import.derive(parallelism.name_of("context_parallel_rotate_method"), method,
-                "parallelism.cp_attention",
-                std::string(method == "allgather" ? "all_gather" : "ring"));
+                "parallelism.cp_attention", std::string(form->name));
 }
 
 // Writes the parallelism section; returns the data-parallel ranks. Throws ScenarioError E1366.

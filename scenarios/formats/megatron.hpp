@@ -47,17 +47,6 @@ inline constexpr NamePair kMicroBatch = {"micro_batch_size", "training.micro_bat
 inline constexpr NamePair kGlobalBatch = {"global_batch_size", "training.global_batch_size"};
 inline constexpr NamePair kRecompute = {"recompute_granularity", "training.recompute"};
 
-/// A value of cp_comm_type. The last row whose name a text contains holds for it.
-struct ContextType {
-  const char* theirs;
-  ContextAttention ours;
-};
-inline constexpr std::array kContextTypes = {
-    ContextType{"p2p", ContextAttention::ring},
-    ContextType{"all_gather", ContextAttention::all_gather},
-    ContextType{"a2a", ContextAttention::ulysses},
-    ContextType{"a2a+p2p", ContextAttention::two_level}};
-
 /// Values of data_parallel_sharding_strategy, by zero_stage.
 inline constexpr std::array kShardedState = {"", "optim", "optim_grads", "optim_grads_params"};
 

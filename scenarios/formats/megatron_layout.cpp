@@ -163,14 +163,17 @@ void import_overlap(MegatronArguments& arguments, std::int64_t data, Import& imp
   }
 }
 
+// The last form whose name a text contains holds for it. Megatron-LM's default is its first.
 void import_context(MegatronArguments& arguments, Import& import) {
-  const std::string way = arguments.text(megatron::kContextType.theirs).value_or("p2p");
-  ContextAttention attention = ContextAttention::ring;
-  for (const megatron::ContextType& type : megatron::kContextTypes) {
-    if (way.find(type.theirs) != std::string::npos) attention = type.ours;
+  const ContextAttentionRow* form = &context_attention_in(&ContextAttentionRow::megatron);
+  const std::string way =
+      arguments.text(megatron::kContextType.theirs).value_or(std::string(form->megatron));
+  for (const ContextAttentionRow& row : context_attention_rows()) {
+    const bool is_named = !row.megatron.empty() && way.find(row.megatron) != std::string::npos;
+    if (is_named) form = &row;
   }
   import.derive(megatron::kContextType.theirs, way, megatron::kContextType.ours,
-                std::string(to_string(attention)));
+                std::string(form->name));
 }
 
 void take_number(MegatronArguments& arguments, const std::string& name, const std::string& path,

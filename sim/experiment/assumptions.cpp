@@ -143,15 +143,12 @@ void add_context_parallel(const Scenario& scenario, Assumptions& assumptions) {
       {"Each context-parallel rank has two runs of every sample, one from either half, so that all "
        "have the same work under the causal mask",
        "as Megatron-LM and Llama 3 do; docs/decisions/0028-context-parallelism.md"});
-  if (parallelism.cp_attention == ContextAttention::ring ||
-      parallelism.cp_attention == ContextAttention::two_level) {
+  if (context_attention_row(parallelism.cp_attention).passes_keys_around) {
     assumptions.push_back(
         {"A block of keys and values is sent on while it is computed with; merging the results of "
          "blocks is a kernel of its own, in fp32 where activations have 16 bits",
          "modelling choice; docs/decisions/0028-context-parallelism.md"});
-  }
-  if (parallelism.cp_attention == ContextAttention::all_gather ||
-      parallelism.cp_attention == ContextAttention::ulysses) {
+  } else {
     assumptions.push_back({"Attention waits for what it gathers or exchanges: nothing hides it",
                            "modelling choice; Megatron-LM overlaps a part"});
   }

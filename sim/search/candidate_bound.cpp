@@ -260,13 +260,13 @@ const std::vector<std::int64_t>& BoundTable::outside(const Candidate& candidate)
   MeshShape mesh = mesh_shape_of(candidate, order);
   mesh.v_placement = is_v;
   const ModelOptions& model = experiment_.options().model;
-  // At two_level the reader derives the number of exchanging ranks from cp: use the least.
-  const bool two_level = model.context_attention == ContextAttention::two_level;
+  // If the number of exchanging ranks is chosen, the reader derives it from cp: use the least.
+  const bool is_chosen = exchanges_with_chosen(context_attention_row(model.context_attention));
   const int known = ulysses_size(model.context_attention, mesh.cp, 1);
   for (int pp = 0; pp < mesh.pp; ++pp) {
     const int rank = mesh.rank_of({.pp = pp});
     std::int64_t least = outside_bytes(cluster_, mesh, known, rank);
-    for (int ulysses = 2; two_level && ulysses <= mesh.cp; ++ulysses) {
+    for (int ulysses = 2; is_chosen && ulysses <= mesh.cp; ++ulysses) {
       if (mesh.cp % ulysses != 0) continue;
       least = std::min(least, outside_bytes(cluster_, mesh, ulysses, rank));
     }

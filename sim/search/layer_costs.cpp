@@ -62,10 +62,8 @@ ModelOptions options_for(const Experiment& base, const LayerKey& key) {
   options.context_parallel = static_cast<int>(key.cp);
   options.sequence_parallel = key.sequence_parallel;
   options.recompute = key.recompute;
-  // Groups within groups are not probed: this form computes no more than two levels do.
-  if (options.context_attention == ContextAttention::two_level) {
-    options.context_attention = ContextAttention::all_gather;
-  }
+  // Groups within groups are not probed: another form computes no more than two levels do.
+  options.context_attention = context_attention_row(options.context_attention).probed_as;
   return options;
 }
 
@@ -104,7 +102,7 @@ class Probe {
       std::vector<int> members;
       for (int cp = 0; cp < mesh.cp; ++cp) members.push_back(rank_of(base, key, {.cp = cp}));
       cp_layout_.emplace(cluster, std::move(members));
-      const bool is_free = base.options().model.context_attention == ContextAttention::two_level;
+      const bool is_free = base.options().model.context_attention != options.context_attention;
       cp_group_.emplace(clock_, is_free ? nullptr : priced, *cp_layout_, algorithm, "cp");
       context_.emplace(*cp_group_, options.context_attention, options.ulysses_degree);
     }

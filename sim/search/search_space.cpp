@@ -67,8 +67,10 @@ class Enumeration {
   [[nodiscard]] bool cuts_sequence(std::int64_t cp, std::int64_t tp) const {
     if (cp == 1) return true;
     if (base_.model.seq_len % (2 * cp) != 0) return false;
-    return base_.parallelism.cp_attention != ContextAttention::ulysses ||
-           base_.model.num_query_groups / tp % cp == 0;
+    // A number of ranks that is chosen fits.
+    const std::int64_t exchanging =
+        context_attention_row(base_.parallelism.cp_attention).exchanging_ranks(cp, 1);
+    return base_.model.num_query_groups / tp % exchanging == 0;
   }
 
   void add_data_parallel(Candidate candidate, std::int64_t dp) {

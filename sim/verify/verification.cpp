@@ -40,8 +40,8 @@ SumRoundings more_roundings_of(const ParallelOptions& options) {
   const int shares = mesh.cp / ulysses_size(model.context_attention, mesh.cp, model.ulysses_degree);
   if (shares > 1) {
     more.query_shares = (roundings_of_sum(shares) - 1.0) / 2.0;
-    const bool gathers = model.context_attention == ContextAttention::all_gather;
-    more.key_blocks = gathers ? 0.0 : (shares - 1) / 2.0;
+    const bool adds_blocks = context_attention_row(model.context_attention).passes_keys_around;
+    more.key_blocks = adds_blocks ? (shares - 1) / 2.0 : 0.0;
   }
   return more;
 }

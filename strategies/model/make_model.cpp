@@ -76,7 +76,8 @@ void require_divisible_heads(const Size& heads, int ulysses) {
                        " context-parallel ranks, which do not divide the " +
                        std::to_string(heads.value) + " " + heads.name +
                        " of a tensor-parallel rank",
-                   "use ring or all_gather attention, or a smaller ulysses_degree or tp");
+                   "use " + context_attentions_that(exchanges_no_heads) +
+                       " attention, or a smaller ulysses_degree or tp");
 }
 
 void require_context_parallel(const ModelOptions& options) {

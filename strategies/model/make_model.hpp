@@ -51,8 +51,8 @@ struct ModelOptions {
   bool sequence_parallel = false;
   /// Shares that samples are cut into, c: each rank computes with one, see SequencePart.
   int context_parallel = 1;
-  ContextAttention context_attention = ContextAttention::ring;
-  int ulysses_degree = 1;  ///< For ContextAttention::two_level: neighbours that exchange heads.
+  ContextAttention context_attention = kDefaultContextAttention;
+  int ulysses_degree = 1;  ///< Neighbours that exchange heads, for a form that lets it be chosen.
   MoeOptions moe;          ///< llama.
   FrameworkMemory memory;  ///< Memory kept beside that of the layers.
 };

@@ -7,7 +7,7 @@
 #include "strategies/model/attention.hpp"
 
 // Private to strategies/sharding: the forms of attention over a context, and the messages that they
-// are made of. ContextParallel chooses among them.
+// are made of. Rows of context_table.cpp name them.
 namespace shardsim {
 
 // Copies of heads from one place to another. Messages are packed and unpacked by them.

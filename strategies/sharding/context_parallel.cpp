@@ -8,18 +8,18 @@
 namespace shardsim {
 
 ContextParallel::ContextParallel(Communicator& group, ContextAttention form, int ulysses_degree)
-    : group_(group), form_(form) {
+    : group_(group), row_(context_attention_row(form)) {
   const int c = group.size();
   const int u = ulysses_size(form, c, ulysses_degree);
   if (u == c) {
     ulysses_ = &group;
   } else if (u == 1) {
-    ring_ = &group;
+    same_heads_ = &group;
   } else {
     own_ulysses_ = group.split(group.rank() / u, group.rank() % u, named_group::kCpUlysses.name);
-    own_ring_ = group.split(group.rank() % u, group.rank() / u, named_group::kCpRing.name);
+    own_same_heads_ = group.split(group.rank() % u, group.rank() / u, named_group::kCpRing.name);
     ulysses_ = own_ulysses_.get();
-    ring_ = own_ring_.get();
+    same_heads_ = own_same_heads_.get();
   }
 }
 
@@ -38,11 +38,8 @@ Attended ContextParallel::forward(Runtime& runtime, const AttentionShape& whole,
                                   const Heads& k, const Heads& v) const {
   const AttentionShape shape = shape_here(whole);
   const auto attention = [&](const Heads& queries, const Heads& keys, const Heads& values) {
-    if (form_ == ContextAttention::all_gather) {
-      return gathered_attention_forward(runtime, group_, shape, queries, keys, values);
-    }
-    if (ring_ != nullptr) {
-      return ring_attention_forward(runtime, *ring_, shape, queries, keys, values);
+    if (same_heads_ != nullptr) {
+      return row_.forward(runtime, *same_heads_, shape, queries, keys, values);
     }
     return attention_forward(runtime, shape, queries, keys, values);
   };
@@ -67,22 +64,18 @@ void ContextParallel::backward(Runtime& runtime, const AttentionShape& whole, co
                                const Tensor& dy, const Heads& dq, const Heads& dk,
                                const Heads& dv) const {
   const AttentionShape shape = shape_here(whole);
-  if (form_ == ContextAttention::all_gather) {
-    return gathered_attention_backward(runtime, group_, shape, q, k, v, forward.own, dy, dq, dk,
-                                       dv);
-  }
   if (!exchanges_heads()) {
-    return ring_attention_backward(runtime, *ring_, shape, q, k, v, forward.own, dy, dq, dk, dv);
+    return row_.backward(runtime, *same_heads_, shape, q, k, v, forward.own, dy, dq, dk, dv);
   }
   const HeadExchange exchange(runtime, *ulysses_, shape);
   const Tensor& qkv = forward.exchanged_qkv;
   const AttentionOutput out{forward.exchanged_y, forward.own.log_sum_exp};
   const Tensor d_y = exchange.gradient_to_heads(dy);
   const Tensor d_qkv = exchange.allocate_qkv(dy.dtype());
-  if (ring_ != nullptr) {
-    ring_attention_backward(runtime, *ring_, shape, exchange.q_of(qkv), exchange.k_of(qkv),
-                            exchange.v_of(qkv), out, d_y, exchange.q_of(d_qkv),
-                            exchange.k_of(d_qkv), exchange.v_of(d_qkv));
+  if (same_heads_ != nullptr) {
+    row_.backward(runtime, *same_heads_, shape, exchange.q_of(qkv), exchange.k_of(qkv),
+                  exchange.v_of(qkv), out, d_y, exchange.q_of(d_qkv), exchange.k_of(d_qkv),
+                  exchange.v_of(d_qkv));
   } else {
     attention_backward(runtime, shape, exchange.q_of(qkv), exchange.k_of(qkv), exchange.v_of(qkv),
                        out, d_y, exchange.q_of(d_qkv), exchange.k_of(d_qkv), exchange.v_of(d_qkv));

@@ -10,9 +10,9 @@
 #include "strategies/model/sequence_part.hpp"
 
 // Context parallelism: c ranks share the positions of the same samples. All layers but attention
-// treat tokens one by one; there, queries meet the keys and values of other ranks, in one of four
-// forms. Per layer and microbatch a rank sends, with h and h_kv elements of its query heads and of
-// its key heads per token, in elements:
+// treat tokens one by one; there, queries meet the keys and values of other ranks, in the form that
+// a row of context_table.cpp describes. Per layer and microbatch a rank sends, with h and h_kv
+// elements of its query heads and of its key heads per token, in elements:
 //
 //                          forward                              backward
 //   ring, all_gather       2 b s h_kv (c-1)/c                   4 b s h_kv (c-1)/c
@@ -53,12 +53,13 @@ class ContextParallel {
   [[nodiscard]] bool exchanges_heads() const { return ulysses_ != nullptr; }
 
   Communicator& group_;
-  ContextAttention form_;
-  // Those of two levels are this rank's; with one level one is the group and the other null.
+  const ContextAttentionRow& row_;
+  // Ranks that exchange heads, and ranks that have the same heads. Those of two levels are this
+  // rank's; with one level one is the group and the other null.
   std::unique_ptr<Communicator> own_ulysses_;
-  std::unique_ptr<Communicator> own_ring_;
+  std::unique_ptr<Communicator> own_same_heads_;
   Communicator* ulysses_ = nullptr;
-  Communicator* ring_ = nullptr;
+  Communicator* same_heads_ = nullptr;
 };
 
 }  // namespace shardsim

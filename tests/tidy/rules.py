@@ -136,9 +136,10 @@ OPENINGS_LEFT = {"sim": 0, "backends": 0, "strategies": 0, "scenarios": 0, "repo
 
 class NameRule:
     """Names that a table gives to things. Elsewhere in the product no string says them: code asks the
-    row, so that one line decides what a thing is called."""
+    row, so that one line decides what a thing is called. Where each row has an enumerator, too, only the
+    table and the files of `declared_in` name it."""
 
-    def __init__(self, name, table, row, what, instead, *, plain_words=()):
+    def __init__(self, name, table, row, what, instead, *, plain_words=(), enumeration=None, declared_in=()):
         self.name = name
         self.table = table
         self.row = re.compile(row)
@@ -146,6 +147,9 @@ class NameRule:
         self.instead = instead
         # Names that are words of the language, too: they would be found everywhere.
         self.plain_words = plain_words
+        self.enumerators = enumeration and re.compile(
+            rf"\b{enumeration}::\w+|\busing\s+enum\s+(?:\w+::)*{enumeration}\b")
+        self.declared_in = declared_in
 
     def names_in(self, text):
         return [name for name in self.row.findall(text) if name not in self.plain_words]
@@ -166,6 +170,12 @@ NAME_RULES = (
     NameRule("compressor-name", "strategies/gradient_sync/compressors.cpp", r'\.name = "([^"]+)"',
              "a compressor", "a question that CompressorRow answers (strategies/gradient_sync/compressors.hpp)",
              plain_words=("int8",)),
+    # A form's name in Megatron-LM counts, too. Rings and gathers are algorithms and collectives as well.
+    NameRule("attention-name", "strategies/sharding/context_table.cpp", r'\.(?:name|megatron) = "([^"]+)"',
+             "a form of attention over a context",
+             "a question that ContextAttentionRow answers (strategies/model/context_attention.hpp)",
+             plain_words=("ring", "all_gather"), enumeration="ContextAttention",
+             declared_in=("strategies/model/context_attention.hpp",)),
     NameRule("metric-name", "sim/kernel/metric_rows.hpp",
              r'\bROW\(\w+, \w+, \w+, "[^"]*",[\s\\]*"([^"]+)"', "a metric",
              "the row's constant, as metric::kMfu (sim/kernel/metric_rows.hpp)", plain_words=("ranks",)),

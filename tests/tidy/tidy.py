@@ -145,7 +145,7 @@ def check_codes(tree):
 
 
 def check_names(tree):
-    """A name that a table gives stands nowhere else."""
+    """A name that a table gives stands nowhere else, nor does the enumerator of its row."""
     for rule in rules.NAME_RULES:
         if rule.table not in tree:
             continue
@@ -161,6 +161,9 @@ def check_names(tree):
                 for found in pattern.finditer(text):
                     yield Violation(rule.name, path, source.line_of(file.text, position + found.start()),
                                     f"{found.group()} is {rule.what}; instead: {rule.instead}")
+            if rule.enumerators and path not in rule.declared_in:
+                for line, found in file.find(rule.enumerators):
+                    yield Violation(rule.name, path, line, f"{found} is {rule.what}; instead: {rule.instead}")
 
 
 def check_takers(tree):

@@ -212,6 +212,12 @@ class TidyTest(unittest.TestCase):
                   "strategies/optimizer/meson.build": "files('rules.cpp')\n"}
     COMPRESSORS = {"strategies/gradient_sync/compressors.cpp": 'Row{.name = "top_k"},\nRow{.name = "int8"},\n',
                    "strategies/gradient_sync/meson.build": "files('compressors.cpp')\n"}
+    FORMS = {"strategies/sharding/context_table.cpp":
+             'Row{.form = ContextAttention::ring, .name = "ring", .megatron = "p2p"},\n'
+             'Row{.form = ContextAttention::ulysses, .name = "ulysses", .megatron = "a2a"},\n',
+             "strategies/model/context_attention.hpp":
+             "#pragma once\n\nconstexpr ContextAttention kDefault = ContextAttention::ring;\n",
+             "strategies/sharding/meson.build": "files('context_table.cpp')\n"}
     METRICS = {"sim/kernel/metric_rows.hpp":
                '#pragma once\n  ROW(kMfu, real, always, "", "mfu", "Share.") \\\n'
                '  ROW(kRanks, whole, always, "", "ranks", "Size.") \\\n'
@@ -225,6 +231,10 @@ class TidyTest(unittest.TestCase):
                 (self.OPTIMIZERS, "optimizer-name", 'bool a = name == "adamw";'),
                 (self.COMPRESSORS, "compressor-name", 'bool a = name == "top_k";'),
                 (self.COMPRESSORS, "compressor-name", 'const char* a = "a smaller share, or top_k";'),
+                (self.FORMS, "attention-name", 'const char* a = "use ulysses";'),
+                (self.FORMS, "attention-name", 'bool a = way == "a2a";'),
+                (self.FORMS, "attention-name", "bool a = form == ContextAttention::ring;"),
+                (self.FORMS, "attention-name", "using enum shardsim::ContextAttention;"),
                 (self.METRICS, "metric-name", 'double a = result.number("mfu");'),
                 (self.METRICS, "metric-name", 'double a = result.number("time.bubble_s");')):
             for folder in rules.PRODUCT:
@@ -241,6 +251,14 @@ class TidyTest(unittest.TestCase):
                                      "tests/a.hpp": '#pragma once\nconst char* a = "gpipe";\n'}), [])
         fine = '#pragma once\n// as "top_k" does\nconst char* a = "int8";\nconst char* b = "select_top_k";\n'
         self.assertEqual(self.check({**self.COMPRESSORS, "sim/run/fine.hpp": fine}), [])
+
+    def test_rows_plain_words_tests_and_comments_say_no_enumerator(self):
+        fine = ('#pragma once\n// as ContextAttention::ulysses does\nconst char* a = "all of the ring";\n'
+                'const char* b = "ContextAttention::ring";\nauto c = &ContextAttentionRow::megatron;\n'
+                'ContextAttention d{};\n')
+        self.assertEqual(self.check({**self.FORMS, "sim/run/fine.hpp": fine}), [])
+        self.assertEqual(self.check({**self.FORMS,
+                                     "tests/a.hpp": "#pragma once\nauto a = ContextAttention::ulysses;\n"}), [])
 
     def test_a_table_without_names_is_reported(self):
         self.assertEqual(self.check({"sim/kernel/metric_rows.hpp": "#pragma once\n"}),

@@ -76,7 +76,7 @@ std::string parallelism_reason(const ParallelismSpec& parallelism) {
     return kNotMeasured + ("parallelism.schedule " + parallelism.schedule);
   }
   // Rings were measured, of step times those of 2 ranks.
-  if (parallelism.cp > 1 && parallelism.cp_attention != ContextAttention::ring) {
+  if (parallelism.cp > 1 && !context_attention_row(parallelism.cp_attention).was_measured) {
     return kNotMeasured + std::string("parallelism.cp_attention ") +
            to_string(parallelism.cp_attention);
   }
