@@ -40,8 +40,6 @@ inline constexpr std::array<const char*, 2> kReductionOrderNames = {"rank", "rin
 inline constexpr std::array<const char*, 3> kAllReduceNames = {"automatic", "ring", "tree"};
 inline constexpr std::array<const char*, 5> kDataParallelNames = {"synchronous", "local_sgd",
                                                                   "diloco", "async_sgd", "elastic"};
-inline constexpr std::array<const char*, 4> kRoutingNames = {"learned", "uniform", "skewed",
-                                                             "file"};
 inline constexpr std::array<const char*, 3> kRecomputeNames = {"none", "selective", "full"};
 inline constexpr std::array<const char*, 6> kCompareOpNames = {"<", "<=", "==", "!=", ">=", ">"};
 
@@ -56,7 +54,7 @@ inline std::span<const char* const> choice_names(DataParallelKind) { return kDat
 inline std::span<const char* const> choice_names(ContextAttention) {
   return context_attention_names();
 }
-inline std::span<const char* const> choice_names(RoutingKind) { return kRoutingNames; }
+inline std::span<const char* const> choice_names(RoutingKind) { return routing_names(); }
 inline std::span<const char* const> choice_names(Recompute) { return kRecomputeNames; }
 inline std::span<const char* const> choice_names(CompareOp) { return kCompareOpNames; }
 

@@ -9,6 +9,20 @@ Field model_field(const char* path, Member member) {
 }
 
 bool has_experts(const Scenario& s) { return s.model.num_experts > 0; }
+bool has_skew(const Scenario& s) {
+  return has_experts(s) && routing_row(s.model.moe_routing).reads_skew;
+}
+bool has_popularity(const Scenario& s) {
+  return has_experts(s) && routing_row(s.model.moe_routing).reads_popularity;
+}
+// " uniform: equal shares. skewed: ..." of the kinds with a trait.
+std::string meanings_of_routings(RoutingTrait has) {
+  std::string words;
+  for (const RoutingRow& row : routing_rows()) {
+    if (has(row)) words += " " + std::string(row.name) + ": " + std::string(row.meaning) + ".";
+  }
+  return words;
+}
 
 }  // namespace
 
@@ -184,28 +198,20 @@ std::vector<Field> model_fields() {
               "Hugging Face's router_aux_loss_coef is of a mean over layers, with shares that add "
               "up to k experts per token: times k / num_layers it is this."),
       model_field("model.moe_routing", &M::moe_routing)
-          .or_else("\"learned\"")
+          .or_else("\"" + std::string(to_string(kDefaultRouting)) + "\"")
           .acts_when("num_experts is more than 0", has_experts)
-          .doc("Which experts tokens go to. learned: as the router says; plans without a record of "
-               "decisions assume equal shares. The others declare it, as a function of layer and "
-               "position. uniform: equal shares. skewed: Zipf's law. file: listed shares. The "
-               "router "
-               "weighs the experts in any case."),
+          .doc("Which experts tokens go to." + meanings_of_routings(is_learned) +
+               " The others declare it, as a function of layer and position." +
+               meanings_of_routings(is_declared) + " The router weighs the experts in any case."),
       model_field("model.moe_skew", &M::moe_skew)
           .range(0, 16)
           .or_else("1")
-          .acts_when("moe_routing is skewed",
-                     [](const Scenario& s) {
-                       return has_experts(s) && s.model.moe_routing == RoutingKind::skewed;
-                     })
+          .acts_when("moe_routing is " + routings_that(reads_skew), has_skew)
           .doc("Exponent of Zipf's law: expert i of a layer gets a share in proportion to 1 / (i + "
                "1)^this. 0: equal shares."),
       model_field("model.moe_popularity_file", &M::moe_popularity_file)
           .or_else("\"\"")
-          .acts_when("moe_routing is file",
-                     [](const Scenario& s) {
-                       return has_experts(s) && s.model.moe_routing == RoutingKind::listed;
-                     })
+          .acts_when("moe_routing is " + routings_that(reads_popularity), has_popularity)
           .doc("A JSON file, beside the scenario or from the current folder: a list of num_experts "
                "weights of 0 or more, or such a list for each layer with experts."),
       model_field("model.source", &M::source)

@@ -117,17 +117,24 @@ std::string path_of_popularity(Reading& r) {
   return name;
 }
 
+// Whether a kind declares its routing, and needs no list for it.
+bool declares_without_file(const RoutingRow& row) {
+  return is_declared(row) && !row.reads_popularity;
+}
+
 void resolve_routing(Reading& r) {
   ModelSpec& m = r.scenario.model;
   if (!r.all_good({"model.moe_routing", "model.moe_popularity_file", "model.first_dense_layers",
                    "model.num_layers"}) ||
-      m.moe_routing != RoutingKind::listed) {
+      !routing_row(m.moe_routing).reads_popularity) {
     return;
   }
   if (m.moe_popularity_file.empty()) {
     r.problem("E0213", "model.moe_routing",
-              "moe_routing is \"file\", but moe_popularity_file does not say which",
-              "name a file in moe_popularity_file, or use \"uniform\" or \"skewed\"");
+              "moe_routing is \"" + std::string(to_string(m.moe_routing)) +
+                  "\", but moe_popularity_file does not say which",
+              "name a file in moe_popularity_file, or use " +
+                  routings_that(declares_without_file, " or ", "\""));
     return;
   }
   r.scenario.files.push_back({"model.moe_popularity_file", path_of_popularity(r)});

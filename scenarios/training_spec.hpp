@@ -35,11 +35,11 @@ struct ModelSpec {
   std::int64_t first_dense_layers = 0;   // blocks at the start that keep the dense MLP
   double moe_capacity_factor = 0;        // 0: no token is dropped
   double moe_aux_loss_coeff = 0;         // of the load-balancing loss; 0: none
-  RoutingKind moe_routing = RoutingKind::learned;
-  double moe_skew = 0;  // skewed: exponent of Zipf's law
+  RoutingKind moe_routing = kDefaultRouting;
+  double moe_skew = 0;  // exponent of Zipf's law, where the routing reads it
   std::string moe_popularity_file;
-  std::vector<std::vector<double>> moe_popularity;  // file: of experts, for all layers or each
-  std::string source;                               // where the shape comes from
+  ExpertWeights moe_popularity;  // what that file lists
+  std::string source;            // where the shape comes from
 };
 
 /// Alternatives to a sum of every gradient in every step: a part of ParallelismSpec, in

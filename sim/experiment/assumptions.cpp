@@ -155,19 +155,18 @@ void add_context_parallel(const Scenario& scenario, Assumptions& assumptions) {
 }
 
 std::string routing_words(const ModelSpec& model) {
-  if (model.moe_routing == RoutingKind::uniform)
-    return "every expert gets the same number of slots";
-  if (model.moe_routing == RoutingKind::skewed) {
-    return fmt::format(
-        "shares follow Zipf's law with exponent {}, and move on by one expert from "
-        "layer to layer",
-        model.moe_skew);
+  const RoutingRow& routing = routing_row(model.moe_routing);
+  std::string words(routing.shares);
+  if (routing.reads_skew) {
+    words += fmt::format(" with exponent {}, and move on by one expert from layer to layer",
+                         model.moe_skew);
   }
+  if (!routing.reads_popularity) return words;
   RollingHash hash;
   for (const std::vector<double>& weights : model.moe_popularity) {
     for (const double weight : weights) hash.add(std::bit_cast<std::uint64_t>(weight));
   }
-  return fmt::format("shares are those of {} ({:016x})", model.moe_popularity_file, hash.value());
+  return words + fmt::format(" {} ({:016x})", model.moe_popularity_file, hash.value());
 }
 
 void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assumptions) {
@@ -183,7 +182,7 @@ void add_experts(const Experiment& experiment, bool is_replay, Assumptions& assu
           : Assumption{std::string(of_experts) +
                            "of all rows that arrived, at the rate of one large product",
                        "modelling choice; small groups reach less"});
-  if (model.moe_routing != RoutingKind::learned) {
+  if (!routing_row(model.moe_routing).is_learned()) {
     assumptions.push_back(
         {"Routing is declared, the same for every sequence: " + routing_words(model),
          "model.moe_routing; docs/decisions/0029-expert-parallelism.md"});

@@ -31,7 +31,7 @@ ExpertTokens::ExpertTokens(const Experiment& experiment)
 
 bool ExpertTokens::are_decided(const Experiment& experiment) {
   const ModelSpec& model = experiment.scenario().model;
-  return model.num_experts > 0 && model.moe_routing == RoutingKind::learned;
+  return model.num_experts > 0 && routing_row(model.moe_routing).is_learned();
 }
 
 bool ExpertTokens::exchanges() const {

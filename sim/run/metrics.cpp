@@ -23,7 +23,7 @@ MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunReco
   if (total % scenario.execution.steps != 0) {
     const ParallelismSpec& parallelism = scenario.parallelism;
     const bool learned =
-        scenario.model.num_experts > 0 && scenario.model.moe_routing == RoutingKind::learned;
+        scenario.model.num_experts > 0 && routing_row(scenario.model.moe_routing).is_learned();
     if (record.skipped_steps() > 0 || learned || parallelism.changes_algorithm() ||
         parallelism.is_elastic()) {
       return static_cast<double>(total) / static_cast<double>(scenario.execution.steps);
@@ -171,7 +171,7 @@ void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const F
   if (model.moe_capacity_factor <= 0.0) return;
   // The assumed routing of a plan does not show how many tokens learned routing drops.
   const bool is_known = world.options().has_data || world.options().replay != nullptr;
-  if (model.moe_routing == RoutingKind::learned && !is_known) return;
+  if (routing_row(model.moe_routing).is_learned() && !is_known) return;
   metrics.push_back(
       {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), scenario, record)});
 }

@@ -1,42 +1,11 @@
 #include "strategies/model/expert_counts.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 namespace shardsim {
 
 namespace {
-
-// base^exponent from products and square roots alone, which round alike everywhere: what is sent
-// and so what it costs depends on it. The exponent counts in steps of 2^-20.
-double real_power(double base, double exponent) {
-  constexpr int kDigits = 20;
-  const double whole = std::floor(exponent);
-  double result = 1.0;
-  for (double i = 0.0; i < whole; i += 1.0) result *= base;
-  double rest = exponent - whole;
-  double root = base;
-  for (int digit = 0; digit < kDigits; ++digit) {
-    root = std::sqrt(root);
-    rest *= 2.0;
-    if (rest < 1.0) continue;
-    rest -= 1.0;
-    result *= root;
-  }
-  return result;
-}
-
-std::vector<std::vector<double>> weights_of(const MoeOptions& options) {
-  if (options.routing == RoutingKind::listed) return options.popularity;
-  std::vector<double> weights;
-  for (std::int64_t expert = 0; expert < options.num_experts; ++expert) {
-    const bool skewed = options.routing == RoutingKind::skewed;
-    weights.push_back(skewed ? 1.0 / real_power(static_cast<double>(expert + 1), options.skew)
-                             : 1.0);
-  }
-  return {weights};
-}
 
 // Prime to `length`, from its golden section on.
 std::int64_t stride_of(std::int64_t length) {
@@ -100,8 +69,8 @@ DeclaredRouting::DeclaredRouting(const MoeOptions& options, std::int64_t seq_len
     : num_experts_(options.num_experts),
       seq_len_(seq_len),
       stride_(stride_of(seq_len)),
-      rotates_(options.routing != RoutingKind::listed) {
-  for (const std::vector<double>& weights : weights_of(options)) {
+      rotates_(routing_row(options.routing).moves_on) {
+  for (const std::vector<double>& weights : routing_row(options.routing).weights(options)) {
     List& list = lists_.emplace_back();
     list.shares = apportion(seq_len * options.experts_per_token, weights, seq_len);
     for (std::size_t expert = 0; expert < list.shares.size(); ++expert) {

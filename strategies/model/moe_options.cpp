@@ -87,7 +87,7 @@ void validate(const MoeOptions& options, std::int64_t num_layers) {
                      "use 0 for no such loss");
   require_of_experts(options.skew >= 0.0 && options.skew <= 16.0, "skew", text(options.skew),
                      "use an exponent from 0 (all alike) to 16");
-  if (options.routing == RoutingKind::listed) require_popularity(options, num_layers);
+  if (routing_row(options.routing).reads_popularity) require_popularity(options, num_layers);
 }
 
 }  // namespace shardsim

@@ -1,18 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+
+#include "strategies/model/routing.hpp"
 
 namespace shardsim {
-
-/// The rule that chooses a token's experts.
-enum class RoutingKind : std::uint8_t {
-  learned,  ///< The router: those with the largest probabilities.
-  // Declared: a function of layer and position alone. The router still weighs the experts.
-  uniform,  ///< All experts get the same number of tokens of every sequence.
-  skewed,   ///< Expert i gets a share in proportion to 1 / (i + 1)^skew (Zipf).
-  listed,   ///< Shares are listed.
-};
 
 /// A mixture of experts in place of the MLP of a block: a token passes some of many MLPs.
 /// Source: Shazeer et al., "Outrageously Large Neural Networks" (2017); gates as in Jiang et al.,
@@ -25,17 +17,16 @@ struct MoeOptions {
   std::int64_t first_dense_layers = 0;    ///< The first blocks keep the dense MLP.
   double capacity_factor = 0.0;           ///< 0: no token is dropped. Else see capacity().
   double auxiliary_loss_coefficient = 0;  ///< For the load-balancing loss.
-  RoutingKind routing = RoutingKind::learned;
-  double skew = 1.0;
-  /// listed: weights of the experts, one list for all layers or one for each that has experts.
-  std::vector<std::vector<double>> popularity;
+  RoutingKind routing = kDefaultRouting;
+  double skew = 1.0;         ///< For routings that read it.
+  ExpertWeights popularity;  ///< For routings that read it.
   /// Ranks that share the experts of a layer. The model is then that of one of them.
   int expert_parallel = 1;
 
   [[nodiscard]] bool in_block(int block) const {
     return num_experts > 0 && block >= first_dense_layers;
   }
-  [[nodiscard]] bool declares_routing() const { return routing != RoutingKind::learned; }
+  [[nodiscard]] bool declares_routing() const { return !routing_row(routing).is_learned(); }
   [[nodiscard]] bool drops_tokens() const { return capacity_factor > 0.0; }
   [[nodiscard]] bool balances_load() const { return auxiliary_loss_coefficient > 0.0; }
 };

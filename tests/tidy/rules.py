@@ -176,6 +176,11 @@ NAME_RULES = (
              "a question that ContextAttentionRow answers (strategies/model/context_attention.hpp)",
              plain_words=("ring", "all_gather"), enumeration="ContextAttention",
              declared_in=("strategies/model/context_attention.hpp",)),
+    # "learned", "uniform" and "file" are ordinary words.
+    NameRule("routing-name", "strategies/model/routing.cpp", r'\.name = "([^"]+)"',
+             "a kind of routing", "a question that RoutingRow answers (strategies/model/routing.hpp)",
+             plain_words=("learned", "uniform", "file"), enumeration="RoutingKind",
+             declared_in=("strategies/model/routing.hpp",)),
     NameRule("metric-name", "sim/kernel/metric_rows.hpp",
              r'\bROW\(\w+, \w+, \w+, "[^"]*",[\s\\]*"([^"]+)"', "a metric",
              "the row's constant, as metric::kMfu (sim/kernel/metric_rows.hpp)", plain_words=("ranks",)),

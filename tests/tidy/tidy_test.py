@@ -218,6 +218,12 @@ class TidyTest(unittest.TestCase):
              "strategies/model/context_attention.hpp":
              "#pragma once\n\nconstexpr ContextAttention kDefault = ContextAttention::ring;\n",
              "strategies/sharding/meson.build": "files('context_table.cpp')\n"}
+    ROUTINGS = {"strategies/model/routing.cpp":
+                'Row{.kind = RoutingKind::uniform, .name = "uniform"},\n'
+                'Row{.kind = RoutingKind::skewed, .name = "skewed"},\n',
+                "strategies/model/routing.hpp":
+                "#pragma once\n\nconstexpr RoutingKind kDefault = RoutingKind::uniform;\n",
+                "strategies/model/meson.build": "files('routing.cpp')\n"}
     METRICS = {"sim/kernel/metric_rows.hpp":
                '#pragma once\n  ROW(kMfu, real, always, "", "mfu", "Share.") \\\n'
                '  ROW(kRanks, whole, always, "", "ranks", "Size.") \\\n'
@@ -235,6 +241,8 @@ class TidyTest(unittest.TestCase):
                 (self.FORMS, "attention-name", 'bool a = way == "a2a";'),
                 (self.FORMS, "attention-name", "bool a = form == ContextAttention::ring;"),
                 (self.FORMS, "attention-name", "using enum shardsim::ContextAttention;"),
+                (self.ROUTINGS, "routing-name", 'const char* a = "routing is skewed";'),
+                (self.ROUTINGS, "routing-name", "bool a = kind != RoutingKind::uniform;"),
                 (self.METRICS, "metric-name", 'double a = result.number("mfu");'),
                 (self.METRICS, "metric-name", 'double a = result.number("time.bubble_s");')):
             for folder in rules.PRODUCT:
@@ -255,10 +263,11 @@ class TidyTest(unittest.TestCase):
     def test_rows_plain_words_tests_and_comments_say_no_enumerator(self):
         fine = ('#pragma once\n// as ContextAttention::ulysses does\nconst char* a = "all of the ring";\n'
                 'const char* b = "ContextAttention::ring";\nauto c = &ContextAttentionRow::megatron;\n'
-                'ContextAttention d{};\n')
-        self.assertEqual(self.check({**self.FORMS, "sim/run/fine.hpp": fine}), [])
-        self.assertEqual(self.check({**self.FORMS,
-                                     "tests/a.hpp": "#pragma once\nauto a = ContextAttention::ulysses;\n"}), [])
+                'ContextAttention d{};\nconst char* e = "uniform in a file";\n')
+        self.assertEqual(self.check({**self.FORMS, **self.ROUTINGS, "sim/run/fine.hpp": fine}), [])
+        self.assertEqual(self.check({**self.FORMS, **self.ROUTINGS,
+                                     "tests/a.hpp": "#pragma once\nauto a = ContextAttention::ulysses;\n"
+                                     'bool b = kind == RoutingKind::skewed && name == "skewed";\n'}), [])
 
     def test_a_table_without_names_is_reported(self):
         self.assertEqual(self.check({"sim/kernel/metric_rows.hpp": "#pragma once\n"}),
