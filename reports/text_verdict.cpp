@@ -122,9 +122,9 @@ Lines assumptions_section(const Result& result, const Page& page) {
   const auto assumed = std::count_if(
       result.assumptions.begin(), result.assumptions.end(),
       [](const Assumption& assumption) { return assumption.source.starts_with("assumed"); });
-  std::string text = count_of(result.assumptions.size(), "assumption");
+  std::string text = std::to_string(result.assumptions.size());
   if (assumed > 0) text += fmt::format(", {} without a published source", assumed);
-  return page.row("rests on", text + "; --assumptions lists them");
+  return page.row("assumptions", text + "; --assumptions lists them");
 }
 
 Lines verdict_section(const Result& result, const Page& page) {

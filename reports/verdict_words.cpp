@@ -140,7 +140,7 @@ std::string band_evidence(const MetricBand& band, const Result& result) {
 }
 
 std::string band_held(const MetricBand& band) {
-  return fmt::format("{} of 10 runs", std::lround(10.0 * band.held_out_share));
+  return fmt::format("{} % of runs", 10 * std::lround(10.0 * band.held_out_share));
 }
 
 }  // namespace shardsim

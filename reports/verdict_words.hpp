@@ -30,7 +30,7 @@ namespace shardsim {
 /// "54 measured, 51 on h100-sxm, any framework, up to 512 GPUs".
 [[nodiscard]] std::string band_evidence(const MetricBand& band, const Result& result);
 
-/// "8 of 10 runs": the held-out runs that lie within such bands, not the runs that the bands are
+/// "80 % of runs": the held-out runs that lie within such bands, not the runs that the bands are
 /// made from.
 [[nodiscard]] std::string band_held(const MetricBand& band);
 

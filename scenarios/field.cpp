@@ -51,7 +51,7 @@ std::vector<Section> all_sections() {
        "be there; leave out what the device cannot do.",
        false, ""},
       {"system.nccl",
-       "What stands in for NCCL's own choices and constants: its variables, a tuner plugin, or "
+       "Replacements of NCCL's own choices and constants: its variables, a tuner plugin, or "
        "measurements of the machine (`shardsim calibrate`).",
        false, ""},
       {"system.nccl.intra_node", "Corrections within a node.", false, ""},
@@ -59,7 +59,7 @@ std::vector<Section> all_sections() {
       {"parallelism", "How the work is split over the ranks.", false, ""},
       {"training", "Batch, precision and optimizer.", false, ""},
       {"execution", "How the scenario is run here.", false, ""},
-      {"cost", "What the machine costs."},
+      {"cost", "The price of the machine."},
   };
   for (Section& section : fault_sections()) table.push_back(std::move(section));
   table.push_back(expect_section());

@@ -23,7 +23,7 @@ constexpr const char* kNoCompressor = "none";
 // A word for each compressor, and one for none of them. Help tells what each sends.
 Field compressor_field(const char* path) {
   std::vector<std::string> words = {kNoCompressor};
-  std::string help = "What ranks send of their gradients in plain data parallelism.";
+  std::string help = "The form of the gradients that ranks send in plain data parallelism.";
   for (const CompressorRow* const compressor : compressor_rows()) {
     words.emplace_back(compressor->name);
     help += fmt::format(" {}: {}.", compressor->name, compressor->summary);
@@ -138,7 +138,7 @@ std::vector<Field> data_parallel_fields() {
           .or_else("true")
           .acts_when("gradient_compression is " + all_compressors(),
                      [](const Scenario& s) { return s.parallelism.compresses(); })
-          .doc("What compression loses of a gradient, or of a sum, is kept and added to the next "
+          .doc("The error of compressing a gradient, or a sum, is kept and added to the next "
                "one."),
   };
 }

@@ -85,8 +85,8 @@ std::vector<Field> cost_fields() {
           .or_else("0")
           .acts_when("training.tokens_total is given",
                      [](const Scenario& s) { return s.training.tokens_total > 0; })
-          .doc("What one GPU costs in an hour, with all that is paid for by its hours; 0 is not "
-               "said."),
+          .doc("Price of one GPU for an hour, with all that is paid for by its hours; 0: not "
+               "known."),
   };
 }
 
@@ -108,7 +108,7 @@ std::vector<Field> output_fields() {
       expectation("expect[].value", &Expectation::value)
           .range(-1e300, 1e300)
           .required()
-          .doc("What the metric is compared with, in its own unit."),
+          .doc("The value that the metric is compared with, in its own unit."),
       output("output.report", &O::report)
           .or_else("\"\"")
           .doc("Report for a browser, one file that needs no network, such as \"report.html\"."),

@@ -72,13 +72,13 @@ std::vector<Field> link_fields() {
       slow_link_row("faults.slow_links[].bandwidth_factor", &S::bandwidth_factor)
           .above(0, 1)
           .or_else("1")
-          .doc("What is left of the bandwidth. Of several lines the smallest holds."),
+          .doc("Share of the bandwidth that is left. The smallest of several lines holds."),
       slow_link_row("faults.slow_links[].added_latency_us", &S::added_latency_us)
           .range(0, 1e9)
           .unit("us")
           .or_else("0")
-          .doc("What is added to the latency: of every message of an algorithm with network_model "
-               "alpha_beta, of every operation with nccl. Of several lines the largest holds."),
+          .doc("Time added to the latency: of every message of an algorithm with network_model "
+               "alpha_beta, of every operation with nccl. The largest of several lines holds."),
       place_row(flapping_row("faults.flapping_links[].node", &L::place, &LinkPlaceSpec::node),
                 kTwoTo40, all, node),
       tier_row(flapping_row("faults.flapping_links[].tier", &L::place, &LinkPlaceSpec::tier)),
@@ -127,7 +127,7 @@ std::vector<Field> checkpoint_fields() {
           .unit("s")
           .derived("weights and optimizer state / checkpoint_gb_per_s")
           .sourced()
-          .doc("For how long training stands still for a checkpoint. Of one that is written beside "
+          .doc("Time that training stands still for a checkpoint. If it is written beside "
                "training: only the stall."),
       failure_field("faults.checkpoint_gb_per_s", &F::checkpoint_gb_per_s)
           .range(0, 1e9)
@@ -137,7 +137,7 @@ std::vector<Field> checkpoint_fields() {
                      [](const Scenario& s) {
                        return with_failures(s) && s.faults.checkpoint_write_s == 0;
                      })
-          .doc("What the storage takes of the whole job; 0: not known."),
+          .doc("Rate at which the storage takes the whole job's checkpoint; 0: not known."),
       failure_field("faults.detection_s", &F::detection_s)
           .range(0, 1e9)
           .unit("s")
@@ -163,7 +163,7 @@ Section list_section(const char* path, const char* meaning, ListItems items) {
 std::vector<Section> fault_sections() {
   return {
       {"faults",
-       "What goes wrong on the machine. Nothing does that is not said here. Lists make steps "
+       "Faults of the machine; there are no others. Lists make steps "
        "slower; failures (`gpu_mtbf_hours`, `node_mtbf_hours`) lower the goodput."},
       list_section("faults.stragglers", "Ranks that compute slower than the others.",
                    {"a straggler", R"({"rank": 3, "slowdown": 1.2})",

@@ -61,13 +61,13 @@ std::vector<Field> override_fields() {
       bandwidth_factor("system.nccl.intra_node.bandwidth_factor", &N::intra_node)
           .doc("Measured / NCCL's own bandwidth, of groups of one node and messages within it."),
       added_latency("system.nccl.intra_node.added_latency_us", &N::intra_node)
-          .doc("What each of their operations takes beside NCCL's own latency."),
+          .doc("Time of each of their operations beside NCCL's own latency."),
       source_field("system.nccl.intra_node.source"),
       bandwidth_factor("system.nccl.inter_node.bandwidth_factor", &N::inter_node)
           .doc("Measured / NCCL's own bandwidth, of groups of several nodes and messages between "
                "them."),
       added_latency("system.nccl.inter_node.added_latency_us", &N::inter_node)
-          .doc("What each of their operations takes beside NCCL's own latency."),
+          .doc("Time of each of their operations beside NCCL's own latency."),
       source_field("system.nccl.inter_node.source"),
       source_field("system.nccl.source"),
   };

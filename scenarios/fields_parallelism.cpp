@@ -168,8 +168,9 @@ std::vector<Field> parallelism_fields() {
           .foreign({{"DeepSpeed", "stage"},
                     {"DeepSpeed", "zero_optimization"},
                     {"Megatron-LM", "use_distributed_optimizer"}})
-          .doc("What is sharded over dp_shard x cp. 0: nothing (DDP). 1: optimizer state. 2: and "
-               "gradients. 3: and parameters (FSDP)."),
+          .doc(
+              "State that is sharded over dp_shard x cp. 0: none (DDP). 1: optimizer state. 2: and "
+              "gradients. 3: and parameters (FSDP)."),
       parallelism("parallelism.bucket_bytes", &P::bucket_bytes)
           .range(1, kTwoTo40)
           .unit("bytes")

@@ -124,7 +124,7 @@ Field kernel_model_field() {
       .one_of({"roofline", "shapes"})
       .derived("shapes where device.kernels names a GPU, else roofline")
       .doc(
-          "What an operation costs. roofline: its flops or bytes at one achieved share of each "
+          "The price of an operation. roofline: its flops or bytes at one achieved share of each "
           "rate. shapes: as kernels of its sizes do on the GPU that device.kernels names.");
 }
 
@@ -135,9 +135,9 @@ std::vector<Field> price_fields() {
       kernel_model_field(),
       software_field(),
       host_field("system.host_us_per_kernel", &S::host_us_per_kernel)
-          .doc("What the host spends on issuing one kernel."),
+          .doc("Time of the host to issue one kernel."),
       host_field("system.host_us_per_call", &S::host_us_per_call)
-          .doc("What the host spends on posting one communication."),
+          .doc("Time of the host to post one communication."),
       field("system.overlap_slows_computing", &Scenario::system, &S::overlap_slows_computing)
           .or_else("true")
           .acts_when("kernel_model is shapes",

@@ -36,7 +36,7 @@ std::vector<Field> loss_scaling_fields() {
               "loss_scaling is not none",
               [](const Scenario& s) { return s.training.loss_scaling != LossScaling::Mode::none; })
           .of_values()
-          .doc("What the loss is multiplied by; dynamic: at the start."),
+          .doc("Factor of the loss; dynamic: at the start."),
       training("training.loss_scale_growth_interval", &T::loss_scale_growth_interval)
           .range(1, kTwoTo31)
           .unit("steps")

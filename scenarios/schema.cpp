@@ -153,7 +153,7 @@ Json sweep_schema() {
             {"objectives",
              {{"type", "array"},
               {"items", {{"type", "string"}, {"pattern", "^(max|min) [a-z_.]+$"}}},
-              {"description", "What is best: max METRIC or min METRIC."}}}}},
+              {"description", "The aim: max METRIC or min METRIC."}}}}},
           {"description", "Fields that `shardsim sweep` varies. Other verbs leave it out."}};
 }
 

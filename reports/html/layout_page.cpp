@@ -56,7 +56,7 @@ std::string list_of(const std::vector<std::string>& sentences) {
 std::string best_in_words(const LayoutPage& page) {
   if (page.ranked.empty()) return paragraph("No layout fits.");
   const LayoutRow& best = page.ranked.front();
-  return paragraph(fmt::format("Of all layouts, {} comes first: a step of {}, {} tokens per second "
+  return paragraph(fmt::format("The best layout is {}: a step of {}, {} tokens per second "
                                "on each GPU, and {} of the {} of memory that a GPU has.",
                                best.layout, format_seconds(best.step_s),
                                format_number(best.tokens_per_s_per_gpu),
@@ -94,7 +94,7 @@ std::string to_html(const LayoutPage& page) {
               page.ranked.empty() ? std::string()
                                   : table_of_layouts("The best, " + page.order + ".", page.ranked)),
       section("front", "Speed against memory", front),
-      section("assumptions", "What it rests on", list_of(page.assumptions)), version());
+      section("assumptions", "Assumptions", list_of(page.assumptions)), version());
 }
 
 }  // namespace shardsim

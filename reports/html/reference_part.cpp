@@ -67,15 +67,15 @@ std::string checks_part(const Input& input) {
   const Result& result = input.result;
   std::string markup;
   if (!result.checks.empty()) {
-    Table table("What was verified of this run.",
-                {{"check", false}, {"", false}, {"detail", false}});
+    Table table("Checks of this run.", {{"check", false}, {"", false}, {"detail", false}});
     for (const Check& check : result.checks) {
       table.add_row({markup_text(check.name), mark(check.passed), markup_text(check.detail)});
     }
     markup += table.markup();
   }
   if (!result.expectations.empty()) {
-    Table table("What the scenario expects.", {{"expectation: actual value", false}, {"", false}});
+    Table table("Expectations of the scenario.",
+                {{"expectation: actual value", false}, {"", false}});
     for (const ExpectationResult& row : result.expectations) {
       table.add_row({markup_text(expectation_text(row)), mark(row.passed)});
     }

@@ -34,7 +34,7 @@ std::string memory_tiles(const Input& input) {
                                  ? fmt::format("{} of {}, fullest rank",
                                                format_share(*peak / device), format_memory(device))
                                  : std::string("fullest rank");
-    markup += tile("Memory, payload", format_memory(*peak), note);
+    markup += tile("Memory, tensors", format_memory(*peak), note);
   }
   if (const auto device = result.number(metric::kMemoryDeviceBytesMax)) {
     const std::string band = band_note(input, metric::kMemoryDeviceBytesMax);
@@ -76,7 +76,7 @@ std::string tiles(const Input& input) {
     markup += tile("Step time", format_seconds(*step), note);
   }
   if (const auto mfu = result.number(metric::kMfu)) {
-    markup += tile("MFU", fmt::format("{:.1f} %", 100 * *mfu), "useful share of the peak");
+    markup += tile("MFU", fmt::format("{:.1f} %", 100 * *mfu), "model FLOPs utilization");
   }
   if (const auto rate = result.number(metric::kTokensPerSPerGpu)) {
     const auto all = result.number(metric::kTokensPerS);

@@ -94,9 +94,8 @@ std::string schedule_part(const Input& input) {
   Figure chart;
   chart.chart = "schedule";
   chart.caption =
-      "What one rank of each stage does through the last step: a row for its compute stream and "
-      "for "
-      "each communicator. Numbers in bars are microbatches. Zoom with the slider, with Ctrl and "
+      "One rank of each stage in the last step: a row for its compute stream and for each "
+      "communicator. Numbers in bars are microbatches. Zoom with the slider, with Ctrl and "
       "the "
       "wheel or two fingers; drag to move.";
   chart.label = fmt::format(

@@ -136,7 +136,7 @@ std::vector<std::string> with_verb(int argc, const char* const* argv,
 }
 
 void add_color(CLI::App& app, std::string& color) {
-  app.add_option("--color", color, "Of what goes to standard output; auto: on a terminal only")
+  app.add_option("--color", color, "Color of standard output; auto: on a terminal only")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }

@@ -158,7 +158,7 @@ int command_calibrate(const CalibrateArguments& arguments, std::istream& input, 
 Verb calibrate_verb() {
   const auto arguments = std::make_shared<CalibrateArguments>();
   return {.name = "calibrate",
-          .summary = "Fit NCCL's prices to what nccl-tests measured",
+          .summary = "Fit NCCL's prices to measurements of nccl-tests",
           .add_options = [arguments](CLI::App& app) { add_calibrate_options(app, *arguments); },
           .run =
               [arguments](const Console& console) {

@@ -53,7 +53,8 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   verb.add_option("-o,--op", arguments.reduction, "sum, prod, min, max or avg");
   verb.add_option("-d,--datatype", arguments.dtype,
                   "int8, int32, int64, half, float, double or bfloat16");
-  verb.add_option("-r,--root", arguments.root, "Of broadcast, reduce, gather and scatter (0)")
+  verb.add_option("-r,--root", arguments.root,
+                  "The root of broadcast, reduce, gather and scatter (0)")
       ->check(CLI::Range(0, 1000000));
   verb.add_option("--ranks", arguments.ranks, "How many (8 simulated, 2 processes)")
       ->check(CLI::Range(1, 16384));
@@ -64,7 +65,7 @@ void add_collective_options(CLI::App& verb, CollectiveArguments& arguments) {
   verb.add_option("--set", arguments.overrides, "Override a field of it: a.b=value; repeatable")
       ->allow_extra_args(false);
   verb.add_flag("--json", arguments.json, "Print one JSON object instead of the table");
-  verb.add_flag("-q,--quiet", arguments.quiet, "Do not tell that a long run is alive");
+  verb.add_flag("-q,--quiet", arguments.quiet, "Print no progress");
 }
 
 // `shardsim collective OP`: times one operation over sizes, checks every element, and prints the

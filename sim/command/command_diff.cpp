@@ -91,7 +91,7 @@ Verb diff_verb() {
   const auto arguments = std::make_shared<DiffArguments>();
   return {
       .name = "diff",
-      .summary = "Say where time and memory went between two runs, or a run and a measurement",
+      .summary = "Explain where time and memory went between two runs, or a run and a measurement",
       .add_options = [arguments](CLI::App& app) { add_diff_options(app, *arguments); },
       .run = [arguments](const Console& console) { return command_diff(*arguments, console); },
       .wants_json = [arguments] { return arguments->json; },

@@ -31,7 +31,7 @@ Verb doctor_verb() {
   };
   const auto arguments = std::make_shared<Arguments>();
   return {.name = "doctor",
-          .summary = "Say what this machine has for real backends",
+          .summary = "Check what this machine has for real backends",
           .add_options =
               [arguments](CLI::App& app) {
                 app.add_flag("--json", arguments->json, "Print the rows as JSON");

@@ -105,7 +105,7 @@ Verb explain_verb() {
   };
   const auto arguments = std::make_shared<Arguments>();
   return {.name = "explain",
-          .summary = "Say what the code of a report means, or list all codes",
+          .summary = "Explain the code of a report, or list all codes",
           .add_options =
               [arguments](CLI::App& app) {
                 app.add_option("code", arguments->codes, "DEADLOCK, BUF_WRITE, E0203, ...");

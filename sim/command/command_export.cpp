@@ -155,7 +155,7 @@ Verb export_verb() {
   const auto arguments = std::make_shared<ExportArguments>();
   return {
       .name = "export",
-      .summary = "Write a schedule, traces or tables that other programs read",
+      .summary = "Write a schedule, traces or tables for other programs",
       .add_options =
           [arguments](CLI::App& app) {
             app.add_option("kind", arguments->kind, one_of_list(export_kind_names()))->required();

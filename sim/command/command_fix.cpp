@@ -215,7 +215,7 @@ int command_fix(const FixArguments& arguments, std::ostream& out, std::ostream& 
 Verb fix_verb() {
   const auto arguments = std::make_shared<FixArguments>();
   return {.name = "fix",
-          .summary = "Correct what leaves no doubt: names of other programs, slips, commas",
+          .summary = "Fix obvious mistakes: names of other programs, typing errors, commas",
           .add_options = [arguments](CLI::App& app) { add_fix_options(app, *arguments); },
           .run =
               [arguments](const Console& console) {

@@ -94,11 +94,11 @@ int command_import(const ImportRequest& request, std::ostream& out, std::ostream
 Verb import_verb() {
   const auto request = std::make_shared<ImportRequest>();
   return {.name = "import",
-          .summary = "Make a scenario of another program's configuration or log",
+          .summary = "Make a scenario from another program's configuration or log",
           .add_options =
               [request](CLI::App& app) {
                 app.add_option("kind", request->kind, one_of_list(import_kind_names()))->required();
-                app.add_option("file", request->files, "What is imported")->required();
+                app.add_option("file", request->files, "The file to import")->required();
                 app.add_option("--model", request->model,
                                "A config.json or a model preset, where the file says no model");
                 app.add_option("--gpus", request->gpus, "How many")->check(CLI::Range(1, 1 << 20));

@@ -95,7 +95,7 @@ int command_init(const InitArguments& arguments, std::ostream& out, std::ostream
   const bool print = arguments.file == kStandardOutput;
   const fs::path path = print ? fs::path("scenario.json") : fs::path(arguments.file);
   if (!print && fs::exists(path)) {
-    throw UsageError("E1384", fmt::format("{} exists, and is not written over", path.string()),
+    throw UsageError("E1384", fmt::format("{} already exists", path.string()),
                      "choose another name with -o, or move it away");
   }
   const std::string text = starter_of(arguments);

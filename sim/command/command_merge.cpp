@@ -117,10 +117,11 @@ int command_merge(const MergeArguments& arguments, const Console& console) {
 Verb merge_verb() {
   const auto arguments = std::make_shared<MergeArguments>();
   return {.name = "merge",
-          .summary = "Put the parts of a sweep together, and say what is missing",
+          .summary = "Merge the parts of a sweep, and list what is missing",
           .add_options =
               [arguments](CLI::App& app) {
-                app.add_option("folder", arguments->folder, "Of the parts, as --out of the sweep")
+                app.add_option("folder", arguments->folder,
+                               "Folder of the parts, as --out of the sweep")
                     ->required();
                 CLI::Option* csv = app.add_flag("--csv", arguments->csv, "Write CSV");
                 app.add_flag("--ndjson", arguments->ndjson,

@@ -170,7 +170,7 @@ void add_options(CLI::App& app, PlanArguments& arguments) {
       ->required();
   app.add_option("--gpus", request.num_gpus, "How many GPUs")->required();
   app.add_option("--gpu", request.gpu, "h100, a100, h200, b200, or a system's name")->required();
-  app.add_option("--seq-len", request.seq_len, "Positions per sequence");
+  app.add_option("--seq-len", request.seq_len, "Tokens per sequence");
   app.add_option("--global-batch-size", request.global_batch_size, "Sequences per step");
   app.add_option("--precision", request.precision, "bf16, fp16 or fp32");
   app.add_option("--set", request.overrides, "Override a field: a.b=value; repeatable")

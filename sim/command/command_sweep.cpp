@@ -202,7 +202,7 @@ Verb sweep_verb() {
   const auto arguments = std::make_shared<SweepArguments>();
   return {
       .name = "sweep",
-      .summary = "Run a scenario at many points, and go on where it was stopped",
+      .summary = "Run a scenario at many points; resume a stopped sweep",
       .add_options = [arguments](CLI::App& app) { add_sweep_options(app, *arguments); },
       .run = [arguments](const Console& console) { return command_sweep(*arguments, console); },
       .wants_json = nullptr,

@@ -203,7 +203,7 @@ Verb validate_verb() {
   const auto arguments = std::make_shared<ValidateArguments>();
   return {
       .name = "validate",
-      .summary = "Hold predictions against published measurements",
+      .summary = "Compare predictions with published measurements",
       .add_options = [arguments](CLI::App& app) { add_validate_options(app, *arguments); },
       .run =
           [arguments](const Console& console) {

@@ -203,7 +203,7 @@ void add_memory_saving(const Scenario& scenario, Assumptions& assumptions) {
   const ParallelismSpec& parallelism = scenario.parallelism;
   if (parallelism.offloads()) {
     assumptions.push_back(
-        {"What is offloaded visits the device a chunk at a time, for the update, too. Transfers "
+        {"Offloaded tensors visit the device a chunk at a time, for the update, too. Transfers "
          "run on the compute stream, count as computing, reach the full rate of the link and hide "
          "behind nothing; host memory has no limit",
          "modelling choice; DeepSpeed updates on the host, and hides part of it"});

@@ -37,17 +37,17 @@ struct MetricRow {
       "Model FLOP/s utilization: model_tflops_per_gpu by the device's peak.")                     \
   ROW(kHfu, real, always, "", "hfu", "Hardware FLOP/s utilization: recomputation counts.")        \
   ROW(kTimeComputeS, real, always, "s/step", "time.compute_s",                                    \
-      "Of the rank that ends last: its compute stream is busy. With exposed_comm and bubble it "  \
+      "Time in which the last rank's compute stream is busy. With exposed_comm and bubble it "    \
       "adds up to the step.")                                                                     \
   ROW(kTimeExposedCommS, real, always, "s/step", "time.exposed_comm_s",                           \
-      "Of that rank: waiting inside a communication's own start and end.")                        \
+      "That rank waits inside a communication's own start and end.")                              \
   ROW(kTimeBubbleS, real, always, "s/step", "time.bubble_s",                                      \
-      "Of that rank: waiting before a communication's start, and all remaining idleness.")        \
+      "That rank waits before a communication's start; all remaining idleness counts, too.")      \
   ROW(kTimeHostS, real, always, "s/step", "time.host_s",                                          \
-      "Of the step, what a rank's compute stream waits for work that its host has not issued "    \
+      "The part of the step that a compute stream waits for work that its host has not issued "   \
       "yet, on the rank that ends last.")                                                         \
   ROW(kTimeHiddenCommS, real, always, "s/step", "time.hidden_comm_s",                             \
-      "Of that rank: communication that ran beside compute.")                                     \
+      "Communication of that rank that ran beside compute.")                                      \
   ROW(kTimePipelineIdleSMax, real, always, "s/step", "time.pipeline_idle_s.max",                  \
       "With pipeline stages: from the first start of any rank to the last end of any, less "      \
       "what the rank that idles most computes.")                                                  \
@@ -69,18 +69,18 @@ struct MetricRow {
   ROW(kMemoryHostBytesMax, real, always, "bytes", "memory.host_bytes.max",                        \
       "Where something is offloaded: the most that a rank keeps in host memory.")                 \
   ROW(kMemoryAllocatedPeakBytesMax, whole, always, "bytes", "memory.allocated_peak_bytes.max",    \
-      "Of the first rank of each pipeline stage, the largest: bytes in blocks of the modelled "   \
+      "The largest of each pipeline stage's first rank: bytes in blocks of the modelled "         \
       "caching allocator at their peak; what PyTorch calls max_memory_allocated.")                \
   ROW(kMemoryAllocatedPeakBytesLastStage, whole, always, "bytes",                                 \
       "memory.allocated_peak_bytes.last_stage",                                                   \
       "The same of the last pipeline stage's first rank: what frameworks log.")                   \
   ROW(kMemoryReservedPeakBytesMax, whole, always, "bytes", "memory.reserved_peak_bytes.max",      \
-      "Of these ranks, the largest: bytes that the allocator holds in segments at their peak; "   \
+      "The largest of these ranks: bytes that the allocator holds in segments at their peak; "    \
       "what PyTorch calls max_memory_reserved.")                                                  \
   ROW(kMemoryDeviceBytesMax, whole, always, "bytes", "memory.device_bytes.max",                   \
-      "Of these ranks, the largest: reserved at the peak, the CUDA context and NCCL's buffers.")  \
+      "The largest of these ranks: reserved at the peak, the CUDA context and NCCL's buffers.")   \
   ROW(kMemoryAllocatorRetriesMax, whole, always, "", "memory.allocator_retries.max",              \
-      "Of these ranks, the most: how often the device had no room, and unused segments were "     \
+      "The most of these ranks: how often the device had no room, and unused segments were "      \
       "given back to it.")                                                                        \
   ROW(kMemoryPeakAllocation, text, always, "", "memory.peak_allocation",                          \
       "Which allocation made the largest peak of blocks: size, category, rank, and virtual "      \

@@ -70,7 +70,7 @@ LayoutPage page_of(const SearchReport& report) {
   LayoutPage page;
   page.title = fmt::format("{} on {} GPUs of {}", report.model, format_count(report.num_gpus),
                            report.system);
-  page.facts = fmt::format("{}, {} positions, global batch {}", report.precision,
+  page.facts = fmt::format("{}, {} tokens per sequence, global batch {}", report.precision,
                            format_count(report.seq_len), format_count(report.global_batch_size));
   page.order = order_of(report.objective);
   page.why = report.why_runner_up.empty() ? "" : "The second: " + report.why_runner_up;

@@ -172,7 +172,7 @@ SearchBase prepare_search(const SearchRequest& request) {
   }
   scenario.training.global_batch_size = *batch;
   if (!request.seq_len && base.file == "plan") {
-    assume(base, fmt::format("{} positions per sequence, as the model's preset says (--seq-len)",
+    assume(base, fmt::format("{} tokens per sequence, as the model's preset says (--seq-len)",
                              format_count(scenario.model.seq_len)));
   }
   if (request.precision.empty() && base.file == "plan") {

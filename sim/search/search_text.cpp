@@ -74,9 +74,9 @@ class Table {
 
 std::string heading(const SearchReport& report) {
   std::string text = fmt::format(
-      "{} on {} GPUs of {}: {}, {} positions, global batch {}\n", escape_untrusted(report.model),
-      report.num_gpus, escape_untrusted(report.system), report.precision,
-      format_count(report.seq_len), format_count(report.global_batch_size));
+      "{} on {} GPUs of {}: {}, {} tokens per sequence, global batch {}\n",
+      escape_untrusted(report.model), report.num_gpus, escape_untrusted(report.system),
+      report.precision, format_count(report.seq_len), format_count(report.global_batch_size));
   for (const std::string& assumption : report.assumptions) {
     text += paragraph("assumed: " + escape_untrusted(assumption));
   }

@@ -146,7 +146,7 @@ ShownNumbers read_html(const std::string& text) {
         {"mfu", tile("MFU")},
         {"tokens_per_s_per_gpu", tile("Tokens/s/GPU")},
         {"model_tflops_per_gpu", tile("TFLOP/s/GPU")},
-        {"memory.peak_bytes.max", tile("Memory, payload")},
+        {"memory.peak_bytes.max", tile("Memory, tensors")},
         {"memory.device_bytes.max", tile("Memory, on device")},
         {"goodput.fraction", tile("Goodput")},
         {"cost.days", tile("Time to train")},

@@ -44,7 +44,7 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_CASE("the page of a search has the ranking, the front, and what it rests on") {
   const std::string html = to_html(small_search());
-  CHECK(has(html, "Of all layouts, tp8 &lt;fast&gt; comes first: a step of 1.00 s"));
+  CHECK(has(html, "The best layout is tp8 &lt;fast&gt;: a step of 1.00 s"));
   CHECK(has(html, "60.0 GiB of the 80.0 GiB"));
   CHECK(has(html, "The second: 2 % slower"));
   CHECK(times(html, "tp2 poor") == 1);   // In the ranking,
