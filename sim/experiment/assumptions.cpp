@@ -157,9 +157,9 @@ void add_context_parallel(const Scenario& scenario, Assumptions& assumptions) {
 std::string routing_words(const ModelSpec& model) {
   const RoutingRow& routing = routing_row(model.moe_routing);
   std::string words(routing.shares);
-  if (routing.reads_skew) {
-    words += fmt::format(" with exponent {}, and move on by one expert from layer to layer",
-                         model.moe_skew);
+  if (routing.reads_skew) words += fmt::format(" with exponent {}", model.moe_skew);
+  if (routing.reads_skew && routing.moves_on) {
+    words += ", and move on by one expert from layer to layer";
   }
   if (!routing.reads_popularity) return words;
   RollingHash hash;

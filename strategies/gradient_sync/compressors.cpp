@@ -1,5 +1,6 @@
 #include "strategies/gradient_sync/compressors.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -48,6 +49,13 @@ constexpr CompressorRow kInt8Blocks = {
     .assumption_source = "as 1-bit Adam's compressed all_reduce, whose parts it pads"};
 
 constexpr std::array<const CompressorRow*, 2> kCompressors = {&kLargestElements, &kInt8Blocks};
+
+// Each route asks one question of its rows (compressors.hpp).
+constexpr bool answers(const CompressorRow& row) {
+  return row.route.to_all ? row.parcel_bytes != nullptr : row.unpacking != nullptr;
+}
+static_assert(std::all_of(kCompressors.begin(), kCompressors.end(),
+                          [](const CompressorRow* row) { return answers(*row); }));
 
 }  // namespace
 

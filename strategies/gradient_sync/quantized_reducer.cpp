@@ -41,6 +41,7 @@ OwnedParts parts_of(const GradientCompression& rule, std::int64_t numel, std::in
 // part (all_to_all), who adds it up in rank order, and whose sum is quantized anew (all_gather).
 // Each rank takes the sums as they were sent, the owner too, so that replicas agree in every bit.
 // Both errors are kept where they arise: worker and server error of Tang et al. 2021, "1-bit Adam".
+// Blocks with a scale each are those of Wang et al. 2023, "ZeRO++".
 // All_to_alls run beside backward; what follows, one bucket beside the next, ends it.
 class QuantizedReducer final : public GradientReducer {
  public:

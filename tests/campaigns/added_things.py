@@ -3,20 +3,24 @@
 builds the command there, runs each, and counts the files that were touched by hand.
 
 The additions are what a contributor would write: the thing's own file, its row, a declaration where
-the table asks for one, a line of meson.build. One that needs more than BY_HAND allows fails: then a name
-has crept into another file, or a switch has come back.
+the table asks for one, a line of meson.build. If a name or a switch comes back in another file, the build
+or the run of the added thing fails; one that needs more files than THINGS allows fails, too.
 
 usage: added_things.py [--keep FOLDER]
 """
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 from planted_price import copy_tracked
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tidy"))
+import rules  # noqa: E402  (found by the line above)
 
 SCHEDULE = """#include "strategies/pipeline/schedule_table.hpp"
 
@@ -45,10 +49,10 @@ namespace shardsim {
 namespace {
 
 double power_below(double value) {
-  if (value == 0.0 || !std::isfinite(value)) return 0.0;
+  if (std::fabs(value) < std::ldexp(1.0, -61) || !std::isfinite(value)) return 0.0;
   int exponent = 0;
   std::frexp(value, &exponent);
-  const int level = exponent < -60 ? -60 : (exponent > 60 ? 60 : exponent);
+  const int level = exponent > 60 ? 60 : exponent;
   return std::copysign(std::ldexp(1.0, level - 1), value);
 }
 
@@ -126,71 +130,75 @@ def insert(tree, path, mark, text, *, before=True):
     if whole.count(mark) != 1:
         sys.exit(f"added_things: {path} has {whole.count(mark)} times the text {mark!r}")
     file.write_text(whole.replace(mark, text + mark if before else mark + text), encoding="utf-8")
-    return path
 
 
 def write(tree, path, text):
     (tree / path).write_text(text, encoding="utf-8")
-    return path
 
 
 def add_schedule(tree):
-    return {
-        write(tree, "strategies/pipeline/one_by_one.cpp", SCHEDULE),
-        insert(tree, "strategies/pipeline/schedule_table.hpp",
-               "std::vector<Action> dualpipe_v(", "std::vector<Action> one_by_one(const PipelineShape& shape, int rank);\n"),
-        insert(tree, "strategies/pipeline/schedule_table.cpp", 'ScheduleRow{.name = "looped_bfs"',
-               'ScheduleRow{.name = "one_by_one",\n.summary = "one microbatch after the other",\n'
-               '.in_flight = InFlight::one,\n.actions_of_rank = one_by_one},\n    '),
-        insert(tree, "strategies/pipeline/meson.build", "'gpipe.cpp',\n", "'one_by_one.cpp',\n  "),
-    }
+    write(tree, "strategies/pipeline/one_by_one.cpp", SCHEDULE)
+    insert(tree, "strategies/pipeline/schedule_table.hpp",
+           "std::vector<Action> dualpipe_v(", "std::vector<Action> one_by_one(const PipelineShape& shape, int rank);\n")
+    insert(tree, "strategies/pipeline/schedule_table.cpp", 'ScheduleRow{.name = "looped_bfs"',
+           'ScheduleRow{.name = "one_by_one",\n.summary = "one microbatch after the other",\n'
+           '.in_flight = InFlight::one,\n.actions_of_rank = one_by_one},\n    ')
+    insert(tree, "strategies/pipeline/meson.build", "'gpipe.cpp',\n", "'one_by_one.cpp',\n  ")
 
 
 def add_compressor(tree):
-    return {
-        write(tree, "strategies/gradient_sync/powers_of_two.cpp", COMPRESSOR),
-        insert(tree, "strategies/gradient_sync/compressed_reducer.hpp",
-               "[[nodiscard]] std::unique_ptr<Compressor> make_top_k(",
-               "[[nodiscard]] std::unique_ptr<Compressor> make_powers_of_two(const GradientCompression& options);\n"
-               "[[nodiscard]] CompressedValues powers_below(const std::vector<double>& values,\n"
-               "                                            const GradientCompression& options);\n"
-               "[[nodiscard]] double bytes_of_powers(const GradientCompression& options, double numel,\n"
-               "                                     double element_bytes);\n"),
-        insert(tree, "strategies/gradient_sync/compressors.cpp",
-               "constexpr std::array<const CompressorRow*, 2> kCompressors = {&kLargestElements, &kInt8Blocks};",
-               'constexpr CompressorRow kPowers = {.name = "powers_of_two",\n'
-               '.summary = "the power of two below each element, from each rank to each",\n'
-               ".route = kToAllRanks,\n.make = make_powers_of_two,\n.reads_ratio = false,\n"
-               ".reads_block_size = false,\n.in_doubles = powers_below,\n.parcel_bytes = bytes_of_powers,\n"
-               '.unpacking = nullptr,\n.assumption = "One pass",\n.assumption_source = "a test"};\n\n'
-               "constexpr std::array<const CompressorRow*, 3> kCompressors = {&kLargestElements, &kInt8Blocks, &kPowers};\n//"),
-        insert(tree, "strategies/gradient_sync/meson.build", "'quantized_reducer.cpp',\n", "'powers_of_two.cpp',\n  "),
-    }
+    write(tree, "strategies/gradient_sync/powers_of_two.cpp", COMPRESSOR)
+    insert(tree, "strategies/gradient_sync/compressed_reducer.hpp",
+           "[[nodiscard]] std::unique_ptr<Compressor> make_top_k(",
+           "[[nodiscard]] std::unique_ptr<Compressor> make_powers_of_two(const GradientCompression& options);\n"
+           "[[nodiscard]] CompressedValues powers_below(const std::vector<double>& values,\n"
+           "                                            const GradientCompression& options);\n"
+           "[[nodiscard]] double bytes_of_powers(const GradientCompression& options, double numel,\n"
+           "                                     double element_bytes);\n")
+    insert(tree, "strategies/gradient_sync/compressors.cpp",
+           "constexpr std::array<const CompressorRow*, 2> kCompressors = {&kLargestElements, &kInt8Blocks};",
+           'constexpr CompressorRow kPowers = {.name = "powers_of_two",\n'
+           '.summary = "the power of two below each element, from each rank to each",\n'
+           ".route = kToAllRanks,\n.make = make_powers_of_two,\n.reads_ratio = false,\n"
+           ".reads_block_size = false,\n.in_doubles = powers_below,\n.parcel_bytes = bytes_of_powers,\n"
+           '.unpacking = nullptr,\n.assumption = "One pass",\n.assumption_source = "a test"};\n\n'
+           "constexpr std::array<const CompressorRow*, 3> kCompressors = {&kLargestElements, &kInt8Blocks, &kPowers};\n//")
+    insert(tree, "strategies/gradient_sync/meson.build", "'quantized_reducer.cpp',\n", "'powers_of_two.cpp',\n  ")
 
 
 def add_routing(tree):
-    return {
-        insert(tree, "strategies/model/routing.hpp", "  listed,   ///<", "  halves,   ///< The first half of the experts.\n"),
-        insert(tree, "strategies/model/routing.cpp", "    RoutingRow{.kind = RoutingKind::listed,",
-               "    RoutingRow{.kind = RoutingKind::halves,\n"
-               '.name = "halves",\n.meaning = "twice the share for the first half of the experts",\n'
-               '.shares = "the first half of the experts gets twice the share",\n.reads_skew = false,\n'
-               ".reads_popularity = false,\n.moves_on = false,\n.weights = halves_weights},\n"),
-        insert(tree, "strategies/model/routing.cpp", "ExpertWeights listed_weights(",
-               "ExpertWeights halves_weights(const MoeOptions& options) {\n"
-               "  std::vector<double> weights(static_cast<std::size_t>(options.num_experts), 1.0);\n"
-               "  for (std::size_t i = 0; i < weights.size() / 2; ++i) weights[i] = 2.0;\n"
-               "  return {weights};\n}\n\n"),
-    }
+    insert(tree, "strategies/model/routing.hpp", "  listed,   ///<", "  halves,   ///< The first half of the experts.\n")
+    insert(tree, "strategies/model/routing.cpp", "    RoutingRow{.kind = RoutingKind::listed,",
+           "    RoutingRow{.kind = RoutingKind::halves,\n"
+           '.name = "halves",\n.meaning = "twice the share for the first half of the experts",\n'
+           '.shares = "the first half of the experts gets twice the share",\n.reads_skew = false,\n'
+           ".reads_popularity = false,\n.moves_on = false,\n.weights = halves_weights},\n")
+    insert(tree, "strategies/model/routing.cpp", "ExpertWeights listed_weights(",
+           "ExpertWeights halves_weights(const MoeOptions& options) {\n"
+           "  std::vector<double> weights(static_cast<std::size_t>(options.num_experts), 1.0);\n"
+           "  for (std::size_t i = 0; i < weights.size() / 2; ++i) weights[i] = 2.0;\n"
+           "  return {weights};\n}\n\n")
 
 
 def add_metric(tree):
-    return {
-        insert(tree, "sim/kernel/metric_rows.hpp", "  ROW(kMoeLoadImbalance,",
-               '  ROW(kStepTimeMs, real, always, "ms/step", "step_time_ms", "Milliseconds of a step.") \\\n'),
-        insert(tree, "sim/run/metrics.cpp", "  metrics.push_back({metric::kStepTimeS.name, step_s});\n",
-               "  metrics.push_back({metric::kStepTimeMs.name, 1e3 * step_s});\n", before=False),
-    }
+    insert(tree, "sim/kernel/metric_rows.hpp", "  ROW(kMoeLoadImbalance,",
+           '  ROW(kStepTimeMs, real, always, "ms/step", "step_time_ms", "Milliseconds of a step.") \\\n')
+    insert(tree, "sim/run/metrics.cpp", "  metrics.push_back({metric::kStepTimeS.name, step_s});\n",
+           "  metrics.push_back({metric::kStepTimeMs.name, 1e3 * step_s});\n", before=False)
+
+
+def texts_of(tree):
+    """{path: bytes} of the copied sources."""
+    return {path.relative_to(tree).as_posix(): path.read_bytes() for folder in rules.PRODUCT
+            for path in (tree / folder).rglob("*") if path.is_file()}
+
+
+def touched_by(add, tree):
+    """The files that an addition makes or changes."""
+    before = texts_of(tree)
+    add(tree)
+    after = texts_of(tree)
+    return sorted(path for path in after if before.get(path) != after[path])
 
 
 QUICK = "scenarios/quickstart.json"
@@ -228,12 +236,12 @@ def main():
     parser.add_argument("--keep", help="the folder for the copy, which then stays")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        tree = pathlib.Path(given.keep or scratch)
+        tree = pathlib.Path(given.keep or scratch).resolve()
         tree.mkdir(parents=True, exist_ok=True)
         copy_tracked(tree)
-        touched = {name: add(tree) for name, add, _, _ in THINGS}
+        touched = {name: touched_by(add, tree) for name, add, _, _ in THINGS}
         for step in (["meson", "setup", str(tree / "build"), str(tree)],
-                     ["ninja", "-C", str(tree / "build"), "command"]):
+                     ["ninja", "-C", str(tree / "build"), "-j", str(os.cpu_count()), "command"]):
             done = subprocess.run(step, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, check=False)
             if done.returncode != 0:
@@ -241,7 +249,7 @@ def main():
         command = tree / "build/sim/command/shardsim"
         failed = 0
         for name, _, by_hand, works in THINGS:
-            works_here, files = works(command), sorted(touched[name])
+            works_here, files = works(command), touched[name]
             good = works_here and len(files) <= by_hand
             failed += not good
             print(f"{'ok' if good else 'FAIL':4} {name}: {len(files)} files by hand ({', '.join(files)})"

@@ -30,8 +30,8 @@ case $mode in
 esac
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$root/build-asan
-cache=${XDG_CACHE_HOME:-${HOME:-$root/build-asan}/.cache}/shardsim
+build=$root/build-clang-asan
+cache=${XDG_CACHE_HOME:-${HOME:-$root/build-clang-asan}/.cache}/shardsim
 needed=(libs/context/src libs/fiber/src)
 
 say() { printf 'sanitize: %s\n' "$*" >&2; }
@@ -153,8 +153,8 @@ main() {
     return
   fi
   if [[ $mode == --command ]]; then
-    sanitized_setup "$root/build-ubsan" undefined ''
-    print_command "$root/build-ubsan"
+    sanitized_setup "$root/build-clang-ubsan" undefined ''
+    print_command "$root/build-clang-ubsan"
     return
   fi
   say "FALLBACK: no Boost sources, so AddressSanitizer covers only the binaries without fibers"
@@ -164,10 +164,10 @@ main() {
     count_failure "AddressSanitizer saw no binary with fibers, because the sources of Boost could not be had;" \
       "SHARDSIM_SANITIZE_WITHOUT_FIBERS=1 accepts that"
   fi
-  sanitized_setup "$root/build-ubsan" undefined ''
-  count_step sanitized_tests "$root/build-ubsan"
-  sanitized_setup "$root/build-asan-packaged" address,undefined ''
-  count_step sanitized_tests "$root/build-asan-packaged" hardware scenarios reports
+  sanitized_setup "$root/build-clang-ubsan" undefined ''
+  count_step sanitized_tests "$root/build-clang-ubsan"
+  sanitized_setup "$root/build-clang-asan-packaged" address,undefined ''
+  count_step sanitized_tests "$root/build-clang-asan-packaged" hardware scenarios reports
   count_close
 }
 

@@ -125,4 +125,18 @@ TEST_CASE("A batch that torchtitan's file does not say needs somebody", "[exchan
   CHECK(contains(untold.out, "\"global_batch_size\": 8"));
 }
 
+TEST_CASE("An optimizer of torchtitan has its own name, or needs somebody", "[exchange]") {
+  const std::string batch = R"("training": {"seq_len": 2048, "local_batch_size": 1})";
+  for (const auto& [theirs, ours] :
+       {std::pair{"Adam", "adam"}, std::pair{"AdamW", "adamw"}, std::pair{"Muon", "adamw"}}) {
+    const Printed printed =
+        import_titan("{" + batch + R"(, "optimizer": {"name": ")" + std::string(theirs) + "\"}}",
+                     {"--gpus", "8"});
+    INFO(theirs << "\n" << printed.out << printed.err);
+    CHECK(printed.exit_code == 0);
+    CHECK(contains(printed.out, "\"optimizer\": \"" + std::string(ours) + "\""));
+    CHECK(contains(printed.err, "AdamW stands in for it") == (std::string(theirs) == "Muon"));
+  }
+}
+
 }  // namespace shardsim::test

@@ -27,7 +27,7 @@ EXAMPLES = (
     ("gradient compressor", "top-k", r"make_top_k|\bTopK|'top_k\.cpp|\.name = \"top_k\"|largest_elements", 0),
     ("optimizer", "RMSprop", r"rms_?prop", re.IGNORECASE),
     ("attention over a context", "Ulysses", r"ulysses", re.IGNORECASE),
-    ("router", "skewed", r"RoutingKind::skewed|\"skewed\"", 0),
+    ("router", "skewed", r"RoutingKind::skewed|\"skewed\"|^\s*skewed,", re.MULTILINE),
     ("collective", "all-to-all", r"CollectiveKind::all_to_all|Kind::all_to_all", 0),
     ("metric", "MFU", r"metric::kMfu\b|\bkMfu\b|\"mfu\"", 0),
     ("GPU", "H200", r"\bh200\b", re.IGNORECASE),
