@@ -19,7 +19,7 @@ struct LayoutRow {
 
 struct LayoutPage {
   std::string title;                ///< "llama3-70b on 128 GPUs of NVIDIA DGX H100"
-  std::string facts;                ///< "bf16, 8,192 positions, global batch 128"
+  std::string facts;                ///< "bf16, 8,192 tokens per sequence, global batch 128"
   std::string order;                ///< "fastest first"
   std::string why;                  ///< Why not the second; empty without one.
   std::string counts;               ///< Counts of simulated and other layouts, in sentences.

@@ -73,7 +73,7 @@ TEST_CASE("a plan that offloads says what it assumes, and shows what lies on the
   };
   CHECK_FALSE(contains(with_json(plan), "PCIe Gen5"));
   CHECK(contains(with_json(offloads), "PCIe Gen5"));
-  CHECK(contains(with_json(offloads), "What is offloaded visits the device"));
+  CHECK(contains(with_json(offloads), "Offloaded tensors visit the device"));
 }
 
 }  // namespace shardsim::test
