@@ -5,6 +5,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/named_rows.hpp"
+
 // Definitions are those of torch.optim, so that a plan's numbers mean what users expect of these
 // names: weight decay is a term of the gradient except in adamw, epsilon is added outside the root.
 namespace shardsim {
@@ -155,16 +157,7 @@ const OptimizerRule* optimizer_called(std::string_view theirs,
 
 std::string names_of_optimizers(const std::function<bool(const OptimizerRule&)>& selects,
                                 std::string_view last) {
-  std::vector<std::string_view> names;
-  for (const OptimizerRule& rule : kRules) {
-    if (selects(rule)) names.push_back(rule.name);
-  }
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 == names.size() ? last : ", ";
-    text += names[i];
-  }
-  return text;
+  return names_that(kRules, selects, last, "");
 }
 
 StepConstants step_constants(const OptimizerOptions& options, std::int64_t step) {

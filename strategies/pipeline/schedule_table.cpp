@@ -5,6 +5,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/named_rows.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -143,14 +145,7 @@ const ScheduleRow* find_schedule(NameElsewhere framework, std::string_view name)
 
 std::string schedules_that(ScheduleTrait has, std::string_view before_last,
                            std::string_view quote) {
-  const auto last = std::find_if(kSchedules.rbegin(), kSchedules.rend(), has);
-  std::string text;
-  for (const ScheduleRow& row : kSchedules) {
-    if (!has(row)) continue;
-    if (!text.empty()) text += &row == &*last ? before_last : ", ";
-    ((text += quote) += row.name) += quote;
-  }
-  return text;
+  return names_that(kSchedules, has, before_last, quote);
 }
 
 std::vector<std::string_view> schedule_names() {
