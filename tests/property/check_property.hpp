@@ -7,6 +7,8 @@
 #include <catch2/catch.hpp>
 #include <rapidcheck.h>
 
+#include "tests/sample.hpp"
+
 // Random cases in a fixed number and from a fixed seed, so that two runs of the suite test the
 // same; with SHARDSIM_LONG=1 twenty times as many, from the seed in SHARDSIM_SEED if it is set.
 namespace shardsim::test {
@@ -14,11 +16,6 @@ namespace shardsim::test {
 inline std::uint64_t property_seed() {
   const char* text = std::getenv("SHARDSIM_SEED");
   return text != nullptr ? std::strtoull(text, nullptr, 10) : 20261121;
-}
-
-inline bool long_run() {
-  const char* text = std::getenv("SHARDSIM_LONG");
-  return text != nullptr && std::string(text) == "1";
 }
 
 /// Fails the Catch test with the smallest failing case, its seed and how to run it again.

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -12,6 +11,8 @@
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "sim/run/run.hpp"
+
+#include "tests/sample.hpp"
 
 // P47 with experts: every layout of up to 32 ranks, with every ep that divides the ranks of a
 // stage, trains the model of one device, or is refused by name.
@@ -142,9 +143,6 @@ TEST_CASE("P47: experts train as one device under every layout of up to 32 ranks
   int run_count = 0;
   int refused_count = 0;
   int done_count = 0;
-  // All of them take minutes: of those above 16 ranks each sixteenth is run, or all with
-  // SHARDSIM_LONG.
-  const bool runs_long = std::getenv("SHARDSIM_LONG") != nullptr;
   for (const ExpertLayout& layout : layouts()) {
     INFO(describe(layout));
     if (!is_legal_layout(layout)) {
@@ -153,8 +151,9 @@ TEST_CASE("P47: experts train as one device under every layout of up to 32 ranks
       continue;
     }
     const int number = run_count++;
+    // All of them take minutes, most of which go to those above 16 ranks.
     const bool is_large = layout.sharing() * layout.pp > 16;
-    if (is_large && !runs_long && number % 16 != 0) continue;
+    if (!in_sample(describe(layout), is_large ? 48 : 3)) continue;
     const Scenario scenario = load_scenario(kLayoutsBase, overrides_of(layout, number));
     ++done_count;
     INFO("schedule " << scenario.parallelism.schedule << ", zero "

@@ -11,6 +11,7 @@
 #include "strategies/pipeline/stage_split.hpp"
 
 #include "tests/backends/fiber_fixture.hpp"
+#include "tests/sample.hpp"
 #include "tests/strategies/pipeline_fixture.hpp"
 #include "tests/strategies/training_case.hpp"
 
@@ -94,14 +95,15 @@ TEST_CASE("P38: every schedule's gradients are those of one device, in every bit
       const TrainingResult one_rank = run(alone);
       require_equal_to(reference, alone, one_rank);
       for (const TrainingCase& c : pipelined(alone)) {
+        ++count;
+        if (!in_sample(describe(c), 3)) continue;
         const TrainingResult result = run(c);
         require_equal_to(reference, c, result);
         require_same_bits(c, result, alone, one_rank);
-        ++count;
       }
     }
   }
-  std::cout << "P38: " << count << " pipelines equal one device in every bit\n";
+  std::cout << "P38: " << count << " pipelines, of which the sample equals one device in every bit\n";
   // For each model and M = 1, 4 and 7: gpipe, 1f1b, zb_h1 and, with one chunk and two, looped BFS
   // on 2, 3 and 4 ranks each; interleaved, with one chunk and two, on 2 and 4 with M = 4; zb_h2,
   // zb_v, v_half and v_min on 2 with M = 4, and on 2, 3 and 4 with M = 7; dualpipe_v on 2 with

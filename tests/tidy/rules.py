@@ -181,6 +181,8 @@ NAME_RULES = (
              "a kind of routing", "a question that RoutingRow answers (strategies/model/routing.hpp)",
              plain_words=("learned", "uniform", "file"), enumeration="RoutingKind",
              declared_in=("strategies/model/routing.hpp",)),
+    NameRule("software-name", "sim/hardware/software.cpp", r'\.name = "([^"]+)"',
+             "a training framework's software", "a member of Software (sim/hardware/software.hpp)"),
     NameRule("metric-name", "sim/kernel/metric_rows.hpp",
              r'\bROW\(\w+, \w+, \w+, "[^"]*",[\s\\]*"([^"]+)"', "a metric",
              "the row's constant, as metric::kMfu (sim/kernel/metric_rows.hpp)", plain_words=("ranks",)),

@@ -224,6 +224,8 @@ class TidyTest(unittest.TestCase):
                 "strategies/model/routing.hpp":
                 "#pragma once\n\nconstexpr RoutingKind kDefault = RoutingKind::uniform;\n",
                 "strategies/model/meson.build": "files('routing.cpp')\n"}
+    SOFTWARE = {"sim/hardware/software.cpp": 'Row{.name = "composer-2023"},\nsoftware.name = "megatron-lm-2021";\n',
+                "sim/hardware/meson.build": "files('software.cpp')\n"}
     METRICS = {"sim/kernel/metric_rows.hpp":
                '#pragma once\n  ROW(kMfu, real, always, "", "mfu", "Share.") \\\n'
                '  ROW(kRanks, whole, always, "", "ranks", "Size.") \\\n'
@@ -243,6 +245,8 @@ class TidyTest(unittest.TestCase):
                 (self.FORMS, "attention-name", "using enum shardsim::ContextAttention;"),
                 (self.ROUTINGS, "routing-name", 'const char* a = "routing is skewed";'),
                 (self.ROUTINGS, "routing-name", "bool a = kind != RoutingKind::uniform;"),
+                (self.SOFTWARE, "software-name", 'bool a = software->name == "composer-2023"sv;'),
+                (self.SOFTWARE, "software-name", 'const char* a = "take megatron-lm-2021 for it";'),
                 (self.METRICS, "metric-name", 'double a = result.number("mfu");'),
                 (self.METRICS, "metric-name", 'double a = result.number("time.bubble_s");')):
             for folder in rules.PRODUCT:

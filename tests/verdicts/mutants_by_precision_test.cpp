@@ -20,7 +20,7 @@
 #include "tests/mutants/mutant_lists.hpp"
 #include "tests/mutants/score.hpp"
 #include "tests/mutants/wrong_numbers.hpp"
-#include "tests/property/check_property.hpp"
+#include "tests/sample.hpp"
 
 // Runs the mutants of tests/mutants below fp64: one that was found in a precision stays found in
 // it. found_by_precision.txt lists them; UPDATE_GOLDEN with SHARDSIM_LONG rewrites it.
@@ -30,14 +30,8 @@ namespace {
 
 constexpr const char* kFoundFile = "tests/verdicts/found_by_precision.txt";
 constexpr const char* kStale = "stale gathers";
-// Without SHARDSIM_LONG, about one in this many mutants runs. SHARDSIM_SAMPLE chooses which: as
-// many samples in a row cover the list.
-constexpr std::uint32_t kSampleOf = 30;
-
-std::uint32_t sample() {
-  const char* text = std::getenv("SHARDSIM_SAMPLE");
-  return text != nullptr ? static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10)) : 0;
-}
+// About one in this many mutants runs, the same in each precision.
+constexpr int kSampleOf = 30;
 
 void add_for(std::vector<Mutant>& all, const Names& names, const std::string& bug,
              const std::function<Faults()>& make) {
@@ -116,26 +110,17 @@ class Bases {
 
 using FoundIn = std::map<std::string, std::set<std::string>>;  // Mutant to precisions.
 
-// Selects the same mutants in each precision, wherever they stand in the list.
-bool is_of_sample(const std::string& mutant) {
-  constexpr std::uint32_t kBasis = 2166136261U;  // FNV-1a.
-  constexpr std::uint32_t kPrime = 16777619U;
-  std::uint32_t hash = kBasis;
-  for (const char letter : mutant) hash = (hash ^ static_cast<unsigned char>(letter)) * kPrime;
-  return hash % kSampleOf == sample() % kSampleOf;
-}
-
 // `num_mutants` counts the mutants in all precisions.
-FoundIn find_mutants(bool all, int& num_mutants) {
+FoundIn find_mutants(int& num_mutants) {
   FoundIn found;
   for (const std::string precision : {"fp32", "bf16", "fp16"}) {
     Bases bases(precision);
     for (const Mutant& mutant : all_mutants(precision)) {
       const std::string name = mutant.scenario + ": " + mutant.bug;
-      if (!all && !is_of_sample(name)) continue;
+      if (!in_sample(name, kSampleOf)) continue;
       std::set<std::string>& precisions = found[name];
       ++num_mutants;
-      if (all && !bases.is_right(mutant.scenario)) continue;
+      if (long_run() && !bases.is_right(mutant.scenario)) continue;
       // Weights are stale only when they have changed.
       const int steps = mutant.bug == kStale ? 2 : 1;
       const Scenario scenario = bases.scenario(mutant.scenario, steps);
@@ -176,7 +161,7 @@ FoundIn read_found() {
 
 TEST_CASE("mutants: what was found in a precision is found in it") {
   int num_mutants = 0;
-  const FoundIn now = find_mutants(long_run(), num_mutants);
+  const FoundIn now = find_mutants(num_mutants);
   if (long_run() && std::getenv("UPDATE_GOLDEN") != nullptr) {
     std::ofstream(kFoundFile, std::ios::binary) << text_of(now);
   }
