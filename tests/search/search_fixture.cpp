@@ -3,53 +3,25 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/app/command_fixture.hpp"
 
 namespace shardsim::test {
 
-namespace {
-
-std::string llama(const std::string& more) {
-  return R"({"family": "llama", "num_layers": 4, "hidden_size": 1024, "ffn_hidden_size": 2816,
-             "num_attention_heads": 16, "num_query_groups": 8, "vocab_size": 32000)" +
-         more + "}";
-}
-
-}  // namespace
-
 std::vector<SmallSpace> small_spaces() {
-  return {
-      {.name = "dense, every schedule",
-       .model = llama(R"(, "seq_len": 1024)"),
-       .gpu = "h100",
-       .gpus = 8,
-       .batch = 16,
-       .fixed = {"recompute=none,full", "micro_batch_size=1", "zero_stage=0,1,3"}},
-      {.name = "experts",
-       .model = llama(R"(, "seq_len": 512, "num_experts": 4, "num_experts_per_token": 2,
-                          "moe_ffn_hidden_size": 1024, "moe_routing": "uniform")"),
-       .gpu = "a100",
-       .gpus = 8,
-       .batch = 8,
-       .fixed = {"schedule=none,1f1b,interleaved_1f1b", "recompute=none,selective",
-                 "micro_batch_size=1"}},
-      {.name = "long sequences",
-       .model = llama(R"(, "seq_len": 32768)"),
-       .gpu = "h200",
-       .gpus = 16,
-       .batch = 4,
-       .fixed = {"schedule=none,1f1b,zb_h1", "zero_stage=0,1,2", "cp=2,4,8,16"}},
-      {.name = "little memory",
-       .model = R"({"family": "gpt2", "num_layers": 6, "hidden_size": 768, "ffn_hidden_size": 3072,
-                    "num_attention_heads": 12, "vocab_size": 50257, "seq_len": 1024,
-                    "max_position_embeddings": 1024, "tied_embeddings": true})",
-       .gpu = "a100",
-       .gpus = 8,
-       .batch = 16,
-       .overrides = {"system.device.memory_gib=2.3"},
-       .fixed = {"schedule=none,gpipe,1f1b,looped_bfs", "micro_batch_size=1,2"}},
-  };
+  std::vector<SmallSpace> spaces;
+  for (const nlohmann::json& space :
+       nlohmann::json::parse(content_of("tests/search/small_spaces.json"))) {
+    spaces.push_back({.name = space.at("name"),
+                      .model = space.at("model").dump(),
+                      .gpu = space.at("gpu"),
+                      .gpus = space.at("gpus"),
+                      .batch = space.at("batch"),
+                      .overrides = space.at("overrides"),
+                      .fixed = space.at("fixed")});
+  }
+  return spaces;
 }
 
 SearchRequest request_of(const SmallSpace& space, const std::string& file) {

@@ -9,7 +9,7 @@
 namespace shardsim::test {
 
 struct SmallSpace {
-  const char* name;
+  std::string name;
   std::string model;  ///< The section "model" of a scenario.
   std::string gpu;
   std::int64_t gpus;
@@ -18,8 +18,8 @@ struct SmallSpace {
   std::vector<std::string> fixed = {};
 };
 
-/// A dense one with every schedule, experts, long sequences, and little memory; on different
-/// machines.
+/// The spaces of small_spaces.json: a dense one with every schedule, experts, long sequences, and
+/// little memory; on different machines. tests/campaigns/same_results.py plans them, too.
 [[nodiscard]] std::vector<SmallSpace> small_spaces();
 
 [[nodiscard]] SearchRequest request_of(const SmallSpace& space, const std::string& file);
