@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 // The code with which a run of `file` that records into `record` is refused.
-std::string refusal(const std::string& file, const std::string& record,
-                    const std::vector<std::string>& more = {}) {
+std::string code_of_refusal(const std::string& file, const std::string& record,
+                            const std::vector<std::string>& more = {}) {
   std::vector<std::string> words = {file, "--json", "--record-decisions", record};
   words.insert(words.end(), more.begin(), more.end());
   const Printed printed = shardsim(words);
@@ -51,22 +51,22 @@ TEST_CASE("a record replaces nothing that its run reads or writes") {
   const std::string scenario = folder / "s.json";
   const std::string text = content_of(kSkipping);
   write(scenario, text);
-  CHECK(refusal(scenario, scenario) == "E0910");
-  CHECK(refusal(scenario, folder / "none/../s.json") == "E0910");
+  CHECK(code_of_refusal(scenario, scenario) == "E0910");
+  CHECK(code_of_refusal(scenario, folder / "none/../s.json") == "E0910");
   fs::create_symlink("s.json", folder / "link.json");
-  CHECK(refusal(scenario, folder / "link.json") == "E0910");
+  CHECK(code_of_refusal(scenario, folder / "link.json") == "E0910");
   fs::create_hard_link(scenario, folder / "twin.json");
-  CHECK(refusal(scenario, folder / "twin.json") == "E0910");
+  CHECK(code_of_refusal(scenario, folder / "twin.json") == "E0910");
   const std::vector<std::string> result = {"--out", folder.path(), "--set",
                                            "output.result=runs/r.json"};
-  CHECK(refusal(scenario, folder / "runs/r.json", result) == "E0910");
-  CHECK(refusal(scenario, folder / "runs", result) == "E0910");
-  CHECK(refusal(scenario, folder / "runs/r.json/record.json", result) == "E0910");
-  CHECK(refusal(scenario, folder / "t.json",
-                {"--out", folder.path(), "--set", "output.trace=t.json"}) == "E0910");
+  CHECK(code_of_refusal(scenario, folder / "runs/r.json", result) == "E0910");
+  CHECK(code_of_refusal(scenario, folder / "runs", result) == "E0910");
+  CHECK(code_of_refusal(scenario, folder / "runs/r.json/record.json", result) == "E0910");
+  CHECK(code_of_refusal(scenario, folder / "t.json",
+                        {"--out", folder.path(), "--set", "output.trace=t.json"}) == "E0910");
   write(folder / "skips.json", "a record");
-  CHECK(refusal(scenario, folder / "skips.json", {"--replay-decisions", folder / "skips.json"}) ==
-        "E0910");
+  CHECK(code_of_refusal(scenario, folder / "skips.json",
+                        {"--replay-decisions", folder / "skips.json"}) == "E0910");
   CHECK(content_of(scenario) == text);
   CHECK(content_of(folder / "skips.json") == "a record");
 }
@@ -74,10 +74,10 @@ TEST_CASE("a record replaces nothing that its run reads or writes") {
 TEST_CASE("a record that cannot be written is refused before the run") {
   const TemporaryFolder folder;
   write(folder / "file", "");
-  CHECK(refusal(kSkipping, folder.path()) == "E0901");
-  CHECK(refusal(kSkipping, folder / "new/") == "E0901");
-  CHECK(refusal(kSkipping, folder / "file/record.json") == "E0901");
-  CHECK(refusal(kSkipping, folder / "file/new/record.json") == "E0901");
+  CHECK(code_of_refusal(kSkipping, folder.path()) == "E0901");
+  CHECK(code_of_refusal(kSkipping, folder / "new/") == "E0901");
+  CHECK(code_of_refusal(kSkipping, folder / "file/record.json") == "E0901");
+  CHECK(code_of_refusal(kSkipping, folder / "file/new/record.json") == "E0901");
   CHECK(files_in(folder) == std::vector<std::string>{"file"});
 }
 
