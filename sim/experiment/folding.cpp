@@ -1,5 +1,3 @@
-#include "sim/experiment/folding.hpp"
-
 #include <cstdint>
 #include <map>
 #include <memory>

@@ -9,7 +9,6 @@
 
 #include "sim/harness/check.hpp"
 #include "sim/harness/explorers.hpp"
-#include "sim/harness/program_noise.hpp"
 #include "sim/harness/program_run.hpp"
 
 namespace shardsim {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,5 +51,24 @@ class Comparison {
 /// Whether ranks show an element with different values, and the diagnosis of that.
 [[nodiscard]] bool diverge(const ShownTensor& tensor, const Comparison& comparison);
 [[nodiscard]] Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& comparison);
+
+// --- Judging -------------------------------------------------------------------------------------
+// Names a difference by its usual cause (docs/decisions/0039-harness.md has the table).
+
+struct JudgeOptions {
+  /// Bound on an element's error, relative to the largest element of the tensor, or to 1e-6 of the
+  /// largest of its kind.
+  double tolerance = 1e-9;
+  /// Below fp64: the reference in fp64. Errors are then distances from it. Ten times the
+  /// reference's own error is allowed ...
+  const ShownState* exact = nullptr;
+  DType precision = DType::fp64;
+  /// ... and a larger error up to this tensor's noise (ProgramNoise::of), which takes more runs.
+  std::function<double(const ShownTensor&)> noise = {};
+};
+
+/// The root difference of the first step that has one; nothing if there is none.
+[[nodiscard]] std::optional<Diagnosis> judge(const ShownState& shown, const ShownState& reference,
+                                             const JudgeOptions& options);
 
 }  // namespace shardsim

@@ -1,5 +1,3 @@
-#include "sim/harness/judge.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -10,7 +10,6 @@
 
 #include "sim/experiment/experiment.hpp"
 #include "sim/real/rank_report.hpp"
-#include "sim/real/state_image.hpp"
 #include "sim/run/run.hpp"
 
 // One rank of a real run: trained for real, simulated, and compared.

@@ -15,7 +15,7 @@
 
 #include "scenarios/source_text.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/real/meeting_point.hpp"
+#include "sim/real/open_backend.hpp"
 #include "sim/real/waiting.hpp"
 
 namespace shardsim {

@@ -1,5 +1,3 @@
-#include "sim/real/serve_run.hpp"
-
 #include "backends/probe.hpp"
 
 #include "sim/real/measure_rank.hpp"
