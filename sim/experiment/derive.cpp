@@ -75,7 +75,7 @@ std::shared_ptr<const MachineFaults> faults_of(const FaultSpec& spec, const Clus
   return faults;
 }
 
-// --- The plan ------------------------------------------------------------------------------------
+// --- The plan ----------------------------------------------------------------------------------
 
 // Master weights and optimizer state of 16-bit training are fp32 (Micikevicius et al., "Mixed
 // Precision Training", 2018).
@@ -236,7 +236,7 @@ FiberOptions fiber_options_of(const Scenario& scenario, const Cluster& cluster,
   return options;
 }
 
-// --- The plan ------------------------------------------------------------------------------------
+// --- The plan ----------------------------------------------------------------------------------
 
 ParallelOptions parallel_options_of(const Scenario& scenario, const Software* software) {
   ++derivations().options;

@@ -24,7 +24,7 @@ using ScheduleEdit = std::function<void(PipelineSchedule& schedule)>;
 
 class Experiment;
 
-// --- Ranks that do the same ----------------------------------------------------------------------
+// --- Ranks that do the same --------------------------------------------------------------------
 // docs/decisions/0035-folding.md; only Experiment calls alike_ranks_of and folding_of.
 
 /// Ranks of a stage that have equal parts of everything.
@@ -45,7 +45,7 @@ struct Folding {
 /// Ranks that run themselves.
 [[nodiscard]] int num_running(const Fold& fold);
 
-// --- Experiments ---------------------------------------------------------------------------------
+// --- Experiments -------------------------------------------------------------------------------
 
 /// A scenario with its machine, its training and their consequences. It never changes. Expensive
 /// parts are derived on first use, so an Experiment belongs to one thread. Deriving reads no marked

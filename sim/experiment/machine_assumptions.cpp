@@ -155,7 +155,7 @@ Assumptions nccl(const NcclPlatform& platform, const NetworkSpec& network) {
   return assumptions;
 }
 
-// --- Faults --------------------------------------------------------------------------------------
+// --- Faults ------------------------------------------------------------------------------------
 
 constexpr const char* kDocument = "modelling choice: docs/decisions/0047-faults.md";
 
@@ -223,7 +223,7 @@ Assumptions constants_of_communication(const Cluster& cluster) {
   return assumptions;
 }
 
-// --- Faults --------------------------------------------------------------------------------------
+// --- Faults ------------------------------------------------------------------------------------
 
 Assumptions fault_assumptions(const FaultSpec& faults) {
   Assumptions assumptions;

@@ -99,7 +99,7 @@ std::string list_of(const std::vector<CheckPoint>& points) {
   return text;
 }
 
-// --- Shrinking -----------------------------------------------------------------------------------
+// --- Shrinking ---------------------------------------------------------------------------------
 
 // Schedules at each smaller number of ranks, for a failure that needs luck.
 constexpr int kSchedules = 60;
@@ -277,7 +277,7 @@ std::string CheckReport::to_text() const {
   return text;
 }
 
-// --- Shrinking -----------------------------------------------------------------------------------
+// --- Shrinking ---------------------------------------------------------------------------------
 
 Shrunk shrink(const Program& program, const CheckOptions& options, const CheckReport& report) {
   if (!report.failure || !report.token) {

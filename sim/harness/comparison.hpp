@@ -52,7 +52,7 @@ class Comparison {
 [[nodiscard]] bool diverge(const ShownTensor& tensor, const Comparison& comparison);
 [[nodiscard]] Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& comparison);
 
-// --- Judging -------------------------------------------------------------------------------------
+// --- Judging -----------------------------------------------------------------------------------
 // Names a difference by its usual cause (docs/decisions/0039-harness.md has the table).
 
 struct JudgeOptions {

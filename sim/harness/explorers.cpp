@@ -202,7 +202,7 @@ bool ReducedSearch::next() {
   return false;
 }
 
-// --- One exploration -----------------------------------------------------------------------------
+// --- One exploration ---------------------------------------------------------------------------
 
 std::optional<Explorer::Found> Explorer::explore(const Exploration& exploration) {
   if (exploration.mode == ExploreMode::dpor) {

@@ -63,7 +63,7 @@ std::vector<std::pair<std::string, int>> groups_of(const FiberWorld& world) {
   return groups;
 }
 
-// --- Rounding noise ------------------------------------------------------------------------------
+// --- Rounding noise ----------------------------------------------------------------------------
 
 // Two decisive errors have the same sign in all draws once in 2^32.
 constexpr std::uint64_t kNumDraws = 32;
@@ -153,7 +153,7 @@ ProgramRun run_program(const Program& program, const ProgramSetting& setting,
   return run;
 }
 
-// --- Rounding noise ------------------------------------------------------------------------------
+// --- Rounding noise ----------------------------------------------------------------------------
 
 ProgramNoise::ProgramNoise(const Runs& runs, int ranks, const ShownState& exact) {
   own_.plain = exact;

@@ -63,7 +63,7 @@ struct ProgramRun {
 [[nodiscard]] ProgramRun run_program(const Program& program, const ProgramSetting& setting,
                                      const Schedule& schedule, MessageChooser& chooser);
 
-// --- Rounding noise ------------------------------------------------------------------------------
+// --- Rounding noise ----------------------------------------------------------------------------
 
 /// The rounding noise of shown tensors below fp64, from the terms of a program's sums
 /// (docs/decisions/0051-bounds.md). Where terms cancel, the sum does not tell it. Nor does the

@@ -1,6 +1,7 @@
 #include "sim/harness/shown_state.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -8,29 +9,26 @@ namespace shardsim {
 
 namespace {
 
+constexpr const char* kUpdateHint =
+    "gradients are right: look at the update, the order of elements, and what was loaded";
 // Differences are sought in this order: randomness makes outputs, outputs make gradients, gradients
 // make norms and updates.
-int place_of(Shown what) {
-  switch (what) {
-    case Shown::random:
-      return 0;
-    case Shown::tokens:
-      return 1;
-    case Shown::output:
-      return 2;
-    case Shown::activation_gradient:
-      return 3;
-    case Shown::gradient:
-      return 4;
-    case Shown::norm:
-      return 5;
-    case Shown::optimizer_state:
-      return 6;
-    case Shown::parameter:
-      return 7;
-  }
-  return 0;
-}
+constexpr std::array<ShownRow, 8> kShownRows = {
+    {{Shown::random, "random numbers", "RNG_STREAM",
+      "key randomness by what is drawn and its global index: different where ranks hold different "
+      "elements, equal where they hold the same"},
+     {Shown::tokens, "tokens", "TOKEN_LOST",
+      "look at capacity, at the order of rows on their way back, and at the combining weights"},
+     {Shown::output, "output", "OUT_DIFF",
+      "look at what a rank sees of its neighbours at the edges of its part: offsets, masks"},
+     {Shown::activation_gradient, "activation gradient of", "GRAD_DIFF",
+      "look at what backward sends or sums between this layer and the loss"},
+     {Shown::gradient, "gradient of", "GRAD_DIFF",
+      "a contribution is missing, doubled or weighted wrongly"},
+     {Shown::norm, "norm", "NORM_DIFF",
+      "sum squares over all shards before the root, and count what is replicated once"},
+     {Shown::optimizer_state, "optimizer state of", "STATE_DIFF", kUpdateHint},
+     {Shown::parameter, "parameter of", "STATE_DIFF", kUpdateHint}}};
 
 }  // namespace
 
@@ -57,26 +55,9 @@ bool ShownState::shares_differ() const {
 
 // --- In order ----------------------------------------------------------------------------------
 
-const char* name_of(Shown what) {
-  switch (what) {
-    case Shown::gradient:
-      return "gradient";
-    case Shown::parameter:
-      return "parameter";
-    case Shown::optimizer_state:
-      return "optimizer state";
-    case Shown::activation_gradient:
-      return "activation gradient";
-    case Shown::output:
-      return "output";
-    case Shown::norm:
-      return "norm";
-    case Shown::tokens:
-      return "tokens";
-    case Shown::random:
-      return "random numbers";
-  }
-  return "";
+const ShownRow& row_of(Shown what) {
+  return *std::find_if(kShownRows.begin(), kShownRows.end(),
+                       [what](const ShownRow& row) { return row.what == what; });
 }
 
 std::vector<double> ShownTensor::values() const {
@@ -91,12 +72,8 @@ std::vector<double> ShownTensor::values() const {
 }
 
 std::string ShownTensor::describe() const {
-  std::string text = std::string(name_of(what)) + " of " + name;
-  if (what == Shown::output || what == Shown::norm || what == Shown::tokens ||
-      what == Shown::random) {
-    text = std::string(name_of(what)) + " " + name;
-  }
-  text += ", step " + std::to_string(step);
+  std::string text =
+      std::string(row_of(what).words) + " " + name + ", step " + std::to_string(step);
   if (microbatch >= 0) text += ", microbatch " + std::to_string(microbatch);
   return text;
 }
@@ -104,11 +81,11 @@ std::string ShownTensor::describe() const {
 ShownTable::ShownTable(const ShownState& shown, const ShownState& order) {
   std::map<std::string, std::size_t> places;
   for (const ShownState::Piece& piece : order.pieces()) places.emplace(piece.name, places.size());
-  using Key = std::tuple<int, int, std::size_t, std::string, int>;
+  using Key = std::tuple<int, const ShownRow*, std::size_t, std::string, int>;
   std::map<Key, ShownTensor> sorted;
   for (const ShownState::Piece& piece : shown.pieces()) {
     const auto place = places.find(piece.name);
-    const Key key(piece.step, place_of(piece.what),
+    const Key key(piece.step, &row_of(piece.what),
                   place == places.end() ? places.size() : place->second, piece.name,
                   piece.microbatch);
     ShownTensor& tensor = sorted[key];

@@ -81,6 +81,13 @@ class ShownTable {
   std::map<Shown, double> largest_;
 };
 
-[[nodiscard]] const char* name_of(Shown what);
+/// What reports say of a kind of tensors.
+struct ShownRow {
+  Shown what;
+  const char* words;  ///< "gradient of", "norm": the tensor's name follows.
+  const char* code;   ///< If it differs, and its ranks' values do not tell more.
+  const char* hint;
+};
+[[nodiscard]] const ShownRow& row_of(Shown what);
 
 }  // namespace shardsim

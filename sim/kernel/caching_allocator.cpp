@@ -29,7 +29,7 @@ bool is_worth_splitting(bool is_small_pool, std::int64_t rest) {
                        : rest > CachingAllocator::kLargestSmall;
 }
 
-// --- Replay of a ledger --------------------------------------------------------------------------
+// --- Replay of a ledger ------------------------------------------------------------------------
 
 std::uintptr_t owner_now() { return reinterpret_cast<std::uintptr_t>(AllocationOwner::current()); }
 
@@ -187,7 +187,7 @@ std::vector<CachingAllocator::SegmentView> CachingAllocator::snapshot() const {
   return segments;
 }
 
-// --- Replay of a ledger --------------------------------------------------------------------------
+// --- Replay of a ledger ------------------------------------------------------------------------
 
 MemoryReplay::MemoryReplay(RankState& rank) : rank_(rank) {
   for (std::size_t i = 0; i < now_.size(); ++i) {

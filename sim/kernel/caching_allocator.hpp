@@ -115,7 +115,7 @@ class CachingAllocator {
   std::vector<FreeBlocks::node_type> spare_nodes_;  // Nodes of blocks that are not free any more.
 };
 
-// --- Replay of a ledger --------------------------------------------------------------------------
+// --- Replay of a ledger ------------------------------------------------------------------------
 
 /// The device memory of one rank as the caching allocator hands it out: every allocation in the
 /// rank's ledger is replayed as it happens. It only listens: ledger, hash and clock are the same

@@ -176,7 +176,7 @@ std::unique_ptr<OpenBackend> open_nccl(const ProcessOptions& options, const Meet
   return std::make_unique<OpenNccl>(options, place, keys, watch);
 }
 
-// --- Where ranks meet ----------------------------------------------------------------------------
+// --- Where ranks meet --------------------------------------------------------------------------
 
 // Random, the same for all processes of a job, and in no other environment.
 constexpr const char* kJobSecret = "OMPI_MCA_orte_precondition_transports";
@@ -217,7 +217,7 @@ std::string mpi_preload(std::ostream& err) {
   return library;
 }
 
-// --- Where ranks meet ----------------------------------------------------------------------------
+// --- Where ranks meet --------------------------------------------------------------------------
 
 MeetingPoint meeting_point_of(const LaunchedRank& launched, const EnvironmentLookup& lookup) {
   MeetingPoint meeting;

@@ -54,7 +54,7 @@ double error_of(const SortedJson& value) {
   return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
 }
 
-// --- Images of state -----------------------------------------------------------------------------
+// --- Images of state ---------------------------------------------------------------------------
 
 constexpr std::array<const char*, StateImage::kNumKinds> kKindNames = {"gradient", "parameter",
                                                                        "optimizer state", "loss"};
@@ -187,7 +187,7 @@ MeasuredRank rank_report_of(const std::string& text) {
   return report;
 }
 
-// --- Images of state -----------------------------------------------------------------------------
+// --- Images of state ---------------------------------------------------------------------------
 
 void StateImage::keep(std::int64_t step, const GradientSync& sync, StateKind kind, Kind kept_as) {
   sync.visit(kind, [&](const StatePiece& shown) {

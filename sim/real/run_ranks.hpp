@@ -65,7 +65,7 @@ inline constexpr const char* kFlightRecordFile = "flight-record.txt";
 /// Writes below `directory`, if there are any; prints the place on `err`.
 void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err);
 
-// --- Experiments ---------------------------------------------------------------------------------
+// --- Experiments -------------------------------------------------------------------------------
 
 /// Runs an experiment on real processes and adds their measurements to the simulation's outcome.
 ///

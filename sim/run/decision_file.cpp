@@ -35,7 +35,7 @@ std::string text_of(const DecisionLog::Answers& answers) {
   return text;
 }
 
-// --- Reading -------------------------------------------------------------------------------------
+// --- Reading -----------------------------------------------------------------------------------
 
 // One row of answers for a million steps, the most that a scenario has, is 1 MB; the rest is for
 // rows that were split and for white space.
@@ -344,7 +344,7 @@ Assumptions replayed_assumptions(const DecisionLog& record, const Experiment& ex
   return assumptions;
 }
 
-// --- Reading -------------------------------------------------------------------------------------
+// --- Reading -----------------------------------------------------------------------------------
 
 DecisionLog parse_decisions(const std::string& text, const Experiment& experiment,
                             const std::string& path) {

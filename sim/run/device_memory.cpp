@@ -43,7 +43,7 @@ std::pair<std::string, std::string> sizes_apart(std::int64_t one, std::int64_t o
   return words;
 }
 
-// --- Outside the allocator -----------------------------------------------------------------------
+// --- Outside the allocator ---------------------------------------------------------------------
 
 class Outside {
  public:
@@ -295,7 +295,7 @@ std::vector<std::string> DeviceMemory::warnings() const {
   return words;
 }
 
-// --- Outside the allocator -----------------------------------------------------------------------
+// --- Outside the allocator ---------------------------------------------------------------------
 
 std::int64_t outside_bytes(const Cluster& cluster, const MeshShape& mesh, int ulysses, int rank) {
   Outside outside(cluster, mesh, rank);

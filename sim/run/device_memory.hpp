@@ -66,7 +66,7 @@ class DeviceMemory {
   std::map<int, MemoryReplay> replays_;
 };
 
-// --- Outside the allocator -----------------------------------------------------------------------
+// --- Outside the allocator ---------------------------------------------------------------------
 
 /// Bytes of the CUDA context and of NCCL's buffers for the communicators of a rank of this mesh.
 /// sim/hardware/outside_memory.hpp has their sources. `ulysses`: ulysses_size() of the cp ranks.

@@ -19,7 +19,8 @@ namespace {
 // Setup sends nothing, and every step sends the same. Exceptions are steps that were skipped, end a
 // period, have nothing to apply yet or have other members, and learned routing of tokens: then the
 // metric is the mean.
-MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunRecord& record) {
+MetricValue per_step(std::int64_t total, const Experiment& experiment, const RunRecord& record) {
+  const Scenario& scenario = experiment.scenario();
   if (total % scenario.execution.steps != 0) {
     const ParallelismSpec& parallelism = scenario.parallelism;
     const bool learned =
@@ -102,7 +103,7 @@ void add_pipeline_idle(std::vector<Metric>& metrics, const FiberWorld& world,
   metrics.push_back({metric::kTimePipelineIdleInSpanSMax.name, idle_in_span.seconds()});
 }
 
-void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
+void add_memory(std::vector<Metric>& metrics, const Experiment& experiment, const FiberWorld& world,
                 const DeviceMemory& memory) {
   std::int64_t peak = 0;
   std::int64_t host_peak = 0;
@@ -119,16 +120,16 @@ void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const Fi
   for (std::size_t i = 0; i < most.size(); ++i) {
     metrics.push_back({kMemoryMetrics.at(i)->name, most.at(i)});
   }
-  if (scenario.parallelism.offloads()) {
+  if (experiment.scenario().parallelism.offloads()) {
     metrics.push_back({metric::kMemoryHostBytesMax.name, host_peak});
   }
   memory.add_metrics(metrics);
 }
 
-void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
-                 const RunRecord& record) {
+void add_traffic(std::vector<Metric>& metrics, const Experiment& experiment,
+                 const FiberWorld& world, const RunRecord& record) {
   const auto add = [&](const MetricRow& row, std::int64_t sum) {
-    metrics.push_back({row.name, per_step(sum, scenario, record)});
+    metrics.push_back({row.name, per_step(sum, experiment, record)});
   };
   const TrafficCounters total = world.total_traffic();
   const auto& by_rank = world.sent_by_rank();
@@ -162,9 +163,9 @@ double load_imbalance(std::span<const std::int64_t> loads, std::int64_t num_expe
   return worst;
 }
 
-void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
-                 const RunRecord& record) {
-  const ModelSpec& model = scenario.model;
+void add_experts(std::vector<Metric>& metrics, const Experiment& experiment,
+                 const FiberWorld& world, const RunRecord& record) {
+  const ModelSpec& model = experiment.scenario().model;
   if (model.num_experts == 0) return;
   metrics.push_back({metric::kMoeLoadImbalance.name,
                      load_imbalance(world.tallied(kExpertLoad), model.num_experts)});
@@ -173,7 +174,7 @@ void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const F
   const bool is_known = world.options().has_data || world.options().replay != nullptr;
   if (routing_row(model.moe_routing).is_learned() && !is_known) return;
   metrics.push_back(
-      {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), scenario, record)});
+      {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), experiment, record)});
 }
 
 }  // namespace
@@ -193,9 +194,9 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& w
   std::vector<Metric> metrics;
   add_time(metrics, experiment, world, record);
   if (scenario.parallelism.pp > 1) add_pipeline_idle(metrics, world, record);
-  add_memory(metrics, scenario, world, memory);
-  add_traffic(metrics, scenario, world, record);
-  add_experts(metrics, scenario, world, record);
+  add_memory(metrics, experiment, world, memory);
+  add_traffic(metrics, experiment, world, record);
+  add_experts(metrics, experiment, world, record);
   if (scenario.training.loss_scaling != LossScaling::Mode::none) {
     metrics.push_back({metric::kLossScalingSkippedSteps.name, record.skipped_steps()});
     metrics.push_back({metric::kLossScalingScale.name, record.loss_scale()});

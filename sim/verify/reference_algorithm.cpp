@@ -128,7 +128,7 @@ class LateReference final : public ReferenceAlgorithm {
   std::int64_t updates_ = 0;
 };
 
-// --- Compressed gradients ------------------------------------------------------------------------
+// --- Compressed gradients ----------------------------------------------------------------------
 
 // Computes and compresses every rank's gradient, with the residual of its last compression, and
 // adds all up. Unless parcels go to all, the owners then compress the sum in the same way, which

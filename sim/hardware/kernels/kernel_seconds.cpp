@@ -69,7 +69,7 @@ double one_product(const Device& device, double peak, std::int64_t element_bytes
   return matrix_product_seconds(device, peak, element_bytes, shape, bytes);
 }
 
-// --- Prices that were asked for before -----------------------------------------------------------
+// --- Prices that were asked for before ---------------------------------------------------------
 
 constexpr std::size_t kEntries = 1024;  // A power of two.
 
@@ -173,7 +173,7 @@ double unfused_attention_seconds(const Device& device, double peak_flops_per_s,
   return scores + rows + 2.0 * columns + moving;
 }
 
-// --- Prices that were asked for before -----------------------------------------------------------
+// --- Prices that were asked for before ---------------------------------------------------------
 
 PriceCache::PriceCache(const Device& device, double slowdown)
     : device_(device), slowdown_(slowdown) {

@@ -38,7 +38,7 @@ namespace shardsim {
                                                std::int64_t element_bytes, const KernelShape& shape,
                                                const ScorePasses& passes);
 
-// --- Prices that were asked for before -----------------------------------------------------------
+// --- Prices that were asked for before ---------------------------------------------------------
 // Pipelines ask for millions of a few hundred.
 
 struct Price {

@@ -50,7 +50,7 @@ std::string prefix_of(const StatePiece& piece) {
   return "rank_state." + name;
 }
 
-// --- The format ----------------------------------------------------------------------------------
+// --- The format --------------------------------------------------------------------------------
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie");
 
@@ -257,7 +257,7 @@ void StateDump::Observer::step_ends(std::int64_t step, const GradientSync& sync,
   dump_.show_state(key, holder_, sync);
 }
 
-// --- The format ----------------------------------------------------------------------------------
+// --- The format --------------------------------------------------------------------------------
 
 std::string to_safetensors(std::vector<NamedTensor> tensors,
                            const std::map<std::string, std::string>& metadata) {
