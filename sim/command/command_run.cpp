@@ -34,7 +34,7 @@
 #include "sim/explore/scenario_explorer.hpp"
 #include "sim/real/run_ranks.hpp"
 #include "sim/run/decision_file.hpp"
-#include "sim/run/headline.hpp"
+#include "sim/run/detail/detail_of.hpp"
 #include "sim/run/run.hpp"
 
 namespace shardsim {

@@ -1,8 +1,7 @@
-#include "sim/experiment/without_effect.hpp"
-
 #include <algorithm>
 
 #include "scenarios/field.hpp"
+#include "sim/experiment/assumptions.hpp"
 
 namespace shardsim {
 

@@ -36,29 +36,27 @@ double RankContext::draw(const std::string& name, std::int64_t index) const {
 void RankContext::show(Shown what, const std::string& name, const Tensor& tensor,
                        const ShowOptions& options, CallSite site) {
   if (!tensor.defined()) refuse_undefined(name, site);
-  ShownState::Piece piece{.what = what,
-                          .name = name,
-                          .step = options.step,
-                          .microbatch = options.microbatch,
-                          .rank = rank(),
-                          .first = options.first,
-                          .whole = options.whole < 0 ? tensor.numel() : options.whole,
-                          .values = std::vector<double>(static_cast<std::size_t>(tensor.numel())),
-                          .site = site};
-  if (tensor.has_data()) load(tensor, piece.values, site);
-  shown_.add(std::move(piece));
+  std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
+  if (tensor.has_data()) load(tensor, values, site);
+  show_values(what, name, std::move(values), options, site);
 }
 
 void RankContext::show(Shown what, const std::string& name, double value,
                        const ShowOptions& options, CallSite site) {
+  show_values(what, name, {value}, options, site);
+}
+
+void RankContext::show_values(Shown what, const std::string& name, std::vector<double> values,
+                              const ShowOptions& options, CallSite site) {
+  const std::int64_t whole = options.whole < 0 ? std::ssize(values) : options.whole;
   shown_.add({.what = what,
               .name = name,
               .step = options.step,
               .microbatch = options.microbatch,
               .rank = rank(),
               .first = options.first,
-              .whole = options.whole < 0 ? 1 : options.whole,
-              .values = {value},
+              .whole = whole,
+              .values = std::move(values),
               .site = site});
 }
 

@@ -91,6 +91,8 @@ class RankContext {
   void require(bool holds, const std::string& what, CallSite site = CallSite::here());
 
  private:
+  void show_values(Shown what, const std::string& name, std::vector<double> values,
+                   const ShowOptions& options, CallSite site);
   [[noreturn]] void refuse_undefined(const std::string& name, CallSite site) const;
 
   Runtime& runtime_;

@@ -81,7 +81,7 @@ class ShownTable {
   std::map<Shown, double> largest_;
 };
 
-/// What reports say of a kind of tensors.
+/// A kind of tensors, as reports speak of it.
 struct ShownRow {
   Shown what;
   const char* words;  ///< "gradient of", "norm": the tensor's name follows.

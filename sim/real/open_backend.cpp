@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include "sim/kernel/build_tree.hpp"
 #include "sim/kernel/error.hpp"
@@ -15,9 +16,8 @@
 #include "backends/nccl/nccl_environment.hpp"
 #include "backends/nccl/nccl_probe.hpp"
 #include "backends/nccl/profiler_plugin.hpp"
+#include "backends/rendezvous/monotonic_clock.hpp"
 #include "backends/rendezvous/token.hpp"
-
-#include "sim/real/waiting.hpp"
 
 namespace shardsim {
 
@@ -32,8 +32,8 @@ MessageOptions message_options_of(const ProcessOptions& options, const BackendSe
   message.all_reduce_algorithm = setting.all_reduce_algorithm;
   message.buffered_sends = setting.buffered_sends;
   message.deadline_s = options.timeout_s;
-  message.clock = seconds_of_waiting;
-  message.idle = let_others_run;
+  message.clock = monotonic_seconds;
+  message.idle = [] { sched_yield(); };
   message.native_collectives = options.native_collectives;
   message.watch = &watch;
   return message;
@@ -75,18 +75,6 @@ class OpenMpi final : public OpenBackend {
   bool monitored_;
 };
 
-void require_mpi() {
-  // If it is found here, the ranks will find it: they are this program.
-  static_cast<void>(require_mpi_module());
-}
-
-std::unique_ptr<OpenBackend> open_mpi(const ProcessOptions& options, const BackendSetting& setting,
-                                      const MeetingPoint& place, CallWatch& watch) {
-  auto open = std::make_unique<OpenMpi>(options, setting, watch);
-  open->require_place(place);
-  return open;
-}
-
 // --- NCCL --------------------------------------------------------------------------------------
 
 NcclSetting setting_of(const MeetingPoint& place, int num_gpus) {
@@ -113,8 +101,8 @@ class OpenNccl final : public OpenBackend {
     nccl.num_ranks = place.world_size;
     nccl.device = device_of(place.local_rank, probe_.num_gpus);
     nccl.deadline_s = options.timeout_s;
-    nccl.clock = seconds_of_waiting;
-    nccl.idle = let_others_run;
+    nccl.clock = monotonic_seconds;
+    nccl.idle = [] { sched_yield(); };
     nccl.watch = &watch;
     nccl.put = keys.set;
     nccl.get = keys.get;
@@ -163,19 +151,6 @@ class OpenNccl final : public OpenBackend {
   std::optional<NcclBackend> backend_;
 };
 
-void require_nccl(const ProcessOptions& options) { probe_nccl(options.nccl_library).require_all(); }
-
-void prepare_nccl(const ProcessOptions& options, const MeetingPoint& place) {
-  const NcclProbe probe = probe_nccl(options.nccl_library);
-  probe.require_all();
-  set_environment(nccl_environment(setting_of(place, probe.num_gpus), nccl_variables_in_force()));
-}
-
-std::unique_ptr<OpenBackend> open_nccl(const ProcessOptions& options, const MeetingPoint& place,
-                                       const SharedKeys& keys, CallWatch& watch) {
-  return std::make_unique<OpenNccl>(options, place, keys, watch);
-}
-
 // --- Where ranks meet --------------------------------------------------------------------------
 
 // Random, the same for all processes of a job, and in no other environment.
@@ -192,19 +167,25 @@ bool on_one_machine(const LaunchedRank& launched) {
 }  // namespace
 
 void require_backend(const ProcessOptions& options) {
-  if (options.backend == "nccl") return require_nccl(options);
-  require_mpi();
+  if (options.backend == "nccl") return probe_nccl(options.nccl_library).require_all();
+  // If it is found here, the ranks will find it: they are this program.
+  static_cast<void>(require_mpi_module());
 }
 
 void prepare_backend(const ProcessOptions& options, const MeetingPoint& place) {
-  if (options.backend == "nccl") prepare_nccl(options, place);
+  if (options.backend != "nccl") return;
+  const NcclProbe probe = probe_nccl(options.nccl_library);
+  probe.require_all();
+  set_environment(nccl_environment(setting_of(place, probe.num_gpus), nccl_variables_in_force()));
 }
 
 std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options,
                                           const BackendSetting& setting, const MeetingPoint& place,
                                           const SharedKeys& keys, CallWatch& watch) {
-  if (options.backend == "nccl") return open_nccl(options, place, keys, watch);
-  return open_mpi(options, setting, place, watch);
+  if (options.backend == "nccl") return std::make_unique<OpenNccl>(options, place, keys, watch);
+  auto open = std::make_unique<OpenMpi>(options, setting, watch);
+  open->require_place(place);
+  return open;
 }
 
 std::string mpi_preload(std::ostream& err) {

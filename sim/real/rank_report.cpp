@@ -12,6 +12,8 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/model/layer.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -42,6 +44,15 @@ TrafficCounters counters_of(const SortedJson& object) {
   for (const auto& [name, member] : kCounters) counters.*member = object.at(name);
   return counters;
 }
+
+constexpr std::pair<const char*, std::int64_t MeasuredRank::*> kFigures[] = {
+    {"peak_bytes", &MeasuredRank::peak_bytes},
+    {"host_peak_bytes", &MeasuredRank::host_peak_bytes},
+    {"simulated_peak_bytes", &MeasuredRank::simulated_peak_bytes},
+    {"simulated_host_peak_bytes", &MeasuredRank::simulated_host_peak_bytes},
+    {"num_links", &MeasuredRank::num_links},
+    {"num_expected_hashes", &MeasuredRank::num_expected_hashes},
+};
 
 // JSON has no infinity: it travels as null.
 SortedJson array_of(const std::array<double, StateImage::kNumKinds>& errors) {
@@ -120,15 +131,12 @@ void compare_pieces(const StateImage::Piece& actual, const StateImage::Piece& ex
 std::string to_text(const MeasuredRank& report) {
   SortedJson root;
   root["rank"] = report.rank;
+  for (const auto& [name, member] : kFigures) root[name] = report.*member;
   root["num_values"] = report.values.num_values;
   root["num_different"] = report.values.num_different;
   root["max_rel_error"] = array_of(report.values.max_rel_error);
   root["order_error"] = array_of(report.order_error);
   root["first_difference"] = report.values.first;
-  root["peak_bytes"] = report.peak_bytes;
-  root["host_peak_bytes"] = report.host_peak_bytes;
-  root["simulated_peak_bytes"] = report.simulated_peak_bytes;
-  root["simulated_host_peak_bytes"] = report.simulated_host_peak_bytes;
   for (const GroupReport& group : report.groups) {
     root["groups"].push_back({{"name", group.name},
                               {"measured", object_of(group.measured)},
@@ -136,13 +144,11 @@ std::string to_text(const MeasuredRank& report) {
                               {"measured_by_operation", group.measured_by_operation},
                               {"simulated_by_operation", group.simulated_by_operation}});
   }
-  root["num_links"] = report.num_links;
   root["first_link_difference"] = report.first_link_difference;
   if (report.wire) root["wire"] = {report.wire->bytes, report.wire->messages};
   if (report.loopback_bytes) root["loopback_bytes"] = *report.loopback_bytes;
   root["replica_group"] = report.replica_group;
   root["hashes"] = report.hashes;
-  root["num_expected_hashes"] = report.num_expected_hashes;
   return root.dump(-1, ' ', true, SortedJson::error_handler_t::replace);
 }
 
@@ -151,6 +157,7 @@ MeasuredRank rank_report_of(const std::string& text) {
   try {
     const SortedJson root = SortedJson::parse(text);
     report.rank = root.at("rank");
+    for (const auto& [name, member] : kFigures) report.*member = root.at(name);
     report.values.num_values = root.at("num_values");
     report.values.num_different = root.at("num_different");
     for (std::size_t i = 0; i < StateImage::kNumKinds; ++i) {
@@ -158,17 +165,12 @@ MeasuredRank rank_report_of(const std::string& text) {
       report.order_error.at(i) = error_of(root.at("order_error").at(i));
     }
     report.values.first = root.at("first_difference");
-    report.peak_bytes = root.at("peak_bytes");
-    report.host_peak_bytes = root.at("host_peak_bytes");
-    report.simulated_peak_bytes = root.at("simulated_peak_bytes");
-    report.simulated_host_peak_bytes = root.at("simulated_host_peak_bytes");
     for (const SortedJson& group : root.value("groups", SortedJson::array())) {
       report.groups.push_back({group.at("name"), counters_of(group.at("measured")),
                                counters_of(group.at("simulated")),
                                group.at("measured_by_operation").get<SentByOperation>(),
                                group.at("simulated_by_operation").get<SentByOperation>()});
     }
-    report.num_links = root.at("num_links");
     report.first_link_difference = root.at("first_link_difference");
     if (root.contains("wire")) {
       report.wire = SentTotals{root.at("wire").at(0), root.at("wire").at(1)};
@@ -178,7 +180,6 @@ MeasuredRank rank_report_of(const std::string& text) {
     }
     report.replica_group = root.at("replica_group");
     report.hashes = root.at("hashes").get<std::vector<std::string>>();
-    report.num_expected_hashes = root.at("num_expected_hashes");
   } catch (const SortedJson::exception& error) {
     throw Error(ExitCode::backend_failed, "E1070",
                 std::string("a rank's report cannot be read: ") + error.what(),
@@ -193,10 +194,7 @@ void StateImage::keep(std::int64_t step, const GradientSync& sync, StateKind kin
   sync.visit(kind, [&](const StatePiece& shown) {
     Piece piece{step, kept_as, std::string(shown.state), shown.parameter, shown.first, {}};
     piece.of_rank_alone = kind == StateKind::rank_state;
-    piece.values.reserve(static_cast<std::size_t>(shown.values.numel()));
-    for (std::int64_t i = 0; i < shown.values.numel(); ++i) {
-      piece.values.push_back(shown.values.get(i));
-    }
+    piece.values = values_of(shown.values);
     pieces_.push_back(std::move(piece));
   });
 }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "sim/kernel/error.hpp"
@@ -16,7 +17,6 @@
 #include "scenarios/source_text.hpp"
 #include "sim/console/whole_file.hpp"
 #include "sim/real/open_backend.hpp"
-#include "sim/real/waiting.hpp"
 
 namespace shardsim {
 
@@ -82,8 +82,8 @@ ExitCode give_up(RendezvousClient& client, const MeetingPoint& place, const Erro
   if (!client.given_up()) client.report(RunFailure::from(error));
   // A foreign launcher ends its whole job with the first process that fails. This process waits
   // until rank 0 has reported the verdict; then the launcher ends this one, too.
-  constexpr double kForRank0 = 10.0;
-  if (!place.served_by_launcher && place.rank != 0) sleep_at_most(kForRank0);
+  constexpr int kForRank0 = 10'000;  // Milliseconds.
+  if (!place.served_by_launcher && place.rank != 0) ::poll(nullptr, 0, kForRank0);
   const std::optional<RunFailure> reason = client.reason();
   return reason ? reason->exit_code : error.exit_code();
 }

@@ -1,7 +1,6 @@
 #include "backends/probe.hpp"
 
 #include "sim/real/measure_rank.hpp"
-#include "sim/real/measured.hpp"
 #include "sim/real/run_ranks.hpp"
 
 namespace shardsim {

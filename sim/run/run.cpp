@@ -10,7 +10,6 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/experiment/assumptions.hpp"
-#include "sim/experiment/without_effect.hpp"
 #include "sim/run/band/band_of_run.hpp"
 #include "sim/run/decision_file.hpp"
 #include "sim/run/detail/detail_of.hpp"

@@ -10,7 +10,7 @@
 #include "strategies/model/close_calls.hpp"
 
 #include "sim/verify/open_calls.hpp"
-#include "sim/verify/sum_errors.hpp"
+#include "sim/verify/rounding_noise.hpp"
 #include "sim/verify/whole_parameters.hpp"
 
 namespace shardsim {
@@ -19,15 +19,11 @@ namespace {
 
 constexpr std::size_t kCallsAtOnce = 64;
 
-// sum += values, or sum += |values|.
-void add(ReferenceTensors& sum, const ReferenceTensors& values, bool absolute) {
-  if (sum.empty()) sum.resize(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    sum[i].resize(values[i].size(), 0.0);
-    for (std::size_t j = 0; j < values[i].size(); ++j) {
-      sum[i][j] += absolute ? std::fabs(values[i][j]) : values[i][j];
-    }
+ReferenceTensors sizes_of(ReferenceTensors tensors) {
+  for (std::vector<double>& values : tensors) {
+    for (double& value : values) value = std::fabs(value);
   }
+  return tensors;
 }
 
 // The elements of a - b, each in units of its tensor.
@@ -41,14 +37,6 @@ std::vector<double> difference(const ReferenceTensors& a, const ReferenceTensors
     }
   }
   return all;
-}
-
-double largest_of(const ReferenceTensors& tensors) {
-  double largest = 0.0;
-  for (const std::vector<double>& values : tensors) {
-    for (const double value : values) largest = std::max(largest, std::fabs(value));
-  }
-  return largest;
 }
 
 bool all_finite(const ReferenceTensors& tensors) {
@@ -93,7 +81,7 @@ class ReferenceTraining::Trainer {
     if (targets_ > 0.0) step.loss /= targets_;
     ReferenceTensors gradients = parameters_.gradients();
     step.overflowed = !all_finite(gradients);
-    step.largest = largest_of(gradients);
+    step.largest = largest(gradients);
     step.kinds["gradient"] = std::move(gradients);
     return step;
   }
@@ -112,7 +100,7 @@ class ReferenceTraining::Trainer {
     for_each_part([&](std::size_t part, const Samples& samples) {
       const CloseCalls calls(calls_.decisions(part), OpenCalls::kAll);
       step.loss += run(samples, exact_sums_, errors);
-      add(sum, exact_sums_.gradients(), false);
+      add_to(sum, exact_sums_.gradients());
       calls_.add_drawn(part, calls);
     });
     if (targets_ > 0.0) step.loss /= targets_;
@@ -240,7 +228,7 @@ class ReferenceTraining::Trainer {
 
   void run_in_parts(ReferenceStep& step) {
     ReferenceTensors sum;
-    ReferenceTensors sum_of_absolutes;
+    ReferenceTensors sum_of_sizes;
     SumErrors errors(*sync_.model, shared_sum(), sync_.gradient_dtype);
     const auto seen = [&](const WeightGradient& work) { errors.add(runtime_, work); };
     OpenCalls before = std::exchange(calls_, OpenCalls());
@@ -251,11 +239,11 @@ class ReferenceTraining::Trainer {
       step.loss += run(samples, parameters_, {}, seen);
       calls_.add(calls);
       const ReferenceTensors gradients = parameters_.gradients();
-      add(sum, gradients, false);
-      add(sum_of_absolutes, gradients, true);
+      add_to(sum, gradients);
+      add_to(sum_of_sizes, sizes_of(gradients));
       errors.end_part(gradients);
     });
-    step.largest_part = largest_of(sum_of_absolutes);
+    step.largest_part = largest(sum_of_sizes);
     SumErrors::Finished of_sums = errors.finish();
     step.sum_errors = std::move(of_sums.most);
     step.sum_variances = std::move(of_sums.variances);

@@ -21,8 +21,7 @@ class LocalReference final : public ReferenceAlgorithm {
       copies_.push_back(std::make_unique<WholeParameters>(parts_.runtime(), parts_.sync()));
     }
     start_ = copies_.front()->masters();
-    momentum_ = start_;
-    for (std::vector<double>& values : momentum_) values.assign(values.size(), 0.0);
+    momentum_ = zeros_like(start_);
   }
 
   [[nodiscard]] int num_lines() const override { return static_cast<int>(copies_.size()); }
@@ -53,10 +52,7 @@ class LocalReference final : public ReferenceAlgorithm {
   [[nodiscard]] ReferenceTensors mean_of_copies() const {
     ReferenceTensors mean = copies_.front()->masters();
     for (std::size_t copy = 1; copy < copies_.size(); ++copy) {
-      const ReferenceTensors more = copies_[copy]->masters();
-      for (std::size_t i = 0; i < mean.size(); ++i) {
-        for (std::size_t j = 0; j < mean[i].size(); ++j) mean[i][j] += more[i][j];
-      }
+      add_to(mean, copies_[copy]->masters());
     }
     for (std::vector<double>& values : mean) {
       for (double& value : values) value /= static_cast<double>(copies_.size());
@@ -140,10 +136,8 @@ class CompressedReference final : public ReferenceAlgorithm {
         layout_(plan.layout(0)),
         rule_(plan.options().sync.compression),
         model_(parts_.runtime(), parts_.sync()) {
-    ReferenceTensors none = model_.gradients();
-    for (std::vector<double>& values : none) values.assign(values.size(), 0.0);
-    residuals_.assign(static_cast<std::size_t>(parts_.num_ranks()), none);
-    residual_of_sum_ = none;
+    residual_of_sum_ = zeros_like(model_.gradients());
+    residuals_.assign(static_cast<std::size_t>(parts_.num_ranks()), residual_of_sum_);
   }
 
  protected:
@@ -158,10 +152,8 @@ class CompressedReference final : public ReferenceAlgorithm {
           send(model_.gradients(), residuals_[static_cast<std::size_t>(rank)]);
       if (sum.empty()) {
         sum = std::move(received);
-        continue;
-      }
-      for (std::size_t i = 0; i < sum.size(); ++i) {
-        for (std::size_t j = 0; j < sum[i].size(); ++j) sum[i][j] += received[i][j];
+      } else {
+        add_to(sum, received);
       }
     }
     if (targets > 0.0) step.loss /= targets;

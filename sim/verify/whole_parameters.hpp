@@ -14,6 +14,11 @@
 // One device for references: whole tensors, no communication.
 namespace shardsim {
 
+/// sum += values, element by element; an empty sum has zeros.
+void add_to(ReferenceTensors& sum, const ReferenceTensors& values);
+/// Zeros in their places.
+[[nodiscard]] ReferenceTensors zeros_like(ReferenceTensors tensors);
+
 /// One device, like LocalRuntime, that reports each operation, so that a long step shows progress.
 class TellingRuntime final : public Runtime {
  public:

@@ -9,7 +9,6 @@
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/run/run.hpp"
-#include "sim/run/run_record.hpp"
 #include "sim/verify/verification.hpp"
 
 #include "tests/mutants/finding.hpp"

@@ -2,7 +2,6 @@
 
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/metrics.hpp"
-#include "sim/run/run_record.hpp"
 #include "sim/verify/verification.hpp"
 
 namespace shardsim::test {

@@ -10,7 +10,7 @@
 #include "strategies/gradient_sync/gradient_sync.hpp"
 
 #include "sim/experiment/experiment.hpp"
-#include "sim/run/run_record.hpp"
+#include "sim/run/metrics.hpp"
 #include "sim/verify/verification.hpp"
 
 namespace shardsim::test {

@@ -3,8 +3,10 @@
 #include "backends/fiber/fiber_world.hpp"
 
 #include "reports/run_detail.hpp"
+#include "reports/text_summary.hpp"
+#include "sim/experiment/experiment.hpp"
+#include "sim/run/metrics.hpp"
 #include "sim/run/run.hpp"
-#include "sim/run/run_record.hpp"
 
 namespace shardsim {
 
@@ -21,5 +23,8 @@ struct EndedRun {
 /// The detail of the run for pages and tables. It runs the experiment once more; throws an internal
 /// Error (E1391) if the second run differs.
 [[nodiscard]] RunDetail detail_of(const EndedRun& run);
+
+/// The experiment in the words of the scenario: for the head of every page.
+[[nodiscard]] TextHeadline headline_of(const Experiment& experiment);
 
 }  // namespace shardsim

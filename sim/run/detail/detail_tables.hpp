@@ -11,7 +11,7 @@
 #include "reports/run_detail.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/detail/watched_run.hpp"
-#include "sim/run/run_record.hpp"
+#include "sim/run/metrics.hpp"
 
 // The tables of a run's detail: stages, traffic, and the rank that ends last.
 namespace shardsim {
