@@ -96,22 +96,15 @@ DiagnosisSide Comparison::wrong_side() const {
 
 double Comparison::largest_excess() const {
   double largest = 0.0;
-  for (const ShownState::Piece* piece : tensor_.pieces) {
-    for (std::size_t i = 0; i < piece->values.size(); ++i) {
-      const double wanted = wanted_[static_cast<std::size_t>(piece->first) + i];
-      largest = std::max(largest, std::abs(piece->values[i] - wanted));
-    }
-  }
+  tensor_.for_each_value([&](std::size_t at, double value) {
+    largest = std::max(largest, std::abs(value - wanted_[at]));
+  });
   return largest / bound_;
 }
 
 bool Comparison::are_parts_of_sum() const {
   std::vector<double> sum(wanted_.size(), 0.0);
-  for (const ShownState::Piece* piece : tensor_.pieces) {
-    for (std::size_t i = 0; i < piece->values.size(); ++i) {
-      sum[static_cast<std::size_t>(piece->first) + i] += piece->values[i];
-    }
-  }
+  tensor_.for_each_value([&](std::size_t at, double value) { sum[at] += value; });
   return std::equal(sum.begin(), sum.end(), wanted_.begin(),
                     [&](double a, double b) { return close(a, b); });
 }
@@ -170,14 +163,12 @@ std::optional<Diagnosis> judge_cover(const ShownTensor& tensor, const ShownTenso
 
 bool diverge(const ShownTensor& tensor, const Comparison& comparison) {
   std::vector<const double*> seen(comparison.wanted().size(), nullptr);
-  for (const ShownState::Piece* piece : tensor.pieces) {
-    for (std::size_t i = 0; i < piece->values.size(); ++i) {
-      const double*& value = seen[static_cast<std::size_t>(piece->first) + i];
-      if (value == nullptr) value = &piece->values[i];
-      if (!comparison.close(*value, piece->values[i])) return true;
-    }
-  }
-  return false;
+  bool found = false;
+  tensor.for_each_value([&](std::size_t at, const double& value) {
+    if (seen[at] == nullptr) seen[at] = &value;
+    found = found || !comparison.close(*seen[at], value);
+  });
+  return found;
 }
 
 Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& comparison) {

@@ -1,5 +1,3 @@
-#include "sim/harness/explorers.hpp"
-
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -213,14 +211,10 @@ std::optional<Explorer::Found> Explorer::explore(const Exploration& exploration)
     return std::nullopt;
   }
   for (const SendMode sends : {SendMode::rendezvous, SendMode::buffered}) {
-    if (std::optional<Found> found = run_plain(sends)) return found;
+    ListChooser chooser;
+    if (std::optional<Found> found = run({.sends = sends}, chooser, 0)) return found;
   }
   return exploration.mode == ExploreMode::pct ? draw(exploration) : std::nullopt;
-}
-
-std::optional<Explorer::Found> Explorer::run_plain(SendMode sends) {
-  ListChooser chooser;
-  return run({.sends = sends}, chooser, 0);
 }
 
 std::optional<Explorer::Found> Explorer::draw(const Exploration& exploration) {

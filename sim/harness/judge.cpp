@@ -9,13 +9,12 @@
 #include "sim/kernel/dtype.hpp"
 
 #include "sim/harness/comparison.hpp"
+#include "sim/harness/rounding_error.hpp"
 
 namespace shardsim {
 
 namespace {
 
-// Relative errors mean nothing for values that are 0 but for rounding.
-constexpr double kSmallest = 1e-6;
 // Below fp64, noise of up to this many times the reference's own error needs no further look.
 constexpr double kNoise = 10.0;
 // The accuracy that tells a factor from 1 and from another factor.
@@ -94,8 +93,7 @@ class Judge {
   }
 
   [[nodiscard]] Comparison compare(const ShownTensor& tensor, const ShownTensor& wanted) const {
-    double scale = kSmallest * exact_.largest(wanted.what);
-    for (const double value : wanted.values()) scale = std::max(scale, std::abs(value));
+    const double scale = scale_of(wanted.values(), exact_.largest(wanted.what));
     if (options_.exact == nullptr) return {tensor, wanted, options_.tolerance * scale};
     const double least = noise_bound(tensor, scale);
     const Comparison comparison(tensor, wanted, least);

@@ -111,10 +111,6 @@ std::size_t ListChooser::choose(std::span<const MessageChoice> candidates) {
 }
 
 std::size_t ListChooser::decide(std::size_t, std::span<const MessageChoice> candidates) {
-  return earliest(candidates);
-}
-
-std::size_t ListChooser::earliest(std::span<const MessageChoice> candidates) {
   const auto first = std::min_element(candidates.begin(), candidates.end(),
                                       [](const auto& a, const auto& b) { return a.time < b.time; });
   return static_cast<std::size_t>(first - candidates.begin());

@@ -33,10 +33,8 @@ class ListChooser : public MessageChooser {
   [[nodiscard]] std::vector<std::uint16_t> taken() const;
 
  protected:
-  /// Decides number `number` of a run, beyond the list.
+  /// Decides number `number` of a run, beyond the list: takes the first in virtual time.
   virtual std::size_t decide(std::size_t number, std::span<const MessageChoice> candidates);
-  /// The first in virtual time.
-  [[nodiscard]] static std::size_t earliest(std::span<const MessageChoice> candidates);
 
  private:
   std::vector<std::uint16_t> list_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/kernel/call_site.hpp"
+#include "sim/kernel/diagnosis.hpp"
 
 #include "backends/communicator.hpp"
 #include "backends/runtime.hpp"
@@ -93,7 +94,7 @@ class RankContext {
  private:
   void show_values(Shown what, const std::string& name, std::vector<double> values,
                    const ShowOptions& options, CallSite site);
-  [[noreturn]] void refuse_undefined(const std::string& name, CallSite site) const;
+  [[noreturn]] void fail(Diagnosis diagnosis, std::string action, CallSite site) const;
 
   Runtime& runtime_;
   Communicator& world_;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <tuple>
 
+#include "sim/harness/rounding_error.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -94,10 +96,8 @@ ShownTable::ShownTable(const ShownState& shown, const ShownState& order) {
     tensor.step = piece.step;
     tensor.microbatch = piece.microbatch;
     tensor.pieces.push_back(&piece);
-    for (const double value : piece.values) {
-      double& most = largest_[piece.what];
-      most = std::max(most, std::abs(value));
-    }
+    double& most = largest_[piece.what];
+    most = std::max(most, shardsim::largest(piece.values));
   }
   for (auto& [_, tensor] : sorted) {
     std::stable_sort(tensor.pieces.begin(), tensor.pieces.end(),

@@ -60,6 +60,14 @@ struct ShownTensor {
   [[nodiscard]] std::int64_t whole() const { return pieces.front()->whole; }
   /// By element; of several ranks' values the lowest rank's. Elements that nobody has are 0.
   [[nodiscard]] std::vector<double> values() const;
+  /// Calls `visit(at, value)` for each shown value, with its place in the whole.
+  template <class Visit>
+  void for_each_value(const Visit& visit) const {
+    for (const ShownState::Piece* piece : pieces) {
+      auto at = static_cast<std::size_t>(piece->first);
+      for (const double& value : piece->values) visit(at++, value);
+    }
+  }
   /// "gradient of w, step 2, microbatch 1".
   [[nodiscard]] std::string describe() const;
 };

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include "sim/kernel/build_tree.hpp"
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
+#include "sim/kernel/version.hpp"
 
 #include "backends/message/message_rank.hpp"
 #include "backends/mpi/mpi_library.hpp"

@@ -39,25 +39,6 @@ RendezvousClientOptions client_options_of(const ProcessOptions& options,
   return client;
 }
 
-class OpenSeat final : public RankSeat {
- public:
-  OpenSeat(int rank, RendezvousClient& client, OpenBackend& open)
-      : rank_(rank), client_(client), open_(open) {}
-
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] OpenBackend& open() override { return open_; }
-  void set(const std::string& key, const std::string& value) override { client_.set(key, value); }
-  void meet(const std::string& name) override { client_.barrier(name, kMeetTimeout); }
-
- private:
-  // Others may compute for long; ranks that hang or die are noticed in other ways.
-  static constexpr double kMeetTimeout = 86400.0;
-
-  int rank_;
-  RendezvousClient& client_;
-  OpenBackend& open_;
-};
-
 void do_work(const BackendSetting& setting, const RankWork& work, const ProcessOptions& options,
              const MeetingPoint& place, RendezvousClient& client, CallWatch& watch) {
   const SharedKeys keys{
@@ -69,7 +50,7 @@ void do_work(const BackendSetting& setting, const RankWork& work, const ProcessO
       client.set("library", open->library());
       client.set("notes", fmt::format("{}", fmt::join(open->notes(), "\n")));
     }
-    OpenSeat seat(place.rank, client, *open);
+    RankSeat seat(place.rank, client, *open);
     work(seat);
   } catch (...) {
     open->give_up();  // Closing must not wait for ranks that will not come.
@@ -254,6 +235,14 @@ void serve_and_work(const RanksJob& job, const ProcessOptions& options, const Me
 }
 
 }  // namespace
+
+void RankSeat::set(const std::string& key, const std::string& value) { client_.set(key, value); }
+
+void RankSeat::meet(const std::string& name) {
+  // Others may compute for long; ranks that hang or die are noticed in other ways.
+  constexpr double kMeetTimeout = 86400.0;
+  client_.barrier(name, kMeetTimeout);
+}
 
 RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options, std::ostream& err) {
   require_backend(options);

@@ -13,17 +13,27 @@
 
 namespace shardsim {
 
-/// The interface of one rank's work in a real run, between the rendezvous' first and last word. All
-/// functions throw the reason if the run is given up meanwhile.
+class RendezvousClient;
+
+/// One rank's work in a real run, between the rendezvous' first and last word. All functions throw
+/// the reason if the run is given up meanwhile.
 class RankSeat {
  public:
-  virtual ~RankSeat() = default;
-  [[nodiscard]] virtual int rank() const = 0;
-  [[nodiscard]] virtual OpenBackend& open() = 0;
+  /// All outlive it.
+  RankSeat(int rank, RendezvousClient& client, OpenBackend& open)
+      : rank_(rank), client_(client), open_(open) {}
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] OpenBackend& open() { return open_; }
   /// Leaves a value at the rendezvous, where the serving process finds it.
-  virtual void set(const std::string& key, const std::string& value) = 0;
+  void set(const std::string& key, const std::string& value);
   /// Returns when all ranks are here; others may compute for long before.
-  virtual void meet(const std::string& name) = 0;
+  void meet(const std::string& name);
+
+ private:
+  int rank_;
+  RendezvousClient& client_;
+  OpenBackend& open_;
 };
 
 /// The work of a rank. It closes the backend if nothing has failed.

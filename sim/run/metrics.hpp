@@ -13,7 +13,6 @@
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/device_memory.hpp"
 #include "sim/verify/oracle.hpp"
-#include "sim/verify/verification.hpp"
 
 // From counters to the result's metrics, checks and verdicts. Times are those of the last step;
 // traffic is per step; memory is over the whole run.

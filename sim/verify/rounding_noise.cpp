@@ -68,12 +68,6 @@ constexpr double kLastRoundings = 4.0;
 
 }  // namespace
 
-double largest(const std::vector<double>& values) {
-  double most = 0.0;
-  for (const double value : values) most = std::max(most, std::fabs(value));
-  return most;
-}
-
 double largest(const ReferenceTensors& tensors) {
   double most = 0.0;
   for (const std::vector<double>& values : tensors) most = std::max(most, largest(values));
@@ -88,14 +82,14 @@ double relative(double difference, double of) {
 }
 
 std::vector<double> noise_of(const ReferenceTensors& rounded, const ReferenceTensors& exact) {
-  const double floor = kNoiseFloor * largest(exact);
+  const double of_kind = largest(exact);
   std::vector<double> noise;
   for (std::size_t i = 0; i < rounded.size(); ++i) {
     double difference = 0.0;
     for (std::size_t j = 0; j < rounded[i].size(); ++j) {
       difference = worse(std::fabs(rounded[i][j] - exact[i][j]), difference);
     }
-    noise.push_back(relative(difference, std::max(largest(exact[i]), floor)));
+    noise.push_back(relative(difference, scale_of(exact[i], of_kind)));
   }
   return noise;
 }

@@ -16,12 +16,7 @@
 // The distance that rounding alone may cause between two runs of the same training.
 namespace shardsim {
 
-/// A tensor counts as at least this share of the largest value of its kind: below it, errors are
-/// absolute.
-inline constexpr double kNoiseFloor = 1e-6;
-
 /// max |x|.
-[[nodiscard]] double largest(const std::vector<double>& values);
 [[nodiscard]] double largest(const ReferenceTensors& tensors);
 
 /// max(a, b), but a NaN in `a` stays: anything compared with NaN is wrong, and max() would hide it.

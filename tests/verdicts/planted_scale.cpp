@@ -11,7 +11,7 @@
 
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/metrics.hpp"
-#include "sim/verify/verification.hpp"
+#include "sim/verify/oracle.hpp"
 
 namespace shardsim::test {
 

@@ -11,7 +11,6 @@
 #include "strategies/gradient_sync/compressors.hpp"
 
 #include "sim/experiment/assumptions.hpp"
-#include "sim/run/detail/detail_tables.hpp"
 #include "sim/run/detail/watched_run.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/run/whole_training.hpp"
