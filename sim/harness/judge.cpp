@@ -8,8 +8,8 @@
 
 #include "sim/kernel/dtype.hpp"
 
-#include "sim/harness/comparison.hpp"
 #include "sim/harness/rounding_error.hpp"
+#include "sim/harness/shown_state.hpp"
 
 namespace shardsim {
 

@@ -21,7 +21,6 @@
 #include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
-#include "sim/run/expert_tokens.hpp"
 
 namespace shardsim {
 
