@@ -1,7 +1,6 @@
 #include "sim/kernel/dtype.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
