@@ -30,28 +30,26 @@ Cluster any_cluster(int ranks) {
 
 FiberOptions options_of(const ProgramSetting& setting, const Schedule& schedule,
                         MessageChooser& chooser) {
-  FiberOptions options;
-  options.cluster = any_cluster(setting.ranks);
-  options.buffered_sends = schedule.sends == SendMode::buffered;
-  options.drawn_sends = schedule.sends == SendMode::drawn ? schedule.seed : 0;
-  options.interleaving_seed = schedule.seed;
-  options.draw_launches = true;
-  options.watch = setting.watch;
-  options.chooser = &chooser;
-  return options;
+  return {.cluster = any_cluster(setting.ranks),
+          .buffered_sends = schedule.sends == SendMode::buffered,
+          .drawn_sends = schedule.sends == SendMode::drawn ? schedule.seed : 0,
+          .watch = setting.watch,
+          .chooser = &chooser,
+          .interleaving_seed = schedule.seed,
+          .draw_launches = true};
 }
 
 Diagnosis diagnosis_of(const RankFailed& failed, const FiberWorld& world) {
-  Diagnosis diagnosis;
-  diagnosis.code = "RANK_FAILED";
-  diagnosis.summary = failed.what();
-  diagnosis.members = {failed.rank()};
-  diagnosis.time = world.engine().rank(failed.rank()).now();
-  diagnosis.sides = {{.ranks = {failed.rank()}, .action = "threw " + failed.code(), .site = {}}};
-  for (const DiagnosisSide& side : world.waiting()) diagnosis.sides.push_back(side);
-  diagnosis.hint = failed.fix().empty() ? "mend what this rank threw; the others only wait for it"
-                                        : failed.fix();
-  return diagnosis;
+  std::vector<DiagnosisSide> sides = {
+      {.ranks = {failed.rank()}, .action = "threw " + failed.code(), .site = {}}};
+  for (const DiagnosisSide& side : world.waiting()) sides.push_back(side);
+  return {.code = "RANK_FAILED",
+          .summary = failed.what(),
+          .members = {failed.rank()},
+          .time = world.engine().rank(failed.rank()).now(),
+          .sides = std::move(sides),
+          .hint = failed.fix().empty() ? "mend what this rank threw; the others only wait for it"
+                                       : failed.fix()};
 }
 
 std::vector<std::pair<std::string, int>> groups_of(const FiberWorld& world) {

@@ -157,13 +157,11 @@ DiagnosisSide side_of(const ShownState::Piece& piece, std::string action) {
 }
 
 Diagnosis begin_diagnosis(const char* code, const ShownTensor& tensor, const std::string& what) {
-  Diagnosis diagnosis;
-  diagnosis.code = code;
-  diagnosis.summary = tensor.describe() + " " + what;
   std::set<int> ranks;
   for (const ShownState::Piece* piece : tensor.pieces) ranks.insert(piece->rank);
-  diagnosis.members.assign(ranks.begin(), ranks.end());
-  return diagnosis;
+  return {.code = code,
+          .summary = tensor.describe() + " " + what,
+          .members = {ranks.begin(), ranks.end()}};
 }
 
 bool Comparison::close(double a, double b) const {

@@ -27,16 +27,14 @@ namespace {
 
 MessageOptions message_options_of(const ProcessOptions& options, const BackendSetting& setting,
                                   CallWatch& watch) {
-  MessageOptions message;
-  message.cluster = setting.cluster;
-  message.all_reduce_algorithm = setting.all_reduce_algorithm;
-  message.buffered_sends = setting.buffered_sends;
-  message.deadline_s = options.timeout_s;
-  message.clock = monotonic_seconds;
-  message.idle = [] { sched_yield(); };
-  message.native_collectives = options.native_collectives;
-  message.watch = &watch;
-  return message;
+  return {.cluster = setting.cluster,
+          .all_reduce_algorithm = setting.all_reduce_algorithm,
+          .buffered_sends = setting.buffered_sends,
+          .deadline_s = options.timeout_s,
+          .clock = monotonic_seconds,
+          .idle = [] { sched_yield(); },
+          .native_collectives = options.native_collectives,
+          .watch = &watch};
 }
 
 class OpenMpi final : public OpenBackend {
@@ -78,15 +76,14 @@ class OpenMpi final : public OpenBackend {
 // --- NCCL --------------------------------------------------------------------------------------
 
 NcclSetting setting_of(const MeetingPoint& place, int num_gpus) {
-  NcclSetting setting;
-  setting.num_ranks = place.local_size;
-  setting.num_visible_gpus = num_gpus;
-  setting.rank = place.rank;
   // Equal on all ranks of a run, and different for every other run on this machine.
-  setting.job = fmt::format("shardsim-{:016x}", hash_text(place.host + place.token,
-                                                          static_cast<std::uint64_t>(place.port)));
-  setting.exact_volume = true;
-  return setting;
+  const std::uint64_t job =
+      hash_text(place.host + place.token, static_cast<std::uint64_t>(place.port));
+  return {.num_ranks = place.local_size,
+          .num_visible_gpus = num_gpus,
+          .rank = place.rank,
+          .job = fmt::format("shardsim-{:016x}", job),
+          .exact_volume = true};
 }
 
 class OpenNccl final : public OpenBackend {
@@ -96,17 +93,16 @@ class OpenNccl final : public OpenBackend {
       : probe_(probe_nccl(options.nccl_library)) {
     probe_.require_all();
     shares_gpus_ = shares_gpus(setting_of(place, probe_.num_gpus));
-    NcclOptions nccl;
-    nccl.rank = place.rank;
-    nccl.num_ranks = place.world_size;
-    nccl.device = device_of(place.local_rank, probe_.num_gpus);
-    nccl.deadline_s = options.timeout_s;
-    nccl.clock = monotonic_seconds;
-    nccl.idle = [] { sched_yield(); };
-    nccl.watch = &watch;
-    nccl.put = keys.set;
-    nccl.get = keys.get;
-    backend_.emplace(probe_.cuda, probe_.nccl, std::move(nccl));
+    backend_.emplace(probe_.cuda, probe_.nccl,
+                     NcclOptions{.rank = place.rank,
+                                 .num_ranks = place.world_size,
+                                 .device = device_of(place.local_rank, probe_.num_gpus),
+                                 .deadline_s = options.timeout_s,
+                                 .clock = monotonic_seconds,
+                                 .idle = [] { sched_yield(); },
+                                 .watch = &watch,
+                                 .put = keys.set,
+                                 .get = keys.get});
     // The world is formed, and no operation has been called on it yet: only the run should count.
     reset_profiled_bytes();
   }

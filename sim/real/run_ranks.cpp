@@ -27,16 +27,14 @@ namespace {
 RendezvousClientOptions client_options_of(const ProcessOptions& options,
                                           const MeetingPoint& meeting,
                                           const FlightRecorder& recorder) {
-  RendezvousClientOptions client;
-  client.host = meeting.host;
-  client.port = meeting.port;
-  client.token = meeting.token;
-  client.rank = meeting.rank;
-  client.world_size = meeting.world_size;
-  client.connect_timeout_s = options.timeout_s;
-  client.deadline_s = options.timeout_s;
-  client.recorder = &recorder;
-  return client;
+  return {.host = meeting.host,
+          .port = meeting.port,
+          .token = meeting.token,
+          .rank = meeting.rank,
+          .world_size = meeting.world_size,
+          .connect_timeout_s = options.timeout_s,
+          .deadline_s = options.timeout_s,
+          .recorder = &recorder};
 }
 
 void do_work(const BackendSetting& setting, const RankWork& work, const ProcessOptions& options,

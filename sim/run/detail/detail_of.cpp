@@ -225,25 +225,23 @@ RunDetail detail_of(const EndedRun& run) {
 TextHeadline headline_of(const Experiment& experiment) {
   const Scenario& scenario = experiment.scenario();
   const ParallelismSpec& parallelism = scenario.parallelism;
-  TextHeadline headline;
-  headline.name = scenario.name;
-  headline.model =
-      scenario.model.preset.empty() ? to_string(scenario.model.family) : scenario.model.preset;
-  headline.system = fmt::format("{} x {}", scenario.system.nodes, scenario.system.name);
+  const ModelSpec& model = scenario.model;
+  const TrainingSpec& training = scenario.training;
   const std::string faults = faults_in_words(scenario.faults);
-  if (!faults.empty()) headline.system += ", " + faults;
-  headline.layout = layout_of(parallelism, scenario.model);
-  headline.precision = to_string(scenario.training.precision);
-  headline.batch =
-      fmt::format("global batch {} ({} x {} x {} ranks), seq {}, reduce in {}",
-                  scenario.training.global_batch_size, scenario.training.micro_batch_size,
-                  scenario.training.num_microbatches, parallelism.data_parallel_size(),
-                  scenario.model.seq_len, to_string(scenario.training.grad_reduce_dtype));
-  headline.ranks = scenario.system.ranks;
-  headline.steps = scenario.execution.steps;
-  headline.tokens_total = scenario.training.tokens_total;
-  headline.device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes);
-  return headline;
+  return {.name = scenario.name,
+          .model = model.preset.empty() ? to_string(model.family) : model.preset,
+          .system = fmt::format("{} x {}{}{}", scenario.system.nodes, scenario.system.name,
+                                faults.empty() ? "" : ", ", faults),
+          .layout = layout_of(parallelism, model),
+          .precision = to_string(training.precision),
+          .batch = fmt::format("global batch {} ({} x {} x {} ranks), seq {}, reduce in {}",
+                               training.global_batch_size, training.micro_batch_size,
+                               training.num_microbatches, parallelism.data_parallel_size(),
+                               model.seq_len, to_string(training.grad_reduce_dtype)),
+          .ranks = scenario.system.ranks,
+          .device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes),
+          .steps = scenario.execution.steps,
+          .tokens_total = training.tokens_total};
 }
 
 }  // namespace shardsim
