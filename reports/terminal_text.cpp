@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/kernel/untrusted_text.hpp"
+#include "sim/kernel/text.hpp"
 
 namespace shardsim {
 

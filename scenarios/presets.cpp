@@ -6,7 +6,7 @@
 #include <optional>
 #include <system_error>
 
-#include "sim/kernel/build_tree.hpp"
+#include "sim/kernel/version.hpp"
 
 #include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"

@@ -20,7 +20,7 @@ struct PresetInfo {
 };
 
 /// The folder of the built-in presets, for an executable at `executable` ("" if unknown: none). In
-/// a build folder (sim/kernel/build_tree.hpp) it is the checkout's; `root_from_build` is the path
+/// a build folder (sim/kernel/version.hpp) it is the checkout's; `root_from_build` is the path
 /// from there to the checkout's root. Elsewhere it is the installation's.
 std::vector<std::string> preset_directories_beside(const std::string& executable,
                                                    const std::string& root_from_build);

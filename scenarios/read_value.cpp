@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "sim/kernel/untrusted_text.hpp"
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/reading.hpp"
 #include "scenarios/safe_fix.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "sim/kernel/untrusted_text.hpp"
+#include "sim/kernel/text.hpp"
 
 namespace shardsim {
 namespace {

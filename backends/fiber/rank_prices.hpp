@@ -3,7 +3,7 @@
 #include <map>
 
 #include "sim/hardware/cluster.hpp"
-#include "sim/hardware/kernels/price_cache.hpp"
+#include "sim/hardware/kernels/kernel_seconds.hpp"
 
 namespace shardsim {
 

@@ -8,9 +8,9 @@
 
 #include <dlfcn.h>
 
-#include "sim/kernel/build_tree.hpp"
 #include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/version.hpp"
 
 #include "backends/reduce.hpp"
 

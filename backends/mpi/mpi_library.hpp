@@ -14,7 +14,7 @@ namespace shardsim {
 /// The path of the module: SHARDSIM_MPI_MODULE if that is set, else the module of this program.
 [[nodiscard]] std::vector<std::string> mpi_module_paths();
 
-/// The path of a program's module: the build's in a build folder (sim/kernel/build_tree.hpp), else
+/// The path of a program's module: the build's in a build folder (sim/kernel/version.hpp), else
 /// the installation's. No other place is searched, because the module is code that is run.
 [[nodiscard]] std::vector<std::string> mpi_module_paths_of(const std::string& executable);
 

@@ -10,7 +10,7 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
-#include "sim/run/band/band_of_run.hpp"
+#include "sim/run/band/error_band.hpp"
 #include "sim/run/run.hpp"
 
 namespace shardsim {

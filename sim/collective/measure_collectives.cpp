@@ -8,9 +8,10 @@
 
 #include "sim/collective/collective_run.hpp"
 #include "sim/real/run_ranks.hpp"
-#include "sim/real/waiting.hpp"
 
 // The results of ranks travel over the rendezvous as lines of numbers: "-" for no number.
+#include "backends/rendezvous/monotonic_clock.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -66,7 +67,7 @@ std::int64_t trial_of_rank(const CollectiveSetting& setting, const RunHooks& hoo
   const std::unique_ptr<Communicator> world = seat.open().backend().world();
   std::unique_ptr<Communicator> wrapped;
   if (hooks.wrap_world) wrapped = hooks.wrap_world(*world);
-  CollectiveTrial trial(setting, wrapped ? *wrapped : *world, &values, seconds_of_waiting);
+  CollectiveTrial trial(setting, wrapped ? *wrapped : *world, &values, monotonic_seconds);
   trial.warm_up();
   for (std::size_t i = 0; i < setting.sizes.size(); ++i) {
     const TrialResult result = trial.run(setting.sizes[i], setting.iterations, setting.checks);

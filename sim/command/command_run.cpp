@@ -32,9 +32,9 @@
 #include "sim/experiment/experiment.hpp"
 #include "sim/explore/explore_run.hpp"
 #include "sim/explore/scenario_explorer.hpp"
-#include "sim/real/serve_run.hpp"
+#include "sim/real/run_ranks.hpp"
 #include "sim/run/decision_file.hpp"
-#include "sim/run/headline.hpp"
+#include "sim/run/detail/detail_of.hpp"
 #include "sim/run/run.hpp"
 
 namespace shardsim {

@@ -21,7 +21,6 @@
 #include "scenarios/training_spec.hpp"
 #include "sim/experiment/derive.hpp"
 #include "sim/experiment/experiment.hpp"
-#include "sim/experiment/without_effect.hpp"
 
 namespace shardsim {
 

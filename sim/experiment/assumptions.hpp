@@ -1,12 +1,17 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "sim/kernel/tracked.hpp"
 
 #include "sim/hardware/cluster.hpp"
 
 #include "reports/result.hpp"
 #include "scenarios/machine_spec.hpp"
+#include "scenarios/scenario.hpp"
 
 // The assumptions behind an experiment's numbers, in sentences with their sources.
 namespace shardsim {
@@ -40,5 +45,22 @@ void append_assumptions(Assumptions& assumptions, const Assumptions& more);
 
 /// "2 stragglers, 1 slow link": the lists that are not empty; "" if all are.
 [[nodiscard]] std::string faults_in_words(const FaultSpec& faults);
+
+// --- Fields without effect ---------------------------------------------------------------------
+// Chosen fields that a run did not need (docs/decisions/0054-fields-without-effect.md).
+// scenario.warnings already has what is known before a run.
+
+/// How the one line about fields_of_values() begins.
+inline constexpr std::string_view kOnlyValues = "These fields change only the values of tensors";
+
+/// Fields whose values nothing in the run read, or that lost each time against a stricter limit,
+/// which is then named. A required field is named only if it lost against one that nobody wrote.
+/// `reads`: the log of the whole run. In the order of the field table, chosen fields first.
+[[nodiscard]] std::vector<std::string> fields_without_effect(const Scenario& scenario,
+                                                             const ReadLog& reads);
+
+/// One line for all chosen fields that only values of tensors depend on. Returns none if there are
+/// no such fields, or if the run has values.
+[[nodiscard]] std::optional<Assumption> fields_of_values(const Scenario& scenario);
 
 }  // namespace shardsim

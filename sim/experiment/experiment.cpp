@@ -1,12 +1,203 @@
 #include "sim/experiment/experiment.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/kernel/diagnosis.hpp"
+#include "sim/kernel/error.hpp"
+
+#include "backends/call.hpp"
+#include "backends/communicator.hpp"
+
+#include "strategies/mesh.hpp"
+#include "strategies/training/shard_signature.hpp"
 
 #include "sim/experiment/assumptions.hpp"
 #include "sim/experiment/derive.hpp"
 
 namespace shardsim {
+
+namespace {
+
+// --- Splits of ranks that do not run -----------------------------------------------------------
+
+[[noreturn]] void refuse(const std::string& call) {
+  throw Error(ExitCode::internal, "E7007",
+              call + " of a rank that only says how it splits the world",
+              "use execution.fold \"off\", and please report this scenario");
+}
+
+// The communicator of all ranks, for a rank that does not run. It only records how the rank splits
+// it. The results of splits can be split and dropped.
+class SplitRecorder final : public Communicator {
+ public:
+  // `choices`: gets one entry per split, and outlives this; null: nothing is recorded.
+  SplitRecorder(int rank, int size, std::vector<SplitChoice>* choices)
+      : rank_(rank), size_(size), choices_(choices) {}
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] const std::string& name() const override {
+    static const std::string kName = "world";
+    return kName;
+  }
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& /*name*/,
+                                                    CallSite /*site*/) override {
+    if (choices_ != nullptr) choices_->push_back({color, key});
+    if (color == kNoColor) return nullptr;
+    return std::make_unique<SplitRecorder>(0, 1, nullptr);
+  }
+
+  // Both throw an internal Error.
+  Work post(const Call& call) override { refuse(call.record.name); }
+  [[nodiscard]] Diagnosis diagnosis_of(const std::string& action,
+                                       CallSite /*site*/) const override {
+    refuse(action);
+  }
+
+ private:
+  int rank_;
+  int size_;
+  std::vector<SplitChoice>* choices_;
+};
+
+// --- Folding -----------------------------------------------------------------------------------
+
+std::vector<int> first_alike(const ParallelPlan& plan) {
+  const MeshShape& mesh = plan.options().mesh;
+  std::map<std::vector<std::int64_t>, int> first;
+  std::vector<int> alike;
+  for (int dp_shard = 0; dp_shard < mesh.dp_shard; ++dp_shard) {
+    std::vector<std::int64_t> signature;
+    for (int cp = 0; cp < mesh.cp; ++cp) {
+      const MeshPlace place{.cp = cp, .dp_shard = dp_shard};
+      const std::vector<std::int64_t> of_shard = shard_signature(plan, mesh.shard_of(place));
+      signature.push_back(static_cast<std::int64_t>(of_shard.size()));
+      signature.insert(signature.end(), of_shard.begin(), of_shard.end());
+    }
+    alike.push_back(first.try_emplace(std::move(signature), dp_shard).first->second);
+  }
+  return alike;
+}
+
+bool tensor_ranks_alike(const ParallelPlan& plan) {
+  const MeshShape& mesh = plan.options().mesh;
+  for (int stage = 0; stage < mesh.pp; ++stage) {
+    for (const ParameterSpec& spec : plan.stage(stage).model->parameters()) {
+      if (!spec.is_split_over(SplitRanks::tensor)) continue;
+      for (int tp = 0; tp < mesh.tp; ++tp) {
+        if (num_filling(spec, tp, 0, spec.shape.numel()) > 0) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// The feature of the scenario that lets ranks differ; "" if there is none.
+std::string obstacle_in(const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario();
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  if (scenario.execution.tensors == TensorMode::real) {
+    return "with real tensors (execution.tensors) every rank has numbers of its own";
+  }
+  if (scenario.model.num_experts > 0) {
+    return "routing (model.num_experts) sends each rank's tokens to other experts";
+  }
+  if (parallelism.is_elastic()) {
+    return "members change from step to step (parallelism.elastic_members)";
+  }
+  if (parallelism.trains_apart()) {
+    return "replicas train apart (parallelism.data_parallel)";
+  }
+  if (parallelism.changes_algorithm()) {
+    return parallelism.compresses() ? "gradients are compressed (parallelism.gradient_compression)"
+                                    : "gradients are applied late (parallelism.max_staleness)";
+  }
+  const MachineFaults* faults = experiment.faults();
+  if (faults != nullptr && faults->tells_nodes_apart()) {
+    return "links of some nodes are worse (faults.slow_links, faults.flapping_links)";
+  }
+  return "";
+}
+
+std::vector<int> representatives(const Experiment& experiment, bool folds_tp) {
+  const MeshShape& mesh = experiment.plan().options().mesh;
+  const std::vector<int>& alike = experiment.alike().first;
+  std::vector<int> representative;
+  representative.reserve(static_cast<std::size_t>(mesh.size()));
+  for (int rank = 0; rank < mesh.size(); ++rank) {
+    MeshPlace place = mesh.place_of(rank);
+    place.dp_shard = alike[static_cast<std::size_t>(place.dp_shard)];
+    place.dp_replicate = 0;
+    if (folds_tp) place.tp = 0;
+    representative.push_back(mesh.rank_of(place));
+  }
+  return representative;
+}
+
+// The choices of every rank, by split of the world in program order.
+std::vector<std::vector<SplitChoice>> choices_of_all(const MeshShape& shape) {
+  std::vector<std::vector<SplitChoice>> choices;
+  std::vector<SplitChoice> own;
+  for (int rank = 0; rank < shape.size(); ++rank) {
+    own.clear();
+    SplitRecorder world(rank, shape.size(), &own);
+    const Mesh mesh(world, shape);
+    choices.resize(own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) choices[i].push_back(own[i]);
+  }
+  return choices;
+}
+
+// The first rank that is not as fast as the one that would run in its place; -1 if there is none.
+int first_of_other_speed(const MachineFaults& faults, const Fold& fold) {
+  for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
+    const int runs = fold.representative_of(rank);
+    if (faults.slowdown_of(rank) == faults.slowdown_of(runs)) continue;
+    return faults.slowdown_of(rank) > faults.slowdown_of(runs) ? rank : runs;
+  }
+  return -1;
+}
+
+// Folds all ranks that are alike; `folds_tp` adds tensor-parallel ranks, which must be alike.
+Folding folding_with(const Experiment& experiment, bool folds_tp) {
+  Folding found;
+  Fold fold{.representative = representatives(experiment, folds_tp), .splits = {}};
+  if (num_running(fold) == static_cast<int>(fold.representative.size())) {
+    found.obstacle = "no two data ranks have shards alike (parallelism.zero_stage)";
+    return found;
+  }
+  const MachineFaults* faults = experiment.faults();
+  const int odd = faults == nullptr ? -1 : first_of_other_speed(*faults, fold);
+  if (odd >= 0) {
+    found.obstacle =
+        fmt::format("rank {} computes slower than its replicas (faults.stragglers)", odd);
+    return found;
+  }
+  const OutputSpec& output = experiment.scenario().output;
+  if (!output.trace.empty()) {
+    for (const std::int64_t rank : output.trace_ranks) {
+      if (fold.runs(static_cast<int>(rank))) continue;
+      found.obstacle = fmt::format("rank {} is traced (output.trace_ranks)", rank);
+      return found;
+    }
+  }
+  for (const std::vector<SplitChoice>& choices : choices_of_all(experiment.plan().options().mesh)) {
+    fold.splits.push_back(fold_split(fold, choices));
+    if (twins_lie_alike(fold.splits.back(), experiment.cluster())) continue;
+    found.obstacle = "replicas lie on nodes differently (system.gpus_per_node)";
+    return found;
+  }
+  found.fold = std::move(fold);
+  return found;
+}
+
+}  // namespace
 
 Experiment::Experiment(Scenario scenario, const ScheduleEdit& edit)
     : scenario_(std::move(scenario)),
@@ -54,6 +245,34 @@ const std::vector<Assumption>& Experiment::assumptions() const {
 
 Experiment compile(Scenario scenario, const ScheduleEdit& edit) {
   return Experiment(std::move(scenario), edit);
+}
+
+// --- Folding -----------------------------------------------------------------------------------
+
+int num_running(const Fold& fold) {
+  int running = 0;
+  for (int rank = 0; rank < static_cast<int>(fold.representative.size()); ++rank) {
+    if (fold.runs(rank)) ++running;
+  }
+  return running;
+}
+
+AlikeRanks alike_ranks_of(const ParallelPlan& plan) {
+  ++derivations().alike;
+  return {first_alike(plan), tensor_ranks_alike(plan)};
+}
+
+Folding folding_of(const Experiment& experiment) {
+  ++derivations().foldings;
+  std::string obstacle = obstacle_in(experiment);
+  if (!obstacle.empty()) return {.fold = std::nullopt, .obstacle = std::move(obstacle)};
+  const MeshShape& mesh = experiment.mesh();
+  if (mesh.tp > 1 && experiment.alike().tensor) {
+    Folding found = folding_with(experiment, /*folds_tp=*/true);
+    if (found.fold) return found;
+  }
+  if (mesh.data_size() == 1) return {.fold = std::nullopt, .obstacle = "there is one replica"};
+  return folding_with(experiment, /*folds_tp=*/false);
 }
 
 }  // namespace shardsim

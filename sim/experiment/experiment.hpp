@@ -4,15 +4,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backends/fiber/fiber_world.hpp"
+#include "backends/fiber/fold.hpp"
 
 #include "strategies/training/parallel_plan.hpp"
 
 #include "reports/result.hpp"
 #include "scenarios/scenario.hpp"
-#include "sim/experiment/folding.hpp"
 
 // The objects of the layers below that a scenario describes. Each of them is derived once, here:
 // other code asks the Experiment, and makes no objects of a scenario's fields.
@@ -20,6 +21,31 @@ namespace shardsim {
 
 /// Changes a pipeline's schedule (compute actions) before it is validated.
 using ScheduleEdit = std::function<void(PipelineSchedule& schedule)>;
+
+class Experiment;
+
+// --- Ranks that do the same --------------------------------------------------------------------
+// docs/decisions/0035-folding.md; only Experiment calls alike_ranks_of and folding_of.
+
+/// Ranks of a stage that have equal parts of everything.
+struct AlikeRanks {
+  std::vector<int> first;  ///< For each dp_shard, the first one with equal shards.
+  bool tensor = false;     ///< All tensor-parallel ranks have equal parts of each matrix.
+};
+/// Ranks with padded parts send other data. REQUIRES: no experts apart.
+[[nodiscard]] AlikeRanks alike_ranks_of(const ParallelPlan& plan);
+
+/// Either how to fold, or why not, as the end of a sentence.
+struct Folding {
+  std::optional<Fold> fold;
+  std::string obstacle;
+};
+[[nodiscard]] Folding folding_of(const Experiment& experiment);
+
+/// Ranks that run themselves.
+[[nodiscard]] int num_running(const Fold& fold);
+
+// --- Experiments -------------------------------------------------------------------------------
 
 /// A scenario with its machine, its training and their consequences. It never changes. Expensive
 /// parts are derived on first use, so an Experiment belongs to one thread. Deriving reads no marked

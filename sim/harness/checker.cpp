@@ -7,7 +7,7 @@
 #include "sim/kernel/engine.hpp"
 #include "sim/kernel/error.hpp"
 
-#include "sim/harness/judge.hpp"
+#include "sim/harness/shown_state.hpp"
 
 namespace shardsim {
 

@@ -1,5 +1,3 @@
-#include "sim/harness/judge.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -10,14 +8,13 @@
 
 #include "sim/kernel/dtype.hpp"
 
-#include "sim/harness/comparison.hpp"
+#include "sim/harness/rounding_error.hpp"
+#include "sim/harness/shown_state.hpp"
 
 namespace shardsim {
 
 namespace {
 
-// Relative errors mean nothing for values that are 0 but for rounding.
-constexpr double kSmallest = 1e-6;
 // Below fp64, noise of up to this many times the reference's own error needs no further look.
 constexpr double kNoise = 10.0;
 // The accuracy that tells a factor from 1 and from another factor.
@@ -62,49 +59,6 @@ std::string owner_of(double factor, const ShownState& shown) {
   return text;
 }
 
-const char* code_of(Shown what) {
-  switch (what) {
-    case Shown::gradient:
-    case Shown::activation_gradient:
-      return "GRAD_DIFF";
-    case Shown::parameter:
-    case Shown::optimizer_state:
-      return "STATE_DIFF";
-    case Shown::output:
-      return "OUT_DIFF";
-    case Shown::norm:
-      return "NORM_DIFF";
-    case Shown::tokens:
-      return "TOKEN_LOST";
-    case Shown::random:
-      return "RNG_STREAM";
-  }
-  return "";
-}
-
-const char* hint_of(Shown what) {
-  switch (what) {
-    case Shown::gradient:
-      return "a contribution is missing, doubled or weighted wrongly";
-    case Shown::activation_gradient:
-      return "look at what backward sends or sums between this layer and the loss";
-    case Shown::parameter:
-    case Shown::optimizer_state:
-      return "gradients are right: look at the update, the order of elements, and what was loaded";
-    case Shown::output:
-      return "look at what a rank sees of its neighbours at the edges of its part: offsets, masks";
-    case Shown::norm:
-      return "sum squares over all shards before the root, and count what is replicated once";
-    case Shown::tokens:
-      return "look at capacity, at the order of rows on their way back, and at the combining "
-             "weights";
-    case Shown::random:
-      return "key randomness by what is drawn and its global index: different where ranks hold "
-             "different elements, equal where they hold the same";
-  }
-  return "";
-}
-
 // The data of a judgement.
 class Judge {
  public:
@@ -139,8 +93,7 @@ class Judge {
   }
 
   [[nodiscard]] Comparison compare(const ShownTensor& tensor, const ShownTensor& wanted) const {
-    double scale = kSmallest * exact_.largest(wanted.what);
-    for (const double value : wanted.values()) scale = std::max(scale, std::abs(value));
+    const double scale = scale_of(wanted.values(), exact_.largest(wanted.what));
     if (options_.exact == nullptr) return {tensor, wanted, options_.tolerance * scale};
     const double least = noise_bound(tensor, scale);
     const Comparison comparison(tensor, wanted, least);
@@ -176,9 +129,9 @@ class Judge {
       return explain_stale(tensor, comparison);
     }
     Diagnosis diagnosis =
-        begin_diagnosis(code_of(tensor.what), tensor, "differs from that of one device");
+        begin_diagnosis(row_of(tensor.what).code, tensor, "differs from that of one device");
     diagnosis.sides = {comparison.wrong_side()};
-    diagnosis.hint = hint_of(tensor.what);
+    diagnosis.hint = row_of(tensor.what).hint;
     if (comparison.are_parts_of_sum()) {
       diagnosis.hint = "the ranks hold parts of a sum: the reduction over them is missing";
     } else if (tensor.what == Shown::gradient && shown_.shares_differ()) {

@@ -1,9 +1,14 @@
 #include "sim/harness/program_run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "backends/fiber/fiber_world.hpp"
+#include "backends/last_bit_errors.hpp"
+#include "backends/stochastic_rounding.hpp"
+
+#include "sim/harness/rounding_error.hpp"
 
 namespace shardsim {
 
@@ -25,28 +30,26 @@ Cluster any_cluster(int ranks) {
 
 FiberOptions options_of(const ProgramSetting& setting, const Schedule& schedule,
                         MessageChooser& chooser) {
-  FiberOptions options;
-  options.cluster = any_cluster(setting.ranks);
-  options.buffered_sends = schedule.sends == SendMode::buffered;
-  options.drawn_sends = schedule.sends == SendMode::drawn ? schedule.seed : 0;
-  options.interleaving_seed = schedule.seed;
-  options.draw_launches = true;
-  options.watch = setting.watch;
-  options.chooser = &chooser;
-  return options;
+  return {.cluster = any_cluster(setting.ranks),
+          .buffered_sends = schedule.sends == SendMode::buffered,
+          .drawn_sends = schedule.sends == SendMode::drawn ? schedule.seed : 0,
+          .watch = setting.watch,
+          .chooser = &chooser,
+          .interleaving_seed = schedule.seed,
+          .draw_launches = true};
 }
 
 Diagnosis diagnosis_of(const RankFailed& failed, const FiberWorld& world) {
-  Diagnosis diagnosis;
-  diagnosis.code = "RANK_FAILED";
-  diagnosis.summary = failed.what();
-  diagnosis.members = {failed.rank()};
-  diagnosis.time = world.engine().rank(failed.rank()).now();
-  diagnosis.sides = {{.ranks = {failed.rank()}, .action = "threw " + failed.code(), .site = {}}};
-  for (const DiagnosisSide& side : world.waiting()) diagnosis.sides.push_back(side);
-  diagnosis.hint = failed.fix().empty() ? "mend what this rank threw; the others only wait for it"
-                                        : failed.fix();
-  return diagnosis;
+  std::vector<DiagnosisSide> sides = {
+      {.ranks = {failed.rank()}, .action = "threw " + failed.code(), .site = {}}};
+  for (const DiagnosisSide& side : world.waiting()) sides.push_back(side);
+  return {.code = "RANK_FAILED",
+          .summary = failed.what(),
+          .members = {failed.rank()},
+          .time = world.engine().rank(failed.rank()).now(),
+          .sides = std::move(sides),
+          .hint = failed.fix().empty() ? "mend what this rank threw; the others only wait for it"
+                                       : failed.fix()};
 }
 
 std::vector<std::pair<std::string, int>> groups_of(const FiberWorld& world) {
@@ -56,6 +59,37 @@ std::vector<std::pair<std::string, int>> groups_of(const FiberWorld& world) {
     if (std::find(groups.begin(), groups.end(), mine) == groups.end()) groups.push_back(mine);
   }
   return groups;
+}
+
+// --- Rounding noise ----------------------------------------------------------------------------
+
+// Two decisive errors have the same sign in all draws once in 2^32.
+constexpr std::uint64_t kNumDraws = 32;
+// Copies have one draw for each rank, up to this many.
+constexpr int kMostSenders = 32;
+// A last bit is two roundings' worth.
+constexpr double kRoundingsOfLastBit = 2.0;
+// A term is rounded where it is computed, and the sum once more where it is added.
+constexpr double kRoundingsOfTerm = 2.0;
+// So many successive roundings, as along a ring, are no fault of a program.
+constexpr double kHops = 10.0;
+
+// Values of the same tensor elsewhere; empty if there are none, or others.
+std::vector<double> values_in(const ShownTable& table, const ShownTensor& tensor) {
+  const ShownTensor* const found = table.find(tensor, tensor.step);
+  if (found == nullptr || found->whole() != tensor.whole()) return {};
+  return found->values();
+}
+
+template <class Visit>
+void for_each_draw(const ShownState& plain, const std::vector<ShownState>& drawn,
+                   const ShownTensor& tensor, const Visit& visit) {
+  const ShownTable plain_table(plain, plain);
+  const std::vector<double> wanted = values_in(plain_table, tensor);
+  for (const ShownState& state : drawn) {
+    const std::vector<double> values = values_in(ShownTable(state, plain), tensor);
+    if (!wanted.empty() && values.size() == wanted.size()) visit(values, wanted);
+  }
 }
 
 }  // namespace
@@ -75,10 +109,6 @@ std::size_t ListChooser::choose(std::span<const MessageChoice> candidates) {
 }
 
 std::size_t ListChooser::decide(std::size_t, std::span<const MessageChoice> candidates) {
-  return earliest(candidates);
-}
-
-std::size_t ListChooser::earliest(std::span<const MessageChoice> candidates) {
   const auto first = std::min_element(candidates.begin(), candidates.end(),
                                       [](const auto& a, const auto& b) { return a.time < b.time; });
   return static_cast<std::size_t>(first - candidates.begin());
@@ -115,6 +145,54 @@ ProgramRun run_program(const Program& program, const ProgramSetting& setting,
     run.peak_bytes.push_back(world.engine().rank(rank).ledger().peak());
   }
   return run;
+}
+
+// --- Rounding noise ----------------------------------------------------------------------------
+
+ProgramNoise::ProgramNoise(const Runs& runs, int ranks, const ShownState& exact) {
+  own_.plain = exact;
+  terms_.plain = runs.program();
+  copies_.plain = terms_.plain;
+  CountsSent counts;
+  {
+    CountsWatch watch(counts);
+    static_cast<void>(runs.program_in_fp64());
+  }
+  for (std::uint64_t draw = 0; draw < kNumDraws; ++draw) {
+    {
+      const StochasticRounding errors(draw);
+      own_.drawn.push_back(runs.reference());
+    }
+    const LastBitErrors errors(draw, counts);
+    terms_.drawn.push_back(runs.program());
+  }
+  for (int rank = 0; rank < std::min(ranks, kMostSenders); ++rank) {
+    const LastBitErrors errors(0, counts, rank);
+    copies_.drawn.push_back(runs.program());
+  }
+}
+
+double ProgramNoise::bound_of(const Draws& draws, const ShownTensor& tensor) {
+  DrawnErrors errors;
+  for_each_draw(draws.plain, draws.drawn, tensor, [&](const auto& values, const auto& wanted) {
+    errors.add(largest_error(values, wanted));
+  });
+  return errors.bound();
+}
+
+double ProgramNoise::largest_of(const Draws& draws, const ShownTensor& tensor) {
+  double most = 0.0;
+  for_each_draw(draws.plain, draws.drawn, tensor, [&](const auto& values, const auto& wanted) {
+    most = std::max(most, largest_error(values, wanted));
+  });
+  return most;
+}
+
+double ProgramNoise::of(const ShownTensor& tensor) const {
+  const double own = bound_of(own_, tensor) / std::sqrt(StochasticRounding::kVarianceFromExact);
+  const double terms = std::sqrt(kRoundingsOfTerm) / kRoundingsOfLastBit * bound_of(terms_, tensor);
+  const double copies = kHops / kRoundingsOfLastBit * largest_of(copies_, tensor);
+  return std::hypot(own, terms, copies);
 }
 
 }  // namespace shardsim

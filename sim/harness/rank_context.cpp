@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/hash.hpp"
 
 #include "sim/harness/shown_state.hpp"
@@ -35,54 +34,50 @@ double RankContext::draw(const std::string& name, std::int64_t index) const {
 
 void RankContext::show(Shown what, const std::string& name, const Tensor& tensor,
                        const ShowOptions& options, CallSite site) {
-  if (!tensor.defined()) refuse_undefined(name, site);
-  ShownState::Piece piece{.what = what,
-                          .name = name,
-                          .step = options.step,
-                          .microbatch = options.microbatch,
-                          .rank = rank(),
-                          .first = options.first,
-                          .whole = options.whole < 0 ? tensor.numel() : options.whole,
-                          .values = std::vector<double>(static_cast<std::size_t>(tensor.numel())),
-                          .site = site};
-  if (tensor.has_data()) load(tensor, piece.values, site);
-  shown_.add(std::move(piece));
+  if (!tensor.defined()) {
+    fail({.code = "ARG_RANGE",
+          .summary = "show on rank " + std::to_string(rank()) + ": \"" + name +
+                     "\" is an undefined tensor",
+          .hint = kUndefinedTensorHint},
+         "show " + name, site);
+  }
+  std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
+  if (tensor.has_data()) load(tensor, values, site);
+  show_values(what, name, std::move(values), options, site);
 }
 
 void RankContext::show(Shown what, const std::string& name, double value,
                        const ShowOptions& options, CallSite site) {
+  show_values(what, name, {value}, options, site);
+}
+
+void RankContext::show_values(Shown what, const std::string& name, std::vector<double> values,
+                              const ShowOptions& options, CallSite site) {
+  const std::int64_t whole = options.whole < 0 ? std::ssize(values) : options.whole;
   shown_.add({.what = what,
               .name = name,
               .step = options.step,
               .microbatch = options.microbatch,
               .rank = rank(),
               .first = options.first,
-              .whole = options.whole < 0 ? 1 : options.whole,
-              .values = {value},
+              .whole = whole,
+              .values = std::move(values),
               .site = site});
-}
-
-void RankContext::refuse_undefined(const std::string& name, CallSite site) const {
-  Diagnosis diagnosis;
-  diagnosis.code = "ARG_RANGE";
-  diagnosis.summary =
-      "show on rank " + std::to_string(rank()) + ": \"" + name + "\" is an undefined tensor";
-  diagnosis.members = {rank()};
-  diagnosis.sides = {{.ranks = {rank()}, .action = "show " + name, .site = site}};
-  diagnosis.hint = kUndefinedTensorHint;
-  throw CommunicationError(std::move(diagnosis));
 }
 
 void RankContext::share_of_batch(std::int64_t samples) { shown_.add_share(rank(), samples); }
 
 void RankContext::require(bool holds, const std::string& what, CallSite site) {
   if (holds) return;
-  Diagnosis diagnosis;
-  diagnosis.code = "CHECK_FAILED";
-  diagnosis.summary = "rank " + std::to_string(rank()) + ": " + what;
+  fail({.code = "CHECK_FAILED",
+        .summary = "rank " + std::to_string(rank()) + ": " + what,
+        .hint = "what the program itself requires does not hold"},
+       "requires: " + what, site);
+}
+
+void RankContext::fail(Diagnosis diagnosis, std::string action, CallSite site) const {
   diagnosis.members = {rank()};
-  diagnosis.sides = {{.ranks = {rank()}, .action = "requires: " + what, .site = site}};
-  diagnosis.hint = "what the program itself requires does not hold";
+  diagnosis.sides = {{.ranks = {rank()}, .action = std::move(action), .site = site}};
   throw CommunicationError(std::move(diagnosis));
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/kernel/call_site.hpp"
+#include "sim/kernel/diagnosis.hpp"
 
 #include "backends/communicator.hpp"
 #include "backends/runtime.hpp"
@@ -91,7 +92,9 @@ class RankContext {
   void require(bool holds, const std::string& what, CallSite site = CallSite::here());
 
  private:
-  [[noreturn]] void refuse_undefined(const std::string& name, CallSite site) const;
+  void show_values(Shown what, const std::string& name, std::vector<double> values,
+                   const ShowOptions& options, CallSite site);
+  [[noreturn]] void fail(Diagnosis diagnosis, std::string action, CallSite site) const;
 
   Runtime& runtime_;
   Communicator& world_;

@@ -33,6 +33,16 @@ double most_of_mean_square(const std::vector<double>& variances) {
   return std::sqrt(square / static_cast<double>(variances.size()));
 }
 
+double largest(const std::vector<double>& values) {
+  double most = 0.0;
+  for (const double value : values) most = std::max(most, std::fabs(value));
+  return most;
+}
+
+double scale_of(const std::vector<double>& values, double largest_of_kind) {
+  return std::max(largest(values), kNoiseFloor * largest_of_kind);
+}
+
 double largest_error(const std::vector<double>& values, const std::vector<double>& exact) {
   double largest = 0.0;
   for (std::size_t i = 0; i < exact.size(); ++i) {

@@ -21,6 +21,14 @@ namespace shardsim {
 /// lemma 1), and that of numbers with lighter tails.
 [[nodiscard]] double most_of_mean_square(const std::vector<double>& variances);
 
+/// A tensor counts as at least this share of the largest value of its kind: below it, errors are
+/// absolute.
+inline constexpr double kNoiseFloor = 1e-6;
+/// max |x|.
+[[nodiscard]] double largest(const std::vector<double>& values);
+/// The scale of relative errors: the tensor's largest value, or the floor of its kind.
+[[nodiscard]] double scale_of(const std::vector<double>& values, double largest_of_kind);
+
 /// The compared error of a tensor: that of one element, or that of all elements together. Elements
 /// that are not finite count as no error. Equal lengths.
 [[nodiscard]] double largest_error(const std::vector<double>& values,

@@ -1,7 +1,7 @@
 #include "sim/harness/schedule.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -10,6 +10,7 @@
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
+#include "sim/kernel/text.hpp"
 #include "sim/kernel/version.hpp"
 
 namespace shardsim {
@@ -31,22 +32,9 @@ UsageError bad_token(const std::string& what) {
 }
 
 std::uint64_t number_of(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw bad_token("has \"" + std::string(text) + "\" where a number should be");
-  }
-  return value;
-}
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> fields;
-  while (true) {
-    const std::size_t end = text.find(at);
-    fields.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return fields;
-    text.remove_prefix(end + 1);
-  }
+  const auto value = parse_number<std::uint64_t>(text);
+  if (!value) throw bad_token("has \"" + std::string(text) + "\" where a number should be");
+  return *value;
 }
 
 // "0x12_3": twelve zeros, then a three.
@@ -66,8 +54,8 @@ std::string run_lengths(const std::vector<std::uint16_t>& decisions) {
 std::vector<std::uint16_t> decisions_of(std::string_view text) {
   std::vector<std::uint16_t> decisions;
   if (text == kNone) return decisions;
-  for (const std::string_view run : split(text, '_')) {
-    const std::vector<std::string_view> parts = split(run, 'x');
+  for (const std::string_view run : split_at(text, '_')) {
+    const std::vector<std::string_view> parts = split_at(run, 'x');
     const std::uint64_t value = number_of(parts.front());
     const std::uint64_t times = parts.size() == 1 ? 1 : number_of(parts[1]);
     if (parts.size() > 2 || value > UINT16_MAX || times > kMostDecisions - decisions.size()) {
@@ -127,15 +115,8 @@ std::string token_checksum(std::string_view text) {
 }
 
 const char* name_of(SendMode mode) {
-  switch (mode) {
-    case SendMode::rendezvous:
-      return "rendezvous";
-    case SendMode::buffered:
-      return "buffered";
-    case SendMode::drawn:
-      return "drawn";
-  }
-  return "";
+  constexpr std::array<const char*, 3> kNames = {"rendezvous", "buffered", "drawn"};
+  return kNames.at(static_cast<std::size_t>(mode));
 }
 
 std::string build_id() {
@@ -155,7 +136,8 @@ std::string to_text(const ReplayToken& token) {
 
 ReplayToken parse_token(const std::string& text, bool force) {
   const std::size_t last = text.rfind('.');
-  const std::vector<std::string_view> fields = split(std::string_view(text).substr(0, last), '.');
+  const std::vector<std::string_view> fields =
+      split_at(std::string_view(text).substr(0, last), '.');
   if (last == std::string::npos || fields.size() != kFields || fields[0] != kFormat) {
     throw bad_token("is none of this version");
   }

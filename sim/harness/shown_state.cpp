@@ -1,35 +1,66 @@
 #include "sim/harness/shown_state.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
+#include <set>
 #include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/harness/rounding_error.hpp"
 
 namespace shardsim {
 
 namespace {
 
+constexpr const char* kUpdateHint =
+    "gradients are right: look at the update, the order of elements, and what was loaded";
 // Differences are sought in this order: randomness makes outputs, outputs make gradients, gradients
 // make norms and updates.
-int place_of(Shown what) {
-  switch (what) {
-    case Shown::random:
-      return 0;
-    case Shown::tokens:
-      return 1;
-    case Shown::output:
-      return 2;
-    case Shown::activation_gradient:
-      return 3;
-    case Shown::gradient:
-      return 4;
-    case Shown::norm:
-      return 5;
-    case Shown::optimizer_state:
-      return 6;
-    case Shown::parameter:
-      return 7;
+constexpr std::array<ShownRow, 8> kShownRows = {
+    {{Shown::random, "random numbers", "RNG_STREAM",
+      "key randomness by what is drawn and its global index: different where ranks hold different "
+      "elements, equal where they hold the same"},
+     {Shown::tokens, "tokens", "TOKEN_LOST",
+      "look at capacity, at the order of rows on their way back, and at the combining weights"},
+     {Shown::output, "output", "OUT_DIFF",
+      "look at what a rank sees of its neighbours at the edges of its part: offsets, masks"},
+     {Shown::activation_gradient, "activation gradient of", "GRAD_DIFF",
+      "look at what backward sends or sums between this layer and the loss"},
+     {Shown::gradient, "gradient of", "GRAD_DIFF",
+      "a contribution is missing, doubled or weighted wrongly"},
+     {Shown::norm, "norm", "NORM_DIFF",
+      "sum squares over all shards before the root, and count what is replicated once"},
+     {Shown::optimizer_state, "optimizer state of", "STATE_DIFF", kUpdateHint},
+     {Shown::parameter, "parameter of", "STATE_DIFF", kUpdateHint}}};
+
+// Ranks with equal values of all they show, the fewest first.
+std::vector<std::vector<const ShownState::Piece*>> parties(const ShownTensor& tensor,
+                                                           const Comparison& comparison) {
+  std::vector<std::vector<const ShownState::Piece*>> parties;
+  for (const ShownState::Piece* piece : tensor.pieces) {
+    const auto agrees = [&](const std::vector<const ShownState::Piece*>& party) {
+      const ShownState::Piece& other = *party.front();
+      if (other.first != piece->first || other.values.size() != piece->values.size()) return false;
+      return std::equal(other.values.begin(), other.values.end(), piece->values.begin(),
+                        [&](double a, double b) { return comparison.close(a, b); });
+    };
+    const auto mine = std::find_if(parties.begin(), parties.end(), agrees);
+    if (mine == parties.end()) {
+      parties.push_back({piece});
+    } else {
+      mine->push_back(piece);
+    }
   }
-  return 0;
+  // Among equally many, those that are wrong.
+  std::stable_sort(parties.begin(), parties.end(), [&](const auto& a, const auto& b) {
+    return std::pair(a.size(), comparison.right(*a.front())) <
+           std::pair(b.size(), comparison.right(*b.front()));
+  });
+  return parties;
 }
 
 }  // namespace
@@ -57,26 +88,9 @@ bool ShownState::shares_differ() const {
 
 // --- In order ----------------------------------------------------------------------------------
 
-const char* name_of(Shown what) {
-  switch (what) {
-    case Shown::gradient:
-      return "gradient";
-    case Shown::parameter:
-      return "parameter";
-    case Shown::optimizer_state:
-      return "optimizer state";
-    case Shown::activation_gradient:
-      return "activation gradient";
-    case Shown::output:
-      return "output";
-    case Shown::norm:
-      return "norm";
-    case Shown::tokens:
-      return "tokens";
-    case Shown::random:
-      return "random numbers";
-  }
-  return "";
+const ShownRow& row_of(Shown what) {
+  return *std::find_if(kShownRows.begin(), kShownRows.end(),
+                       [what](const ShownRow& row) { return row.what == what; });
 }
 
 std::vector<double> ShownTensor::values() const {
@@ -91,12 +105,8 @@ std::vector<double> ShownTensor::values() const {
 }
 
 std::string ShownTensor::describe() const {
-  std::string text = std::string(name_of(what)) + " of " + name;
-  if (what == Shown::output || what == Shown::norm || what == Shown::tokens ||
-      what == Shown::random) {
-    text = std::string(name_of(what)) + " " + name;
-  }
-  text += ", step " + std::to_string(step);
+  std::string text =
+      std::string(row_of(what).words) + " " + name + ", step " + std::to_string(step);
   if (microbatch >= 0) text += ", microbatch " + std::to_string(microbatch);
   return text;
 }
@@ -104,11 +114,11 @@ std::string ShownTensor::describe() const {
 ShownTable::ShownTable(const ShownState& shown, const ShownState& order) {
   std::map<std::string, std::size_t> places;
   for (const ShownState::Piece& piece : order.pieces()) places.emplace(piece.name, places.size());
-  using Key = std::tuple<int, int, std::size_t, std::string, int>;
+  using Key = std::tuple<int, const ShownRow*, std::size_t, std::string, int>;
   std::map<Key, ShownTensor> sorted;
   for (const ShownState::Piece& piece : shown.pieces()) {
     const auto place = places.find(piece.name);
-    const Key key(piece.step, place_of(piece.what),
+    const Key key(piece.step, &row_of(piece.what),
                   place == places.end() ? places.size() : place->second, piece.name,
                   piece.microbatch);
     ShownTensor& tensor = sorted[key];
@@ -117,10 +127,8 @@ ShownTable::ShownTable(const ShownState& shown, const ShownState& order) {
     tensor.step = piece.step;
     tensor.microbatch = piece.microbatch;
     tensor.pieces.push_back(&piece);
-    for (const double value : piece.values) {
-      double& most = largest_[piece.what];
-      most = std::max(most, std::abs(value));
-    }
+    double& most = largest_[piece.what];
+    most = std::max(most, shardsim::largest(piece.values));
   }
   for (auto& [_, tensor] : sorted) {
     std::stable_sort(tensor.pieces.begin(), tensor.pieces.end(),
@@ -140,6 +148,157 @@ const ShownTensor* ShownTable::find(const ShownTensor& like, int step) const {
 double ShownTable::largest(Shown what) const {
   const auto found = largest_.find(what);
   return found == largest_.end() ? 0.0 : found->second;
+}
+
+// --- Comparison --------------------------------------------------------------------------------
+
+DiagnosisSide side_of(const ShownState::Piece& piece, std::string action) {
+  return {.ranks = {piece.rank}, .action = std::move(action), .site = piece.site};
+}
+
+Diagnosis begin_diagnosis(const char* code, const ShownTensor& tensor, const std::string& what) {
+  std::set<int> ranks;
+  for (const ShownState::Piece* piece : tensor.pieces) ranks.insert(piece->rank);
+  return {.code = code,
+          .summary = tensor.describe() + " " + what,
+          .members = {ranks.begin(), ranks.end()}};
+}
+
+bool Comparison::close(double a, double b) const {
+  return a == b || std::abs(a - b) <= bound_;  // NaN is close to nothing.
+}
+
+bool Comparison::right(const ShownState::Piece& piece) const {
+  return first_wrong(piece) == static_cast<std::int64_t>(piece.values.size());
+}
+
+bool Comparison::all_right() const {
+  return std::all_of(tensor_.pieces.begin(), tensor_.pieces.end(),
+                     [&](const ShownState::Piece* piece) { return right(*piece); });
+}
+
+std::int64_t Comparison::first_wrong(const ShownState::Piece& piece) const {
+  std::size_t i = 0;
+  while (i < piece.values.size() &&
+         close(piece.values[i], wanted_[static_cast<std::size_t>(piece.first) + i])) {
+    ++i;
+  }
+  return static_cast<std::int64_t>(i);
+}
+
+DiagnosisSide Comparison::wrong_side() const {
+  DiagnosisSide side;
+  for (const ShownState::Piece* piece : tensor_.pieces) {
+    if (right(*piece)) continue;
+    if (side.ranks.empty()) {
+      const std::int64_t at = first_wrong(*piece);
+      side = side_of(*piece, fmt::format("element {}: {:.6g} instead of {:.6g}", piece->first + at,
+                                         piece->values[static_cast<std::size_t>(at)],
+                                         wanted_[static_cast<std::size_t>(piece->first + at)]));
+    } else if (side.ranks.back() != piece->rank) {
+      side.ranks.push_back(piece->rank);
+    }
+  }
+  return side;
+}
+
+double Comparison::largest_excess() const {
+  double largest = 0.0;
+  tensor_.for_each_value([&](std::size_t at, double value) {
+    largest = std::max(largest, std::abs(value - wanted_[at]));
+  });
+  return largest / bound_;
+}
+
+bool Comparison::are_parts_of_sum() const {
+  std::vector<double> sum(wanted_.size(), 0.0);
+  tensor_.for_each_value([&](std::size_t at, double value) { sum[at] += value; });
+  return std::equal(sum.begin(), sum.end(), wanted_.begin(),
+                    [&](double a, double b) { return close(a, b); });
+}
+
+// --- Cover of elements -------------------------------------------------------------------------
+
+std::optional<Diagnosis> judge_cover(const ShownTensor& tensor, const ShownTensor& reference) {
+  const char* code = tensor.what == Shown::tokens ? "TOKEN_LOST" : "SHARD_COVER";
+  const std::int64_t whole = reference.whole();
+  std::vector<int> count(static_cast<std::size_t>(whole), 0);
+  for (const ShownState::Piece* piece : tensor.pieces) {
+    if (piece->whole != whole || piece->first < 0 || piece->end() > whole) {
+      Diagnosis diagnosis = begin_diagnosis(
+          code, tensor, fmt::format("has {} elements; on one rank it has {}", piece->whole, whole));
+      diagnosis.sides = {side_of(*piece, fmt::format("shows elements {} to {} of {}", piece->first,
+                                                     piece->end() - 1, piece->whole))};
+      diagnosis.hint = "ShowOptions::first and whole are elements of the whole tensor";
+      return diagnosis;
+    }
+    for (std::int64_t i = piece->first; i < piece->end(); ++i) ++count[static_cast<std::size_t>(i)];
+  }
+  if (whole == 0) return std::nullopt;
+  // Most elements are right: their count of ranks is the right one.
+  std::map<int, int> times;
+  for (const int shown : count) ++times[shown];
+  const int usual = std::max_element(times.begin(), times.end(), [](const auto& a, const auto& b) {
+                      return std::pair(a.first > 0, a.second) < std::pair(b.first > 0, b.second);
+                    })->first;
+  const auto odd =
+      std::find_if(count.begin(), count.end(), [&](int n) { return n == 0 || n != usual; });
+  if (odd == count.end()) return std::nullopt;
+  const std::int64_t at = odd - count.begin();
+  Diagnosis diagnosis = begin_diagnosis(
+      code, tensor,
+      *odd == 0 ? fmt::format("has a gap: no rank shows element {} of {}", at, whole)
+                : fmt::format("overlaps: element {} of {} is shown by {} {}, others by {}", at,
+                              whole, *odd, *odd == 1 ? "rank" : "ranks", usual));
+  // Beside the gap, or within the overlap.
+  for (const ShownState::Piece* piece : tensor.pieces) {
+    const bool beside = *odd == 0 ? piece->end() == at : piece->first <= at && at < piece->end();
+    if (!beside || piece->values.empty()) continue;
+    diagnosis.sides.insert(
+        diagnosis.sides.begin(),
+        side_of(*piece, fmt::format("shows elements {} to {}", piece->first, piece->end() - 1)));
+  }
+  if (diagnosis.sides.empty()) diagnosis.sides = {side_of(*tensor.pieces.front(), "shows others")};
+  diagnosis.hint = tensor.what == Shown::tokens
+                       ? "every token that was sent to an expert has to come back, or be counted "
+                         "as dropped by the reference as well"
+                       : "shards have to cut the tensor without gap or overlap, its last elements "
+                         "and padding included";
+  return diagnosis;
+}
+
+// --- Ranks that have the same elements ---------------------------------------------------------
+
+bool diverge(const ShownTensor& tensor, const Comparison& comparison) {
+  std::vector<const double*> seen(comparison.wanted().size(), nullptr);
+  bool found = false;
+  tensor.for_each_value([&](std::size_t at, const double& value) {
+    if (seen[at] == nullptr) seen[at] = &value;
+    found = found || !comparison.close(*seen[at], value);
+  });
+  return found;
+}
+
+Diagnosis explain_divergence(const ShownTensor& tensor, const Comparison& comparison) {
+  Diagnosis diagnosis = begin_diagnosis("REPLICA_DIVERGED", tensor,
+                                        "differs between ranks that hold the same elements");
+  for (const auto& party : parties(tensor, comparison)) {
+    const ShownState::Piece& one = *party.front();
+    const std::int64_t at = std::min<std::int64_t>(
+        comparison.first_wrong(one), static_cast<std::int64_t>(one.values.size()) - 1);
+    DiagnosisSide side =
+        side_of(one, at < 0 ? "nothing"
+                            : fmt::format("element {}: {:.6g}{}", one.first + at,
+                                          one.values[static_cast<std::size_t>(at)],
+                                          comparison.right(one) ? ", as on one rank" : ""));
+    side.ranks.clear();
+    for (const ShownState::Piece* piece : party) side.ranks.push_back(piece->rank);
+    diagnosis.sides.push_back(std::move(side));
+  }
+  diagnosis.hint = comparison.are_parts_of_sum()
+                       ? "the ranks hold parts of a sum: the reduction over them is missing"
+                       : "ranks that hold copies have to apply the same update to the same values";
+  return diagnosis;
 }
 
 }  // namespace shardsim

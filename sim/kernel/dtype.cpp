@@ -26,29 +26,28 @@ float round_to_odd(double value) {
 
 constexpr std::uint32_t kFloatInfinity = 0x7F800000U;
 
+struct DTypeRow {
+  std::string_view name;
+  double largest_finite;
+  double unit_roundoff = 0x1p-53;
+  double smallest_normal = 0x1p-1022;
+};
+// In the order of DType.
+constexpr std::array<DTypeRow, 8> kDTypes = {
+    {{"fp64", std::numeric_limits<double>::max()},
+     {"fp32", std::numeric_limits<float>::max(), 0x1p-24, 0x1p-126},
+     {"bf16", 0x1.FEp127, 0x1p-8, 0x1p-126},
+     {"fp16", 65504.0, 0x1p-11, 0x1p-14},
+     {"fp8_e4m3", 448.0},
+     {"int8", 127.0},
+     {"int32", std::numeric_limits<std::int32_t>::max()},
+     {"int64", static_cast<double>(std::numeric_limits<std::int64_t>::max())}}};
+
+const DTypeRow& row_of(DType dtype) { return kDTypes.at(static_cast<std::size_t>(dtype)); }
+
 }  // namespace
 
-std::string_view name_of(DType dtype) {
-  switch (dtype) {
-    case DType::fp64:
-      return "fp64";
-    case DType::fp32:
-      return "fp32";
-    case DType::bf16:
-      return "bf16";
-    case DType::fp16:
-      return "fp16";
-    case DType::fp8_e4m3:
-      return "fp8_e4m3";
-    case DType::int8:
-      return "int8";
-    case DType::int32:
-      return "int32";
-    case DType::int64:
-      return "int64";
-  }
-  return "?";
-}
+std::string_view name_of(DType dtype) { return row_of(dtype).name; }
 
 std::uint16_t to_bf16_bits(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -93,52 +92,11 @@ float from_fp16_bits(std::uint16_t bits) {
 std::uint16_t to_bf16_bits(double value) { return to_bf16_bits(round_to_odd(value)); }
 std::uint16_t to_fp16_bits(double value) { return to_fp16_bits(round_to_odd(value)); }
 
-double largest_finite(DType dtype) {
-  switch (dtype) {
-    case DType::fp64:
-      return std::numeric_limits<double>::max();
-    case DType::fp32:
-      return std::numeric_limits<float>::max();
-    case DType::bf16:
-      return 0x1.FEp127;
-    case DType::fp16:
-      return 65504.0;
-    case DType::fp8_e4m3:
-      return 448.0;
-    case DType::int8:
-      return 127.0;
-    case DType::int32:
-      return std::numeric_limits<std::int32_t>::max();
-    case DType::int64:
-      return static_cast<double>(std::numeric_limits<std::int64_t>::max());
-  }
-  return 0.0;
-}
+double largest_finite(DType dtype) { return row_of(dtype).largest_finite; }
 
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::fp16:
-      return 0x1p-11;
-    case DType::fp32:
-      return 0x1p-24;
-    default:
-      return 0x1p-53;
-  }
-}
+double unit_roundoff(DType dtype) { return row_of(dtype).unit_roundoff; }
 
-double smallest_normal(DType dtype) {
-  switch (dtype) {
-    case DType::fp16:
-      return 0x1p-14;
-    case DType::bf16:
-    case DType::fp32:
-      return 0x1p-126;
-    default:
-      return 0x1p-1022;
-  }
-}
+double smallest_normal(DType dtype) { return row_of(dtype).smallest_normal; }
 
 double spacing_at(double size, DType dtype) {
   const int exponent = std::ilogb(std::max(size, smallest_normal(dtype)));

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -10,21 +12,8 @@ enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, fp8_e4m3, int8, int32,
 
 /// Bytes per element.
 [[nodiscard]] constexpr std::int64_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::fp64:
-    case DType::int64:
-      return 8;
-    case DType::fp32:
-    case DType::int32:
-      return 4;
-    case DType::bf16:
-    case DType::fp16:
-      return 2;
-    case DType::fp8_e4m3:
-    case DType::int8:
-      return 1;
-  }
-  return 0;
+  constexpr std::array<std::int64_t, 8> kBytes = {8, 4, 2, 2, 1, 1, 4, 8};  // In that order.
+  return kBytes[static_cast<std::size_t>(dtype)];
 }
 
 [[nodiscard]] constexpr bool is_floating(DType dtype) { return dtype <= DType::fp8_e4m3; }

@@ -5,19 +5,9 @@
 namespace shardsim {
 
 std::string_view name_of(MemoryCategory category) {
-  switch (category) {
-    case MemoryCategory::params:
-      return "params";
-    case MemoryCategory::grads:
-      return "grads";
-    case MemoryCategory::optimizer:
-      return "optimizer";
-    case MemoryCategory::activations:
-      return "activations";
-    case MemoryCategory::comm:
-      return "comm";
-  }
-  return "?";
+  constexpr std::array<std::string_view, kNumMemoryCategories> kNames = {
+      "params", "grads", "optimizer", "activations", "comm"};
+  return kNames.at(static_cast<std::size_t>(category));
 }
 
 void MemoryLedger::allocate(MemoryCategory category, std::int64_t bytes) {

@@ -1,5 +1,3 @@
-#include "sim/real/measured.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -9,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/real/measure_rank.hpp"
 #include "sim/run/metrics.hpp"
 
 namespace shardsim {

@@ -4,9 +4,11 @@
 #include <ostream>
 
 #include <fmt/format.h>
+#include <sched.h>
 
-#include "sim/kernel/build_tree.hpp"
+#include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
+#include "sim/kernel/version.hpp"
 
 #include "backends/message/message_rank.hpp"
 #include "backends/mpi/mpi_library.hpp"
@@ -14,8 +16,8 @@
 #include "backends/nccl/nccl_environment.hpp"
 #include "backends/nccl/nccl_probe.hpp"
 #include "backends/nccl/profiler_plugin.hpp"
-
-#include "sim/real/waiting.hpp"
+#include "backends/rendezvous/monotonic_clock.hpp"
+#include "backends/rendezvous/token.hpp"
 
 namespace shardsim {
 
@@ -25,16 +27,14 @@ namespace {
 
 MessageOptions message_options_of(const ProcessOptions& options, const BackendSetting& setting,
                                   CallWatch& watch) {
-  MessageOptions message;
-  message.cluster = setting.cluster;
-  message.all_reduce_algorithm = setting.all_reduce_algorithm;
-  message.buffered_sends = setting.buffered_sends;
-  message.deadline_s = options.timeout_s;
-  message.clock = seconds_of_waiting;
-  message.idle = let_others_run;
-  message.native_collectives = options.native_collectives;
-  message.watch = &watch;
-  return message;
+  return {.cluster = setting.cluster,
+          .all_reduce_algorithm = setting.all_reduce_algorithm,
+          .buffered_sends = setting.buffered_sends,
+          .deadline_s = options.timeout_s,
+          .clock = monotonic_seconds,
+          .idle = [] { sched_yield(); },
+          .native_collectives = options.native_collectives,
+          .watch = &watch};
 }
 
 class OpenMpi final : public OpenBackend {
@@ -73,30 +73,17 @@ class OpenMpi final : public OpenBackend {
   bool monitored_;
 };
 
-void require_mpi() {
-  // If it is found here, the ranks will find it: they are this program.
-  static_cast<void>(require_mpi_module());
-}
-
-std::unique_ptr<OpenBackend> open_mpi(const ProcessOptions& options, const BackendSetting& setting,
-                                      const MeetingPoint& place, CallWatch& watch) {
-  auto open = std::make_unique<OpenMpi>(options, setting, watch);
-  open->require_place(place);
-  return open;
-}
-
 // --- NCCL --------------------------------------------------------------------------------------
 
 NcclSetting setting_of(const MeetingPoint& place, int num_gpus) {
-  NcclSetting setting;
-  setting.num_ranks = place.local_size;
-  setting.num_visible_gpus = num_gpus;
-  setting.rank = place.rank;
   // Equal on all ranks of a run, and different for every other run on this machine.
-  setting.job = fmt::format("shardsim-{:016x}", hash_text(place.host + place.token,
-                                                          static_cast<std::uint64_t>(place.port)));
-  setting.exact_volume = true;
-  return setting;
+  const std::uint64_t job =
+      hash_text(place.host + place.token, static_cast<std::uint64_t>(place.port));
+  return {.num_ranks = place.local_size,
+          .num_visible_gpus = num_gpus,
+          .rank = place.rank,
+          .job = fmt::format("shardsim-{:016x}", job),
+          .exact_volume = true};
 }
 
 class OpenNccl final : public OpenBackend {
@@ -106,17 +93,16 @@ class OpenNccl final : public OpenBackend {
       : probe_(probe_nccl(options.nccl_library)) {
     probe_.require_all();
     shares_gpus_ = shares_gpus(setting_of(place, probe_.num_gpus));
-    NcclOptions nccl;
-    nccl.rank = place.rank;
-    nccl.num_ranks = place.world_size;
-    nccl.device = device_of(place.local_rank, probe_.num_gpus);
-    nccl.deadline_s = options.timeout_s;
-    nccl.clock = seconds_of_waiting;
-    nccl.idle = let_others_run;
-    nccl.watch = &watch;
-    nccl.put = keys.set;
-    nccl.get = keys.get;
-    backend_.emplace(probe_.cuda, probe_.nccl, std::move(nccl));
+    backend_.emplace(probe_.cuda, probe_.nccl,
+                     NcclOptions{.rank = place.rank,
+                                 .num_ranks = place.world_size,
+                                 .device = device_of(place.local_rank, probe_.num_gpus),
+                                 .deadline_s = options.timeout_s,
+                                 .clock = monotonic_seconds,
+                                 .idle = [] { sched_yield(); },
+                                 .watch = &watch,
+                                 .put = keys.set,
+                                 .get = keys.get});
     // The world is formed, and no operation has been called on it yet: only the run should count.
     reset_profiled_bytes();
   }
@@ -161,35 +147,41 @@ class OpenNccl final : public OpenBackend {
   std::optional<NcclBackend> backend_;
 };
 
-void require_nccl(const ProcessOptions& options) { probe_nccl(options.nccl_library).require_all(); }
+// --- Where ranks meet --------------------------------------------------------------------------
 
-void prepare_nccl(const ProcessOptions& options, const MeetingPoint& place) {
-  const NcclProbe probe = probe_nccl(options.nccl_library);
-  probe.require_all();
-  set_environment(nccl_environment(setting_of(place, probe.num_gpus), nccl_variables_in_force()));
-}
+// Random, the same for all processes of a job, and in no other environment.
+constexpr const char* kJobSecret = "OMPI_MCA_orte_precondition_transports";
 
-std::unique_ptr<OpenBackend> open_nccl(const ProcessOptions& options, const MeetingPoint& place,
-                                       const SharedKeys& keys, CallWatch& watch) {
-  return std::make_unique<OpenNccl>(options, place, keys, watch);
+// Below the range of systems' ports for outgoing connections.
+constexpr int kFirstPort = 20000;
+constexpr int kNumPorts = 10000;
+
+bool on_one_machine(const LaunchedRank& launched) {
+  return launched.local_size && *launched.local_size == launched.world_size;
 }
 
 }  // namespace
 
 void require_backend(const ProcessOptions& options) {
-  if (options.backend == "nccl") return require_nccl(options);
-  require_mpi();
+  if (options.backend == "nccl") return probe_nccl(options.nccl_library).require_all();
+  // If it is found here, the ranks will find it: they are this program.
+  static_cast<void>(require_mpi_module());
 }
 
 void prepare_backend(const ProcessOptions& options, const MeetingPoint& place) {
-  if (options.backend == "nccl") prepare_nccl(options, place);
+  if (options.backend != "nccl") return;
+  const NcclProbe probe = probe_nccl(options.nccl_library);
+  probe.require_all();
+  set_environment(nccl_environment(setting_of(place, probe.num_gpus), nccl_variables_in_force()));
 }
 
 std::unique_ptr<OpenBackend> open_backend(const ProcessOptions& options,
                                           const BackendSetting& setting, const MeetingPoint& place,
                                           const SharedKeys& keys, CallWatch& watch) {
-  if (options.backend == "nccl") return open_nccl(options, place, keys, watch);
-  return open_mpi(options, setting, place, watch);
+  if (options.backend == "nccl") return std::make_unique<OpenNccl>(options, place, keys, watch);
+  auto open = std::make_unique<OpenMpi>(options, setting, watch);
+  open->require_place(place);
+  return open;
 }
 
 std::string mpi_preload(std::ostream& err) {
@@ -200,6 +192,37 @@ std::string mpi_preload(std::ostream& err) {
            "networks of this machine\n";
   }
   return library;
+}
+
+// --- Where ranks meet --------------------------------------------------------------------------
+
+MeetingPoint meeting_point_of(const LaunchedRank& launched, const EnvironmentLookup& lookup) {
+  MeetingPoint meeting;
+  meeting.rank = launched.rank;
+  meeting.world_size = launched.world_size;
+  meeting.local_rank = launched.local_rank.value_or(launched.rank);
+  meeting.local_size = launched.local_size.value_or(launched.world_size);
+  meeting.token = find_token(lookup).value_or("");
+  meeting.served_by_launcher = lookup("SHARDSIM_LAUNCHED").has_value();
+  if (launched.master_address && launched.master_port) {
+    meeting.host = *launched.master_address;
+    meeting.port = *launched.master_port;
+  } else if (const auto secret = lookup(kJobSecret); secret && on_one_machine(launched)) {
+    meeting.host = "127.0.0.1";
+    meeting.port = kFirstPort + static_cast<int>(hash_text(*secret) % kNumPorts);
+    if (meeting.token.empty()) meeting.token = *secret;
+  } else {
+    throw Error(ExitCode::backend_failed, "E1072",
+                "the launcher (" + launched.source + ") does not say where the ranks meet",
+                "set SHARDSIM_RENDEZVOUS=HOST:PORT for all ranks; rank 0 listens there");
+  }
+  if (meeting.token.empty()) {
+    throw Error(ExitCode::backend_failed, "E1076",
+                "no secret is given that the ranks could know each other by",
+                "set SHARDSIM_TOKEN_FILE to a file that only you can read, with 16 or more random "
+                "characters, the same for all ranks");
+  }
+  return meeting;
 }
 
 }  // namespace shardsim

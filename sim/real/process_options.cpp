@@ -1,9 +1,9 @@
 #include "sim/real/process_options.hpp"
 
-#include <charconv>
-
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 namespace shardsim {
 
@@ -13,10 +13,8 @@ namespace {
 std::string seconds_problem(const std::string& text) {
   constexpr double kLeast = 1.0;
   constexpr double kMost = 86400.0;
-  double seconds = 0.0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, seconds);
-  if (error == std::errc() && stop == end && seconds >= kLeast && seconds <= kMost) return "";
+  const auto seconds = parse_number<double>(text);
+  if (seconds && *seconds >= kLeast && *seconds <= kMost) return "";
   return fmt::format("\"{}\" is not a number of seconds from {} to {}", text, kLeast, kMost);
 }
 

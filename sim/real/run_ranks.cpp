@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "sim/kernel/error.hpp"
@@ -15,8 +16,7 @@
 
 #include "scenarios/source_text.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/real/meeting_point.hpp"
-#include "sim/real/waiting.hpp"
+#include "sim/real/open_backend.hpp"
 
 namespace shardsim {
 
@@ -27,36 +27,15 @@ namespace {
 RendezvousClientOptions client_options_of(const ProcessOptions& options,
                                           const MeetingPoint& meeting,
                                           const FlightRecorder& recorder) {
-  RendezvousClientOptions client;
-  client.host = meeting.host;
-  client.port = meeting.port;
-  client.token = meeting.token;
-  client.rank = meeting.rank;
-  client.world_size = meeting.world_size;
-  client.connect_timeout_s = options.timeout_s;
-  client.deadline_s = options.timeout_s;
-  client.recorder = &recorder;
-  return client;
+  return {.host = meeting.host,
+          .port = meeting.port,
+          .token = meeting.token,
+          .rank = meeting.rank,
+          .world_size = meeting.world_size,
+          .connect_timeout_s = options.timeout_s,
+          .deadline_s = options.timeout_s,
+          .recorder = &recorder};
 }
-
-class OpenSeat final : public RankSeat {
- public:
-  OpenSeat(int rank, RendezvousClient& client, OpenBackend& open)
-      : rank_(rank), client_(client), open_(open) {}
-
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] OpenBackend& open() override { return open_; }
-  void set(const std::string& key, const std::string& value) override { client_.set(key, value); }
-  void meet(const std::string& name) override { client_.barrier(name, kMeetTimeout); }
-
- private:
-  // Others may compute for long; ranks that hang or die are noticed in other ways.
-  static constexpr double kMeetTimeout = 86400.0;
-
-  int rank_;
-  RendezvousClient& client_;
-  OpenBackend& open_;
-};
 
 void do_work(const BackendSetting& setting, const RankWork& work, const ProcessOptions& options,
              const MeetingPoint& place, RendezvousClient& client, CallWatch& watch) {
@@ -69,7 +48,7 @@ void do_work(const BackendSetting& setting, const RankWork& work, const ProcessO
       client.set("library", open->library());
       client.set("notes", fmt::format("{}", fmt::join(open->notes(), "\n")));
     }
-    OpenSeat seat(place.rank, client, *open);
+    RankSeat seat(place.rank, client, *open);
     work(seat);
   } catch (...) {
     open->give_up();  // Closing must not wait for ranks that will not come.
@@ -82,8 +61,8 @@ ExitCode give_up(RendezvousClient& client, const MeetingPoint& place, const Erro
   if (!client.given_up()) client.report(RunFailure::from(error));
   // A foreign launcher ends its whole job with the first process that fails. This process waits
   // until rank 0 has reported the verdict; then the launcher ends this one, too.
-  constexpr double kForRank0 = 10.0;
-  if (!place.served_by_launcher && place.rank != 0) sleep_at_most(kForRank0);
+  constexpr int kForRank0 = 10'000;  // Milliseconds.
+  if (!place.served_by_launcher && place.rank != 0) ::poll(nullptr, 0, kForRank0);
   const std::optional<RunFailure> reason = client.reason();
   return reason ? reason->exit_code : error.exit_code();
 }
@@ -254,6 +233,14 @@ void serve_and_work(const RanksJob& job, const ProcessOptions& options, const Me
 }
 
 }  // namespace
+
+void RankSeat::set(const std::string& key, const std::string& value) { client_.set(key, value); }
+
+void RankSeat::meet(const std::string& name) {
+  // Others may compute for long; ranks that hang or die are noticed in other ways.
+  constexpr double kMeetTimeout = 86400.0;
+  client_.barrier(name, kMeetTimeout);
+}
 
 RanksOutcome run_ranks(const RanksJob& job, const ProcessOptions& options, std::ostream& err) {
   require_backend(options);

@@ -9,20 +9,31 @@
 
 #include "sim/real/open_backend.hpp"
 #include "sim/real/process_options.hpp"
+#include "sim/run/run.hpp"
 
 namespace shardsim {
 
-/// The interface of one rank's work in a real run, between the rendezvous' first and last word. All
-/// functions throw the reason if the run is given up meanwhile.
+class RendezvousClient;
+
+/// One rank's work in a real run, between the rendezvous' first and last word. All functions throw
+/// the reason if the run is given up meanwhile.
 class RankSeat {
  public:
-  virtual ~RankSeat() = default;
-  [[nodiscard]] virtual int rank() const = 0;
-  [[nodiscard]] virtual OpenBackend& open() = 0;
+  /// All outlive it.
+  RankSeat(int rank, RendezvousClient& client, OpenBackend& open)
+      : rank_(rank), client_(client), open_(open) {}
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] OpenBackend& open() { return open_; }
   /// Leaves a value at the rendezvous, where the serving process finds it.
-  virtual void set(const std::string& key, const std::string& value) = 0;
+  void set(const std::string& key, const std::string& value);
   /// Returns when all ranks are here; others may compute for long before.
-  virtual void meet(const std::string& name) = 0;
+  void meet(const std::string& name);
+
+ private:
+  int rank_;
+  RendezvousClient& client_;
+  OpenBackend& open_;
 };
 
 /// The work of a rank. It closes the backend if nothing has failed.
@@ -63,5 +74,25 @@ inline constexpr const char* kFlightRecordFile = "flight-record.txt";
 
 /// Writes below `directory`, if there are any; prints the place on `err`.
 void write_flight_records(const Verdict& verdict, const std::string& directory, std::ostream& err);
+
+// --- Experiments -------------------------------------------------------------------------------
+
+/// Runs an experiment on real processes and adds their measurements to the simulation's outcome.
+///
+/// Without a launcher around it, this process starts the ranks itself (`options.words` again, one
+/// process per rank), serves their rendezvous, and leaves none behind. Started by a launcher, rank
+/// 0 serves and reports; other ranks only run and have nothing to print.
+///
+/// The findings of the run (ranks that died, hung or called wrongly) are in the result with its
+/// exit code, as in run_experiment. Throws Error if it cannot run at all. Flight records of a
+/// failed run are written below `out_directory`, with a note on `err`.
+struct ProcessOutcome {
+  bool reports = true;
+  RunOutcome outcome;  ///< For the process that reports.
+  int exit_code = 0;   ///< For the others.
+};
+[[nodiscard]] ProcessOutcome run_on_processes(const Experiment& experiment, const RunHooks& hooks,
+                                              const ProcessOptions& options,
+                                              const std::string& out_directory, std::ostream& err);
 
 }  // namespace shardsim

@@ -1,9 +1,6 @@
-#include "sim/real/serve_run.hpp"
-
 #include "backends/probe.hpp"
 
 #include "sim/real/measure_rank.hpp"
-#include "sim/real/measured.hpp"
 #include "sim/real/run_ranks.hpp"
 
 namespace shardsim {
@@ -64,19 +61,19 @@ RunOutcome failed(const Experiment& experiment, const RunFailure& failure) {
 
 MeasuredRun measured_run_of(const ProcessOptions& options, const RendezvousServer& server,
                             const MeasuredRank& first) {
-  MeasuredRun run;
-  run.notes = notes_of(server);
-  run.backend = options.backend;
-  run.library = server.value("library").value_or("");
-  run.same_order = same_order(options);
-  run.loopback_bytes = first.loopback_bytes;
-  run.why_no_wire = options.backend == "nccl"
-                        ? "bytes on the wire were not counted: NCCL tells them of networks only"
-                    : options.native_collectives
-                        ? "bytes on the wire were not counted: MPI's own collectives send others"
-                        : "bytes on the wire were not counted: Open MPI's monitoring is not in "
-                          "use (another MPI, another pml, or its variables are set)";
-  return run;
+  const char* const why_no_wire =
+      options.backend == "nccl"
+          ? "bytes on the wire were not counted: NCCL tells them of networks only"
+      : options.native_collectives
+          ? "bytes on the wire were not counted: MPI's own collectives send others"
+          : "bytes on the wire were not counted: Open MPI's monitoring is not in use (another MPI, "
+            "another pml, or its variables are set)";
+  return {.backend = options.backend,
+          .library = server.value("library").value_or(""),
+          .same_order = same_order(options),
+          .notes = notes_of(server),
+          .why_no_wire = why_no_wire,
+          .loopback_bytes = first.loopback_bytes};
 }
 
 RunOutcome succeeded(const Experiment& experiment, const RunHooks& hooks,

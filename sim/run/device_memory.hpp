@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "sim/kernel/memory_replay.hpp"
+#include "sim/kernel/caching_allocator.hpp"
+
+#include "sim/hardware/cluster.hpp"
 
 #include "backends/fiber/fiber_world.hpp"
 #include "backends/fiber/fold.hpp"
+
+#include "strategies/mesh.hpp"
 
 #include "reports/result.hpp"
 #include "sim/experiment/experiment.hpp"
@@ -61,5 +65,14 @@ class DeviceMemory {
   const Experiment& experiment_;
   std::map<int, MemoryReplay> replays_;
 };
+
+// --- Outside the allocator ---------------------------------------------------------------------
+
+/// Bytes of the CUDA context and of NCCL's buffers for the communicators of a rank of this mesh.
+/// sim/hardware/outside_memory.hpp has their sources. `ulysses`: ulysses_size() of the cp ranks.
+/// Quick for large groups: for rings it only matters whether any member is on another node.
+/// REQUIRES: mesh.size() <= cluster.num_ranks(); 0 <= rank < mesh.size(); ulysses divides mesh.cp.
+[[nodiscard]] std::int64_t outside_bytes(const Cluster& cluster, const MeshShape& mesh, int ulysses,
+                                         int rank);
 
 }  // namespace shardsim

@@ -1,5 +1,3 @@
-#include "sim/run/expert_tokens.hpp"
-
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -8,6 +6,8 @@
 
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
+
+#include "sim/run/decision_file.hpp"
 
 namespace shardsim {
 

@@ -1,15 +1,19 @@
 #include "sim/run/metrics.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "strategies/model/expert_layer.hpp"
 #include "strategies/named_groups.hpp"
 
+#include "reports/units.hpp"
 #include "sim/run/whole_training.hpp"
 
 namespace shardsim {
@@ -19,7 +23,8 @@ namespace {
 // Setup sends nothing, and every step sends the same. Exceptions are steps that were skipped, end a
 // period, have nothing to apply yet or have other members, and learned routing of tokens: then the
 // metric is the mean.
-MetricValue per_step(std::int64_t total, const Scenario& scenario, const RunRecord& record) {
+MetricValue per_step(std::int64_t total, const Experiment& experiment, const RunRecord& record) {
+  const Scenario& scenario = experiment.scenario();
   if (total % scenario.execution.steps != 0) {
     const ParallelismSpec& parallelism = scenario.parallelism;
     const bool learned =
@@ -102,7 +107,7 @@ void add_pipeline_idle(std::vector<Metric>& metrics, const FiberWorld& world,
   metrics.push_back({metric::kTimePipelineIdleInSpanSMax.name, idle_in_span.seconds()});
 }
 
-void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
+void add_memory(std::vector<Metric>& metrics, const Experiment& experiment, const FiberWorld& world,
                 const DeviceMemory& memory) {
   std::int64_t peak = 0;
   std::int64_t host_peak = 0;
@@ -119,16 +124,16 @@ void add_memory(std::vector<Metric>& metrics, const Scenario& scenario, const Fi
   for (std::size_t i = 0; i < most.size(); ++i) {
     metrics.push_back({kMemoryMetrics.at(i)->name, most.at(i)});
   }
-  if (scenario.parallelism.offloads()) {
+  if (experiment.scenario().parallelism.offloads()) {
     metrics.push_back({metric::kMemoryHostBytesMax.name, host_peak});
   }
   memory.add_metrics(metrics);
 }
 
-void add_traffic(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
-                 const RunRecord& record) {
+void add_traffic(std::vector<Metric>& metrics, const Experiment& experiment,
+                 const FiberWorld& world, const RunRecord& record) {
   const auto add = [&](const MetricRow& row, std::int64_t sum) {
-    metrics.push_back({row.name, per_step(sum, scenario, record)});
+    metrics.push_back({row.name, per_step(sum, experiment, record)});
   };
   const TrafficCounters total = world.total_traffic();
   const auto& by_rank = world.sent_by_rank();
@@ -162,9 +167,9 @@ double load_imbalance(std::span<const std::int64_t> loads, std::int64_t num_expe
   return worst;
 }
 
-void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const FiberWorld& world,
-                 const RunRecord& record) {
-  const ModelSpec& model = scenario.model;
+void add_experts(std::vector<Metric>& metrics, const Experiment& experiment,
+                 const FiberWorld& world, const RunRecord& record) {
+  const ModelSpec& model = experiment.scenario().model;
   if (model.num_experts == 0) return;
   metrics.push_back({metric::kMoeLoadImbalance.name,
                      load_imbalance(world.tallied(kExpertLoad), model.num_experts)});
@@ -173,8 +178,31 @@ void add_experts(std::vector<Metric>& metrics, const Scenario& scenario, const F
   const bool is_known = world.options().has_data || world.options().replay != nullptr;
   if (routing_row(model.moe_routing).is_learned() && !is_known) return;
   metrics.push_back(
-      {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), scenario, record)});
+      {metric::kMoeDroppedTokens.name, per_step(dropped_tokens(world), experiment, record)});
 }
+
+// --- Checks ------------------------------------------------------------------------------------
+
+bool holds(double actual, CompareOp op, double expected) {
+  switch (op) {
+    case CompareOp::less:
+      return actual < expected;
+    case CompareOp::less_equal:
+      return actual <= expected;
+    case CompareOp::equal:
+      return actual == expected;
+    case CompareOp::not_equal:
+      return actual != expected;
+    case CompareOp::greater_equal:
+      return actual >= expected;
+    case CompareOp::greater:
+      return actual > expected;
+  }
+  return false;
+}
+
+// Below it, a training does not end in any useful time.
+constexpr double kHopelessGoodput = 0.01;
 
 }  // namespace
 
@@ -193,9 +221,9 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& w
   std::vector<Metric> metrics;
   add_time(metrics, experiment, world, record);
   if (scenario.parallelism.pp > 1) add_pipeline_idle(metrics, world, record);
-  add_memory(metrics, scenario, world, memory);
-  add_traffic(metrics, scenario, world, record);
-  add_experts(metrics, scenario, world, record);
+  add_memory(metrics, experiment, world, memory);
+  add_traffic(metrics, experiment, world, record);
+  add_experts(metrics, experiment, world, record);
   if (scenario.training.loss_scaling != LossScaling::Mode::none) {
     metrics.push_back({metric::kLossScalingSkippedSteps.name, record.skipped_steps()});
     metrics.push_back({metric::kLossScalingScale.name, record.loss_scale()});
@@ -212,6 +240,151 @@ std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& w
     metrics.push_back({metric::kOraclePassed.name, oracle->passed()});
   }
   return metrics;
+}
+
+// --- The record of a run -----------------------------------------------------------------------
+
+RunRecord::RunRecord(const FiberWorld& world, std::int64_t steps, std::vector<Oracle*> oracles)
+    : world_(world),
+      last_step_(steps - 1),
+      oracles_(std::move(oracles)),
+      begin_(static_cast<std::size_t>(world.engine().num_ranks())),
+      end_(begin_.size()),
+      pipeline_(begin_.size()) {}
+
+int RunRecord::last_rank() const {
+  int last = 0;
+  for (int rank = 1; rank < world_.engine().num_ranks(); ++rank) {
+    if (last_step_end(rank).clock > last_step_end(last).clock) last = rank;
+  }
+  return last;
+}
+
+void RunRecord::Observer::step_begins(std::int64_t step) {
+  if (step == record_.last_step_) {
+    record_.begin_[static_cast<std::size_t>(holder_.rank)] = record_.moment(holder_.rank);
+  }
+}
+
+void RunRecord::Observer::compute_begins(std::int64_t step) {
+  if (step != record_.last_step_) return;
+  const RankMoment moment = record_.moment(holder_.rank);
+  record_.pipeline_[static_cast<std::size_t>(holder_.rank)] = {moment.clock, moment.clock,
+                                                               moment.split.compute};
+}
+
+void RunRecord::Observer::compute_ends(std::int64_t step) {
+  if (step != record_.last_step_) return;
+  const RankMoment moment = record_.moment(holder_.rank);
+  PipelineSpan& span = record_.pipeline_[static_cast<std::size_t>(holder_.rank)];
+  span.end = moment.clock;
+  span.busy = moment.split.compute - span.busy;
+}
+
+void RunRecord::Observer::gradients_ready(std::int64_t step, const GradientSync& sync) {
+  if (oracle() != nullptr) oracle()->check_gradients(step, holder_, sync);
+}
+
+void RunRecord::Observer::step_decided(std::int64_t step, bool skipped, double next_scale) {
+  if (holder_.rank == 0) {
+    if (skipped) ++record_.skipped_steps_;
+    record_.last_step_skipped_ = skipped;
+    record_.loss_scale_ = next_scale;
+  }
+  if (oracle() != nullptr) {
+    oracle()->check_decision(step, holder_.rank, skipped, next_scale);
+  }
+}
+
+void RunRecord::Observer::step_ends(std::int64_t step, const GradientSync& sync,
+                                    std::optional<double> loss) {
+  if (step == record_.last_step_) {
+    record_.end_[static_cast<std::size_t>(holder_.rank)] = record_.moment(holder_.rank);
+  }
+  if (oracle() != nullptr) oracle()->check_state(step, holder_, sync, loss);
+}
+
+// --- Checks ------------------------------------------------------------------------------------
+
+Check conservation_check(const FiberWorld& world) {
+  for (const auto& [name, counters] : world.traffic()) {
+    if (counters.payload_sent != counters.payload_received ||
+        counters.scalar_sent != counters.scalar_received ||
+        counters.to_next != counters.from_previous) {
+      return {"conservation", false,
+              fmt::format("group {}: {} bytes sent, {} received; along its rings {} and {}", name,
+                          counters.payload_sent + counters.scalar_sent,
+                          counters.payload_received + counters.scalar_received, counters.to_next,
+                          counters.from_previous)};
+    }
+  }
+  std::int64_t num_links = 0;
+  std::optional<LinkTraffic> leak;
+  world.for_each_link([&](const LinkTraffic& link) {
+    ++num_links;
+    if (link.counts.sent != link.counts.received && !leak) leak = link;
+  });
+  if (leak) {
+    return {"conservation", false,
+            fmt::format("group {}: rank {} sent {} bytes to rank {}, which received {}",
+                        leak->group->name(), leak->from_rank, leak->counts.sent, leak->to_rank,
+                        leak->counts.received)};
+  }
+  const TrafficCounters total = world.total_traffic();
+  return {"conservation", true,
+          fmt::format("{} bytes sent and received in {} messages; the two ends of each of {} links "
+                      "agree",
+                      total.payload_sent + total.scalar_sent, total.messages, num_links)};
+}
+
+Check oracle_check(const Verification& oracle) {
+  return {"oracle", oracle.passed(), oracle.detail()};
+}
+
+std::vector<ExpectationResult> judge(const std::vector<Expectation>& expectations,
+                                     const Result& result) {
+  std::vector<ExpectationResult> judged;
+  for (const Expectation& expectation : expectations) {
+    const std::optional<double> actual = result.number(expectation.metric);
+    // A metric that this run does not have (the oracle's, in a plan) fails: the run did not show
+    // that it holds.
+    judged.push_back({.metric = expectation.metric,
+                      .op = to_string(expectation.op),
+                      .expected = expectation.value,
+                      .actual = actual.value_or(std::numeric_limits<double>::quiet_NaN()),
+                      .passed = actual && holds(*actual, expectation.op, expectation.value)});
+  }
+  return judged;
+}
+
+std::vector<std::string> fault_warnings(const FaultSpec& faults, const Result& result) {
+  std::vector<std::string> warnings;
+  const double step_s = result.number(metric::kStepTimeS).value_or(0.0);
+  double period_s = 0.0;
+  for (const auto& link : faults.flapping_links) period_s = std::max(period_s, link.period_s);
+  if (step_s < period_s) {
+    warnings.push_back(fmt::format(
+        "links flap every {} and a step takes {}: how much of an outage the step that is reported "
+        "meets depends on faults.flapping_links[].phase_s, and so do days and costs; plan several "
+        "phases before drawing conclusions",
+        format_seconds(period_s), format_seconds(step_s)));
+  }
+  const auto goodput = result.number(metric::kGoodputFraction);
+  if (!goodput) return warnings;
+  if (*goodput < kHopelessGoodput) {
+    warnings.push_back(fmt::format(
+        "failures come faster than work can be kept: the goodput is {:.2g} %, and the training "
+        "practically never ends; see faults.gpu_mtbf_hours, checkpoint_write_s and restart_s",
+        100.0 * *goodput));
+  }
+  const double interval_s = result.number(metric::kGoodputCheckpointIntervalS).value_or(step_s);
+  if (interval_s < step_s) {
+    warnings.push_back(fmt::format(
+        "faults.checkpoint_interval_s is {}, less than a step of {}: checkpoints are written "
+        "between steps, so they cannot be more frequent than that",
+        format_seconds(interval_s), format_seconds(step_s)));
+  }
+  return warnings;
 }
 
 }  // namespace shardsim

@@ -6,16 +6,100 @@
 
 #include "backends/fiber/fiber_world.hpp"
 
+#include "strategies/training/train.hpp"
+
 #include "reports/result.hpp"
 #include "scenarios/machine_spec.hpp"
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/device_memory.hpp"
-#include "sim/run/run_record.hpp"
-#include "sim/verify/verification.hpp"
+#include "sim/verify/oracle.hpp"
 
 // From counters to the result's metrics, checks and verdicts. Times are those of the last step;
 // traffic is per step; memory is over the whole run.
 namespace shardsim {
+
+// --- The record of a run -----------------------------------------------------------------------
+
+/// The clock and the time counters of a rank at a moment.
+struct RankMoment {
+  Time clock;
+  TimeSplit split;
+  Time comm_busy;
+};
+
+/// The time of the pipeline on a rank: from the first start of its first microbatch to the end of
+/// its last, and the computing time between.
+struct PipelineSpan {
+  Time begin;
+  Time end;
+  Time busy;
+};
+
+/// The record of a run besides counters: every rank's clock when its last step began and ended, the
+/// skipped steps, and the oracle's results. One per run; each rank reports to it through an
+/// observer.
+class RunRecord {
+ public:
+  /// `oracles`: by Holder::line; empty: none.
+  RunRecord(const FiberWorld& world, std::int64_t steps, std::vector<Oracle*> oracles);
+
+  [[nodiscard]] const RankMoment& last_step_begin(int rank) const { return begin_[place_of(rank)]; }
+  [[nodiscard]] const RankMoment& last_step_end(int rank) const { return end_[place_of(rank)]; }
+  /// The span in the last step.
+  [[nodiscard]] const PipelineSpan& pipeline_span(int rank) const {
+    return pipeline_[place_of(rank)];
+  }
+  /// Equal on all ranks; the loss scale is that after the last step.
+  [[nodiscard]] std::int64_t skipped_steps() const { return skipped_steps_; }
+  [[nodiscard]] bool last_step_skipped() const { return last_step_skipped_; }
+  [[nodiscard]] double loss_scale() const { return loss_scale_; }
+  /// The rank whose last step ends last; of equal ranks, the lowest.
+  [[nodiscard]] int last_rank() const;
+
+  /// The observer of one rank.
+  class Observer final : public TrainingObserver {
+   public:
+    Observer(RunRecord& record, const Oracle::Holder& holder) : record_(record), holder_(holder) {}
+    void step_begins(std::int64_t step) override;
+    void compute_begins(std::int64_t step) override;
+    void compute_ends(std::int64_t step) override;
+    void gradients_ready(std::int64_t step, const GradientSync& sync) override;
+    void step_decided(std::int64_t step, bool skipped, double next_scale) override;
+    void step_ends(std::int64_t step, const GradientSync& sync,
+                   std::optional<double> loss) override;
+
+   private:
+    [[nodiscard]] Oracle* oracle() const {
+      if (record_.oracles_.empty()) return nullptr;
+      return record_.oracles_[static_cast<std::size_t>(holder_.line)];
+    }
+
+    RunRecord& record_;
+    Oracle::Holder holder_;
+  };
+
+ private:
+  // The place of the rank that runs for `rank`.
+  [[nodiscard]] std::size_t place_of(int rank) const {
+    return static_cast<std::size_t>(world_.engine().rank(rank).index());
+  }
+  [[nodiscard]] RankMoment moment(int rank) const {
+    const RankState& state = world_.engine().rank(rank);
+    return {state.now(), state.split(), world_.comm_busy(rank)};
+  }
+
+  const FiberWorld& world_;
+  std::int64_t last_step_;
+  std::vector<Oracle*> oracles_;
+  std::vector<RankMoment> begin_;
+  std::vector<RankMoment> end_;
+  std::vector<PipelineSpan> pipeline_;
+  std::int64_t skipped_steps_ = 0;
+  bool last_step_skipped_ = false;
+  double loss_scale_ = 1.0;
+};
+
+// --- Figures and verdicts ----------------------------------------------------------------------
 
 [[nodiscard]] std::vector<Metric> metrics_of(const Experiment& experiment, const FiberWorld& world,
                                              const DeviceMemory& memory, const RunRecord& record,

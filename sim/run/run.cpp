@@ -1,5 +1,6 @@
 #include "sim/run/run.hpp"
 
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,15 +11,14 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/experiment/assumptions.hpp"
-#include "sim/experiment/without_effect.hpp"
-#include "sim/run/band/band_of_run.hpp"
+#include "sim/run/band/error_band.hpp"
 #include "sim/run/decision_file.hpp"
 #include "sim/run/detail/detail_of.hpp"
 #include "sim/run/device_memory.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/run/state/state_dump.hpp"
 #include "sim/run/whole_training.hpp"
-#include "sim/verify/verification.hpp"
+#include "sim/verify/oracle.hpp"
 
 namespace shardsim {
 
@@ -28,15 +28,8 @@ constexpr const char* kSkippedLast =
     "the last step was skipped, as gradients overflowed: its times, which are those reported, are "
     "without norm, update and gathers; use more steps or a smaller training.loss_scale";
 
-std::vector<int> traced_ranks_of(const OutputSpec& output) {
-  if (output.trace.empty()) return {};
-  return {output.trace_ranks.begin(), output.trace_ranks.end()};
-}
-
-std::optional<Verification> verification_of(const Experiment& experiment,
-                                            const std::function<void()>& on_progress) {
-  if (!experiment.world().has_data) return std::nullopt;
-  return std::make_optional<Verification>(experiment, on_progress);
+void add_warnings(std::vector<std::string> warnings, Result& result) {
+  std::move(warnings.begin(), warnings.end(), std::back_inserter(result.warnings));
 }
 
 // A run that replays a record depends on that, too.
@@ -91,7 +84,10 @@ ExitCode verdict(const Result& result) {
 
 FiberOptions world_options(const Experiment& experiment, const RunHooks& hooks, const Fold* fold) {
   FiberOptions options = experiment.world();
-  options.traced_ranks = traced_ranks_of(experiment.scenario().output);
+  const OutputSpec& output = experiment.scenario().output;
+  if (!output.trace.empty()) {
+    options.traced_ranks.assign(output.trace_ranks.begin(), output.trace_ranks.end());
+  }
   options.interleaving_seed = hooks.schedule.seed;
   if (hooks.schedule.sends == SendMode::buffered) options.buffered_sends = true;
   if (hooks.schedule.sends == SendMode::drawn) options.drawn_sends = hooks.schedule.seed;
@@ -120,7 +116,8 @@ void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* f
               RunOutcome& outcome) {
   const Scenario& scenario = experiment.scenario();
   const ParallelPlan& plan = experiment.plan();
-  std::optional<Verification> oracle = verification_of(experiment, hooks.on_progress);
+  std::optional<Verification> oracle;
+  if (experiment.world().has_data) oracle.emplace(experiment, hooks.on_progress);
   FiberOptions options = world_options(experiment, hooks, fold);
   DecisionLog decisions(static_cast<int>(scenario.system.ranks));
   std::optional<DecisionReplay> replay;
@@ -143,9 +140,7 @@ void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* f
     if (replay) replay->finish();
     result.metrics = metrics_of(experiment, world, memory, record, oracle ? &*oracle : nullptr);
     add_cost(experiment, result);
-    for (std::string& warning : fault_warnings(scenario.faults, result)) {
-      result.warnings.push_back(std::move(warning));
-    }
+    add_warnings(fault_warnings(scenario.faults, result), result);
     if (hooks.detail || scenario.output.wants_detail()) {
       const ReadLog::Scope decides_nothing(nullptr);
       outcome.detail = detail_of({.experiment = experiment,
@@ -160,9 +155,7 @@ void run_plan(const Experiment& experiment, const RunHooks& hooks, const Fold* f
     if (oracle) result.checks.push_back(oracle_check(*oracle));
     result.expectations = judge(scenario.expect, result);
     if (record.last_step_skipped()) result.warnings.emplace_back(kSkippedLast);
-    for (std::string& warning : memory.warnings()) {
-      result.warnings.push_back(std::move(warning));
-    }
+    add_warnings(memory.warnings(), result);
     if (oracle) outcome.decisions = std::move(decisions);
   } catch (const CommunicationError& error) {
     result.diagnosis = error.diagnosis();
@@ -260,11 +253,7 @@ RunOutcome run_experiment(const Experiment& experiment, const RunHooks& hooks) {
   }
   add_error_bands(experiment, result);
   // A run that ended early might have read more.
-  if (!result.diagnosis) {
-    for (std::string& warning : fields_without_effect(scenario, reads)) {
-      result.warnings.push_back(std::move(warning));
-    }
-  }
+  if (!result.diagnosis) add_warnings(fields_without_effect(scenario, reads), result);
   settle_exit_code(result);
   return outcome;
 }

@@ -9,7 +9,7 @@
 #include "strategies/pipeline/timeline.hpp"
 
 #include "scenarios/stage_places.hpp"
-#include "sim/run/outside_bytes.hpp"
+#include "sim/run/device_memory.hpp"
 
 namespace shardsim {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/hardware/kernels/price_cache.hpp"
+#include "sim/hardware/kernels/kernel_seconds.hpp"
 
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/weight_gradient.hpp"

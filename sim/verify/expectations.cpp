@@ -251,8 +251,7 @@ double Expectations::scale(std::int64_t step, std::string_view kind, int paramet
   if (kind == "outer_momentum") {
     of_kind = std::max(of_kind, largest_.find(Key(step, "parameter"))->second);
   }
-  const double floor = kNoiseFloor * of_kind;
-  return std::max(largest(values(step, kind, parameter)), floor);
+  return scale_of(values(step, kind, parameter), of_kind);
 }
 
 double Expectations::bound(std::int64_t step, std::string_view kind, int parameter) const {

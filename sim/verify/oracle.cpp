@@ -177,20 +177,15 @@ void Oracle::show(std::int64_t step, const Holder& holder, const GradientSync& s
       Fingerprints& of_dense = whole.is_tied ? shown.tied : of_tensor;
       (whole.is_of_experts ? shown.experts : of_dense).add(whole.piece);
     }
-    if (kind != StateKind::gradient && num_waiting_ > 0) {
-      waiting_.push_back({holder.rank, whole});
-      waiting_.back().whole.piece.values = copy_of(whole.piece.values);
-      return;
-    }
+    const auto keep = [&](std::vector<Waiting>& waiting) {
+      waiting.push_back({holder.rank, whole});
+      waiting.back().whole.piece.values = copy_of(whole.piece.values);
+    };
     const bool is_gradient = kind == StateKind::gradient;
-    if (is_gradient && follows && expected_.has_open_calls()) {
-      gradients_.add(whole.piece, expected_.step(step).kinds.at("gradient"));
-      waiting_gradients_.push_back({holder.rank, whole});
-      waiting_gradients_.back().whole.piece.values = copy_of(whole.piece.values);
-      return;
-    }
+    if (!is_gradient && num_waiting_ > 0) return keep(waiting_);
     if (is_gradient && follows) {
       gradients_.add(whole.piece, expected_.step(step).kinds.at("gradient"));
+      if (expected_.has_open_calls()) return keep(waiting_gradients_);
     }
     // After an overflow it is random which elements are infinite and which are NaN.
     if (!is_gradient || expected_.overflow(step) != Overflow::yes) judge(step, holder.rank, whole);
@@ -208,11 +203,8 @@ void Oracle::judge(std::int64_t step, int rank, const WholePiece& whole) {
                       expected_.reference_words())});
     return;
   }
-  compare(step, rank, whole.piece);
-  if (whole.is_main_copy) count(step, whole.piece);
-}
-
-void Oracle::count(std::int64_t step, const StatePiece& piece) {
+  compare(step, rank, piece);
+  if (!whole.is_main_copy) return;
   coverage_.count(step, piece, expected_.values(step, kind_name(piece), piece.parameter).size());
 }
 

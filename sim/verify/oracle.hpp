@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "strategies/gradient_sync/whole_state.hpp"
 
+#include "sim/experiment/experiment.hpp"
 #include "sim/verify/expectations.hpp"
 #include "sim/verify/shown_pieces.hpp"
 
@@ -103,7 +105,6 @@ class Oracle {
             Shown& shown);
   void judge(std::int64_t step, int rank, const WholePiece& whole);
   void compare(std::int64_t step, int rank, const StatePiece& piece);
-  void count(std::int64_t step, const StatePiece& piece);
   void compare_loss(std::int64_t step, int rank, double loss);
   void note(const Failure& failure);
   void keep_replicas(std::int64_t step, const Holder& holder, int phase, const Shown& shown);
@@ -133,5 +134,32 @@ class Oracle {
   std::optional<std::string> divergence_;
   std::optional<std::string> unproven_;
 };
+
+// --- Lines -------------------------------------------------------------------------------------
+
+/// The checks of a run with real numbers: one oracle, or one per replica if replicas train apart.
+/// Such replicas need not be equal, but each must equal its reference.
+class Verification {
+ public:
+  /// `experiment` must outlive it. `on_progress`: called now and then; may be empty.
+  explicit Verification(const Experiment& experiment,
+                        const std::function<void()>& on_progress = {});
+
+  /// By line; see Oracle::Holder.
+  [[nodiscard]] std::vector<Oracle*> oracles();
+  /// Must be called once, after the run.
+  void finish();
+
+  // REQUIRES: finished. The results cover all lines.
+  [[nodiscard]] Oracle::Errors errors() const;
+  [[nodiscard]] bool passed() const;
+  [[nodiscard]] std::string detail() const;
+
+ private:
+  std::deque<Oracle> lines_;
+};
+
+/// The oracles' description of the rank at `place`.
+[[nodiscard]] Oracle::Holder holder_of(const ParallelPlan& plan, const MeshPlace& place);
 
 }  // namespace shardsim

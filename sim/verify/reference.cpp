@@ -10,7 +10,7 @@
 #include "strategies/model/close_calls.hpp"
 
 #include "sim/verify/open_calls.hpp"
-#include "sim/verify/sum_errors.hpp"
+#include "sim/verify/rounding_noise.hpp"
 #include "sim/verify/whole_parameters.hpp"
 
 namespace shardsim {
@@ -19,15 +19,11 @@ namespace {
 
 constexpr std::size_t kCallsAtOnce = 64;
 
-// sum += values, or sum += |values|.
-void add(ReferenceTensors& sum, const ReferenceTensors& values, bool absolute) {
-  if (sum.empty()) sum.resize(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    sum[i].resize(values[i].size(), 0.0);
-    for (std::size_t j = 0; j < values[i].size(); ++j) {
-      sum[i][j] += absolute ? std::fabs(values[i][j]) : values[i][j];
-    }
+ReferenceTensors sizes_of(ReferenceTensors tensors) {
+  for (std::vector<double>& values : tensors) {
+    for (double& value : values) value = std::fabs(value);
   }
+  return tensors;
 }
 
 // The elements of a - b, each in units of its tensor.
@@ -43,14 +39,6 @@ std::vector<double> difference(const ReferenceTensors& a, const ReferenceTensors
   return all;
 }
 
-double largest_of(const ReferenceTensors& tensors) {
-  double largest = 0.0;
-  for (const std::vector<double>& values : tensors) {
-    for (const double value : values) largest = std::max(largest, std::fabs(value));
-  }
-  return largest;
-}
-
 bool all_finite(const ReferenceTensors& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const std::vector<double>& values) {
     return std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
@@ -59,268 +47,210 @@ bool all_finite(const ReferenceTensors& tensors) {
 
 }  // namespace
 
-class ReferenceTraining::Trainer {
- public:
-  Trainer(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
-          Batches batches, std::function<void()> on_progress)
-      : sync_(sync),
-        plan_(plan),
-        groups_(global_batch),
-        global_batch_(global_batch.samples),
-        batches_(batches),
-        runtime_(std::move(on_progress)),
-        parameters_(runtime_, sync_),
-        exact_sums_(runtime_, *sync_.model, parameters_),
-        scale_(initial_state(plan.loss_scaling)) {}
-
-  ReferenceStep compute_gradients() {
-    first_ = step_++ * global_batch_;
-    targets_ = static_cast<double>(
-        sync_.model->count_targets(plan_.seed, first_, global_batch_, plan_.ignore_fraction));
-    factor_ = targets_ > 0.0 ? scale_.scale * (1.0 / targets_) : 0.0;
-    calls_.clear();
-    return compute();
-  }
-
-  // The step that has begun. In parts, what they decided before stays decided.
-  ReferenceStep compute() {
-    ReferenceStep step;
-    if (batches_ == Batches::whole) {
-      step.loss = run({first_, global_batch_}, parameters_);
-    } else {
-      run_in_parts(step);
-    }
-    if (targets_ > 0.0) step.loss /= targets_;
-    ReferenceTensors gradients = parameters_.gradients();
-    step.overflowed = !all_finite(gradients);
-    step.largest = largest_of(gradients);
-    step.kinds["gradient"] = std::move(gradients);
-    return step;
-  }
-
-  ReferenceStep draw_gradients(std::optional<std::int64_t> draw) {
-    std::optional<std::uint64_t> errors;
-    if (draw) {
-      RollingHash hash;
-      hash.add(plan_.seed);
-      hash.add(step_);
-      hash.add(*draw);
-      errors = hash.value();
-    }
-    ReferenceStep step;
-    ReferenceTensors sum;
-    for_each_part([&](std::size_t part, const Samples& samples) {
-      const CloseCalls calls(calls_.decisions(part), OpenCalls::kAll);
-      step.loss += run(samples, exact_sums_, errors);
-      add(sum, exact_sums_.gradients(), false);
-      calls_.add_drawn(part, calls);
-    });
-    if (targets_ > 0.0) step.loss /= targets_;
-    step.kinds["gradient"] = std::move(sum);
-    return step;
-  }
-
-  [[nodiscard]] bool has_open_calls() const { return !calls_.open().empty(); }
-
-  std::optional<ReferenceStep> decide_as(const ReferenceTensors& shown,
-                                         const std::vector<double>& units) {
-    const ReferenceTensors mine = parameters_.gradients();
-    const std::vector<OpenCalls::Place> taken =
-        explain_by_calls(difference(shown, mine, units), units);
-    parameters_.set_gradients(mine);
-    if (taken.empty()) return std::nullopt;
-    calls_.take(taken);
-    ReferenceStep step = compute();
-    step.num_adopted = taken.size();
-    return step;
-  }
-
-  void finish_step(bool skip, ReferenceStep& step) {
-    step.skipped = skip;
-    if (!skip) update();
-    scale_ = next_state(plan_.loss_scaling, scale_, skip);
-    step.next_scale = scale_.scale;
-    parameters_.record_state(step);
-  }
-
-  [[nodiscard]] WholeParameters& parameters() { return parameters_; }
-
- private:
-  struct Samples {
-    std::int64_t first;
-    std::int64_t count;
-  };
-
-  // Returns the sum of the losses; gradients are those of these samples alone. `errors`: the seed
-  // of drawn rounding errors. `seen`: called with each addition to a gradient.
-  template <class Whole>
-  double run(const Samples& samples, Whole& parameters, std::optional<std::uint64_t> errors = {},
-             const SeenWork& seen = {}) {
-    Batch batch = sync_.model->make_batch(runtime_, plan_.seed, samples.first, samples.count,
-                                          plan_.ignore_fraction);
-    batch.loss_scale = factor_;
-    batch.routing = {.balanced_samples = global_batch_ / plan_.num_microbatches,
-                     .balance_scale = scale_.scale / static_cast<double>(plan_.num_microbatches),
-                     .microbatch_samples = plan_.micro_batch_size,
-                     .context_parts = groups_.context_parts,
-                     .token_shards = groups_.token_shards};
-    parameters.zero_gradients();
-    std::optional<StochasticRounding> drawn;
-    if (errors) drawn.emplace(*errors, groups_.more_roundings);
-    return forward_backward(*sync_.model, runtime_, parameters, batch, seen);
-  }
-
-  // The number of samples whose gradients are one contribution.
-  [[nodiscard]] std::int64_t part_size() const {
-    return std::min(global_batch_, std::max(groups_.coupled_samples, groups_.samples_at_once));
-  }
-
-  template <class Visit>
-  void for_each_part(const Visit& visit) const {
-    std::size_t part = 0;
-    for (std::int64_t at = 0; at < global_batch_; at += part_size()) {
-      visit(part++, Samples{first_ + at, std::min(part_size(), global_batch_ - at)});
-    }
-  }
-
-  // The open calls that explain the difference best, of the nearest ones that explain any of it.
-  // Not all at a time: each has a pass and a gradient.
-  std::vector<OpenCalls::Place> explain_by_calls(const std::vector<double>& rest,
-                                                 const std::vector<double>& units) {
-    const std::vector<OpenCalls::Place> open = calls_.open();
-    for (std::size_t from = 0; from < open.size(); from += kCallsAtOnce) {
-      const auto begin = open.begin() + static_cast<std::ptrdiff_t>(from);
-      std::vector<OpenCalls::Place> here(
-          begin, begin + static_cast<std::ptrdiff_t>(std::min(kCallsAtOnce, open.size() - from)));
-      std::stable_sort(here.begin(), here.end(),
-                       [](const auto& a, const auto& b) { return a.part < b.part; });
-      std::vector<OpenCalls::Place> taken;
-      for (const std::size_t i : explain(rest, changes_by(here, units))) taken.push_back(here[i]);
-      if (!taken.empty()) return taken;
-    }
-    return {};
-  }
-
-  // How the gradients change by each call alone. Part by part, as each needs what was before.
-  std::vector<std::vector<double>> changes_by(const std::vector<OpenCalls::Place>& calls,
-                                              const std::vector<double>& units) {
-    std::vector<std::vector<double>> changes;
-    ReferenceTensors before;
-    std::size_t part = 0;
-    for (const OpenCalls::Place& call : calls) {
-      if (before.empty() || call.part != part)
-        before = gradients_of_part(call.part, OpenCalls::kAll);
-      part = call.part;
-      calls_.flip(call);
-      changes.push_back(
-          difference(gradients_of_part(part, OpenCalls::last_if(call)), before, units));
-      calls_.flip(call);
-    }
-    return changes;
-  }
-
-  // The gradients of a part with its current decisions, up to the module `last`.
-  ReferenceTensors gradients_of_part(std::size_t part, int last) {
-    const std::int64_t at = static_cast<std::int64_t>(part) * part_size();
-    const CloseCalls calls(calls_.decisions(part), last);
-    static_cast<void>(run({first_ + at, std::min(part_size(), global_batch_ - at)}, parameters_));
-    return parameters_.gradients();
-  }
-
-  [[nodiscard]] SharedSum shared_sum() const {
-    const std::int64_t microbatch = global_batch_ / plan_.num_microbatches;
-    const std::int64_t shares = std::int64_t{groups_.context_parts} * groups_.token_shards;
-    // If ranks share samples, or a part exceeds one rank's samples, each sample counts alone.
-    const bool is_shared = shares > 1 || part_size() > groups_.samples_at_once;
-    return {.microbatches = plan_.num_microbatches,
-            .ranks = std::max<std::int64_t>(1, microbatch / part_size()),
-            .shares = shares,
-            .slices = is_shared ? part_size() * shares : 1};
-  }
-
-  void run_in_parts(ReferenceStep& step) {
-    ReferenceTensors sum;
-    ReferenceTensors sum_of_absolutes;
-    SumErrors errors(*sync_.model, shared_sum(), sync_.gradient_dtype);
-    const auto seen = [&](const WeightGradient& work) { errors.add(runtime_, work); };
-    OpenCalls before = std::exchange(calls_, OpenCalls());
-    for_each_part([&](std::size_t part, const Samples& samples) {
-      const bool is_decided = !before.empty();
-      const CloseCalls calls =
-          is_decided ? CloseCalls(before.decisions(part), before.last(part)) : CloseCalls();
-      step.loss += run(samples, parameters_, {}, seen);
-      calls_.add(calls);
-      const ReferenceTensors gradients = parameters_.gradients();
-      add(sum, gradients, false);
-      add(sum_of_absolutes, gradients, true);
-      errors.end_part(gradients);
-    });
-    step.largest_part = largest_of(sum_of_absolutes);
-    SumErrors::Finished of_sums = errors.finish();
-    step.sum_errors = std::move(of_sums.most);
-    step.sum_variances = std::move(of_sums.variances);
-    parameters_.set_gradients(sum);
-  }
-
-  void update() {
-    if (plan_.loss_scaling.acts()) parameters_.saturate_gradients();
-    const double unscaled = 1.0 / scale_.scale;
-    const double norm = parameters_.norm(plan_.grad_norm_type) * unscaled;
-    const double clip =
-        plan_.max_grad_norm > 0.0 ? clip_coefficient(norm, plan_.max_grad_norm) : 1.0;
-    parameters_.optimize(unscaled * clip, ++updates_);
-  }
-
-  SyncPlan sync_;
-  TrainingPlan plan_;
-  GlobalBatch groups_;
-  std::int64_t global_batch_;
-  Batches batches_;
-  TellingRuntime runtime_;
-  WholeParameters parameters_;
-  ExactSums exact_sums_;
-  LossScaleState scale_;
-  OpenCalls calls_;
-  // The step computed last: its first sample, its targets, and the factor of its loss.
-  std::int64_t first_ = 0;
-  double targets_ = 0.0;
-  double factor_ = 0.0;
-  std::int64_t step_ = 0;
-  std::int64_t updates_ = 0;
-};
-
 ReferenceTraining::ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan,
                                      const GlobalBatch& global_batch, Batches batches,
                                      std::function<void()> on_progress)
-    : trainer_(
-          std::make_unique<Trainer>(sync, plan, global_batch, batches, std::move(on_progress))) {}
-ReferenceTraining::ReferenceTraining(ReferenceTraining&&) noexcept = default;
-ReferenceTraining::~ReferenceTraining() = default;
-ReferenceStep ReferenceTraining::compute_gradients() { return trainer_->compute_gradients(); }
-ReferenceStep ReferenceTraining::draw_gradients(std::optional<std::int64_t> draw) {
-  return trainer_->draw_gradients(draw);
+    : sync_(sync),
+      plan_(plan),
+      groups_(global_batch),
+      global_batch_(global_batch.samples),
+      batches_(batches),
+      runtime_(std::move(on_progress)),
+      parameters_(runtime_, sync_),
+      exact_sums_(runtime_, *sync_.model, parameters_),
+      scale_(initial_state(plan.loss_scaling)) {}
+
+ReferenceStep ReferenceTraining::compute_gradients() {
+  first_ = step_++ * global_batch_;
+  targets_ = static_cast<double>(
+      sync_.model->count_targets(plan_.seed, first_, global_batch_, plan_.ignore_fraction));
+  factor_ = targets_ > 0.0 ? scale_.scale * (1.0 / targets_) : 0.0;
+  calls_.clear();
+  return compute();
 }
-bool ReferenceTraining::has_open_calls() const { return trainer_->has_open_calls(); }
+
+// The step that has begun. In parts, what they decided before stays decided.
+ReferenceStep ReferenceTraining::compute() {
+  ReferenceStep step;
+  if (batches_ == Batches::whole) {
+    step.loss = run({first_, global_batch_}, parameters_);
+  } else {
+    run_in_parts(step);
+  }
+  if (targets_ > 0.0) step.loss /= targets_;
+  ReferenceTensors gradients = parameters_.gradients();
+  step.overflowed = !all_finite(gradients);
+  step.largest = largest(gradients);
+  step.kinds["gradient"] = std::move(gradients);
+  return step;
+}
+
+ReferenceStep ReferenceTraining::draw_gradients(std::optional<std::int64_t> draw) {
+  std::optional<std::uint64_t> errors;
+  if (draw) {
+    RollingHash hash;
+    hash.add(plan_.seed);
+    hash.add(step_);
+    hash.add(*draw);
+    errors = hash.value();
+  }
+  ReferenceStep step;
+  ReferenceTensors sum;
+  for_each_part([&](std::size_t part, const Samples& samples) {
+    const CloseCalls calls(calls_.decisions(part), OpenCalls::kAll);
+    step.loss += run(samples, exact_sums_, errors);
+    add_to(sum, exact_sums_.gradients());
+    calls_.add_drawn(part, calls);
+  });
+  if (targets_ > 0.0) step.loss /= targets_;
+  step.kinds["gradient"] = std::move(sum);
+  return step;
+}
+
+bool ReferenceTraining::has_open_calls() const { return !calls_.open().empty(); }
+
 std::optional<ReferenceStep> ReferenceTraining::decide_as(const ReferenceTensors& shown,
                                                           const std::vector<double>& units) {
-  return trainer_->decide_as(shown, units);
+  const ReferenceTensors mine = parameters_.gradients();
+  const std::vector<OpenCalls::Place> taken =
+      explain_by_calls(difference(shown, mine, units), units);
+  parameters_.set_gradients(mine);
+  if (taken.empty()) return std::nullopt;
+  calls_.take(taken);
+  ReferenceStep step = compute();
+  step.num_adopted = taken.size();
+  return step;
 }
+
 void ReferenceTraining::finish_step(bool skip, ReferenceStep& step) {
-  trainer_->finish_step(skip, step);
+  step.skipped = skip;
+  if (!skip) update();
+  scale_ = next_state(plan_.loss_scaling, scale_, skip);
+  step.next_scale = scale_.scale;
+  parameters_.record_state(step);
 }
+
+// Returns the sum of the losses; gradients are those of these samples alone. `errors`: the seed
+// of drawn rounding errors. `seen`: called with each addition to a gradient.
+template <class Whole>
+double ReferenceTraining::run(const Samples& samples, Whole& parameters,
+                              std::optional<std::uint64_t> errors, const SeenWork& seen) {
+  Batch batch = sync_.model->make_batch(runtime_, plan_.seed, samples.first, samples.count,
+                                        plan_.ignore_fraction);
+  batch.loss_scale = factor_;
+  batch.routing = {.balanced_samples = global_batch_ / plan_.num_microbatches,
+                   .balance_scale = scale_.scale / static_cast<double>(plan_.num_microbatches),
+                   .microbatch_samples = plan_.micro_batch_size,
+                   .context_parts = groups_.context_parts,
+                   .token_shards = groups_.token_shards};
+  parameters.zero_gradients();
+  std::optional<StochasticRounding> drawn;
+  if (errors) drawn.emplace(*errors, groups_.more_roundings);
+  return forward_backward(*sync_.model, runtime_, parameters, batch, seen);
+}
+
+// The number of samples whose gradients are one contribution.
+std::int64_t ReferenceTraining::part_size() const {
+  return std::min(global_batch_, std::max(groups_.coupled_samples, groups_.samples_at_once));
+}
+
+template <class Visit>
+void ReferenceTraining::for_each_part(const Visit& visit) const {
+  std::size_t part = 0;
+  for (std::int64_t at = 0; at < global_batch_; at += part_size()) {
+    visit(part++, Samples{first_ + at, std::min(part_size(), global_batch_ - at)});
+  }
+}
+
+// The open calls that explain the difference best, of the nearest ones that explain any of it.
+// Not all at a time: each has a pass and a gradient.
+std::vector<OpenCalls::Place> ReferenceTraining::explain_by_calls(
+    const std::vector<double>& rest, const std::vector<double>& units) {
+  const std::vector<OpenCalls::Place> open = calls_.open();
+  for (std::size_t from = 0; from < open.size(); from += kCallsAtOnce) {
+    const auto begin = open.begin() + static_cast<std::ptrdiff_t>(from);
+    std::vector<OpenCalls::Place> here(
+        begin, begin + static_cast<std::ptrdiff_t>(std::min(kCallsAtOnce, open.size() - from)));
+    std::stable_sort(here.begin(), here.end(),
+                     [](const auto& a, const auto& b) { return a.part < b.part; });
+    std::vector<OpenCalls::Place> taken;
+    for (const std::size_t i : explain(rest, changes_by(here, units))) taken.push_back(here[i]);
+    if (!taken.empty()) return taken;
+  }
+  return {};
+}
+
+// How the gradients change by each call alone. Part by part, as each needs what was before.
+std::vector<std::vector<double>> ReferenceTraining::changes_by(
+    const std::vector<OpenCalls::Place>& calls, const std::vector<double>& units) {
+  std::vector<std::vector<double>> changes;
+  ReferenceTensors before;
+  std::size_t part = 0;
+  for (const OpenCalls::Place& call : calls) {
+    if (before.empty() || call.part != part) before = gradients_of_part(call.part, OpenCalls::kAll);
+    part = call.part;
+    calls_.flip(call);
+    changes.push_back(difference(gradients_of_part(part, OpenCalls::last_if(call)), before, units));
+    calls_.flip(call);
+  }
+  return changes;
+}
+
+// The gradients of a part with its current decisions, up to the module `last`.
+ReferenceTensors ReferenceTraining::gradients_of_part(std::size_t part, int last) {
+  const std::int64_t at = static_cast<std::int64_t>(part) * part_size();
+  const CloseCalls calls(calls_.decisions(part), last);
+  static_cast<void>(run({first_ + at, std::min(part_size(), global_batch_ - at)}, parameters_));
+  return parameters_.gradients();
+}
+
+SharedSum ReferenceTraining::shared_sum() const {
+  const std::int64_t microbatch = global_batch_ / plan_.num_microbatches;
+  const std::int64_t shares = std::int64_t{groups_.context_parts} * groups_.token_shards;
+  // If ranks share samples, or a part exceeds one rank's samples, each sample counts alone.
+  const bool is_shared = shares > 1 || part_size() > groups_.samples_at_once;
+  return {.microbatches = plan_.num_microbatches,
+          .ranks = std::max<std::int64_t>(1, microbatch / part_size()),
+          .shares = shares,
+          .slices = is_shared ? part_size() * shares : 1};
+}
+
+void ReferenceTraining::run_in_parts(ReferenceStep& step) {
+  ReferenceTensors sum;
+  ReferenceTensors sum_of_sizes;
+  SumErrors errors(*sync_.model, shared_sum(), sync_.gradient_dtype);
+  const auto seen = [&](const WeightGradient& work) { errors.add(runtime_, work); };
+  OpenCalls before = std::exchange(calls_, OpenCalls());
+  for_each_part([&](std::size_t part, const Samples& samples) {
+    const bool is_decided = !before.empty();
+    const CloseCalls calls =
+        is_decided ? CloseCalls(before.decisions(part), before.last(part)) : CloseCalls();
+    step.loss += run(samples, parameters_, {}, seen);
+    calls_.add(calls);
+    const ReferenceTensors gradients = parameters_.gradients();
+    add_to(sum, gradients);
+    add_to(sum_of_sizes, sizes_of(gradients));
+    errors.end_part(gradients);
+  });
+  step.largest_part = largest(sum_of_sizes);
+  SumErrors::Finished of_sums = errors.finish();
+  step.sum_errors = std::move(of_sums.most);
+  step.sum_variances = std::move(of_sums.variances);
+  parameters_.set_gradients(sum);
+}
+
+void ReferenceTraining::update() {
+  if (plan_.loss_scaling.acts()) parameters_.saturate_gradients();
+  const double unscaled = 1.0 / scale_.scale;
+  const double norm = parameters_.norm(plan_.grad_norm_type) * unscaled;
+  const double clip = plan_.max_grad_norm > 0.0 ? clip_coefficient(norm, plan_.max_grad_norm) : 1.0;
+  parameters_.optimize(unscaled * clip, ++updates_);
+}
+
 ReferenceKinds ReferenceTraining::state() const {
   ReferenceStep step;
-  trainer_->parameters().record_state(step);
+  parameters_.record_state(step);
   return std::move(step.kinds);
-}
-void ReferenceTraining::adopt_gradients(const ReferenceTensors& gradients) {
-  trainer_->parameters().set_gradients(gradients);
-}
-void ReferenceTraining::adopt_weights(const ReferenceTensors& weights) {
-  trainer_->parameters().set_weights(weights);
-}
-void ReferenceTraining::adopt_state(const ReferenceKinds& kinds) {
-  trainer_->parameters().set_state(kinds);
 }
 
 std::vector<ReferenceStep> train_reference(const SyncPlan& sync, const TrainingPlan& plan,

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,31 +11,14 @@
 #include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/training/train.hpp"
 
+#include "sim/verify/open_calls.hpp"
+#include "sim/verify/whole_parameters.hpp"
+
 // One rank that trains on the whole batch: every strategy must equal it (law L2). The code is as
 // plain as possible, and apart from the strategies: whole tensors, one batch, no communication.
 namespace shardsim {
 
-/// All values of one kind ("gradient", "parameter", "exp_avg", ...), by parameter.
-using ReferenceTensors = std::vector<std::vector<double>>;
-
-/// The same for every existing kind.
-using ReferenceKinds = std::map<std::string, ReferenceTensors, std::less<>>;
-
-struct ReferenceStep {
-  double loss = 0.0;            ///< Mean over the valid targets.
-  bool overflowed = false;      ///< A gradient is infinite or NaN.
-  double largest = 0.0;         ///< |x| of the gradients.
-  double largest_part = 0.0;    ///< Only Batches::in_parts: the largest sum of |x| over samples.
-  bool skipped = false;         ///< No update: an overflow.
-  std::size_t num_adopted = 0;  ///< Close calls decided as the ranks did.
-  double next_scale = 1.0;      ///< Loss scale of the next step.
-  /// Only Batches::in_parts: for each element of a gradient, the most that rounding may change when
-  /// microbatches and ranks add it up. In unit roundoffs of its dtype (SumErrors).
-  ReferenceTensors sum_errors;
-  ReferenceTensors sum_variances;  ///< And the variance of that change.
-  /// "gradient" is from before the optimizer, clipping and unscaling; the rest is from after it.
-  ReferenceKinds kinds;
-};
+struct SharedSum;
 
 /// The samples of a step, and the division of their tokens over ranks: each has one of
 /// `context_parts` shares of every sample, and one of `token_shards` of that share. Only experts
@@ -75,8 +56,8 @@ class ReferenceTraining {
   /// model of `sync` must outlive it.
   ReferenceTraining(const SyncPlan& sync, const TrainingPlan& plan, const GlobalBatch& global_batch,
                     Batches batches, std::function<void()> on_progress = {});
-  ReferenceTraining(ReferenceTraining&&) noexcept;
-  ~ReferenceTraining();
+  ReferenceTraining(const ReferenceTraining&) = delete;
+  ReferenceTraining& operator=(const ReferenceTraining&) = delete;
 
   /// Loss and gradients of the next step.
   [[nodiscard]] ReferenceStep compute_gradients();
@@ -97,14 +78,49 @@ class ReferenceTraining {
   /// Weights, masters and optimizer state as they are now.
   [[nodiscard]] ReferenceKinds state() const;
   /// Continues with these values instead of its own. `weights` are rounded to the dtype of weights.
-  void adopt_gradients(const ReferenceTensors& gradients);
-  void adopt_weights(const ReferenceTensors& weights);
+  void adopt_gradients(const ReferenceTensors& gradients) { parameters_.set_gradients(gradients); }
+  void adopt_weights(const ReferenceTensors& weights) { parameters_.set_weights(weights); }
   /// Kinds as in ReferenceStep; those that it does not have are left out.
-  void adopt_state(const ReferenceKinds& kinds);
+  void adopt_state(const ReferenceKinds& kinds) { parameters_.set_state(kinds); }
 
  private:
-  class Trainer;
-  std::unique_ptr<Trainer> trainer_;
+  struct Samples {
+    std::int64_t first;
+    std::int64_t count;
+  };
+
+  ReferenceStep compute();
+  template <class Whole>
+  double run(const Samples& samples, Whole& parameters, std::optional<std::uint64_t> errors = {},
+             const SeenWork& seen = {});
+  [[nodiscard]] std::int64_t part_size() const;
+  template <class Visit>
+  void for_each_part(const Visit& visit) const;
+  std::vector<OpenCalls::Place> explain_by_calls(const std::vector<double>& rest,
+                                                 const std::vector<double>& units);
+  std::vector<std::vector<double>> changes_by(const std::vector<OpenCalls::Place>& calls,
+                                              const std::vector<double>& units);
+  ReferenceTensors gradients_of_part(std::size_t part, int last);
+  [[nodiscard]] SharedSum shared_sum() const;
+  void run_in_parts(ReferenceStep& step);
+  void update();
+
+  SyncPlan sync_;
+  TrainingPlan plan_;
+  GlobalBatch groups_;
+  std::int64_t global_batch_;
+  Batches batches_;
+  TellingRuntime runtime_;
+  WholeParameters parameters_;
+  ExactSums exact_sums_;
+  LossScaleState scale_;
+  OpenCalls calls_;
+  // The step computed last: its first sample, its targets, and the factor of its loss.
+  std::int64_t first_ = 0;
+  double targets_ = 0.0;
+  double factor_ = 0.0;
+  std::int64_t step_ = 0;
+  std::int64_t updates_ = 0;
 };
 
 /// All steps of `plan`, on whole batches; those whose gradients overflow are skipped.

@@ -65,8 +65,4 @@ class SampleParts {
 /// The line of a rank's model.
 [[nodiscard]] int line_of(const ParallelPlan& plan, const MeshPlace& place);
 
-/// The reference for compressed gradients; it is in a file of its own.
-[[nodiscard]] std::shared_ptr<ReferenceAlgorithm> make_compressed_reference(
-    const ParallelPlan& plan, const std::function<void()>& on_progress);
-
 }  // namespace shardsim

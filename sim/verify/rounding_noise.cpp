@@ -4,8 +4,15 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <utility>
+
+#include "sim/kernel/dtype.hpp"
 
 #include "backends/stochastic_rounding.hpp"
+
+#include "strategies/model/layer.hpp"
+
+#include "sim/harness/rounding_error.hpp"
 
 namespace shardsim {
 
@@ -16,13 +23,50 @@ constexpr int kNumDraws = 16;
 // One rounding of a rank and one of the reference, in units of drawn ones.
 double share_of_drawn() { return std::sqrt(2.0 / StochasticRounding::kVarianceFromNearest); }
 
-}  // namespace
+// --- Sums --------------------------------------------------------------------------------------
 
-double largest(const std::vector<double>& values) {
-  double most = 0.0;
-  for (const double value : values) most = std::max(most, std::fabs(value));
-  return most;
+// A single gradient, kept apart from those of the training.
+class OneGradient final : public Parameters {
+ public:
+  OneGradient(Runtime& runtime, const Shape& shape)
+      : tensor_(runtime.allocate(MemoryCategory::activations, shape, DType::fp64)) {}
+  Tensor weight(int) override { return {}; }
+  Tensor gradient(int) override { return tensor_; }
+  void gradient_ready(int) override {}
+
+ private:
+  Tensor tensor_;
+};
+
+// Rows [first, first + count) of a tensor.
+Tensor rows_of(const Tensor& tensor, std::int64_t first, std::int64_t count) {
+  const std::int64_t width = last_dim(tensor);
+  return tensor.view(first * width, {count, width});
 }
+
+Tensor squares_of(Runtime& runtime, const Tensor& tensor) {
+  const Tensor squares = runtime.allocate(MemoryCategory::activations, tensor.shape(), DType::fp64);
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    squares.set(i, tensor.get(i) * tensor.get(i));
+  }
+  return squares;
+}
+
+ReferenceTensors zeros_of(const Model& model) {
+  ReferenceTensors zeros;
+  for (const ParameterSpec& spec : model.parameters()) {
+    zeros.emplace_back(to_size(spec.shape.numel()), 0.0);
+  }
+  return zeros;
+}
+
+constexpr double kUniform = 12.0;  // The square of a width by the variance.
+
+// Roundings after the sum over ranks: over replicas, over the shards of tokens, over the two stages
+// of a tied weight; and the reference's own.
+constexpr double kLastRoundings = 4.0;
+
+}  // namespace
 
 double largest(const ReferenceTensors& tensors) {
   double most = 0.0;
@@ -38,14 +82,14 @@ double relative(double difference, double of) {
 }
 
 std::vector<double> noise_of(const ReferenceTensors& rounded, const ReferenceTensors& exact) {
-  const double floor = kNoiseFloor * largest(exact);
+  const double of_kind = largest(exact);
   std::vector<double> noise;
   for (std::size_t i = 0; i < rounded.size(); ++i) {
     double difference = 0.0;
     for (std::size_t j = 0; j < rounded[i].size(); ++j) {
       difference = worse(std::fabs(rounded[i][j] - exact[i][j]), difference);
     }
-    noise.push_back(relative(difference, std::max(largest(exact[i]), floor)));
+    noise.push_back(relative(difference, scale_of(exact[i], of_kind)));
   }
   return noise;
 }
@@ -96,6 +140,115 @@ double unit_roundoff_of(const SyncPlan& sync, std::string_view kind) {
     return std::max(unit_roundoff(sync.weight_dtype), unit_roundoff(sync.gradient_dtype));
   }
   return unit_roundoff(sync.master_dtype);
+}
+
+// --- Sums --------------------------------------------------------------------------------------
+
+SumErrors::SumErrors(const Model& model, const SharedSum& shared, DType dtype)
+    : model_(model),
+      shared_(shared),
+      dtype_(dtype),
+      smallest_(smallest_normal(dtype)),
+      terms_(zeros_of(model)),
+      all_(terms_),
+      squares_(terms_),
+      variances_(terms_),
+      of_ranks_(to_size(shared.ranks), terms_) {}
+
+void SumErrors::round(std::size_t parameter, std::size_t element, double size, double times) {
+  if (size == 0.0) return;
+  // Subnormal numbers are rounded as coarsely as the smallest normal one.
+  const double rounded = std::max(std::fabs(size), smallest_);
+  all_[parameter][element] += times * rounded;
+  squares_[parameter][element] += times * rounded * rounded;
+  if (dtype_ == DType::fp64) return;  // Such a sum needs no bound.
+  const double spacing = spacing_at(rounded, dtype_);
+  variances_[parameter][element] += times * spacing * spacing / kUniform;
+}
+
+void SumErrors::add(Runtime& runtime, const WeightGradient& work) {
+  using Kind = WeightGradient::Kind;
+  if (work.kind == Kind::grouped) return add_grouped(runtime, work);
+  const std::int64_t slices = shared_.slices;
+  const std::int64_t rows = num_rows(work.dy);
+  for (std::int64_t slice = 0; slice < slices; ++slice) {
+    const std::int64_t first = rows * slice / slices;
+    const std::int64_t count = rows * (slice + 1) / slices - first;
+    if (count == 0) continue;
+    WeightGradient part = work;
+    part.dy = rows_of(work.dy, first, count);
+    if (work.kind == Kind::linear) part.x = rows_of(work.x, first, count);
+    if (work.kind == Kind::tokens) part.x = work.x.view(first, {count});
+    part.rows.first += first;
+    add_terms(work.parameter, gradient_of(runtime, std::move(part)));
+  }
+}
+
+// An expert's rows come from any of the slices. Sums of random rows have the squares of all rows,
+// together, besides their shares of the whole sum.
+void SumErrors::add_grouped(Runtime& runtime, const WeightGradient& work) {
+  std::vector<double> terms = gradient_of(runtime, work);
+  const auto slices = static_cast<double>(shared_.slices);
+  if (shared_.slices > 1) {
+    WeightGradient of_squares = work;
+    of_squares.dy = squares_of(runtime, work.dy);
+    of_squares.x = squares_of(runtime, work.x);
+    const std::vector<double> squares = gradient_of(runtime, std::move(of_squares));
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      terms[i] = std::sqrt(squares[i] + slices * terms[i] * terms[i]);
+    }
+  }
+  add_terms(work.parameter, terms);
+}
+
+std::vector<double> SumErrors::gradient_of(Runtime& runtime, WeightGradient work) const {
+  OneGradient gradient(runtime, model_.parameters()[to_size(work.parameter)].shape);
+  WeightGradientQueue queue;
+  queue.push(std::move(work));
+  queue.run({runtime, gradient});
+  return values_of(gradient.gradient(0));
+}
+
+// A slice is rounded when it is added, and again in the sum of each microbatch that follows.
+void SumErrors::add_terms(int parameter, const std::vector<double>& terms) {
+  const auto index = to_size(parameter);
+  const double times = shared_.slices > 1 ? static_cast<double>(shared_.microbatches) : 1.0;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    round(index, i, terms[i], times);
+    terms_[index][i] += terms[i] * terms[i];
+  }
+}
+
+void SumErrors::end_part(const ReferenceTensors& contribution) {
+  ReferenceTensors& of_rank = of_ranks_[to_size(num_parts_++ % shared_.ranks)];
+  for (std::size_t i = 0; i < contribution.size(); ++i) {
+    for (std::size_t j = 0; j < contribution[i].size(); ++j) {
+      of_rank[i][j] += contribution[i][j];
+      round(i, j, of_rank[i][j]);
+      round(i, j, contribution[i][j]);  // The reference's own rounding.
+    }
+  }
+}
+
+SumErrors::Finished SumErrors::finish() {
+  ReferenceTensors sum = zeros_of(model_);
+  for (const ReferenceTensors& of_rank : of_ranks_) {
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      for (std::size_t j = 0; j < sum[i].size(); ++j) {
+        sum[i][j] += of_rank[i][j];
+        round(i, j, sum[i][j]);
+      }
+    }
+  }
+  const auto more_hops = static_cast<double>(shared_.shares - 1);
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    for (std::size_t j = 0; j < sum[i].size(); ++j) {
+      round(i, j, std::sqrt(sum[i][j] * sum[i][j] + terms_[i][j]), more_hops);
+      round(i, j, sum[i][j], kLastRoundings);
+      sum[i][j] = most_of_errors(all_[i][j], squares_[i][j]);
+    }
+  }
+  return {std::move(sum), std::move(variances_)};
 }
 
 }  // namespace shardsim

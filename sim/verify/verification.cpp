@@ -1,9 +1,8 @@
-#include "sim/verify/verification.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "sim/verify/oracle.hpp"
 #include "sim/verify/rounding_noise.hpp"
 
 namespace shardsim {

@@ -1,5 +1,6 @@
 #include "sim/verify/whole_parameters.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -24,7 +25,23 @@ void fill_with_zeros(const std::vector<Tensor>& tensors) {
   }
 }
 
+void store_all(const std::vector<Tensor>& tensors, const ReferenceTensors& all) {
+  for (std::size_t i = 0; i < all.size(); ++i) store(tensors[i], all[i]);
+}
+
 }  // namespace
+
+void add_to(ReferenceTensors& sum, const ReferenceTensors& values) {
+  if (sum.empty()) sum = zeros_like(values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t j = 0; j < values[i].size(); ++j) sum[i][j] += values[i][j];
+  }
+}
+
+ReferenceTensors zeros_like(ReferenceTensors tensors) {
+  for (std::vector<double>& values : tensors) std::fill(values.begin(), values.end(), 0.0);
+  return tensors;
+}
 
 WholeParameters::WholeParameters(Runtime& runtime, const SyncPlan& plan)
     : runtime_(runtime), plan_(plan) {
@@ -63,9 +80,7 @@ ReferenceTensors WholeParameters::gradients() const { return values_of_all(gradi
 ReferenceTensors WholeParameters::weights() const { return values_of_all(weights_); }
 ReferenceTensors WholeParameters::masters() const { return values_of_all(masters_); }
 
-void WholeParameters::set_gradients(const ReferenceTensors& all) {
-  for (std::size_t i = 0; i < all.size(); ++i) store(gradients_[i], all[i]);
-}
+void WholeParameters::set_gradients(const ReferenceTensors& all) { store_all(gradients_, all); }
 
 void WholeParameters::saturate_gradients() {
   const double largest = largest_finite(plan_.gradient_dtype);
@@ -86,9 +101,7 @@ void WholeParameters::optimize(double scale, std::int64_t step) {
   }
 }
 
-void WholeParameters::set_weights(const ReferenceTensors& all) {
-  for (std::size_t i = 0; i < all.size(); ++i) store(weights_[i], all[i]);
-}
+void WholeParameters::set_weights(const ReferenceTensors& all) { store_all(weights_, all); }
 
 void WholeParameters::set_masters(const ReferenceTensors& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {

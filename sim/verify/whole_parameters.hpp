@@ -1,18 +1,46 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "backends/runtime.hpp"
 
+#include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/model/weight_gradient.hpp"
-
-#include "sim/verify/reference.hpp"
 
 // One device for references: whole tensors, no communication.
 namespace shardsim {
+
+/// All values of one kind ("gradient", "parameter", "exp_avg", ...), by parameter.
+using ReferenceTensors = std::vector<std::vector<double>>;
+
+/// The same for every existing kind.
+using ReferenceKinds = std::map<std::string, ReferenceTensors, std::less<>>;
+
+struct ReferenceStep {
+  double loss = 0.0;            ///< Mean over the valid targets.
+  bool overflowed = false;      ///< A gradient is infinite or NaN.
+  double largest = 0.0;         ///< |x| of the gradients.
+  double largest_part = 0.0;    ///< Only Batches::in_parts: the largest sum of |x| over samples.
+  bool skipped = false;         ///< No update: an overflow.
+  std::size_t num_adopted = 0;  ///< Close calls decided as the ranks did.
+  double next_scale = 1.0;      ///< Loss scale of the next step.
+  /// Only Batches::in_parts: for each element of a gradient, the most that rounding may change when
+  /// microbatches and ranks add it up. In unit roundoffs of its dtype (SumErrors).
+  ReferenceTensors sum_errors;
+  ReferenceTensors sum_variances;  ///< And the variance of that change.
+  /// "gradient" is from before the optimizer, clipping and unscaling; the rest is from after it.
+  ReferenceKinds kinds;
+};
+
+/// sum += values, element by element; an empty sum has zeros.
+void add_to(ReferenceTensors& sum, const ReferenceTensors& values);
+/// Zeros in their places.
+[[nodiscard]] ReferenceTensors zeros_like(ReferenceTensors tensors);
 
 /// One device, like LocalRuntime, that reports each operation, so that a long step shows progress.
 class TellingRuntime final : public Runtime {

@@ -7,7 +7,6 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/real/measured.hpp"
 
 #include "tests/backends/message_fixture.hpp"
 

@@ -1,5 +1,3 @@
-#include "sim/run/outside_bytes.hpp"
-
 #include <string>
 #include <vector>
 

@@ -1,9 +1,8 @@
-#include "sim/run/band/band_of_run.hpp"
-
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
+#include "sim/run/band/error_band.hpp"
 #include "sim/run/band/measured_errors.hpp"
 #include "sim/run/run.hpp"
 

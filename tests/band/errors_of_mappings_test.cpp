@@ -11,7 +11,7 @@
 #include "scenarios/load.hpp"
 #include "sim/accuracy/table_mapping.hpp"
 #include "sim/accuracy/validated_table.hpp"
-#include "sim/run/band/band_of_run.hpp"
+#include "sim/run/band/error_band.hpp"
 #include "sim/run/band/measured_errors.hpp"
 
 #include "tests/app/command_fixture.hpp"

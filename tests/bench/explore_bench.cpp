@@ -3,7 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "sim/harness/explorers.hpp"
+#include "sim/harness/checker.hpp"
 
 // Schedules per second: 8 ranks that make 50 calls each, with buffers watched. Aim: 3,000 on a
 // core.

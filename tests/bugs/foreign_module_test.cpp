@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <unistd.h>
 
-#include "sim/kernel/build_tree.hpp"
+#include "sim/kernel/version.hpp"
 
 #include "backends/mpi/mpi_library.hpp"
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "sim/run/outside_bytes.hpp"
+#include "sim/run/device_memory.hpp"
 
 #include "tests/backends/fiber_fixture.hpp"
 #include "tests/units.hpp"

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/experiment/without_effect.hpp"
+#include "sim/experiment/assumptions.hpp"
 #include "sim/run/run.hpp"
 
 // Set fields without effect were not named: latencies beside NCCL's model, which has its own, and a

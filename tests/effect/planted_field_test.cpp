@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/field.hpp"
-#include "sim/experiment/without_effect.hpp"
+#include "sim/experiment/assumptions.hpp"
 
 #include "tests/effect/probe.hpp"
 

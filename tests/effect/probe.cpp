@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json_writer.hpp"
-#include "sim/experiment/without_effect.hpp"
+#include "sim/experiment/assumptions.hpp"
 
 namespace shardsim::test {
 namespace {

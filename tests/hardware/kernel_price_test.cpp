@@ -8,7 +8,6 @@
 
 #include "sim/hardware/kernels/kernel_constants.hpp"
 #include "sim/hardware/kernels/kernel_seconds.hpp"
-#include "sim/hardware/kernels/price_cache.hpp"
 
 #include "tests/units.hpp"
 

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/harness/check.hpp"
-#include "sim/harness/explorers.hpp"
+#include "sim/harness/checker.hpp"
 
 // The exhaustive search sees every way in which messages can be taken. Held against counting by
 // hand, and against random schedules, which must not find a way that it has not.

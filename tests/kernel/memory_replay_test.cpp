@@ -1,11 +1,10 @@
-#include "sim/kernel/memory_replay.hpp"
-
 #include <cstddef>
 #include <limits>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "sim/kernel/caching_allocator.hpp"
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/memory_ledger.hpp"
 #include "sim/kernel/rank_state.hpp"

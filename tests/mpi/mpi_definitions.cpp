@@ -3,13 +3,13 @@
 #include <memory>
 
 #include <catch2/catch.hpp>
+#include <sched.h>
 #include <unistd.h>
 
 #include "backends/message/message_rank.hpp"
 #include "backends/mpi/mpi_library.hpp"
 #include "backends/process_backend.hpp"
-
-#include "sim/real/waiting.hpp"
+#include "backends/rendezvous/monotonic_clock.hpp"
 
 #include "tests/backends/definitions.hpp"
 
@@ -24,8 +24,8 @@ std::unique_ptr<MpiJob> job;
 MessageOptions options_of(bool native) {
   MessageOptions options;
   options.cluster = test_cluster(job->table().size(0));
-  options.clock = seconds_of_waiting;
-  options.idle = let_others_run;
+  options.clock = monotonic_seconds;
+  options.idle = [] { sched_yield(); };
   options.native_collectives = native;
   return options;
 }

@@ -9,8 +9,7 @@
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/run/run.hpp"
-#include "sim/run/run_record.hpp"
-#include "sim/verify/verification.hpp"
+#include "sim/verify/oracle.hpp"
 
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/score.hpp"

@@ -2,8 +2,7 @@
 
 #include "sim/experiment/experiment.hpp"
 #include "sim/run/metrics.hpp"
-#include "sim/run/run_record.hpp"
-#include "sim/verify/verification.hpp"
+#include "sim/verify/oracle.hpp"
 
 namespace shardsim::test {
 

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/kernel/build_tree.hpp"
+#include "sim/kernel/version.hpp"
 
 #include "strategies/model/make_model.hpp"
 

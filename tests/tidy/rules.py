@@ -44,7 +44,7 @@ LAYERS = {
 # these basics.
 REPORTS_MAY_INCLUDE = ("sim/kernel/diagnosis.hpp", "sim/kernel/error.hpp", "sim/kernel/memory_ledger.hpp", "sim/kernel/metric_rows.hpp",
                        "sim/kernel/metric_table.hpp", "sim/kernel/time.hpp",
-                       "sim/kernel/trace.hpp", "sim/kernel/untrusted_text.hpp", "sim/kernel/version.hpp")
+                       "sim/kernel/trace.hpp", "sim/kernel/text.hpp", "sim/kernel/version.hpp")
 
 # A strategy never learns on which backend it runs, so only the interfaces are open to these.
 BLIND_TO_BACKENDS = ("strategies", "scenarios")
@@ -194,7 +194,6 @@ NAME_RULES = (
 SCENARIO_OWNERS = ("scenarios", "sim/experiment", "tests")
 SCENARIO_TAKERS = {
     "sim/run/run": ("run_scenario",),
-    "sim/run/metrics": ("per_step", "add_memory", "add_traffic", "add_experts"),
     "sim/command/command_export": ("check_paths",),
     "sim/export/recorded_run": ("RecordedRun", "record_run", "trace_everything"),
     "sim/sweep/run_sweep": ("key_of",),

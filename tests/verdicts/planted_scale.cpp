@@ -10,8 +10,8 @@
 #include "strategies/gradient_sync/gradient_sync.hpp"
 
 #include "sim/experiment/experiment.hpp"
-#include "sim/run/run_record.hpp"
-#include "sim/verify/verification.hpp"
+#include "sim/run/metrics.hpp"
+#include "sim/verify/oracle.hpp"
 
 namespace shardsim::test {
 

@@ -4,11 +4,12 @@
 #include <cctype>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/text.hpp"
 
 namespace shardsim {
 
@@ -63,21 +64,7 @@ int place_of(std::string_view name, std::span<const std::string_view> names) {
 }
 
 std::string joined(std::span<const std::string_view> names) {
-  std::string text;
-  for (const std::string_view name : names) {
-    text += (text.empty() ? "" : ", ") + std::string(name);
-  }
-  return text;
-}
-
-std::vector<std::string_view> parts_of(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // A word of an untrusted file, for a terminal.
@@ -99,7 +86,7 @@ std::uint32_t names_of(const List& list, std::string_view text) {
   const bool leaves_out = !text.empty() && text.front() == '^';
   if (leaves_out) text.remove_prefix(1);
   std::uint32_t named = 0;
-  for (const std::string_view name : parts_of(text, ',')) {
+  for (const std::string_view name : split_at(text, ',')) {
     const int place = place_of(name, list.names);
     const auto known = list.names.first(static_cast<std::size_t>(list.num_modelled));
     if (name.empty() || place == static_cast<int>(list.names.size())) {
@@ -122,7 +109,7 @@ NcclSelection::Allowed allowed_by(const List& list, std::string_view text) {
   allowed.fill(~std::uint32_t{0});
   if (text.empty()) return allowed;
   bool first = true;
-  for (std::string_view part : parts_of(text, ';')) {
+  for (std::string_view part : split_at(text, ';')) {
     const std::size_t colon = part.find(':');
     if (colon == std::string_view::npos) {
       if (!first) {

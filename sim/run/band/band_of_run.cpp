@@ -1,11 +1,10 @@
-#include "sim/run/band/band_of_run.hpp"
-
 #include <initializer_list>
 #include <utility>
 
 #include "sim/hardware/software.hpp"
 
 #include "scenarios/stage_places.hpp"
+#include "sim/run/band/error_band.hpp"
 
 namespace shardsim {
 

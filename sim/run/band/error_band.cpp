@@ -184,21 +184,9 @@ std::vector<std::string> tables_of(const MeasuredRows& rows) {
 
 // --- Coverage ----------------------------------------------------------------------------------
 
-std::size_t BandCoverage::rows() const {
+std::size_t BandCoverage::sum_of(std::size_t Table::*count) const {
   std::size_t sum = 0;
-  for (const Table& table : tables) sum += table.rows;
-  return sum;
-}
-
-std::size_t BandCoverage::inside() const {
-  std::size_t sum = 0;
-  for (const Table& table : tables) sum += table.inside;
-  return sum;
-}
-
-std::size_t BandCoverage::inside_without() const {
-  std::size_t sum = 0;
-  for (const Table& table : tables) sum += table.inside_without;
+  for (const Table& table : tables) sum += table.*count;
   return sum;
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "reports/result.hpp"
+#include "sim/experiment/experiment.hpp"
 #include "sim/run/band/measured_errors.hpp"
 
 // The place of measurements around a prediction, derived from the measured runs that are most like
@@ -82,16 +85,53 @@ struct BandCoverage {
   std::vector<Table> tables;
   double widening = 1.0;  ///< The widening of bands made from all tables.
 
-  [[nodiscard]] std::size_t rows() const;
-  [[nodiscard]] std::size_t inside() const;
-  [[nodiscard]] std::size_t inside_without() const;
+  [[nodiscard]] std::size_t rows() const { return sum_of(&Table::rows); }
+  [[nodiscard]] std::size_t inside() const { return sum_of(&Table::inside); }
+  [[nodiscard]] std::size_t inside_without() const { return sum_of(&Table::inside_without); }
   /// The mean over tables of the share of their rows inside bands made without them.
   [[nodiscard]] double mean_share_without() const;
+
+ private:
+  [[nodiscard]] std::size_t sum_of(std::size_t Table::*count) const;
 };
 
 /// The coverage of the rows of one quantity, with a framework or without one. It has no tables if
 /// there are fewer than two.
 [[nodiscard]] BandCoverage band_coverage(const std::vector<MeasuredError>& all,
                                          const std::string& quantity, const std::string& software);
+
+// --- Bands of a run ----------------------------------------------------------------------------
+
+[[nodiscard]] RunSetting run_setting_of(const Experiment& experiment);
+
+/// The basis of the bands around one metric: the rows predicted like the run, their bands'
+/// widening, and the share of rows from unseen tables that the bands then hold.
+struct BandBasis {
+  MeasuredRows rows;
+  double widening = 1.0;
+  std::optional<double> held_out_share;  ///< None for fewer than two tables.
+};
+
+/// The metrics with bands: step time and memory on the device.
+inline constexpr std::size_t kNumBanded = 2;
+struct BandBases {
+  std::array<BandBasis, kNumBanded> with_framework;
+  std::array<BandBasis, kNumBanded> without;
+};
+
+/// The result points into `known`.
+[[nodiscard]] BandBases band_bases_of(const MeasuredErrors& known);
+
+/// Why predictions of this experiment cannot be compared with measurements, in one sentence without
+/// a full stop. It names the field whose value no measured run has. Empty if they can.
+[[nodiscard]] std::string why_no_band(const Experiment& experiment);
+
+/// Adds bands around the step time and the memory on the device, or why there are none. No band is
+/// added if no held-out share says how reliable it is. Nothing is added if the result has no step
+/// time.
+void add_error_bands(const Experiment& experiment, const BandBases& bases, Result& result);
+
+/// From the errors that the program was built with.
+void add_error_bands(const Experiment& experiment, Result& result);
 
 }  // namespace shardsim

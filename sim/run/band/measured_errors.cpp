@@ -1,13 +1,14 @@
 #include "sim/run/band/measured_errors.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include <fmt/format.h>
+
+#include "sim/kernel/text.hpp"
 
 #include "scenarios/json_value.hpp"
 #include "scenarios/scenario_error.hpp"
@@ -39,13 +40,9 @@ std::string text_of(const JsonValue& group, const char* key) {
 }
 
 std::int64_t ranks_of(const JsonMember& list) {
-  std::int64_t ranks = 0;
-  const char* end = list.key.data() + list.key.size();
-  const auto [stop, error] = std::from_chars(list.key.data(), end, ranks);
-  if (error != std::errc() || stop != end || ranks < 1) {
-    fail_band(list.key_span, "keys of \"errors\" are numbers of ranks");
-  }
-  return ranks;
+  const auto ranks = parse_number<std::int64_t>(list.key);
+  if (!ranks || *ranks < 1) fail_band(list.key_span, "keys of \"errors\" are numbers of ranks");
+  return *ranks;
 }
 
 double error_of(const JsonValue& value) {

@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "sim/run/detail/detail_tables.hpp"
+#include "strategies/gradient_sync/compressors.hpp"
+
+#include "sim/experiment/assumptions.hpp"
 #include "sim/run/detail/watched_run.hpp"
 #include "sim/run/metrics.hpp"
 #include "sim/run/whole_training.hpp"
@@ -154,6 +156,41 @@ void add_notes(const RunDetail& detail, std::vector<std::string>& notes) {
   }
 }
 
+// --- Headline ----------------------------------------------------------------------------------
+
+// "tp 2, pp 4 (1f1b), dp_shard 8, zero 1": axes of one rank are left out, except dp_shard.
+std::string layout_of(const ParallelismSpec& parallelism, const ModelSpec& model) {
+  std::string words;
+  if (parallelism.tp > 1) {
+    words += fmt::format("tp {}{}, ", parallelism.tp,
+                         parallelism.sequence_parallel ? " (sequence parallel)" : "");
+  }
+  if (parallelism.pp > 1) {
+    const std::string chunks =
+        parallelism.vpp > 1 ? fmt::format(" x {} chunks", parallelism.vpp) : "";
+    words += fmt::format("pp {}{} ({}), ", parallelism.pp, chunks, parallelism.schedule);
+  }
+  if (parallelism.cp > 1) {
+    words += fmt::format("cp {} ({}), ", parallelism.cp, to_string(parallelism.cp_attention));
+  }
+  if (model.num_experts > 0) {
+    words +=
+        fmt::format("ep {} ({} experts, top {}, {} routing), ", parallelism.ep, model.num_experts,
+                    model.num_experts_per_token, to_string(model.moe_routing));
+  }
+  if (parallelism.dp_replicate > 1) {
+    words += fmt::format("dp_replicate {}, ", parallelism.dp_replicate);
+  }
+  words += fmt::format("dp_shard {}, zero {}", parallelism.dp_shard, parallelism.zero_stage);
+  if (parallelism.data_parallel != DataParallelKind::synchronous) {
+    words += fmt::format(", {}", to_string(parallelism.data_parallel));
+  }
+  if (parallelism.compresses()) {
+    words += fmt::format(", {} gradients", parallelism.compression.compressor->name);
+  }
+  return words;
+}
+
 }  // namespace
 
 RunDetail detail_of(const EndedRun& run) {
@@ -181,6 +218,30 @@ RunDetail detail_of(const EndedRun& run) {
   detail.schedule = schedule_chart(watched, detail.stages, origin, detail.notes);
   add_notes(detail, detail.notes);
   return detail;
+}
+
+// --- Headline ----------------------------------------------------------------------------------
+
+TextHeadline headline_of(const Experiment& experiment) {
+  const Scenario& scenario = experiment.scenario();
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  const ModelSpec& model = scenario.model;
+  const TrainingSpec& training = scenario.training;
+  const std::string faults = faults_in_words(scenario.faults);
+  return {.name = scenario.name,
+          .model = model.preset.empty() ? to_string(model.family) : model.preset,
+          .system = fmt::format("{} x {}{}{}", scenario.system.nodes, scenario.system.name,
+                                faults.empty() ? "" : ", ", faults),
+          .layout = layout_of(parallelism, model),
+          .precision = to_string(training.precision),
+          .batch = fmt::format("global batch {} ({} x {} x {} ranks), seq {}, reduce in {}",
+                               training.global_batch_size, training.micro_batch_size,
+                               training.num_microbatches, parallelism.data_parallel_size(),
+                               model.seq_len, to_string(training.grad_reduce_dtype)),
+          .ranks = scenario.system.ranks,
+          .device_memory_bytes = static_cast<double>(scenario.system.device.memory_bytes),
+          .steps = scenario.execution.steps,
+          .tokens_total = training.tokens_total};
 }
 
 }  // namespace shardsim

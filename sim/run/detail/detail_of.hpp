@@ -1,10 +1,19 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "backends/fiber/fiber_world.hpp"
 
+#include "strategies/mesh.hpp"
+
+#include "reports/result.hpp"
 #include "reports/run_detail.hpp"
+#include "reports/text_summary.hpp"
+#include "sim/experiment/experiment.hpp"
+#include "sim/run/detail/watched_run.hpp"
+#include "sim/run/metrics.hpp"
 #include "sim/run/run.hpp"
-#include "sim/run/run_record.hpp"
 
 namespace shardsim {
 
@@ -21,5 +30,35 @@ struct EndedRun {
 /// The detail of the run for pages and tables. It runs the experiment once more; throws an internal
 /// Error (E1391) if the second run differs.
 [[nodiscard]] RunDetail detail_of(const EndedRun& run);
+
+/// The experiment in the words of the scenario: for the head of every page.
+[[nodiscard]] TextHeadline headline_of(const Experiment& experiment);
+
+// --- Its tables --------------------------------------------------------------------------------
+// Stages, traffic, and the rank that ends last.
+
+/// By pipeline rank: the last step of the rank that ends last there, and the fullest one's peak.
+[[nodiscard]] std::vector<StageTime> stage_times(const FiberWorld& world, const RunRecord& record,
+                                                 const MeshShape& mesh);
+
+/// By pipeline rank, the fullest rank; of equal ranks, the lowest.
+[[nodiscard]] std::vector<int> fullest_ranks(const FiberWorld& world, const MeshShape& mesh);
+
+/// The least clock at which the last step begins on a rank.
+[[nodiscard]] Time begin_of_last_step(const FiberWorld& world, const RunRecord& record);
+
+/// Bytes from every rank to every other, in the mean step.
+[[nodiscard]] TrafficMatrix traffic_matrix(const FiberWorld& world, std::int64_t steps);
+
+/// The use of both tiers if there are several nodes. `step_s`: the time that the shares refer to.
+[[nodiscard]] std::vector<LinkUse> link_use(const FiberWorld& world, const Experiment& experiment,
+                                            double step_s);
+
+/// Axes that sent or waited. In whole picoseconds they sum to the times of the result.
+[[nodiscard]] std::vector<AxisComm> axis_table(const RankRecorder& recorder,
+                                               const RunRecord& record, const Result& result);
+
+/// The longest operations first.
+[[nodiscard]] Roofline roofline_of(const RankRecorder& recorder, const Experiment& experiment);
 
 }  // namespace shardsim

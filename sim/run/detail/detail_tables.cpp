@@ -1,5 +1,3 @@
-#include "sim/run/detail/detail_tables.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/run/detail/detail_of.hpp"
 #include "sim/run/metrics.hpp"
 
 namespace shardsim {

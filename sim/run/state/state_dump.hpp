@@ -7,17 +7,23 @@
 #include <utility>
 #include <vector>
 
+#include "backends/tensor.hpp"
+
 #include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/training/parallel_plan.hpp"
 
 #include "sim/run/run.hpp"
-#include "sim/run/state/safetensors.hpp"
 #include "sim/verify/oracle.hpp"
 
 // Writes the state of a run with data to files that anybody can read: one before the first step and
 // one after each. They hold whole tensors under the names of the model on one device. The guide's
 // page state-dump.md describes them.
 namespace shardsim {
+
+struct NamedTensor {
+  std::string name;  ///< ASCII, without quotes, backslashes and control characters.
+  Tensor values;
+};
 
 /// Puts whole tensors together from the ranks' pieces, in the ranks' dtype. If several ranks show
 /// an element, the value of the lowest rank counts.
@@ -95,5 +101,17 @@ class StateDump {
   std::map<FileKey, File> files_;
   std::map<std::int64_t, double> loss_scales_;  // By step.
 };
+
+/// Returns a file of these tensors: the widest elements first, so that each is aligned, then by
+/// name. Throws UsageError (E0955) for a dtype without a name in the format, for duplicate names,
+/// and for names and metadata that need escapes. REQUIRES: all have data.
+///
+/// The safetensors format: 8 bytes, the length of the header as a little-endian number; the header,
+/// JSON of {"NAME": {"dtype": ..., "shape": [...], "data_offsets": [first, one past last]}, ...},
+/// filled up with spaces to a multiple of 8 bytes; the tensors, row-major and little-endian,
+/// without gaps. "__metadata__" of the header is a map of texts. Source:
+/// github.com/huggingface/safetensors, README.md and safetensors/src/tensor.rs.
+[[nodiscard]] std::string to_safetensors(std::vector<NamedTensor> tensors,
+                                         const std::map<std::string, std::string>& metadata);
 
 }  // namespace shardsim

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include <fmt/format.h>
@@ -6,6 +8,7 @@
 #include "sim/hardware/nccl/platform.hpp"
 #include "sim/hardware/software.hpp"
 
+#include "scenarios/field.hpp"
 #include "sim/experiment/assumptions.hpp"
 #include "sim/experiment/experiment.hpp"
 
@@ -154,6 +157,51 @@ Assumptions nccl(const NcclPlatform& platform, const NetworkSpec& network) {
   return assumptions;
 }
 
+// --- Faults ------------------------------------------------------------------------------------
+
+constexpr const char* kDocument = "modelling choice: docs/decisions/0047-faults.md";
+
+std::string write_words(const FaultSpec& faults) {
+  if (faults.checkpoint_write_s > 0) {
+    return fmt::format("A checkpoint stops training for {} s", faults.checkpoint_write_s);
+  }
+  return fmt::format(
+      "A checkpoint is the weights, master weights and optimizer state of the model once, and is "
+      "written at {} GB/s while training waits",
+      faults.checkpoint_gb_per_s);
+}
+
+std::string count_words(const FaultSpec& faults) {
+  if (faults.observed_failures == 0) {
+    return "How well the times between failures are known is not told, so there is no band";
+  }
+  return fmt::format(
+      "The times between failures were counted from {} failures: the band is the 90 % interval of "
+      "that count, exact to 100 (Garwood 1936), by Byar's approximation above, and of nothing else",
+      faults.observed_failures);
+}
+
+// --- Fields without effect ---------------------------------------------------------------------
+
+bool acts(const Field& field, const Scenario& scenario) {
+  return !field.acts || field.acts(scenario);
+}
+
+// Whether somebody wrote the number with this mark: the slowest of a machine's links limits a ring.
+bool is_stated(const Scenario& scenario, ReadMark mark) {
+  const auto has = [&](const std::vector<std::string>& paths) {
+    return mark != 0 && std::find(paths.begin(), paths.end(), field_of(mark).path) != paths.end();
+  };
+  return has(scenario.required) || has(scenario.chosen);
+}
+
+std::string words_of(const Field& field, std::optional<ReadMark> winner) {
+  const std::string words = field.path + " has no effect here: ";
+  if (!winner) return words + "this run does not use it";
+  return words + "a stricter limit always applies" +
+         (*winner == 0 ? "" : ": " + field_of(*winner).path);
+}
+
 }  // namespace
 
 bool prices_shapes(const Experiment& experiment) {
@@ -196,6 +244,73 @@ Assumptions constants_of_communication(const Cluster& cluster) {
     assumptions.push_back({"NCCL: " + words_of(constants), constants.source});
   }
   return assumptions;
+}
+
+// --- Faults ------------------------------------------------------------------------------------
+
+Assumptions fault_assumptions(const FaultSpec& faults) {
+  Assumptions assumptions;
+  if (faults.slows_steps()) {
+    assumptions.push_back(
+        {"Faults are those of the scenario, the whole run: " + faults_in_words(faults) +
+             "; what uses a link goes at the pace of the worst one, and stands "
+             "still while one is down",
+         kDocument});
+  }
+  if (!faults.has_failures()) return assumptions;
+  assumptions.push_back(
+      {"Failures come independently, at a constant rate, also during checkpoints and restarts; "
+       "each stops the whole job, which goes on from its last checkpoint",
+       "Daly 2006; docs/decisions/0047-faults.md"});
+  assumptions.push_back({write_words(faults), kDocument});
+  assumptions.push_back({count_words(faults), kDocument});
+  return assumptions;
+}
+
+std::string faults_in_words(const FaultSpec& faults) {
+  std::string words;
+  const auto add = [&words](std::size_t count, const char* name) {
+    if (count == 0) return;
+    words +=
+        fmt::format("{}{} {}{}", words.empty() ? "" : ", ", count, name, count == 1 ? "" : "s");
+  };
+  add(faults.stragglers.size(), "straggler");
+  add(faults.slow_links.size(), "slow link");
+  add(faults.flapping_links.size(), "flapping link");
+  return words;
+}
+
+// --- Fields without effect ---------------------------------------------------------------------
+
+std::vector<std::string> fields_without_effect(const Scenario& scenario, const ReadLog& reads) {
+  std::vector<std::string> warnings;
+  for (const std::string& path : scenario.chosen) {
+    const Field& field = *find_field(path);
+    const ReadMark mark = mark_of(field);
+    if (field.set_mark == nullptr || !acts(field, scenario) || reads.was_read(mark)) continue;
+    warnings.push_back(words_of(field, reads.lost_to(mark)));
+  }
+  for (const std::string& path : scenario.required) {
+    const Field& field = *find_field(path);
+    const ReadMark mark = mark_of(field);
+    const std::optional<ReadMark> winner = reads.lost_to(mark);
+    if (!winner || reads.was_read(mark)) continue;
+    if (!is_stated(scenario, *winner)) warnings.push_back(words_of(field, winner));
+  }
+  return warnings;
+}
+
+std::optional<Assumption> fields_of_values(const Scenario& scenario) {
+  if (scenario.execution.tensors == TensorMode::real) return std::nullopt;
+  std::string names;
+  for (const std::string& path : scenario.chosen) {
+    const Field& field = *find_field(path);
+    if (!field.is_of_values || !acts(field, scenario)) continue;
+    names += (names.empty() ? "" : ", ") + path;
+  }
+  if (names.empty()) return std::nullopt;
+  return Assumption{std::string(kOnlyValues) + ", which a plan does not compute: " + names,
+                    "execution.tensors is meta"};
 }
 
 }  // namespace shardsim

@@ -1,4 +1,4 @@
-#include "sim/kernel/untrusted_text.hpp"
+#include "sim/kernel/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,6 +24,16 @@ constexpr std::array<Range, 9> kInvisible = {{{0x00, 0x1F},
                                               {0xE0000, 0xE0FFF}}};
 
 }  // namespace
+
+std::vector<std::string_view> split_at(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
 
 bool is_invisible(char32_t character) {
   return std::any_of(kInvisible.begin(), kInvisible.end(), [character](Range range) {
