@@ -65,4 +65,13 @@ void attention_backward(Runtime& runtime, const AttentionShape& shape, const Hea
                         const Tensor& dy, const Heads& dq, const Heads& dk, const Heads& dv,
                         bool adds_to_dq = false);
 
+/// Results of attention, kept for backward beside q, k and v.
+struct Attended {
+  AttentionOutput own;  ///< y of this rank's tokens and heads.
+  /// If tokens were exchanged for heads: q, k and v side by side, of fewer heads and more tokens.
+  /// They replace this rank's own; own.log_sum_exp belongs to their y.
+  Tensor exchanged_qkv;
+  Tensor exchanged_y;
+};
+
 }  // namespace shardsim

@@ -3,7 +3,7 @@
 #include "strategies/model/layer.hpp"
 #include "strategies/model/sequence_part.hpp"
 
-// Rows of a table: by token, and by position.
+// Embeddings: rows of a table, by token and by position, and rotary positions.
 namespace shardsim {
 
 /// The classes of a vocabulary whose rows a rank has: [first, first + count) of `whole`. Its rows
@@ -42,5 +42,18 @@ void position_embedding_forward(Runtime& runtime, const Tensor& weight, const Te
 /// The rows of weight_gradient += the sum of dy over the tokens at their position.
 void position_embedding_backward(Runtime& runtime, const Tensor& dy, const Tensor& weight_gradient,
                                  const TokenRows& rows);
+
+// Rotary position embedding. Source: Su et al., "RoFormer: Enhanced Transformer with Rotary
+// Position Embedding" (2021): neighbouring elements (2i, 2i + 1) of a head at position p turn by
+// the angle p * theta^(-2i / d).
+
+/// Rotates every head of x [b, s, heads d], whose s positions are those of `part`, in place.
+/// REQUIRES: `head_size` d even, divides the last dimension.
+void rotary_forward(Runtime& runtime, const Tensor& x, std::int64_t head_size, double theta,
+                    const SequencePart& part = {});
+
+/// The gradient turns back by the same angle, in place: dy becomes dx.
+void rotary_backward(Runtime& runtime, const Tensor& dy, std::int64_t head_size, double theta,
+                     const SequencePart& part = {});
 
 }  // namespace shardsim

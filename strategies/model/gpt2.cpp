@@ -6,8 +6,8 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/activation.hpp"
-#include "strategies/model/families.hpp"
-#include "strategies/model/region.hpp"
+#include "strategies/model/make_model.hpp"
+#include "strategies/model/pass.hpp"
 #include "strategies/model/transformer.hpp"
 
 // GPT-2: layer norm before each branch, one fused projection for q, k and v, GELU, biases

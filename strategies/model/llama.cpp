@@ -6,10 +6,10 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/activation.hpp"
+#include "strategies/model/embedding.hpp"
 #include "strategies/model/expert_layer.hpp"
-#include "strategies/model/families.hpp"
-#include "strategies/model/region.hpp"
-#include "strategies/model/rotary.hpp"
+#include "strategies/model/make_model.hpp"
+#include "strategies/model/pass.hpp"
 #include "strategies/model/transformer.hpp"
 
 // Llama: RMS norm before each branch, rotary positions, grouped query heads, SwiGLU, no biases.

@@ -4,7 +4,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/model/families.hpp"
 #include "strategies/sharding/context_parallel.hpp"
 #include "strategies/sharding/expert_parallel.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"

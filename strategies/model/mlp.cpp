@@ -6,10 +6,10 @@
 #include "sim/kernel/random.hpp"
 
 #include "strategies/model/activation.hpp"
-#include "strategies/model/families.hpp"
 #include "strategies/model/loss.hpp"
+#include "strategies/model/make_model.hpp"
 #include "strategies/model/parameter_table.hpp"
-#include "strategies/model/region.hpp"
+#include "strategies/model/pass.hpp"
 #include "strategies/model/token_data.hpp"
 
 // A perceptron: num_layers hidden layers with ReLU, a linear output layer, half squared error. Its

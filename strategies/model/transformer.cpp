@@ -4,10 +4,10 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/model/families.hpp"
 #include "strategies/model/layer.hpp"
 #include "strategies/model/loss.hpp"
-#include "strategies/model/region.hpp"
+#include "strategies/model/make_model.hpp"
+#include "strategies/model/pass.hpp"
 #include "strategies/model/token_data.hpp"
 #include "strategies/sharding/vocab_parallel.hpp"
 

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/model/attend.hpp"
 #include "strategies/model/embedding.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/norm.hpp"

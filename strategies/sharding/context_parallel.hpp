@@ -5,7 +5,7 @@
 #include "backends/communicator.hpp"
 #include "backends/runtime.hpp"
 
-#include "strategies/model/attend.hpp"
+#include "strategies/model/attention.hpp"
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/sequence_part.hpp"
 

@@ -6,7 +6,6 @@
 #include "strategies/model/linear.hpp"
 #include "strategies/model/loss.hpp"
 #include "strategies/model/norm.hpp"
-#include "strategies/model/rotary.hpp"
 
 #include "tests/strategies/layer_fixture.hpp"
 

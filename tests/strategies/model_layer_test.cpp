@@ -11,7 +11,6 @@
 #include "strategies/model/linear.hpp"
 #include "strategies/model/loss.hpp"
 #include "strategies/model/norm.hpp"
-#include "strategies/model/rotary.hpp"
 
 #include "tests/strategies/layer_fixture.hpp"
 #include "tests/strategies/recording_runtime.hpp"

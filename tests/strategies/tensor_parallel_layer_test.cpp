@@ -7,7 +7,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/parameter_table.hpp"
-#include "strategies/model/region.hpp"
+#include "strategies/model/pass.hpp"
 #include "strategies/sharding/vocab_parallel.hpp"
 
 #include "tests/strategies/tensor_parallel_fixture.hpp"
