@@ -9,7 +9,7 @@
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/pass.hpp"
 #include "strategies/model/token_data.hpp"
-#include "strategies/sharding/vocab_parallel.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {
 

@@ -8,7 +8,7 @@
 
 #include "strategies/model/parameter_table.hpp"
 #include "strategies/model/pass.hpp"
-#include "strategies/sharding/vocab_parallel.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
 
 #include "tests/strategies/tensor_parallel_fixture.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "strategies/training/elastic.hpp"
+#include "strategies/training/parallel_plan.hpp"
 
 namespace shardsim {
 
