@@ -77,7 +77,7 @@ void relu_backward(Runtime& runtime, const Tensor& y, const Tensor& dy) {
 }
 
 Tensor gelu_forward(Runtime& runtime, const Tensor& x) {
-  Tensor y = runtime.allocate(MemoryCategory::activations, x.shape(), x.dtype());
+  Tensor y = new_activation(runtime, x.shape(), x.dtype());
   runtime.compute(
       memory_op("gelu", x.dtype(), x.num_bytes() + y.num_bytes(), KernelFamily::activation), [&] {
         for (std::int64_t i = 0; i < x.numel(); ++i) {
@@ -100,7 +100,7 @@ void gelu_backward(Runtime& runtime, const Tensor& x, const Tensor& dy) {
 
 Tensor swiglu_forward(Runtime& runtime, const Tensor& gate, const Tensor& up) {
   require_size("swiglu", "number of elements of up", up.numel(), gate.numel());
-  Tensor y = runtime.allocate(MemoryCategory::activations, gate.shape(), gate.dtype());
+  Tensor y = new_activation(runtime, gate.shape(), gate.dtype());
   const std::int64_t bytes = gate.num_bytes() + up.num_bytes() + y.num_bytes();
   runtime.compute(memory_op("swiglu", gate.dtype(), bytes, KernelFamily::activation), [&] {
     for (std::int64_t i = 0; i < gate.numel(); ++i) {
@@ -113,7 +113,7 @@ Tensor swiglu_forward(Runtime& runtime, const Tensor& gate, const Tensor& up) {
 
 Tensor swiglu_backward(Runtime& runtime, const Tensor& gate, const Tensor& up, const Tensor& dy) {
   require_size("swiglu backward", "number of elements of dy", dy.numel(), gate.numel());
-  Tensor dgate = runtime.allocate(MemoryCategory::activations, gate.shape(), gate.dtype());
+  Tensor dgate = new_activation(runtime, gate.shape(), gate.dtype());
   const std::int64_t bytes =
       gate.num_bytes() + up.num_bytes() + 2 * dy.num_bytes() + dgate.num_bytes();
   runtime.compute(
@@ -139,7 +139,7 @@ void dropout_forward(Runtime& runtime, const Dropout& dropout, const DropoutSite
 Tensor dropout_backward(Runtime& runtime, const Dropout& dropout, const DropoutSite& site,
                         std::int64_t first_row, const Tensor& dy) {
   if (dropout.rate <= 0.0) return dy;
-  Tensor dx = runtime.allocate(MemoryCategory::activations, dy.shape(), dy.dtype());
+  Tensor dx = new_activation(runtime, dy.shape(), dy.dtype());
   const std::int64_t bytes = dy.num_bytes() + dx.num_bytes();
   const KernelFamily family = KernelFamily::dropout_backward;
   runtime.compute(memory_op("dropout_backward", dy.dtype(), bytes, family),

@@ -179,11 +179,10 @@ AttentionOutput allocate_attention(Runtime& runtime, const AttentionShape& shape
   const Rows rows = queries_of(shape);
   const std::int64_t blocks = rows.shares.count * shape.batch;
   AttentionOutput out;
-  out.y = runtime.allocate(MemoryCategory::activations,
-                           {blocks, rows.share(), shape.num_heads * shape.head_size}, y_dtype);
+  out.y =
+      new_activation(runtime, {blocks, rows.share(), shape.num_heads * shape.head_size}, y_dtype);
   out.log_sum_exp =
-      runtime.allocate(MemoryCategory::activations, {blocks, shape.num_heads, rows.share()},
-                       statistics_dtype(dtype));
+      new_activation(runtime, {blocks, shape.num_heads, rows.share()}, statistics_dtype(dtype));
   return out;
 }
 

@@ -53,16 +53,10 @@ void rotate(const Tensor& x, std::int64_t head_size, double theta, const Sequenc
 
 }  // namespace
 
-Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens, const Tensor& weight) {
-  const std::int64_t v = weight.shape()[0];
-  return token_embedding_forward(runtime, tokens, weight, {0, v, v});
-}
-
 Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens, const Tensor& weight,
                                const VocabPart& part) {
   const std::int64_t h = weight.shape()[1];
-  Tensor y = runtime.allocate(MemoryCategory::activations,
-                              {tokens.shape()[0], tokens.shape()[1], h}, weight.dtype());
+  Tensor y = new_activation(runtime, {tokens.shape()[0], tokens.shape()[1], h}, weight.dtype());
   const std::int64_t bytes = tokens.num_bytes() + 2 * y.num_bytes();
   runtime.compute(memory_op("token_embedding", weight.dtype(), bytes), [&] {
     for (std::int64_t row = 0; row < tokens.numel(); ++row) {
@@ -72,12 +66,6 @@ Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens, const Ten
     }
   });
   return y;
-}
-
-void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
-                              const Tensor& weight_gradient) {
-  const std::int64_t v = num_rows(weight_gradient);
-  token_embedding_backward(runtime, tokens, dy, weight_gradient, {0, v, v});
 }
 
 void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,

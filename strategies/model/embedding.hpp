@@ -15,15 +15,11 @@ struct VocabPart {
 };
 
 /// tokens [b, s] int32, weight [v, h] -> y [b, s, h]. Throws UsageError on a token outside [0, v).
-[[nodiscard]] Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens,
-                                             const Tensor& weight);
-/// The same of a table of which `weight` has a part: 0 for tokens whose row it does not have.
+/// `weight` has a part of the table: 0 for tokens whose row it does not have.
 [[nodiscard]] Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens,
                                              const Tensor& weight, const VocabPart& part);
 /// Adds each row of dy [b, s, h] to the row of weight_gradient [v, h] that its token names. Bytes
 /// count one row per token, as if no two were equal: a price must not depend on data.
-void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
-                              const Tensor& weight_gradient);
 void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
                               const Tensor& weight_gradient, const VocabPart& part);
 

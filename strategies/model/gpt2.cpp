@@ -42,12 +42,12 @@ class Gpt2 final : public BlockFamily {
   }
 
   [[nodiscard]] NormOutput forward_norm(const Pass& pass, const Tensor& x) const override {
-    return apply_layer_norm(pass, 0, x, options_.norm_epsilon);
+    return apply_norm(pass, 0, true, x, options_.norm_epsilon);
   }
 
   [[nodiscard]] Tensor backward_norm(const Pass& pass, const Tensor& dy, const Tensor& x,
                                      const Tensor& statistics) const override {
-    return finish_layer_norm(pass, 0, dy, x, statistics);
+    return finish_norm(pass, 0, true, dy, x, statistics);
   }
 
   [[nodiscard]] Tensor forward_block(const Pass& pass, const Tensor& x,
@@ -167,7 +167,7 @@ class Gpt2 final : public BlockFamily {
     }
     ColumnLinear reader{.k = up_weight, .has_bias = true, .dy = std::move(d)};
     d = backward_columns(pass, {&reader, 1}, std::move(saved[norm2]), kUp);  // (b, s, h)
-    d = finish_layer_norm(pass, norm2_weight, d, saved[middle], saved[norm2_statistics]);
+    d = finish_norm(pass, norm2_weight, true, d, saved[middle], saved[norm2_statistics]);
     saved[middle] = {};
     saved[norm2_statistics] = {};
     add_in_place(runtime, dy, d);
@@ -183,8 +183,7 @@ class Gpt2 final : public BlockFamily {
     Tensor d = backward_row_linear(pass, out_weight, true, d_branch, saved[attended],
                                    kOut);  // (b, s, a d)
     d_branch = {};
-    Tensor d_qkv =
-        runtime.allocate(MemoryCategory::activations, with_last(d.shape(), qkv_size()), d.dtype());
+    Tensor d_qkv = new_activation(runtime, with_last(d.shape(), qkv_size()), d.dtype());
     backward_attend(
         pass, attention_shape(pass, d_qkv), q_of(saved[qkv]), k_of(saved[qkv]), v_of(saved[qkv]),
         {{saved[attended], saved[log_sum_exp]}, saved[exchanged_qkv], saved[exchanged_y]}, d,
@@ -198,7 +197,7 @@ class Gpt2 final : public BlockFamily {
     }
     ColumnLinear reader{.k = qkv_weight, .has_bias = true, .dy = std::move(d_qkv)};
     d = backward_columns(pass, {&reader, 1}, std::move(saved[norm1]), kQkv);  // (b, s, h)
-    d = finish_layer_norm(pass, norm1_weight, d, saved[input], saved[norm1_statistics]);
+    d = finish_norm(pass, norm1_weight, true, d, saved[input], saved[norm1_statistics]);
     add_in_place(runtime, dy, d);
     return d;
   }

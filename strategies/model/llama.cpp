@@ -50,12 +50,12 @@ class Llama final : public BlockFamily {
   }
 
   [[nodiscard]] NormOutput forward_norm(const Pass& pass, const Tensor& x) const override {
-    return rms_norm_forward(pass.runtime, x, pass.weight(0), options_.norm_epsilon);
+    return apply_norm(pass, 0, false, x, options_.norm_epsilon);
   }
 
   [[nodiscard]] Tensor backward_norm(const Pass& pass, const Tensor& dy, const Tensor& x,
                                      const Tensor& statistics) const override {
-    return finish_rms_norm(pass, 0, dy, x, statistics);
+    return finish_norm(pass, 0, false, dy, x, statistics);
   }
 
   [[nodiscard]] Tensor forward_block(const Pass& pass, const Tensor& x,
@@ -187,7 +187,7 @@ class Llama final : public BlockFamily {
     Tensor d = options_.moe.in_block(pass.block)
                    ? backward_experts(pass, std::exchange(d_branch, Tensor()), saved)
                    : backward_gated_mlp(pass, mlp_first, std::exchange(d_branch, Tensor()), saved);
-    d = finish_rms_norm(pass, norm2_weight, d, saved[middle], saved[norm2_statistics]);
+    d = finish_norm(pass, norm2_weight, false, d, saved[middle], saved[norm2_statistics]);
     saved[middle] = {};
     saved[norm2_statistics] = {};
     add_in_place(runtime, dy, d);
@@ -238,8 +238,7 @@ class Llama final : public BlockFamily {
         backward_row_linear(pass, wo, false, d_branch, saved[attended], kOut);  // (b, s, a d)
     d_branch = {};
     const auto of_heads = [&](std::int64_t count) {
-      return runtime.allocate(MemoryCategory::activations, with_last(d.shape(), count * head_size_),
-                              d.dtype());
+      return new_activation(runtime, with_last(d.shape(), count * head_size_), d.dtype());
     };
     Tensor dq = of_heads(heads_);
     Tensor dk = of_heads(groups_);
@@ -265,7 +264,7 @@ class Llama final : public BlockFamily {
     dq = {};
     dk = {};
     dv = {};
-    d = finish_rms_norm(pass, norm1_weight, d, saved[input], saved[norm1_statistics]);
+    d = finish_norm(pass, norm1_weight, false, d, saved[input], saved[norm1_statistics]);
     add_in_place(runtime, dy, d);
     return d;
   }

@@ -37,9 +37,8 @@ CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
   const std::int64_t v = last_dim(logits);
   require_size("cross entropy", "number of targets", targets.numel(), rows);
   CrossEntropyOutput out;
-  out.loss = runtime.allocate(MemoryCategory::activations, Shape{1}, DType::fp64);
-  out.log_sum_exp =
-      runtime.allocate(MemoryCategory::activations, Shape{rows}, statistics_dtype(logits.dtype()));
+  out.loss = new_activation(runtime, Shape{1}, DType::fp64);
+  out.log_sum_exp = new_activation(runtime, Shape{rows}, statistics_dtype(logits.dtype()));
   const std::int64_t bytes =
       logits.num_bytes() + targets.num_bytes() + out.log_sum_exp.num_bytes() + out.loss.num_bytes();
   const KernelFamily family = KernelFamily::cross_entropy;
@@ -56,12 +55,6 @@ CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
     out.loss.set(0, loss);
   });
   return out;
-}
-
-void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
-                            const Tensor& log_sum_exp, double scale) {
-  const std::int64_t v = last_dim(logits);
-  cross_entropy_backward(runtime, logits, targets, log_sum_exp, scale, {0, v, v});
 }
 
 void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
@@ -90,7 +83,7 @@ Tensor squared_error_forward(Runtime& runtime, const Tensor& y, const Tensor& ta
   const std::int64_t n = last_dim(y);
   require_size("squared error", "number of targets", targets.numel(), y.numel());
   require_size("squared error", "size of the mask", mask.numel(), num_rows(y));
-  Tensor loss = runtime.allocate(MemoryCategory::activations, Shape{1}, DType::fp64);
+  Tensor loss = new_activation(runtime, Shape{1}, DType::fp64);
   const std::int64_t bytes =
       y.num_bytes() + targets.num_bytes() + mask.num_bytes() + loss.num_bytes();
   runtime.compute(memory_op("squared_error", y.dtype(), bytes), [&] {

@@ -104,13 +104,10 @@ class Mlp final : public Model {
   [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
                                  std::int64_t count, double ignore_fraction,
                                  const SequencePart& /*part*/) const override {
-    const auto allocate = [&](const Shape& shape, DType dtype) {
-      return runtime.allocate(MemoryCategory::activations, shape, dtype);
-    };
     Batch batch;
-    batch.inputs = allocate({count, options_.hidden_size}, options_.dtype);
-    batch.targets = allocate({count, options_.vocab_size}, options_.dtype);
-    batch.mask = allocate({count}, DType::fp32);
+    batch.inputs = new_activation(runtime, {count, options_.hidden_size}, options_.dtype);
+    batch.targets = new_activation(runtime, {count, options_.vocab_size}, options_.dtype);
+    batch.mask = new_activation(runtime, {count}, DType::fp32);
     runtime.off_the_clock([&] {
       fill(batch.inputs, {seed, "data.inputs"}, first);
       fill(batch.targets, {seed, "data.targets"}, first);
@@ -125,7 +122,7 @@ class Mlp final : public Model {
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
                                            std::int64_t count, double ignore_fraction,
                                            const SequencePart& /*part*/) const override {
-    return count_kept(seed, first, count, ignore_fraction);
+    return count_kept({.seed = seed, .ignore_fraction = ignore_fraction}, first, count);
   }
 
   [[nodiscard]] std::int64_t positions_per_sample() const override { return 1; }

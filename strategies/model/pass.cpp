@@ -16,37 +16,33 @@ namespace {
 // by-product of dx. They stay sums in fp64, so that adding them later rounds as adding them at once
 // would.
 Tensor sum_for_later(const Pass& pass, const Tensor& weight) {
-  return pass.runtime.allocate(MemoryCategory::activations, weight.shape(), DType::fp64);
+  return new_activation(pass.runtime, weight.shape(), DType::fp64);
 }
 Tensor row_of(const Tensor& tensor, std::int64_t row) {
   const std::int64_t width = last_dim(tensor);
   return tensor.view(row * width, {1, width});
 }
 
-void finish_later(const Pass& pass, int k, Tensor sum) {
-  pass.later->push(
-      {.kind = WeightGradient::Kind::sum, .parameter = pass.first + k, .dy = std::move(sum)});
+void finish_later(const Pass& pass, int k, WeightGradient::Kind kind, Tensor dy) {
+  pass.later->push({.kind = kind, .parameter = pass.first + k, .dy = std::move(dy)});
 }
 
-// The terms of a norm's gradients, row by row: [rows, h] in fp64. `add_row` adds those of a row.
-template <class AddRow>
-void finish_rows_later(const Pass& pass, std::span<const int> parameters, const Tensor& x,
-                       const AddRow& add_row) {
+// Leaves the terms of a norm's gradients, row by row: [rows, h] in fp64.
+void finish_rows_later(const Pass& pass, int k, bool has_bias, const Tensor& dy, const Tensor& x,
+                       const Tensor& weight, const Tensor& statistics) {
   const Shape shape{num_rows(x), last_dim(x)};
-  std::vector<Tensor> terms;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    terms.push_back(pass.runtime.allocate(MemoryCategory::activations, shape, DType::fp64));
-  }
+  const auto allocate = [&] { return new_activation(pass.runtime, shape, DType::fp64); };
+  Tensor bias_terms = has_bias ? allocate() : Tensor();
+  Tensor weight_terms = allocate();
+  const std::int64_t width = statistics.numel() / num_rows(x);
   for (std::int64_t row = 0; row < num_rows(x); ++row) {
-    std::vector<Tensor> of_row;
-    for (const Tensor& all : terms) of_row.push_back(row_of(all, row));
-    add_row(row, of_row);
+    static_cast<void>(norm_backward(pass.runtime, row_of(dy, row), row_of(x, row), weight,
+                                    statistics.view(width * row, {width}),
+                                    row_of(weight_terms, row).flat(),
+                                    has_bias ? row_of(bias_terms, row).flat() : Tensor()));
   }
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    pass.later->push({.kind = WeightGradient::Kind::bias,
-                      .parameter = pass.first + parameters[i],
-                      .dy = std::move(terms[i])});
-  }
+  if (has_bias) finish_later(pass, k + 1, WeightGradient::Kind::bias, std::move(bias_terms));
+  finish_later(pass, k, WeightGradient::Kind::bias, std::move(weight_terms));
 }
 
 // Shape of an activation outside of regions, with all its tokens together.
@@ -64,11 +60,7 @@ Tensor input_gradient(const Pass& pass, std::span<ColumnLinear> layers, bool dro
   Tensor dx;
   for (ColumnLinear& layer : layers) {
     const Tensor weight = pass.weight(layer.k);
-    if (dx.defined()) {
-      linear_backward_input_add(pass.runtime, layer.dy, weight, dx);
-    } else {
-      dx = linear_backward_input(pass.runtime, layer.dy, weight);
-    }
+    dx = linear_backward_input(pass.runtime, layer.dy, weight, std::move(dx));
     if (drop) layer.dy = {};
   }
   return dx;
@@ -99,60 +91,29 @@ void round_heads(Runtime& runtime, const Heads& heads, std::int64_t width, SumOv
 
 }  // namespace
 
-Tensor finish_layer_norm(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
-                         const Tensor& statistics) {
+Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy, const Tensor& x,
+                   const Tensor& statistics) {
   Tensor dx;
   if (pass.later != nullptr) {
     const Tensor weight = pass.weight(k);
-    Tensor bias_sum = sum_for_later(pass, weight);
+    Tensor bias_sum = has_bias ? sum_for_later(pass, weight) : Tensor();
     Tensor weight_sum = sum_for_later(pass, weight);
-    dx = layer_norm_backward(pass.runtime, dy, x, weight, statistics, weight_sum, bias_sum);
+    dx = norm_backward(pass.runtime, dy, x, weight, statistics, weight_sum, bias_sum);
     if (pass.later->keeps_rows()) {
-      finish_rows_later(pass, std::array{k + 1, k}, x, [&](std::int64_t row, const auto& terms) {
-        static_cast<void>(layer_norm_backward(pass.runtime, row_of(dy, row), row_of(x, row), weight,
-                                              statistics.view(2 * row, {2}), terms[1].flat(),
-                                              terms[0].flat()));
-      });
+      finish_rows_later(pass, k, has_bias, dy, x, weight, statistics);
       return dx;
     }
-    finish_later(pass, k + 1, std::move(bias_sum));
-    finish_later(pass, k, std::move(weight_sum));
+    if (has_bias) finish_later(pass, k + 1, WeightGradient::Kind::sum, std::move(bias_sum));
+    finish_later(pass, k, WeightGradient::Kind::sum, std::move(weight_sum));
     return dx;
   }
   {  // Nothing holds on to a gradient that has been reported: its memory may be about to be freed.
     const Tensor weight = pass.weight(k);
-    const Tensor bias_gradient = pass.gradient(k + 1);
+    const Tensor bias_gradient = has_bias ? pass.gradient(k + 1) : Tensor();
     const Tensor weight_gradient = pass.gradient(k);
-    dx = layer_norm_backward(pass.runtime, dy, x, weight, statistics, weight_gradient,
-                             bias_gradient);
+    dx = norm_backward(pass.runtime, dy, x, weight, statistics, weight_gradient, bias_gradient);
   }
-  pass.ready(k + 1);
-  pass.ready(k);
-  return dx;
-}
-
-Tensor finish_rms_norm(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
-                       const Tensor& statistics) {
-  Tensor dx;
-  if (pass.later != nullptr) {
-    const Tensor weight = pass.weight(k);
-    Tensor weight_sum = sum_for_later(pass, weight);
-    dx = rms_norm_backward(pass.runtime, dy, x, weight, statistics, weight_sum);
-    if (pass.later->keeps_rows()) {
-      finish_rows_later(pass, std::array{k}, x, [&](std::int64_t row, const auto& terms) {
-        static_cast<void>(rms_norm_backward(pass.runtime, row_of(dy, row), row_of(x, row), weight,
-                                            statistics.view(row, {1}), terms[0].flat()));
-      });
-      return dx;
-    }
-    finish_later(pass, k, std::move(weight_sum));
-    return dx;
-  }
-  {
-    const Tensor weight = pass.weight(k);
-    const Tensor weight_gradient = pass.gradient(k);
-    dx = rms_norm_backward(pass.runtime, dy, x, weight, statistics, weight_gradient);
-  }
+  if (has_bias) pass.ready(k + 1);
   pass.ready(k);
   return dx;
 }

@@ -53,21 +53,16 @@ inline void finish_linear_with_bias(const Pass& pass, int k, const Tensor& dy, c
   finish_linear(pass, k, dy, x);
 }
 
-/// Layer norm with weight k and bias k + 1.
-[[nodiscard]] inline NormOutput apply_layer_norm(const Pass& pass, int k, const Tensor& x,
-                                                 double epsilon) {
+/// Layer norm with weight k and bias k + 1, or RMS norm with weight k alone.
+[[nodiscard]] inline NormOutput apply_norm(const Pass& pass, int k, bool has_bias, const Tensor& x,
+                                           double epsilon) {
   const Tensor weight = pass.weight(k);
-  const Tensor bias = pass.weight(k + 1);
-  return layer_norm_forward(pass.runtime, x, weight, bias, epsilon);
+  const Tensor bias = has_bias ? pass.weight(k + 1) : Tensor();
+  return norm_forward(pass.runtime, x, weight, bias, epsilon);
 }
-
-/// Returns dx, adds and reports both gradients.
-[[nodiscard]] Tensor finish_layer_norm(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
-                                       const Tensor& statistics);
-
-/// RMS norm with weight k: returns dx, adds and reports the gradient.
-[[nodiscard]] Tensor finish_rms_norm(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
-                                     const Tensor& statistics);
+/// Returns dx, adds and reports its gradients.
+[[nodiscard]] Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy,
+                                 const Tensor& x, const Tensor& statistics);
 
 // Linear layers in column-parallel and row-parallel pairs. On one device they are plain linear
 // layers; with a TensorParallel context they enter and leave its regions. Backward computes the

@@ -51,8 +51,7 @@ class HeadExchange {
     const Tensor received = allocate(MemoryCategory::comm, y.dtype(), q_width_);
     exchange(received, y, "attention output");
     const std::int64_t width = group_.size() * q_width_;
-    Tensor tokens =
-        runtime_.allocate(MemoryCategory::activations, {batch_, share_, width}, y.dtype());
+    Tensor tokens = new_activation(runtime_, {batch_, share_, width}, y.dtype());
     runtime_.compute(copy_op("unpack_heads", received), [&] {
       unpack({received, q_width_, 0}, {tokens, width, 0}, q_width_);
     });

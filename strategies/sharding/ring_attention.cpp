@@ -102,7 +102,7 @@ AttentionOutput ring_attention_forward(Runtime& runtime, Communicator& ring,
   }
   if (sum_dtype == dtype) return sum;
   const std::int64_t width = shape.num_heads * shape.head_size;
-  const Tensor y = runtime.allocate(MemoryCategory::activations, sum.y.shape(), dtype);
+  const Tensor y = new_activation(runtime, sum.y.shape(), dtype);
   const HeadCopy rounded{
       .from = {sum.y, width, 0}, .to = {y, width, 0}, .rows = num_rows(y), .width = width};
   copy_heads(runtime, "attention_round", {&rounded, 1});
@@ -121,8 +121,7 @@ void ring_attention_backward(Runtime& runtime, Communicator& ring, const Attenti
   // Summed over blocks before it is rounded.
   Heads dq_sum = dq;
   if (sum_dtype != dtype) {
-    dq_sum = {runtime.allocate(MemoryCategory::activations, forward.y.shape(), sum_dtype), width,
-              0};
+    dq_sum = {new_activation(runtime, forward.y.shape(), sum_dtype), width, 0};
   }
   {
     Rotation rotation(ring, blocks, shape, k, v);

@@ -69,7 +69,7 @@ PendingTensor TensorParallel::sum(Runtime& runtime, Tensor partial, const char* 
     return {std::move(partial), {}, std::move(work)};
   }
   const Shape shape{token_shard(num_rows(partial), size(), layer), last_dim(partial)};
-  Tensor shard = runtime.allocate(MemoryCategory::activations, shape, partial.dtype());
+  Tensor shard = new_activation(runtime, shape, partial.dtype());
   Work work = group_.reduce_scatter(shard, partial, ReduceOp::sum, options, site);
   return {std::move(shard), std::move(partial), std::move(work)};
 }
@@ -160,7 +160,7 @@ CrossEntropyOutput vocab_parallel_cross_entropy_forward(Runtime& runtime, Tensor
   sum_work.wait();
 
   CrossEntropyOutput out;
-  out.loss = runtime.allocate(MemoryCategory::activations, Shape{1}, DType::fp64);
+  out.loss = new_activation(runtime, Shape{1}, DType::fp64);
   out.log_sum_exp = per_row(MemoryCategory::activations);
   const std::int64_t bytes = 4 * sum.num_bytes() + targets.num_bytes() + out.loss.num_bytes();
   runtime.compute(memory_op("cross_entropy", logits.dtype(), bytes), [&] {

@@ -41,21 +41,21 @@ TEST_CASE("layer norm has mean zero and variance one before its weight and bias"
   // Mean 3, variance 4.
   const Tensor x = tensor_of({1, 2}, {1, 5});
   const NormOutput norm =
-      layer_norm_forward(runtime, x, tensor_of({2}, {2, 3}), tensor_of({2}, {10, 20}), 0.0);
+      norm_forward(runtime, x, tensor_of({2}, {2, 3}), tensor_of({2}, {10, 20}), 0.0);
   CHECK(norm.y.get(0) == about(10 - 2));
   CHECK(norm.y.get(1) == about(20 + 3));
   CHECK(norm.statistics.get(0) == 3.0);
   CHECK(norm.statistics.get(1) == 0.5);
   const NormOutput softened =
-      layer_norm_forward(runtime, x, tensor_of({2}, {1, 1}), tensor_of({2}, {0, 0}), 12.0);
+      norm_forward(runtime, x, tensor_of({2}, {1, 1}), tensor_of({2}, {0, 0}), 12.0);
   CHECK(softened.y.get(1) == about(2.0 / 4.0));  // Epsilon is added to the variance.
 }
 
 TEST_CASE("rms norm divides by the root of the mean square") {
   // Mean square 25.
   const Tensor x = tensor_of({1, 2}, {1, 7});
-  CHECK(rms_norm_forward(runtime, x, tensor_of({2}, {1, 2}), 0.0).y.get(1) == about(2.8));
-  CHECK(rms_norm_forward(runtime, x, tensor_of({2}, {1, 2}), 24.0).y.get(0) == about(1.0 / 7.0));
+  CHECK(norm_forward(runtime, x, tensor_of({2}, {1, 2}), {}, 0.0).y.get(1) == about(2.8));
+  CHECK(norm_forward(runtime, x, tensor_of({2}, {1, 2}), {}, 24.0).y.get(0) == about(1.0 / 7.0));
 }
 
 TEST_CASE("activations have their known values") {
@@ -172,12 +172,12 @@ TEST_CASE("cross entropy sums minus the log of the target's probability over row
 TEST_CASE("statistics are kept in fp32 under 16 bits, and every result is rounded once") {
   const Tensor x = random_tensor("x", {2, 3, 8}, DType::bf16);
   const Tensor weight = random_tensor("weight", {8}, DType::bf16);
-  const NormOutput norm = rms_norm_forward(runtime, x, weight, 1e-5);
+  const NormOutput norm = norm_forward(runtime, x, weight, {}, 1e-5);
   CHECK(norm.statistics.dtype() == DType::fp32);
   CHECK(norm.y.dtype() == DType::bf16);
   // The same values in fp64, rounded at the end: not one element differs.
   const Tensor wide_x = tensor_of({2, 3, 8}, values_of(x));
-  const Tensor wide = rms_norm_forward(runtime, wide_x, tensor_of({8}, values_of(weight)), 1e-5).y;
+  const Tensor wide = norm_forward(runtime, wide_x, tensor_of({8}, values_of(weight)), {}, 1e-5).y;
   CHECK(max_difference(tensor_of({2, 3, 8}, values_of(wide), DType::bf16), norm.y) == 0.0);
 }
 
@@ -248,9 +248,9 @@ TEST_CASE("grouped products are of the mean number of rows, rounded up, one for 
 TEST_CASE("sizes that do not fit, and tokens outside the vocabulary, are refused") {
   const Tensor x = zeros({2, 3});
   CHECK_THROWS_AS(linear_forward(runtime, x, zeros({4, 5}), {}), UsageError);
-  CHECK_THROWS_AS(rms_norm_forward(runtime, x, zeros({4}), 1e-5), UsageError);
+  CHECK_THROWS_AS(norm_forward(runtime, x, zeros({4}), {}, 1e-5), UsageError);
   CHECK_THROWS_AS(add_in_place(runtime, x, zeros({7})), UsageError);
   const Tensor tokens = tensor_of({1, 2}, {0, 5}, DType::int32);
-  CHECK_THROWS_AS(token_embedding_forward(runtime, tokens, zeros({5, 3})), UsageError);
+  CHECK_THROWS_AS(token_embedding_forward(runtime, tokens, zeros({5, 3}), {0, 5, 5}), UsageError);
   CHECK_THROWS_AS(cross_entropy_forward(runtime, zeros({1, 2, 5}), tokens), UsageError);
 }
