@@ -51,7 +51,7 @@ void Transformer::add_outer_parameters() {
   table_.begin_unit(options_.tied_embeddings ? "root" : "embedding");
   tokens_ = table_.add_split("embedding.tokens", {options_.vocab_size, h}, init, 0,
                              options_.tensor_parallel);
-  if (family_->has_learned_positions()) {
+  if (family_->traits().has_learned_positions) {
     positions_ = table_.add("embedding.positions", {options_.max_position_embeddings, h}, init);
   }
   if (options_.tied_embeddings) {
@@ -259,7 +259,7 @@ Tensor Transformer::backward_head(const ModelContext& context, const Batch& batc
   ColumnLinear reader{
       .k = head_ - final_norm_, .is_last = head_ != tokens_, .dy = std::move(saved[head_logits])};
   const Tensor dy = backward_columns(pass, {&reader, 1}, std::move(saved[head_norm]), kHead);
-  Tensor dx = family_->backward_norm(pass, dy, saved[head_x], saved[head_statistics]);
+  Tensor dx = family_->backward_norm(pass, 0, dy, saved[head_x], saved[head_statistics]);
   saved.clear();
   return dx;
 }
