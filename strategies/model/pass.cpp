@@ -192,34 +192,31 @@ Tensor backward_dropout(const Pass& pass, const char* branch, const Tensor& dy) 
                           dy);
 }
 
-Attended attend(const Pass& pass, const AttentionShape& shape, const Heads& q, const Heads& k,
-                const Heads& v) {
+Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv) {
   if (pass.parallel.context != nullptr) {
-    return pass.parallel.context->forward(pass.runtime, shape, q, k, v);
+    return pass.parallel.context->forward(pass.runtime, shape, qkv);
   }
-  Attended attended{.own = attention_forward(pass.runtime, shape, q, k, v),
-                    .exchanged_qkv = {},
-                    .exchanged_y = {}};
-  if (merges_in(q.tensor.dtype())) {
+  Attended attended{
+      .own = attention_forward(pass.runtime, shape, qkv), .exchanged_qkv = {}, .exchanged_y = {}};
+  if (merges_in(qkv.q.tensor.dtype())) {
     round_shared_sum(pass.runtime, attended.own.y, SumOver::key_blocks);
     round_shared_sum(pass.runtime, attended.own.log_sum_exp, SumOver::key_blocks);
   }
   return attended;
 }
 
-void backward_attend(const Pass& pass, const AttentionShape& shape, const Heads& q, const Heads& k,
-                     const Heads& v, const Attended& forward, const Tensor& dy, const Heads& dq,
-                     const Heads& dk, const Heads& dv) {
-  if (pass.parallel.context == nullptr) {
-    attention_backward(pass.runtime, shape, q, k, v, forward.own, dy, dq, dk, dv);
-    round_heads(pass.runtime, dk, shape.num_groups * shape.head_size, SumOver::query_shares);
-    round_heads(pass.runtime, dv, shape.num_groups * shape.head_size, SumOver::query_shares);
-    if (merges_in(q.tensor.dtype())) {
-      round_heads(pass.runtime, dq, shape.num_heads * shape.head_size, SumOver::key_blocks);
-    }
-    return;
+void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
+                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients) {
+  if (pass.parallel.context != nullptr) {
+    return pass.parallel.context->backward(pass.runtime, shape, qkv, forward, dy, gradients);
   }
-  pass.parallel.context->backward(pass.runtime, shape, q, k, v, forward, dy, dq, dk, dv);
+  attention_backward(pass.runtime, shape, qkv, forward.own, dy, gradients);
+  const std::int64_t width = shape.num_groups * shape.head_size;
+  round_heads(pass.runtime, gradients.k, width, SumOver::query_shares);
+  round_heads(pass.runtime, gradients.v, width, SumOver::query_shares);
+  if (merges_in(qkv.q.tensor.dtype())) {
+    round_heads(pass.runtime, gradients.q, shape.num_heads * shape.head_size, SumOver::key_blocks);
+  }
 }
 
 }  // namespace shardsim

@@ -104,12 +104,10 @@ void apply_dropout(const Pass& pass, const char* branch, const Tensor& y);
 
 /// `shape`: of this rank's heads, of whole samples. q, k and v have the positions of pass.part. If
 /// the result has exchanged_qkv, backward does not read them.
-[[nodiscard]] Attended attend(const Pass& pass, const AttentionShape& shape, const Heads& q,
-                              const Heads& k, const Heads& v);
+[[nodiscard]] Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv);
 
-/// Writes dq, dk and dv, from dy [b, s, a d] of this rank's tokens.
-void backward_attend(const Pass& pass, const AttentionShape& shape, const Heads& q, const Heads& k,
-                     const Heads& v, const Attended& forward, const Tensor& dy, const Heads& dq,
-                     const Heads& dk, const Heads& dv);
+/// Writes the gradients, from dy [b, s, a d] of this rank's tokens.
+void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
+                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients);
 
 }  // namespace shardsim

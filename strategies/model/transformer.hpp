@@ -122,7 +122,7 @@ class TransformerFamily {
   [[nodiscard]] AttentionShape attention_shape(const Pass& pass, const Tensor& queries) const;
   // Gradients of q, k and v of the tokens that `d` has.
   [[nodiscard]] Qkv allocate_qkv(Runtime& runtime, const Tensor& d) const;
-  [[nodiscard]] std::array<Heads, 3> heads_of(std::span<const Tensor, 3> qkv) const;
+  [[nodiscard]] QkvHeads heads_of(std::span<const Tensor, 3> qkv) const;
   // Memory that a framework keeps for the scores of this rank's queries, and for the dropout masks
   // of both branches (results like `y`).
   [[nodiscard]] Tensor keep_scores(const Pass& pass, const AttentionShape& shape) const;

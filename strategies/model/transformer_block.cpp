@@ -62,12 +62,11 @@ Tensor TransformerFamily::backward_attention(const Pass& pass, const Tensor& dy,
   d_branch = {};
   Qkv gradients = allocate_qkv(pass.runtime, d);
   {
-    const std::array<Heads, 3> heads = heads_of(std::span(saved).subspan<q, 3>());
-    const std::array<Heads, 3> slopes = heads_of(gradients);
+    const QkvHeads heads = heads_of(std::span(saved).subspan<q, 3>());
     backward_attend(
-        pass, attention_shape(pass, gradients[0]), heads[0], heads[1], heads[2],
+        pass, attention_shape(pass, gradients[0]), heads,
         {{saved[attended], saved[log_sum_exp]}, saved[exchanged_qkv], saved[exchanged_y]}, d,
-        slopes[0], slopes[1], slopes[2]);
+        heads_of(gradients));
   }
   d = {};
   for (const BlockSaved used :
@@ -90,8 +89,7 @@ void TransformerFamily::normalise(Pass pass, int first, const Tensor& x, BlockSa
 
 void TransformerFamily::attend_to_tokens(const Pass& pass, Saved& saved) const {
   const AttentionShape shape = attention_shape(pass, saved[q]);
-  const std::array<Heads, 3> heads = heads_of(std::span(saved).subspan<q, 3>());
-  Attended attention = attend(pass, shape, heads[0], heads[1], heads[2]);
+  Attended attention = attend(pass, shape, heads_of(std::span(saved).subspan<q, 3>()));
   saved[attended] = std::move(attention.own.y);  // (b, s, a d)
   saved[log_sum_exp] = std::move(attention.own.log_sum_exp);
   saved[exchanged_qkv] = std::move(attention.exchanged_qkv);
@@ -107,12 +105,12 @@ AttentionShape TransformerFamily::attention_shape(const Pass& pass, const Tensor
           .head_size = head_size_};
 }
 
-std::array<Heads, 3> TransformerFamily::heads_of(std::span<const Tensor, 3> qkv) const {
+QkvHeads TransformerFamily::heads_of(std::span<const Tensor, 3> qkv) const {
   const std::int64_t a = heads_ * head_size_;
   const std::int64_t g = groups_ * head_size_;
-  if (!traits_.fuses_qkv) return {{{qkv[0], a, 0}, {qkv[1], g, 0}, {qkv[2], g, 0}}};
+  if (!traits_.fuses_qkv) return {{qkv[0], a, 0}, {qkv[1], g, 0}, {qkv[2], g, 0}};
   const std::int64_t row = a + 2 * g;
-  return {{{qkv[0], row, 0}, {qkv[0], row, a}, {qkv[0], row, a + g}}};
+  return {{qkv[0], row, 0}, {qkv[0], row, a}, {qkv[0], row, a + g}};
 }
 
 TransformerFamily::Qkv TransformerFamily::allocate_qkv(Runtime& runtime, const Tensor& d) const {

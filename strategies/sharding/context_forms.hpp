@@ -63,25 +63,22 @@ class KeyBlocks {
 /// `shape`: queries and keys are this rank's shares, number ring.rank() of as many as are cut
 /// equally among ring.size() ranks.
 [[nodiscard]] AttentionOutput ring_attention_forward(Runtime& runtime, Communicator& ring,
-                                                     const AttentionShape& shape, const Heads& q,
-                                                     const Heads& k, const Heads& v);
+                                                     const AttentionShape& shape,
+                                                     const QkvHeads& qkv);
 
 /// As attention_backward.
 void ring_attention_backward(Runtime& runtime, Communicator& ring, const AttentionShape& shape,
-                             const Heads& q, const Heads& k, const Heads& v,
-                             const AttentionOutput& forward, const Tensor& dy, const Heads& dq,
-                             const Heads& dk, const Heads& dv);
+                             const QkvHeads& qkv, const AttentionOutput& forward, const Tensor& dy,
+                             const QkvHeads& gradients);
 
 /// `shape`: queries and keys are this rank's share, number group.rank() of group.size().
 [[nodiscard]] AttentionOutput gathered_attention_forward(Runtime& runtime, Communicator& group,
                                                          const AttentionShape& shape,
-                                                         const Heads& q, const Heads& k,
-                                                         const Heads& v);
+                                                         const QkvHeads& qkv);
 
 /// As attention_backward.
 void gathered_attention_backward(Runtime& runtime, Communicator& group, const AttentionShape& shape,
-                                 const Heads& q, const Heads& k, const Heads& v,
-                                 const AttentionOutput& forward, const Tensor& dy, const Heads& dq,
-                                 const Heads& dk, const Heads& dv);
+                                 const QkvHeads& qkv, const AttentionOutput& forward,
+                                 const Tensor& dy, const QkvHeads& gradients);
 
 }  // namespace shardsim

@@ -35,14 +35,16 @@ class HeadExchange {
         share_(shape.seq_len / shape.queries.parts) {}
 
   /// This rank's tokens, all heads -> rows [u, b, s of a share, q k v], all tokens, its heads.
-  [[nodiscard]] Tensor to_heads(const Heads& q, const Heads& k, const Heads& v) const {
-    const Tensor packed = allocate(MemoryCategory::comm, q.tensor.dtype(), qkv_width());
+  [[nodiscard]] Tensor to_heads(const QkvHeads& own) const {
+    const DType dtype = own.q.tensor.dtype();
+    const Tensor packed = allocate(MemoryCategory::comm, dtype, qkv_width());
     runtime_.compute(copy_op("pack_heads", packed), [&] {
-      pack(q, q_of(packed), q_width_);
-      pack(k, k_of(packed), k_width_);
-      pack(v, v_of(packed), k_width_);
+      const QkvHeads to = heads_of(packed);
+      pack(own.q, to.q, q_width_);
+      pack(own.k, to.k, k_width_);
+      pack(own.v, to.v, k_width_);
     });
-    Tensor qkv = allocate_qkv(q.tensor.dtype());
+    Tensor qkv = allocate_qkv(dtype);
     exchange(qkv, packed, "queries, keys and values");
     return qkv;
   }
@@ -68,14 +70,14 @@ class HeadExchange {
     exchange(received, packed, "attention output gradient");
     return received;
   }
-  void gradients_to_tokens(const Tensor& d_qkv, const Heads& dq, const Heads& dk,
-                           const Heads& dv) const {
+  void gradients_to_tokens(const Tensor& d_qkv, const QkvHeads& gradients) const {
     const Tensor received = allocate(MemoryCategory::comm, d_qkv.dtype(), qkv_width());
     exchange(received, d_qkv, "query, key and value gradients");
     runtime_.compute(copy_op("unpack_heads", received), [&] {
-      unpack(q_of(received), dq, q_width_);
-      unpack(k_of(received), dk, k_width_);
-      unpack(v_of(received), dv, k_width_);
+      const QkvHeads from = heads_of(received);
+      unpack(from.q, gradients.q, q_width_);
+      unpack(from.k, gradients.k, k_width_);
+      unpack(from.v, gradients.v, k_width_);
     });
   }
 
@@ -83,10 +85,10 @@ class HeadExchange {
   [[nodiscard]] Tensor allocate_qkv(DType dtype) const {
     return allocate(MemoryCategory::activations, dtype, qkv_width());
   }
-  [[nodiscard]] Heads q_of(const Tensor& qkv) const { return {qkv, qkv_width(), 0}; }
-  [[nodiscard]] Heads k_of(const Tensor& qkv) const { return {qkv, qkv_width(), q_width_}; }
-  [[nodiscard]] Heads v_of(const Tensor& qkv) const {
-    return {qkv, qkv_width(), q_width_ + k_width_};
+  [[nodiscard]] QkvHeads heads_of(const Tensor& qkv) const {
+    return {{qkv, qkv_width(), 0},
+            {qkv, qkv_width(), q_width_},
+            {qkv, qkv_width(), q_width_ + k_width_}};
   }
 
  private:
@@ -158,53 +160,48 @@ AttentionShape ContextParallel::shape_here(AttentionShape whole) const {
   return whole;
 }
 
-Attended ContextParallel::forward(Runtime& runtime, const AttentionShape& whole, const Heads& q,
-                                  const Heads& k, const Heads& v) const {
+Attended ContextParallel::forward(Runtime& runtime, const AttentionShape& whole,
+                                  const QkvHeads& qkv) const {
   const AttentionShape shape = shape_here(whole);
-  const auto attention = [&](const Heads& queries, const Heads& keys, const Heads& values) {
-    if (same_heads_ != nullptr) {
-      return row_.forward(runtime, *same_heads_, shape, queries, keys, values);
-    }
-    return attention_forward(runtime, shape, queries, keys, values);
+  const auto attention = [&](const QkvHeads& heads) {
+    return same_heads_ != nullptr ? row_.forward(runtime, *same_heads_, shape, heads)
+                                  : attention_forward(runtime, shape, heads);
   };
   Attended result;
   if (!exchanges_heads()) {
-    result.own = attention(q, k, v);
+    result.own = attention(qkv);
     return result;
   }
   const HeadExchange exchange(runtime, *ulysses_, shape);
-  result.exchanged_qkv = exchange.to_heads(q, k, v);
-  AttentionOutput out =
-      attention(exchange.q_of(result.exchanged_qkv), exchange.k_of(result.exchanged_qkv),
-                exchange.v_of(result.exchanged_qkv));
+  result.exchanged_qkv = exchange.to_heads(qkv);
+  AttentionOutput out = attention(exchange.heads_of(result.exchanged_qkv));
   result.own.y = exchange.to_tokens(out.y);
   result.own.log_sum_exp = std::move(out.log_sum_exp);
   result.exchanged_y = std::move(out.y);
   return result;
 }
 
-void ContextParallel::backward(Runtime& runtime, const AttentionShape& whole, const Heads& q,
-                               const Heads& k, const Heads& v, const Attended& forward,
-                               const Tensor& dy, const Heads& dq, const Heads& dk,
-                               const Heads& dv) const {
+void ContextParallel::backward(Runtime& runtime, const AttentionShape& whole, const QkvHeads& qkv,
+                               const Attended& forward, const Tensor& dy,
+                               const QkvHeads& gradients) const {
   const AttentionShape shape = shape_here(whole);
   if (!exchanges_heads()) {
-    return row_.backward(runtime, *same_heads_, shape, q, k, v, forward.own, dy, dq, dk, dv);
+    return row_.backward(runtime, *same_heads_, shape, qkv, forward.own, dy, gradients);
   }
   const HeadExchange exchange(runtime, *ulysses_, shape);
-  const Tensor& qkv = forward.exchanged_qkv;
   const AttentionOutput out{forward.exchanged_y, forward.own.log_sum_exp};
   const Tensor d_y = exchange.gradient_to_heads(dy);
   const Tensor d_qkv = exchange.allocate_qkv(dy.dtype());
-  if (same_heads_ != nullptr) {
-    row_.backward(runtime, *same_heads_, shape, exchange.q_of(qkv), exchange.k_of(qkv),
-                  exchange.v_of(qkv), out, d_y, exchange.q_of(d_qkv), exchange.k_of(d_qkv),
-                  exchange.v_of(d_qkv));
-  } else {
-    attention_backward(runtime, shape, exchange.q_of(qkv), exchange.k_of(qkv), exchange.v_of(qkv),
-                       out, d_y, exchange.q_of(d_qkv), exchange.k_of(d_qkv), exchange.v_of(d_qkv));
+  {
+    const QkvHeads heads = exchange.heads_of(forward.exchanged_qkv);
+    const QkvHeads slopes = exchange.heads_of(d_qkv);
+    if (same_heads_ != nullptr) {
+      row_.backward(runtime, *same_heads_, shape, heads, out, d_y, slopes);
+    } else {
+      attention_backward(runtime, shape, heads, out, d_y, slopes);
+    }
   }
-  exchange.gradients_to_tokens(d_qkv, dq, dk, dv);
+  exchange.gradients_to_tokens(d_qkv, gradients);
 }
 
 }  // namespace shardsim

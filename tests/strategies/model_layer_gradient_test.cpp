@@ -141,16 +141,13 @@ TEST_CASE("attention: gradients of q, k and v, grouped or not, in tensors of the
     const std::int64_t width = (4 + 2 * groups) * 3;
     const Tensor fused = random_tensor("qkv", {2, 5, width});
     const Tensor dy = random_tensor("dy", {2, 5, 12});
-    const auto q = [&](const Tensor& t) { return Heads{t, width, 0}; };
-    const auto k = [&](const Tensor& t) { return Heads{t, width, 12}; };
-    const auto v = [&](const Tensor& t) { return Heads{t, width, 12 + groups * 3}; };
-    const auto forward = [&] {
-      return attention_forward(gradient_runtime, shape, q(fused), k(fused), v(fused));
+    const auto heads = [&](const Tensor& t) {
+      return QkvHeads{{t, width, 0}, {t, width, 12}, {t, width, 12 + groups * 3}};
     };
+    const auto forward = [&] { return attention_forward(gradient_runtime, shape, heads(fused)); };
     const auto value = [&] { return dot(forward().y, dy); };
     const Tensor dfused = random_tensor("overwritten", {2, 5, width});
-    attention_backward(gradient_runtime, shape, q(fused), k(fused), v(fused), forward(), dy,
-                       q(dfused), k(dfused), v(dfused));
+    attention_backward(gradient_runtime, shape, heads(fused), forward(), dy, heads(dfused));
     CAPTURE(groups);
     CHECK_GRADIENT(dfused, fused, value);
   }

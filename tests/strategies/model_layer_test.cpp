@@ -124,7 +124,7 @@ TEST_CASE("attention is the causal softmax written out, for every way of groupin
     const Tensor k = random_tensor("k", {b, s, g * d});
     const Tensor v = random_tensor("v", {b, s, g * d});
     const AttentionOutput out =
-        attention_forward(runtime, {b, s, a, g, d}, {q, a * d, 0}, {k, g * d, 0}, {v, g * d, 0});
+        attention_forward(runtime, {b, s, a, g, d}, {{q, a * d, 0}, {k, g * d, 0}, {v, g * d, 0}});
     for (std::int64_t sample = 0; sample < b; ++sample) {
       for (std::int64_t head = 0; head < a; ++head) {
         for (std::int64_t row = 0; row < s; ++row) {
@@ -156,7 +156,7 @@ TEST_CASE("attention survives scores whose exponential overflows") {
   const Tensor q = tensor_of({1, 2, 2}, {0, 0, 1000, 0});
   const Tensor k = tensor_of({1, 2, 2}, {1000, 0, -1000, 0});
   const AttentionOutput out =
-      attention_forward(runtime, {1, 2, 1, 1, 2}, {q, 2, 0}, {k, 2, 0}, {k, 2, 0});
+      attention_forward(runtime, {1, 2, 1, 1, 2}, {{q, 2, 0}, {k, 2, 0}, {k, 2, 0}});
   CHECK(out.y.get(2) == 1000.0);
 }
 
@@ -207,12 +207,12 @@ TEST_CASE("a product counts 2 m n k, attention half of its square, the rest only
   // b 2, s 16, a 2, g 1, d 4.
   const Tensor k = tensor({2, 16, 4});
   const AttentionShape shape{2, 16, 2, 1, 4};
-  const AttentionOutput out = attention_forward(meta, shape, {x, 8, 0}, {k, 4, 0}, {k, 4, 0});
+  const AttentionOutput out = attention_forward(meta, shape, {{x, 8, 0}, {k, 4, 0}, {k, 4, 0}});
   CHECK(last().flops == 2 * (2 * 2 * 2 * 16 * 16 * 4) / 2);
   CHECK(last().bytes == 2 * (2 * 32 * 8 + 2 * 32 * 4) + 4 * 2 * 2 * 16);
   CHECK(last().shape == KernelShape{KernelFamily::attention_forward, 16, 16, 4, 4});
-  attention_backward(meta, shape, {x, 8, 0}, {k, 4, 0}, {k, 4, 0}, out, x, {x, 8, 0}, {k, 4, 0},
-                     {k, 4, 0});
+  attention_backward(meta, shape, {{x, 8, 0}, {k, 4, 0}, {k, 4, 0}}, out, x,
+                     {{x, 8, 0}, {k, 4, 0}, {k, 4, 0}});
   CHECK(last().flops == 5 * (2 * 2 * 2 * 16 * 16 * 4) / 2);
   CHECK(last().bytes == 2 * (4 * 32 * 8 + 4 * 32 * 4) + 4 * 2 * 2 * 16);
   CHECK(last().shape == KernelShape{KernelFamily::attention_backward, 16, 16, 4, 4});
