@@ -96,8 +96,7 @@ class Mask {
         keys_(keys_of(shape).positions()) {}
 
   [[nodiscard]] bool leaves(std::int64_t row, std::int64_t col) const {
-    return !causal_ ||
-           keys_[static_cast<std::size_t>(col)] <= queries_[static_cast<std::size_t>(row)];
+    return !causal_ || keys_[to_size(col)] <= queries_[to_size(row)];
   }
 
  private:
@@ -225,7 +224,7 @@ void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const
         out.log_sum_exp.set(queries.statistic(sample, head, row), log_sum_exp(row));
       }
     });
-    store(out.y, {y.data(), static_cast<std::size_t>(y.size())});
+    store(out.y, {y.data(), to_size(y.size())});
   });
 }
 

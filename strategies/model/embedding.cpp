@@ -77,14 +77,13 @@ void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tens
       tokens.num_bytes() + dy.num_bytes() + 2 * dy.numel() * size_of(weight_gradient.dtype());
   runtime.compute(memory_op("token_embedding_backward", dy.dtype(), bytes), [&] {
     // A token may occur often: its rows are summed in double and rounded once.
-    std::vector<double> sum(static_cast<std::size_t>(weight_gradient.numel()));
+    std::vector<double> sum(to_size(weight_gradient.numel()));
     const std::vector<double> values = values_of(dy);
     for (std::int64_t row = 0; row < tokens.numel(); ++row) {
       const std::int64_t token = token_at(tokens, row, part.whole) - part.first;
       if (token < 0 || token >= part.count) continue;
       for (std::int64_t i = 0; i < h; ++i) {
-        sum[static_cast<std::size_t>(token * h + i)] +=
-            values[static_cast<std::size_t>(row * h + i)];
+        sum[to_size(token * h + i)] += values[to_size(row * h + i)];
       }
     }
     add_values(weight_gradient, sum);
@@ -112,11 +111,11 @@ void position_embedding_backward(Runtime& runtime, const Tensor& dy, const Tenso
       dy.num_bytes() + 2 * rows_in_use(weight_gradient, dy, rows).num_bytes();
   runtime.compute(memory_op("position_embedding_backward", dy.dtype(), bytes), [&] {
     const Tensor touched = weight_gradient.view(0, {rows.seq_len * h});
-    std::vector<double> sum(static_cast<std::size_t>(touched.numel()));
+    std::vector<double> sum(to_size(touched.numel()));
     for (std::int64_t row = 0; row < num_rows(dy); ++row) {
       const std::int64_t position = position_of(rows, row, h);
       for (std::int64_t i = 0; i < h; ++i) {
-        sum[static_cast<std::size_t>(position + i)] += dy.get(row * h + i);
+        sum[to_size(position + i)] += dy.get(row * h + i);
       }
     }
     add_values(touched, sum);

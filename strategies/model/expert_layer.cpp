@@ -212,7 +212,7 @@ ExpertLayer::Counts ExpertLayer::count_tokens(const Pass& pass, const Tensor& of
   if (!planner_.declares()) return decide_tokens(pass, sent, received, planned);
   pass.runtime.off_the_clock([&] {
     for (std::int64_t i = 0; i < moe_.num_experts; ++i) {
-      const auto expert = static_cast<std::size_t>(i);
+      const auto expert = to_size(i);
       const bool same =
           sent.get(i) == static_cast<double>(planned->sent[expert]) &&
           (!exchanges || received.get(i) == static_cast<double>(planned->received[expert]));
@@ -255,14 +255,13 @@ Tensor ExpertLayer::order_rows(const Pass& pass, const Tensor& of) const {
   Tensor order = new_activation(pass.runtime, Shape{length}, DType::int32);
   const std::int64_t bytes = of.num_bytes() + order.num_bytes();
   pass.runtime.compute(memory_op("order_rows", order.dtype(), bytes), [&] {
-    std::vector<std::vector<std::int64_t>> places(
-        static_cast<std::size_t>(moe_.num_experts * groups));
+    std::vector<std::vector<std::int64_t>> places(to_size(moe_.num_experts * groups));
     for (std::int64_t pair = 0; pair < of.numel(); ++pair) {
       const std::int64_t row = pair / moe_.experts_per_token;
       const std::int64_t group =
           groups == 1 ? 0 : capacity_group(pass.batch->routing, row, seq_len_);
       const auto expert = static_cast<std::int64_t>(of.get(pair));
-      auto& pairs = places[static_cast<std::size_t>(expert * groups + group)];
+      auto& pairs = places[to_size(expert * groups + group)];
       if (moe_.drops_tokens() && static_cast<std::int64_t>(pairs.size()) == room) continue;
       pairs.push_back(pair);
     }

@@ -9,15 +9,6 @@ namespace shardsim {
 
 namespace {
 
-// Rows [first, first + count) of a matrix of `columns`.
-RowMatrix rows_of(const Tensor& tensor, std::int64_t first, std::int64_t count,
-                  std::int64_t columns) {
-  RowMatrix matrix(count, columns);
-  load(tensor.view(first * columns, {count * columns}),
-       {matrix.data(), static_cast<std::size_t>(matrix.size())});
-  return matrix;
-}
-
 // Calls visit(expert, first row, number of rows), passing over those without.
 template <class Visitor>
 void for_each_expert(const Tensor& sizes, Visitor&& visit) {
@@ -84,11 +75,11 @@ Tensor permute_tokens_backward(Runtime& runtime, const Tensor& rows_gradient, co
   Tensor dx = new_activation(runtime, shape, rows_gradient.dtype());
   const std::int64_t bytes = order.num_bytes() + rows_gradient.num_bytes() + dx.num_bytes();
   runtime.compute(moving_op("permute_tokens_backward", dx.dtype(), bytes), [&] {
-    std::vector<double> sums(static_cast<std::size_t>(dx.numel()));
+    std::vector<double> sums(to_size(dx.numel()));
     for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
       const std::int64_t token = pair / experts_per_token;
       for (std::int64_t i = 0; i < h; ++i) {
-        sums[static_cast<std::size_t>(token * h + i)] += rows_gradient.get(row * h + i);
+        sums[to_size(token * h + i)] += rows_gradient.get(row * h + i);
       }
     });
     store(dx, sums);
@@ -105,11 +96,11 @@ Tensor combine_rows(Runtime& runtime, const Tensor& rows, const Tensor& order, c
   const std::int64_t bytes =
       rows.num_bytes() + order.num_bytes() + gates.num_bytes() + y.num_bytes();
   runtime.compute(moving_op("combine_rows", y.dtype(), bytes), [&] {
-    std::vector<double> sums(static_cast<std::size_t>(y.numel()));
+    std::vector<double> sums(to_size(y.numel()));
     for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
       const double gate = gates.get(pair);
       for (std::int64_t i = 0; i < h; ++i) {
-        sums[static_cast<std::size_t>(pair / k * h + i)] += gate * rows.get(row * h + i);
+        sums[to_size(pair / k * h + i)] += gate * rows.get(row * h + i);
       }
     });
     store(y, sums);
@@ -208,7 +199,7 @@ Tensor regroup_rows(Runtime& runtime, const Tensor& rows, std::span<const std::i
     const auto num_counts = static_cast<std::int64_t>(counts.size());
     const std::int64_t experts = num_counts / num_sources;
     const auto count_of = [&](std::int64_t source, std::int64_t expert) {
-      return counts[static_cast<std::size_t>(source * experts + expert)];
+      return counts[to_size(source * experts + expert)];
     };
     std::vector<std::int64_t> begins(counts.size());  // Source by source.
     std::int64_t begin = 0;
@@ -220,12 +211,12 @@ Tensor regroup_rows(Runtime& runtime, const Tensor& rows, std::span<const std::i
     std::int64_t at = 0;  // Expert by expert.
     for (std::int64_t expert = 0; expert < experts; ++expert) {
       for (std::int64_t source = 0; source < num_sources; ++source) {
-        const std::int64_t there = begins[static_cast<std::size_t>(source * experts + expert)];
+        const std::int64_t there = begins[to_size(source * experts + expert)];
         const std::int64_t count = count_of(source, expert);
         if (count > 0) {
           std::memcpy(moved.data() + (to_experts ? at : there) * row_bytes,
                       rows.data() + (to_experts ? there : at) * row_bytes,
-                      static_cast<std::size_t>(count * row_bytes));
+                      to_size(count * row_bytes));
         }
         at += count;
       }

@@ -7,17 +7,6 @@ namespace shardsim {
 // A product that put its blocks on the stack would run off a rank's.
 static_assert(EIGEN_STACK_ALLOCATION_LIMIT == 0, "set by the build file at the root");
 
-namespace {
-
-// A tensor as the matrix of its rows.
-RowMatrix matrix_of(const Tensor& tensor) {
-  RowMatrix matrix(num_rows(tensor), last_dim(tensor));
-  load(tensor, {matrix.data(), static_cast<std::size_t>(matrix.size())});
-  return matrix;
-}
-
-}  // namespace
-
 Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const std::int64_t rows = num_rows(x);
   const std::int64_t n = weight.shape()[0];

@@ -46,11 +46,11 @@ CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
     const std::vector<double> values = values_of(logits);
     double loss = 0.0;
     for (std::int64_t row = 0; row < rows; ++row) {
-      const std::span<const double> logit(values.data() + row * v, static_cast<std::size_t>(v));
+      const std::span<const double> logit(values.data() + row * v, to_size(v));
       const double log_sum_exp = log_sum_exp_of(logit);
       out.log_sum_exp.set(row, log_sum_exp);
       const std::int64_t target = target_at(targets, row, v);
-      if (target != kIgnoredTarget) loss += log_sum_exp - logit[static_cast<std::size_t>(target)];
+      if (target != kIgnoredTarget) loss += log_sum_exp - logit[to_size(target)];
     }
     out.loss.set(0, loss);
   });

@@ -95,7 +95,8 @@ class Mlp final : public Model {
     }
     saved[output] = {};
     if (num_layers(module) == 2) return backward_pair(pass, dy, saved, module > 0);
-    finish_linear_with_bias(pass, weight, dy, saved[input]);
+    finish_bias(pass, bias, dy);
+    finish_linear(pass, weight, dy, saved[input]);
     saved.clear();
     if (module == 0) return {};
     return linear_backward_input(runtime, dy, pass.weight(weight));

@@ -48,10 +48,6 @@ inline void finish_bias(const Pass& pass, int k, const Tensor& dy) {
   add_weight_gradient(pass,
                       {.kind = WeightGradient::Kind::bias, .parameter = pass.first + k, .dy = dy});
 }
-inline void finish_linear_with_bias(const Pass& pass, int k, const Tensor& dy, const Tensor& x) {
-  finish_bias(pass, k + 1, dy);
-  finish_linear(pass, k, dy, x);
-}
 
 /// Layer norm with weight k and bias k + 1, or RMS norm with weight k alone.
 [[nodiscard]] inline NormOutput apply_norm(const Pass& pass, int k, bool has_bias, const Tensor& x,

@@ -84,36 +84,21 @@ void Transformer::add_head() {
 }
 
 void Transformer::list_module_parameters() {
+  const auto add = [&](int first, int end) {
+    std::vector<int>& list = module_parameters_.back();
+    for (int i = first; i < end; ++i) list.push_back(i);
+  };
   module_parameters_.emplace_back();
-  for (int i = tokens_; i <= std::max(tokens_, positions_); ++i) {
-    module_parameters_.back().push_back(i);
-  }
+  add(tokens_, std::max(tokens_, positions_) + 1);
   for (std::size_t block = 0; block + 1 < block_first_.size(); ++block) {
     module_parameters_.emplace_back();
-    for (int i = block_first_[block]; i < block_first_[block + 1]; ++i) {
-      module_parameters_.back().push_back(i);
-    }
+    add(block_first_[block], block_first_[block + 1]);
   }
   // The final norm ends its unit, but for a head of its own.
-  const ParameterUnit& unit =
-      table_.units()[static_cast<std::size_t>(module_units_.back().front())];
+  const ParameterUnit& unit = table_.units()[to_size(module_units_.back().front())];
   module_parameters_.emplace_back();
-  if (head_ == tokens_) module_parameters_.back().push_back(tokens_);
-  for (int i = final_norm_; i < unit.first + unit.count; ++i) {
-    module_parameters_.back().push_back(i);
-  }
-}
-
-std::span<const ParameterSpec> Transformer::parameters() const { return table_.specs(); }
-std::span<const ParameterUnit> Transformer::units() const { return table_.units(); }
-int Transformer::num_modules() const { return static_cast<int>(module_units_.size()); }
-
-std::span<const int> Transformer::units_of(int module) const {
-  return module_units_[static_cast<std::size_t>(module)];
-}
-
-std::span<const int> Transformer::parameters_of(int module) const {
-  return module_parameters_[static_cast<std::size_t>(module)];
+  if (head_ == tokens_) add(tokens_, tokens_ + 1);
+  add(final_norm_, unit.first + unit.count);
 }
 
 Shape Transformer::activation_shape(std::int64_t samples) const {
@@ -156,7 +141,7 @@ Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& 
         "set the batch's seed and first_sample on every pipeline stage");
   }
   const int block = module > 0 && module + 1 < num_modules() ? module - 1 : -1;
-  const int first = block < 0 ? final_norm_ : block_first_[static_cast<std::size_t>(block)];
+  const int first = block < 0 ? final_norm_ : block_first_[to_size(block)];
   return {context,
           first,
           own_positions(),
@@ -282,7 +267,7 @@ std::int64_t Transformer::model_flops_per_sample() const {
   // some of the experts' matrices.
   std::int64_t elements = checked_product({options_.vocab_size, options_.hidden_size});
   for (int i = block_first_.front(); i < block_first_.back(); ++i) {
-    const Shape& shape = table_.specs()[static_cast<std::size_t>(i)].whole_shape();
+    const Shape& shape = table_.specs()[to_size(i)].whole_shape();
     if (shape.rank() == 2) elements += shape.numel();
     if (shape.rank() == 3) elements += shape.numel() / shape[0] * options_.moe.experts_per_token;
   }

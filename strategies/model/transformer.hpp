@@ -135,12 +135,18 @@ class Transformer final : public Model {
  public:
   Transformer(const ModelOptions& options, std::unique_ptr<TransformerFamily> family);
 
-  [[nodiscard]] std::span<const ParameterSpec> parameters() const override;
-  [[nodiscard]] std::span<const ParameterUnit> units() const override;
-  [[nodiscard]] int num_modules() const override;
+  [[nodiscard]] std::span<const ParameterSpec> parameters() const override {
+    return table_.specs();
+  }
+  [[nodiscard]] std::span<const ParameterUnit> units() const override { return table_.units(); }
+  [[nodiscard]] int num_modules() const override { return static_cast<int>(module_units_.size()); }
   [[nodiscard]] ModuleRange layer_modules() const override { return {1, num_modules() - 2}; }
-  [[nodiscard]] std::span<const int> units_of(int module) const override;
-  [[nodiscard]] std::span<const int> parameters_of(int module) const override;
+  [[nodiscard]] std::span<const int> units_of(int module) const override {
+    return module_units_[to_size(module)];
+  }
+  [[nodiscard]] std::span<const int> parameters_of(int module) const override {
+    return module_parameters_[to_size(module)];
+  }
   [[nodiscard]] Shape activation_shape(std::int64_t samples) const override;
   [[nodiscard]] DType dtype() const override { return options_.dtype; }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,

@@ -15,7 +15,7 @@ namespace {
 std::vector<std::int64_t> splits_of(const std::vector<std::int64_t>& counts, int members,
                                     std::int64_t row) {
   std::vector<std::int64_t> splits;
-  const std::size_t each = counts.size() / static_cast<std::size_t>(members);
+  const std::size_t each = counts.size() / to_size(members);
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (i % each == 0) splits.push_back(0);
     splits.back() += counts[i] * row;
