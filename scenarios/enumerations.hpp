@@ -10,7 +10,7 @@
 #include "backends/reduce.hpp"
 
 #include "strategies/model/context_attention.hpp"
-#include "strategies/model/moe_options.hpp"
+#include "strategies/model/routing.hpp"
 #include "strategies/training/loss_scale.hpp"
 
 // The choices of a scenario and their spellings. A choice of a lower layer keeps that layer's

@@ -15,7 +15,7 @@
 #include "backends/communicator.hpp"
 
 #include "strategies/mesh.hpp"
-#include "strategies/training/shard_signature.hpp"
+#include "strategies/training/parallel_plan.hpp"
 
 #include "sim/experiment/assumptions.hpp"
 #include "sim/experiment/derive.hpp"

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+
+#include "sim/kernel/random.hpp"
 
 #include "strategies/model/close_calls.hpp"
 
@@ -25,6 +28,28 @@ double gelu_slope(double x) {
 }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+std::string name_of(const DropoutSite& site) {
+  const std::string branch = std::string(site.branch) + ".dropout";
+  return site.block < 0 ? branch : "blocks." + std::to_string(site.block) + "." + branch;
+}
+
+// to = from where it is kept, scaled up.
+void mask(const Dropout& dropout, const DropoutSite& site, std::int64_t first_row,
+          const Tensor& from, const Tensor& to) {
+  const RandomStream random(dropout.seed, name_of(site));
+  const double scale = 1.0 / (1.0 - dropout.rate);
+  const std::int64_t width = last_dim(from);
+  for (std::int64_t row = 0; row < num_rows(from); ++row) {
+    const std::int64_t token =
+        dropout.first_token + dropout.part.token_of(first_row + row, dropout.seq_len);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const auto index = static_cast<std::uint64_t>(token * width + i);
+      const bool is_kept = random.uniform(index) >= dropout.rate;
+      to.set(row * width + i, is_kept ? from.get(row * width + i) * scale : 0.0);
+    }
+  }
+}
 
 }  // namespace
 
@@ -52,7 +77,7 @@ void relu_backward(Runtime& runtime, const Tensor& y, const Tensor& dy) {
 }
 
 Tensor gelu_forward(Runtime& runtime, const Tensor& x) {
-  Tensor y = runtime.allocate(MemoryCategory::activations, x.shape(), x.dtype());
+  Tensor y = new_activation(runtime, x.shape(), x.dtype());
   runtime.compute(
       memory_op("gelu", x.dtype(), x.num_bytes() + y.num_bytes(), KernelFamily::activation), [&] {
         for (std::int64_t i = 0; i < x.numel(); ++i) {
@@ -75,7 +100,7 @@ void gelu_backward(Runtime& runtime, const Tensor& x, const Tensor& dy) {
 
 Tensor swiglu_forward(Runtime& runtime, const Tensor& gate, const Tensor& up) {
   require_size("swiglu", "number of elements of up", up.numel(), gate.numel());
-  Tensor y = runtime.allocate(MemoryCategory::activations, gate.shape(), gate.dtype());
+  Tensor y = new_activation(runtime, gate.shape(), gate.dtype());
   const std::int64_t bytes = gate.num_bytes() + up.num_bytes() + y.num_bytes();
   runtime.compute(memory_op("swiglu", gate.dtype(), bytes, KernelFamily::activation), [&] {
     for (std::int64_t i = 0; i < gate.numel(); ++i) {
@@ -88,7 +113,7 @@ Tensor swiglu_forward(Runtime& runtime, const Tensor& gate, const Tensor& up) {
 
 Tensor swiglu_backward(Runtime& runtime, const Tensor& gate, const Tensor& up, const Tensor& dy) {
   require_size("swiglu backward", "number of elements of dy", dy.numel(), gate.numel());
-  Tensor dgate = runtime.allocate(MemoryCategory::activations, gate.shape(), gate.dtype());
+  Tensor dgate = new_activation(runtime, gate.shape(), gate.dtype());
   const std::int64_t bytes =
       gate.num_bytes() + up.num_bytes() + 2 * dy.num_bytes() + dgate.num_bytes();
   runtime.compute(
@@ -102,6 +127,24 @@ Tensor swiglu_backward(Runtime& runtime, const Tensor& gate, const Tensor& up, c
         }
       });
   return dgate;
+}
+
+void dropout_forward(Runtime& runtime, const Dropout& dropout, const DropoutSite& site,
+                     std::int64_t first_row, const Tensor& y) {
+  if (dropout.rate <= 0.0) return;
+  runtime.compute(memory_op("dropout", y.dtype(), 2 * y.num_bytes(), KernelFamily::dropout),
+                  [&] { mask(dropout, site, first_row, y, y); });
+}
+
+Tensor dropout_backward(Runtime& runtime, const Dropout& dropout, const DropoutSite& site,
+                        std::int64_t first_row, const Tensor& dy) {
+  if (dropout.rate <= 0.0) return dy;
+  Tensor dx = new_activation(runtime, dy.shape(), dy.dtype());
+  const std::int64_t bytes = dy.num_bytes() + dx.num_bytes();
+  const KernelFamily family = KernelFamily::dropout_backward;
+  runtime.compute(memory_op("dropout_backward", dy.dtype(), bytes, family),
+                  [&] { mask(dropout, site, first_row, dy, dx); });
+  return dx;
 }
 
 }  // namespace shardsim

@@ -96,8 +96,7 @@ class Mask {
         keys_(keys_of(shape).positions()) {}
 
   [[nodiscard]] bool leaves(std::int64_t row, std::int64_t col) const {
-    return !causal_ ||
-           keys_[static_cast<std::size_t>(col)] <= queries_[static_cast<std::size_t>(row)];
+    return !causal_ || keys_[to_size(col)] <= queries_[to_size(row)];
   }
 
  private:
@@ -179,30 +178,29 @@ AttentionOutput allocate_attention(Runtime& runtime, const AttentionShape& shape
   const Rows rows = queries_of(shape);
   const std::int64_t blocks = rows.shares.count * shape.batch;
   AttentionOutput out;
-  out.y = runtime.allocate(MemoryCategory::activations,
-                           {blocks, rows.share(), shape.num_heads * shape.head_size}, y_dtype);
+  out.y =
+      new_activation(runtime, {blocks, rows.share(), shape.num_heads * shape.head_size}, y_dtype);
   out.log_sum_exp =
-      runtime.allocate(MemoryCategory::activations, {blocks, shape.num_heads, rows.share()},
-                       statistics_dtype(dtype));
+      new_activation(runtime, {blocks, shape.num_heads, rows.share()}, statistics_dtype(dtype));
   return out;
 }
 
-AttentionOutput attention_forward(Runtime& runtime, const AttentionShape& shape, const Heads& q,
-                                  const Heads& k, const Heads& v) {
-  const DType dtype = q.tensor.dtype();
+AttentionOutput attention_forward(Runtime& runtime, const AttentionShape& shape,
+                                  const QkvHeads& qkv) {
+  const DType dtype = qkv.q.tensor.dtype();
   AttentionOutput out = allocate_attention(runtime, shape, dtype, dtype);
-  attention_forward_into(runtime, shape, q, k, v, out);
+  attention_forward_into(runtime, shape, qkv, out);
   return out;
 }
 
-void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const Heads& q,
-                            const Heads& k, const Heads& v, const AttentionOutput& out) {
+void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const QkvHeads& qkv,
+                            const AttentionOutput& out) {
   const Rows queries = queries_of(shape);
   const Rows keys = keys_of(shape);
-  require_heads(queries, q, shape.num_heads, "number of elements of q");
-  require_heads(keys, k, shape.num_groups, "number of elements of k");
-  require_heads(keys, v, shape.num_groups, "number of elements of v");
-  const DType dtype = q.tensor.dtype();
+  require_heads(queries, qkv.q, shape.num_heads, "number of elements of q");
+  require_heads(keys, qkv.k, shape.num_groups, "number of elements of k");
+  require_heads(keys, qkv.v, shape.num_groups, "number of elements of v");
+  const DType dtype = qkv.q.tensor.dtype();
   const AttentionWork work = shape.work();
   const Touched moved = touched(shape, work);
   const std::int64_t bytes = size_of(dtype) * (moved.query + 2 * moved.key) +
@@ -211,9 +209,9 @@ void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const
   const ComputeOp op =
       attention_op("attention", KernelFamily::attention_forward, dtype, shape, work, 2, bytes);
   runtime.compute(op, [&] {
-    const RowMatrix q_values = load_heads(queries, q, shape.num_heads);
-    const RowMatrix k_values = load_heads(keys, k, shape.num_groups);
-    const RowMatrix v_values = load_heads(keys, v, shape.num_groups);
+    const RowMatrix q_values = load_heads(queries, qkv.q, shape.num_heads);
+    const RowMatrix k_values = load_heads(keys, qkv.k, shape.num_groups);
+    const RowMatrix v_values = load_heads(keys, qkv.v, shape.num_groups);
     const Mask mask(shape);
     RowMatrix y = RowMatrix::Zero(q_values.rows(), q_values.cols());
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t group) {
@@ -226,7 +224,7 @@ void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const
         out.log_sum_exp.set(queries.statistic(sample, head, row), log_sum_exp(row));
       }
     });
-    store(out.y, {y.data(), static_cast<std::size_t>(y.size())});
+    store(out.y, {y.data(), to_size(y.size())});
   });
 }
 
@@ -263,35 +261,35 @@ void merge_attention(Runtime& runtime, const AttentionShape& shape, const Attent
   });
 }
 
-void attention_backward(Runtime& runtime, const AttentionShape& shape, const Heads& q,
-                        const Heads& k, const Heads& v, const AttentionOutput& forward,
-                        const Tensor& dy, const Heads& dq, const Heads& dk, const Heads& dv,
+void attention_backward(Runtime& runtime, const AttentionShape& shape, const QkvHeads& qkv,
+                        const AttentionOutput& forward, const Tensor& dy, const QkvHeads& gradients,
                         bool adds_to_dq) {
   const Rows queries = queries_of(shape);
   const Rows keys = keys_of(shape);
-  require_heads(queries, dq, shape.num_heads, "number of elements of dq");
-  require_heads(keys, dk, shape.num_groups, "number of elements of dk");
-  require_heads(keys, dv, shape.num_groups, "number of elements of dv");
+  require_heads(queries, gradients.q, shape.num_heads, "number of elements of dq");
+  require_heads(keys, gradients.k, shape.num_groups, "number of elements of dk");
+  require_heads(keys, gradients.v, shape.num_groups, "number of elements of dv");
   require_size("attention backward", "number of elements of dy", dy.numel(), forward.y.numel());
-  const DType dtype = q.tensor.dtype();
+  const DType dtype = qkv.q.tensor.dtype();
   const AttentionWork work = shape.work();
   const Touched moved = touched(shape, work);
   // Reads q, k, v, y, dy; writes dq, dk, dv.
-  const std::int64_t bytes = size_of(dtype) * (3 * moved.query + 4 * moved.key) +
-                             size_of(dq.tensor.dtype()) * (adds_to_dq ? 2 : 1) * moved.query +
-                             size_of(forward.log_sum_exp.dtype()) * moved.statistics;
+  const std::int64_t bytes =
+      size_of(dtype) * (3 * moved.query + 4 * moved.key) +
+      size_of(gradients.q.tensor.dtype()) * (adds_to_dq ? 2 : 1) * moved.query +
+      size_of(forward.log_sum_exp.dtype()) * moved.statistics;
   const ComputeOp op = attention_op("attention_backward", KernelFamily::attention_backward, dtype,
                                     shape, work, 5, bytes);
   runtime.compute(op, [&] {
-    const RowMatrix q_values = load_heads(queries, q, shape.num_heads);
-    const RowMatrix k_values = load_heads(keys, k, shape.num_groups);
-    const RowMatrix v_values = load_heads(keys, v, shape.num_groups);
+    const RowMatrix q_values = load_heads(queries, qkv.q, shape.num_heads);
+    const RowMatrix k_values = load_heads(keys, qkv.k, shape.num_groups);
+    const RowMatrix v_values = load_heads(keys, qkv.v, shape.num_groups);
     const RowMatrix y_values =
         load_heads(queries, {forward.y, q_values.cols(), 0}, shape.num_heads);
     const RowMatrix dy_values = load_heads(queries, {dy, q_values.cols(), 0}, shape.num_heads);
     const Mask mask(shape);
     RowMatrix dq_values = RowMatrix::Zero(q_values.rows(), q_values.cols());
-    if (adds_to_dq) dq_values = load_heads(queries, dq, shape.num_heads);
+    if (adds_to_dq) dq_values = load_heads(queries, gradients.q, shape.num_heads);
     RowMatrix dk_values = RowMatrix::Zero(k_values.rows(), k_values.cols());
     RowMatrix dv_values = RowMatrix::Zero(v_values.rows(), v_values.cols());
     for_each_head(shape, [&](std::int64_t sample, std::int64_t head, std::int64_t group) {
@@ -314,9 +312,9 @@ void attention_backward(Runtime& runtime, const AttentionShape& shape, const Hea
       keys.add(dk_values, sample, group, d_scores.transpose() * q_here);
       keys.add(dv_values, sample, group, p.transpose() * d_out);
     });
-    store_heads(dq_values, dq);
-    store_heads(dk_values, dk);
-    store_heads(dv_values, dv);
+    store_heads(dq_values, gradients.q);
+    store_heads(dk_values, gradients.k);
+    store_heads(dv_values, gradients.v);
   });
 }
 

@@ -33,6 +33,13 @@ struct Heads {
   std::int64_t first = 0;
 };
 
+/// Heads of queries, keys and values, or of their gradients.
+struct QkvHeads {
+  Heads q;
+  Heads k;
+  Heads v;
+};
+
 /// Rows are [count of shares, b, length of a share].
 struct AttentionOutput {
   Tensor y;            ///< [b, s, a d]
@@ -46,10 +53,10 @@ struct AttentionOutput {
 /// y = softmax(q k^T / sqrt(d), causal) v; q has a heads, k and v have g. Counts 4 d flops per head
 /// and pair of AttentionWork, two products; 2 b a d s^2 for whole samples.
 [[nodiscard]] AttentionOutput attention_forward(Runtime& runtime, const AttentionShape& shape,
-                                                const Heads& q, const Heads& k, const Heads& v);
+                                                const QkvHeads& qkv);
 /// The same into tensors that exist. Rows that see no key get 0.
-void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const Heads& q,
-                            const Heads& k, const Heads& v, const AttentionOutput& out);
+void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const QkvHeads& qkv,
+                            const AttentionOutput& out);
 
 /// `sum`, of some keys, becomes that of these and those of `part`: y weighted by the exponentials'
 /// sums. `shape` is that of `part`. Source: Milakov & Gimelshein, "Online normalizer calculation
@@ -57,12 +64,20 @@ void attention_forward_into(Runtime& runtime, const AttentionShape& shape, const
 void merge_attention(Runtime& runtime, const AttentionShape& shape, const AttentionOutput& part,
                      const AttentionOutput& sum);
 
-/// Writes (does not add, but for dq if `adds_to_dq`) dq, dk and dv. `forward`, of all keys that the
+/// Writes (does not add, but for dq if `adds_to_dq`) the gradients. `forward`, of all keys that the
 /// queries see, and `dy` [b, s, a d] are read. Counts 10 d flops per head and pair, 5 b a d s^2 for
 /// whole samples: the scores again, and two products for each of v and the scores.
-void attention_backward(Runtime& runtime, const AttentionShape& shape, const Heads& q,
-                        const Heads& k, const Heads& v, const AttentionOutput& forward,
-                        const Tensor& dy, const Heads& dq, const Heads& dk, const Heads& dv,
+void attention_backward(Runtime& runtime, const AttentionShape& shape, const QkvHeads& qkv,
+                        const AttentionOutput& forward, const Tensor& dy, const QkvHeads& gradients,
                         bool adds_to_dq = false);
+
+/// Results of attention, kept for backward beside q, k and v.
+struct Attended {
+  AttentionOutput own;  ///< y of this rank's tokens and heads.
+  /// If tokens were exchanged for heads: q, k and v side by side, of fewer heads and more tokens.
+  /// They replace this rank's own; own.log_sum_exp belongs to their y.
+  Tensor exchanged_qkv;
+  Tensor exchanged_y;
+};
 
 }  // namespace shardsim

@@ -16,7 +16,7 @@ class Tensor;
 enum class CollectiveKind : std::uint8_t;  // sim/hardware/collective.hpp
 struct AttentionOutput;                    // strategies/model/attention.hpp
 struct AttentionShape;
-struct Heads;
+struct QkvHeads;
 
 enum class ContextAttention : std::uint8_t {
   /// Blocks of keys and values go from rank to rank, round a ring, while queries stay. Source: Liu
@@ -59,11 +59,11 @@ struct ContextAttentionRow {
   /// How ranks with the same heads attend, given their group and the shape on this rank. Null:
   /// there is one such rank.
   AttentionOutput (*forward)(Runtime& runtime, Communicator& group, const AttentionShape& shape,
-                             const Heads& q, const Heads& k, const Heads& v);
+                             const QkvHeads& qkv);
   /// As attention_backward.
   void (*backward)(Runtime& runtime, Communicator& group, const AttentionShape& shape,
-                   const Heads& q, const Heads& k, const Heads& v, const AttentionOutput& forward,
-                   const Tensor& dy, const Heads& dq, const Heads& dk, const Heads& dv);
+                   const QkvHeads& qkv, const AttentionOutput& forward, const Tensor& dy,
+                   const QkvHeads& gradients);
 
   /// Ranks among which heads are exchanged, of `c`. `chosen` counts if their number is chosen.
   [[nodiscard]] std::int64_t exchanging_ranks(std::int64_t c, std::int64_t chosen) const {

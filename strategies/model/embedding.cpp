@@ -1,6 +1,7 @@
 #include "strategies/model/embedding.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "sim/kernel/error.hpp"
@@ -30,18 +31,32 @@ std::int64_t position_of(const TokenRows& rows, std::int64_t row, std::int64_t w
   return rows.part.token_of(rows.first + row, rows.seq_len) % rows.seq_len * width;
 }
 
-}  // namespace
-
-Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens, const Tensor& weight) {
-  const std::int64_t v = weight.shape()[0];
-  return token_embedding_forward(runtime, tokens, weight, {0, v, v});
+void rotate(const Tensor& x, std::int64_t head_size, double theta, const SequencePart& part,
+            double direction) {
+  const std::int64_t own = x.shape()[1];          // Positions of each sample here,
+  const std::int64_t seq_len = own * part.parts;  // and in all.
+  const std::int64_t width = last_dim(x);
+  for (std::int64_t row = 0; row < num_rows(x); ++row) {
+    const auto position = static_cast<double>(part.position_of(row % own, seq_len));
+    for (std::int64_t i = 0; i < width; i += 2) {
+      const double exponent = -static_cast<double>(i % head_size) / static_cast<double>(head_size);
+      const double angle = direction * position * std::pow(theta, exponent);
+      const double cosine = std::cos(angle);
+      const double sine = std::sin(angle);
+      const double even = x.get(row * width + i);
+      const double odd = x.get(row * width + i + 1);
+      x.set(row * width + i, even * cosine - odd * sine);
+      x.set(row * width + i + 1, even * sine + odd * cosine);
+    }
+  }
 }
+
+}  // namespace
 
 Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens, const Tensor& weight,
                                const VocabPart& part) {
   const std::int64_t h = weight.shape()[1];
-  Tensor y = runtime.allocate(MemoryCategory::activations,
-                              {tokens.shape()[0], tokens.shape()[1], h}, weight.dtype());
+  Tensor y = new_activation(runtime, {tokens.shape()[0], tokens.shape()[1], h}, weight.dtype());
   const std::int64_t bytes = tokens.num_bytes() + 2 * y.num_bytes();
   runtime.compute(memory_op("token_embedding", weight.dtype(), bytes), [&] {
     for (std::int64_t row = 0; row < tokens.numel(); ++row) {
@@ -54,12 +69,6 @@ Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens, const Ten
 }
 
 void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
-                              const Tensor& weight_gradient) {
-  const std::int64_t v = num_rows(weight_gradient);
-  token_embedding_backward(runtime, tokens, dy, weight_gradient, {0, v, v});
-}
-
-void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
                               const Tensor& weight_gradient, const VocabPart& part) {
   const std::int64_t h = last_dim(dy);
   require_size("token embedding backward", "width of the gradient", last_dim(weight_gradient), h);
@@ -68,14 +77,13 @@ void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tens
       tokens.num_bytes() + dy.num_bytes() + 2 * dy.numel() * size_of(weight_gradient.dtype());
   runtime.compute(memory_op("token_embedding_backward", dy.dtype(), bytes), [&] {
     // A token may occur often: its rows are summed in double and rounded once.
-    std::vector<double> sum(static_cast<std::size_t>(weight_gradient.numel()));
+    std::vector<double> sum(to_size(weight_gradient.numel()));
     const std::vector<double> values = values_of(dy);
     for (std::int64_t row = 0; row < tokens.numel(); ++row) {
       const std::int64_t token = token_at(tokens, row, part.whole) - part.first;
       if (token < 0 || token >= part.count) continue;
       for (std::int64_t i = 0; i < h; ++i) {
-        sum[static_cast<std::size_t>(token * h + i)] +=
-            values[static_cast<std::size_t>(row * h + i)];
+        sum[to_size(token * h + i)] += values[to_size(row * h + i)];
       }
     }
     add_values(weight_gradient, sum);
@@ -103,15 +111,29 @@ void position_embedding_backward(Runtime& runtime, const Tensor& dy, const Tenso
       dy.num_bytes() + 2 * rows_in_use(weight_gradient, dy, rows).num_bytes();
   runtime.compute(memory_op("position_embedding_backward", dy.dtype(), bytes), [&] {
     const Tensor touched = weight_gradient.view(0, {rows.seq_len * h});
-    std::vector<double> sum(static_cast<std::size_t>(touched.numel()));
+    std::vector<double> sum(to_size(touched.numel()));
     for (std::int64_t row = 0; row < num_rows(dy); ++row) {
       const std::int64_t position = position_of(rows, row, h);
       for (std::int64_t i = 0; i < h; ++i) {
-        sum[static_cast<std::size_t>(position + i)] += dy.get(row * h + i);
+        sum[to_size(position + i)] += dy.get(row * h + i);
       }
     }
     add_values(touched, sum);
   });
+}
+
+void rotary_forward(Runtime& runtime, const Tensor& x, std::int64_t head_size, double theta,
+                    const SequencePart& part) {
+  require_size("rotary", "remainder of the width by the head size", last_dim(x) % head_size, 0);
+  runtime.compute(memory_op("rotary", x.dtype(), 2 * x.num_bytes(), KernelFamily::rotary),
+                  [&] { rotate(x, head_size, theta, part, 1.0); });
+}
+
+void rotary_backward(Runtime& runtime, const Tensor& dy, std::int64_t head_size, double theta,
+                     const SequencePart& part) {
+  runtime.compute(
+      memory_op("rotary_backward", dy.dtype(), 2 * dy.num_bytes(), KernelFamily::rotary),
+      [&] { rotate(dy, head_size, theta, part, -1.0); });
 }
 
 }  // namespace shardsim

@@ -3,7 +3,7 @@
 #include "strategies/model/layer.hpp"
 #include "strategies/model/sequence_part.hpp"
 
-// Rows of a table: by token, and by position.
+// Embeddings: rows of a table, by token and by position, and rotary positions.
 namespace shardsim {
 
 /// The classes of a vocabulary whose rows a rank has: [first, first + count) of `whole`. Its rows
@@ -15,15 +15,11 @@ struct VocabPart {
 };
 
 /// tokens [b, s] int32, weight [v, h] -> y [b, s, h]. Throws UsageError on a token outside [0, v).
-[[nodiscard]] Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens,
-                                             const Tensor& weight);
-/// The same of a table of which `weight` has a part: 0 for tokens whose row it does not have.
+/// `weight` has a part of the table: 0 for tokens whose row it does not have.
 [[nodiscard]] Tensor token_embedding_forward(Runtime& runtime, const Tensor& tokens,
                                              const Tensor& weight, const VocabPart& part);
 /// Adds each row of dy [b, s, h] to the row of weight_gradient [v, h] that its token names. Bytes
 /// count one row per token, as if no two were equal: a price must not depend on data.
-void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
-                              const Tensor& weight_gradient);
 void token_embedding_backward(Runtime& runtime, const Tensor& tokens, const Tensor& dy,
                               const Tensor& weight_gradient, const VocabPart& part);
 
@@ -42,5 +38,18 @@ void position_embedding_forward(Runtime& runtime, const Tensor& weight, const Te
 /// The rows of weight_gradient += the sum of dy over the tokens at their position.
 void position_embedding_backward(Runtime& runtime, const Tensor& dy, const Tensor& weight_gradient,
                                  const TokenRows& rows);
+
+// Rotary position embedding. Source: Su et al., "RoFormer: Enhanced Transformer with Rotary
+// Position Embedding" (2021): neighbouring elements (2i, 2i + 1) of a head at position p turn by
+// the angle p * theta^(-2i / d).
+
+/// Rotates every head of x [b, s, heads d], whose s positions are those of `part`, in place.
+/// REQUIRES: `head_size` d even, divides the last dimension.
+void rotary_forward(Runtime& runtime, const Tensor& x, std::int64_t head_size, double theta,
+                    const SequencePart& part = {});
+
+/// The gradient turns back by the same angle, in place: dy becomes dx.
+void rotary_backward(Runtime& runtime, const Tensor& dy, std::int64_t head_size, double theta,
+                     const SequencePart& part = {});
 
 }  // namespace shardsim

@@ -58,9 +58,7 @@ std::vector<std::int64_t> apportion(std::int64_t total, const std::vector<double
       }
     }
     total -= given;
-    open.erase(
-        std::remove_if(open.begin(), open.end(), [&](std::size_t i) { return shares[i] >= most; }),
-        open.end());
+    std::erase_if(open, [&](std::size_t i) { return shares[i] >= most; });
   }
   return shares;
 }

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "strategies/model/moe_options.hpp"
+#include "strategies/model/routing.hpp"
 #include "strategies/model/sequence_part.hpp"
 
 // How many rows go from whom to whom between ranks that share experts, as far as it is known

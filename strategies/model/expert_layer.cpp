@@ -176,8 +176,7 @@ Tensor ExpertLayer::backward(const Pass& pass, const Places& places, const Tenso
                                         gradient.gates, slope);
   for (Tensor& tensor : kept) tensor = {};
   finish_linear(pass, places.router, logits, x);
-  linear_backward_input_add(runtime, logits, pass.weight(places.router), dx);
-  return dx;
+  return linear_backward_input(runtime, logits, pass.weight(places.router), std::move(dx));
 }
 
 Tensor ExpertLayer::backward_experts(const Pass& pass, const Places& places, Tensor rows,
@@ -213,7 +212,7 @@ ExpertLayer::Counts ExpertLayer::count_tokens(const Pass& pass, const Tensor& of
   if (!planner_.declares()) return decide_tokens(pass, sent, received, planned);
   pass.runtime.off_the_clock([&] {
     for (std::int64_t i = 0; i < moe_.num_experts; ++i) {
-      const auto expert = static_cast<std::size_t>(i);
+      const auto expert = to_size(i);
       const bool same =
           sent.get(i) == static_cast<double>(planned->sent[expert]) &&
           (!exchanges || received.get(i) == static_cast<double>(planned->received[expert]));
@@ -253,17 +252,16 @@ Tensor ExpertLayer::order_rows(const Pass& pass, const Tensor& of) const {
   const std::int64_t groups = capacity_groups(pass, rows);
   const std::int64_t room = moe_.drops_tokens() ? capacity_of(rows, groups) : 0;
   const std::int64_t length = moe_.drops_tokens() ? moe_.num_experts * groups * room : of.numel();
-  Tensor order = pass.runtime.allocate(MemoryCategory::activations, Shape{length}, DType::int32);
+  Tensor order = new_activation(pass.runtime, Shape{length}, DType::int32);
   const std::int64_t bytes = of.num_bytes() + order.num_bytes();
   pass.runtime.compute(memory_op("order_rows", order.dtype(), bytes), [&] {
-    std::vector<std::vector<std::int64_t>> places(
-        static_cast<std::size_t>(moe_.num_experts * groups));
+    std::vector<std::vector<std::int64_t>> places(to_size(moe_.num_experts * groups));
     for (std::int64_t pair = 0; pair < of.numel(); ++pair) {
       const std::int64_t row = pair / moe_.experts_per_token;
       const std::int64_t group =
           groups == 1 ? 0 : capacity_group(pass.batch->routing, row, seq_len_);
       const auto expert = static_cast<std::int64_t>(of.get(pair));
-      auto& pairs = places[static_cast<std::size_t>(expert * groups + group)];
+      auto& pairs = places[to_size(expert * groups + group)];
       if (moe_.drops_tokens() && static_cast<std::int64_t>(pairs.size()) == room) continue;
       pairs.push_back(pair);
     }
@@ -281,7 +279,7 @@ Tensor ExpertLayer::order_rows(const Pass& pass, const Tensor& of) const {
 Tensor ExpertLayer::sizes_of(const Pass& pass, const ExpertCounts& counts) const {
   const ExpertGroup group = group_of(pass);
   const std::int64_t here = moe_.num_experts / group.size;
-  Tensor sizes = pass.runtime.allocate(MemoryCategory::activations, Shape{here}, DType::int32);
+  Tensor sizes = new_activation(pass.runtime, Shape{here}, DType::int32);
   pass.runtime.off_the_clock([&] {
     const std::vector<std::int64_t>& rows = group.size > 1 ? counts.received : counts.sent;
     for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -9,19 +9,6 @@ namespace shardsim {
 
 namespace {
 
-// Rows [first, first + count) of a matrix of `columns`.
-RowMatrix rows_of(const Tensor& tensor, std::int64_t first, std::int64_t count,
-                  std::int64_t columns) {
-  RowMatrix matrix(count, columns);
-  load(tensor.view(first * columns, {count * columns}),
-       {matrix.data(), static_cast<std::size_t>(matrix.size())});
-  return matrix;
-}
-
-Tensor new_rows(Runtime& runtime, const Shape& shape, DType dtype) {
-  return runtime.allocate(MemoryCategory::activations, shape, dtype);
-}
-
 // Calls visit(expert, first row, number of rows), passing over those without.
 template <class Visitor>
 void for_each_expert(const Tensor& sizes, Visitor&& visit) {
@@ -30,6 +17,15 @@ void for_each_expert(const Tensor& sizes, Visitor&& visit) {
     const auto count = static_cast<std::int64_t>(sizes.get(expert));
     if (count > 0) visit(expert, first, count);
     first += count;
+  }
+}
+
+// Calls visit(row, pair), passing over rows that only fill up.
+template <class Visitor>
+void for_each_pair_of(const Tensor& order, Visitor&& visit) {
+  for (std::int64_t row = 0; row < order.numel(); ++row) {
+    const auto pair = static_cast<std::int64_t>(order.get(row));
+    if (pair != kNoPair) visit(row, pair);
   }
 }
 
@@ -62,15 +58,13 @@ std::int64_t flops_of(const Tensor& rows, std::int64_t n, std::int64_t k) {
 Tensor permute_tokens(Runtime& runtime, const Tensor& x, const Tensor& order,
                       std::int64_t experts_per_token) {
   const std::int64_t h = last_dim(x);
-  Tensor rows = new_rows(runtime, {order.numel(), h}, x.dtype());
+  Tensor rows = new_activation(runtime, {order.numel(), h}, x.dtype());
   const std::int64_t bytes = order.num_bytes() + 2 * rows.num_bytes();
   runtime.compute(moving_op("permute_tokens", x.dtype(), bytes), [&] {
-    for (std::int64_t row = 0; row < order.numel(); ++row) {
-      const auto pair = static_cast<std::int64_t>(order.get(row));
-      if (pair == kNoPair) continue;
+    for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
       const std::int64_t token = pair / experts_per_token;
       for (std::int64_t i = 0; i < h; ++i) rows.set(row * h + i, x.get(token * h + i));
-    }
+    });
   });
   return rows;
 }
@@ -78,18 +72,16 @@ Tensor permute_tokens(Runtime& runtime, const Tensor& x, const Tensor& order,
 Tensor permute_tokens_backward(Runtime& runtime, const Tensor& rows_gradient, const Tensor& order,
                                std::int64_t experts_per_token, const Shape& shape) {
   const std::int64_t h = last_dim(rows_gradient);
-  Tensor dx = new_rows(runtime, shape, rows_gradient.dtype());
+  Tensor dx = new_activation(runtime, shape, rows_gradient.dtype());
   const std::int64_t bytes = order.num_bytes() + rows_gradient.num_bytes() + dx.num_bytes();
   runtime.compute(moving_op("permute_tokens_backward", dx.dtype(), bytes), [&] {
-    std::vector<double> sums(static_cast<std::size_t>(dx.numel()));
-    for (std::int64_t row = 0; row < order.numel(); ++row) {
-      const auto pair = static_cast<std::int64_t>(order.get(row));
-      if (pair == kNoPair) continue;
+    std::vector<double> sums(to_size(dx.numel()));
+    for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
       const std::int64_t token = pair / experts_per_token;
       for (std::int64_t i = 0; i < h; ++i) {
-        sums[static_cast<std::size_t>(token * h + i)] += rows_gradient.get(row * h + i);
+        sums[to_size(token * h + i)] += rows_gradient.get(row * h + i);
       }
-    }
+    });
     store(dx, sums);
   });
   return dx;
@@ -100,19 +92,17 @@ Tensor combine_rows(Runtime& runtime, const Tensor& rows, const Tensor& order, c
   const std::int64_t h = last_dim(rows);
   const std::int64_t k = last_dim(gates);
   require_size("experts", "number of rows", num_rows(rows), order.numel());
-  Tensor y = new_rows(runtime, shape, rows.dtype());
+  Tensor y = new_activation(runtime, shape, rows.dtype());
   const std::int64_t bytes =
       rows.num_bytes() + order.num_bytes() + gates.num_bytes() + y.num_bytes();
   runtime.compute(moving_op("combine_rows", y.dtype(), bytes), [&] {
-    std::vector<double> sums(static_cast<std::size_t>(y.numel()));
-    for (std::int64_t row = 0; row < order.numel(); ++row) {
-      const auto pair = static_cast<std::int64_t>(order.get(row));
-      if (pair == kNoPair) continue;
+    std::vector<double> sums(to_size(y.numel()));
+    for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
       const double gate = gates.get(pair);
       for (std::int64_t i = 0; i < h; ++i) {
-        sums[static_cast<std::size_t>(pair / k * h + i)] += gate * rows.get(row * h + i);
+        sums[to_size(pair / k * h + i)] += gate * rows.get(row * h + i);
       }
-    }
+    });
     store(y, sums);
   });
   return y;
@@ -122,13 +112,11 @@ CombineGradient combine_rows_backward(Runtime& runtime, const Tensor& dy, const 
                                       const Tensor& order, const Tensor& gates) {
   const std::int64_t h = last_dim(rows);
   const std::int64_t k = last_dim(gates);
-  CombineGradient gradient{new_rows(runtime, rows.shape(), rows.dtype()),
-                           new_rows(runtime, gates.shape(), gates.dtype())};
+  CombineGradient gradient{new_activation(runtime, rows.shape(), rows.dtype()),
+                           new_activation(runtime, gates.shape(), gates.dtype())};
   const std::int64_t bytes = 3 * rows.num_bytes() + order.num_bytes() + 2 * gates.num_bytes();
   runtime.compute(moving_op("combine_rows_backward", rows.dtype(), bytes), [&] {
-    for (std::int64_t row = 0; row < order.numel(); ++row) {
-      const auto pair = static_cast<std::int64_t>(order.get(row));
-      if (pair == kNoPair) continue;
+    for_each_pair_of(order, [&](std::int64_t row, std::int64_t pair) {
       const double gate = gates.get(pair);
       double slope = 0.0;
       for (std::int64_t i = 0; i < h; ++i) {
@@ -137,7 +125,7 @@ CombineGradient combine_rows_backward(Runtime& runtime, const Tensor& dy, const 
         gradient.rows.set(row * h + i, gate * d);
       }
       gradient.gates.set(pair, slope);
-    }
+    });
   });
   return gradient;
 }
@@ -148,7 +136,7 @@ Tensor grouped_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
   const std::int64_t k = weight.shape()[2];
   require_size("experts", "size of x's rows", last_dim(x), k);
   require_size("experts", "number of sizes", sizes.numel(), weight.shape()[0]);
-  Tensor y = new_rows(runtime, {num_rows(x), n}, weight.dtype());
+  Tensor y = new_activation(runtime, {num_rows(x), n}, weight.dtype());
   const std::int64_t bytes = x.num_bytes() + weight.num_bytes() + sizes.num_bytes() + y.num_bytes();
   const std::array<std::int64_t, 3> mnk{mean_rows(x, sizes), n, k};
   const ComputeOp op = grouped_op("grouped_linear", x, sizes, mnk, flops_of(x, n, k), bytes);
@@ -188,7 +176,7 @@ Tensor grouped_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& 
   const std::int64_t n = weight.shape()[1];
   const std::int64_t k = weight.shape()[2];
   require_size("experts backward", "size of dy's rows", last_dim(dy), n);
-  Tensor dx = new_rows(runtime, {num_rows(dy), k}, dy.dtype());
+  Tensor dx = new_activation(runtime, {num_rows(dy), k}, dy.dtype());
   const std::int64_t bytes =
       dy.num_bytes() + weight.num_bytes() + sizes.num_bytes() + dx.num_bytes();
   const std::array<std::int64_t, 3> mnk{mean_rows(dy, sizes), k, n};
@@ -206,12 +194,12 @@ Tensor grouped_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& 
 Tensor regroup_rows(Runtime& runtime, const Tensor& rows, std::span<const std::int64_t> counts,
                     std::int64_t num_sources, bool to_experts) {
   const std::int64_t h = last_dim(rows);
-  Tensor moved = new_rows(runtime, rows.shape(), rows.dtype());
+  Tensor moved = new_activation(runtime, rows.shape(), rows.dtype());
   runtime.compute(moving_op("regroup_rows", rows.dtype(), 2 * rows.num_bytes()), [&] {
     const auto num_counts = static_cast<std::int64_t>(counts.size());
     const std::int64_t experts = num_counts / num_sources;
     const auto count_of = [&](std::int64_t source, std::int64_t expert) {
-      return counts[static_cast<std::size_t>(source * experts + expert)];
+      return counts[to_size(source * experts + expert)];
     };
     std::vector<std::int64_t> begins(counts.size());  // Source by source.
     std::int64_t begin = 0;
@@ -223,12 +211,12 @@ Tensor regroup_rows(Runtime& runtime, const Tensor& rows, std::span<const std::i
     std::int64_t at = 0;  // Expert by expert.
     for (std::int64_t expert = 0; expert < experts; ++expert) {
       for (std::int64_t source = 0; source < num_sources; ++source) {
-        const std::int64_t there = begins[static_cast<std::size_t>(source * experts + expert)];
+        const std::int64_t there = begins[to_size(source * experts + expert)];
         const std::int64_t count = count_of(source, expert);
         if (count > 0) {
           std::memcpy(moved.data() + (to_experts ? at : there) * row_bytes,
                       rows.data() + (to_experts ? there : at) * row_bytes,
-                      static_cast<std::size_t>(count * row_bytes));
+                      to_size(count * row_bytes));
         }
         at += count;
       }

@@ -57,7 +57,7 @@ void require_size(const char* layer, const char* what, std::int64_t actual, std:
 }
 
 std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
+  std::vector<double> values(to_size(tensor.numel()));
   load(tensor, values);
   return values;
 }

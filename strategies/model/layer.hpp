@@ -41,6 +41,11 @@ namespace shardsim {
   return static_cast<std::size_t>(value);
 }
 
+/// Zeros.
+[[nodiscard]] inline Tensor new_activation(Runtime& runtime, const Shape& shape, DType dtype) {
+  return runtime.allocate(MemoryCategory::activations, shape, dtype);
+}
+
 /// Size of the last, contiguous dimension, and how many such rows there are.
 [[nodiscard]] std::int64_t last_dim(const Tensor& tensor);
 [[nodiscard]] std::int64_t num_rows(const Tensor& tensor);

@@ -7,23 +7,12 @@ namespace shardsim {
 // A product that put its blocks on the stack would run off a rank's.
 static_assert(EIGEN_STACK_ALLOCATION_LIMIT == 0, "set by the build file at the root");
 
-namespace {
-
-// A tensor as the matrix of its rows.
-RowMatrix matrix_of(const Tensor& tensor) {
-  RowMatrix matrix(num_rows(tensor), last_dim(tensor));
-  load(tensor, {matrix.data(), static_cast<std::size_t>(matrix.size())});
-  return matrix;
-}
-
-}  // namespace
-
 Tensor linear_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const std::int64_t rows = num_rows(x);
   const std::int64_t n = weight.shape()[0];
   const std::int64_t k = weight.shape()[1];
   require_size("linear", "size of x's rows", last_dim(x), k);
-  Tensor y = runtime.allocate(MemoryCategory::activations, with_last(x.shape(), n), weight.dtype());
+  Tensor y = new_activation(runtime, with_last(x.shape(), n), weight.dtype());
   std::int64_t bytes = x.num_bytes() + weight.num_bytes() + y.num_bytes();
   if (bias.defined()) bytes += bias.num_bytes();
   runtime.compute(matmul_op("linear", weight.dtype(), rows, n, k, bytes), [&] {
@@ -70,32 +59,21 @@ void linear_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& bias
   });
 }
 
-Tensor linear_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& weight) {
+Tensor linear_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& weight, Tensor dx) {
   const std::int64_t rows = num_rows(dy);
   const std::int64_t n = weight.shape()[0];
   const std::int64_t k = weight.shape()[1];
+  const bool adds = dx.defined();
   require_size("linear backward", "size of dy's rows", last_dim(dy), n);
-  Tensor dx = runtime.allocate(MemoryCategory::activations, with_last(dy.shape(), k), dy.dtype());
-  const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + dx.num_bytes();
+  if (adds) require_size("linear backward", "size of dx", dx.numel(), rows * k);
+  if (!adds) dx = new_activation(runtime, with_last(dy.shape(), k), dy.dtype());
+  const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + (adds ? 2 : 1) * dx.num_bytes();
   runtime.compute(matmul_op("linear_backward_input", dy.dtype(), rows, k, n, bytes), [&] {
     const RowMatrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
+    if (adds) return add_values(dx, values_of(result));
     store(dx, values_of(result));
   });
   return dx;
-}
-
-void linear_backward_input_add(Runtime& runtime, const Tensor& dy, const Tensor& weight,
-                               const Tensor& dx) {
-  const std::int64_t rows = num_rows(dy);
-  const std::int64_t n = weight.shape()[0];
-  const std::int64_t k = weight.shape()[1];
-  require_size("linear backward", "size of dy's rows", last_dim(dy), n);
-  require_size("linear backward", "size of dx", dx.numel(), rows * k);
-  const std::int64_t bytes = dy.num_bytes() + weight.num_bytes() + 2 * dx.num_bytes();
-  runtime.compute(matmul_op("linear_backward_input", dy.dtype(), rows, k, n, bytes), [&] {
-    const RowMatrix result = matrix_of(dy) * matrix_of(weight);  // (rows, n) (n, k)
-    add_values(dx, values_of(result));
-  });
 }
 
 }  // namespace shardsim

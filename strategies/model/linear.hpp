@@ -19,12 +19,9 @@ void linear_backward_weight(Runtime& runtime, const Tensor& dy, const Tensor& x,
 /// bias_gradient [n] += the sum of dy's rows.
 void linear_backward_bias(Runtime& runtime, const Tensor& dy, const Tensor& bias_gradient);
 
-/// dy [..., n], weight [n, k] -> dx = dy W [..., k].
-[[nodiscard]] Tensor linear_backward_input(Runtime& runtime, const Tensor& dy,
-                                           const Tensor& weight);
-
-/// dx [..., k] += dy W, in place: for an input that several linear layers read.
-void linear_backward_input_add(Runtime& runtime, const Tensor& dy, const Tensor& weight,
-                               const Tensor& dx);
+/// dy [..., n], weight [n, k] -> dx = dy W [..., k]. Given a dx, it adds to that in place and
+/// returns it: for an input that several linear layers read.
+[[nodiscard]] Tensor linear_backward_input(Runtime& runtime, const Tensor& dy, const Tensor& weight,
+                                           Tensor dx = {});
 
 }  // namespace shardsim

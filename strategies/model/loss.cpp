@@ -37,9 +37,8 @@ CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
   const std::int64_t v = last_dim(logits);
   require_size("cross entropy", "number of targets", targets.numel(), rows);
   CrossEntropyOutput out;
-  out.loss = runtime.allocate(MemoryCategory::activations, Shape{1}, DType::fp64);
-  out.log_sum_exp =
-      runtime.allocate(MemoryCategory::activations, Shape{rows}, statistics_dtype(logits.dtype()));
+  out.loss = new_activation(runtime, Shape{1}, DType::fp64);
+  out.log_sum_exp = new_activation(runtime, Shape{rows}, statistics_dtype(logits.dtype()));
   const std::int64_t bytes =
       logits.num_bytes() + targets.num_bytes() + out.log_sum_exp.num_bytes() + out.loss.num_bytes();
   const KernelFamily family = KernelFamily::cross_entropy;
@@ -47,21 +46,15 @@ CrossEntropyOutput cross_entropy_forward(Runtime& runtime, const Tensor& logits,
     const std::vector<double> values = values_of(logits);
     double loss = 0.0;
     for (std::int64_t row = 0; row < rows; ++row) {
-      const std::span<const double> logit(values.data() + row * v, static_cast<std::size_t>(v));
+      const std::span<const double> logit(values.data() + row * v, to_size(v));
       const double log_sum_exp = log_sum_exp_of(logit);
       out.log_sum_exp.set(row, log_sum_exp);
       const std::int64_t target = target_at(targets, row, v);
-      if (target != kIgnoredTarget) loss += log_sum_exp - logit[static_cast<std::size_t>(target)];
+      if (target != kIgnoredTarget) loss += log_sum_exp - logit[to_size(target)];
     }
     out.loss.set(0, loss);
   });
   return out;
-}
-
-void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
-                            const Tensor& log_sum_exp, double scale) {
-  const std::int64_t v = last_dim(logits);
-  cross_entropy_backward(runtime, logits, targets, log_sum_exp, scale, {0, v, v});
 }
 
 void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
@@ -90,7 +83,7 @@ Tensor squared_error_forward(Runtime& runtime, const Tensor& y, const Tensor& ta
   const std::int64_t n = last_dim(y);
   require_size("squared error", "number of targets", targets.numel(), y.numel());
   require_size("squared error", "size of the mask", mask.numel(), num_rows(y));
-  Tensor loss = runtime.allocate(MemoryCategory::activations, Shape{1}, DType::fp64);
+  Tensor loss = new_activation(runtime, Shape{1}, DType::fp64);
   const std::int64_t bytes =
       y.num_bytes() + targets.num_bytes() + mask.num_bytes() + loss.num_bytes();
   runtime.compute(memory_op("squared_error", y.dtype(), bytes), [&] {

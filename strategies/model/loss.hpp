@@ -24,9 +24,7 @@ struct CrossEntropyOutput {
                                                        const Tensor& targets);
 /// In place: logits become their gradient, (softmax - one at the target) * scale, 0 in rows that
 /// do not count. So the loss costs no second tensor of that size, often the largest of a step.
-void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
-                            const Tensor& log_sum_exp, double scale);
-/// The same of the columns of some classes; columns that only fill up get 0.
+/// The columns are those of some classes; columns that only fill up get 0.
 void cross_entropy_backward(Runtime& runtime, const Tensor& logits, const Tensor& targets,
                             const Tensor& log_sum_exp, double scale, const VocabPart& part);
 

@@ -4,7 +4,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/model/families.hpp"
+#include "strategies/named_rows.hpp"
 #include "strategies/sharding/context_parallel.hpp"
 #include "strategies/sharding/expert_parallel.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
@@ -125,6 +125,14 @@ void require_experts(const ModelOptions& options) {
   require_divisible("E0633", {"num_shared_experts x ffn_hidden_size of experts", shared}, options);
 }
 
+// Without an end of that parallelism a model of parts may run on shapes alone.
+void refuse_context(const ModelContext& context, bool has_end, const char* code,
+                    const std::string& message, const char* fix) {
+  const auto refuse = [&] { throw UsageError(code, message, fix); };
+  if (has_end) refuse();
+  context.runtime.off_the_clock(refuse);
+}
+
 }  // namespace
 
 void require_transformer(const ModelOptions& options) {
@@ -149,41 +157,27 @@ void require_transformer(const ModelOptions& options) {
   require_context_parallel(options);
 }
 
-namespace {
-
-void require_expert_context(const ModelContext& context, const ModelOptions& options) {
-  const int given = context.parallel.expert == nullptr ? 1 : context.parallel.expert->size();
-  if (given == options.moe.expert_parallel) return;
-  const auto refuse = [&] {
-    throw UsageError("E0647",
-                     "a model made for expert parallelism of degree " +
-                         std::to_string(options.moe.expert_parallel) + " runs at degree " +
-                         std::to_string(given),
-                     "make the model with the options of the ExpertParallel it runs on");
-  };
-  if (context.parallel.expert != nullptr) refuse();
-  context.runtime.off_the_clock(refuse);
-}
-
-}  // namespace
-
 void require_context(const ModelContext& context, const ModelOptions& options) {
-  const TensorParallel* parallel = context.parallel.tensor;
-  const int given = parallel == nullptr ? 1 : parallel->size();
-  const bool given_sequence = parallel != nullptr && parallel->sequence_parallel();
-  const auto refuse = [&] {
-    throw UsageError("E0636",
-                     "a model made for tensor parallelism of degree " +
-                         std::to_string(options.tensor_parallel) +
-                         (options.sequence_parallel ? " with" : " without") +
-                         " sequence parallelism runs at degree " + std::to_string(given) +
-                         (given_sequence ? " with" : " without"),
-                     "make the model with the options of the TensorParallel it runs on");
-  };
-  require_expert_context(context, options);
+  const ExpertParallel* expert = context.parallel.expert;
+  const int experts = expert == nullptr ? 1 : expert->size();
+  if (experts != options.moe.expert_parallel) {
+    refuse_context(context, expert != nullptr, "E0647",
+                   "a model made for expert parallelism of degree " +
+                       std::to_string(options.moe.expert_parallel) + " runs at degree " +
+                       std::to_string(experts),
+                   "make the model with the options of the ExpertParallel it runs on");
+  }
+  const TensorParallel* tensor = context.parallel.tensor;
+  const int given = tensor == nullptr ? 1 : tensor->size();
+  const bool given_sequence = tensor != nullptr && tensor->sequence_parallel();
   if (given == options.tensor_parallel && given_sequence == options.sequence_parallel) return;
-  if (parallel != nullptr) refuse();
-  context.runtime.off_the_clock(refuse);
+  refuse_context(context, tensor != nullptr, "E0636",
+                 "a model made for tensor parallelism of degree " +
+                     std::to_string(options.tensor_parallel) +
+                     (options.sequence_parallel ? " with" : " without") +
+                     " sequence parallelism runs at degree " + std::to_string(given) +
+                     (given_sequence ? " with" : " without"),
+                 "make the model with the options of the TensorParallel it runs on");
 }
 
 void require_part(const ModelContext& context, const SequencePart& part,
@@ -191,17 +185,13 @@ void require_part(const ModelContext& context, const SequencePart& part,
   const ContextParallel* parallel = context.parallel.context;
   const SequencePart own = parallel == nullptr ? SequencePart() : parallel->part();
   if (own == part && own.parts == options.context_parallel) return;
-  const auto refuse = [&] {
-    throw UsageError("E0666",
-                     "a model made for context parallelism of degree " +
-                         std::to_string(options.context_parallel) + " is given share " +
-                         std::to_string(part.index) + " of " + std::to_string(part.parts) +
-                         " of its samples and runs as rank " + std::to_string(own.index) + " of " +
-                         std::to_string(own.parts),
-                     "make the batch with the part of the ContextParallel it runs on");
-  };
-  if (parallel != nullptr) refuse();
-  context.runtime.off_the_clock(refuse);
+  refuse_context(context, parallel != nullptr, "E0666",
+                 "a model made for context parallelism of degree " +
+                     std::to_string(options.context_parallel) + " is given share " +
+                     std::to_string(part.index) + " of " + std::to_string(part.parts) +
+                     " of its samples and runs as rank " + std::to_string(own.index) + " of " +
+                     std::to_string(own.parts),
+                 "make the batch with the part of the ContextParallel it runs on");
 }
 
 std::unique_ptr<Model> make_model(const ModelOptions& options) {
@@ -218,14 +208,12 @@ std::unique_ptr<Model> make_model(const ModelOptions& options) {
     throw UsageError("E0624", "models do not compute in " + std::string(name_of(options.dtype)),
                      "use one of fp64, fp32, bf16, fp16");
   }
-  std::string known;
   for (const Family& family : kFamilies) {
     if (family.name == options.family) return family.make(options);
-    known += known.empty() ? "" : ", ";
-    known += family.name;
   }
+  const auto all = [](const Family&) { return true; };
   throw UsageError("E0625", "there is no model family \"" + options.family + "\"",
-                   "use one of " + known);
+                   "use one of " + names_that(kFamilies, all, ", ", ""));
 }
 
 std::vector<std::string_view> model_families() {

@@ -10,7 +10,7 @@
 
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/model.hpp"
-#include "strategies/model/moe_options.hpp"
+#include "strategies/model/routing.hpp"
 
 // The families of models, by name. A new family is one file and one row in make_model.cpp.
 namespace shardsim {
@@ -62,5 +62,23 @@ struct ModelOptions {
 
 /// Families in the table, for help and errors.
 [[nodiscard]] std::vector<std::string_view> model_families();
+
+// For the files of families: one maker each, in the file of its name; make_model.cpp has the table.
+// REQUIRES: options that make_model has checked.
+
+[[nodiscard]] std::unique_ptr<Model> make_mlp(const ModelOptions& options);
+[[nodiscard]] std::unique_ptr<Model> make_gpt2(const ModelOptions& options);
+[[nodiscard]] std::unique_ptr<Model> make_llama(const ModelOptions& options);
+
+/// Throws UsageError unless heads and groups fit together and are divisible among tensor-parallel
+/// ranks, and the values are to be real numbers.
+void require_transformer(const ModelOptions& options);
+
+/// Throws UsageError unless the context has the tensor parallelism that the model was made for. On
+/// shapes alone a model of parts may run without: only the order of its gradients is then wanted.
+void require_context(const ModelContext& context, const ModelOptions& options);
+/// The same of context parallelism; `part` is the batch's, which must be the rank's.
+void require_part(const ModelContext& context, const SequencePart& part,
+                  const ModelOptions& options);
 
 }  // namespace shardsim

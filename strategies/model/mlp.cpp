@@ -6,10 +6,10 @@
 #include "sim/kernel/random.hpp"
 
 #include "strategies/model/activation.hpp"
-#include "strategies/model/families.hpp"
 #include "strategies/model/loss.hpp"
+#include "strategies/model/make_model.hpp"
 #include "strategies/model/parameter_table.hpp"
-#include "strategies/model/region.hpp"
+#include "strategies/model/pass.hpp"
 #include "strategies/model/token_data.hpp"
 
 // A perceptron: num_layers hidden layers with ReLU, a linear output layer, half squared error. Its
@@ -95,7 +95,8 @@ class Mlp final : public Model {
     }
     saved[output] = {};
     if (num_layers(module) == 2) return backward_pair(pass, dy, saved, module > 0);
-    finish_linear_with_bias(pass, weight, dy, saved[input]);
+    finish_bias(pass, bias, dy);
+    finish_linear(pass, weight, dy, saved[input]);
     saved.clear();
     if (module == 0) return {};
     return linear_backward_input(runtime, dy, pass.weight(weight));
@@ -104,13 +105,10 @@ class Mlp final : public Model {
   [[nodiscard]] Batch make_batch(Runtime& runtime, std::uint64_t seed, std::int64_t first,
                                  std::int64_t count, double ignore_fraction,
                                  const SequencePart& /*part*/) const override {
-    const auto allocate = [&](const Shape& shape, DType dtype) {
-      return runtime.allocate(MemoryCategory::activations, shape, dtype);
-    };
     Batch batch;
-    batch.inputs = allocate({count, options_.hidden_size}, options_.dtype);
-    batch.targets = allocate({count, options_.vocab_size}, options_.dtype);
-    batch.mask = allocate({count}, DType::fp32);
+    batch.inputs = new_activation(runtime, {count, options_.hidden_size}, options_.dtype);
+    batch.targets = new_activation(runtime, {count, options_.vocab_size}, options_.dtype);
+    batch.mask = new_activation(runtime, {count}, DType::fp32);
     runtime.off_the_clock([&] {
       fill(batch.inputs, {seed, "data.inputs"}, first);
       fill(batch.targets, {seed, "data.targets"}, first);
@@ -125,7 +123,7 @@ class Mlp final : public Model {
   [[nodiscard]] std::int64_t count_targets(std::uint64_t seed, std::int64_t first,
                                            std::int64_t count, double ignore_fraction,
                                            const SequencePart& /*part*/) const override {
-    return count_kept(seed, first, count, ignore_fraction);
+    return count_kept({.seed = seed, .ignore_fraction = ignore_fraction}, first, count);
   }
 
   [[nodiscard]] std::int64_t positions_per_sample() const override { return 1; }

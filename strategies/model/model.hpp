@@ -7,7 +7,7 @@
 
 #include "backends/runtime.hpp"
 
-#include "strategies/model/context.hpp"
+#include "strategies/model/parameter.hpp"
 #include "strategies/model/sequence_part.hpp"
 
 // A model as a chain of modules, written for one device, forward beside backward. One instance is

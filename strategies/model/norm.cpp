@@ -1,6 +1,7 @@
 #include "strategies/model/norm.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace shardsim {
 
@@ -46,128 +47,105 @@ void rms_norm_backward_row(std::span<const double> dy, std::span<const double> x
   }
 }
 
+// Norms a row in place. Returns its mean and reciprocal standard deviation.
+std::pair<double, double> layer_norm_row(std::span<double> v, const Values& weight,
+                                         const Values& bias, double epsilon) {
+  const auto size = static_cast<double>(v.size());
+  double mean = 0.0;
+  for (const double value : v) mean += value;
+  mean /= size;
+  double variance = 0.0;
+  for (const double value : v) variance += (value - mean) * (value - mean);
+  variance /= size;
+  const double rstd = 1.0 / std::sqrt(variance + epsilon);
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] = (v[i] - mean) * rstd * weight[i] + bias[i];
+  return {mean, rstd};
+}
+
+// The same without mean and bias. Returns the reciprocal root.
+double rms_norm_row(std::span<double> v, const Values& weight, double epsilon) {
+  double mean_square = 0.0;
+  for (const double value : v) mean_square += value * value;
+  mean_square /= static_cast<double>(v.size());
+  const double rstd = 1.0 / std::sqrt(mean_square + epsilon);
+  for (std::size_t i = 0; i < v.size(); ++i) v[i] *= rstd * weight[i];
+  return rstd;
+}
+
 }  // namespace
 
-NormOutput layer_norm_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
-                              const Tensor& bias, double epsilon) {
+NormOutput norm_forward(Runtime& runtime, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        double epsilon) {
+  const bool is_layer = bias.defined();
+  const char* const layer = is_layer ? "layer norm" : "rms norm";
   const std::int64_t rows = num_rows(x);
   const std::int64_t h = last_dim(x);
-  require_size("layer norm", "size of the weight", weight.numel(), h);
-  require_size("layer norm", "size of the bias", bias.numel(), h);
+  require_size(layer, "size of the weight", weight.numel(), h);
+  if (is_layer) require_size(layer, "size of the bias", bias.numel(), h);
   NormOutput out;
-  out.y = runtime.allocate(MemoryCategory::activations, x.shape(), x.dtype());
+  out.y = new_activation(runtime, x.shape(), x.dtype());
   out.statistics =
-      runtime.allocate(MemoryCategory::activations, Shape{rows, 2}, statistics_dtype(x.dtype()));
-  const std::int64_t bytes = x.num_bytes() + weight.num_bytes() + bias.num_bytes() +
-                             out.y.num_bytes() + out.statistics.num_bytes();
-  runtime.compute(memory_op("layer_norm", x.dtype(), bytes, KernelFamily::norm), [&] {
-    Values values = values_of(x);
-    const Values scale = values_of(weight);
-    const Values shift = values_of(bias);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const std::span<double> v(values.data() + row * h, to_size(h));
-      double mean = 0.0;
-      for (const double value : v) mean += value;
-      mean /= static_cast<double>(h);
-      double variance = 0.0;
-      for (const double value : v) variance += (value - mean) * (value - mean);
-      variance /= static_cast<double>(h);
-      const double rstd = 1.0 / std::sqrt(variance + epsilon);
-      for (std::size_t i = 0; i < v.size(); ++i) v[i] = (v[i] - mean) * rstd * scale[i] + shift[i];
-      out.statistics.set(2 * row, mean);
-      out.statistics.set(2 * row + 1, rstd);
-    }
-    store(out.y, values);
-  });
-  return out;
-}
-
-Tensor layer_norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x,
-                           const Tensor& weight, const Tensor& statistics,
-                           const Tensor& weight_gradient, const Tensor& bias_gradient) {
-  const std::int64_t rows = num_rows(x);
-  const std::int64_t h = last_dim(x);
-  require_size("layer norm backward", "number of elements of dy", dy.numel(), x.numel());
-  require_size("layer norm backward", "size of the weight's gradient", weight_gradient.numel(), h);
-  require_size("layer norm backward", "size of the bias's gradient", bias_gradient.numel(), h);
-  Tensor dx = runtime.allocate(MemoryCategory::activations, x.shape(), x.dtype());
-  const std::int64_t bytes = dy.num_bytes() + x.num_bytes() + weight.num_bytes() +
-                             statistics.num_bytes() + dx.num_bytes() +
-                             2 * (weight_gradient.num_bytes() + bias_gradient.num_bytes());
-  runtime.compute(
-      memory_op("layer_norm_backward", x.dtype(), bytes, KernelFamily::norm_backward), [&] {
-        const Values dy_values = values_of(dy);
-        const Values x_values = values_of(x);
-        const Values scale = values_of(weight);
-        Values dx_values(x_values.size());
-        Values dweight(scale.size());
-        Values dbias(scale.size());
-        for (std::int64_t row = 0; row < rows; ++row) {
-          layer_norm_backward_row({dy_values.data() + row * h, to_size(h)},
-                                  {x_values.data() + row * h, to_size(h)}, scale,
-                                  statistics.get(2 * row), statistics.get(2 * row + 1),
-                                  {dx_values.data() + row * h, to_size(h)}, dweight, dbias);
-        }
-        store(dx, dx_values);
-        add_values(weight_gradient, dweight);
-        add_values(bias_gradient, dbias);
-      });
-  return dx;
-}
-
-NormOutput rms_norm_forward(Runtime& runtime, const Tensor& x, const Tensor& weight,
-                            double epsilon) {
-  const std::int64_t rows = num_rows(x);
-  const std::int64_t h = last_dim(x);
-  require_size("rms norm", "size of the weight", weight.numel(), h);
-  NormOutput out;
-  out.y = runtime.allocate(MemoryCategory::activations, x.shape(), x.dtype());
-  out.statistics =
-      runtime.allocate(MemoryCategory::activations, Shape{rows}, statistics_dtype(x.dtype()));
-  const std::int64_t bytes =
+      new_activation(runtime, is_layer ? Shape{rows, 2} : Shape{rows}, statistics_dtype(x.dtype()));
+  std::int64_t bytes =
       x.num_bytes() + weight.num_bytes() + out.y.num_bytes() + out.statistics.num_bytes();
-  runtime.compute(memory_op("rms_norm", x.dtype(), bytes, KernelFamily::norm), [&] {
+  if (is_layer) bytes += bias.num_bytes();
+  const char* const name = is_layer ? "layer_norm" : "rms_norm";
+  runtime.compute(memory_op(name, x.dtype(), bytes, KernelFamily::norm), [&] {
     Values values = values_of(x);
     const Values scale = values_of(weight);
+    const Values shift = is_layer ? values_of(bias) : Values();
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::span<double> v(values.data() + row * h, to_size(h));
-      double mean_square = 0.0;
-      for (const double value : v) mean_square += value * value;
-      mean_square /= static_cast<double>(h);
-      const double rstd = 1.0 / std::sqrt(mean_square + epsilon);
-      for (std::size_t i = 0; i < v.size(); ++i) v[i] *= rstd * scale[i];
-      out.statistics.set(row, rstd);
+      if (is_layer) {
+        const auto [mean, rstd] = layer_norm_row(v, scale, shift, epsilon);
+        out.statistics.set(2 * row, mean);
+        out.statistics.set(2 * row + 1, rstd);
+      } else {
+        out.statistics.set(row, rms_norm_row(v, scale, epsilon));
+      }
     }
     store(out.y, values);
   });
   return out;
 }
 
-Tensor rms_norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x, const Tensor& weight,
-                         const Tensor& statistics, const Tensor& weight_gradient) {
+Tensor norm_backward(Runtime& runtime, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                     const Tensor& statistics, const Tensor& weight_gradient,
+                     const Tensor& bias_gradient) {
+  const bool is_layer = bias_gradient.defined();
+  const char* const layer = is_layer ? "layer norm backward" : "rms norm backward";
   const std::int64_t rows = num_rows(x);
   const std::int64_t h = last_dim(x);
-  require_size("rms norm backward", "number of elements of dy", dy.numel(), x.numel());
-  require_size("rms norm backward", "size of the weight's gradient", weight_gradient.numel(), h);
-  Tensor dx = runtime.allocate(MemoryCategory::activations, x.shape(), x.dtype());
-  const std::int64_t bytes = dy.num_bytes() + x.num_bytes() + weight.num_bytes() +
-                             statistics.num_bytes() + dx.num_bytes() +
-                             2 * weight_gradient.num_bytes();
-  runtime.compute(
-      memory_op("rms_norm_backward", x.dtype(), bytes, KernelFamily::norm_backward), [&] {
-        const Values dy_values = values_of(dy);
-        const Values x_values = values_of(x);
-        const Values scale = values_of(weight);
-        Values dx_values(x_values.size());
-        Values dweight(scale.size());
-        for (std::int64_t row = 0; row < rows; ++row) {
-          rms_norm_backward_row({dy_values.data() + row * h, to_size(h)},
-                                {x_values.data() + row * h, to_size(h)}, scale, statistics.get(row),
-                                {dx_values.data() + row * h, to_size(h)}, dweight);
-        }
-        store(dx, dx_values);
-        add_values(weight_gradient, dweight);
-      });
+  require_size(layer, "number of elements of dy", dy.numel(), x.numel());
+  require_size(layer, "size of the weight's gradient", weight_gradient.numel(), h);
+  if (is_layer) require_size(layer, "size of the bias's gradient", bias_gradient.numel(), h);
+  Tensor dx = new_activation(runtime, x.shape(), x.dtype());
+  std::int64_t bytes = dy.num_bytes() + x.num_bytes() + weight.num_bytes() +
+                       statistics.num_bytes() + dx.num_bytes() + 2 * weight_gradient.num_bytes();
+  if (is_layer) bytes += 2 * bias_gradient.num_bytes();
+  const char* const name = is_layer ? "layer_norm_backward" : "rms_norm_backward";
+  runtime.compute(memory_op(name, x.dtype(), bytes, KernelFamily::norm_backward), [&] {
+    const Values dy_values = values_of(dy);
+    const Values x_values = values_of(x);
+    const Values scale = values_of(weight);
+    Values dx_values(x_values.size());
+    Values dweight(scale.size());
+    Values dbias(scale.size());
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::span<const double> dy_row(dy_values.data() + row * h, to_size(h));
+      const std::span<const double> x_row(x_values.data() + row * h, to_size(h));
+      const std::span<double> dx_row(dx_values.data() + row * h, to_size(h));
+      if (is_layer) {
+        layer_norm_backward_row(dy_row, x_row, scale, statistics.get(2 * row),
+                                statistics.get(2 * row + 1), dx_row, dweight, dbias);
+      } else {
+        rms_norm_backward_row(dy_row, x_row, scale, statistics.get(row), dx_row, dweight);
+      }
+    }
+    store(dx, dx_values);
+    add_values(weight_gradient, dweight);
+    if (is_layer) add_values(bias_gradient, dbias);
+  });
   return dx;
 }
 

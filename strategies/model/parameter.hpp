@@ -6,11 +6,17 @@
 #include <vector>
 
 #include "backends/element_range.hpp"
+#include "backends/runtime.hpp"
 #include "backends/tensor.hpp"
 
 // A model's parameters as a table, and how model code reaches them. Code outside the model decides
 // on their memory, on gathers, and on finished gradients.
 namespace shardsim {
+
+class ContextParallel;
+class ExpertParallel;
+class TensorParallel;
+class WeightGradientQueue;
 
 /// Standard deviation of weights at their start, as GPT-2 has it.
 inline constexpr double kInitScale = 0.02;
@@ -110,5 +116,29 @@ void for_each_whole_run(const ParameterSpec& spec, int part, std::int64_t first,
 /// what only fills up becomes 0. REQUIRES: values.has_data().
 void initialize(const ParameterSpec& spec, int part, std::uint64_t seed, std::int64_t first,
                 const Tensor& values);
+
+/// How a rank shares the computing of layers with others: its end of the groups of a mesh. Null
+/// where the mesh has no such axis; all null: whole on this rank.
+struct ModelParallel {
+  TensorParallel* tensor = nullptr;
+  ContextParallel* context = nullptr;
+  ExpertParallel* expert = nullptr;
+};
+
+/// The context of a module's computation on a rank: the same model code runs whole on one device,
+/// or in parts.
+struct ModelContext {
+  Runtime& runtime;
+  Parameters& parameters;
+  /// REQUIRES: of the degrees that the model was made with.
+  ModelParallel parallel = {};
+  /// Null: backward adds the gradients of weights at once. Else it leaves them here.
+  WeightGradientQueue* later = nullptr;
+
+  /// The same with other parameters.
+  [[nodiscard]] ModelContext with(Parameters& others) const {
+    return {runtime, others, parallel, later};
+  }
+};
 
 }  // namespace shardsim

@@ -1,7 +1,9 @@
 #pragma once
 
-#include "strategies/model/context.hpp"
-#include "strategies/model/dropout.hpp"
+#include <span>
+
+#include "strategies/model/activation.hpp"
+#include "strategies/model/attention.hpp"
 #include "strategies/model/linear.hpp"
 #include "strategies/model/model.hpp"
 #include "strategies/model/norm.hpp"
@@ -46,25 +48,62 @@ inline void finish_bias(const Pass& pass, int k, const Tensor& dy) {
   add_weight_gradient(pass,
                       {.kind = WeightGradient::Kind::bias, .parameter = pass.first + k, .dy = dy});
 }
-inline void finish_linear_with_bias(const Pass& pass, int k, const Tensor& dy, const Tensor& x) {
-  finish_bias(pass, k + 1, dy);
-  finish_linear(pass, k, dy, x);
-}
 
-/// Layer norm with weight k and bias k + 1.
-[[nodiscard]] inline NormOutput apply_layer_norm(const Pass& pass, int k, const Tensor& x,
-                                                 double epsilon) {
+/// Layer norm with weight k and bias k + 1, or RMS norm with weight k alone.
+[[nodiscard]] inline NormOutput apply_norm(const Pass& pass, int k, bool has_bias, const Tensor& x,
+                                           double epsilon) {
   const Tensor weight = pass.weight(k);
-  const Tensor bias = pass.weight(k + 1);
-  return layer_norm_forward(pass.runtime, x, weight, bias, epsilon);
+  const Tensor bias = has_bias ? pass.weight(k + 1) : Tensor();
+  return norm_forward(pass.runtime, x, weight, bias, epsilon);
 }
+/// Returns dx, adds and reports its gradients.
+[[nodiscard]] Tensor finish_norm(const Pass& pass, int k, bool has_bias, const Tensor& dy,
+                                 const Tensor& x, const Tensor& statistics);
 
-/// Returns dx, adds and reports both gradients.
-[[nodiscard]] Tensor finish_layer_norm(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
-                                       const Tensor& statistics);
+// Linear layers in column-parallel and row-parallel pairs. On one device they are plain linear
+// layers; with a TensorParallel context they enter and leave its regions. Backward computes the
+// gradient of a region's input first and posts its sum, which then travels while the gradients of
+// the weights are computed.
+// `layer` names a layer in errors; it must outlive the run.
 
-/// RMS norm with weight k: returns dx, adds and reports the gradient.
-[[nodiscard]] Tensor finish_rms_norm(const Pass& pass, int k, const Tensor& dy, const Tensor& x,
-                                     const Tensor& statistics);
+/// Input of the column-parallel layers that read x: x [b, s, h] itself, or gathered from shards
+/// [b s / t, h]. Drop it after use.
+[[nodiscard]] Tensor enter_region(const Pass& pass, const Tensor& x, const char* layer);
+
+/// A linear layer among those that read the region's input: weight k, its bias k + 1 or none.
+struct ColumnLinear {
+  int k = 0;
+  bool has_bias = false;
+  bool is_last = true;  ///< False: more is added to the weight's gradient elsewhere (tied).
+  Tensor dy;            ///< Gradient of its output.
+};
+/// Adds and reports the gradients of the layers that read x, the last one's first, and returns the
+/// gradient of x: the sum over `layers`, which stand in the order of their parameters. Drops x and
+/// every dy once used.
+/// `wants_input_gradient` false: returns an undefined tensor (x is data).
+[[nodiscard]] Tensor backward_columns(const Pass& pass, std::span<ColumnLinear> layers, Tensor x,
+                                      const char* layer, bool wants_input_gradient = true);
+
+/// A row-parallel layer with weight k, and its bias k + 1 or none: x is cut, y is not. The bias is
+/// added once, to the sum.
+[[nodiscard]] Tensor apply_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& x,
+                                      const char* layer);
+/// Adds and reports its gradients, drops x, and returns the gradient of x, cut like x.
+[[nodiscard]] Tensor backward_row_linear(const Pass& pass, int k, bool has_bias, const Tensor& dy,
+                                         Tensor x, const char* layer);
+
+/// Dropout at the end of a branch, outside of regions: y in place, or the gradient of its input.
+void apply_dropout(const Pass& pass, const char* branch, const Tensor& y);
+[[nodiscard]] Tensor backward_dropout(const Pass& pass, const char* branch, const Tensor& dy);
+
+// The attention of a block, with keys all on this rank, or spread over a context-parallel group.
+
+/// `shape`: of this rank's heads, of whole samples. q, k and v have the positions of pass.part. If
+/// the result has exchanged_qkv, backward does not read them.
+[[nodiscard]] Attended attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv);
+
+/// Writes the gradients, from dy [b, s, a d] of this rank's tokens.
+void backward_attend(const Pass& pass, const AttentionShape& shape, const QkvHeads& qkv,
+                     const Attended& forward, const Tensor& dy, const QkvHeads& gradients);
 
 }  // namespace shardsim

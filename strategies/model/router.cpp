@@ -41,8 +41,7 @@ Tensor logits_of(Runtime& runtime, const Tensor& x, const Tensor& weight) {
   const std::int64_t h = last_dim(x);
   const std::int64_t experts = weight.shape()[0];
   require_size("router", "size of x's rows", h, weight.shape()[1]);
-  Tensor logits = runtime.allocate(MemoryCategory::activations, Shape{rows, experts},
-                                   statistics_dtype(x.dtype()));
+  Tensor logits = new_activation(runtime, Shape{rows, experts}, statistics_dtype(x.dtype()));
   const std::int64_t bytes = x.num_bytes() + weight.num_bytes() + logits.num_bytes();
   runtime.compute(matmul_op("router", weight.dtype(), rows, experts, h, bytes), [&] {
     const std::vector<double> in = values_of(x);
@@ -69,9 +68,8 @@ RouterOutput router_forward(Runtime& runtime, const Tensor& x, const Tensor& wei
   out.probabilities = logits_of(runtime, x, weight);
   const std::int64_t rows = num_rows(out.probabilities);
   const std::int64_t experts = last_dim(out.probabilities);
-  out.chosen = runtime.allocate(MemoryCategory::activations, Shape{rows, k}, DType::int32);
-  out.gates =
-      runtime.allocate(MemoryCategory::activations, Shape{rows, k}, out.probabilities.dtype());
+  out.chosen = new_activation(runtime, Shape{rows, k}, DType::int32);
+  out.gates = new_activation(runtime, Shape{rows, k}, out.probabilities.dtype());
   const std::int64_t bytes =
       2 * out.probabilities.num_bytes() + out.chosen.num_bytes() + out.gates.num_bytes();
   runtime.compute(memory_op("router_top_k", out.probabilities.dtype(), bytes), [&] {
@@ -109,8 +107,8 @@ Tensor router_backward(Runtime& runtime, const RouterOutput& routed, const Tenso
   const std::int64_t experts = last_dim(routed.probabilities);
   const std::int64_t k = last_dim(routed.chosen);
   require_size("router backward", "number of gradients", gate_gradient.numel(), rows * k);
-  Tensor logits = runtime.allocate(MemoryCategory::activations, routed.probabilities.shape(),
-                                   routed.probabilities.dtype());
+  Tensor logits =
+      new_activation(runtime, routed.probabilities.shape(), routed.probabilities.dtype());
   const std::int64_t bytes = routed.probabilities.num_bytes() + logits.num_bytes() +
                              routed.chosen.num_bytes() + 2 * routed.gates.num_bytes();
   runtime.compute(memory_op("router_top_k_backward", logits.dtype(), bytes), [&] {
@@ -145,7 +143,7 @@ Tensor router_backward(Runtime& runtime, const RouterOutput& routed, const Tenso
 
 Tensor count_chosen(Runtime& runtime, const Tensor& chosen, std::int64_t groups,
                     std::int64_t num_experts, DType dtype) {
-  Tensor counts = runtime.allocate(MemoryCategory::activations, Shape{groups, num_experts}, dtype);
+  Tensor counts = new_activation(runtime, Shape{groups, num_experts}, dtype);
   const std::int64_t bytes = chosen.num_bytes() + counts.num_bytes();
   runtime.compute(memory_op("count_chosen", chosen.dtype(), bytes), [&] {
     const std::int64_t per_group = chosen.numel() / groups;

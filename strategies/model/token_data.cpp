@@ -37,33 +37,15 @@ Batch make_token_batch(Runtime& runtime, const TokenData& data, std::int64_t fir
   batch.seed = data.seed;
   batch.first_sample = first;
   batch.part = data.part;
-  batch.inputs = runtime.allocate(MemoryCategory::activations, {count, own}, DType::int32);
-  batch.targets = runtime.allocate(MemoryCategory::activations, {count, own}, DType::int32);
+  batch.inputs = new_activation(runtime, {count, own}, DType::int32);
+  batch.targets = new_activation(runtime, {count, own}, DType::int32);
   runtime.off_the_clock([&] { fill(batch, data, first, count); });
   return batch;
 }
 
-KeptTargets::KeptTargets(std::uint64_t seed, double ignore_fraction)
-    : random_(seed, "data.ignored"), ignore_fraction_(ignore_fraction) {}
-
-bool KeptTargets::operator()(std::int64_t index) const {
-  return random_.uniform(static_cast<std::uint64_t>(index)) >= ignore_fraction_;
-}
-
-std::int64_t count_kept(std::uint64_t seed, std::int64_t first, std::int64_t count,
-                        double ignore_fraction) {
-  if (ignore_fraction <= 0.0) return count;  // Plans count millions of targets.
-  const KeptTargets is_kept(seed, ignore_fraction);
-  std::int64_t kept = 0;
-  for (std::int64_t index = first; index < first + count; ++index) kept += is_kept(index) ? 1 : 0;
-  return kept;
-}
-
 std::int64_t count_kept(const TokenData& data, std::int64_t first, std::int64_t count) {
   const std::int64_t own = data.part.length(data.seq_len);
-  if (data.part.parts == 1 || data.ignore_fraction <= 0.0) {
-    return count_kept(data.seed, first * own, count * own, data.ignore_fraction);
-  }
+  if (data.ignore_fraction <= 0.0) return count * own;  // Plans count millions of targets.
   const KeptTargets is_kept(data.seed, data.ignore_fraction);
   std::int64_t kept = 0;
   for (std::int64_t token = first * own; token < (first + count) * own; ++token) {

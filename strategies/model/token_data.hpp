@@ -27,18 +27,19 @@ struct TokenData {
 /// Whether the loss counts the target with this index (sample * positions + position).
 class KeptTargets {
  public:
-  KeptTargets(std::uint64_t seed, double ignore_fraction);
-  [[nodiscard]] bool operator()(std::int64_t index) const;
+  KeptTargets(std::uint64_t seed, double ignore_fraction)
+      : random_(seed, "data.ignored"), ignore_fraction_(ignore_fraction) {}
+  [[nodiscard]] bool operator()(std::int64_t index) const {
+    return random_.uniform(static_cast<std::uint64_t>(index)) >= ignore_fraction_;
+  }
 
  private:
   RandomStream random_;
   double ignore_fraction_;
 };
 
-/// How many of the targets [first, first + count) it keeps.
-[[nodiscard]] std::int64_t count_kept(std::uint64_t seed, std::int64_t first, std::int64_t count,
-                                      double ignore_fraction);
-/// How many of those of samples [first, first + count) at the positions of `data.part`.
+/// How many of the targets of samples [first, first + count) it keeps, at the positions of
+/// `data.part`. The vocabulary does not count.
 [[nodiscard]] std::int64_t count_kept(const TokenData& data, std::int64_t first,
                                       std::int64_t count);
 

@@ -4,12 +4,12 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/model/families.hpp"
 #include "strategies/model/layer.hpp"
 #include "strategies/model/loss.hpp"
-#include "strategies/model/region.hpp"
+#include "strategies/model/make_model.hpp"
+#include "strategies/model/pass.hpp"
 #include "strategies/model/token_data.hpp"
-#include "strategies/sharding/vocab_parallel.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
 
 namespace shardsim {
 
@@ -51,7 +51,7 @@ void Transformer::add_outer_parameters() {
   table_.begin_unit(options_.tied_embeddings ? "root" : "embedding");
   tokens_ = table_.add_split("embedding.tokens", {options_.vocab_size, h}, init, 0,
                              options_.tensor_parallel);
-  if (family_->has_learned_positions()) {
+  if (family_->traits().has_learned_positions) {
     positions_ = table_.add("embedding.positions", {options_.max_position_embeddings, h}, init);
   }
   if (options_.tied_embeddings) {
@@ -84,36 +84,21 @@ void Transformer::add_head() {
 }
 
 void Transformer::list_module_parameters() {
+  const auto add = [&](int first, int end) {
+    std::vector<int>& list = module_parameters_.back();
+    for (int i = first; i < end; ++i) list.push_back(i);
+  };
   module_parameters_.emplace_back();
-  for (int i = tokens_; i <= std::max(tokens_, positions_); ++i) {
-    module_parameters_.back().push_back(i);
-  }
+  add(tokens_, std::max(tokens_, positions_) + 1);
   for (std::size_t block = 0; block + 1 < block_first_.size(); ++block) {
     module_parameters_.emplace_back();
-    for (int i = block_first_[block]; i < block_first_[block + 1]; ++i) {
-      module_parameters_.back().push_back(i);
-    }
+    add(block_first_[block], block_first_[block + 1]);
   }
   // The final norm ends its unit, but for a head of its own.
-  const ParameterUnit& unit =
-      table_.units()[static_cast<std::size_t>(module_units_.back().front())];
+  const ParameterUnit& unit = table_.units()[to_size(module_units_.back().front())];
   module_parameters_.emplace_back();
-  if (head_ == tokens_) module_parameters_.back().push_back(tokens_);
-  for (int i = final_norm_; i < unit.first + unit.count; ++i) {
-    module_parameters_.back().push_back(i);
-  }
-}
-
-std::span<const ParameterSpec> Transformer::parameters() const { return table_.specs(); }
-std::span<const ParameterUnit> Transformer::units() const { return table_.units(); }
-int Transformer::num_modules() const { return static_cast<int>(module_units_.size()); }
-
-std::span<const int> Transformer::units_of(int module) const {
-  return module_units_[static_cast<std::size_t>(module)];
-}
-
-std::span<const int> Transformer::parameters_of(int module) const {
-  return module_parameters_[static_cast<std::size_t>(module)];
+  if (head_ == tokens_) add(tokens_, tokens_ + 1);
+  add(final_norm_, unit.first + unit.count);
 }
 
 Shape Transformer::activation_shape(std::int64_t samples) const {
@@ -156,7 +141,7 @@ Pass Transformer::pass_of(int module, const ModelContext& context, const Batch& 
         "set the batch's seed and first_sample on every pipeline stage");
   }
   const int block = module > 0 && module + 1 < num_modules() ? module - 1 : -1;
-  const int first = block < 0 ? final_norm_ : block_first_[static_cast<std::size_t>(block)];
+  const int first = block < 0 ? final_norm_ : block_first_[to_size(block)];
   return {context,
           first,
           own_positions(),
@@ -259,7 +244,7 @@ Tensor Transformer::backward_head(const ModelContext& context, const Batch& batc
   ColumnLinear reader{
       .k = head_ - final_norm_, .is_last = head_ != tokens_, .dy = std::move(saved[head_logits])};
   const Tensor dy = backward_columns(pass, {&reader, 1}, std::move(saved[head_norm]), kHead);
-  Tensor dx = family_->backward_norm(pass, dy, saved[head_x], saved[head_statistics]);
+  Tensor dx = family_->backward_norm(pass, 0, dy, saved[head_x], saved[head_statistics]);
   saved.clear();
   return dx;
 }
@@ -282,7 +267,7 @@ std::int64_t Transformer::model_flops_per_sample() const {
   // some of the experts' matrices.
   std::int64_t elements = checked_product({options_.vocab_size, options_.hidden_size});
   for (int i = block_first_.front(); i < block_first_.back(); ++i) {
-    const Shape& shape = table_.specs()[static_cast<std::size_t>(i)].whole_shape();
+    const Shape& shape = table_.specs()[to_size(i)].whole_shape();
     if (shape.rank() == 2) elements += shape.numel();
     if (shape.rank() == 3) elements += shape.numel() / shape[0] * options_.moe.experts_per_token;
   }

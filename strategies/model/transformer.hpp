@@ -1,12 +1,14 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "strategies/model/attend.hpp"
 #include "strategies/model/embedding.hpp"
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/norm.hpp"
@@ -14,104 +16,117 @@
 #include "strategies/model/pass.hpp"
 
 // A decoder-only transformer: token embedding, blocks, final norm, output weight, cross entropy.
-// TransformerFamily holds the differences between families (norm, block, learned positions).
+// TransformerFamily holds the differences between families.
 namespace shardsim {
 
-class TransformerFamily {
- public:
-  virtual ~TransformerFamily() = default;
-
-  [[nodiscard]] virtual bool has_learned_positions() const = 0;
-  /// Adds the parameters of a norm and of a block; names start with `name`.
-  virtual void add_norm(ParameterTable& table, const std::string& name) const = 0;
-  /// The block is a unit of its own, which was begun; more may follow it.
-  virtual void add_block(ParameterTable& table, const std::string& name, int block) const = 0;
-
-  /// `pass.first` is the norm's, or block's, first parameter. x [b, s, h], or with sequence
-  /// parallelism this rank's tokens [b s / t, h]; with context parallelism s is this rank's share.
-  [[nodiscard]] virtual NormOutput forward_norm(const Pass& pass, const Tensor& x) const = 0;
-  [[nodiscard]] virtual Tensor backward_norm(const Pass& pass, const Tensor& dy, const Tensor& x,
-                                             const Tensor& statistics) const = 0;
-  [[nodiscard]] virtual Tensor forward_block(const Pass& pass, const Tensor& x,
-                                             Saved& saved) const = 0;
-  [[nodiscard]] virtual Tensor backward_block(const Pass& pass, const Tensor& dy,
-                                              Saved& saved) const = 0;
+/// Traits of a family besides how its blocks lay out their linear layers.
+struct FamilyTraits {
+  bool has_learned_positions = false;
+  /// Row-parallel layers and norms have a bias. A norm with a bias is layer norm, else RMS norm.
+  bool has_biases = false;
+  bool fuses_qkv = false;  ///< q, k and v are side by side in the rows of one tensor, kept as q.
+  int out_weight = 0;      ///< Parameters of a block: attention's last layer, and the second norm.
+  int norm2_weight = 0;
+  const char* out_name = "";  ///< Attention's last layer, in errors.
 };
 
-/// Code of families whose blocks have an attention branch and then an MLP branch. Each branch
-/// follows a norm and joins the residual stream.
-class BlockFamily : public TransformerFamily {
+/// A family's blocks have an attention branch and then an MLP branch. Each branch follows a norm
+/// and joins the residual stream. `pass.first` is the norm's, or block's, first parameter. x [b, s,
+/// h], or with sequence parallelism this rank's tokens [b s / t, h]; with context parallelism s is
+/// this rank's share.
+class TransformerFamily {
  public:
-  explicit BlockFamily(const ModelOptions& options)
+  TransformerFamily(const ModelOptions& options, const FamilyTraits& traits)
       : options_(options),
+        traits_(traits),
         head_size_(options.hidden_size / options.num_attention_heads),
         heads_(options.num_attention_heads / options.tensor_parallel),
         groups_(options.num_query_groups / options.tensor_parallel) {}
+  virtual ~TransformerFamily() = default;
 
-  [[nodiscard]] Tensor backward_block(const Pass& pass, const Tensor& dy,
-                                      Saved& saved) const final {
-    const Tensor d_middle = backward_mlp(pass, dy, saved);
-    Tensor dx = backward_attention(pass, d_middle, saved);
-    saved.clear();
-    return dx;
+  [[nodiscard]] const FamilyTraits& traits() const { return traits_; }
+  /// Adds the parameters of a norm and of a block; names start with `name`.
+  void add_norm(ParameterTable& table, const std::string& name) const;
+  /// The block is a unit of its own, which was begun; more may follow it.
+  virtual void add_block(ParameterTable& table, const std::string& name, int block) const = 0;
+
+  [[nodiscard]] NormOutput forward_norm(const Pass& pass, const Tensor& x) const {
+    return apply_norm(pass, 0, traits_.has_biases, x, options_.norm_epsilon);
   }
+  [[nodiscard]] Tensor backward_norm(const Pass& pass, int first, const Tensor& dy, const Tensor& x,
+                                     const Tensor& statistics) const {
+    return finish_norm(pass, first, traits_.has_biases, dy, x, statistics);
+  }
+  [[nodiscard]] Tensor forward_block(const Pass& pass, const Tensor& x, Saved& saved) const;
+  [[nodiscard]] Tensor backward_block(const Pass& pass, const Tensor& dy, Saved& saved) const;
 
  protected:
-  // Branches, in the names of dropout's random numbers.
-  static constexpr const char* kAttention = "attention";
-  static constexpr const char* kMlp = "mlp";
+  /// Tensors that a block keeps for backward.
+  enum BlockSaved : std::size_t {
+    input,
+    norm1,
+    norm1_statistics,
+    q,  ///< Rotated, where k are.
+    k,
+    v,
+    attended,
+    log_sum_exp,
+    exchanged_qkv,  ///< See Attended: q, k and v are then not kept.
+    exchanged_y,
+    middle,  ///< Input of the second branch.
+    norm2,
+    norm2_statistics,
+    gate,
+    up,
+    activated,
+    scores,  ///< See FrameworkMemory, as of masks.
+    masks,
+    num_saved,
+  };
+  using Qkv = std::array<Tensor, 3>;
 
-  /// From the gradient of the block's output to that of what both branches have between them.
-  [[nodiscard]] virtual Tensor backward_mlp(const Pass& pass, const Tensor& dy,
+  /// Makes q, k and v of norm1, which is dropped if it is recomputed.
+  virtual void forward_qkv(const Pass& pass, Saved& saved) const = 0;
+  /// Adds and reports the gradients of their weights, drops norm1, and returns its gradient.
+  [[nodiscard]] virtual Tensor backward_qkv(const Pass& pass, Qkv gradients,
                                             Saved& saved) const = 0;
-  /// From there to the gradient of the block's input.
-  [[nodiscard]] virtual Tensor backward_attention(const Pass& pass, const Tensor& dy,
-                                                  Saved& saved) const = 0;
-
-  /// `queries` [b, s, ...]: of this rank's heads and positions.
-  [[nodiscard]] AttentionShape attention_shape(const Pass& pass, const Tensor& queries) const {
-    return {.batch = queries.shape()[0],
-            .seq_len = queries.shape()[1] * pass.part.parts,
-            .num_heads = heads_,
-            .num_groups = groups_,
-            .head_size = head_size_};
-  }
-
-  /// Memory that a framework keeps for the scores of this rank's queries, and for the dropout masks
-  /// of both branches (results like `y`).
-  [[nodiscard]] Tensor keep_scores(const Pass& pass, const AttentionShape& shape) const {
-    const double queries = static_cast<double>(shape.seq_len) / pass.part.parts;
-    const double scores =
-        queries *
-        static_cast<double>(checked_product({shape.batch, shape.num_heads, shape.seq_len}));
-    return pass.runtime.occupy(MemoryCategory::activations, scores * options_.memory.score_bytes);
-  }
-  [[nodiscard]] Tensor keep_masks(const Pass& pass, const Tensor& y) const {
-    if (options_.hidden_dropout <= 0.0) return {};
-    const double elements = 2.0 * static_cast<double>(y.numel());
-    return pass.runtime.occupy(MemoryCategory::activations, elements * options_.memory.mask_bytes);
-  }
+  /// The MLP branch from norm2, which is dropped if it is recomputed, until before its dropout.
+  [[nodiscard]] virtual Tensor forward_mlp(const Pass& pass, Saved& saved) const = 0;
+  /// Adds and reports the gradients of its weights, drops norm2, and returns its gradient.
+  [[nodiscard]] virtual Tensor backward_mlp(const Pass& pass, Tensor dy, Saved& saved) const = 0;
 
   [[nodiscard]] bool recomputes_some() const { return options_.recompute == Recompute::selective; }
-  /// A norm's output and statistics, once they have been used.
-  void drop_recomputed(Tensor& y, Tensor& statistics) const {
+  /// A norm's output and statistics, once they have been used. `y`: norm1 or norm2.
+  void drop_recomputed(Saved& saved, BlockSaved y) const {
     if (!recomputes_some()) return;
-    y = {};
-    statistics = {};
+    saved[y] = {};
+    saved[y + 1] = {};
   }
-
-  /// The norm whose first parameter is the block's k-th.
-  void normalise(Pass pass, int k, const Tensor& x, Tensor& y, Tensor& statistics) const {
-    pass.first += k;
-    NormOutput norm = forward_norm(pass, x);
-    y = std::move(norm.y);
-    statistics = std::move(norm.statistics);
+  /// Makes them again. `x`: input or middle.
+  void recompute(const Pass& pass, int first, BlockSaved x, BlockSaved y, Saved& saved) const {
+    if (recomputes_some() && !saved[y].defined()) normalise(pass, first, saved[x], y, saved);
   }
 
   ModelOptions options_;
+  FamilyTraits traits_;
   std::int64_t head_size_;  // d
   std::int64_t heads_;      // a and g of this rank.
   std::int64_t groups_;
+
+ private:
+  [[nodiscard]] Tensor backward_attention(const Pass& pass, const Tensor& dy, Saved& saved) const;
+  // The norm whose first parameter is the block's number `first`; its statistics follow `y`.
+  void normalise(Pass pass, int first, const Tensor& x, BlockSaved y, Saved& saved) const;
+  void attend_to_tokens(const Pass& pass, Saved& saved) const;
+  // `queries` [b, s, ...]: of this rank's heads and positions.
+  [[nodiscard]] AttentionShape attention_shape(const Pass& pass, const Tensor& queries) const;
+  // Gradients of q, k and v of the tokens that `d` has.
+  [[nodiscard]] Qkv allocate_qkv(Runtime& runtime, const Tensor& d) const;
+  [[nodiscard]] QkvHeads heads_of(std::span<const Tensor, 3> qkv) const;
+  // Memory that a framework keeps for the scores of this rank's queries, and for the dropout masks
+  // of both branches (results like `y`).
+  [[nodiscard]] Tensor keep_scores(const Pass& pass, const AttentionShape& shape) const;
+  [[nodiscard]] Tensor keep_masks(const Pass& pass, const Tensor& y) const;
 };
 
 /// Modules: embedding, one per block, head. Units likewise; with tied embeddings, all that is
@@ -120,12 +135,18 @@ class Transformer final : public Model {
  public:
   Transformer(const ModelOptions& options, std::unique_ptr<TransformerFamily> family);
 
-  [[nodiscard]] std::span<const ParameterSpec> parameters() const override;
-  [[nodiscard]] std::span<const ParameterUnit> units() const override;
-  [[nodiscard]] int num_modules() const override;
+  [[nodiscard]] std::span<const ParameterSpec> parameters() const override {
+    return table_.specs();
+  }
+  [[nodiscard]] std::span<const ParameterUnit> units() const override { return table_.units(); }
+  [[nodiscard]] int num_modules() const override { return static_cast<int>(module_units_.size()); }
   [[nodiscard]] ModuleRange layer_modules() const override { return {1, num_modules() - 2}; }
-  [[nodiscard]] std::span<const int> units_of(int module) const override;
-  [[nodiscard]] std::span<const int> parameters_of(int module) const override;
+  [[nodiscard]] std::span<const int> units_of(int module) const override {
+    return module_units_[to_size(module)];
+  }
+  [[nodiscard]] std::span<const int> parameters_of(int module) const override {
+    return module_parameters_[to_size(module)];
+  }
   [[nodiscard]] Shape activation_shape(std::int64_t samples) const override;
   [[nodiscard]] DType dtype() const override { return options_.dtype; }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,

@@ -18,27 +18,24 @@ Tensor all_tokens(const ModelContext& context, const Tensor& x, const char* labe
 void add_gradient(const ModelContext& context, const WeightGradient& work, const Tensor& x) {
   using Kind = WeightGradient::Kind;
   Runtime& runtime = context.runtime;
+  const auto gradient = [&] { return context.parameters.gradient(work.parameter); };
   switch (work.kind) {
     case Kind::linear:
-      return linear_backward_weight(runtime, work.dy, x,
-                                    context.parameters.gradient(work.parameter));
+      return linear_backward_weight(runtime, work.dy, x, gradient());
     case Kind::bias:
-      return linear_backward_bias(runtime, work.dy, context.parameters.gradient(work.parameter));
+      return linear_backward_bias(runtime, work.dy, gradient());
     case Kind::tokens: {
       const Tensor dy = all_tokens(context, work.dy, "embedding gradient");
-      return token_embedding_backward(runtime, x, dy, context.parameters.gradient(work.parameter),
-                                      work.vocab);
+      return token_embedding_backward(runtime, x, dy, gradient(), work.vocab);
     }
     case Kind::positions:
-      return position_embedding_backward(runtime, work.dy,
-                                         context.parameters.gradient(work.parameter), work.rows);
+      return position_embedding_backward(runtime, work.dy, gradient(), work.rows);
     case Kind::sum:
-      return add_in_place(runtime, work.dy, context.parameters.gradient(work.parameter));
+      return add_in_place(runtime, work.dy, gradient());
     case Kind::gather:
       return;
     case Kind::grouped:
-      return grouped_backward_weight(runtime, work.dy, x, work.sizes,
-                                     context.parameters.gradient(work.parameter));
+      return grouped_backward_weight(runtime, work.dy, x, work.sizes, gradient());
   }
 }
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/model/context.hpp"
 #include "strategies/model/embedding.hpp"
+#include "strategies/model/parameter.hpp"
 
 // Gradients of weights, at once or later. Zero-bubble pipelines split a backward pass (B). The
 // stage before waits for the gradient of the input (I). No stage waits for the gradients of the

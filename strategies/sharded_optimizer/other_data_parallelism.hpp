@@ -4,7 +4,7 @@
 
 // The optimizers of the specification that change the algorithm: LocalSGD, AsyncSGD and
 // GradientCompression, of all ranks of the world as data-parallel ones. (Its Elastic changes who
-// the ranks are, and an object of one mesh cannot: training/elastic.hpp runs it as a whole.)
+// the ranks are, and an object of one mesh cannot: training/elastic.cpp runs it as a whole.)
 //
 // A rank's state is then no share of one model, from which another layout could continue:
 // serialize, deserialize, save_model and load_model are refused (E0797), on every rank alike.

@@ -60,75 +60,25 @@ class KeyBlocks {
 
 // The forms, each in the file of its name, with its source.
 
-/// Tokens for heads, and back: see head_exchange.cpp.
-class HeadExchange {
- public:
-  /// `shape`: after the exchange. Its queries and keys are the shares of all ranks of `group`, in
-  /// their order. All must outlive it.
-  HeadExchange(Runtime& runtime, Communicator& group, const AttentionShape& shape)
-      : runtime_(runtime),
-        group_(group),
-        q_width_(shape.num_heads * shape.head_size),
-        k_width_(shape.num_groups * shape.head_size),
-        batch_(shape.batch),
-        share_(shape.seq_len / shape.queries.parts) {}
-
-  /// This rank's tokens, all heads -> rows [u, b, s of a share, q k v], all tokens, its heads.
-  [[nodiscard]] Tensor to_heads(const Heads& q, const Heads& k, const Heads& v) const;
-  /// y [u b, s, a d] of all tokens and its heads -> [b, s, u a d] of its tokens and all heads.
-  [[nodiscard]] Tensor to_tokens(const Tensor& y) const;
-
-  /// The ways back: of to_tokens, and of to_heads.
-  [[nodiscard]] Tensor gradient_to_heads(const Tensor& dy) const;
-  void gradients_to_tokens(const Tensor& d_qkv, const Heads& dq, const Heads& dk,
-                           const Heads& dv) const;
-
-  /// As to_heads returns, of zeros.
-  [[nodiscard]] Tensor allocate_qkv(DType dtype) const {
-    return allocate(MemoryCategory::activations, dtype, qkv_width());
-  }
-  [[nodiscard]] Heads q_of(const Tensor& qkv) const { return {qkv, qkv_width(), 0}; }
-  [[nodiscard]] Heads k_of(const Tensor& qkv) const { return {qkv, qkv_width(), q_width_}; }
-  [[nodiscard]] Heads v_of(const Tensor& qkv) const {
-    return {qkv, qkv_width(), q_width_ + k_width_};
-  }
-
- private:
-  [[nodiscard]] std::int64_t qkv_width() const { return q_width_ + 2 * k_width_; }
-  [[nodiscard]] std::int64_t rows() const { return batch_ * share_; }  // For a rank's tokens.
-  // As many rows for each rank.
-  [[nodiscard]] Tensor allocate(MemoryCategory category, DType dtype, std::int64_t width) const;
-
-  Runtime& runtime_;
-  Communicator& group_;
-  std::int64_t q_width_;  // Elements of a rank's heads after the exchange,
-  std::int64_t k_width_;  // of queries, and of keys.
-  std::int64_t batch_;
-  std::int64_t share_;
-};
-
 /// `shape`: queries and keys are this rank's shares, number ring.rank() of as many as are cut
 /// equally among ring.size() ranks.
 [[nodiscard]] AttentionOutput ring_attention_forward(Runtime& runtime, Communicator& ring,
-                                                     const AttentionShape& shape, const Heads& q,
-                                                     const Heads& k, const Heads& v);
+                                                     const AttentionShape& shape,
+                                                     const QkvHeads& qkv);
 
 /// As attention_backward.
 void ring_attention_backward(Runtime& runtime, Communicator& ring, const AttentionShape& shape,
-                             const Heads& q, const Heads& k, const Heads& v,
-                             const AttentionOutput& forward, const Tensor& dy, const Heads& dq,
-                             const Heads& dk, const Heads& dv);
+                             const QkvHeads& qkv, const AttentionOutput& forward, const Tensor& dy,
+                             const QkvHeads& gradients);
 
 /// `shape`: queries and keys are this rank's share, number group.rank() of group.size().
 [[nodiscard]] AttentionOutput gathered_attention_forward(Runtime& runtime, Communicator& group,
                                                          const AttentionShape& shape,
-                                                         const Heads& q, const Heads& k,
-                                                         const Heads& v);
+                                                         const QkvHeads& qkv);
 
 /// As attention_backward.
 void gathered_attention_backward(Runtime& runtime, Communicator& group, const AttentionShape& shape,
-                                 const Heads& q, const Heads& k, const Heads& v,
-                                 const AttentionOutput& forward, const Tensor& dy, const Heads& dq,
-                                 const Heads& dk, const Heads& dv);
+                                 const QkvHeads& qkv, const AttentionOutput& forward,
+                                 const Tensor& dy, const QkvHeads& gradients);
 
 }  // namespace shardsim

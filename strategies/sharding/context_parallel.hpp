@@ -5,7 +5,7 @@
 #include "backends/communicator.hpp"
 #include "backends/runtime.hpp"
 
-#include "strategies/model/attend.hpp"
+#include "strategies/model/attention.hpp"
 #include "strategies/model/context_attention.hpp"
 #include "strategies/model/sequence_part.hpp"
 
@@ -41,11 +41,10 @@ class ContextParallel {
   [[nodiscard]] SequencePart part() const { return {group_.rank(), group_.size()}; }
 
   /// As attend() and backward_attend().
-  [[nodiscard]] Attended forward(Runtime& runtime, const AttentionShape& whole, const Heads& q,
-                                 const Heads& k, const Heads& v) const;
-  void backward(Runtime& runtime, const AttentionShape& whole, const Heads& q, const Heads& k,
-                const Heads& v, const Attended& forward, const Tensor& dy, const Heads& dq,
-                const Heads& dk, const Heads& dv) const;
+  [[nodiscard]] Attended forward(Runtime& runtime, const AttentionShape& whole,
+                                 const QkvHeads& qkv) const;
+  void backward(Runtime& runtime, const AttentionShape& whole, const QkvHeads& qkv,
+                const Attended& forward, const Tensor& dy, const QkvHeads& gradients) const;
 
  private:
   // Attention of whole samples, as the ranks that share its heads see it.

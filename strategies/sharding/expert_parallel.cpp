@@ -1,5 +1,6 @@
 #include "strategies/sharding/expert_parallel.hpp"
 
+#include <numeric>
 #include <vector>
 
 #include "sim/kernel/error.hpp"
@@ -14,18 +15,12 @@ namespace {
 std::vector<std::int64_t> splits_of(const std::vector<std::int64_t>& counts, int members,
                                     std::int64_t row) {
   std::vector<std::int64_t> splits;
-  const std::size_t each = counts.size() / static_cast<std::size_t>(members);
+  const std::size_t each = counts.size() / to_size(members);
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (i % each == 0) splits.push_back(0);
     splits.back() += counts[i] * row;
   }
   return splits;
-}
-
-std::int64_t sum_of(const std::vector<std::int64_t>& counts) {
-  std::int64_t sum = 0;
-  for (const std::int64_t count : counts) sum += count;
-  return sum;
 }
 
 }  // namespace
@@ -52,26 +47,28 @@ Tensor ExpertParallel::exchange_counts(Runtime& runtime, const Tensor& counts) {
   return received;
 }
 
+PendingTensor ExpertParallel::exchange(Runtime& runtime, MemoryCategory category, Tensor rows,
+                                       const Counts& sent, const Counts& received,
+                                       const char* label, CallSite site) {
+  const std::int64_t row = last_dim(rows);
+  const std::int64_t arriving = std::accumulate(received.begin(), received.end(), std::int64_t{0});
+  Tensor arrived = runtime.allocate(category, {arriving, row}, rows.dtype());
+  const Counts to = splits_of(sent, size(), row);
+  const Counts from = splits_of(received, size(), row);
+  Work work = mesh_.ep_group()->all_to_all(arrived, rows, to, from, {.label = label}, site);
+  return {std::move(arrived), std::move(rows), std::move(work)};
+}
+
 PendingTensor ExpertParallel::dispatch(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
                                        const char* label) {
-  const std::int64_t row = last_dim(rows);
-  Tensor arrived =
-      runtime.allocate(MemoryCategory::comm, {sum_of(counts.received), row}, rows.dtype());
-  const std::vector<std::int64_t> to = splits_of(counts.sent, size(), row);
-  const std::vector<std::int64_t> from = splits_of(counts.received, size(), row);
-  Work work = mesh_.ep_group()->all_to_all(arrived, rows, to, from, {.label = label});
-  return {std::move(arrived), std::move(rows), std::move(work)};
+  return exchange(runtime, MemoryCategory::comm, std::move(rows), counts.sent, counts.received,
+                  label);
 }
 
 PendingTensor ExpertParallel::combine(Runtime& runtime, Tensor rows, const ExpertCounts& counts,
                                       const char* label) {
-  const std::int64_t row = last_dim(rows);
-  Tensor arrived =
-      runtime.allocate(MemoryCategory::activations, {sum_of(counts.sent), row}, rows.dtype());
-  const std::vector<std::int64_t> to = splits_of(counts.received, size(), row);
-  const std::vector<std::int64_t> from = splits_of(counts.sent, size(), row);
-  Work work = mesh_.ep_group()->all_to_all(arrived, rows, to, from, {.label = label});
-  return {std::move(arrived), std::move(rows), std::move(work)};
+  return exchange(runtime, MemoryCategory::activations, std::move(rows), counts.received,
+                  counts.sent, label);
 }
 
 void ExpertParallel::sum_loads(const Tensor& loads, Routed& routed) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "backends/runtime.hpp"
 
@@ -57,6 +58,11 @@ class ExpertParallel {
   [[nodiscard]] Routed take(std::int64_t sample, int block);
 
  private:
+  using Counts = std::vector<std::int64_t>;
+  // Sends rows to and gets rows from each member, as many of each expert as the counts say.
+  [[nodiscard]] PendingTensor exchange(Runtime& runtime, MemoryCategory category, Tensor rows,
+                                       const Counts& sent, const Counts& received,
+                                       const char* label, CallSite site = CallSite::here());
   static void wait(Routed& routed);
 
   Mesh& mesh_;

@@ -23,26 +23,26 @@ Tensor gather(Communicator& group, const KeyBlocks& blocks, const Heads& k, cons
 }  // namespace
 
 AttentionOutput gathered_attention_forward(Runtime& runtime, Communicator& group,
-                                           const AttentionShape& shape, const Heads& q,
-                                           const Heads& k, const Heads& v) {
+                                           const AttentionShape& shape, const QkvHeads& qkv) {
   const KeyBlocks blocks(runtime, shape);
-  const Tensor all = gather(group, blocks, k, v);
-  return attention_forward(runtime, to_all_keys(shape), q, blocks.k_of(all), blocks.v_of(all));
+  const Tensor all = gather(group, blocks, qkv.k, qkv.v);
+  return attention_forward(runtime, to_all_keys(shape),
+                           {qkv.q, blocks.k_of(all), blocks.v_of(all)});
 }
 
 void gathered_attention_backward(Runtime& runtime, Communicator& group, const AttentionShape& shape,
-                                 const Heads& q, const Heads& k, const Heads& v,
-                                 const AttentionOutput& forward, const Tensor& dy, const Heads& dq,
-                                 const Heads& dk, const Heads& dv) {
+                                 const QkvHeads& qkv, const AttentionOutput& forward,
+                                 const Tensor& dy, const QkvHeads& gradients) {
   const KeyBlocks blocks(runtime, shape);
-  Tensor all = gather(group, blocks, k, v);
-  const Tensor d_all = blocks.allocate(k.tensor.dtype(), group.size());
-  attention_backward(runtime, to_all_keys(shape), q, blocks.k_of(all), blocks.v_of(all), forward,
-                     dy, dq, blocks.k_of(d_all), blocks.v_of(d_all));
+  const DType dtype = qkv.k.tensor.dtype();
+  Tensor all = gather(group, blocks, qkv.k, qkv.v);
+  const Tensor d_all = blocks.allocate(dtype, group.size());
+  attention_backward(runtime, to_all_keys(shape), {qkv.q, blocks.k_of(all), blocks.v_of(all)},
+                     forward, dy, {gradients.q, blocks.k_of(d_all), blocks.v_of(d_all)});
   all = {};
-  const Tensor d_own = blocks.allocate(k.tensor.dtype());
+  const Tensor d_own = blocks.allocate(dtype);
   group.reduce_scatter(d_own, d_all, ReduceOp::sum, {.label = "key and value gradients"}).wait();
-  blocks.unpack(d_own, dk, dv, /*adds=*/false);
+  blocks.unpack(d_own, gradients.k, gradients.v, /*adds=*/false);
 }
 
 }  // namespace shardsim

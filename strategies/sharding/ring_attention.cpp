@@ -45,10 +45,10 @@ class Hop {
 // Blocks of keys and values on their way round. Step i computes with that of the rank i before.
 class Rotation {
  public:
-  Rotation(Communicator& ring, const KeyBlocks& blocks, const AttentionShape& shape, const Heads& k,
-           const Heads& v)
-      : ring_(ring), blocks_(blocks), shape_(shape), own_k_(k), own_v_(v) {
-    present_ = blocks.pack(k, v);
+  Rotation(Communicator& ring, const KeyBlocks& blocks, const AttentionShape& shape,
+           const QkvHeads& own)
+      : ring_(ring), blocks_(blocks), shape_(shape), own_(own) {
+    present_ = blocks.pack(own.k, own.v);
   }
 
   /// Posts the hop that brings the next step's block, if there is one.
@@ -58,9 +58,11 @@ class Rotation {
   }
   void finish_step(int step) { present_ = step + 1 == ring_.size() ? Tensor() : hop_.take(); }
 
-  [[nodiscard]] Heads k(int step) const { return step == 0 ? own_k_ : blocks_.k_of(present_); }
-  [[nodiscard]] Heads v(int step) const { return step == 0 ? own_v_ : blocks_.v_of(present_); }
-  /// This rank's queries, that block's keys.
+  /// This rank's queries, that block's keys and values.
+  [[nodiscard]] QkvHeads qkv(int step) const {
+    if (step == 0) return own_;
+    return {own_.q, blocks_.k_of(present_), blocks_.v_of(present_)};
+  }
   [[nodiscard]] AttentionShape shape(int step) const {
     AttentionShape here = shape_;
     const int whose = (ring_.rank() + ring_.size() - step) % ring_.size();
@@ -72,8 +74,7 @@ class Rotation {
   Communicator& ring_;
   const KeyBlocks& blocks_;
   const AttentionShape& shape_;
-  const Heads& own_k_;
-  const Heads& own_v_;
+  const QkvHeads& own_;
   Tensor present_;
   Hop hop_;
 };
@@ -81,28 +82,26 @@ class Rotation {
 }  // namespace
 
 AttentionOutput ring_attention_forward(Runtime& runtime, Communicator& ring,
-                                       const AttentionShape& shape, const Heads& q, const Heads& k,
-                                       const Heads& v) {
-  const DType dtype = q.tensor.dtype();
+                                       const AttentionShape& shape, const QkvHeads& qkv) {
+  const DType dtype = qkv.q.tensor.dtype();
   const DType sum_dtype = statistics_dtype(dtype);
   const KeyBlocks blocks(runtime, shape);
   AttentionOutput sum = allocate_attention(runtime, shape, dtype, sum_dtype);
   {
-    Rotation rotation(ring, blocks, shape, k, v);
+    Rotation rotation(ring, blocks, shape, qkv);
     AttentionOutput part;
     for (int step = 0; step < ring.size(); ++step) {
       rotation.post_next(step);
       const AttentionShape here = rotation.shape(step);
       if (step == 1) part = allocate_attention(runtime, shape, dtype, sum_dtype);
-      attention_forward_into(runtime, here, q, rotation.k(step), rotation.v(step),
-                             step == 0 ? sum : part);
+      attention_forward_into(runtime, here, rotation.qkv(step), step == 0 ? sum : part);
       if (step > 0) merge_attention(runtime, here, part, sum);
       rotation.finish_step(step);
     }
   }
   if (sum_dtype == dtype) return sum;
   const std::int64_t width = shape.num_heads * shape.head_size;
-  const Tensor y = runtime.allocate(MemoryCategory::activations, sum.y.shape(), dtype);
+  const Tensor y = new_activation(runtime, sum.y.shape(), dtype);
   const HeadCopy rounded{
       .from = {sum.y, width, 0}, .to = {y, width, 0}, .rows = num_rows(y), .width = width};
   copy_heads(runtime, "attention_round", {&rounded, 1});
@@ -111,40 +110,39 @@ AttentionOutput ring_attention_forward(Runtime& runtime, Communicator& ring,
 }
 
 void ring_attention_backward(Runtime& runtime, Communicator& ring, const AttentionShape& shape,
-                             const Heads& q, const Heads& k, const Heads& v,
-                             const AttentionOutput& forward, const Tensor& dy, const Heads& dq,
-                             const Heads& dk, const Heads& dv) {
-  const DType dtype = q.tensor.dtype();
+                             const QkvHeads& qkv, const AttentionOutput& forward, const Tensor& dy,
+                             const QkvHeads& gradients) {
+  const DType dtype = qkv.q.tensor.dtype();
   const DType sum_dtype = statistics_dtype(dtype);
   const KeyBlocks blocks(runtime, shape);
   const std::int64_t width = shape.num_heads * shape.head_size;
   // Summed over blocks before it is rounded.
-  Heads dq_sum = dq;
+  Heads dq_sum = gradients.q;
   if (sum_dtype != dtype) {
-    dq_sum = {runtime.allocate(MemoryCategory::activations, forward.y.shape(), sum_dtype), width,
-              0};
+    dq_sum = {new_activation(runtime, forward.y.shape(), sum_dtype), width, 0};
   }
   {
-    Rotation rotation(ring, blocks, shape, k, v);
+    Rotation rotation(ring, blocks, shape, qkv);
     Hop gradient;  // For the next block here, from ranks that had it before.
     for (int step = 0; step < ring.size(); ++step) {
       rotation.post_next(step);
       const AttentionShape here = rotation.shape(step);
       if (step == 0) {
-        attention_backward(runtime, here, q, k, v, forward, dy, dq_sum, dk, dv);
+        attention_backward(runtime, here, qkv, forward, dy, {dq_sum, gradients.k, gradients.v});
       } else {
         const Tensor part = blocks.allocate(dtype);
-        attention_backward(runtime, here, q, rotation.k(step), rotation.v(step), forward, dy,
-                           dq_sum, blocks.k_of(part), blocks.v_of(part), /*adds_to_dq=*/true);
+        attention_backward(runtime, here, rotation.qkv(step), forward, dy,
+                           {dq_sum, blocks.k_of(part), blocks.v_of(part)}, /*adds_to_dq=*/true);
         if (step > 1) add_in_place(runtime, gradient.take(), part);
         gradient = Hop(ring, part, blocks.allocate(dtype), "key and value gradients");
       }
       rotation.finish_step(step);
     }
-    blocks.unpack(gradient.take(), dk, dv, /*adds=*/true);  // Home.
+    blocks.unpack(gradient.take(), gradients.k, gradients.v, /*adds=*/true);  // Home.
   }
   if (sum_dtype == dtype) return;
-  const HeadCopy rounded{.from = dq_sum, .to = dq, .rows = num_rows(dq_sum.tensor), .width = width};
+  const HeadCopy rounded{
+      .from = dq_sum, .to = gradients.q, .rows = num_rows(dq_sum.tensor), .width = width};
   copy_heads(runtime, "attention_gradient_round", {&rounded, 1});
 }
 

@@ -6,6 +6,8 @@
 #include "backends/communicator.hpp"
 #include "backends/runtime.hpp"
 
+#include "strategies/model/loss.hpp"
+
 // Tensor parallelism: t ranks have a part of each layer's matrices and go through the model
 // together. A column-parallel layer has some of the outputs (rows of W), needs its whole input, and
 // leaves its output cut; a row-parallel layer has some of the inputs (columns of W), takes them as
@@ -96,7 +98,12 @@ class TensorParallel {
   void end_region(const char* layer);
 
  private:
-  [[nodiscard]] Shape shard_shape(const Shape& whole, const char* layer) const;
+  // Posts the gathering of token shards to a tensor of shape `whole`, or does nothing without them.
+  [[nodiscard]] PendingTensor gather(Runtime& runtime, const Tensor& shard, const Shape& whole,
+                                     const char* label, CallSite site = CallSite::here());
+  // Posts the sum of partial results over ranks, which becomes the whole or this rank's shard.
+  [[nodiscard]] PendingTensor sum(Runtime& runtime, Tensor partial, const char* label,
+                                  const char* layer, CallSite site = CallSite::here());
 
   Communicator& group_;
   bool sequence_parallel_;
@@ -105,5 +112,20 @@ class TensorParallel {
 
 /// Rows of the token shard of t ranks. Throws UsageError unless t divides the tokens.
 [[nodiscard]] std::int64_t token_shard(std::int64_t tokens, std::int64_t t, const char* layer);
+
+// The cross entropy of logits that are cut along the vocabulary. The logits of all classes, often
+// the largest tensor of a step, are never brought together: three numbers per row are.
+// Source: Shoeybi et al., "Megatron-LM" (2019), section 3.
+
+/// As cross_entropy_forward, with this rank's logits [..., ceil(v / t)]. Loss and log_sum_exp are
+/// the same on all ranks. Columns that only fill up take no part.
+[[nodiscard]] CrossEntropyOutput vocab_parallel_cross_entropy_forward(Runtime& runtime,
+                                                                      TensorParallel& parallel,
+                                                                      const Tensor& logits,
+                                                                      const Tensor& targets,
+                                                                      const VocabPart& part);
+
+/// The rows of rank `rank` of t of a vocabulary whose parts are padded to equal size.
+[[nodiscard]] VocabPart vocab_part(std::int64_t vocab_size, int t, int rank);
 
 }  // namespace shardsim

@@ -1,11 +1,21 @@
-#include "strategies/training/elastic.hpp"
-
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "strategies/named_groups.hpp"
+#include "strategies/training/parallel_plan.hpp"
 
+// Data-parallel ranks that leave and join between steps, as TorchElastic has it after a failure or
+// a resize, here declared by ParallelOptions::members. In step t the first members[t] ranks take
+// part. The global batch stays what it is: member d of n has its microbatches d, d + n, ..., so
+// that shares may be uneven. The loss is a mean over the targets of all, so any membership gives
+// the model of one device (law L2).
+//
+// When membership changes, all ranks meet once to form the new group. Absent ranks do nothing else:
+// they hold no weights. Joining ranks get weights, optimizer state and progress from the first
+// member, which is always there. Broadcasts in the new group bring them, with labels of their own
+// ("join parameters", "join optimizer state", "join progress").
 namespace shardsim {
 
 namespace {
@@ -66,9 +76,9 @@ int members_at(const ParallelOptions& options, std::int64_t step) {
   return options.members[static_cast<std::size_t>(std::min(step, last))];
 }
 
-void train_elastic(const ParallelPlan& plan, Runtime& runtime, Mesh& everyone,
-                   TrainingObserver& observer) {
-  const ParallelOptions& options = plan.options();
+void ParallelPlan::train_elastic(Runtime& runtime, Mesh& everyone,
+                                 TrainingObserver& observer) const {
+  const ParallelOptions& options = options_;
   const int rank = everyone.data_rank();
   Membership own;
   int before = 0;
@@ -82,20 +92,19 @@ void train_elastic(const ParallelPlan& plan, Runtime& runtime, Mesh& everyone,
     while (end < options.training.steps && members_at(options, end) == members) ++end;
     if (rank < members) {
       if (!stays) {
-        own.sync = plan.make_sync(runtime, *own.mesh);
+        own.sync = make_sync(runtime, *own.mesh);
         // Not before: it has waited for the others since it was last told of a step.
         observer.step_begins(step);
       }
       if (step == 0) observer.training_begins(*own.sync);
       if (before > 0 && members > before) hand_on(runtime, own);
       TrainingPlan training = options.training;
-      training.global_batch = plan.num_runs() * training.micro_batch_size;
-      training.num_microbatches =
-          plan.num_runs() / members + (rank < plan.num_runs() % members ? 1 : 0);
-      const PipelineSchedule schedule = plan.schedule_of(training.num_microbatches);
-      StagePlan stage = plan.stage(0);
+      training.global_batch = num_runs() * training.micro_batch_size;
+      training.num_microbatches = num_runs() / members + (rank < num_runs() % members ? 1 : 0);
+      const PipelineSchedule schedule = schedule_of(training.num_microbatches);
+      StagePlan stage = of(0).plan;
       stage.schedule = &schedule;
-      const RankParallel parallel = plan.make_parallel(*own.mesh);
+      const RankParallel parallel = make_parallel(*own.mesh);
       TrainingSession session(runtime, *own.mesh, stage, *own.sync, parallel.ends(), training,
                               observer);
       session.set_progress(own.progress);

@@ -11,7 +11,6 @@
 #include "strategies/sharding/context_parallel.hpp"
 #include "strategies/sharding/expert_parallel.hpp"
 #include "strategies/sharding/tensor_parallel.hpp"
-#include "strategies/training/elastic.hpp"
 
 namespace shardsim {
 
@@ -140,6 +139,36 @@ PipelineSchedule lowered_schedule(const ParallelOptions& options) {
   return schedule.is_lowered() ? schedule : lower(schedule);
 }
 
+// Adds one pipeline rank's weights to a signature.
+void add_shard(const ParallelPlan& plan, int stage, int shard,
+               std::vector<std::int64_t>& signature) {
+  const MeshShape& mesh = plan.options().mesh;
+  const Model& model = *plan.stage(stage).model;
+  const FlatLayout& layout = plan.layout(stage);
+  std::int64_t summed_over_tp = 0;
+  for (int chunk = 0; chunk < static_cast<int>(layout.chunks().size()); ++chunk) {
+    const FlatChunk& flat = layout.chunk(chunk);
+    const std::int64_t part = flat.padded / layout.num_shards();
+    const std::int64_t begin = shard * part;
+    const auto add_piece = [&](int parameter, std::int64_t first, std::int64_t count,
+                               std::int64_t) {
+      const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(parameter)];
+      if (mesh.tp > 1 && spec.sum_over_tp) summed_over_tp += count;
+      if (!spec.tied) return;
+      signature.push_back(count);
+      for (int tp = 0; tp < mesh.tp; ++tp) {
+        signature.push_back(num_filling(spec, tp, first, count));
+      }
+    };
+    layout.for_each_piece(chunk, begin, begin + part, add_piece);
+    if (mesh.dp_replicate == 1) continue;
+    for (int tp = 0; tp < mesh.tp; ++tp) {
+      signature.push_back(flat.padding(tp, begin, begin + part));
+    }
+  }
+  signature.push_back(summed_over_tp);
+}
+
 }  // namespace
 
 RankParallel::RankParallel(const ModelOptions& options, Mesh& mesh) {
@@ -264,7 +293,7 @@ std::unique_ptr<GradientSync> ParallelPlan::make_sync(Runtime& runtime, Mesh& me
 }
 
 void ParallelPlan::train_rank(Runtime& runtime, Mesh& mesh, TrainingObserver& observer) const {
-  if (!options_.members.empty()) return train_elastic(*this, runtime, mesh, observer);
+  if (!options_.members.empty()) return train_elastic(runtime, mesh, observer);
   const std::unique_ptr<GradientSync> sync = make_sync(runtime, mesh);
   train_rank(runtime, mesh, *sync, observer);
 }
@@ -293,6 +322,15 @@ std::unique_ptr<TrainingSession> ParallelPlan::make_session(Runtime& runtime, Me
   require_all_ranks(options_);
   return std::make_unique<TrainingSession>(runtime, mesh, of(mesh.pp()).plan, sync, parallel,
                                            options_.training, observer);
+}
+
+std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard) {
+  std::vector<std::int64_t> signature;
+  if (plan.options().zero_stage == 0) return signature;
+  for (int stage = 0; stage < plan.options().mesh.pp; ++stage) {
+    add_shard(plan, stage, shard, signature);
+  }
+  return signature;
 }
 
 }  // namespace shardsim

@@ -9,8 +9,8 @@
 #include "strategies/gradient_sync/flat_layout.hpp"
 #include "strategies/gradient_sync/whole_state.hpp"
 #include "strategies/mesh.hpp"
-#include "strategies/model/context.hpp"
 #include "strategies/model/make_model.hpp"
+#include "strategies/model/parameter.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 #include "strategies/pipeline/stage_model.hpp"
 #include "strategies/pipeline/stage_split.hpp"
@@ -37,7 +37,7 @@ struct ParallelOptions {
   TrainingPlan training;
   SyncPlan sync;  ///< Its pointers and seed are filled in; there, `model` is the whole one.
   /// Elastic: the data-parallel ranks that take part in each step, the first so many; the last
-  /// number holds for all further steps. Empty: always all. See elastic.hpp.
+  /// number holds for all further steps. Empty: always all. See elastic.cpp.
   std::vector<int> members;
 };
 
@@ -137,6 +137,9 @@ class ParallelPlan {
   // Compression, late gradients, replicas that train apart and changing membership exclude each
   // other. Throws UsageError, with the reason, for two of them, or one with what it cannot do.
   static void require_fitting_choice(const ParallelOptions& options);
+  // Trains one rank of an elastic training through all steps. `everyone`: the mesh of all ranks,
+  // members or not; every one of them must call it. See elastic.cpp.
+  void train_elastic(Runtime& runtime, Mesh& everyone, TrainingObserver& observer) const;
   void add_stage(int rank, const std::vector<ModuleRange>& ranges);
   void split_off_experts(Stage& stage, const Model& uncut) const;
 
@@ -146,5 +149,16 @@ class ParallelPlan {
   PipelineSchedule schedule_;    // With communication in it.
   std::vector<std::unique_ptr<Stage>> stages_;
 };
+
+/// All properties of shard `shard` of dense weights that its owner's program depends on: data ranks
+/// with equal signatures make the same calls, of the same sizes. Chunks are cut equally, with
+/// padding. A shard's content decides the rest: the number of elements that are summed over
+/// tensor-parallel ranks, the pieces of tied weights, and the padding if it is reduced over
+/// replicas. Add here whatever a new call takes from a shard's content. Empty if nothing is
+/// sharded. REQUIRES: no experts apart; 0 <= shard < mesh.num_shards().
+[[nodiscard]] std::vector<std::int64_t> shard_signature(const ParallelPlan& plan, int shard);
+
+/// Members in a step of an elastic training.
+[[nodiscard]] int members_at(const ParallelOptions& options, std::int64_t step);
 
 }  // namespace shardsim

@@ -1,11 +1,11 @@
-#include "strategies/training/elastic.hpp"
-
 #include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "strategies/training/parallel_plan.hpp"
 
 #include "tests/backends/fiber_fixture.hpp"
 #include "tests/property/check_property.hpp"

@@ -213,9 +213,9 @@ TEST_CASE("hops of a ring hide behind computing, gathers do not") {
       const QueryKeyValue d(runtime, c, c.share(), DType::bf16);
       const Tensor dy =
           runtime.allocate(MemoryCategory::activations, {1, c.share(), c.q_width()}, DType::bf16);
-      const Attended out = parallel.forward(runtime, c.shape, in.q, in.k, in.v);
+      const Attended out = parallel.forward(runtime, c.shape, in);
       if (group.rank() == 0) after_forward = world.engine().rank(0).split().exposed_comm;
-      parallel.backward(runtime, c.shape, in.q, in.k, in.v, out, dy, d.q, d.k, d.v);
+      parallel.backward(runtime, c.shape, in, out, dy, d);
       if (group.rank() == 0) at_end = world.engine().rank(0).split().exposed_comm;
     });
     return std::vector<Time>{after_forward, at_end - after_forward};

@@ -54,7 +54,7 @@ inline Tensor rows_of(const Tensor& whole, std::int64_t seq_len, const SequenceP
 }
 
 /// q, k and v of a rank, or of one device: side by side in one tensor, or each in its own.
-struct QueryKeyValue {
+struct QueryKeyValue : QkvHeads {
   QueryKeyValue(Runtime& runtime, const ContextCase& c, std::int64_t positions, DType dtype) {
     const auto allocate = [&](std::int64_t width) {
       return runtime.allocate(MemoryCategory::activations, {c.shape.batch, positions, width},
@@ -72,10 +72,6 @@ struct QueryKeyValue {
     k = {allocate(c.k_width()), c.k_width(), 0};
     v = {allocate(c.k_width()), c.k_width(), 0};
   }
-
-  Heads q;
-  Heads k;
-  Heads v;
 };
 
 /// Copies between heads and a tensor [rows, width] of them alone.
@@ -107,13 +103,12 @@ struct DenseAttention {
     dk = zeros(k.shape(), dtype);
     dv = zeros(v.shape(), dtype);
     LocalRuntime runtime;
-    const Heads q_heads{q, c.q_width(), 0};
-    const Heads k_heads{k, c.k_width(), 0};
-    const Heads v_heads{v, c.k_width(), 0};
-    const AttentionOutput out = attention_forward(runtime, c.shape, q_heads, k_heads, v_heads);
+    const auto heads = [&](const Tensor& of_q, const Tensor& of_k, const Tensor& of_v) {
+      return QkvHeads{{of_q, c.q_width(), 0}, {of_k, c.k_width(), 0}, {of_v, c.k_width(), 0}};
+    };
+    const AttentionOutput out = attention_forward(runtime, c.shape, heads(q, k, v));
     y = out.y;
-    attention_backward(runtime, c.shape, q_heads, k_heads, v_heads, out, dy, {dq, c.q_width(), 0},
-                       {dk, c.k_width(), 0}, {dv, c.k_width(), 0});
+    attention_backward(runtime, c.shape, heads(q, k, v), out, dy, heads(dq, dk, dv));
   }
 
   static Tensor scaled(const Tensor& tensor, double factor) {
@@ -143,10 +138,9 @@ struct ContextRun {
       fill(inputs.v, mine(whole->v));
       fill({dy, c.q_width(), 0}, mine(whole->dy));
     }
-    out = parallel.forward(runtime, c.shape, inputs.q, inputs.k, inputs.v);
+    out = parallel.forward(runtime, c.shape, inputs);
     after_forward = runtime.ledger()->total_now();
-    parallel.backward(runtime, c.shape, inputs.q, inputs.k, inputs.v, out, dy, gradients.q,
-                      gradients.k, gradients.v);
+    parallel.backward(runtime, c.shape, inputs, out, dy, gradients);
   }
 
   ContextParallel parallel;

@@ -5,9 +5,8 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/model/dropout.hpp"
+#include "strategies/model/activation.hpp"
 #include "strategies/model/embedding.hpp"
-#include "strategies/model/rotary.hpp"
 
 #include "tests/strategies/context_parallel_fixture.hpp"
 #include "tests/strategies/model_fixture.hpp"

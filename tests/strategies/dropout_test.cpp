@@ -1,11 +1,11 @@
-#include "strategies/model/dropout.hpp"
-
 #include <cstdint>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "sim/kernel/error.hpp"
+
+#include "strategies/model/activation.hpp"
 
 #include "tests/strategies/layer_fixture.hpp"
 #include "tests/strategies/model_fixture.hpp"

@@ -11,7 +11,6 @@
 #include "strategies/model/linear.hpp"
 #include "strategies/model/loss.hpp"
 #include "strategies/model/norm.hpp"
-#include "strategies/model/rotary.hpp"
 
 #include "tests/strategies/layer_fixture.hpp"
 #include "tests/strategies/recording_runtime.hpp"
@@ -42,21 +41,21 @@ TEST_CASE("layer norm has mean zero and variance one before its weight and bias"
   // Mean 3, variance 4.
   const Tensor x = tensor_of({1, 2}, {1, 5});
   const NormOutput norm =
-      layer_norm_forward(runtime, x, tensor_of({2}, {2, 3}), tensor_of({2}, {10, 20}), 0.0);
+      norm_forward(runtime, x, tensor_of({2}, {2, 3}), tensor_of({2}, {10, 20}), 0.0);
   CHECK(norm.y.get(0) == about(10 - 2));
   CHECK(norm.y.get(1) == about(20 + 3));
   CHECK(norm.statistics.get(0) == 3.0);
   CHECK(norm.statistics.get(1) == 0.5);
   const NormOutput softened =
-      layer_norm_forward(runtime, x, tensor_of({2}, {1, 1}), tensor_of({2}, {0, 0}), 12.0);
+      norm_forward(runtime, x, tensor_of({2}, {1, 1}), tensor_of({2}, {0, 0}), 12.0);
   CHECK(softened.y.get(1) == about(2.0 / 4.0));  // Epsilon is added to the variance.
 }
 
 TEST_CASE("rms norm divides by the root of the mean square") {
   // Mean square 25.
   const Tensor x = tensor_of({1, 2}, {1, 7});
-  CHECK(rms_norm_forward(runtime, x, tensor_of({2}, {1, 2}), 0.0).y.get(1) == about(2.8));
-  CHECK(rms_norm_forward(runtime, x, tensor_of({2}, {1, 2}), 24.0).y.get(0) == about(1.0 / 7.0));
+  CHECK(norm_forward(runtime, x, tensor_of({2}, {1, 2}), {}, 0.0).y.get(1) == about(2.8));
+  CHECK(norm_forward(runtime, x, tensor_of({2}, {1, 2}), {}, 24.0).y.get(0) == about(1.0 / 7.0));
 }
 
 TEST_CASE("activations have their known values") {
@@ -125,7 +124,7 @@ TEST_CASE("attention is the causal softmax written out, for every way of groupin
     const Tensor k = random_tensor("k", {b, s, g * d});
     const Tensor v = random_tensor("v", {b, s, g * d});
     const AttentionOutput out =
-        attention_forward(runtime, {b, s, a, g, d}, {q, a * d, 0}, {k, g * d, 0}, {v, g * d, 0});
+        attention_forward(runtime, {b, s, a, g, d}, {{q, a * d, 0}, {k, g * d, 0}, {v, g * d, 0}});
     for (std::int64_t sample = 0; sample < b; ++sample) {
       for (std::int64_t head = 0; head < a; ++head) {
         for (std::int64_t row = 0; row < s; ++row) {
@@ -157,7 +156,7 @@ TEST_CASE("attention survives scores whose exponential overflows") {
   const Tensor q = tensor_of({1, 2, 2}, {0, 0, 1000, 0});
   const Tensor k = tensor_of({1, 2, 2}, {1000, 0, -1000, 0});
   const AttentionOutput out =
-      attention_forward(runtime, {1, 2, 1, 1, 2}, {q, 2, 0}, {k, 2, 0}, {k, 2, 0});
+      attention_forward(runtime, {1, 2, 1, 1, 2}, {{q, 2, 0}, {k, 2, 0}, {k, 2, 0}});
   CHECK(out.y.get(2) == 1000.0);
 }
 
@@ -173,12 +172,12 @@ TEST_CASE("cross entropy sums minus the log of the target's probability over row
 TEST_CASE("statistics are kept in fp32 under 16 bits, and every result is rounded once") {
   const Tensor x = random_tensor("x", {2, 3, 8}, DType::bf16);
   const Tensor weight = random_tensor("weight", {8}, DType::bf16);
-  const NormOutput norm = rms_norm_forward(runtime, x, weight, 1e-5);
+  const NormOutput norm = norm_forward(runtime, x, weight, {}, 1e-5);
   CHECK(norm.statistics.dtype() == DType::fp32);
   CHECK(norm.y.dtype() == DType::bf16);
   // The same values in fp64, rounded at the end: not one element differs.
   const Tensor wide_x = tensor_of({2, 3, 8}, values_of(x));
-  const Tensor wide = rms_norm_forward(runtime, wide_x, tensor_of({8}, values_of(weight)), 1e-5).y;
+  const Tensor wide = norm_forward(runtime, wide_x, tensor_of({8}, values_of(weight)), {}, 1e-5).y;
   CHECK(max_difference(tensor_of({2, 3, 8}, values_of(wide), DType::bf16), norm.y) == 0.0);
 }
 
@@ -208,12 +207,12 @@ TEST_CASE("a product counts 2 m n k, attention half of its square, the rest only
   // b 2, s 16, a 2, g 1, d 4.
   const Tensor k = tensor({2, 16, 4});
   const AttentionShape shape{2, 16, 2, 1, 4};
-  const AttentionOutput out = attention_forward(meta, shape, {x, 8, 0}, {k, 4, 0}, {k, 4, 0});
+  const AttentionOutput out = attention_forward(meta, shape, {{x, 8, 0}, {k, 4, 0}, {k, 4, 0}});
   CHECK(last().flops == 2 * (2 * 2 * 2 * 16 * 16 * 4) / 2);
   CHECK(last().bytes == 2 * (2 * 32 * 8 + 2 * 32 * 4) + 4 * 2 * 2 * 16);
   CHECK(last().shape == KernelShape{KernelFamily::attention_forward, 16, 16, 4, 4});
-  attention_backward(meta, shape, {x, 8, 0}, {k, 4, 0}, {k, 4, 0}, out, x, {x, 8, 0}, {k, 4, 0},
-                     {k, 4, 0});
+  attention_backward(meta, shape, {{x, 8, 0}, {k, 4, 0}, {k, 4, 0}}, out, x,
+                     {{x, 8, 0}, {k, 4, 0}, {k, 4, 0}});
   CHECK(last().flops == 5 * (2 * 2 * 2 * 16 * 16 * 4) / 2);
   CHECK(last().bytes == 2 * (4 * 32 * 8 + 4 * 32 * 4) + 4 * 2 * 2 * 16);
   CHECK(last().shape == KernelShape{KernelFamily::attention_backward, 16, 16, 4, 4});
@@ -249,9 +248,9 @@ TEST_CASE("grouped products are of the mean number of rows, rounded up, one for 
 TEST_CASE("sizes that do not fit, and tokens outside the vocabulary, are refused") {
   const Tensor x = zeros({2, 3});
   CHECK_THROWS_AS(linear_forward(runtime, x, zeros({4, 5}), {}), UsageError);
-  CHECK_THROWS_AS(rms_norm_forward(runtime, x, zeros({4}), 1e-5), UsageError);
+  CHECK_THROWS_AS(norm_forward(runtime, x, zeros({4}), {}, 1e-5), UsageError);
   CHECK_THROWS_AS(add_in_place(runtime, x, zeros({7})), UsageError);
   const Tensor tokens = tensor_of({1, 2}, {0, 5}, DType::int32);
-  CHECK_THROWS_AS(token_embedding_forward(runtime, tokens, zeros({5, 3})), UsageError);
+  CHECK_THROWS_AS(token_embedding_forward(runtime, tokens, zeros({5, 3}), {0, 5, 5}), UsageError);
   CHECK_THROWS_AS(cross_entropy_forward(runtime, zeros({1, 2, 5}), tokens), UsageError);
 }

@@ -7,8 +7,8 @@
 #include "sim/kernel/error.hpp"
 
 #include "strategies/model/parameter_table.hpp"
-#include "strategies/model/region.hpp"
-#include "strategies/sharding/vocab_parallel.hpp"
+#include "strategies/model/pass.hpp"
+#include "strategies/sharding/tensor_parallel.hpp"
 
 #include "tests/strategies/tensor_parallel_fixture.hpp"
 
@@ -170,9 +170,9 @@ TEST_CASE("P29: parts of a vocabulary look up and add what the whole table does"
   const Tensor table = whole_numbers("table", {7, 3});
   const Tensor dy = whole_numbers("dy", {2, 3, 3});
   LocalRuntime local;
-  const Tensor y = token_embedding_forward(local, tokens, table);
+  const Tensor y = token_embedding_forward(local, tokens, table, {0, 7, 7});
   const Tensor gradient = zeros({7, 3});
-  token_embedding_backward(local, tokens, dy, gradient);
+  token_embedding_backward(local, tokens, dy, gradient, {0, 7, 7});
   for (const int size : {1, 2, 4, 5}) {  // Parts of 7, 4, 2, 2 rows; the fifth has padding only.
     ParameterTable parameters;
     parameters.begin_unit("embedding");
@@ -202,7 +202,7 @@ TEST_CASE("P29: the cross entropy of cut logits is that of whole ones, with its 
   LocalRuntime local;
   const CrossEntropyOutput expected = cross_entropy_forward(local, logits, targets);
   const Tensor slope = copy_of(logits);
-  cross_entropy_backward(local, slope, targets, expected.log_sum_exp, 0.37);
+  cross_entropy_backward(local, slope, targets, expected.log_sum_exp, 0.37, {0, 7, 7});
   for (const int size : {1, 2, 4, 5}) {
     run_ranks(size, [&](Runtime& runtime, Communicator& world) {
       TensorParallel parallel(world, false);

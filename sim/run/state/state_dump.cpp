@@ -13,7 +13,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/training/elastic.hpp"
+#include "strategies/training/parallel_plan.hpp"
 
 namespace shardsim {
 
