@@ -8,10 +8,6 @@
 // Private to strategies/pipeline: the checks of validate() that look at one row alone.
 namespace shardsim {
 
-/// "1F0": an action of `rank` as it stands in tables.
-[[nodiscard]] std::string cell_text(const PipelineSchedule& schedule, int rank,
-                                    const Action& action);
-
 /// The number of a cell as messages say it: its index or, of a schedule from a file, that of its
 /// line. `cell` may be the row's length.
 [[nodiscard]] int cell_number(const PipelineSchedule& schedule, int rank, int cell);

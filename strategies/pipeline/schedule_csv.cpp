@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <optional>
@@ -17,7 +16,7 @@ namespace {
 
 std::string cell_of(const PipelineSchedule& schedule, int rank, Action action) {
   action.overlaps_next = false;  // Said by brackets here.
-  return to_text(action, schedule.stage_of(rank, action.chunk));
+  return schedule.cell_text(rank, action);
 }
 
 }  // namespace
@@ -25,7 +24,7 @@ std::string cell_of(const PipelineSchedule& schedule, int rank, Action action) {
 std::string to_csv(const PipelineSchedule& schedule) {
   std::string text;
   for (int rank = 0; rank < static_cast<int>(schedule.actions.size()); ++rank) {
-    const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+    const std::vector<Action>& cells = schedule.actions[index_of(rank)];
     for (std::size_t cell = 0; cell < cells.size(); ++cell) {
       if (cell > 0) text += ",";
       const Action& action = cells[cell];
@@ -42,13 +41,6 @@ std::string to_csv(const PipelineSchedule& schedule) {
 }
 
 namespace {
-
-// An action before it is known which stages are on which rank.
-struct StageAction {
-  ActionKind kind = ActionKind::forward;
-  int stage = 0;
-  int microbatch = 0;
-};
 
 // The content of one cell, and its place.
 struct CsvCell {
@@ -74,41 +66,6 @@ std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   return text;
-}
-
-std::optional<int> number_of(std::string_view digits) {
-  int value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value);
-  if (digits.empty() || error != std::errc() || stop != end || value < 0) return std::nullopt;
-  return value;
-}
-
-// "12", "SEND_F", "3" of "12SEND_F3".
-struct Words {
-  std::string_view stage;
-  std::string_view kind;
-  std::string_view microbatch;
-};
-
-Words words_of(std::string_view cell) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  std::size_t begin = 0;
-  while (begin < cell.size() && is_digit(cell[begin])) ++begin;
-  std::size_t end = cell.size();
-  while (end > begin && is_digit(cell[end - 1])) --end;
-  return {cell.substr(0, begin), cell.substr(begin, end - begin), cell.substr(end)};
-}
-
-std::optional<StageAction> action_of(const Words& words) {
-  const std::optional<int> stage = number_of(words.stage);
-  const std::optional<int> microbatch = number_of(words.microbatch);
-  if (!stage || !microbatch) return std::nullopt;
-  for (int kind = 0; kind < kNumActionKinds; ++kind) {
-    if (mnemonic(static_cast<ActionKind>(kind)) != words.kind) continue;
-    return StageAction{static_cast<ActionKind>(kind), *stage, *microbatch};
-  }
-  return std::nullopt;
 }
 
 // --- Cells -------------------------------------------------------------------------------------
@@ -140,8 +97,7 @@ class CsvReader {
       const std::string_view written = trimmed(text_.substr(begin, stop - begin));
       if (!written.empty()) {
         has_any = true;
-        CsvCell cell{
-            {}, number, static_cast<std::size_t>(written.data() - text_.data()), written.size()};
+        CsvCell cell{{}, number, index_of(written.data() - text_.data()), written.size()};
         read_cell(written, line, cell);
         if (!cell.actions.empty()) row.cells.push_back(std::move(cell));
       }
@@ -160,13 +116,13 @@ class CsvReader {
 
   void read_cell(std::string_view written, int line, CsvCell& cell) {
     if (written.front() == '(') return read_block(written, line, cell);
-    const Words words = words_of(written);
+    const ActionWords words(written);
     if (std::find(kLeftOut.begin(), kLeftOut.end(), words.kind) != kLeftOut.end() &&
         !words.stage.empty()) {
       ++result_.num_left_out;
       return;
     }
-    if (const auto action = action_of(words)) {
+    if (const auto action = words.action()) {
       cell.actions = {*action};
       return;
     }
@@ -187,8 +143,8 @@ class CsvReader {
     if (middle == inner.npos || trimmed(kind) != kOverlap) {
       return report(line, cell, "is no action", kCellFix);
     }
-    const auto forward = action_of(words_of(trimmed(inner.substr(0, middle))));
-    const auto backward = action_of(words_of(trimmed(inner.substr(middle + 1))));
+    const auto forward = ActionWords(trimmed(inner.substr(0, middle))).action();
+    const auto backward = ActionWords(trimmed(inner.substr(middle + 1))).action();
     if (!forward || !backward || forward->kind != ActionKind::forward ||
         backward->kind != ActionKind::backward) {
       return report(line, cell, "is no forward and whole backward that overlap", kCellFix);
@@ -243,7 +199,7 @@ class CsvShape {
   template <class Visit>
   void for_each_action(Visit visit) const {
     for (int rank = 0; rank < static_cast<int>(rows_.size()); ++rank) {
-      for (const CsvCell& cell : rows_[static_cast<std::size_t>(rank)].cells) {
+      for (const CsvCell& cell : rows_[index_of(rank)].cells) {
         for (const StageAction& action : cell.actions) visit(rank, cell, action);
       }
     }
@@ -295,10 +251,10 @@ class CsvShape {
     for_each_action([&](int rank, const CsvCell&, const StageAction& action) {
       ++cells[{static_cast<int>(action.stage), rank}];
     });
-    rank_of_.assign(static_cast<std::size_t>(stages), kNoRank);
+    rank_of_.assign(index_of(stages), kNoRank);
     std::vector<int> most(rank_of_.size(), 0);
     for (const auto& [place, count] : cells) {
-      const auto stage = static_cast<std::size_t>(place.first);
+      const auto stage = index_of(place.first);
       if (count <= most[stage]) continue;
       most[stage] = count;
       rank_of_[stage] = place.second;
@@ -309,7 +265,7 @@ class CsvShape {
   void find_ranks(int stages) {
     find_owners(stages);
     for_each_action([&](int rank, const CsvCell& cell, const StageAction& action) {
-      const int known = rank_of_[static_cast<std::size_t>(action.stage)];
+      const int known = rank_of_[index_of(action.stage)];
       if (known == rank) return;
       report(rank, cell,
              "is of stage " + std::to_string(action.stage) + ", which rank " +
@@ -317,7 +273,7 @@ class CsvShape {
              "move it to that line: a stage has its weights on one rank");
     });
     for (int stage = 0; stage < stages; ++stage) {
-      if (rank_of_[static_cast<std::size_t>(stage)] != kNoRank) continue;
+      if (rank_of_[index_of(stage)] != kNoRank) continue;
       whole_problem(
           {1, 0, 0, rows_.front().length, {}, {}},
           "stage " + std::to_string(stage) + " of " + std::to_string(stages) + " is on no rank",
@@ -329,7 +285,7 @@ class CsvShape {
   [[nodiscard]] std::optional<int> first_elsewhere(Placement placement) {
     result_.schedule.placement = placement;
     for (int stage = 0; stage < static_cast<int>(rank_of_.size()); ++stage) {
-      if (result_.schedule.rank_of(stage) != rank_of_[static_cast<std::size_t>(stage)]) {
+      if (result_.schedule.rank_of(stage) != rank_of_[index_of(stage)]) {
         return stage;
       }
     }

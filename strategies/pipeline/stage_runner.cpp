@@ -5,8 +5,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/pipeline/index_of.hpp"
-
 namespace shardsim {
 
 namespace {
