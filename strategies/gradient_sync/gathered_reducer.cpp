@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "strategies/gradient_sync/compressed_reducer.hpp"
-#include "strategies/gradient_sync/error_feedback.hpp"
 
 namespace shardsim {
 
@@ -10,20 +9,13 @@ namespace {
 
 // For parcels whose places differ from rank to rank, so that a sum is larger than a parcel. Every
 // rank adds up all parcels in rank order, so that replicas agree in every bit.
-class GatheredReducer final : public GradientReducer {
+class GatheredReducer final : public WholeReducer {
  public:
   GatheredReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh)
-      : plan_(plan),
-        runtime_(runtime),
-        mesh_(mesh),
+      : WholeReducer(plan, runtime, mesh),
         compressor_(plan.compression.compressor->make(plan.compression)),
-        gradients_(plan, runtime),
         errors_(plan, runtime, plan.layout->padded()),
         error_name_("residual of data rank " + std::to_string(mesh.data_rank())) {}
-
-  void begin_step() override { gradients_.zero(); }
-
-  Tensor gradient(int parameter) override { return gradients_.of_parameter(parameter); }
 
   void reduce(int index) override {
     Communicator* const all = gradient_groups(plan_, mesh_).all;
@@ -54,7 +46,6 @@ class GatheredReducer final : public GradientReducer {
     in_flight_.clear();
   }
 
-  [[nodiscard]] Tensor owned(int chunk) const override { return gradients_.of_chunk(chunk); }
   [[nodiscard]] std::vector<Residual> residuals(int chunk) const override {
     if (!errors_.acts()) return {};
     const FlatChunk& flat = plan_.layout->chunk(chunk);
@@ -76,11 +67,7 @@ class GatheredReducer final : public GradientReducer {
     add_up_parcels(runtime_, *compressor_, bucket.gathered, ranks, sum);
   }
 
-  const SyncPlan& plan_;
-  Runtime& runtime_;
-  Mesh& mesh_;
   std::unique_ptr<Compressor> compressor_;
-  WholeGradients gradients_;
   ErrorFeedback errors_;
   std::string error_name_;
   std::vector<InFlight> in_flight_;

@@ -1,8 +1,10 @@
 #include "strategies/gradient_sync/whole_state.hpp"
 
-#include "strategies/gradient_sync/gradient_norm.hpp"
-
 namespace shardsim {
+
+bool is_main_copy(const ParameterSpec& spec, const MeshPlace& place) {
+  return (spec.is_split() || place.tp == 0) && (!spec.tied || place.pp == 0);
+}
 
 void for_each_whole_piece(const ModelPart& part, const StatePiece& piece,
                           const std::function<void(const WholePiece&)>& visit) {

@@ -15,6 +15,10 @@ struct ModelPart {
   [[nodiscard]] PartIndex index() const { return {.tensor = place.tp, .expert = ep}; }
 };
 
+/// Whether this rank's copy of a parameter is the one that counts in sums over ranks (and the one
+/// that a checkpoint keeps).
+[[nodiscard]] bool is_main_copy(const ParameterSpec& spec, const MeshPlace& place);
+
 /// A run of elements that are consecutive here and in the whole parameter.
 struct WholePiece {
   StatePiece piece;   ///< parameter and first are those of the whole model.

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "strategies/gradient_sync/gradient_norm.hpp"
-
 namespace shardsim {
 
 namespace {
