@@ -72,7 +72,7 @@ double OwningSync::gradient_norm(NormType type) {
     const OnDevice gradient = gradient_of(chunk);
     const Tensor& values = gradient.tensor();
     const auto add = [&](int parameter, std::int64_t, std::int64_t count, std::int64_t at) {
-      const ParameterSpec& spec = plan_.model->parameters()[static_cast<std::size_t>(parameter)];
+      const ParameterSpec& spec = spec_of(*plan_.model, parameter);
       if (!is_main_copy(spec, mesh_.place())) return;
       for (std::int64_t i = at; i < at + count; ++i) {
         const double value = values.get(i);

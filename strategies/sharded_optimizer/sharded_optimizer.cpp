@@ -165,7 +165,7 @@ void ShardedOptimizer::synchronize_optimizer_state() {
   Mesh& mesh = model_.mesh();
   const ModelPart part = model_.plan().part(mesh.place());
   const auto spec = [&](int parameter) -> const ParameterSpec& {
-    return part.model->parameters()[static_cast<std::size_t>(parameter)];
+    return spec_of(*part.model, parameter);
   };
   const bool sharded = model_.plan().options().zero_stage > 0;
   for (const WeightKind kind : {WeightKind::dense, WeightKind::expert}) {
@@ -188,7 +188,7 @@ void ShardedOptimizer::broadcast_copies(Communicator* group,
   const MeshPlace place = model_.place();
   const ModelPart part = model_.plan().part(place);
   for (const StatePiece& copy : copies) {
-    const ParameterSpec& spec = part.model->parameters()[static_cast<std::size_t>(copy.parameter)];
+    const ParameterSpec& spec = spec_of(*part.model, copy.parameter);
     const std::int64_t padding =
         num_filling(spec, part.index().of(spec), copy.first, copy.values.numel());
     OnDevice state(model_.runtime(), copy.on_host, MemoryCategory::optimizer, copy.values);
