@@ -45,7 +45,7 @@ namespace {
 // The content of one cell, and its place.
 struct CsvCell {
   std::vector<StageAction> actions;  // Two of a block.
-  int number = 0;                    // From 1.
+  int number = 0;                    // From 1; 0: the line.
   std::size_t offset = 0;
   std::size_t length = 0;
 };
@@ -55,6 +55,12 @@ struct CsvRow {
   std::size_t offset = 0;
   std::size_t length = 0;
 };
+
+void add_problem(ScheduleCsv& result, int line, const CsvCell& cell, std::string what,
+                 std::string fix) {
+  result.problems.push_back(
+      {line, cell.number, cell.offset, cell.length, std::move(what), std::move(fix)});
+}
 
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 constexpr std::array<std::string_view, 3> kLeftOut = {"UNSHARD", "RESHARD", "REDUCE_GRAD"};
@@ -104,14 +110,9 @@ class CsvReader {
       begin = stop + 1;
     }
     if (has_any) return;
-    result_.problems.push_back({line, 0, row.offset, row.length,
-                                "rank " + std::to_string(line - 1) + " has nothing to do",
-                                "give every rank a line with its actions"});
-  }
-
-  void report(int line, const CsvCell& cell, std::string what, std::string fix) {
-    result_.problems.push_back(
-        {line, cell.number, cell.offset, cell.length, std::move(what), std::move(fix)});
+    add_problem(result_, line, {{}, 0, row.offset, row.length},
+                "rank " + std::to_string(line - 1) + " has nothing to do",
+                "give every rank a line with its actions");
   }
 
   void read_cell(std::string_view written, int line, CsvCell& cell) {
@@ -127,10 +128,11 @@ class CsvReader {
       return;
     }
     if (words.kind == "BW") {
-      return report(line, cell, "is the old name of a whole backward",
-                    "write B for BW, and I where this file has B for the gradient of the input");
+      return add_problem(
+          result_, line, cell, "is the old name of a whole backward",
+          "write B for BW, and I where this file has B for the gradient of the input");
     }
-    report(line, cell, "is no action", kCellFix);
+    add_problem(result_, line, cell, "is no action", kCellFix);
   }
 
   // "(0F4;7B0)OVERLAP_F_B"
@@ -141,13 +143,14 @@ class CsvReader {
     const std::size_t middle = inner.find(';');
     const std::string_view kind = close == written.npos ? "" : written.substr(close + 1);
     if (middle == inner.npos || trimmed(kind) != kOverlap) {
-      return report(line, cell, "is no action", kCellFix);
+      return add_problem(result_, line, cell, "is no action", kCellFix);
     }
     const auto forward = ActionWords(trimmed(inner.substr(0, middle))).action();
     const auto backward = ActionWords(trimmed(inner.substr(middle + 1))).action();
     if (!forward || !backward || forward->kind != ActionKind::forward ||
         backward->kind != ActionKind::backward) {
-      return report(line, cell, "is no forward and whole backward that overlap", kCellFix);
+      return add_problem(result_, line, cell, "is no forward and whole backward that overlap",
+                         kCellFix);
     }
     cell.actions = {*forward, *backward};
   }
@@ -191,11 +194,6 @@ class CsvShape {
   }
 
  private:
-  void report(int rank, const CsvCell& cell, std::string what, std::string fix) {
-    result_.problems.push_back(
-        {rank + 1, cell.number, cell.offset, cell.length, std::move(what), std::move(fix)});
-  }
-
   template <class Visit>
   void for_each_action(Visit visit) const {
     for (int rank = 0; rank < static_cast<int>(rows_.size()); ++rank) {
@@ -213,13 +211,11 @@ class CsvShape {
       stages = std::max<std::int64_t>(stages, std::int64_t{action.stage} + 1);
       microbatches = std::max<std::int64_t>(microbatches, std::int64_t{action.microbatch} + 1);
     });
-    const CsvProblem whole{1, 0, 0, rows_.empty() ? 0 : rows_.front().length, {}, {}};
-    if (stages == 0) return whole_problem(whole, "the file has no action", kCellFix);
+    if (stages == 0) return whole_problem("the file has no action", kCellFix);
     if (stages > kMaxForwards || microbatches > kMaxForwards ||
         stages * microbatches > kMaxForwards ||
         stages / ranks > std::numeric_limits<std::int16_t>::max()) {
-      return whole_problem(whole,
-                           std::to_string(stages) + " stages x " + std::to_string(microbatches) +
+      return whole_problem(std::to_string(stages) + " stages x " + std::to_string(microbatches) +
                                " microbatches are more than the " + std::to_string(kMaxForwards) +
                                " forwards a pipeline schedule may have",
                            "number stages and microbatches from 0 on");
@@ -228,8 +224,7 @@ class CsvShape {
     find_ranks(static_cast<int>(stages));
     if (!result_.problems.empty()) return;
     if (stages % ranks != 0) {
-      return whole_problem(whole,
-                           std::to_string(stages) + " stages cannot be as many on each of " +
+      return whole_problem(std::to_string(stages) + " stages cannot be as many on each of " +
                                std::to_string(ranks) + " ranks",
                            "give each rank the same number of stages");
     }
@@ -238,10 +233,10 @@ class CsvShape {
     find_placement();
   }
 
-  void whole_problem(CsvProblem problem, std::string what, std::string fix) {
-    problem.what = std::move(what);
-    problem.fix = std::move(fix);
-    result_.problems.push_back(std::move(problem));
+  // At the first line.
+  void whole_problem(std::string what, std::string fix) {
+    const std::size_t length = rows_.empty() ? 0 : rows_.front().length;
+    add_problem(result_, 1, {{}, 0, 0, length}, std::move(what), std::move(fix));
   }
 
   // The rank with most cells of each stage, the lowest of equals: a few cells in a wrong row are
@@ -267,15 +262,14 @@ class CsvShape {
     for_each_action([&](int rank, const CsvCell& cell, const StageAction& action) {
       const int known = rank_of_[index_of(action.stage)];
       if (known == rank) return;
-      report(rank, cell,
-             "is of stage " + std::to_string(action.stage) + ", which rank " +
-                 std::to_string(known) + " has (line " + std::to_string(known + 1) + ")",
-             "move it to that line: a stage has its weights on one rank");
+      add_problem(result_, rank + 1, cell,
+                  "is of stage " + std::to_string(action.stage) + ", which rank " +
+                      std::to_string(known) + " has (line " + std::to_string(known + 1) + ")",
+                  "move it to that line: a stage has its weights on one rank");
     });
     for (int stage = 0; stage < stages; ++stage) {
       if (rank_of_[index_of(stage)] != kNoRank) continue;
       whole_problem(
-          {1, 0, 0, rows_.front().length, {}, {}},
           "stage " + std::to_string(stage) + " of " + std::to_string(stages) + " is on no rank",
           "number stages from 0 on without a gap");
       return;
@@ -305,12 +299,12 @@ class CsvShape {
     for_each_action([&](int rank, const CsvCell& cell, const StageAction& action) {
       if (reported || action.stage != stage) return;
       reported = true;
-      report(rank, cell,
-             "places stage " + std::to_string(stage) + " on rank " + std::to_string(rank) +
-                 ", neither around the ranks, on " + std::to_string(stage % ranks) +
-                 ", nor down and up, on " + std::to_string(result_.schedule.rank_of(stage)),
-             "place chunk c of rank r at stage c x " + std::to_string(ranks) +
-                 " + r, or every second chunk in the opposite direction");
+      add_problem(result_, rank + 1, cell,
+                  "places stage " + std::to_string(stage) + " on rank " + std::to_string(rank) +
+                      ", neither around the ranks, on " + std::to_string(stage % ranks) +
+                      ", nor down and up, on " + std::to_string(result_.schedule.rank_of(stage)),
+                  "place chunk c of rank r at stage c x " + std::to_string(ranks) +
+                      " + r, or every second chunk in the opposite direction");
     });
   }
 
