@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "strategies/gradient_sync/offload.hpp"
+#include "strategies/gradient_sync/owned_state.hpp"
 
 namespace shardsim {
 

@@ -1,7 +1,6 @@
 #include "strategies/sharded_optimizer/held_state.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace shardsim {
@@ -140,24 +139,6 @@ std::vector<HeldChunk> held_chunks(const ParallelPlan& plan, const MeshPlace& pl
   sync.visit(StateKind::parameter, add);
   sync.visit(StateKind::optimizer_state, add);
   return chunks;
-}
-
-void copy_out(const HeldChunk& chunk, std::span<std::byte> bytes) {
-  std::size_t at = 0;
-  for (const Tensor& values : chunk.values) {
-    const auto size = static_cast<std::size_t>(values.num_bytes());
-    std::memcpy(bytes.data() + at, values.data(), size);
-    at += size;
-  }
-}
-
-void copy_in(std::span<const std::byte> bytes, const HeldChunk& chunk) {
-  std::size_t at = 0;
-  for (const Tensor& values : chunk.values) {
-    const auto size = static_cast<std::size_t>(values.num_bytes());
-    std::memcpy(values.data(), bytes.data() + at, size);
-    at += size;
-  }
 }
 
 }  // namespace shardsim
