@@ -20,7 +20,8 @@
 namespace shardsim {
 
 /// A rank, stage, chunk or cell as the index of a list.
-[[nodiscard]] constexpr std::size_t index_of(std::integral auto number) {
+template <std::integral Number>
+[[nodiscard]] constexpr std::size_t index_of(Number number) {
   return static_cast<std::size_t>(number);
 }
 
