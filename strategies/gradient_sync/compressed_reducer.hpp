@@ -64,7 +64,7 @@ class ErrorFeedback {
   Tensor errors_;  // Undefined without error feedback.
 };
 
-// How parcels travel, one file each.
+// How parcels travel.
 /// All parcels to all ranks, which add them up in rank order.
 [[nodiscard]] std::unique_ptr<GradientReducer> make_gathered_reducer(const SyncPlan& plan,
                                                                      Runtime& runtime, Mesh& mesh);

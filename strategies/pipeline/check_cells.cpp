@@ -1,11 +1,10 @@
-#include "strategies/pipeline/check_cells.hpp"
-
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "strategies/pipeline/lower.hpp"
-#include "strategies/pipeline/schedule_table.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
+#include "strategies/pipeline/validate.hpp"
 
 namespace shardsim {
 

@@ -9,8 +9,6 @@ namespace shardsim {
 
 namespace {
 
-std::string text_of(std::int64_t number) { return std::to_string(number); }
-
 // The layers of a model, and what stands before and behind them.
 struct Parts {
   explicit Parts(const Model& model)
@@ -33,8 +31,8 @@ void require_enough(const Parts& parts, int num_stages, const StageSplit& split)
                               (split.account_for_loss ? 1 : 0);
   if (num_stages <= layers) return;
   throw UsageError("E0711",
-                   text_of(num_stages) + " pipeline stages, but the model has only " +
-                       text_of(layers) + " layers to give them",
+                   std::to_string(num_stages) + " pipeline stages, but the model has only " +
+                       std::to_string(layers) + " layers to give them",
                    "use fewer stages or chunks, or a deeper model; embedding and head can count as "
                    "layers of their own");
 }
@@ -43,8 +41,8 @@ void require_fits(const Parts& parts, int num_stages, const std::vector<std::int
   const std::string help = "give every stage a number of layers; they add up to the model's";
   if (layers.size() != index_of(num_stages)) {
     throw UsageError("E0712",
-                     "layers of " + text_of(static_cast<std::int64_t>(layers.size())) +
-                         " stages are given, but there are " + text_of(num_stages),
+                     "layers of " + std::to_string(layers.size()) +
+                         " stages are given, but there are " + std::to_string(num_stages),
                      help);
   }
   std::int64_t sum = 0;
@@ -54,16 +52,17 @@ void require_fits(const Parts& parts, int num_stages, const std::vector<std::int
     // No stage has more than all, so that the sum stays small.
     if (layers[stage] < (has_more ? 0 : 1) || layers[stage] > parts.layers.count) {
       throw UsageError("E0712",
-                       "stage " + std::to_string(stage) + " cannot have " + text_of(layers[stage]) +
-                           " of " + text_of(parts.layers.count) + " layers",
+                       "stage " + std::to_string(stage) + " cannot have " +
+                           std::to_string(layers[stage]) + " of " +
+                           std::to_string(parts.layers.count) + " layers",
                        "only a stage with the embedding or the head may have none");
     }
     sum += layers[stage];
   }
   if (sum != parts.layers.count) {
     throw UsageError("E0712",
-                     "the stages have " + text_of(sum) + " layers in all, but the model has " +
-                         text_of(parts.layers.count),
+                     "the stages have " + std::to_string(sum) +
+                         " layers in all, but the model has " + std::to_string(parts.layers.count),
                      help);
   }
 }

@@ -72,7 +72,9 @@ std::int64_t cost_of(ActionKind kind, const StageCosts& costs) {
   }
 }
 
-RankTimeline measure(const std::vector<Action>& cells, const std::vector<ActionSpan>& spans) {
+// Raises `makespan` to the end of the rank's last compute action.
+RankTimeline measure(const std::vector<Action>& cells, const std::vector<ActionSpan>& spans,
+                     std::int64_t& makespan) {
   RankTimeline rank;
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   std::int64_t last = 0;
@@ -83,6 +85,7 @@ RankTimeline measure(const std::vector<Action>& cells, const std::vector<ActionS
     last = std::max(last, spans[cell].end);
   }
   rank.idle_in_span = last - first - rank.busy;
+  makespan = std::max(makespan, last);
   return rank;
 }
 
@@ -124,12 +127,8 @@ Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs) 
   result.spans = play_protocol(schedule, {compute, costs.message});
   for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
     const auto row = index_of(rank);
-    result.ranks.push_back(measure(schedule.actions[row], result.spans[row]));
+    result.ranks.push_back(measure(schedule.actions[row], result.spans[row], result.makespan));
     result.ranks.back().peak_in_flight = peak_in_flight(schedule, rank);
-    for (std::size_t cell = 0; cell < schedule.actions[row].size(); ++cell) {
-      if (!is_compute(schedule.actions[row][cell].kind)) continue;
-      result.makespan = std::max(result.makespan, result.spans[row][cell].end);
-    }
   }
   for (RankTimeline& rank : result.ranks) rank.idle = result.makespan - rank.busy;
   return result;

@@ -8,7 +8,6 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
-#include "strategies/pipeline/check_cells.hpp"
 #include "strategies/pipeline/lower.hpp"
 #include "strategies/pipeline/protocol.hpp"
 #include "strategies/pipeline/schedule_text.hpp"
