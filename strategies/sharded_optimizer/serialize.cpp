@@ -216,8 +216,8 @@ std::vector<std::string> gather_texts(Runtime& runtime, Communicator& world,
   runtime.off_the_clock([&] {
     std::int64_t at = 0;
     for (const std::int64_t count : counts) {
-      std::string& text = texts.emplace_back(static_cast<std::size_t>(count), ' ');
-      std::memcpy(text.data(), all.view(at, {count}).data(), text.size());
+      std::string& received = texts.emplace_back(static_cast<std::size_t>(count), ' ');
+      std::memcpy(received.data(), all.view(at, {count}).data(), received.size());
       at += count;
     }
   });
