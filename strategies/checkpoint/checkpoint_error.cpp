@@ -3,9 +3,9 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <system_error>
 
 #include "strategies/checkpoint/names.hpp"
+#include "strategies/named_rows.hpp"
 
 namespace shardsim {
 
@@ -49,19 +49,12 @@ constexpr std::array kRows = {
     ProblemRow{CheckpointProblem::no_such_scalar, ExitCode::bad_usage, "E0814",
                "load with the version and the options that wrote the checkpoint"},
 };
+static_assert(stand_in_order(kRows, &ProblemRow::problem));
 
 const ProblemRow& problem_row_of(CheckpointProblem problem) {
   const auto index = static_cast<std::size_t>(problem);
   return kRows[index < kRows.size() ? index : 0];
 }
-
-constexpr bool rows_are_in_order() {
-  for (std::size_t i = 0; i < kRows.size(); ++i) {
-    if (static_cast<std::size_t>(kRows[i].problem) != i) return false;
-  }
-  return true;
-}
-static_assert(rows_are_in_order());
 
 // The number holds, from its lowest bits: 24 bits of (all ones less the rank), 12 of the system's
 // error number, 4 of the operation, 8 of the problem.
@@ -120,20 +113,32 @@ SaveStatus SaveStatus::from_number(std::int64_t number) {
   return status;
 }
 
-void raise_if_failed(const SaveStatus& status, const CheckpointPlace& place) {
-  if (status.ok()) return;
-  std::string message =
-      "rank " + std::to_string(status.rank) + " could not save \"" + step_folder(place) + "\"";
+namespace {
+
+// `what`: that the rank could not do. `silent`: follows where the status says nothing more.
+[[noreturn]] void raise_failure(const SaveStatus& status, const std::string& what,
+                                std::string_view silent) {
+  std::string message = "rank " + std::to_string(status.rank) + " could not " + what;
   if (status.error_number != 0) {
     message += std::string(": ") + name_of(status.operation) +
-               " failed: " + std::generic_category().message(status.error_number) + " (errno " +
-               std::to_string(status.error_number) + ")";
+               " failed: " + text_of_errno(status.error_number);
   } else if (!status.detail.empty()) {
     message += ": " + status.detail;
   } else {
-    message += "; its own message says why";
+    message += silent;
   }
   throw CheckpointError(status.problem, message);
+}
+
+}  // namespace
+
+void raise_if_failed(const SaveStatus& status, const CheckpointPlace& place) {
+  if (status.ok()) return;
+  raise_failure(status, "save \"" + step_folder(place) + "\"", "; its own message says why");
+}
+
+void raise_load_failure(const SaveStatus& status, const std::string& what) {
+  if (!status.ok()) raise_failure(status, "load " + what, ": its own message says why");
 }
 
 }  // namespace shardsim

@@ -70,6 +70,8 @@ struct SaveStatus {
 
 /// Throws CheckpointError unless the status is ok.
 void raise_if_failed(const SaveStatus& status, const CheckpointPlace& place);
+/// The same. `what`: that could not be loaded.
+void raise_load_failure(const SaveStatus& status, const std::string& what);
 
 /// Runs a part of a save; what it throws becomes the status.
 template <class Part>

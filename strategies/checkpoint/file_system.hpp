@@ -29,6 +29,8 @@ enum class FileOperation : std::uint8_t {
 
 /// "write", "sync of the folder", ... for messages.
 [[nodiscard]] const char* name_of(FileOperation operation);
+/// "No space left on device (errno 28)".
+[[nodiscard]] std::string text_of_errno(int error_number);
 
 /// A call that failed, with the system's error number. Caught inside strategies/checkpoint.
 class FileError : public std::runtime_error {

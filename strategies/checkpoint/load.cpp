@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 
-#include "strategies/checkpoint/checksum.hpp"
 #include "strategies/checkpoint/names.hpp"
 #include "strategies/checkpoint/payload.hpp"
 
@@ -96,10 +95,6 @@ const TensorInfo& find_tensor(const Manifest& manifest, const TensorInfo& asked)
   return *found;
 }
 
-bool may_overlap(const ElementRun& a, const ElementRun& b) {
-  return a.first < b.end() && b.first < a.end();
-}
-
 bool may_overlap(const ElementRuns& a, const ElementRuns& b) {
   return std::any_of(a.begin(), a.end(), [&](const ElementRun& run) {
     return std::any_of(b.begin(), b.end(),
@@ -111,22 +106,12 @@ bool may_overlap(const ElementRuns& a, const ElementRuns& b) {
 void copy_overlap(const ChunkRequest& request, const StoredChunk& chunk, std::int64_t offset,
                   BlockReader& reader) {
   const std::int64_t size = size_of(request.tensor.dtype);
-  std::int64_t to = 0;
-  for (const ElementRun& wanted : request.elements) {
-    std::int64_t from = 0;
-    for (const ElementRun& held : chunk.elements) {
-      if (may_overlap(wanted, held)) {
-        for_each_overlap(
-            wanted, held, [&](std::int64_t, std::int64_t count, std::int64_t a, std::int64_t b) {
-              reader.read(offset + (from + b) * size,
-                          request.bytes.subspan(static_cast<std::size_t>((to + a) * size),
-                                                static_cast<std::size_t>(count * size)));
-            });
-      }
-      from += held.count * held.repeats;
-    }
-    to += wanted.count * wanted.repeats;
-  }
+  for_each_overlap(request.elements, chunk.elements,
+                   [&](std::int64_t count, std::int64_t to, std::int64_t from) {
+                     reader.read(offset + from * size,
+                                 request.bytes.subspan(static_cast<std::size_t>(to * size),
+                                                       static_cast<std::size_t>(count * size)));
+                   });
 }
 
 }  // namespace

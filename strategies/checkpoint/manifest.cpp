@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "strategies/checkpoint/checksum.hpp"
+#include "strategies/checkpoint/names.hpp"
 
 namespace shardsim {
 

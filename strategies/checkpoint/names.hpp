@@ -1,15 +1,45 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "strategies/checkpoint/checkpoint_error.hpp"
 
-// The names of folders and files of a checkpoint. A name is a function of its object, so a reader
-// accepts the one name there is and no path can be smuggled in.
+// The names of folders and files of a checkpoint, and the checksum that a file is named after. A
+// name is a function of its object, so a reader accepts the one name there is and no path can be
+// smuggled in.
+//
+// The checksum is XXH64 with seed 0, to detect disks that lie and files cut short. It is no
+// signature: a writer of the files can make them match. Source: Collet, "xxHash fast digest
+// algorithm", specification 0.1.1, section "XXH64 algorithm description".
 namespace shardsim {
+
+class Checksum {
+ public:
+  Checksum();
+  Checksum(const Checksum&) = delete;
+  Checksum& operator=(const Checksum&) = delete;
+  ~Checksum();
+
+  void add(std::span<const std::byte> bytes);
+  /// Checksum of all bytes so far.
+  [[nodiscard]] std::uint64_t value() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+[[nodiscard]] std::uint64_t checksum_of(std::string_view bytes);
+
+/// Sixteen lower-case hexadecimal digits, the highest first.
+[[nodiscard]] std::string hex_of(std::uint64_t value);
+[[nodiscard]] std::optional<std::uint64_t> parse_hex(std::string_view text);
 
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::string_view kManifestTemporary = "manifest.json.tmp";

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 
-#include "strategies/checkpoint/checksum.hpp"
 #include "strategies/checkpoint/load.hpp"
 #include "strategies/checkpoint/names.hpp"
 #include "strategies/checkpoint/payload.hpp"

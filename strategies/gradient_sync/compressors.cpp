@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "strategies/gradient_sync/compressed_reducer.hpp"
+#include "strategies/named_rows.hpp"
 
 namespace shardsim {
 
@@ -69,19 +70,26 @@ const CompressorRow* find_compressor(std::string_view name) {
 }
 
 std::string names_of_compressors(const std::function<bool(const CompressorRow&)>& selects) {
-  std::vector<std::string_view> names;
-  for (const CompressorRow* const row : kCompressors) {
-    if (selects(*row)) names.push_back(row->name);
-  }
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
-    text += names[i];
-  }
-  return text;
+  std::vector<CompressorRow> rows;
+  for (const CompressorRow* const row : kCompressors) rows.push_back(*row);
+  return names_that(rows, selects, " or ", "");
 }
 
 const CompressorRow& largest_elements() { return kLargestElements; }
 const CompressorRow& int8_blocks() { return kInt8Blocks; }
+
+std::int64_t num_kept(const GradientCompression& compression, std::int64_t numel) {
+  // The fewest whose share is not below the ratio. The product alone may round above a whole
+  // number, as 0.07 x 100 does; the quotient is as exact as the decimal was read.
+  const auto size = static_cast<double>(numel);
+  auto kept = static_cast<std::int64_t>(compression.ratio * size);
+  while (static_cast<double>(kept) / size < compression.ratio) ++kept;
+  while (kept > 0 && static_cast<double>(kept - 1) / size >= compression.ratio) --kept;
+  return std::clamp<std::int64_t>(kept, std::min<std::int64_t>(numel, 1), numel);
+}
+
+std::int64_t num_blocks(const GradientCompression& compression, std::int64_t numel) {
+  return (numel + compression.block_size - 1) / compression.block_size;
+}
 
 }  // namespace shardsim

@@ -1,11 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <vector>
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
 #include "strategies/mesh.hpp"
-#include "strategies/model/model_wrapper.hpp"
 
 // The weights of experts, whose copies lie on other ranks than those of the weights around them.
 namespace shardsim {
@@ -23,22 +22,35 @@ class ExpertSync final : public GradientSync {
   Tensor weight(int parameter) override { return of(parameter).weight(parameter); }
   Tensor gradient(int parameter) override { return of(parameter).gradient(parameter); }
   void gradient_ready(int parameter) override { of(parameter).gradient_ready(parameter); }
-  void before_forward(int module) override;
-  void after_forward(int module) override;
-  void before_backward(int module) override;
-  void after_backward(int module) override;
-  void after_weight_gradients(int module) override;
-  void begin_step() override;
-  void begin_weight_gradients(int chunk, bool last) override;
-  void finish_gradients() override;
+  void before_forward(int module) override { both(&GradientSync::before_forward, module); }
+  void after_forward(int module) override { both(&GradientSync::after_forward, module); }
+  void before_backward(int module) override { both(&GradientSync::before_backward, module); }
+  void after_backward(int module) override { both(&GradientSync::after_backward, module); }
+  void after_weight_gradients(int module) override {
+    both(&GradientSync::after_weight_gradients, module);
+  }
+  void begin_step() override { both(&GradientSync::begin_step); }
+  void begin_weight_gradients(int chunk, bool last) override {
+    both(&GradientSync::begin_weight_gradients, chunk, last);
+  }
+  void finish_gradients() override { both(&GradientSync::finish_gradients); }
   [[nodiscard]] bool found_inf() override;
   [[nodiscard]] double gradient_norm(NormType type) override;
-  void apply_optimizer(double gradient_scale, std::int64_t step) override;
-  void visit(StateKind kind, const StateVisitor& visitor) const override;
+  void apply_optimizer(double gradient_scale, std::int64_t step) override {
+    both(&GradientSync::apply_optimizer, gradient_scale, step);
+  }
+  void visit(StateKind kind, const StateVisitor& visitor) const override {
+    both(&GradientSync::visit, kind, visitor);
+  }
 
  private:
   [[nodiscard]] GradientSync& of(int parameter) {
-    return model_.parameters()[static_cast<std::size_t>(parameter)].expert ? *experts_ : *dense_;
+    return spec_of(model_, parameter).expert ? *experts_ : *dense_;
+  }
+  template <class Hook, class... Values>
+  void both(Hook hook, const Values&... values) const {
+    std::invoke(hook, *dense_, values...);
+    std::invoke(hook, *experts_, values...);
   }
 
   const Model& model_;
@@ -48,19 +60,10 @@ class ExpertSync final : public GradientSync {
 
 /// The same model to one of two gradient synchronizations: units are only those with weights of one
 /// kind, numbered anew. Parameters keep their numbers; those of the other kind are in no unit.
-class UnitsOfKind final : public ModelWrapper {
+class UnitsOfKind final : public OtherUnits {
  public:
   /// `inner` must outlive it. REQUIRES: no unit of `inner` has weights of both kinds.
   UnitsOfKind(const Model& inner, WeightKind kind);
-
-  [[nodiscard]] std::span<const ParameterUnit> units() const override { return units_; }
-  [[nodiscard]] std::span<const int> units_of(int module) const override {
-    return module_units_[static_cast<std::size_t>(module)];
-  }
-
- private:
-  std::vector<ParameterUnit> units_;
-  std::vector<std::vector<int>> module_units_;
 };
 
 }  // namespace shardsim

@@ -66,11 +66,7 @@ void run_once(const Model& model, Runtime& runtime, OrderRecorder& recorder, con
   }
 }
 
-const ParameterSpec& spec_of(const Model& model, int parameter) {
-  return model.parameters()[static_cast<std::size_t>(parameter)];
-}
-
-// Whether two parameters may lie in one bucket.
+// Whether two parameters may lie in one bucket or unit.
 bool go_together(const ParameterSpec& a, const ParameterSpec& b) {
   return a.chunk == b.chunk && !a.tied && !b.tied;
 }
@@ -197,16 +193,29 @@ void FlatLayout::for_each_piece(int index, std::int64_t begin, std::int64_t end,
   }
 }
 
-GroupedUnits::GroupedUnits(const Model& inner, std::int64_t minimum_numel) : ModelWrapper(inner) {
+void OtherUnits::list_units(const std::vector<int>& number_of) {
+  for (int module = 0; module < inner_.num_modules(); ++module) {
+    std::vector<int>& numbers = module_units_.emplace_back();
+    for (const int unit : inner_.units_of(module)) {
+      const int number = number_of[static_cast<std::size_t>(unit)];
+      if (number == kNoUnit) continue;
+      if (std::find(numbers.begin(), numbers.end(), number) == numbers.end()) {
+        numbers.push_back(number);
+      }
+    }
+  }
+}
+
+GroupedUnits::GroupedUnits(const Model& inner, std::int64_t minimum_numel) : OtherUnits(inner) {
   std::vector<int> group_of;  // By unit of the inner model.
   std::int64_t numel = 0;     // Size of the group being filled.
   for (const ParameterUnit& unit : inner.units()) {
-    const ParameterSpec& spec = inner.parameters()[static_cast<std::size_t>(unit.first)];
+    const ParameterSpec& spec = spec_of(inner, unit.first);
     const auto joins = [&] {
-      if (units_.empty() || numel >= minimum_numel || spec.tied) return false;
+      if (units_.empty() || numel >= minimum_numel) return false;
       const ParameterUnit& last = units_.back();
-      const ParameterSpec& before = inner.parameters()[static_cast<std::size_t>(last.first)];
-      return !before.tied && before.chunk == spec.chunk && before.expert == spec.expert &&
+      const ParameterSpec& before = spec_of(inner, last.first);
+      return go_together(before, spec) && before.expert == spec.expert &&
              last.first + last.count == unit.first;
     };
     if (joins()) {
@@ -217,17 +226,11 @@ GroupedUnits::GroupedUnits(const Model& inner, std::int64_t minimum_numel) : Mod
       numel = 0;
     }
     for (int i = unit.first; i < unit.first + unit.count; ++i) {
-      numel += inner.parameters()[static_cast<std::size_t>(i)].shape.numel();
+      numel += spec_of(inner, i).shape.numel();
     }
     group_of.push_back(static_cast<int>(units_.size()) - 1);
   }
-  for (int module = 0; module < inner.num_modules(); ++module) {
-    std::vector<int>& groups = module_units_.emplace_back();
-    for (const int unit : inner.units_of(module)) {
-      const int group = group_of[static_cast<std::size_t>(unit)];
-      if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
-    }
-  }
+  list_units(group_of);
 }
 
 }  // namespace shardsim

@@ -15,6 +15,11 @@
 // DDP and ZeRO call chunks buckets, FSDP calls them units. One layout is shared by all ranks.
 namespace shardsim {
 
+/// A parameter of a model.
+[[nodiscard]] inline const ParameterSpec& spec_of(const Model& model, int parameter) {
+  return model.parameters()[static_cast<std::size_t>(parameter)];
+}
+
 /// Parameters in the order in which backward reports their gradients. An inner list are those it
 /// adds to at the same time (weight and bias of a layer norm) and then reports one after the other.
 using ReadyOrder = std::vector<std::vector<int>>;
@@ -98,23 +103,35 @@ class FlatLayout {
   std::vector<FlatChunk> chunks_;
 };
 
-/// The same model with larger units: neighbours are one unit until it has `minimum_numel` elements,
-/// so that small ones are not gathered and reduced alone. A unit that is read by several modules
-/// stays gathered from its first forward to its last backward: the price of fewer messages. Units
-/// of different model chunks and tied parameters are not joined, and the last unit may be smaller.
-class GroupedUnits final : public ModelWrapper {
+/// The same model, its parameters grouped into other units.
+class OtherUnits : public ModelWrapper {
  public:
-  /// `inner` must outlive it.
-  GroupedUnits(const Model& inner, std::int64_t minimum_numel);
-
   [[nodiscard]] std::span<const ParameterUnit> units() const override { return units_; }
   [[nodiscard]] std::span<const int> units_of(int module) const override {
     return module_units_[static_cast<std::size_t>(module)];
   }
 
- private:
+ protected:
+  static constexpr int kNoUnit = -1;
+  using ModelWrapper::ModelWrapper;
+  /// After `units_`. `number_of`: by unit of the inner model, the new unit that its parameters are
+  /// in, if any.
+  void list_units(const std::vector<int>& number_of);
+
   std::vector<ParameterUnit> units_;
+
+ private:
   std::vector<std::vector<int>> module_units_;
+};
+
+/// The same model with larger units: neighbours are one unit until it has `minimum_numel` elements,
+/// so that small ones are not gathered and reduced alone. A unit that is read by several modules
+/// stays gathered from its first forward to its last backward: the price of fewer messages. Units
+/// of different model chunks and tied parameters are not joined, and the last unit may be smaller.
+class GroupedUnits final : public OtherUnits {
+ public:
+  /// `inner` must outlive it.
+  GroupedUnits(const Model& inner, std::int64_t minimum_numel);
 };
 
 }  // namespace shardsim

@@ -2,31 +2,22 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/gradient_sync/gradient_norm.hpp"
-#include "strategies/gradient_sync/gradient_reducer.hpp"
-#include "strategies/gradient_sync/gradient_sync.hpp"
-#include "strategies/gradient_sync/offload.hpp"
+#include "strategies/gradient_sync/owning_sync.hpp"
 
 namespace shardsim {
 
 namespace {
 
-class FullyShardedSync final : public GradientSync {
+class FullyShardedSync final : public OwningSync {
  public:
   FullyShardedSync(const SyncPlan& plan, Runtime& runtime, Mesh& mesh)
-      : plan_(plan),
-        runtime_(runtime),
-        mesh_(mesh),
+      : OwningSync(plan, runtime, mesh, true),
         groups_(mesh.replicas(plan.kind)),
-        owned_(plan, runtime, mesh, groups_.num_shards),
-        shards_(allocate_home(runtime, plan.offload_parameters, MemoryCategory::params,
-                              {owned_.total()}, plan.weight_dtype)),
-        units_(plan.layout->chunks().size()),
-        reducer_(make_shard_reducer(plan, runtime, mesh, owned_)) {
-    for (int unit = 0; unit < num_units(); ++unit) {
-      owned_.initialize(unit, owned_.begin(unit), owned_.part_of_shards(shards_, unit));
-    }
-    owned_.initialize_master();
+        units_(plan.layout->chunks().size()) {
+    weights_ = allocate_home(runtime, plan.offload_parameters, MemoryCategory::params,
+                             {owned_.total()}, plan.weight_dtype);
+    reducer_ = make_shard_reducer(plan, runtime, mesh, owned_);
+    initialize();
     for (int chunk = 0; chunk < plan.model->num_chunks(); ++chunk) {
       const ModuleRange modules = plan.model->modules_of_chunk(chunk);
       chunk_of_module_.insert(chunk_of_module_.end(), index(modules.count), {modules, chunk});
@@ -39,11 +30,15 @@ class FullyShardedSync final : public GradientSync {
     }
   }
 
+  FullyShardedSync(const FullyShardedSync&) = delete;
+  FullyShardedSync& operator=(const FullyShardedSync&) = delete;
+  // Units that are still gathered go last.
+  ~FullyShardedSync() override { reducer_.reset(); }
+
   Tensor weight(int parameter) override {
     const FlatPlace& place = plan_.layout->place(parameter);
     return units_[index(place.chunk)].full.view(place.offset, plan_.layout->shape(parameter));
   }
-  Tensor gradient(int parameter) override { return reducer_->gradient(parameter); }
   void gradient_ready(int) override {}  // A unit is reduced as a whole, after its backward.
 
   void begin_step() override { reducer_->begin_step(); }
@@ -86,39 +81,12 @@ class FullyShardedSync final : public GradientSync {
 
   void finish_gradients() override { reducer_->finish(); }
 
-  bool found_inf() override {
-    bool found = false;
-    for (int unit = 0; unit < num_units(); ++unit) {
-      // Every unit is read, whatever was found before.
-      if (has_non_finite(runtime_, gradient_of(unit).tensor())) found = true;
-    }
-    return any_of_owners(runtime_, mesh_, plan_.kind, true, found);
-  }
-
-  double gradient_norm(NormType type) override {
-    GradientNorm norm(runtime_, plan_, mesh_, type);
-    for (int unit = 0; unit < num_units(); ++unit) {
-      norm.add(unit, owned_.begin(unit), gradient_of(unit).tensor());
-    }
-    return norm.over_owners(true);
-  }
-
   void apply_optimizer(double gradient_scale, std::int64_t step) override {
-    for (int unit = 0; unit < num_units(); ++unit) {
+    for (int unit = 0; unit < num_chunks(); ++unit) {
       OnDevice weights(runtime_, plan_.offload_parameters, MemoryCategory::params,
-                       owned_.part_of_shards(shards_, unit));
+                       owned_.part_of_shards(weights_, unit));
       owned_.update(unit, weights.tensor(), gradient_of(unit).tensor(), gradient_scale, step);
       weights.put_back();
-    }
-  }
-
-  void visit(StateKind kind, const StateVisitor& visitor) const override {
-    if (kind == StateKind::optimizer_state) return owned_.visit(visitor);
-    if (kind == StateKind::rank_state) return;
-    for (int unit = 0; unit < num_units(); ++unit) {
-      const Tensor values = kind == StateKind::parameter ? owned_.part_of_shards(shards_, unit)
-                                                         : reducer_->owned(unit);
-      owned_.visit_values(kind, {}, unit, owned_.begin(unit), values, visitor);
     }
   }
 
@@ -137,7 +105,6 @@ class FullyShardedSync final : public GradientSync {
   };
 
   static std::size_t index(int number) { return static_cast<std::size_t>(number); }
-  [[nodiscard]] int num_units() const { return static_cast<int>(units_.size()); }
 
   // Whether the gradients of a unit are complete with the chunk of this module; with tied
   // embeddings another chunk may read it, too, which ends before.
@@ -145,8 +112,8 @@ class FullyShardedSync final : public GradientSync {
     return plan_.layout->chunk(unit).model_chunk == chunk_of_module_[index(module)].chunk;
   }
 
-  [[nodiscard]] OnDevice gradient_of(int unit) {
-    return {runtime_, plan_.offload_gradients, MemoryCategory::grads, reducer_->owned(unit)};
+  [[nodiscard]] HeldWeights held_weights(int unit) const override {
+    return {owned_.begin(unit), owned_.part_of_shards(weights_, unit)};
   }
 
   // Gathers the units of `module`, and those of the next ones of its chunk in the direction of the
@@ -168,7 +135,7 @@ class FullyShardedSync final : public GradientSync {
       if (unit.full.defined()) continue;
       const FlatChunk& chunk = plan_.layout->chunk(number);
       unit.full = runtime_.allocate(MemoryCategory::params, {chunk.padded}, plan_.weight_dtype);
-      Tensor shard = owned_.part_of_shards(shards_, number);
+      Tensor shard = owned_.part_of_shards(weights_, number);
       if (plan_.offload_parameters) {
         const Tensor part = unit.full.view(owned_.begin(number), shard.shape());
         runtime_.copy_over_host_link("copy_to_device", part, shard);
@@ -190,15 +157,9 @@ class FullyShardedSync final : public GradientSync {
     });
   }
 
-  const SyncPlan& plan_;
-  Runtime& runtime_;
-  Mesh& mesh_;
   ReplicaGroups groups_;
-  OwnedState owned_;
-  Tensor shards_;  // This rank's part of all units' weights.
   std::vector<Unit> units_;
   std::vector<ModuleChunk> chunk_of_module_;
-  std::unique_ptr<GradientReducer> reducer_;
   bool reducing_ = false;
 };
 

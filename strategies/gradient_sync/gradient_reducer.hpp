@@ -49,12 +49,10 @@ struct LateGroups {
 
 /// Keeps all gradients whole in one buffer: DDP (all_reduce over all data-parallel ranks), and
 /// ZeRO-1 (reduce_scatter in place, then all_reduce of the shard over the replicas). `late`: what
-/// is reduced over in place of the mesh's groups, where it is not null. Must outlive it.
-[[nodiscard]] std::unique_ptr<GradientReducer> make_full_reducer(const SyncPlan& plan,
-                                                                 Runtime& runtime, Mesh& mesh,
-                                                                 const OwnedState& owned,
-                                                                 bool sharded,
-                                                                 const LateGroups& late);
+/// is reduced over in place of the mesh's groups, where it is not null.
+[[nodiscard]] std::unique_ptr<GradientReducer> make_full_reducer(
+    const SyncPlan& plan, Runtime& runtime, Mesh& mesh, const OwnedState& owned, bool sharded,
+    std::shared_ptr<const LateGroups> late);
 
 /// Keeps this rank's shard of the summed gradients, and whole chunks only while backward fills them
 /// or their reduction is under way: ZeRO-2 and FSDP. Peak gradient bytes are at most
@@ -90,31 +88,33 @@ struct LateGroups {
   return groups;
 }
 
-/// The gradients of all chunks in one buffer, padding included: what every reducer that keeps them
-/// whole fills.
-class WholeGradients {
+/// Keeps the gradients of all chunks whole in one buffer, padding included.
+class WholeReducer : public GradientReducer {
  public:
-  WholeGradients(const SyncPlan& plan, Runtime& runtime)
-      : layout_(*plan.layout),
+  void begin_step() override { runtime_.zero("zero_gradients", gradients_); }
+  Tensor gradient(int parameter) override {
+    const FlatPlace& place = plan_.layout->place(parameter);
+    return gradients_.view(plan_.layout->chunk(place.chunk).offset + place.offset,
+                           plan_.layout->shape(parameter));
+  }
+  [[nodiscard]] Tensor owned(int chunk) const override { return whole(chunk); }
+
+ protected:
+  WholeReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh)
+      : plan_(plan),
         runtime_(runtime),
-        values_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
-                                 plan.gradient_dtype)) {}
-
-  void zero() { runtime_.zero("zero_gradients", values_); }
-  [[nodiscard]] Tensor of_parameter(int parameter) const {
-    const FlatPlace& place = layout_.place(parameter);
-    return values_.view(layout_.chunk(place.chunk).offset + place.offset, layout_.shape(parameter));
+        mesh_(mesh),
+        gradients_(runtime.allocate(MemoryCategory::grads, {plan.layout->padded()},
+                                    plan.gradient_dtype)) {}
+  [[nodiscard]] Tensor whole(int index) const {
+    const FlatChunk& chunk = plan_.layout->chunk(index);
+    return gradients_.view(chunk.offset, {chunk.padded});
   }
-  [[nodiscard]] Tensor of_chunk(int index) const {
-    const FlatChunk& chunk = layout_.chunk(index);
-    return values_.view(chunk.offset, {chunk.padded});
-  }
-  [[nodiscard]] const Tensor& all() const { return values_; }
 
- private:
-  const FlatLayout& layout_;
+  const SyncPlan& plan_;
   Runtime& runtime_;
-  Tensor values_;
+  Mesh& mesh_;
+  Tensor gradients_;
 };
 
 /// A reduction of one chunk over the shards and then over the replicas, which follows it on its own

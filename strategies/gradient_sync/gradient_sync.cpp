@@ -1,5 +1,6 @@
 #include "strategies/gradient_sync/gradient_sync.hpp"
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,10 @@ namespace {
 void require_of_sync(bool holds, const char* name, const std::string& value, const char* fix) {
   if (holds) return;
   throw UsageError("E0792", "gradient synchronization: " + std::string(name) + " is " + value, fix);
+}
+
+void require_of_data_parallelism(bool holds, const std::string& what, const char* fix) {
+  if (!holds) throw UsageError("E0795", "data parallelism: " + what, fix);
 }
 
 void require_floating(const char* name, DType dtype) {
@@ -40,6 +45,29 @@ ReadyOrder within_units(const ReadyOrder& all, const Model& model) {
 }
 
 }  // namespace
+
+void validate(const LocalTraining& local) {
+  require_of_data_parallelism(local.sync_period >= 0,
+                              "sync_period is " + std::to_string(local.sync_period),
+                              "average after 1 update or more, or use 0 for replicas that are one");
+  require_of_data_parallelism(
+      std::isfinite(local.outer_learning_rate) && local.outer_learning_rate > 0.0,
+      "outer_learning_rate is " + std::to_string(local.outer_learning_rate),
+      "give a finite number above 0");
+  require_of_data_parallelism(local.outer_momentum >= 0.0 && local.outer_momentum < 1.0,
+                              "outer_momentum is " + std::to_string(local.outer_momentum),
+                              "give a number of at least 0 and below 1");
+}
+
+void validate(const GradientCompression& compression) {
+  require_of_data_parallelism(compression.ratio > 0.0 && compression.ratio <= 1.0,
+                              "the ratio of a compression is " + std::to_string(compression.ratio),
+                              "send a share above 0, at most 1");
+  require_of_data_parallelism(
+      compression.block_size >= 1,
+      "the block_size of a compression is " + std::to_string(compression.block_size),
+      "let 1 element or more share a scale");
+}
 
 void validate(const SyncPlan& plan) {
   require_floating("weight_dtype", plan.weight_dtype);

@@ -68,7 +68,7 @@ struct StatePiece {
   int parameter;
   std::int64_t first;
   Tensor values;
-  bool on_host = false;  ///< Offloaded: who works on it brings it to the device (offload.hpp).
+  bool on_host = false;  ///< Offloaded: who works on it brings it to the device (owned_state.hpp).
 };
 using StateVisitor = std::function<void(const StatePiece&)>;
 

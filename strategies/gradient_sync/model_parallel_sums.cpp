@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "strategies/gradient_sync/offload.hpp"
+#include "strategies/gradient_sync/owned_state.hpp"
 
 namespace shardsim {
 
@@ -14,7 +14,7 @@ std::vector<StatePiece> owned_gradients(const Model& model, const GradientSync& 
                                         Predicate is_meant) {
   std::vector<StatePiece> found;
   sync.visit(StateKind::gradient, [&](const StatePiece& piece) {
-    if (is_meant(model.parameters()[static_cast<std::size_t>(piece.parameter)])) {
+    if (is_meant(spec_of(model, piece.parameter))) {
       found.push_back(piece);
     }
   });
@@ -64,7 +64,7 @@ void sum_over_model_parallel(Runtime& runtime, Mesh& mesh, const Model& model,
   if (mesh.embedding_group() == nullptr) return;
   const auto is_tied = [](const ParameterSpec& spec) { return spec.tied; };
   for (const StatePiece& piece : owned_gradients(model, sync, is_tied)) {
-    const ParameterSpec& spec = model.parameters()[static_cast<std::size_t>(piece.parameter)];
+    const ParameterSpec& spec = spec_of(model, piece.parameter);
     const std::int64_t padding = num_filling(spec, mesh.tp(), piece.first, piece.values.numel());
     OnDevice gradient(runtime, piece.on_host, MemoryCategory::grads, piece.values);
     mesh.embedding_group()

@@ -89,7 +89,7 @@ Tensor OwnedState::part_of_full(const Tensor& full, int chunk) const {
 
 void OwnedState::initialize(int chunk, std::int64_t begin, const Tensor& values) const {
   const auto fill = [&](int parameter, std::int64_t first, std::int64_t count, std::int64_t at) {
-    const ParameterSpec& spec = plan_.model->parameters()[static_cast<std::size_t>(parameter)];
+    const ParameterSpec& spec = spec_of(*plan_.model, parameter);
     shardsim::initialize(spec, parts_of_rank_.of(spec), plan_.seed, first,
                          values.view(at, {count}));
   };

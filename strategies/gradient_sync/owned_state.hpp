@@ -1,12 +1,44 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "strategies/gradient_sync/gradient_sync.hpp"
-#include "strategies/gradient_sync/offload.hpp"
 
 namespace shardsim {
+
+/// State that lives in host memory or on the device, by a flag, and is worked on in either case.
+[[nodiscard]] inline Tensor allocate_home(Runtime& runtime, bool on_host, MemoryCategory category,
+                                          const Shape& shape, DType dtype) {
+  return on_host ? runtime.allocate_on_host(category, shape, dtype)
+                 : runtime.allocate(category, shape, dtype);
+}
+
+/// A tensor while it is worked on: itself where it lives on the device, else a copy there, which
+/// `put_back` writes home. Each way is one transfer over the host link.
+class OnDevice {
+ public:
+  OnDevice(Runtime& runtime, bool on_host, MemoryCategory category, Tensor home)
+      : runtime_(runtime), on_host_(on_host), home_(std::move(home)) {
+    if (!on_host) {
+      here_ = home_;
+      return;
+    }
+    here_ = runtime.allocate(category, home_.shape(), home_.dtype());
+    runtime.copy_over_host_link("copy_to_device", here_, home_);
+  }
+  [[nodiscard]] const Tensor& tensor() const { return here_; }
+  void put_back() {
+    if (on_host_) runtime_.copy_over_host_link("copy_to_host", home_, here_);
+  }
+
+ private:
+  Runtime& runtime_;
+  bool on_host_;
+  Tensor home_;
+  Tensor here_;
+};
 
 /// The update of replicas that train apart, after their own update when a period ends. They average
 /// the weights that each owns (a shard if weights are sharded): one all_reduce over the replicas

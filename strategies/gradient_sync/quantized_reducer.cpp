@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "strategies/gradient_sync/compressed_reducer.hpp"
-#include "strategies/gradient_sync/error_feedback.hpp"
 
 namespace shardsim {
 
@@ -43,21 +42,15 @@ OwnedParts parts_of(const GradientCompression& rule, std::int64_t numel, std::in
 // Both errors are kept where they arise: worker and server error of Tang et al. 2021, "1-bit Adam".
 // Blocks with a scale each are those of Wang et al. 2023, "ZeRO++".
 // All_to_alls run beside backward; what follows, one bucket beside the next, ends it.
-class QuantizedReducer final : public GradientReducer {
+class QuantizedReducer final : public WholeReducer {
  public:
   QuantizedReducer(const SyncPlan& plan, Runtime& runtime, Mesh& mesh)
-      : plan_(plan),
-        runtime_(runtime),
+      : WholeReducer(plan, runtime, mesh),
         group_(gradient_groups(plan, mesh).all),
         compressor_(plan.compression.compressor->make(plan.compression)),
-        gradients_(plan, runtime),
         worker_errors_(plan, runtime, plan.layout->padded()),
         server_errors_(plan, runtime, cut_into_parts()),
         worker_name_("worker_error of data rank " + std::to_string(mesh.data_rank())) {}
-
-  void begin_step() override { gradients_.zero(); }
-
-  Tensor gradient(int parameter) override { return gradients_.of_parameter(parameter); }
 
   void reduce(int index) override {
     const FlatChunk& chunk = plan_.layout->chunk(index);
@@ -89,8 +82,6 @@ class QuantizedReducer final : public GradientReducer {
     }
     in_flight_.clear();
   }
-
-  [[nodiscard]] Tensor owned(int chunk) const override { return gradients_.of_chunk(chunk); }
 
   [[nodiscard]] std::vector<Residual> residuals(int chunk) const override {
     if (!worker_errors_.acts()) return {};
@@ -197,14 +188,11 @@ class QuantizedReducer final : public GradientReducer {
     });
   }
 
-  const SyncPlan& plan_;
-  Runtime& runtime_;
   Communicator* group_;  // Null: this rank is alone. Compressed trainings are not elastic.
   std::unique_ptr<Compressor> compressor_;
   std::vector<OwnedParts> parts_;  // By chunk.
-  WholeGradients gradients_;
-  ErrorFeedback worker_errors_;  // For all chunks.
-  ErrorFeedback server_errors_;  // For this rank's parts of them.
+  ErrorFeedback worker_errors_;    // For all chunks.
+  ErrorFeedback server_errors_;    // For this rank's parts of them.
   std::string worker_name_;
   std::vector<InFlight> in_flight_;
 };

@@ -1,16 +1,17 @@
 #include "strategies/gradient_sync/whole_state.hpp"
 
-#include "strategies/gradient_sync/gradient_norm.hpp"
-
 namespace shardsim {
+
+bool is_main_copy(const ParameterSpec& spec, const MeshPlace& place) {
+  return (spec.is_split() || place.tp == 0) && (!spec.tied || place.pp == 0);
+}
 
 void for_each_whole_piece(const ModelPart& part, const StatePiece& piece,
                           const std::function<void(const WholePiece&)>& visit) {
-  const auto index = static_cast<std::size_t>(piece.parameter);
-  const ParameterSpec& spec = part.model->parameters()[index];
+  const ParameterSpec& spec = spec_of(*part.model, piece.parameter);
   WholePiece whole{piece, is_main_copy(spec, part.place), spec.tied,
                    spec.is_split_over(SplitRanks::tensor), spec.is_split_over(SplitRanks::expert)};
-  if (!part.whole_index.empty()) whole.piece.parameter = part.whole_index[index];
+  whole.piece.parameter = part.whole_number(piece.parameter);
   for_each_whole_run(spec, part.index().of(spec), piece.first, piece.values.numel(),
                      [&](const WholeRun& run) {
                        whole.piece.first = run.whole_first;

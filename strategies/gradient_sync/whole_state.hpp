@@ -13,7 +13,15 @@ struct ModelPart {
   int ep = 0;  ///< Place in an expert-parallel group.
 
   [[nodiscard]] PartIndex index() const { return {.tensor = place.tp, .expert = ep}; }
+  /// The number in the whole model of a parameter of `model`.
+  [[nodiscard]] int whole_number(int parameter) const {
+    return whole_index.empty() ? parameter : whole_index[static_cast<std::size_t>(parameter)];
+  }
 };
+
+/// Whether this rank's copy of a parameter is the one that counts in sums over ranks (and the one
+/// that a checkpoint keeps).
+[[nodiscard]] bool is_main_copy(const ParameterSpec& spec, const MeshPlace& place);
 
 /// A run of elements that are consecutive here and in the whole parameter.
 struct WholePiece {

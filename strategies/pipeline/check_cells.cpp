@@ -1,22 +1,17 @@
-#include "strategies/pipeline/check_cells.hpp"
-
 #include <cstdint>
 #include <optional>
 #include <utility>
 
-#include "strategies/pipeline/message.hpp"
-#include "strategies/pipeline/schedule_table.hpp"
+#include "strategies/pipeline/lower.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
+#include "strategies/pipeline/validate.hpp"
 
 namespace shardsim {
 
-std::string cell_text(const PipelineSchedule& schedule, int rank, const Action& action) {
-  return to_text(action, schedule.stage_of(rank, action.chunk));
-}
-
 int cell_number(const PipelineSchedule& schedule, int rank, int cell) {
   if (schedule.source == nullptr) return cell;
-  const std::vector<int>& numbers = schedule.source->cells[static_cast<std::size_t>(rank)];
-  if (cell < static_cast<int>(numbers.size())) return numbers[static_cast<std::size_t>(cell)];
+  const std::vector<int>& numbers = schedule.source->cells[index_of(rank)];
+  if (cell < static_cast<int>(numbers.size())) return numbers[index_of(cell)];
   return (numbers.empty() ? 0 : numbers.back()) + 1;
 }
 
@@ -31,11 +26,10 @@ class RowChecker {
       : schedule_(schedule),
         rank_(rank),
         is_lowered_(is_lowered),
-        cells_(schedule.actions[static_cast<std::size_t>(rank)]),
+        cells_(schedule.actions[index_of(rank)]),
         problems_(problems),
-        places_(static_cast<std::size_t>(kNumActionKinds) *
-                    static_cast<std::size_t>(schedule.shape.num_chunks) *
-                    static_cast<std::size_t>(schedule.shape.num_microbatches),
+        places_(index_of(kNumActionKinds) * index_of(schedule.shape.num_chunks) *
+                    index_of(schedule.shape.num_microbatches),
                 kNowhere) {}
 
   void check() {
@@ -56,12 +50,11 @@ class RowChecker {
   }
   [[nodiscard]] int& place_of(const Action& action) {
     const int chunk = static_cast<int>(action.kind) * schedule_.shape.num_chunks + action.chunk;
-    return places_[static_cast<std::size_t>(chunk) *
-                       static_cast<std::size_t>(schedule_.shape.num_microbatches) +
-                   static_cast<std::size_t>(action.microbatch)];
+    return places_[index_of(chunk) * index_of(schedule_.shape.num_microbatches) +
+                   index_of(action.microbatch)];
   }
   [[nodiscard]] std::string text(const Action& action) const {
-    return cell_text(schedule_, rank_, action);
+    return schedule_.cell_text(rank_, action);
   }
   [[nodiscard]] std::string in_cell(int cell) const {
     return " (cell " + std::to_string(cell_number(schedule_, rank_, cell)) + ")";
@@ -73,7 +66,7 @@ class RowChecker {
   }
 
   void enter(int cell) {
-    const Action& action = cells_[static_cast<std::size_t>(cell)];
+    const Action& action = cells_[index_of(cell)];
     if (!is_known(action)) {
       report(cell, text(action) + " does not exist: the rank has " +
                        std::to_string(schedule_.shape.num_chunks) + " chunks and there are " +
@@ -97,8 +90,8 @@ class RowChecker {
 
   // A B of the same microbatch would wait for the F that it is to run beside.
   void check_block(int cell) {
-    const Action& first = cells_[static_cast<std::size_t>(cell)];
-    const auto next = static_cast<std::size_t>(cell) + 1;
+    const Action& first = cells_[index_of(cell)];
+    const auto next = index_of(cell) + 1;
     if (first.kind == ActionKind::forward && next < cells_.size() &&
         cells_[next].kind == ActionKind::backward && !cells_[next].overlaps_next &&
         cells_[next].microbatch != first.microbatch) {
@@ -191,10 +184,6 @@ class RowChecker {
   std::vector<int> places_;  // The cell of an action, by kind, chunk, microbatch.
 };
 
-}  // namespace
-
-namespace {
-
 // A problem of the table as a whole; it makes checks of cells useless.
 std::optional<ScheduleProblem> check_table(const PipelineSchedule& schedule) {
   const PipelineShape& shape = schedule.shape;
@@ -209,13 +198,13 @@ std::optional<ScheduleProblem> check_table(const PipelineSchedule& schedule) {
       shape.num_chunks > kAnyNumChunks || !fits_into_memory(shape)) {
     return problem(0, 0, size + " are no pipeline");
   }
-  if (schedule.actions.size() != static_cast<std::size_t>(shape.num_ranks)) {
+  if (schedule.actions.size() != index_of(shape.num_ranks)) {
     return problem(0, 0,
                    "there are " + std::to_string(schedule.actions.size()) + " rows for " + size);
   }
   const std::int64_t forwards = std::int64_t{shape.num_chunks} * shape.num_microbatches;
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
-    const std::size_t cells = schedule.actions[static_cast<std::size_t>(rank)].size();
+    const std::size_t cells = schedule.actions[index_of(rank)].size();
     if (static_cast<std::int64_t>(cells) >= forwards) continue;
     return problem(rank, static_cast<int>(cells),
                    "the row has " + std::to_string(cells) + " cells for " +

@@ -1,6 +1,5 @@
 #include <deque>
 
-#include "strategies/pipeline/row_builder.hpp"
 #include "strategies/pipeline/schedule_table.hpp"
 
 // DualPipeV (DeepSeek-AI, the DualPipe repository; "cut in half" of DualPipe in the DeepSeek-V3

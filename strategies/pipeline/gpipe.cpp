@@ -14,15 +14,10 @@
 namespace shardsim {
 
 std::vector<Action> gpipe(const PipelineShape& shape, int /*rank*/) {
-  const int microbatches = shape.num_microbatches;
-  std::vector<Action> actions;
-  for (int m = 0; m < microbatches; ++m) {
-    actions.push_back(make_action(ActionKind::forward, 0, m));
-  }
-  for (int m = 0; m < microbatches; ++m) {
-    actions.push_back(make_action(ActionKind::backward, 0, m));
-  }
-  return actions;
+  RowBuilder row(shape);
+  for (int m = 0; m < shape.num_microbatches; ++m) row.forward();
+  for (int m = 0; m < shape.num_microbatches; ++m) row.backward();
+  return row.take();
 }
 
 }  // namespace shardsim

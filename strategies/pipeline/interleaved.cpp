@@ -18,34 +18,20 @@
 // time of 1F1B, but still begins 2(p-1-r) forwards ahead: more memory for nothing.
 namespace shardsim {
 
-namespace {
-
-Action forward_number(int k, const PipelineShape& shape) {
-  const int round = shape.num_ranks * shape.num_chunks;
-  return make_action(ActionKind::forward, k % round / shape.num_ranks,
-                     k / round * shape.num_ranks + k % shape.num_ranks);
-}
-
-Action backward_number(int k, const PipelineShape& shape) {
-  const Action mirrored = forward_number(k, shape);
-  return make_action(ActionKind::backward, shape.num_chunks - 1 - mirrored.chunk,
-                     mirrored.microbatch);
-}
-
-}  // namespace
-
 std::vector<Action> interleaved(const PipelineShape& shape, int rank) {
   const int total = shape.num_microbatches * shape.num_chunks;
   const int warm_up =
       std::min(total, 2 * (shape.num_ranks - 1 - rank) + (shape.num_chunks - 1) * shape.num_ranks);
-  std::vector<Action> actions;
-  for (int k = 0; k < warm_up; ++k) actions.push_back(forward_number(k, shape));
+  const auto chunk_of = [&](int k) { return k / shape.num_ranks % shape.num_chunks; };
+  RowBuilder row(shape);
+  const auto backward_number = [&](int k) { row.backward(shape.num_chunks - 1 - chunk_of(k)); };
+  for (int k = 0; k < warm_up; ++k) row.forward(chunk_of(k));
   for (int k = warm_up; k < total; ++k) {
-    actions.push_back(forward_number(k, shape));
-    actions.push_back(backward_number(k - warm_up, shape));
+    row.forward(chunk_of(k));
+    backward_number(k - warm_up);
   }
-  for (int k = total - warm_up; k < total; ++k) actions.push_back(backward_number(k, shape));
-  return actions;
+  for (int k = total - warm_up; k < total; ++k) backward_number(k);
+  return row.take();
 }
 
 }  // namespace shardsim

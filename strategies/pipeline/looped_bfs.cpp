@@ -20,18 +20,14 @@
 namespace shardsim {
 
 std::vector<Action> looped_bfs(const PipelineShape& shape, int /*rank*/) {
-  std::vector<Action> actions;
+  RowBuilder row(shape);
   for (int chunk = 0; chunk < shape.num_chunks; ++chunk) {
-    for (int m = 0; m < shape.num_microbatches; ++m) {
-      actions.push_back(make_action(ActionKind::forward, chunk, m));
-    }
+    for (int m = 0; m < shape.num_microbatches; ++m) row.forward(chunk);
   }
   for (int chunk = shape.num_chunks; chunk-- > 0;) {
-    for (int m = 0; m < shape.num_microbatches; ++m) {
-      actions.push_back(make_action(ActionKind::backward, chunk, m));
-    }
+    for (int m = 0; m < shape.num_microbatches; ++m) row.backward(chunk);
   }
-  return actions;
+  return row.take();
 }
 
 int looped_bfs_sends_in_flight(const PipelineShape& shape) {

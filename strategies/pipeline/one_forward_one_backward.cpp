@@ -15,16 +15,14 @@ namespace shardsim {
 std::vector<Action> one_forward_one_backward(const PipelineShape& shape, int rank) {
   const int microbatches = shape.num_microbatches;
   const int warm_up = std::min(microbatches, shape.num_ranks - 1 - rank);
-  std::vector<Action> actions;
-  for (int m = 0; m < warm_up; ++m) actions.push_back(make_action(ActionKind::forward, 0, m));
+  RowBuilder row(shape);
+  for (int m = 0; m < warm_up; ++m) row.forward();
   for (int m = warm_up; m < microbatches; ++m) {
-    actions.push_back(make_action(ActionKind::forward, 0, m));
-    actions.push_back(make_action(ActionKind::backward, 0, m - warm_up));
+    row.forward();
+    row.backward();
   }
-  for (int m = microbatches - warm_up; m < microbatches; ++m) {
-    actions.push_back(make_action(ActionKind::backward, 0, m));
-  }
-  return actions;
+  for (int m = 0; m < warm_up; ++m) row.backward();
+  return row.take();
 }
 
 }  // namespace shardsim

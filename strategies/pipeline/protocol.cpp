@@ -5,9 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "strategies/pipeline/index_of.hpp"
 #include "strategies/pipeline/lower.hpp"
-#include "strategies/pipeline/message.hpp"
 
 namespace shardsim {
 

@@ -47,7 +47,7 @@ struct StuckRank {
 
 /// The ranks that cannot continue, ascending; empty if all is done.
 /// REQUIRES: every compute action of the schedule occurs once. If it is lowered, so does the send
-/// and the receive of each message, in the same order at both ends of an edge (check_cells.hpp).
+/// and the receive of each message, in the same order at both ends of an edge (check_cells).
 [[nodiscard]] std::vector<StuckRank> find_stuck_ranks(const PipelineSchedule& schedule);
 
 /// When everything happens, [rank][cell].

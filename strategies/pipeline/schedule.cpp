@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "sim/kernel/error.hpp"
 
@@ -9,15 +10,45 @@
 
 namespace shardsim {
 
-std::string_view mnemonic(ActionKind kind) {
-  static constexpr std::array<std::string_view, kNumActionKinds> kNames = {
-      "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B"};
-  return kNames.at(static_cast<std::size_t>(kind));
-}
+namespace {
+
+constexpr std::array<std::string_view, kNumActionKinds> kMnemonics = {
+    "F", "B", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+constexpr std::string_view kDecimalDigits = "0123456789";
+
+}  // namespace
+
+std::string_view mnemonic(ActionKind kind) { return kMnemonics.at(static_cast<std::size_t>(kind)); }
 
 std::string to_text(const Action& action, int stage) {
   return std::to_string(stage) + std::string(mnemonic(action.kind)) +
          std::to_string(action.microbatch) + (action.overlaps_next ? "&" : "");
+}
+
+ActionWords::ActionWords(std::string_view cell) {
+  const std::size_t begin = std::min(cell.find_first_not_of(kDecimalDigits), cell.size());
+  const std::size_t end = std::max(begin, cell.find_last_not_of(kDecimalDigits) + 1);
+  stage = cell.substr(0, begin);
+  kind = cell.substr(begin, end - begin);
+  microbatch = cell.substr(end);
+}
+
+std::optional<StageAction> ActionWords::action() const {
+  const std::optional<int> stage_number = parse_index(stage);
+  const std::optional<int> microbatch_number = parse_index(microbatch);
+  const auto* const found = std::find(kMnemonics.begin(), kMnemonics.end(), kind);
+  if (!stage_number || !microbatch_number || found == kMnemonics.end()) return std::nullopt;
+  return StageAction{static_cast<ActionKind>(found - kMnemonics.begin()), *stage_number,
+                     *microbatch_number};
+}
+
+std::optional<int> parse_index(std::string_view digits) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
+    return std::nullopt;
+  }
+  return value;
 }
 
 int PipelineSchedule::stage_of(int rank, int chunk) const {
@@ -66,19 +97,13 @@ void require_positive_number(std::string_view what, int value) {
 }
 
 void require_chunks(const ScheduleRow& row, int chunks) {
-  if (chunks < row.min_chunks) {
-    throw UsageError("E0753",
-                     std::string(row.name) + " runs " + std::to_string(row.min_chunks) +
-                         " model chunk(s) per rank, not " + with_value("num_chunks", chunks),
-                     "set num_chunks to " + std::to_string(row.min_chunks));
-  }
-  if (chunks > row.max_chunks) {
-    throw UsageError("E0753",
-                     std::string(row.name) + " runs " + std::to_string(row.max_chunks) +
-                         " model chunk(s) per rank, not " + with_value("num_chunks", chunks),
-                     "set num_chunks to " + std::to_string(row.max_chunks) +
-                         (row.max_chunks == 1 ? ", or take " + schedules_that(takes_chunks) : ""));
-  }
+  const int nearest = std::clamp(chunks, row.min_chunks, row.max_chunks);
+  if (chunks == nearest) return;
+  throw UsageError("E0753",
+                   std::string(row.name) + " runs " + std::to_string(nearest) +
+                       " model chunk(s) per rank, not " + with_value("num_chunks", chunks),
+                   "set num_chunks to " + std::to_string(nearest) +
+                       (row.max_chunks == 1 ? ", or take " + schedules_that(takes_chunks) : ""));
 }
 
 void require_whole_rounds(const ScheduleRow& row, const PipelineShape& shape) {

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +18,12 @@
 // Notation of all formulas: p ranks, V chunks per rank, M microbatches, r the rank; F, I, W the
 // time of one rank's whole share of a microbatch (all its chunks), B = I + W.
 namespace shardsim {
+
+/// A rank, stage, chunk or cell as the index of a list.
+template <std::integral Number>
+[[nodiscard]] constexpr std::size_t index_of(Number number) {
+  return static_cast<std::size_t>(number);
+}
 
 /// The next action of one pipeline rank, as data. The words are those of PyTorch's pipelining and
 /// of the zero-bubble paper (Qi et al. 2023). A backward is either one B, or an I and a later W.
@@ -76,6 +85,27 @@ struct Action {
 /// overlaps with the next.
 [[nodiscard]] std::string to_text(const Action& action, int stage);
 
+/// The content of such a cell, before it is known which stages are on which rank.
+struct StageAction {
+  ActionKind kind = ActionKind::forward;
+  int stage = 0;
+  int microbatch = 0;
+};
+
+/// "12", "SEND_F" and "3" of "12SEND_F3", whatever the middle is.
+struct ActionWords {
+  explicit ActionWords(std::string_view cell);
+  /// None unless they are two numbers around a mnemonic.
+  [[nodiscard]] std::optional<StageAction> action() const;
+
+  std::string_view stage;
+  std::string_view kind;
+  std::string_view microbatch;
+};
+
+/// A whole number of 0 or more; else none.
+[[nodiscard]] std::optional<int> parse_index(std::string_view digits);
+
 /// The size of a pipeline.
 struct PipelineShape {
   int num_ranks = 1;         ///< p
@@ -124,6 +154,10 @@ struct PipelineSchedule {
   [[nodiscard]] int stage_of(int rank, int chunk) const;
   [[nodiscard]] int rank_of(int stage) const;
   [[nodiscard]] int chunk_of(int stage) const { return stage / shape.num_ranks; }
+  /// to_text of an action of `rank`, as it stands in tables: "1F0".
+  [[nodiscard]] std::string cell_text(int rank, const Action& action) const {
+    return to_text(action, stage_of(rank, action.chunk));
+  }
   /// Whether it contains I and W instead of B.
   [[nodiscard]] bool splits_backward() const;
   /// Whether it contains sends and receives (see lower.hpp).

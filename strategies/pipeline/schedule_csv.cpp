@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <optional>
@@ -17,7 +16,7 @@ namespace {
 
 std::string cell_of(const PipelineSchedule& schedule, int rank, Action action) {
   action.overlaps_next = false;  // Said by brackets here.
-  return to_text(action, schedule.stage_of(rank, action.chunk));
+  return schedule.cell_text(rank, action);
 }
 
 }  // namespace
@@ -25,7 +24,7 @@ std::string cell_of(const PipelineSchedule& schedule, int rank, Action action) {
 std::string to_csv(const PipelineSchedule& schedule) {
   std::string text;
   for (int rank = 0; rank < static_cast<int>(schedule.actions.size()); ++rank) {
-    const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+    const std::vector<Action>& cells = schedule.actions[index_of(rank)];
     for (std::size_t cell = 0; cell < cells.size(); ++cell) {
       if (cell > 0) text += ",";
       const Action& action = cells[cell];
@@ -43,17 +42,10 @@ std::string to_csv(const PipelineSchedule& schedule) {
 
 namespace {
 
-// An action before it is known which stages are on which rank.
-struct StageAction {
-  ActionKind kind = ActionKind::forward;
-  int stage = 0;
-  int microbatch = 0;
-};
-
 // The content of one cell, and its place.
 struct CsvCell {
   std::vector<StageAction> actions;  // Two of a block.
-  int number = 0;                    // From 1.
+  int number = 0;                    // From 1; 0: the line.
   std::size_t offset = 0;
   std::size_t length = 0;
 };
@@ -63,6 +55,12 @@ struct CsvRow {
   std::size_t offset = 0;
   std::size_t length = 0;
 };
+
+void add_problem(ScheduleCsv& result, int line, const CsvCell& cell, std::string what,
+                 std::string fix) {
+  result.problems.push_back(
+      {line, cell.number, cell.offset, cell.length, std::move(what), std::move(fix)});
+}
 
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 constexpr std::array<std::string_view, 3> kLeftOut = {"UNSHARD", "RESHARD", "REDUCE_GRAD"};
@@ -74,41 +72,6 @@ std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   return text;
-}
-
-std::optional<int> number_of(std::string_view digits) {
-  int value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value);
-  if (digits.empty() || error != std::errc() || stop != end || value < 0) return std::nullopt;
-  return value;
-}
-
-// "12", "SEND_F", "3" of "12SEND_F3".
-struct Words {
-  std::string_view stage;
-  std::string_view kind;
-  std::string_view microbatch;
-};
-
-Words words_of(std::string_view cell) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  std::size_t begin = 0;
-  while (begin < cell.size() && is_digit(cell[begin])) ++begin;
-  std::size_t end = cell.size();
-  while (end > begin && is_digit(cell[end - 1])) --end;
-  return {cell.substr(0, begin), cell.substr(begin, end - begin), cell.substr(end)};
-}
-
-std::optional<StageAction> action_of(const Words& words) {
-  const std::optional<int> stage = number_of(words.stage);
-  const std::optional<int> microbatch = number_of(words.microbatch);
-  if (!stage || !microbatch) return std::nullopt;
-  for (int kind = 0; kind < kNumActionKinds; ++kind) {
-    if (mnemonic(static_cast<ActionKind>(kind)) != words.kind) continue;
-    return StageAction{static_cast<ActionKind>(kind), *stage, *microbatch};
-  }
-  return std::nullopt;
 }
 
 // --- Cells -------------------------------------------------------------------------------------
@@ -140,41 +103,36 @@ class CsvReader {
       const std::string_view written = trimmed(text_.substr(begin, stop - begin));
       if (!written.empty()) {
         has_any = true;
-        CsvCell cell{
-            {}, number, static_cast<std::size_t>(written.data() - text_.data()), written.size()};
+        CsvCell cell{{}, number, index_of(written.data() - text_.data()), written.size()};
         read_cell(written, line, cell);
         if (!cell.actions.empty()) row.cells.push_back(std::move(cell));
       }
       begin = stop + 1;
     }
     if (has_any) return;
-    result_.problems.push_back({line, 0, row.offset, row.length,
-                                "rank " + std::to_string(line - 1) + " has nothing to do",
-                                "give every rank a line with its actions"});
-  }
-
-  void report(int line, const CsvCell& cell, std::string what, std::string fix) {
-    result_.problems.push_back(
-        {line, cell.number, cell.offset, cell.length, std::move(what), std::move(fix)});
+    add_problem(result_, line, {{}, 0, row.offset, row.length},
+                "rank " + std::to_string(line - 1) + " has nothing to do",
+                "give every rank a line with its actions");
   }
 
   void read_cell(std::string_view written, int line, CsvCell& cell) {
     if (written.front() == '(') return read_block(written, line, cell);
-    const Words words = words_of(written);
+    const ActionWords words(written);
     if (std::find(kLeftOut.begin(), kLeftOut.end(), words.kind) != kLeftOut.end() &&
         !words.stage.empty()) {
       ++result_.num_left_out;
       return;
     }
-    if (const auto action = action_of(words)) {
+    if (const auto action = words.action()) {
       cell.actions = {*action};
       return;
     }
     if (words.kind == "BW") {
-      return report(line, cell, "is the old name of a whole backward",
-                    "write B for BW, and I where this file has B for the gradient of the input");
+      return add_problem(
+          result_, line, cell, "is the old name of a whole backward",
+          "write B for BW, and I where this file has B for the gradient of the input");
     }
-    report(line, cell, "is no action", kCellFix);
+    add_problem(result_, line, cell, "is no action", kCellFix);
   }
 
   // "(0F4;7B0)OVERLAP_F_B"
@@ -185,13 +143,14 @@ class CsvReader {
     const std::size_t middle = inner.find(';');
     const std::string_view kind = close == written.npos ? "" : written.substr(close + 1);
     if (middle == inner.npos || trimmed(kind) != kOverlap) {
-      return report(line, cell, "is no action", kCellFix);
+      return add_problem(result_, line, cell, "is no action", kCellFix);
     }
-    const auto forward = action_of(words_of(trimmed(inner.substr(0, middle))));
-    const auto backward = action_of(words_of(trimmed(inner.substr(middle + 1))));
+    const auto forward = ActionWords(trimmed(inner.substr(0, middle))).action();
+    const auto backward = ActionWords(trimmed(inner.substr(middle + 1))).action();
     if (!forward || !backward || forward->kind != ActionKind::forward ||
         backward->kind != ActionKind::backward) {
-      return report(line, cell, "is no forward and whole backward that overlap", kCellFix);
+      return add_problem(result_, line, cell, "is no forward and whole backward that overlap",
+                         kCellFix);
     }
     cell.actions = {*forward, *backward};
   }
@@ -235,15 +194,10 @@ class CsvShape {
   }
 
  private:
-  void report(int rank, const CsvCell& cell, std::string what, std::string fix) {
-    result_.problems.push_back(
-        {rank + 1, cell.number, cell.offset, cell.length, std::move(what), std::move(fix)});
-  }
-
   template <class Visit>
   void for_each_action(Visit visit) const {
     for (int rank = 0; rank < static_cast<int>(rows_.size()); ++rank) {
-      for (const CsvCell& cell : rows_[static_cast<std::size_t>(rank)].cells) {
+      for (const CsvCell& cell : rows_[index_of(rank)].cells) {
         for (const StageAction& action : cell.actions) visit(rank, cell, action);
       }
     }
@@ -257,13 +211,11 @@ class CsvShape {
       stages = std::max<std::int64_t>(stages, std::int64_t{action.stage} + 1);
       microbatches = std::max<std::int64_t>(microbatches, std::int64_t{action.microbatch} + 1);
     });
-    const CsvProblem whole{1, 0, 0, rows_.empty() ? 0 : rows_.front().length, {}, {}};
-    if (stages == 0) return whole_problem(whole, "the file has no action", kCellFix);
+    if (stages == 0) return whole_problem("the file has no action", kCellFix);
     if (stages > kMaxForwards || microbatches > kMaxForwards ||
         stages * microbatches > kMaxForwards ||
         stages / ranks > std::numeric_limits<std::int16_t>::max()) {
-      return whole_problem(whole,
-                           std::to_string(stages) + " stages x " + std::to_string(microbatches) +
+      return whole_problem(std::to_string(stages) + " stages x " + std::to_string(microbatches) +
                                " microbatches are more than the " + std::to_string(kMaxForwards) +
                                " forwards a pipeline schedule may have",
                            "number stages and microbatches from 0 on");
@@ -272,8 +224,7 @@ class CsvShape {
     find_ranks(static_cast<int>(stages));
     if (!result_.problems.empty()) return;
     if (stages % ranks != 0) {
-      return whole_problem(whole,
-                           std::to_string(stages) + " stages cannot be as many on each of " +
+      return whole_problem(std::to_string(stages) + " stages cannot be as many on each of " +
                                std::to_string(ranks) + " ranks",
                            "give each rank the same number of stages");
     }
@@ -282,10 +233,10 @@ class CsvShape {
     find_placement();
   }
 
-  void whole_problem(CsvProblem problem, std::string what, std::string fix) {
-    problem.what = std::move(what);
-    problem.fix = std::move(fix);
-    result_.problems.push_back(std::move(problem));
+  // At the first line.
+  void whole_problem(std::string what, std::string fix) {
+    const std::size_t length = rows_.empty() ? 0 : rows_.front().length;
+    add_problem(result_, 1, {{}, 0, 0, length}, std::move(what), std::move(fix));
   }
 
   // The rank with most cells of each stage, the lowest of equals: a few cells in a wrong row are
@@ -295,10 +246,10 @@ class CsvShape {
     for_each_action([&](int rank, const CsvCell&, const StageAction& action) {
       ++cells[{static_cast<int>(action.stage), rank}];
     });
-    rank_of_.assign(static_cast<std::size_t>(stages), kNoRank);
+    rank_of_.assign(index_of(stages), kNoRank);
     std::vector<int> most(rank_of_.size(), 0);
     for (const auto& [place, count] : cells) {
-      const auto stage = static_cast<std::size_t>(place.first);
+      const auto stage = index_of(place.first);
       if (count <= most[stage]) continue;
       most[stage] = count;
       rank_of_[stage] = place.second;
@@ -309,17 +260,16 @@ class CsvShape {
   void find_ranks(int stages) {
     find_owners(stages);
     for_each_action([&](int rank, const CsvCell& cell, const StageAction& action) {
-      const int known = rank_of_[static_cast<std::size_t>(action.stage)];
+      const int known = rank_of_[index_of(action.stage)];
       if (known == rank) return;
-      report(rank, cell,
-             "is of stage " + std::to_string(action.stage) + ", which rank " +
-                 std::to_string(known) + " has (line " + std::to_string(known + 1) + ")",
-             "move it to that line: a stage has its weights on one rank");
+      add_problem(result_, rank + 1, cell,
+                  "is of stage " + std::to_string(action.stage) + ", which rank " +
+                      std::to_string(known) + " has (line " + std::to_string(known + 1) + ")",
+                  "move it to that line: a stage has its weights on one rank");
     });
     for (int stage = 0; stage < stages; ++stage) {
-      if (rank_of_[static_cast<std::size_t>(stage)] != kNoRank) continue;
+      if (rank_of_[index_of(stage)] != kNoRank) continue;
       whole_problem(
-          {1, 0, 0, rows_.front().length, {}, {}},
           "stage " + std::to_string(stage) + " of " + std::to_string(stages) + " is on no rank",
           "number stages from 0 on without a gap");
       return;
@@ -329,7 +279,7 @@ class CsvShape {
   [[nodiscard]] std::optional<int> first_elsewhere(Placement placement) {
     result_.schedule.placement = placement;
     for (int stage = 0; stage < static_cast<int>(rank_of_.size()); ++stage) {
-      if (result_.schedule.rank_of(stage) != rank_of_[static_cast<std::size_t>(stage)]) {
+      if (result_.schedule.rank_of(stage) != rank_of_[index_of(stage)]) {
         return stage;
       }
     }
@@ -349,12 +299,12 @@ class CsvShape {
     for_each_action([&](int rank, const CsvCell& cell, const StageAction& action) {
       if (reported || action.stage != stage) return;
       reported = true;
-      report(rank, cell,
-             "places stage " + std::to_string(stage) + " on rank " + std::to_string(rank) +
-                 ", neither around the ranks, on " + std::to_string(stage % ranks) +
-                 ", nor down and up, on " + std::to_string(result_.schedule.rank_of(stage)),
-             "place chunk c of rank r at stage c x " + std::to_string(ranks) +
-                 " + r, or every second chunk in the opposite direction");
+      add_problem(result_, rank + 1, cell,
+                  "places stage " + std::to_string(stage) + " on rank " + std::to_string(rank) +
+                      ", neither around the ranks, on " + std::to_string(stage % ranks) +
+                      ", nor down and up, on " + std::to_string(result_.schedule.rank_of(stage)),
+                  "place chunk c of rank r at stage c x " + std::to_string(ranks) +
+                      " + r, or every second chunk in the opposite direction");
     });
   }
 

@@ -1,14 +1,11 @@
 #include "strategies/pipeline/schedule_text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <optional>
 
 #include "sim/kernel/error.hpp"
-
-#include "strategies/pipeline/schedule_table.hpp"
 
 namespace shardsim {
 
@@ -35,8 +32,7 @@ std::string to_text(const PipelineSchedule& schedule) {
   for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank) {
     cells.emplace_back();
     for (const Action& action : schedule.actions[rank]) {
-      cells.back().push_back(
-          to_text(action, schedule.stage_of(static_cast<int>(rank), action.chunk)));
+      cells.back().push_back(schedule.cell_text(static_cast<int>(rank), action));
       width = std::max(width, cells.back().back().size());
     }
   }
@@ -98,7 +94,7 @@ class Reader {
 
   int number(std::string_view what) {
     const std::string_view found = word();
-    const std::optional<int> value = to_number(found);
+    const std::optional<int> value = parse_index(found);
     if (!value) fail(std::string(what), found);
     return *value;
   }
@@ -109,13 +105,6 @@ class Reader {
     const bool found = word() == expected;
     position_ = before;
     return found;
-  }
-
-  [[nodiscard]] static std::optional<int> to_number(std::string_view word) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || value < 0) return std::nullopt;
-    return value;
   }
 
   // About the word read last.
@@ -175,33 +164,17 @@ PipelineSchedule read_header(Reader& reader) {
   return schedule;
 }
 
-std::optional<ActionKind> kind_of(std::string_view word) {
-  for (int kind = 0; kind < kNumActionKinds; ++kind) {
-    if (mnemonic(static_cast<ActionKind>(kind)) == word) return static_cast<ActionKind>(kind);
-  }
-  return std::nullopt;
-}
-
 Action read_cell(Reader& reader, const PipelineSchedule& schedule, int rank) {
   const std::string_view word = reader.word();
   const bool overlaps = word.ends_with('&');
   const std::string_view cell = word.substr(0, word.size() - (overlaps ? 1 : 0));
-  const auto is_letter = [](char c) { return c == '_' || (c >= 'A' && c <= 'Z'); };
-  const auto* const first = std::find_if(cell.begin(), cell.end(), is_letter);
-  const auto* const last = std::find_if_not(first, cell.end(), is_letter);
-  const auto part = [&](const char* from, const char* to) {
-    return cell.substr(static_cast<std::size_t>(from - cell.begin()),
-                       static_cast<std::size_t>(to - from));
-  };
-  const std::optional<int> stage = Reader::to_number(part(cell.begin(), first));
-  const std::optional<ActionKind> kind = kind_of(part(first, last));
-  const std::optional<int> microbatch = Reader::to_number(part(last, cell.end()));
-  if (!stage || !kind || !microbatch) reader.fail("an action such as 2F0 or 1SEND_B3", cell);
-  const int chunk = schedule.chunk_of(*stage);
-  if (schedule.rank_of(*stage) != rank || chunk > std::numeric_limits<std::int16_t>::max()) {
+  const std::optional<StageAction> found = ActionWords(cell).action();
+  if (!found) reader.fail("an action such as 2F0 or 1SEND_B3", cell);
+  const int chunk = schedule.chunk_of(found->stage);
+  if (schedule.rank_of(found->stage) != rank || chunk > std::numeric_limits<std::int16_t>::max()) {
     reader.fail("an action of a stage of rank " + std::to_string(rank), cell);
   }
-  Action action = make_action(*kind, chunk, *microbatch);
+  Action action = make_action(found->kind, chunk, found->microbatch);
   action.overlaps_next = overlaps;
   return action;
 }

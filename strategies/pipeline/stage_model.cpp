@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "strategies/pipeline/index_of.hpp"
-
 namespace shardsim {
 
 namespace {
@@ -20,7 +18,7 @@ class Renumbered final : public Parameters {
   void gradient_ready(int index) override { here_.gradient_ready(local(index)); }
 
  private:
-  [[nodiscard]] int local(int index) const { return local_index_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] int local(int index) const { return local_index_[index_of(index)]; }
   Parameters& here_;
   const std::vector<int>& local_index_;
 };

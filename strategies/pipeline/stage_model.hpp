@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "strategies/model/model_wrapper.hpp"
+#include "strategies/pipeline/schedule.hpp"
 
 // The part of a model that one pipeline rank runs, as a model of its own: gradient synchronization,
 // layouts and optimizers work on it as on a whole model.
@@ -23,14 +24,14 @@ class StageModel final : public ModelWrapper {
   [[nodiscard]] std::span<const ParameterUnit> units() const override { return units_; }
   [[nodiscard]] int num_modules() const override { return static_cast<int>(modules_.size()); }
   [[nodiscard]] std::span<const int> units_of(int module) const override {
-    return module_units_[static_cast<std::size_t>(module)];
+    return module_units_[index_of(module)];
   }
   [[nodiscard]] std::span<const int> parameters_of(int module) const override {
-    return module_parameters_[static_cast<std::size_t>(module)];
+    return module_parameters_[index_of(module)];
   }
   [[nodiscard]] int num_chunks() const override { return static_cast<int>(chunks_.size()); }
   [[nodiscard]] ModuleRange modules_of_chunk(int chunk) const override {
-    return chunks_[static_cast<std::size_t>(chunk)];
+    return chunks_[index_of(chunk)];
   }
   Tensor forward(int module, const ModelContext& context, const Tensor& input, const Batch& batch,
                  Saved& saved) const override;

@@ -5,8 +5,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/pipeline/index_of.hpp"
-
 namespace shardsim {
 
 namespace {
@@ -30,21 +28,20 @@ StageRunner::StageRunner(const StagePlan& plan, Runtime& runtime, Mesh& mesh, Gr
       sync_(sync),
       parallel_(parallel),
       rank_(mesh.pp()),
+      cells_(plan.schedule->actions[index_of(mesh.pp())]),
       place_(index_of(plan.schedule->shape.num_chunks * plan.schedule->shape.num_microbatches), -1),
       backwards_left_(index_of(plan.schedule->shape.num_chunks)) {
   require_edges(*plan.schedule, mesh.shape());
-  const std::vector<Action>& cells = plan.schedule->actions[index_of(rank_)];
-  for (std::size_t cell = 0; cell < cells.size(); ++cell) {
-    if (is_compute(cells[cell].kind)) last_compute_ = cell;
+  for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+    if (is_compute(cells_[cell].kind)) last_compute_ = cell;
   }
 }
 
 void StageRunner::run_step(MicrobatchSource& source) {
   backwards_left_.assign(backwards_left_.size(), plan_.schedule->shape.num_microbatches);
   computes_ = false;
-  const std::size_t num_cells = plan_.schedule->actions[index_of(rank_)].size();
-  for (std::size_t cell = 0; cell < num_cells; ++cell) {
-    source.action_begins(plan_.schedule->actions[index_of(rank_)][cell]);
+  for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+    source.action_begins(cells_[cell]);
     run(cell, source);
     if (cell == last_compute_) source.compute_ends();
   }
@@ -54,7 +51,7 @@ void StageRunner::run_step(MicrobatchSource& source) {
 }
 
 void StageRunner::run(std::size_t cell, MicrobatchSource& source) {
-  const Action& action = plan_.schedule->actions[index_of(rank_)][cell];
+  const Action& action = cells_[cell];
   InFlight& flight = at(action.chunk, action.microbatch);
   switch (action.kind) {
     case ActionKind::recv_forward:
@@ -83,18 +80,17 @@ void StageRunner::run(std::size_t cell, MicrobatchSource& source) {
 
 // All that an action waits for, before it or the block that it begins computes.
 void StageRunner::wait_for_block(std::size_t cell, MicrobatchSource& source) {
-  const std::vector<Action>& cells = plan_.schedule->actions[index_of(rank_)];
-  const Action& action = cells[cell];
+  const Action& action = cells_[cell];
   at(action.chunk, action.microbatch).receive_input.wait();
   if (action.overlaps_next) {
-    const Action& other = cells[cell + 1];
+    const Action& other = cells_[cell + 1];
     at(other.chunk, other.microbatch).receive_gradient.wait();
   }
   if (!std::exchange(computes_, true)) source.compute_begins();
 }
 
 void StageRunner::forward(std::size_t cell, InFlight& flight, MicrobatchSource& source) {
-  const Action& action = plan_.schedule->actions[index_of(rank_)][cell];
+  const Action& action = cells_[cell];
   const int stage = stage_of(action);
   const bool is_last = stage == plan_.schedule->num_stages() - 1;
   flight.batch = source.make_batch(action.microbatch, stage == 0 || is_last);

@@ -100,8 +100,9 @@ class StageRunner {
   Mesh& mesh_;
   GradientSync& sync_;
   ModelParallel parallel_;
-  int rank_;                      // In the pipeline.
-  std::deque<InFlight> flights_;  // Reused; a deque, so that references stay valid.
+  int rank_;                          // In the pipeline.
+  const std::vector<Action>& cells_;  // The rank's.
+  std::deque<InFlight> flights_;      // Reused; a deque, so that references stay valid.
   std::vector<int> free_;
   std::vector<int> place_;                        // By chunk and microbatch; -1: not in flight.
   std::vector<int> backwards_left_;               // By chunk.

@@ -9,8 +9,6 @@ namespace shardsim {
 
 namespace {
 
-std::string text_of(std::int64_t number) { return std::to_string(number); }
-
 // The layers of a model, and what stands before and behind them.
 struct Parts {
   explicit Parts(const Model& model)
@@ -33,18 +31,18 @@ void require_enough(const Parts& parts, int num_stages, const StageSplit& split)
                               (split.account_for_loss ? 1 : 0);
   if (num_stages <= layers) return;
   throw UsageError("E0711",
-                   text_of(num_stages) + " pipeline stages, but the model has only " +
-                       text_of(layers) + " layers to give them",
+                   std::to_string(num_stages) + " pipeline stages, but the model has only " +
+                       std::to_string(layers) + " layers to give them",
                    "use fewer stages or chunks, or a deeper model; embedding and head can count as "
                    "layers of their own");
 }
 
 void require_fits(const Parts& parts, int num_stages, const std::vector<std::int64_t>& layers) {
   const std::string help = "give every stage a number of layers; they add up to the model's";
-  if (layers.size() != static_cast<std::size_t>(num_stages)) {
+  if (layers.size() != index_of(num_stages)) {
     throw UsageError("E0712",
-                     "layers of " + text_of(static_cast<std::int64_t>(layers.size())) +
-                         " stages are given, but there are " + text_of(num_stages),
+                     "layers of " + std::to_string(layers.size()) +
+                         " stages are given, but there are " + std::to_string(num_stages),
                      help);
   }
   std::int64_t sum = 0;
@@ -54,16 +52,17 @@ void require_fits(const Parts& parts, int num_stages, const std::vector<std::int
     // No stage has more than all, so that the sum stays small.
     if (layers[stage] < (has_more ? 0 : 1) || layers[stage] > parts.layers.count) {
       throw UsageError("E0712",
-                       "stage " + std::to_string(stage) + " cannot have " + text_of(layers[stage]) +
-                           " of " + text_of(parts.layers.count) + " layers",
+                       "stage " + std::to_string(stage) + " cannot have " +
+                           std::to_string(layers[stage]) + " of " +
+                           std::to_string(parts.layers.count) + " layers",
                        "only a stage with the embedding or the head may have none");
     }
     sum += layers[stage];
   }
   if (sum != parts.layers.count) {
     throw UsageError("E0712",
-                     "the stages have " + text_of(sum) + " layers in all, but the model has " +
-                         text_of(parts.layers.count),
+                     "the stages have " + std::to_string(sum) +
+                         " layers in all, but the model has " + std::to_string(parts.layers.count),
                      help);
   }
 }
@@ -76,15 +75,15 @@ class Remainder {
         left_(left),
         // The rank with the most layers gets this many more.
         room_((left + split.num_ranks - 1) / split.num_ranks),
-        chunks_(static_cast<std::size_t>(split.num_ranks)) {
+        chunks_(index_of(split.num_ranks)) {
     PipelineSchedule places;
     places.shape = {split.num_ranks, static_cast<int>(layers.size()) / split.num_ranks, 1};
     places.placement = split.placement;
     for (int stage = places.num_stages() - 1; stage >= 0; --stage) {
-      chunks_[static_cast<std::size_t>(places.rank_of(stage))].push_back(stage);
+      chunks_[index_of(places.rank_of(stage))].push_back(stage);
     }
     if (split.account_for_loss) return;
-    head_ = static_cast<std::size_t>(places.rank_of(places.num_stages() - 1));
+    head_ = index_of(places.rank_of(places.num_stages() - 1));
     std::reverse(chunks_[head_].begin(), chunks_[head_].end());
   }
 
@@ -118,7 +117,7 @@ class Remainder {
     return static_cast<std::int64_t>(given_[rank]);
   }
   void give(std::size_t rank) {
-    ++layers_[static_cast<std::size_t>(chunks_[rank][given_[rank]])];
+    ++layers_[index_of(chunks_[rank][given_[rank]])];
     ++given_[rank];
     --left_;
   }
@@ -137,10 +136,10 @@ std::vector<std::int64_t> even_stage_layers(std::int64_t num_layers, std::int64_
                                             const StageSplit& split) {
   const std::int64_t all =
       num_layers + (split.account_for_embedding ? 1 : 0) + (split.account_for_loss ? 1 : 0);
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(num_stages), all / num_stages);
+  std::vector<std::int64_t> layers(index_of(num_stages), all / num_stages);
   const std::int64_t left = all % num_stages;
   if (split.num_ranks == 0 || split.num_ranks == num_stages) {
-    for (std::int64_t stage = 0; stage < left; ++stage) ++layers[static_cast<std::size_t>(stage)];
+    for (std::int64_t stage = 0; stage < left; ++stage) ++layers[index_of(stage)];
   } else {
     Remainder remainder(layers, left, split);
     // Only embedding or head that counts as a layer may leave a stage without one.

@@ -34,7 +34,7 @@ std::int64_t checked_product(std::int64_t a, std::int64_t b) {
 }
 
 void require_costs(const PipelineSchedule& schedule, const ScheduleCosts& costs) {
-  const auto stages = static_cast<std::size_t>(schedule.num_stages());
+  const auto stages = index_of(schedule.num_stages());
   if (costs.stages.size() != 1 && costs.stages.size() != stages) {
     throw UsageError("E0757",
                      std::to_string(costs.stages.size()) + " stage costs for " +
@@ -72,7 +72,9 @@ std::int64_t cost_of(ActionKind kind, const StageCosts& costs) {
   }
 }
 
-RankTimeline measure(const std::vector<Action>& cells, const std::vector<ActionSpan>& spans) {
+// Raises `makespan` to the end of the rank's last compute action.
+RankTimeline measure(const std::vector<Action>& cells, const std::vector<ActionSpan>& spans,
+                     std::int64_t& makespan) {
   RankTimeline rank;
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   std::int64_t last = 0;
@@ -83,6 +85,7 @@ RankTimeline measure(const std::vector<Action>& cells, const std::vector<ActionS
     last = std::max(last, spans[cell].end);
   }
   rank.idle_in_span = last - first - rank.busy;
+  makespan = std::max(makespan, last);
   return rank;
 }
 
@@ -98,15 +101,14 @@ constexpr std::int64_t kMaxColumns = 10'000;
 using PictureRow = std::vector<std::string>;
 
 PictureRow draw_rank(const PipelineSchedule& schedule, const Timeline& times, int rank) {
-  const auto row = static_cast<std::size_t>(rank);
-  PictureRow columns(static_cast<std::size_t>(times.makespan), ".");
+  const auto row = index_of(rank);
+  PictureRow columns(index_of(times.makespan), ".");
   for (std::size_t cell = 0; cell < schedule.actions[row].size(); ++cell) {
     const Action& action = schedule.actions[row][cell];
     const ActionSpan& span = times.spans[row][cell];
     if (!is_compute(action.kind)) continue;
     for (std::int64_t time = span.start; time < span.end; ++time) {
-      columns[static_cast<std::size_t>(time)] =
-          time == span.start ? to_text(action, schedule.stage_of(rank, action.chunk)) : "---";
+      columns[index_of(time)] = time == span.start ? schedule.cell_text(rank, action) : "---";
     }
   }
   return columns;
@@ -119,18 +121,14 @@ Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs) 
   require_costs(schedule, costs);
   const bool all_equal = costs.stages.size() == 1;
   const auto compute = [&](ActionKind kind, int stage) {
-    return cost_of(kind, costs.stages[all_equal ? 0 : static_cast<std::size_t>(stage)]);
+    return cost_of(kind, costs.stages[all_equal ? 0 : index_of(stage)]);
   };
   Timeline result;
   result.spans = play_protocol(schedule, {compute, costs.message});
   for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
-    const auto row = static_cast<std::size_t>(rank);
-    result.ranks.push_back(measure(schedule.actions[row], result.spans[row]));
+    const auto row = index_of(rank);
+    result.ranks.push_back(measure(schedule.actions[row], result.spans[row], result.makespan));
     result.ranks.back().peak_in_flight = peak_in_flight(schedule, rank);
-    for (std::size_t cell = 0; cell < schedule.actions[row].size(); ++cell) {
-      if (!is_compute(schedule.actions[row][cell].kind)) continue;
-      result.makespan = std::max(result.makespan, result.spans[row][cell].end);
-    }
   }
   for (RankTimeline& rank : result.ranks) rank.idle = result.makespan - rank.busy;
   return result;
@@ -139,7 +137,7 @@ Timeline timeline(const PipelineSchedule& schedule, const ScheduleCosts& costs) 
 int peak_in_flight(const PipelineSchedule& schedule, int rank) {
   int held = 0;
   int peak = 0;
-  for (const Action& action : schedule.actions[static_cast<std::size_t>(rank)]) {
+  for (const Action& action : schedule.actions[index_of(rank)]) {
     if (action.kind == ActionKind::forward) peak = std::max(peak, ++held);
     if (releases_activation(action.kind)) --held;
   }

@@ -1,16 +1,23 @@
-#include "strategies/pipeline/v_pattern.hpp"
-
+#include <array>
 #include <deque>
 #include <limits>
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/pipeline/index_of.hpp"
-#include "strategies/pipeline/row_builder.hpp"
+#include "strategies/pipeline/schedule_table.hpp"
 
+// Schedules in V placement made of one building block (Qi et al. 2024, "Pipeline Parallelism with
+// Controllable Memory"). The block says when, in units of one F, I or W of a chunk, each rank runs
+// a microbatch; the next microbatch follows six units later, as it has six parts on every rank. How
+// long a microbatch stays in flight in the block sets the memory. Times of blocks are those of the
+// authors' implementation; where W go, and how a block is squeezed at both ends, is our own.
 namespace shardsim {
 
 namespace {
+
+// When the first microbatch runs on one rank: F of the chunk going down, F going up, I going up,
+// I going down.
+using BlockTimes = std::array<int, 4>;
 
 constexpr int kInterval = 6;  // F, I and W of two chunks.
 
@@ -25,6 +32,10 @@ constexpr std::array<Stream, 4> kStreams = {
 // How many microbatches have passed each of a rank's streams.
 using Passed = std::array<int, 4>;
 
+// The order of F and I on every rank is that of the blocks. It is run unit by unit: a rank runs the
+// next of them as soon as its input is there, an F only while the rank holds fewer than `most_held`
+// activations (of one chunk and microbatch), and otherwise the oldest W, if one was put off.
+// REQUIRES: two chunks; blocks that collide nowhere; most_held at least what they hold themselves.
 class BlockPlayer {
  public:
   BlockPlayer(const PipelineShape& shape, const std::vector<BlockTimes>& blocks, int most_held)
@@ -124,10 +135,46 @@ class BlockPlayer {
 
 }  // namespace
 
-std::vector<std::vector<Action>> rows_of_blocks(const PipelineShape& shape,
-                                                const std::vector<BlockTimes>& blocks,
-                                                int most_held) {
-  return BlockPlayer(shape, blocks, most_held).play();
+// V-Half: 1F1B's throughput in half its memory, about. In its block a microbatch goes down at two
+// units per rank and up at one, forward and backward; three units are inserted in the middle where
+// p is even, as the streams would collide.
+//
+// Memory: a microbatch's two stays on a rank add up to 6p units or a few more, at six units per
+// microbatch p chunks, and there are one or two more at the ends of the stays: 2 (floor(p/2) + 1)
+// chunks, floor(p/2) + 1 microbatches, on the worst rank. p/2 is the limit for large p.
+// Idle: with F = I = W of a chunk the squeezed schedule waits 3(p-1) of them, one less for odd p:
+// half of 1F1B's (p-1)(F+B), which is 6(p-1). Found by tests for all p up to 16; for other ratios
+// there is no formula. Cross-rank boundaries: 2(p-1). Needs M >= 2p-1.
+std::vector<std::vector<Action>> v_half(const PipelineShape& shape) {
+  const int p = shape.num_ranks;
+  const int inserted = p % 2 == 0 ? 3 : 0;
+  std::vector<BlockTimes> blocks;
+  for (int r = 0; r < p; ++r) {
+    blocks.push_back(
+        {2 * r, 3 * p - r - 2, 3 * p + inserted + 2 * r - 1, 6 * p + inserted - r - 2});
+  }
+  return BlockPlayer(shape, blocks, 2 * (p / 2 + 1)).play();
+}
+
+// V-Min: the least memory that a V placement allows. In its block a microbatch goes down and up and
+// down and up at one unit per rank, without a pause but for two units in the middle where 3 divides
+// p, as the streams would collide.
+//
+// Memory: a microbatch's two stays on a rank add up to 4p units, at six units per microbatch 2p/3
+// chunks, and there are one or two more at the ends of the stays: 2 (floor((p+1)/3) + 1) chunks,
+// floor((p+1)/3) + 1 microbatches, on the worst rank. p/3 is the limit for large p.
+// Idle: with F = I = W of a chunk the squeezed schedule waits 4(p-1) of them, one less or, where 3
+// divides p, one more: two thirds of 1F1B's (p-1)(F+B), which is 6(p-1). Found by tests for all p
+// up to 16; for other ratios there is no formula, and any imbalance of F, I and W costs idle time
+// in every microbatch. Cross-rank boundaries: 2(p-1). Needs M >= 2p-1.
+std::vector<std::vector<Action>> v_min(const PipelineShape& shape) {
+  const int p = shape.num_ranks;
+  const int inserted = p % 3 == 0 ? 2 : 0;
+  std::vector<BlockTimes> blocks;
+  for (int r = 0; r < p; ++r) {
+    blocks.push_back({r, 2 * p - r - 1, 2 * p + inserted + r, 4 * p + inserted - r - 1});
+  }
+  return BlockPlayer(shape, blocks, 2 * ((p + 1) / 3 + 1)).play();
 }
 
 }  // namespace shardsim

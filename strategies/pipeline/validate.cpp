@@ -8,9 +8,7 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
-#include "strategies/pipeline/check_cells.hpp"
 #include "strategies/pipeline/lower.hpp"
-#include "strategies/pipeline/message.hpp"
 #include "strategies/pipeline/protocol.hpp"
 #include "strategies/pipeline/schedule_text.hpp"
 
@@ -26,18 +24,17 @@ struct View {
   const std::vector<std::vector<int>>* origins = nullptr;  // Null: its own cells.
 
   [[nodiscard]] const Action& action(const Cell& cell) const {
-    return schedule
-        .actions[static_cast<std::size_t>(cell.rank)][static_cast<std::size_t>(cell.cell)];
+    return schedule.actions[index_of(cell.rank)][index_of(cell.cell)];
   }
   [[nodiscard]] int known_cell(const Cell& cell) const {
     if (origins == nullptr) return cell.cell;
-    return (*origins)[static_cast<std::size_t>(cell.rank)][static_cast<std::size_t>(cell.cell)];
+    return (*origins)[index_of(cell.rank)][index_of(cell.cell)];
   }
   // "rank 1, cell 3 (1F0)"
   [[nodiscard]] std::string describe(const Cell& cell) const {
     return "rank " + std::to_string(cell.rank) + ", cell " +
            std::to_string(cell_number(known, cell.rank, known_cell(cell))) + " (" +
-           cell_text(schedule, cell.rank, action(cell)) + ")";
+           schedule.cell_text(cell.rank, action(cell)) + ")";
   }
 };
 
@@ -62,7 +59,7 @@ std::optional<ScheduleProblem> find_deadlock(const View& view) {
   const int first = *std::min_element(circle.begin(), circle.end());
   const Cell& at = by_rank.at(first).at;
   ScheduleProblem problem{first, view.known_cell(at), {}, {}};
-  problem.what = cell_text(view.schedule, first, view.action(at)) + " waits in a circle of " +
+  problem.what = view.schedule.cell_text(first, view.action(at)) + " waits in a circle of " +
                  std::to_string(circle.size()) + (circle.size() == 1 ? " rank" : " ranks");
   for (int rank = first;;) {
     const StuckRank& stuck = by_rank.at(rank);
@@ -86,9 +83,9 @@ struct EdgeEnds {
 std::vector<EdgeEnds> edges_of(const PipelineSchedule& schedule) {
   std::vector<EdgeEnds> edges(num_edges(schedule.shape.num_ranks));
   for (int rank = 0; rank < schedule.shape.num_ranks; ++rank) {
-    const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+    const std::vector<Action>& cells = schedule.actions[index_of(rank)];
     for (int cell = 0; cell < static_cast<int>(cells.size()); ++cell) {
-      const Action& action = cells[static_cast<std::size_t>(cell)];
+      const Action& action = cells[index_of(cell)];
       const std::optional<Message> message = message_of(schedule, rank, action);
       if (!message) continue;
       EdgeEnds& ends = edges[edge_of(*message, schedule.shape.num_ranks)];
@@ -111,7 +108,7 @@ std::optional<ScheduleProblem> check_edge(const View& view, const EdgeEnds& ends
     if (message_at(receive) == message_at(send)) continue;
     return ScheduleProblem{receive.rank,
                            view.known_cell(receive),
-                           cell_text(view.schedule, receive.rank, view.action(receive)) +
+                           view.schedule.cell_text(receive.rank, view.action(receive)) +
                                " is transfer " + std::to_string(i) + " of its edge, but there " +
                                view.describe(send) + " is sent",
                            {}};  // The same cause shifts later ones.
@@ -178,10 +175,9 @@ struct Window {
 
   // The cell's text, or "-" where the row has ended.
   [[nodiscard]] std::string text(int rank, int cell) const {
-    const std::vector<Action>& cells = schedule.actions[static_cast<std::size_t>(rank)];
+    const std::vector<Action>& cells = schedule.actions[index_of(rank)];
     const bool exists = cell < static_cast<int>(cells.size());
-    std::string shown =
-        exists ? cell_text(schedule, rank, cells[static_cast<std::size_t>(cell)]) : "-";
+    std::string shown = exists ? schedule.cell_text(rank, cells[index_of(cell)]) : "-";
     const bool is_marked = rank == problem.rank && cell == problem.cell;
     return is_marked ? "[" + shown + "]" : " " + shown + " ";
   }

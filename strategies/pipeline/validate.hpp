@@ -35,4 +35,11 @@ struct ScheduleProblem {
 /// Throws CommunicationError (SCHEDULE_WRONG, SCHEDULE_DEADLOCK) about the first problem, if any.
 void require_valid(const PipelineSchedule& schedule);
 
+// Private to strategies/pipeline: the checks that look at one row alone.
+[[nodiscard]] std::vector<ScheduleProblem> check_cells(const PipelineSchedule& schedule);
+
+/// The number of a cell as messages say it: its index or, of a schedule from a file, that of its
+/// line. `cell` may be the row's length.
+[[nodiscard]] int cell_number(const PipelineSchedule& schedule, int rank, int cell);
+
 }  // namespace shardsim

@@ -1,4 +1,3 @@
-#include "strategies/pipeline/row_builder.hpp"
 #include "strategies/pipeline/schedule_table.hpp"
 
 // ZB-V (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", section 6; the order is that of the

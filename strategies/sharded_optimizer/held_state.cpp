@@ -1,10 +1,7 @@
 #include "strategies/sharded_optimizer/held_state.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
-
-#include "strategies/gradient_sync/gradient_norm.hpp"
 
 namespace shardsim {
 
@@ -60,8 +57,7 @@ class ChunkLister {
     part.first = begin;
     part.values = piece.values.view(begin - piece.first, {end - begin});
     for_each_whole_piece(part_, part, [&](const WholePiece& whole) {
-      const auto index = static_cast<std::size_t>(whole.piece.parameter);
-      const ParameterSpec& spec = plan_.whole().parameters()[index];
+      const ParameterSpec& spec = spec_of(plan_.whole(), whole.piece.parameter);
       const std::string_view kind =
           piece.kind == StateKind::parameter ? std::string_view("parameter") : piece.state;
       chunk.tensor = {.name = std::string(kind) + "/" + spec.name,
@@ -97,9 +93,8 @@ void add_responsible_ranges(const ParallelPlan& plan, const MeshPlace& place, We
     const std::int64_t end = owned_begin + std::min(owned, (copy + 1) * share);
     layout.for_each_piece(chunk, begin, end,
                           [&](int parameter, std::int64_t first, std::int64_t count, std::int64_t) {
-                            const auto index = static_cast<std::size_t>(parameter);
-                            if (is_main_copy(model.parameters()[index], place))
-                              ranges[index] = {first, count};
+                            if (!is_main_copy(spec_of(model, parameter), place)) return;
+                            ranges[static_cast<std::size_t>(parameter)] = {first, count};
                           });
   }
 }
@@ -124,13 +119,12 @@ void for_each_responsible_run(const ParallelPlan& plan, const MeshPlace& place,
   for (std::size_t local = 0; local < ranges.size(); ++local) {
     if (ranges[local].count == 0) continue;
     const int number = static_cast<int>(local);
-    const int whole = part.whole_index.empty() ? number : part.whole_index[local];
-    const ParameterSpec& spec = part.model->parameters()[local];
+    const ParameterSpec& spec = spec_of(*part.model, number);
     for_each_whole_run(spec, part.index().of(spec), ranges[local].first, ranges[local].count,
                        [&](const WholeRun& run) {
                          visit({.local = number,
                                 .local_first = ranges[local].first + run.at,
-                                .whole = whole,
+                                .whole = part.whole_number(number),
                                 .whole_first = run.whole_first,
                                 .count = run.count});
                        });
@@ -145,24 +139,6 @@ std::vector<HeldChunk> held_chunks(const ParallelPlan& plan, const MeshPlace& pl
   sync.visit(StateKind::parameter, add);
   sync.visit(StateKind::optimizer_state, add);
   return chunks;
-}
-
-void copy_out(const HeldChunk& chunk, std::span<std::byte> bytes) {
-  std::size_t at = 0;
-  for (const Tensor& values : chunk.values) {
-    const auto size = static_cast<std::size_t>(values.num_bytes());
-    std::memcpy(bytes.data() + at, values.data(), size);
-    at += size;
-  }
-}
-
-void copy_in(std::span<const std::byte> bytes, const HeldChunk& chunk) {
-  std::size_t at = 0;
-  for (const Tensor& values : chunk.values) {
-    const auto size = static_cast<std::size_t>(values.num_bytes());
-    std::memcpy(values.data(), bytes.data() + at, size);
-    at += size;
-  }
 }
 
 }  // namespace shardsim

@@ -47,8 +47,4 @@ struct HeldChunk {
 [[nodiscard]] std::vector<HeldChunk> held_chunks(const ParallelPlan& plan, const MeshPlace& place,
                                                  const GradientSync& sync);
 
-/// Between the chunk's memory and `bytes`. REQUIRES: as many bytes as elements; there are data.
-void copy_out(const HeldChunk& chunk, std::span<std::byte> bytes);
-void copy_in(std::span<const std::byte> bytes, const HeldChunk& chunk);
-
 }  // namespace shardsim

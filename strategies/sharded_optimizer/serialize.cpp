@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -6,10 +8,12 @@
 #include "sim/kernel/hash.hpp"
 
 #include "strategies/checkpoint/checkpoint_error.hpp"
-#include "strategies/sharded_optimizer/agreement.hpp"
+#include "strategies/checkpoint/load.hpp"
+#include "strategies/checkpoint/names.hpp"
 #include "strategies/sharded_optimizer/sharded_optimizer.hpp"
 
-// The state as a value: out of a rank's memory, and into that of a rank of any layout.
+// The state as a value: out of a rank's memory, and into that of a rank of any layout; and through
+// checkpoints of all ranks.
 namespace shardsim {
 
 namespace {
@@ -40,32 +44,27 @@ struct Found {
 // Copies what `part` and the chunk have in common.
 void copy_common(const SerializedState::Part& part, const HeldChunk& chunk, Found& found) {
   const std::int64_t size = size_of(chunk.tensor.dtype);
-  std::int64_t to = 0;
-  for (const ElementRun& wanted : chunk.elements) {
-    std::int64_t from = 0;
-    const auto copy = [&](std::int64_t, std::int64_t count, std::int64_t there, std::int64_t here) {
-      std::copy_n(part.bytes.begin() + (from + there) * size, count * size,
-                  found.bytes.begin() + (to + here) * size);
-      std::fill_n(found.covered.begin() + to + here, count, true);
-    };
-    for (const ElementRun& there : part.elements) {
-      for_each_overlap(there, wanted, copy);
-      from += there.count * there.repeats;
-    }
-    to += wanted.count * wanted.repeats;
-  }
+  for_each_overlap(chunk.elements, part.elements,
+                   [&](std::int64_t count, std::int64_t to, std::int64_t from) {
+                     std::copy_n(part.bytes.begin() + from * size, count * size,
+                                 found.bytes.begin() + to * size);
+                     std::fill_n(found.covered.begin() + to, count, true);
+                   });
+}
+
+// Sets `value` to a scalar. REQUIRES: it is there, and of that type.
+template <class Value>
+void take(const Scalars& scalars, const char* name, Value& value) {
+  value = std::get<Value>(scalars.find(name)->second);
 }
 
 // REQUIRES: all of them are there.
 TrainingProgress progress_of(const Scalars& scalars) {
-  const auto get = [&](const char* name, auto& value) {
-    value = std::get<std::decay_t<decltype(value)>>(scalars.find(name)->second);
-  };
   TrainingProgress progress;
-  get("updates", progress.updates);
-  get("loss_scale", progress.loss_scale.scale);
-  get("loss_scale.good_steps", progress.loss_scale.good_steps);
-  get("loss_scale.overflows_left", progress.loss_scale.overflows_left);
+  take(scalars, "updates", progress.updates);
+  take(scalars, "loss_scale", progress.loss_scale.scale);
+  take(scalars, "loss_scale.good_steps", progress.loss_scale.good_steps);
+  take(scalars, "loss_scale.overflows_left", progress.loss_scale.overflows_left);
   return progress;
 }
 
@@ -139,6 +138,101 @@ std::vector<std::byte> find(std::span<const SerializedState> states, const HeldC
   return std::move(found.bytes);
 }
 
+// Where the elements of a held chunk will stand, all zero.
+SerializedState::Part part_for(const HeldChunk& chunk) {
+  const std::int64_t size = num_elements(chunk.elements) * size_of(chunk.tensor.dtype);
+  return {chunk.tensor, chunk.elements, std::vector<std::byte>(static_cast<std::size_t>(size)),
+          chunk.main};
+}
+
+// Calls copy(memory of the chunk, its place in bytes that hold the chunk's elements, size).
+template <class Copy>
+void for_each_stretch(const HeldChunk& chunk, const Copy& copy) {
+  std::size_t at = 0;
+  for (const Tensor& values : chunk.values) {
+    const auto size = static_cast<std::size_t>(values.num_bytes());
+    copy(values.data(), at, size);
+    at += size;
+  }
+}
+
+// The worst status of all ranks, the same on each of them; with its detail on the rank that it is
+// of. No rank throws before all have met: one that left early would leave the others waiting.
+SaveStatus agree(Runtime& runtime, Communicator& world, const SaveStatus& own) {
+  const Tensor number = runtime.allocate(MemoryCategory::comm, {1}, DType::int64);
+  runtime.write_scalar(number, static_cast<double>(own.number()));
+  world
+      .all_reduce(number, ReduceOp::max,
+                  {.label = "checkpoint status", .traffic = TrafficClass::scalar})
+      .wait();
+  const auto worst = static_cast<std::int64_t>(runtime.read_scalar(number));
+  return worst == own.number() ? own : SaveStatus::from_number(worst);
+}
+
+// Whether all ranks give the same number, below 2^53; the same answer on each. True without data.
+bool is_equal_everywhere(Runtime& runtime, Communicator& world, std::int64_t own) {
+  const Tensor extremes = runtime.allocate(MemoryCategory::comm, {2}, DType::int64);
+  runtime.off_the_clock([&] {
+    extremes.set(0, static_cast<double>(own));
+    extremes.set(1, -static_cast<double>(own));
+  });
+  world
+      .all_reduce(extremes, ReduceOp::max,
+                  {.label = "checkpoint agreement", .traffic = TrafficClass::scalar})
+      .wait();
+  bool equal = true;
+  runtime.off_the_clock([&] { equal = extremes.get(0) == -extremes.get(1); });
+  return equal;
+}
+
+constexpr CallOptions kReport{.label = "checkpoint report", .traffic = TrafficClass::scalar};
+
+// The texts of all ranks, on rank 0; elsewhere nothing.
+std::vector<std::string> gather_texts(Runtime& runtime, Communicator& world,
+                                      const std::string& text) {
+  const auto allocate = [&](std::int64_t count, DType dtype) {
+    return runtime.allocate(MemoryCategory::comm, {count}, dtype);
+  };
+  const Tensor length = allocate(1, DType::int64);
+  const Tensor lengths = allocate(world.size(), DType::int64);
+  runtime.write_scalar(length, static_cast<double>(text.size()));
+  world.all_gather(lengths, length, kReport).wait();
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(world.size()));
+  runtime.off_the_clock([&] {
+    for (int rank = 0; rank < world.size(); ++rank) {
+      counts[static_cast<std::size_t>(rank)] = static_cast<std::int64_t>(lengths.get(rank));
+    }
+  });
+  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const Tensor own = allocate(static_cast<std::int64_t>(text.size()), DType::int8);
+  runtime.off_the_clock([&] { std::memcpy(own.data(), text.data(), text.size()); });
+  const bool is_root = world.rank() == 0;
+  const Tensor all = is_root ? allocate(total, DType::int8) : Tensor();
+  CallOptions options = kReport;
+  options.counts = counts;
+  world.gather(all, own, 0, options).wait();
+  if (!is_root) return {};
+  std::vector<std::string> texts;
+  runtime.off_the_clock([&] {
+    std::int64_t at = 0;
+    for (const std::int64_t count : counts) {
+      std::string& received = texts.emplace_back(static_cast<std::size_t>(count), ' ');
+      std::memcpy(received.data(), all.view(at, {count}).data(), received.size());
+      at += count;
+    }
+  });
+  return texts;
+}
+
+std::vector<Chunk> main_chunks(const SerializedState& state) {
+  std::vector<Chunk> chunks;
+  for (const SerializedState::Part& part : state.parts) {
+    if (!part.main) continue;
+    chunks.push_back({.tensor = part.tensor, .elements = part.elements, .bytes = part.bytes});
+  }
+  return chunks;
+}
+
 }  // namespace
 
 SerializedState ShardedOptimizer::serialize() const {
@@ -148,11 +242,10 @@ SerializedState ShardedOptimizer::serialize() const {
     state.scalars = scalars();
     for (const HeldChunk& chunk :
          held_chunks(model_.plan(), model_.place(), model_.gradient_sync())) {
-      const std::int64_t elements = num_elements(chunk.elements);
-      SerializedState::Part& part = state.parts.emplace_back();
-      part = {chunk.tensor, chunk.elements, {}, chunk.main};
-      part.bytes.resize(static_cast<std::size_t>(elements * size_of(chunk.tensor.dtype)));
-      copy_out(chunk, part.bytes);
+      std::byte* const bytes = state.parts.emplace_back(part_for(chunk)).bytes.data();
+      for_each_stretch(chunk, [&](const std::byte* memory, std::size_t at, std::size_t size) {
+        std::memcpy(bytes + at, memory, size);
+      });
     }
   });
   return state;
@@ -180,7 +273,11 @@ void ShardedOptimizer::deserialize(std::span<const SerializedState> states, Save
                           "ranks were given states of different steps, or trainings");
   }
   model_.runtime().off_the_clock([&] {
-    for (std::size_t i = 0; i < chunks.size(); ++i) copy_in(found[i], chunks[i]);
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      for_each_stretch(chunks[i], [&](std::byte* memory, std::size_t at, std::size_t size) {
+        std::memcpy(memory, found[i].data() + at, size);
+      });
+    }
     restore(states.front().scalars);
   });
 }
@@ -236,17 +333,67 @@ void ShardedOptimizer::check(const Scalars& scalars, SavedOptions options) const
 }
 
 void ShardedOptimizer::restore(const Scalars& scalars) {
-  const auto get = [&](const char* name, auto& value) {
-    value = std::get<std::decay_t<decltype(value)>>(scalars.find(name)->second);
-  };
   std::int64_t steps = 0;
-  get("step", steps);
+  take(scalars, "step", steps);
   model_.set_steps(steps, progress_of(scalars));
-  get("loss.previous", training_.previous);
-  get("loss.change", training_.change);
-  get("loss.best", training_.best);
-  get("loss.since_best", training_.since_best);
+  take(scalars, "loss.previous", training_.previous);
+  take(scalars, "loss.change", training_.change);
+  take(scalars, "loss.best", training_.best);
+  take(scalars, "loss.since_best", training_.since_best);
   validation_ = {};  // A rank's own, of what it was before.
+}
+
+void ShardedOptimizer::save_model(FileSystem& files, const std::string& directory) {
+  model_.require_one_model("save_model");
+  Runtime& runtime = model_.runtime();
+  Communicator& world = model_.world();
+  // A plan saves nothing, whatever it replays: of the files nothing is known, not even their sizes.
+  bool has_values = false;
+  runtime.off_the_clock([&] { has_values = true; });
+  if (!has_values) return;
+  const CheckpointPlace place{.directory = directory, .step = model_.steps()};
+  SaveStatus status;
+  {
+    const SerializedState state = serialize();
+    const RankWrite written =
+        write_rank_file(files, place, rank(), main_chunks(state), state.scalars);
+    status = agree(runtime, world, written.status);
+    if (status.ok()) {
+      const std::vector<std::string> texts = gather_texts(runtime, world, to_text(written.report));
+      std::vector<RankReport> reports;  // On rank 0.
+      for (const std::string& text : texts) reports.push_back(parse_report(text));
+      if (rank() == 0) status = commit(files, place, reports);
+      status = agree(runtime, world, status);
+    }
+  }
+  if (status.ok()) return;
+  if (rank() == 0) discard(files, place);
+  raise_if_failed(status, place);
+}
+
+void ShardedOptimizer::load_model(FileSystem& files, const CheckpointPlace& place,
+                                  SavedOptions options) {
+  model_.require_one_model("load_model");
+  Runtime& runtime = model_.runtime();
+  SerializedState state;
+  SaveStatus status;
+  runtime.off_the_clock([&] {
+    status = attempt(rank(), [&] {
+      CheckpointReader reader(files, place);
+      // Each opens what it needs; a file that nobody needs must be there all the same.
+      if (rank() == 0) reader.find_files();
+      state.scalars = reader.scalars();
+      std::vector<ChunkRequest> requests;
+      for (const HeldChunk& chunk :
+           held_chunks(model_.plan(), model_.place(), model_.gradient_sync())) {
+        SerializedState::Part& part = state.parts.emplace_back(part_for(chunk));
+        requests.push_back({.tensor = part.tensor, .elements = part.elements, .bytes = part.bytes});
+      }
+      reader.load(requests);
+    });
+  });
+  raise_load_failure(agree(runtime, model_.world(), status), "\"" + step_folder(place) + "\"");
+  deserialize(state, options);
 }
 
 }  // namespace shardsim

@@ -7,7 +7,9 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "strategies/gradient_sync/offload.hpp"
+#include "strategies/gradient_sync/compressors.hpp"
+#include "strategies/gradient_sync/owned_state.hpp"
+#include "strategies/sharded_optimizer/other_data_parallelism.hpp"
 
 namespace shardsim {
 
@@ -26,6 +28,16 @@ void require_count(const char* name, std::int64_t count) {
 void require_finite(const char* name, double size) {
   require_of_stopping(std::isfinite(size) && size >= 0.0, name, std::to_string(size),
                       "give a finite number, 0 or more");
+}
+
+void require_penalty(const char* name, double value) {
+  if (std::isfinite(value) && value >= 0.0) return;
+  throw UsageError("E0778", std::string(name) + " regularization is " + std::to_string(value),
+                   "give a finite strength, 0 or more");
+}
+
+double sign(double value) {
+  return static_cast<double>(value > 0.0) - static_cast<double>(value < 0.0);
 }
 
 // In checkpoints, state stands beside weights and their masters.
@@ -70,6 +82,33 @@ const OptimizationOptions& checked(const OptimizationOptions& options) {
 }
 
 }  // namespace
+
+RegularizedOptimizer::RegularizedOptimizer(const Optimizer& inner, const Regularization& penalty)
+    : inner_(inner), penalty_(penalty) {
+  require_penalty("L1", penalty.l1);
+  require_penalty("L2", penalty.l2);
+}
+
+void RegularizedOptimizer::step(Runtime& runtime, const Tensor& parameter, const Tensor& gradient,
+                                std::span<const Tensor> state, double gradient_scale,
+                                std::int64_t step) const {
+  if (!penalty_.acts()) {
+    return inner_.step(runtime, parameter, gradient, state, gradient_scale, step);
+  }
+  // As wide as the weights: a gradient without its loss scale may be too small for its own dtype.
+  const Tensor sum =
+      runtime.allocate(MemoryCategory::optimizer, gradient.shape(), parameter.dtype());
+  const ComputeOp op{"regularize", ComputeKind::memory_bound, parameter.dtype(), 0,
+                     parameter.num_bytes() + gradient.num_bytes() + sum.num_bytes()};
+  runtime.compute(op, [&] {
+    for (std::int64_t i = 0; i < gradient.numel(); ++i) {
+      const double weight = parameter.get(i);
+      sum.set(i,
+              gradient.get(i) * gradient_scale + penalty_.l1 * sign(weight) + penalty_.l2 * weight);
+    }
+  });
+  inner_.step(runtime, parameter, sum, state, 1.0, step);
+}
 
 void validate(const EarlyStopping& rules) {
   require_count("patience", rules.patience);
@@ -165,7 +204,7 @@ void ShardedOptimizer::synchronize_optimizer_state() {
   Mesh& mesh = model_.mesh();
   const ModelPart part = model_.plan().part(mesh.place());
   const auto spec = [&](int parameter) -> const ParameterSpec& {
-    return part.model->parameters()[static_cast<std::size_t>(parameter)];
+    return spec_of(*part.model, parameter);
   };
   const bool sharded = model_.plan().options().zero_stage > 0;
   for (const WeightKind kind : {WeightKind::dense, WeightKind::expert}) {
@@ -188,7 +227,7 @@ void ShardedOptimizer::broadcast_copies(Communicator* group,
   const MeshPlace place = model_.place();
   const ModelPart part = model_.plan().part(place);
   for (const StatePiece& copy : copies) {
-    const ParameterSpec& spec = part.model->parameters()[static_cast<std::size_t>(copy.parameter)];
+    const ParameterSpec& spec = spec_of(*part.model, copy.parameter);
     const std::int64_t padding =
         num_filling(spec, part.index().of(spec), copy.first, copy.values.numel());
     OnDevice state(model_.runtime(), copy.on_host, MemoryCategory::optimizer, copy.values);
@@ -213,6 +252,39 @@ std::unique_ptr<ShardedOptimizer> make_hybrid_sharded_optimizer(
     const OptimizationOptions& options, int pp, int tp, int dp) {
   return std::make_unique<ShardedOptimizer>(runtime, world, problem, std::move(wrapped),
                                             hybrid_sharded(pp, tp, dp), configuration, options);
+}
+
+std::unique_ptr<ShardedOptimizer> make_local_sgd_optimizer(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    std::unique_ptr<Optimizer> wrapped, const LocalTraining& local,
+    const ShardingConfiguration& configuration, const OptimizationOptions& options) {
+  const ParallelChoice choice{.name = "local_sgd", .dp_replicate = world.size(), .local = local};
+  return std::make_unique<ShardedOptimizer>(runtime, world, problem, std::move(wrapped), choice,
+                                            configuration, options);
+}
+
+std::unique_ptr<ShardedOptimizer> make_async_sgd_optimizer(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    std::unique_ptr<Optimizer> wrapped, int max_staleness,
+    const ShardingConfiguration& configuration, const OptimizationOptions& options) {
+  const ParallelChoice choice{.name = "async_sgd", .max_staleness = max_staleness};
+  return std::make_unique<ShardedOptimizer>(runtime, world, problem, std::move(wrapped), choice,
+                                            configuration, options);
+}
+
+std::unique_ptr<ShardedOptimizer> make_gradient_compression_optimizer(
+    Runtime& runtime, Communicator& world, const ParallelOptions& problem,
+    std::unique_ptr<Optimizer> wrapped, double ratio, bool quantize, bool topk,
+    const ShardingConfiguration& configuration, const OptimizationOptions& options) {
+  if (quantize && topk) {
+    throw UsageError("E0798", "gradient compression: top-k and quantization at once",
+                     "choose one of them");
+  }
+  ParallelChoice choice{.name = "gradient_compression"};
+  if (quantize) choice.compression.compressor = &int8_blocks();
+  if (topk) choice.compression = {.compressor = &largest_elements(), .ratio = ratio};
+  return std::make_unique<ShardedOptimizer>(runtime, world, problem, std::move(wrapped), choice,
+                                            configuration, options);
 }
 
 }  // namespace shardsim

@@ -92,7 +92,7 @@ std::string reduction(const char* call, std::int64_t count, const std::string& l
   return fmt::format("{} sum fp64 x {} \"{}\"", call, count, label);
 }
 
-constexpr const char* kReducer = "strategies/gradient_sync/full_reducer.cpp";
+constexpr const char* kReducer = "strategies/gradient_sync/gradient_reducer.cpp";
 
 // Puts a call off until the next one has been posted, as a strategy does that swaps two.
 class PutOff final : public WorkOwner {

@@ -1,4 +1,4 @@
-#include "strategies/checkpoint/element_runs.hpp"
+#include "strategies/checkpoint/chunk.hpp"
 
 #include <numeric>
 #include <vector>

@@ -2,7 +2,6 @@
 #include <string_view>
 #include <vector>
 
-#include "strategies/checkpoint/checksum.hpp"
 #include "strategies/checkpoint/names.hpp"
 
 #include "tests/checkpoint/draw.hpp"

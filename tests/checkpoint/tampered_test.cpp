@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "strategies/checkpoint/checksum.hpp"
 #include "strategies/checkpoint/names.hpp"
 #include "strategies/checkpoint/payload.hpp"
 

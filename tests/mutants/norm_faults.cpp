@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "strategies/gradient_sync/gradient_norm.hpp"
 #include "strategies/gradient_sync/gradient_sync.hpp"
+#include "strategies/gradient_sync/whole_state.hpp"
 
 namespace shardsim::test {
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "strategies/gradient_sync/gradient_norm.hpp"
+#include "strategies/gradient_sync/whole_state.hpp"
 
 #include "tests/mutants/finding.hpp"
 #include "tests/mutants/norm_faults.hpp"

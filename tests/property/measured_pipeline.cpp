@@ -8,7 +8,6 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "strategies/pipeline/index_of.hpp"
 #include "strategies/pipeline/stage_model.hpp"
 #include "strategies/pipeline/stage_runner.hpp"
 
