@@ -21,6 +21,13 @@ struct Metric {
   MetricValue value;
 };
 
+/// Null if there is no such metric.
+[[nodiscard]] const MetricValue* value_of(const std::vector<Metric>& metrics,
+                                          const std::string& name);
+
+/// As a number (bool as 0 or 1); nothing for text.
+[[nodiscard]] std::optional<double> as_number(const MetricValue& value);
+
 /// A property of the run that was verified: "oracle", "conservation".
 struct Check {
   std::string name;
@@ -41,6 +48,9 @@ struct ExpectationResult {
 struct Assumption {
   std::string text;
   std::string source;  ///< "NVIDIA H100 datasheet", "assumed", ...
+
+  /// Whether it has no published source.
+  [[nodiscard]] bool is_assumed() const { return source.starts_with("assumed"); }
 };
 
 /// The range of a metric that holds most measured runs with a prediction like this run's.
@@ -78,7 +88,9 @@ struct Result {
   int exit_code = 0;
 
   /// Null if there is no such metric.
-  [[nodiscard]] const MetricValue* find(const std::string& name) const;
+  [[nodiscard]] const MetricValue* find(const std::string& name) const {
+    return value_of(metrics, name);
+  }
   [[nodiscard]] const MetricValue* find(const MetricRow& row) const { return find(row.name); }
   /// As a number (bool as 0 or 1); empty for text and unknown names.
   [[nodiscard]] std::optional<double> number(const std::string& name) const;
