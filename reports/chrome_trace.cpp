@@ -1,11 +1,9 @@
-#include "reports/chrome_trace.hpp"
-
 #include <iterator>
 
 #include <fmt/format.h>
 
 #include "reports/terminal_text.hpp"
-#include "reports/trace_layout.hpp"
+#include "reports/trace_writers.hpp"
 
 namespace shardsim {
 

@@ -1,5 +1,3 @@
-#include "reports/markdown_report.hpp"
-
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -7,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "reports/csv_tables.hpp"
+#include "reports/pages.hpp"
 #include "reports/terminal_text.hpp"
 #include "reports/text_sections.hpp"
 #include "reports/units.hpp"

@@ -1,12 +1,10 @@
-#include "reports/perfetto_trace.hpp"
-
 #include <array>
 #include <map>
 #include <string_view>
 
 #include "reports/proto_writer.hpp"
 #include "reports/terminal_text.hpp"
-#include "reports/trace_layout.hpp"
+#include "reports/trace_writers.hpp"
 
 namespace shardsim {
 

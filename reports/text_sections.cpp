@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -60,6 +59,10 @@ std::string interval_text(double interval_s, double daly_s) {
 
 }  // namespace
 
+void append(Lines& lines, const Lines& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
 Lines headline_section(const TextHeadline& headline, const Page& page) {
   const std::string ranks =
       headline.ranks > 0 ? format_count(headline.ranks) + (headline.ranks == 1 ? " rank" : " ranks")
@@ -73,8 +76,7 @@ Lines headline_section(const TextHeadline& headline, const Page& page) {
   const std::string name = truncate_to_width(escape_untrusted(headline.name), page.width());
   if (!name.empty()) lines.push_back(page.paint(Style::bold, name));
   if (facts.empty()) return lines;
-  Lines more = wrap_to_width("  " + facts, page.width(), 2);
-  std::move(more.begin(), more.end(), std::back_inserter(lines));
+  append(lines, wrap_to_width("  " + facts, page.width(), 2));
   return lines;
 }
 
@@ -129,10 +131,9 @@ Lines time_section(const Result& result, const Page& page) {
   const auto idle = result.number(metric::kTimePipelineIdleSMax);
   const auto in_span = result.number(metric::kTimePipelineIdleInSpanSMax);
   if (idle && in_span) {
-    const Lines row = page.row("  pipeline", "idle " + format_seconds(*idle) +
-                                                 " on the worst rank, " + format_seconds(*in_span) +
-                                                 " from a rank's first start to its last end");
-    lines.insert(lines.end(), row.begin(), row.end());
+    append(lines, page.row("  pipeline", "idle " + format_seconds(*idle) + " on the worst rank, " +
+                                             format_seconds(*in_span) +
+                                             " from a rank's first start to its last end"));
   }
   return lines;
 }
@@ -161,14 +162,12 @@ Lines memory_section(const Result& result, double device_memory_bytes, const Pag
   const auto reserved = result.number(metric::kMemoryReservedPeakBytesMax);
   const auto device = result.number(metric::kMemoryDeviceBytesMax);
   if (reserved && device) {
-    const Lines row =
-        page.row("  on device", format_memory(*device) + ": the allocator's " +
-                                    format_memory(*reserved) + ", CUDA context and NCCL buffers");
-    lines.insert(lines.end(), row.begin(), row.end());
+    append(lines, page.row("  on device", format_memory(*device) + ": the allocator's " +
+                                              format_memory(*reserved) +
+                                              ", CUDA context and NCCL buffers"));
   }
   if (const auto host = result.number(metric::kMemoryHostBytesMax)) {
-    const Lines row = page.row("  on the host", format_memory(*host) + " a rank");
-    lines.insert(lines.end(), row.begin(), row.end());
+    append(lines, page.row("  on the host", format_memory(*host) + " a rank"));
   }
   return lines;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -74,17 +73,15 @@ void fit_screen(std::vector<Block>& blocks) {
 constexpr std::size_t kSourceIndent = 2;
 constexpr std::size_t kTextIndent = 4;
 
-bool is_assumed(const std::string& source) { return source.starts_with("assumed"); }
-
 // Sources in the order of the result; those without a publication come first.
 std::vector<std::string> sources_of(const Result& result) {
+  std::vector<Assumption> rows = result.assumptions;
+  std::stable_partition(rows.begin(), rows.end(),
+                        [](const Assumption& row) { return row.is_assumed(); });
   std::vector<std::string> sources;
-  for (const Assumption& assumption : result.assumptions) {
-    if (std::find(sources.begin(), sources.end(), assumption.source) == sources.end()) {
-      sources.push_back(assumption.source);
-    }
+  for (const Assumption& row : rows) {
+    if (std::ranges::find(sources, row.source) == sources.end()) sources.push_back(row.source);
   }
-  std::stable_partition(sources.begin(), sources.end(), is_assumed);
   return sources;
 }
 
@@ -127,7 +124,7 @@ Lines Page::marked(Style style, std::string_view mark, std::string_view text) co
     text.remove_prefix(std::min(end + 1, text.size()));
     Lines wrapped = wrap_to_width(std::string(hang, ' ') + line, width_, hang + kMargin);
     if (first) wrapped.front().replace(0, hang, margin + paint(style, mark) + " ");
-    std::move(wrapped.begin(), wrapped.end(), std::back_inserter(lines));
+    append(lines, wrapped);
   }
   return lines;
 }

@@ -1,50 +1,52 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "sim/kernel/metric_table.hpp"
 
+#include "reports/csv_tables.hpp"
 #include "sim/search/search_report.hpp"
 
 namespace shardsim {
-
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json layout_json(const Candidate& candidate) {
-  return {{"tp", candidate.tp},
-          {"pp", candidate.pp},
-          {"cp", candidate.cp},
-          {"ep", candidate.ep},
-          {"vpp", candidate.vpp},
-          {"dp_replicate", candidate.dp_replicate},
-          {"dp_shard", candidate.dp_shard},
-          {"zero_stage", candidate.zero_stage},
-          {"sequence_parallel", candidate.sequence_parallel},
-          {"schedule", candidate.schedule},
-          {"micro_batch_size", candidate.micro_batch_size},
-          {"num_microbatches", candidate.num_microbatches},
-          {"recompute", to_string(candidate.recompute)}};
+// The fields of a layout by name, in the order of both files.
+template <class Visit>
+void for_each_field(const Candidate& candidate, Visit visit) {
+  visit("tp", candidate.tp);
+  visit("pp", candidate.pp);
+  visit("cp", candidate.cp);
+  visit("ep", candidate.ep);
+  visit("vpp", candidate.vpp);
+  visit("dp_replicate", candidate.dp_replicate);
+  visit("dp_shard", candidate.dp_shard);
+  visit("zero_stage", candidate.zero_stage);
+  visit("sequence_parallel", candidate.sequence_parallel);
+  visit("schedule", candidate.schedule);
+  visit("micro_batch_size", candidate.micro_batch_size);
+  visit("num_microbatches", candidate.num_microbatches);
+  visit("recompute", to_string(candidate.recompute));
 }
 
 // Metrics under the names that a result has.
 Json point_json(const SearchReport& report, const SimulatedPoint& point) {
-  Json metrics = {{metric::kStepTimeS.name, point.step_time_s},
-                  {metric::kTokensPerS.name, point.tokens_per_s},
-                  {metric::kTokensPerSPerGpu.name, point.tokens_per_s_per_gpu},
-                  {metric::kMfu.name, point.mfu},
-                  {metric::kTimeComputeS.name, point.compute_s},
-                  {metric::kTimeExposedCommS.name, point.exposed_comm_s},
-                  {metric::kTimeHiddenCommS.name, point.hidden_comm_s},
-                  {metric::kTimeBubbleS.name, point.bubble_s},
-                  {metric::kTimeHostS.name, point.host_s},
-                  {metric::kMemoryPeakBytesMax.name, point.peak_bytes},
-                  {metric::kMemoryDeviceBytesMax.name, point.device_bytes}};
+  Json metrics;
+  for (const auto& [row, value] : kPointMetrics) metrics[row.name] = point.*value;
+  metrics[metric::kMemoryPeakBytesMax.name] = point.peak_bytes;
+  metrics[metric::kMemoryDeviceBytesMax.name] = point.device_bytes;
   for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
     metrics[kMemoryMetrics.at(i)->name] = point.category_bytes.at(i);
   }
-  Json json = {{"layout", report.layout_of(point)},
-               {"fields", layout_json(point.candidate)},
-               {"metrics", std::move(metrics)}};
+  Json json;
+  json["layout"] = report.layout_of(point);
+  for_each_field(point.candidate,
+                 [&](const char* name, const auto& value) { json["fields"][name] = value; });
+  json["metrics"] = std::move(metrics);
   if (report.usd_per_gpu_hour > 0) json["usd_per_1t_tokens"] = report.usd_per_1t_tokens(point);
   json["leaves_margin"] = !point.is_tight;
   return json;
@@ -94,6 +96,33 @@ std::string to_json(const SearchReport& report) {
   json["ignored"] = report.ignored;
   json["sources"] = report.sources;
   return json.dump(2) + "\n";
+}
+
+// Every simulated layout that fits, best first.
+std::string to_csv(const SearchReport& report) {
+  std::string text = "rank,on_front,layout,";
+  for_each_field(Candidate{},
+                 [&](const char* name, const auto&) { text += name + std::string(","); });
+  text +=
+      "step_time_s,tokens_per_s_per_gpu,mfu,compute_s,exposed_comm_s,bubble_s,host_s,peak_bytes,"
+      "device_bytes,usd_per_1t_tokens\n";
+  std::size_t rank = 0;
+  for (const SimulatedPoint& point : report.others) {
+    const bool on_front =
+        std::ranges::find(report.front, point.index, &SimulatedPoint::index) != report.front.end();
+    const std::string cost = report.usd_per_gpu_hour > 0
+                                 ? fmt::format("{}", report.usd_per_1t_tokens(point))
+                                 : std::string();
+    text += fmt::format("{},{},{},", ++rank, on_front, csv_cell(report.layout_of(point)));
+    for_each_field(point.candidate, [&](const char*, const auto& value) {
+      text += csv_cell(fmt::format("{}", value)) + ",";
+    });
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{}\n", point.step_time_s,
+                    point.tokens_per_s_per_gpu, point.mfu, point.compute_s, point.exposed_comm_s,
+                    point.bubble_s, point.host_s, point.peak_bytes, point.device_bytes, cost);
+  }
+  return text;
 }
 
 }  // namespace shardsim
