@@ -32,6 +32,13 @@ class ProtoWriter {
     add_string(field, message.bytes_);
   }
 
+  /// A number without a field: in a packed list, or a length before a message.
+  void add_varint(std::uint64_t value) {
+    // Seven bits a byte, least significant first; the top bit says that more follow.
+    for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
+    bytes_ += static_cast<char>(value);
+  }
+
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
   [[nodiscard]] bool empty() const { return bytes_.empty(); }
 
@@ -39,12 +46,6 @@ class ProtoWriter {
   // Wire types.
   static constexpr std::uint32_t kVarint = 0;
   static constexpr std::uint32_t kLengthDelimited = 2;
-
-  void add_varint(std::uint64_t value) {
-    // Seven bits a byte, least significant first; the top bit says that more follow.
-    for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
-    bytes_ += static_cast<char>(value);
-  }
 
   std::string bytes_;
 };

@@ -19,21 +19,8 @@ constexpr std::size_t kLabelColumns = 14;
 // Margin, label, the gap and "100.0 %" after the bar, and 42 columns of figures.
 constexpr std::size_t kBesideBar = kMargin + kLabelColumns + 11 + 42;
 
-const char* sequence_of(Style style) {
-  switch (style) {
-    case Style::bold:
-      return "\x1b[1m";
-    case Style::dim:
-      return "\x1b[2m";
-    case Style::good:
-      return "\x1b[32m";
-    case Style::bad:
-      return "\x1b[31m";
-    case Style::caution:
-      return "\x1b[33m";
-  }
-  return "";
-}
+// Escape sequences, by Style.
+constexpr std::array kSequences = {"\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[33m"};
 
 constexpr std::size_t kMaxLines = 24;
 
@@ -104,7 +91,7 @@ std::size_t Page::bar_columns() const { return width_ - kBesideBar; }
 
 std::string Page::paint(Style style, std::string_view text) const {
   if (!color_ || text.empty()) return std::string(text);
-  return sequence_of(style) + std::string(text) + "\x1b[0m";
+  return kSequences.at(static_cast<std::size_t>(style)) + std::string(text) + "\x1b[0m";
 }
 
 Lines Page::row(std::string_view label, std::string_view text) const {

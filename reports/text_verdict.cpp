@@ -160,6 +160,11 @@ std::string band_evidence(const MetricBand& band, const Result& result) {
   return runs_text(band) + scale_text(band, ranks);
 }
 
+std::string band_words(const MetricBand& band, const Result& result) {
+  return fmt::format("{} {} ({})", band.metric == metric::kStepTimeS.name ? "step" : "on device",
+                     band_range(band), band_evidence(band, result));
+}
+
 std::string band_held(const MetricBand& band) {
   return fmt::format("{} % of runs", 10 * std::lround(10.0 * band.held_out_share));
 }
@@ -171,9 +176,7 @@ Lines error_band_section(const Result& result, const Page& page) {
   }
   Lines lines;
   for (const MetricBand& band : result.error_bands) {
-    const char* const what = band.metric == metric::kStepTimeS.name ? "step" : "on device";
-    append(lines, page.row(band_held(band), fmt::format("{} {} ({})", what, band_range(band),
-                                                        band_evidence(band, result))));
+    append(lines, page.row(band_held(band), band_words(band, result)));
   }
   return lines;
 }

@@ -224,15 +224,9 @@ struct Case {
 
 std::string masthead(const Input& input) {
   const TextHeadline& headline = input.headline;
-  const std::string ranks = headline.ranks == 0   ? std::string()
-                            : headline.ranks == 1 ? std::string("1 rank")
-                                                  : format_count(headline.ranks) + " ranks";
   std::string facts;
-  for (const std::string& fact : {headline.model, headline.system, ranks, headline.layout,
-                                  headline.precision, headline.batch}) {
-    if (fact.empty()) continue;
-    if (!facts.empty()) facts += " · ";
-    facts += markup_text(fact);
+  for (const std::string& fact : facts_of(headline)) {
+    facts += (facts.empty() ? "" : " · ") + markup_text(fact);
   }
   const std::string name = headline.name.empty() ? std::string("A training step") : headline.name;
   return fmt::format(

@@ -284,11 +284,6 @@ class Search {
 
   void count() {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    const auto note = [&](std::int64_t bytes, const Candidate& candidate) {
-      if (bytes >= least) return;
-      least = outcome_.least_bytes = bytes;
-      outcome_.least = candidate;
-    };
     for (std::size_t i = 0; i < fates_.size(); ++i) {
       if (fates_[i] == Fate::slower) ++outcome_.num_slower;
       if (fates_[i] == Fate::refused) ++outcome_.num_refused;
@@ -296,7 +291,9 @@ class Search {
       if (fates_[i] == Fate::open) ++outcome_.num_unseen;
       if (fates_[i] != Fate::too_large) continue;
       ++outcome_.num_too_large;
-      note(quick_[i].device_bytes, candidates_[i]);
+      if (quick_[i].device_bytes >= least) continue;
+      least = outcome_.least_bytes = quick_[i].device_bytes;
+      outcome_.least = candidates_[i];
     }
   }
 

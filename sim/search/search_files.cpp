@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,9 @@ namespace shardsim {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// By Objective.
+constexpr std::array kObjectives = {"time", "memory", "cost"};
 
 // The fields of a layout by name, in the order of both files.
 template <class Visit>
@@ -68,9 +72,7 @@ std::string to_json(const SearchReport& report) {
                {"seq_len", report.seq_len},
                {"global_batch_size", report.global_batch_size},
                {"precision", report.precision},
-               {"objective", report.objective == Objective::time     ? "time"
-                             : report.objective == Objective::memory ? "memory"
-                                                                     : "cost"},
+               {"objective", kObjectives.at(static_cast<std::size_t>(report.objective))},
                {"memory_capacity_bytes", report.memory_capacity_bytes},
                {"memory_margin", report.memory_margin}};
   if (report.usd_per_gpu_hour > 0) json["usd_per_gpu_hour"] = report.usd_per_gpu_hour;

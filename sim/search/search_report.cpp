@@ -1,6 +1,7 @@
 #include "sim/search/search_report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -135,17 +136,8 @@ std::string counts_of(const SearchReport& report) {
   return text;
 }
 
-const char* order_of(Objective objective) {
-  switch (objective) {
-    case Objective::time:
-      return "fastest first";
-    case Objective::memory:
-      return "smallest first";
-    case Objective::cost:
-      return "cheapest first";
-  }
-  return "";
-}
+// The order of the page, by Objective.
+constexpr std::array kOrders = {"fastest first", "smallest first", "cheapest first"};
 
 }  // namespace
 
@@ -208,7 +200,7 @@ LayoutPage page_of(const SearchReport& report) {
                            report.system);
   page.facts = fmt::format("{}, {} tokens per sequence, global batch {}", report.precision,
                            format_count(report.seq_len), format_count(report.global_batch_size));
-  page.order = order_of(report.objective);
+  page.order = kOrders.at(static_cast<std::size_t>(report.objective));
   page.why = report.why_runner_up.empty() ? "" : "The second: " + report.why_runner_up;
   page.counts = counts_of(report);
   page.capacity_bytes = report.memory_capacity_bytes;
