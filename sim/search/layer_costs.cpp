@@ -59,9 +59,9 @@ class PricedGroup final : public Communicator, private WorkOwner {
   }
 
   // Throws an internal Error: groups of groups are not probed.
-
-  std::unique_ptr<Communicator> split(int /*color*/, int /*key*/, const std::string& name,
-                                      CallSite /*site*/) override {
+  [[nodiscard]] std::unique_ptr<Communicator> split(int /*color*/, int /*key*/,
+                                                    const std::string& name,
+                                                    CallSite /*site*/) override {
     throw Error(ExitCode::internal, "E7008", "the probe of " + name_ + " is split for " + name,
                 "please report this scenario");
   }
@@ -75,14 +75,14 @@ class PricedGroup final : public Communicator, private WorkOwner {
 
   void abandon(void* /*operation*/) noexcept override {}
 
-  Work take(Time duration, const CallOptions& options) {
+  [[nodiscard]] Work take(Time duration, const CallOptions& options) {
     const Time ready =
         options.after == nullptr ? clock_.now : *static_cast<Time*>(options.after->operation());
     free_ = max(free_, ready) + duration;
     return {*this, &ends_.emplace_back(free_)};
   }
 
-  Time duration_of(const Call& call) const {
+  [[nodiscard]] Time duration_of(const Call& call) const {
     CollectiveRequest request;
     request.kind = call.collective;
     request.layout = &layout_;
@@ -126,7 +126,7 @@ class PricedGroup final : public Communicator, private WorkOwner {
     return network_->collective(request, clock_.now).duration;
   }
 
-  Time transfer(const P2pOp& half) const {
+  [[nodiscard]] Time transfer(const P2pOp& half) const {
     if (network_ == nullptr) return {};
     return network_->transfer(layout_.members[0],
                               layout_.members[static_cast<std::size_t>(half.peer)],
