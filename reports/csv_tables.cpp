@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -29,46 +30,47 @@ class CsvRows {
     for (const char* name : names) cell(name);
     end_row();
   }
-  CsvRows& cell(std::string_view text) {
-    separate();
-    text_ += csv_cell(text);
-    return *this;
+
+  template <class... Cells>
+  void add(const Cells&... cells) {
+    (cell(cells), ...);
+    end_row();
   }
-  template <class Number>
-  CsvRows& number(Number value) {
-    separate();
-    text_ += fmt::format("{}", value);
-    return *this;
+
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  using Categories = std::array<std::int64_t, kNumMemoryCategories>;
+
+  template <class Cell>
+  void cell(const Cell& value) {
+    if (!is_first_) text_ += ',';
+    is_first_ = false;
+    if constexpr (std::is_convertible_v<Cell, std::string_view>) {
+      text_ += csv_cell(value);
+    } else {
+      text_ += fmt::format("{}", value);
+    }
+  }
+  void cell(const Categories& bytes) {
+    for (const std::int64_t of_category : bytes) cell(of_category);
   }
   void end_row() {
     text_ += '\n';
     is_first_ = true;
   }
-  [[nodiscard]] std::string take() { return std::move(text_); }
 
- private:
-  void separate() {
-    if (!is_first_) text_ += ',';
-    is_first_ = false;
-  }
   std::string text_;
   bool is_first_ = true;
 };
-
-void add_categories(CsvRows& rows, const std::array<std::int64_t, kNumMemoryCategories>& bytes) {
-  for (const std::int64_t of_category : bytes) rows.number(of_category);
-}
 
 CsvTable stages_table(const RunDetail& detail) {
   CsvRows rows({"stage", "rank", "compute_s", "exposed_comm_s", "bubble_s", "host_s", "peak_bytes",
                 "params_bytes", "grads_bytes", "optimizer_bytes", "activations_bytes",
                 "comm_bytes"});
   for (const StageTime& stage : detail.stages) {
-    rows.number(stage.stage).number(stage.rank).number(stage.compute_s);
-    rows.number(stage.exposed_comm_s).number(stage.bubble_s).number(stage.host_s);
-    rows.number(stage.peak_bytes);
-    add_categories(rows, stage.at_peak);
-    rows.end_row();
+    rows.add(stage.stage, stage.rank, stage.compute_s, stage.exposed_comm_s, stage.bubble_s,
+             stage.host_s, stage.peak_bytes, stage.at_peak);
   }
   return {"stages", rows.take()};
 }
@@ -76,8 +78,7 @@ CsvTable stages_table(const RunDetail& detail) {
 CsvTable axes_table(const RunDetail& detail) {
   CsvRows rows({"axis", "exposed_s", "hidden_s", "bytes_sent"});
   for (const AxisComm& axis : detail.axes) {
-    rows.cell(axis.axis).number(axis.exposed_s).number(axis.hidden_s).number(axis.bytes_sent);
-    rows.end_row();
+    rows.add(axis.axis, axis.exposed_s, axis.hidden_s, axis.bytes_sent);
   }
   return {"axes", rows.take()};
 }
@@ -85,9 +86,7 @@ CsvTable axes_table(const RunDetail& detail) {
 CsvTable links_table(const RunDetail& detail) {
   CsvRows rows({"tier", "bytes", "bandwidth_gb_per_s", "busiest_share", "busiest"});
   for (const LinkUse& link : detail.links) {
-    rows.cell(link.tier).number(link.bytes).number(link.bandwidth_gb_per_s);
-    rows.number(link.busiest_share).cell(link.busiest);
-    rows.end_row();
+    rows.add(link.tier, link.bytes, link.bandwidth_gb_per_s, link.busiest_share, link.busiest);
   }
   return {"links", rows.take()};
 }
@@ -100,9 +99,8 @@ CsvTable traffic_table(const RunDetail& detail) {
     if (matrix.bytes[i] == 0) continue;
     const auto from = static_cast<std::int64_t>(i / matrix.cells);
     const auto to = static_cast<std::int64_t>(i % matrix.cells);
-    rows.number(from * matrix.ranks_per_cell).number(to * matrix.ranks_per_cell);
-    rows.number(matrix.ranks_per_cell).number(matrix.steps).number(matrix.bytes[i]);
-    rows.end_row();
+    rows.add(from * matrix.ranks_per_cell, to * matrix.ranks_per_cell, matrix.ranks_per_cell,
+             matrix.steps, matrix.bytes[i]);
   }
   return {"traffic", rows.take()};
 }
@@ -110,9 +108,7 @@ CsvTable traffic_table(const RunDetail& detail) {
 CsvTable operations_table(const RunDetail& detail) {
   CsvRows rows({"name", "calls", "time_s", "flops", "bytes"});
   for (const RooflinePoint& point : detail.roofline.points) {
-    rows.cell(point.name).number(point.calls).number(point.time_s);
-    rows.number(point.flops).number(point.bytes);
-    rows.end_row();
+    rows.add(point.name, point.calls, point.time_s, point.flops, point.bytes);
   }
   return {"operations", rows.take()};
 }
@@ -122,9 +118,7 @@ CsvTable memory_table(const RunDetail& detail) {
                 "activations_bytes", "comm_bytes"});
   for (const MemoryCurve& curve : detail.memory) {
     for (const MemoryCurve::Point& point : curve.points) {
-      rows.number(curve.stage).number(curve.rank).number(point.time_s);
-      add_categories(rows, point.bytes);
-      rows.end_row();
+      rows.add(curve.stage, curve.rank, point.time_s, point.bytes);
     }
   }
   return {"memory", rows.take()};
@@ -134,10 +128,8 @@ CsvTable schedule_table(const RunDetail& detail) {
   CsvRows rows({"stage", "rank", "track", "name", "chunk", "microbatch", "begin_s", "end_s"});
   for (const GanttRow& row : detail.schedule.rows) {
     for (const GanttBar& bar : row.bars) {
-      rows.number(row.stage).number(row.rank).cell(row.track);
-      rows.cell(detail.schedule.names.at(bar.name)).number(bar.chunk).number(bar.microbatch);
-      rows.number(bar.begin_s).number(bar.end_s);
-      rows.end_row();
+      rows.add(row.stage, row.rank, row.track, detail.schedule.names.at(bar.name), bar.chunk,
+               bar.microbatch, bar.begin_s, bar.end_s);
     }
   }
   return {"schedule", rows.take()};
@@ -174,8 +166,7 @@ std::vector<Metric> ordered_metrics(const Result& result) {
 std::string metrics_csv(const Result& result) {
   CsvRows rows({"name", "value"});
   for (const Metric& metric : ordered_metrics(result)) {
-    rows.cell(metric.name).cell(exact_text(metric.value));
-    rows.end_row();
+    rows.add(metric.name, exact_text(metric.value));
   }
   return rows.take();
 }

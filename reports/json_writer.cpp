@@ -1,6 +1,7 @@
 #include "reports/json_writer.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include <nlohmann/json.hpp>
@@ -10,8 +11,44 @@
 #include "reports/diagnosis_json.hpp"
 
 namespace shardsim {
-
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string dumped(const Json& json) {
+  return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+}
+
+template <class Items, class Convert>
+Json array_of(const Items& items, Convert convert) {
+  Json array = Json::array();
+  for (const auto& item : items) array.push_back(convert(item));
+  return array;
+}
+
+Json side_object(const DiagnosisSide& side) {
+  return Json{{"ranks", side.ranks},
+              {"action", side.action},
+              {"file", side.site.file},
+              {"line", side.site.line},
+              {"function", side.site.function}};
+}
+
+Json diagnosis_object(const Diagnosis& diagnosis) {
+  Json object{{"code", diagnosis.code},
+              {"summary", diagnosis.summary},
+              {"group", diagnosis.group},
+              {"members", diagnosis.members},
+              {"sequence", diagnosis.sequence},
+              {"time_ps", diagnosis.time.picoseconds()},
+              {"sides", array_of(diagnosis.sides, side_object)},
+              {"cycle", diagnosis.cycle},
+              {"last_matched", diagnosis.last_matched},
+              {"hint", diagnosis.hint}};
+  if (!diagnosis.schedule.empty()) object["schedule"] = diagnosis.schedule;
+  if (!diagnosis.replay.empty()) object["replay"] = diagnosis.replay;
+  return object;
+}
 
 using Json = nlohmann::ordered_json;
 
@@ -24,16 +61,17 @@ Json scenario_object(const std::string& text) {
   return scenario;
 }
 
+Json value_object(const MetricValue& value) {
+  return std::visit([](const auto& v) { return Json(v); }, value);
+}
+
 Json metrics_object(const Result& result) {
   Json object = Json::object();
-  const auto set = [&object](const std::string& name, const MetricValue& value) {
-    object[name] = std::visit([](const auto& v) { return Json(v); }, value);
-  };
   for (const std::string& name : metric_names()) {
-    if (const MetricValue* value = result.find(name)) set(name, *value);
+    if (const MetricValue* value = result.find(name)) object[name] = value_object(*value);
   }
   for (const Metric& metric : result.metrics) {
-    if (!object.contains(metric.name)) set(metric.name, metric.value);
+    if (!object.contains(metric.name)) object[metric.name] = value_object(metric.value);
   }
   return object;
 }
@@ -41,16 +79,9 @@ Json metrics_object(const Result& result) {
 Json measured_object(const Result& result) {
   Json object = Json::object();
   for (const Metric& metric : result.measured) {
-    object[metric.name] = std::visit([](const auto& v) { return Json(v); }, metric.value);
+    object[metric.name] = value_object(metric.value);
   }
   return object;
-}
-
-template <class Items, class Convert>
-Json array_of(const Items& items, Convert convert) {
-  Json array = Json::array();
-  for (const auto& item : items) array.push_back(convert(item));
-  return array;
 }
 
 Json band_object(const MetricBand& band) {
@@ -86,6 +117,8 @@ Json assumption_object(const Assumption& assumption) {
 
 }  // namespace
 
+std::string to_json(const Diagnosis& diagnosis) { return dumped(diagnosis_object(diagnosis)); }
+
 std::string to_json(const Result& result) {
   Json root;
   root["schema_version"] = Result::kSchemaVersion;
@@ -100,8 +133,8 @@ std::string to_json(const Result& result) {
   root["expectations"] = array_of(result.expectations, expectation_object);
   root["assumptions"] = array_of(result.assumptions, assumption_object);
   root["warnings"] = result.warnings;
-  if (result.diagnosis) root["diagnosis"] = Json::parse(to_json(*result.diagnosis));
-  return root.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
+  if (result.diagnosis) root["diagnosis"] = diagnosis_object(*result.diagnosis);
+  return dumped(root);
 }
 
 }  // namespace shardsim

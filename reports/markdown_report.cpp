@@ -1,5 +1,3 @@
-#include "reports/markdown_report.hpp"
-
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -7,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "reports/csv_tables.hpp"
+#include "reports/pages.hpp"
 #include "reports/terminal_text.hpp"
 #include "reports/text_sections.hpp"
 #include "reports/units.hpp"
@@ -154,12 +153,6 @@ std::string communication(const RunDetail& detail) {
   return text;
 }
 
-std::string band_words(const MetricBand& band, const Result& result) {
-  const char* const what = band.metric == metric::kStepTimeS.name ? "step" : "on device";
-  return fmt::format("{}: {} {} ({})", band_held(band), what, band_range(band),
-                     band_evidence(band, result));
-}
-
 std::string error_band(const Result& result) {
   if (!result.no_error_band.empty()) {
     return "\n## Error band\n\nNone: " + plain(result.no_error_band) + ".\n";
@@ -167,7 +160,7 @@ std::string error_band(const Result& result) {
   if (result.error_bands.empty()) return {};
   std::string text = "\n## Error band\n\n";
   for (const MetricBand& band : result.error_bands) {
-    text += "- " + plain(band_words(band, result)) + "\n";
+    text += "- " + plain(band_held(band) + ": " + band_words(band, result)) + "\n";
   }
   return text;
 }

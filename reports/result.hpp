@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,21 @@ struct Metric {
   MetricValue value;
 };
 
+/// Null if there is no such metric.
+[[nodiscard]] inline const MetricValue* value_of(const std::vector<Metric>& metrics,
+                                                 const std::string& name) {
+  const auto metric = std::ranges::find(metrics, name, &Metric::name);
+  return metric == metrics.end() ? nullptr : &metric->value;
+}
+
+/// As a number (bool as 0 or 1); nothing for text.
+[[nodiscard]] inline std::optional<double> as_number(const MetricValue& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? 1.0 : 0.0;
+  return std::nullopt;
+}
+
 /// A property of the run that was verified: "oracle", "conservation".
 struct Check {
   std::string name;
@@ -41,6 +57,9 @@ struct ExpectationResult {
 struct Assumption {
   std::string text;
   std::string source;  ///< "NVIDIA H100 datasheet", "assumed", ...
+
+  /// Whether it has no published source.
+  [[nodiscard]] bool is_assumed() const { return source.starts_with("assumed"); }
 };
 
 /// The range of a metric that holds most measured runs with a prediction like this run's.
@@ -78,10 +97,15 @@ struct Result {
   int exit_code = 0;
 
   /// Null if there is no such metric.
-  [[nodiscard]] const MetricValue* find(const std::string& name) const;
+  [[nodiscard]] const MetricValue* find(const std::string& name) const {
+    return value_of(metrics, name);
+  }
   [[nodiscard]] const MetricValue* find(const MetricRow& row) const { return find(row.name); }
   /// As a number (bool as 0 or 1); empty for text and unknown names.
-  [[nodiscard]] std::optional<double> number(const std::string& name) const;
+  [[nodiscard]] std::optional<double> number(const std::string& name) const {
+    const MetricValue* const value = find(name);
+    return value == nullptr ? std::nullopt : as_number(*value);
+  }
   [[nodiscard]] std::optional<double> number(const MetricRow& row) const {
     return number(row.name);
   }

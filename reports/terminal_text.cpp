@@ -150,27 +150,12 @@ std::string draw_bar(std::size_t eighths, std::size_t columns) {
 }
 
 std::string markup_text(std::string_view text) {
+  constexpr std::string_view kSpecial = "&<>\"'";
+  constexpr std::array<const char*, 5> kEntities = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
   std::string escaped;
   for (const char c : escape_untrusted(text)) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
+    const std::size_t at = kSpecial.find(c);
+    escaped += at == std::string_view::npos ? std::string(1, c) : kEntities.at(at);
   }
   return escaped;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,16 +15,6 @@
 namespace shardsim {
 
 namespace {
-
-std::string join(const std::vector<std::string>& parts, const char* separator) {
-  std::string text;
-  for (const std::string& part : parts) {
-    if (part.empty()) continue;
-    if (!text.empty()) text += separator;
-    text += part;
-  }
-  return text;
-}
 
 /// "  label        ████▋       14.0 %   figures", the bar in its colour.
 std::string bar_row(const Page& page, std::string_view label, Style style, std::size_t eighths,
@@ -60,21 +49,30 @@ std::string interval_text(double interval_s, double daly_s) {
 
 }  // namespace
 
+void append(Lines& lines, const Lines& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
+std::vector<std::string> facts_of(const TextHeadline& headline) {
+  const std::string ranks = headline.ranks == 1  ? "1 rank"
+                            : headline.ranks > 0 ? format_count(headline.ranks) + " ranks"
+                                                 : std::string();
+  std::vector<std::string> facts = {headline.model,  headline.system,    ranks,
+                                    headline.layout, headline.precision, headline.batch};
+  std::erase(facts, std::string());
+  return facts;
+}
+
 Lines headline_section(const TextHeadline& headline, const Page& page) {
-  const std::string ranks =
-      headline.ranks > 0 ? format_count(headline.ranks) + (headline.ranks == 1 ? " rank" : " ranks")
-                         : std::string();
-  const std::string facts =
-      join({escape_untrusted(headline.model), escape_untrusted(headline.system), ranks,
-            escape_untrusted(headline.layout), escape_untrusted(headline.precision),
-            escape_untrusted(headline.batch)},
-           " · ");
+  std::string facts;
+  for (const std::string& fact : facts_of(headline)) {
+    facts += (facts.empty() ? "" : " · ") + escape_untrusted(fact);
+  }
   Lines lines;
   const std::string name = truncate_to_width(escape_untrusted(headline.name), page.width());
   if (!name.empty()) lines.push_back(page.paint(Style::bold, name));
   if (facts.empty()) return lines;
-  Lines more = wrap_to_width("  " + facts, page.width(), 2);
-  std::move(more.begin(), more.end(), std::back_inserter(lines));
+  append(lines, wrap_to_width("  " + facts, page.width(), 2));
   return lines;
 }
 
@@ -92,7 +90,7 @@ Lines figures_section(const Result& result, const Page& page) {
     parts.push_back(format_number(*rate) + " TFLOP/s/GPU");
   }
   if (parts.empty()) return {};
-  return wrap_to_width("  " + join(parts, "   "), page.width(), 2);
+  return wrap_to_width(fmt::format("  {}", fmt::join(parts, "   ")), page.width(), 2);
 }
 
 Lines time_section(const Result& result, const Page& page) {
@@ -129,10 +127,9 @@ Lines time_section(const Result& result, const Page& page) {
   const auto idle = result.number(metric::kTimePipelineIdleSMax);
   const auto in_span = result.number(metric::kTimePipelineIdleInSpanSMax);
   if (idle && in_span) {
-    const Lines row = page.row("  pipeline", "idle " + format_seconds(*idle) +
-                                                 " on the worst rank, " + format_seconds(*in_span) +
-                                                 " from a rank's first start to its last end");
-    lines.insert(lines.end(), row.begin(), row.end());
+    append(lines, page.row("  pipeline", "idle " + format_seconds(*idle) + " on the worst rank, " +
+                                             format_seconds(*in_span) +
+                                             " from a rank's first start to its last end"));
   }
   return lines;
 }
@@ -161,14 +158,12 @@ Lines memory_section(const Result& result, double device_memory_bytes, const Pag
   const auto reserved = result.number(metric::kMemoryReservedPeakBytesMax);
   const auto device = result.number(metric::kMemoryDeviceBytesMax);
   if (reserved && device) {
-    const Lines row =
-        page.row("  on device", format_memory(*device) + ": the allocator's " +
-                                    format_memory(*reserved) + ", CUDA context and NCCL buffers");
-    lines.insert(lines.end(), row.begin(), row.end());
+    append(lines, page.row("  on device", format_memory(*device) + ": the allocator's " +
+                                              format_memory(*reserved) +
+                                              ", CUDA context and NCCL buffers"));
   }
   if (const auto host = result.number(metric::kMemoryHostBytesMax)) {
-    const Lines row = page.row("  on the host", format_memory(*host) + " a rank");
-    lines.insert(lines.end(), row.begin(), row.end());
+    append(lines, page.row("  on the host", format_memory(*host) + " a rank"));
   }
   return lines;
 }
@@ -182,7 +177,7 @@ Lines traffic_section(const Result& result, const Page& page) {
     if (bytes > 0) axes.push_back(fmt::format("{} {}", axis, format_traffic(bytes)));
   }
   std::string text = format_traffic(*total) + " sent";
-  if (!axes.empty()) text += " (" + join(axes, " · ") + ")";
+  if (!axes.empty()) text += fmt::format(" ({})", fmt::join(axes, " · "));
   if (const auto most = result.number(metric::kCommBytesSentMaxRank)) {
     text += ", busiest rank " + format_traffic(*most);
   }
@@ -265,7 +260,9 @@ Lines oracle_section(const Result& result, const Page& page) {
     if (error) errors.push_back(fmt::format("{} {}", kind, format_number(*error)));
   }
   std::string text = *passed != 0 ? "passed" : "FAILED";
-  if (!errors.empty()) text += ", largest relative error: " + join(errors, " · ");
+  if (!errors.empty()) {
+    text += fmt::format(", largest relative error: {}", fmt::join(errors, " · "));
+  }
   return page.row("oracle", text);
 }
 
@@ -275,8 +272,8 @@ Lines checks_section(const Result& result, const Page& page) {
     if (check.passed) passed.push_back(escape_untrusted(check.name));
   }
   if (passed.empty()) return {};
-  const std::string text =
-      fmt::format("{} of {} passed: {}", passed.size(), result.checks.size(), join(passed, ", "));
+  const std::string text = fmt::format("{} of {} passed: {}", passed.size(), result.checks.size(),
+                                       fmt::join(passed, ", "));
   return {truncate_to_width(fmt::format("  {:<14}{}", "checks", text), page.width())};
 }
 

@@ -15,6 +15,9 @@ namespace shardsim {
 
 using Lines = std::vector<std::string>;
 
+/// Adds `more` at the end.
+void append(Lines& lines, const Lines& more);
+
 enum class Style { bold, dim, good, bad, caution };
 
 /// Colour and measures of one screen.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -20,21 +19,8 @@ constexpr std::size_t kLabelColumns = 14;
 // Margin, label, the gap and "100.0 %" after the bar, and 42 columns of figures.
 constexpr std::size_t kBesideBar = kMargin + kLabelColumns + 11 + 42;
 
-const char* sequence_of(Style style) {
-  switch (style) {
-    case Style::bold:
-      return "\x1b[1m";
-    case Style::dim:
-      return "\x1b[2m";
-    case Style::good:
-      return "\x1b[32m";
-    case Style::bad:
-      return "\x1b[31m";
-    case Style::caution:
-      return "\x1b[33m";
-  }
-  return "";
-}
+// Escape sequences, by Style.
+constexpr std::array kSequences = {"\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[33m"};
 
 constexpr std::size_t kMaxLines = 24;
 
@@ -74,17 +60,15 @@ void fit_screen(std::vector<Block>& blocks) {
 constexpr std::size_t kSourceIndent = 2;
 constexpr std::size_t kTextIndent = 4;
 
-bool is_assumed(const std::string& source) { return source.starts_with("assumed"); }
-
 // Sources in the order of the result; those without a publication come first.
 std::vector<std::string> sources_of(const Result& result) {
+  std::vector<Assumption> rows = result.assumptions;
+  std::stable_partition(rows.begin(), rows.end(),
+                        [](const Assumption& row) { return row.is_assumed(); });
   std::vector<std::string> sources;
-  for (const Assumption& assumption : result.assumptions) {
-    if (std::find(sources.begin(), sources.end(), assumption.source) == sources.end()) {
-      sources.push_back(assumption.source);
-    }
+  for (const Assumption& row : rows) {
+    if (std::ranges::find(sources, row.source) == sources.end()) sources.push_back(row.source);
   }
-  std::stable_partition(sources.begin(), sources.end(), is_assumed);
   return sources;
 }
 
@@ -107,7 +91,7 @@ std::size_t Page::bar_columns() const { return width_ - kBesideBar; }
 
 std::string Page::paint(Style style, std::string_view text) const {
   if (!color_ || text.empty()) return std::string(text);
-  return sequence_of(style) + std::string(text) + "\x1b[0m";
+  return kSequences.at(static_cast<std::size_t>(style)) + std::string(text) + "\x1b[0m";
 }
 
 Lines Page::row(std::string_view label, std::string_view text) const {
@@ -127,7 +111,7 @@ Lines Page::marked(Style style, std::string_view mark, std::string_view text) co
     text.remove_prefix(std::min(end + 1, text.size()));
     Lines wrapped = wrap_to_width(std::string(hang, ' ') + line, width_, hang + kMargin);
     if (first) wrapped.front().replace(0, hang, margin + paint(style, mark) + " ");
-    std::move(wrapped.begin(), wrapped.end(), std::back_inserter(lines));
+    append(lines, wrapped);
   }
   return lines;
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "reports/result.hpp"
 
@@ -24,6 +25,9 @@ struct TextHeadline {
   std::int64_t steps = 0;          ///< Steps of the run.
   double tokens_total = 0;         ///< Tokens of the whole training; 0 if not given.
 };
+
+/// The facts of the run, in the order of pages and without empty parts: model, system, ranks...
+[[nodiscard]] std::vector<std::string> facts_of(const TextHeadline& headline);
 
 struct TextOptions {
   bool color = false;        ///< ANSI colours. The caller knows about terminals and NO_COLOR.

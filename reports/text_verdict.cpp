@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <iterator>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -9,31 +9,81 @@
 #include "reports/verdict_words.hpp"
 
 namespace shardsim {
-
 namespace {
 
-const MetricValue* find_measured(const Result& result, const std::string& name) {
-  for (const Metric& metric : result.measured) {
-    if (metric.name == name) return &metric.value;
+/// A limit as its author wrote it, unless bytes or seconds read better.
+std::string format_expected(const std::string& name, double value) {
+  const std::string text = format_metric(name, value);
+  return text == format_number(value) ? fmt::format("{}", value) : text;
+}
+
+std::string failures(const Result& result) {
+  const auto failed_of = [](const auto& rows) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(rows, [](const auto& row) { return !row.passed; }));
+  };
+  const std::size_t checks = failed_of(result.checks);
+  const std::size_t expectations = failed_of(result.expectations);
+  std::string text;
+  if (checks > 0) text += count_of(checks, "check");
+  if (checks > 0 && expectations > 0) text += " and ";
+  if (expectations > 0) text += count_of(expectations, "expectation");
+  return text.empty() ? "FAILED" : "FAILED: " + text;
+}
+
+// The result of the oracle; the detail of its check names the algorithm it compared with.
+std::string shown_by_oracle(const Result& result) {
+  const bool is_other = std::ranges::any_of(result.checks, [](const Check& check) {
+    return check.name == "oracle" &&
+           check.detail.find("with the same algorithm") != std::string::npos;
+  });
+  return is_other ? "OK: trains what one device trains with the same algorithm"
+                  : "OK: trains the same model as one device";
+}
+
+// ", 16 on h100-sxm"; a property of all runs needs no number.
+std::string part_text(std::int64_t part, std::int64_t whole, const std::string& words) {
+  if (part == whole) return " " + words;
+  return ", " + (part == 0 ? "none" : format_count(part)) + " " + words;
+}
+
+std::string runs_text(const MetricBand& band) {
+  const bool has_framework = band.software != "none";
+  const bool is_foreign = band.runs_on_device == 0 && band.runs_with_software == 0;
+  std::string text = format_count(band.runs) + " measured";
+  text += part_text(band.runs_on_device, band.runs, "on " + band.device);
+  if (!has_framework) return text + ", any framework";
+  if (is_foreign) return text + " or " + band.software;
+  return text + part_text(band.runs_with_software, band.runs, "with " + band.software);
+}
+
+// Tells the range of the runs' GPU counts if the plan has more or fewer ranks than all runs.
+std::string scale_text(const MetricBand& band, double ranks) {
+  if (ranks > static_cast<double>(band.most_ranks)) {
+    return fmt::format(", up to {} GPUs", format_count(band.most_ranks));
   }
-  return nullptr;
+  if (ranks < static_cast<double>(band.least_ranks)) {
+    return fmt::format(", from {} GPUs", format_count(band.least_ranks));
+  }
+  return {};
+}
+
+std::string range_of(std::string low, const std::string& high) {
+  const std::string unit = high.substr(high.rfind(' '));
+  if (low.ends_with(unit)) low.resize(low.size() - unit.size());
+  return low + " to " + high;
 }
 
 std::string text_of(const Result& result, const std::string& name) {
-  const MetricValue* const value = find_measured(result, name);
+  const MetricValue* const value = value_of(result.measured, name);
   const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(value);
   return text == nullptr ? "" : escape_untrusted(*text);
 }
 
 // Whole or, where steps were skipped, a mean.
 double number_of(const Result& result, const std::string& name) {
-  const MetricValue* const value = find_measured(result, name);
-  if (value == nullptr) return 0.0;
-  if (const auto* const whole = std::get_if<std::int64_t>(value)) {
-    return static_cast<double>(*whole);
-  }
-  const auto* const number = std::get_if<double>(value);
-  return number == nullptr ? 0.0 : *number;
+  const MetricValue* const value = value_of(result.measured, name);
+  return value == nullptr ? 0.0 : as_number(*value).value_or(0.0);
 }
 
 std::string sent(const Result& result, const std::string& name) {
@@ -46,11 +96,78 @@ std::string sent(const Result& result, const std::string& name) {
 constexpr const char* kPassed = "✓";
 constexpr const char* kFailed = "✗";
 
-void append(Lines& lines, Lines more) {
-  std::move(more.begin(), more.end(), std::back_inserter(lines));
+}  // namespace
+
+std::string count_of(std::size_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-}  // namespace
+std::string format_metric(const std::string& name, double value) {
+  if (name.find("bytes_sent") != std::string::npos) return format_traffic(value);
+  if (name.find("_bytes") != std::string::npos) return format_memory(value);
+  if (name.ends_with("_s") && name.find("_per_s") == std::string::npos) {
+    return format_seconds(value);
+  }
+  return format_number(value);
+}
+
+std::string expectation_text(const ExpectationResult& row) {
+  if (std::isnan(row.actual)) {
+    return fmt::format("{} {} {}: this run has no such metric", row.metric, row.op,
+                       format_expected(row.metric, row.expected));
+  }
+  std::string actual = format_metric(row.metric, row.actual);
+  std::string expected = format_expected(row.metric, row.expected);
+  // Both round to the same text: only all digits show on which side of the limit the value is.
+  if (actual == format_metric(row.metric, row.expected) && row.actual != row.expected) {
+    actual = fmt::format("{}", row.actual);
+    expected = fmt::format("{}", row.expected);
+  }
+  return fmt::format("{} {} {}: {}", row.metric, row.op, expected, actual);
+}
+
+std::string verdict_text(const Result& result) {
+  const auto in = [&result](const char* where) {
+    return fmt::format("FAILED: {} {}",
+                       result.diagnosis ? escape_untrusted(result.diagnosis->code) : "an error",
+                       where);
+  };
+  switch (static_cast<ExitCode>(result.exit_code)) {
+    case ExitCode::ok:
+      return result.number(metric::kOraclePassed).value_or(0) != 0 ? shown_by_oracle(result)
+                                                                   : std::string("OK");
+    case ExitCode::check_failed:
+      return failures(result);
+    case ExitCode::does_not_fit:
+      return "DOES NOT FIT";
+    case ExitCode::communication:
+      return in("in the communication between ranks");
+    case ExitCode::backend_failed:
+      return in("on the real backend");
+    default:
+      return fmt::format("FAILED (exit code {})", result.exit_code);
+  }
+}
+
+std::string band_range(const MetricBand& band) {
+  return band.metric == metric::kStepTimeS.name
+             ? range_of(format_seconds(band.low), format_seconds(band.high))
+             : range_of(format_memory(band.low), format_memory(band.high));
+}
+
+std::string band_evidence(const MetricBand& band, const Result& result) {
+  const double ranks = result.number(metric::kRanks).value_or(static_cast<double>(band.most_ranks));
+  return runs_text(band) + scale_text(band, ranks);
+}
+
+std::string band_words(const MetricBand& band, const Result& result) {
+  return fmt::format("{} {} ({})", band.metric == metric::kStepTimeS.name ? "step" : "on device",
+                     band_range(band), band_evidence(band, result));
+}
+
+std::string band_held(const MetricBand& band) {
+  return fmt::format("{} % of runs", 10 * std::lround(10.0 * band.held_out_share));
+}
 
 Lines error_band_section(const Result& result, const Page& page) {
   if (result.find(metric::kOraclePassed) != nullptr) return {};
@@ -59,10 +176,7 @@ Lines error_band_section(const Result& result, const Page& page) {
   }
   Lines lines;
   for (const MetricBand& band : result.error_bands) {
-    const char* const what = band.metric == metric::kStepTimeS.name ? "step" : "on device";
-    Lines row = page.row(band_held(band), fmt::format("{} {} ({})", what, band_range(band),
-                                                      band_evidence(band, result)));
-    std::move(row.begin(), row.end(), std::back_inserter(lines));
+    append(lines, page.row(band_held(band), band_words(band, result)));
   }
   return lines;
 }
@@ -75,7 +189,7 @@ Lines measured_section(const Result& result, const Page& page) {
       format_count(static_cast<std::int64_t>(number_of(result, "values.compared"))),
       format_count(static_cast<std::int64_t>(number_of(result, "values.different_bits"))));
   text += "sent per step " + sent(result, metric::kCommBytesSentTotal.name);
-  if (find_measured(result, "wire.bytes_sent.total") != nullptr) {
+  if (value_of(result.measured, "wire.bytes_sent.total") != nullptr) {
     text += ", with scalars on the wire " + sent(result, "wire.bytes_sent.total");
   }
   return page.row("measured", text);
@@ -119,9 +233,7 @@ Lines warnings_section(const Result& result, const Page& page) {
 
 Lines assumptions_section(const Result& result, const Page& page) {
   if (result.assumptions.empty()) return {};
-  const auto assumed = std::count_if(
-      result.assumptions.begin(), result.assumptions.end(),
-      [](const Assumption& assumption) { return assumption.source.starts_with("assumed"); });
+  const auto assumed = std::ranges::count_if(result.assumptions, &Assumption::is_assumed);
   std::string text = std::to_string(result.assumptions.size());
   if (assumed > 0) text += fmt::format(", {} without a published source", assumed);
   return page.row("assumptions", text + "; --assumptions lists them");

@@ -30,6 +30,9 @@ namespace shardsim {
 /// "54 measured, 51 on h100-sxm, any framework, up to 512 GPUs".
 [[nodiscard]] std::string band_evidence(const MetricBand& band, const Result& result);
 
+/// "step 1.92 to 2.55 s (54 measured, 51 on h100-sxm, any framework)": range and evidence.
+[[nodiscard]] std::string band_words(const MetricBand& band, const Result& result);
+
 /// "80 % of runs": the held-out runs that lie within such bands, not the runs that the bands are
 /// made from.
 [[nodiscard]] std::string band_held(const MetricBand& band);

@@ -1,5 +1,3 @@
-#include "reports/html/detail_json.hpp"
-
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -9,7 +7,8 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "reports/svg/palette.hpp"
+#include "reports/html/parts.hpp"
+#include "reports/svg/drawing.hpp"
 
 namespace shardsim::html {
 

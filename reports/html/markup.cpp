@@ -35,6 +35,36 @@ std::string script_json(std::string json) {
   return json;
 }
 
+std::string list_items(const std::vector<std::string>& texts) {
+  std::string items;
+  for (const std::string& text : texts) items += "<li>" + markup_text(text) + "</li>\n";
+  return items;
+}
+
+std::string section(std::string_view id, std::string_view title, const std::string& markup) {
+  if (markup.empty()) return {};
+  return fmt::format(
+      "<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}</h2>\n{2}"
+      "</section>\n",
+      id, title, markup);
+}
+
+std::string page_head(std::string_view policy, const std::string& title) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; {}base-uri "
+      "'none'; form-action 'none'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n<style>\n{}</style>\n</head>\n",
+      policy, markup_text(title), report_style());
+}
+
+std::vector<Column> text_and_numbers(std::initializer_list<const char*> titles) {
+  std::vector<Column> columns;
+  for (const char* title : titles) columns.push_back({title, !columns.empty()});
+  return columns;
+}
+
 Table::Table(std::string caption, std::vector<Column> columns)
     : caption_(std::move(caption)), columns_(std::move(columns)) {}
 

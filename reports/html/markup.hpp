@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,11 +18,25 @@ namespace shardsim::html {
 /// JSON as the content of a <script> element: no text in it can end the element.
 [[nodiscard]] std::string script_json(std::string json);
 
+/// Each text as an item of a list.
+[[nodiscard]] std::string list_items(const std::vector<std::string>& texts);
+
+/// A section of a page with its heading, for the script and for readers aloud; empty without
+/// markup.
+[[nodiscard]] std::string section(std::string_view id, std::string_view title,
+                                  const std::string& markup);
+
+/// A page up to its body. `policy`: what its Content-Security-Policy allows beside its own style.
+[[nodiscard]] std::string page_head(std::string_view policy, const std::string& title);
+
 struct Column {
   std::string title;
   bool is_number = false;  ///< Stands at the right.
   bool is_wide = false;    ///< May be broken anywhere where the page is narrow.
 };
+
+/// A first column of text, and numbers behind it.
+[[nodiscard]] std::vector<Column> text_and_numbers(std::initializer_list<const char*> titles);
 
 /// A table with its caption, which scrolls by itself where it is wider than the page.
 class Table {
@@ -69,5 +84,14 @@ struct Figure {
 
 /// "41 %", "8.5 %": two digits.
 [[nodiscard]] std::string format_share(double share);
+
+// The script and the style of every page, made from reports/web/dist by reports/web/embed.py.
+
+/// The charts' script with the licences of its parts, and the style sheet.
+[[nodiscard]] std::string report_script();
+[[nodiscard]] std::string report_style();
+
+/// SHA-256 of the script in base64, as a Content-Security-Policy names the only script it lets run.
+[[nodiscard]] std::string report_script_hash();
 
 }  // namespace shardsim::html

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "reports/result.hpp"
 #include "reports/run_detail.hpp"
@@ -19,8 +20,6 @@ struct Input {
 [[nodiscard]] std::string masthead(const Input& input);
 /// Verdict, one paragraph in plain words, headline numbers, and what is wrong.
 [[nodiscard]] std::string summary_part(const Input& input);
-/// The paragraph of the summary.
-[[nodiscard]] std::string plain_summary(const Input& input);
 
 [[nodiscard]] std::string time_part(const Input& input);
 [[nodiscard]] std::string communication_part(const Input& input);
@@ -35,5 +34,21 @@ struct Input {
 [[nodiscard]] std::string assumptions_part(const Input& input);
 [[nodiscard]] std::string metrics_part(const Input& input);
 [[nodiscard]] std::string scenario_part(const Input& input);
+
+// The data of the page's charts, as JSON, and its packing.
+
+/// `detail` in columns, which pack well: times of curves and bars in whole nanoseconds, all else as
+/// it is. ASCII, on one line.
+[[nodiscard]] std::string detail_json(const RunDetail& detail, double device_memory_bytes);
+
+/// A value as to_json writes it: the same digits.
+[[nodiscard]] std::string metric_json(const MetricValue& value);
+
+/// The same JSON, indented. Throws Error (internal) if it is not one JSON object.
+[[nodiscard]] std::string pretty_json(const std::string& json);
+
+/// gzip (RFC 1952) without a time or a name, in base64. Equal texts give equal ones with the same
+/// zlib. Throws Error (internal) if zlib fails.
+[[nodiscard]] std::string gzip_base64(std::string_view text);
 
 }  // namespace shardsim::html

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "reports/html/detail_json.hpp"
 #include "reports/html/markup.hpp"
 #include "reports/html/parts.hpp"
 #include "reports/units.hpp"
@@ -87,9 +86,7 @@ std::string checks_part(const Input& input) {
 std::string assumptions_part(const Input& input) {
   const std::vector<Assumption>& rows = input.result.assumptions;
   if (rows.empty()) return {};
-  const auto assumed = std::count_if(rows.begin(), rows.end(), [](const Assumption& row) {
-    return row.source.starts_with("assumed");
-  });
+  const auto assumed = std::ranges::count_if(rows, &Assumption::is_assumed);
   Table table("Numbers and simplifications that the result rests on.",
               {{"assumption", false}, {"source", false}});
   table.set_id("assumptions-table");
@@ -118,10 +115,7 @@ std::string metrics_part(const Input& input) {
 }
 
 std::string scenario_part(const Input& input) {
-  std::string notes;
-  for (const std::string& note : input.detail.notes) {
-    notes += "<li>" + markup_text(note) + "</li>\n";
-  }
+  const std::string notes = list_items(input.detail.notes);
   std::string markup;
   if (!notes.empty()) markup += "<h3>What this page leaves out</h3>\n<ul>\n" + notes + "</ul>\n";
   return markup +

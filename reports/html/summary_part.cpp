@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -9,8 +13,101 @@
 #include "reports/verdict_words.hpp"
 
 namespace shardsim::html {
-
 namespace {
+
+std::string bold(const std::string& text) { return "<strong>" + markup_text(text) + "</strong>"; }
+
+std::string outcome_sentence(const Input& input) {
+  const Result& result = input.result;
+  if (result.diagnosis) {
+    return fmt::format("The run ended with {}: {}. ", bold(result.diagnosis->code),
+                       markup_text(result.diagnosis->summary));
+  }
+  if (result.find(metric::kOraclePassed) == nullptr) return {};
+  return result.number(metric::kOraclePassed) == 1.0
+             ? "The ranks together trained what the reference trains. "
+             : "The ranks together did <strong>not</strong> train what the reference trains. ";
+}
+
+std::string step_sentence(const Input& input) {
+  const auto step = input.result.number(metric::kStepTimeS);
+  if (!step) return {};
+  std::string text = "One step takes " + bold(format_seconds(*step));
+  for (const MetricBand& band : input.result.error_bands) {
+    if (band.metric == metric::kStepTimeS.name) {
+      text += " (measured runs like it: " + markup_text(band_range(band)) + ")";
+    }
+  }
+  const auto each = input.result.number(metric::kTokensPerSPerGpu);
+  if (each && input.headline.ranks > 0) {
+    text += fmt::format(", {} tokens per second on each of {} GPUs", format_number(*each),
+                        format_count(input.headline.ranks));
+  }
+  if (const auto mfu = input.result.number(metric::kMfu)) {
+    text += fmt::format(", {} of what they could compute (MFU)", bold(format_share(*mfu)));
+  }
+  return text + ". ";
+}
+
+std::string shares_sentence(const Input& input) {
+  struct Part {
+    const MetricRow& metric;
+    const char* words;
+  };
+  constexpr std::array<Part, 4> kParts = {{{metric::kTimeComputeS, "computes"},
+                                           {metric::kTimeExposedCommS, "waits for communication"},
+                                           {metric::kTimeBubbleS, "idles in the pipeline"},
+                                           {metric::kTimeHostS, "waits for the host"}}};
+  std::vector<double> seconds;
+  for (const Part& part : kParts) {
+    seconds.push_back(input.result.number(part.metric).value_or(0));
+  }
+  if (std::any_of(seconds.begin(), seconds.end(),
+                  [](double value) { return !std::isfinite(value) || value < 0; })) {
+    return {};
+  }
+  const std::vector<int> percents = apportion(seconds, 100);
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < kParts.size(); ++i) {
+    if (percents[i] > 0) words.push_back(fmt::format("{} {} %", kParts.at(i).words, percents[i]));
+  }
+  if (words.empty()) return {};
+  std::string text = "The GPU that ends last " + words.front();
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    text += (i + 1 == words.size() ? " and " : ", ") + words[i];
+  }
+  return text + " of that time. ";
+}
+
+std::string memory_sentence(const Input& input) {
+  const auto peak = input.result.number(metric::kMemoryPeakBytesMax);
+  if (!peak) return {};
+  const double device = input.headline.device_memory_bytes;
+  std::string text = "The fullest GPU needs " + bold(format_memory(*peak)) + " of memory";
+  if (device <= 0) return text + ". ";
+  if (*peak > device) return text + ", and has only " + format_memory(device) + ". ";
+  return text + " of the " + format_memory(device) + " it has. ";
+}
+
+std::string cost_sentence(const Input& input) {
+  const CostEstimate& cost = input.detail.cost;
+  if (!(cost.tokens_total > 0) || !(cost.days > 0)) return {};
+  std::string text = fmt::format("Training on {} tokens takes {}", format_tokens(cost.tokens_total),
+                                 bold(format_days(cost.days)));
+  if (cost.usd > 0) text += " and costs " + bold(format_usd(cost.usd));
+  text += ", if every step is like this one";
+  if (const auto goodput = input.result.number(metric::kGoodputFraction)) {
+    text += fmt::format(" and, with failures and checkpoints, {} of the work is kept",
+                        bold(format_share(*goodput)));
+  }
+  return text + ".";
+}
+
+// The paragraph of the summary.
+std::string plain_summary(const Input& input) {
+  return outcome_sentence(input) + step_sentence(input) + shares_sentence(input) +
+         memory_sentence(input) + cost_sentence(input);
+}
 
 std::string tile(const std::string& name, const std::string& value, const std::string& note) {
   return fmt::format(
@@ -110,30 +207,26 @@ std::string problems(const Input& input) {
     markup += fmt::format("<div class=\"box bad\"><h3>Diagnosis</h3><pre>{}</pre></div>\n",
                           markup_lines(result.diagnosis->to_text()));
   }
-  std::string warnings;
-  for (const std::string& warning : result.warnings) {
-    warnings += "<li>" + markup_text(warning) + "</li>\n";
-  }
-  if (!warnings.empty()) {
+  if (!result.warnings.empty()) {
     markup += fmt::format("<div class=\"box caution\"><h3>{}</h3><ul>\n{}</ul></div>\n",
-                          count_of(result.warnings.size(), "warning"), warnings);
+                          count_of(result.warnings.size(), "warning"), list_items(result.warnings));
   }
   return markup;
 }
+
+struct Case {
+  const char* name;
+  double step = 1.0;      ///< Relative to the step time of this page.
+  double training = 1.0;  ///< Relative to the steps that a training needs.
+};
 
 }  // namespace
 
 std::string masthead(const Input& input) {
   const TextHeadline& headline = input.headline;
-  const std::string ranks = headline.ranks == 0   ? std::string()
-                            : headline.ranks == 1 ? std::string("1 rank")
-                                                  : format_count(headline.ranks) + " ranks";
   std::string facts;
-  for (const std::string& fact : {headline.model, headline.system, ranks, headline.layout,
-                                  headline.precision, headline.batch}) {
-    if (fact.empty()) continue;
-    if (!facts.empty()) facts += " · ";
-    facts += markup_text(fact);
+  for (const std::string& fact : facts_of(headline)) {
+    facts += (facts.empty() ? "" : " · ") + markup_text(fact);
   }
   const std::string name = headline.name.empty() ? std::string("A training step") : headline.name;
   return fmt::format(
@@ -149,6 +242,49 @@ std::string summary_part(const Input& input) {
   return fmt::format("<p class=\"verdict {}\">{} {}</p>\n<p class=\"lead\">{}</p>\n{}{}",
                      is_ok ? "ok" : "bad", is_ok ? "✓" : "✗", markup_text(verdict_text(result)),
                      plain_summary(input), tiles(input), problems(input));
+}
+
+// Days and cost are proportional to the step, so the band of the step is theirs as well.
+std::string cost_part(const Input& input) {
+  const CostEstimate& cost = input.detail.cost;
+  const double step = input.result.number(metric::kStepTimeS).value_or(0);
+  if (!(cost.tokens_total > 0) || !(cost.days > 0) || !(step > 0)) return {};
+  std::vector<Case> cases = {{"as simulated", 1.0, 1.0}};
+  for (const MetricBand& band : input.result.error_bands) {
+    if (band.metric != metric::kStepTimeS.name) continue;
+    cases.push_back({"lower end of the error band", band.low / step, 1.0});
+    cases.push_back({"upper end of the error band", band.high / step, 1.0});
+  }
+  if (const auto kept = input.result.number(metric::kGoodputFraction)) {
+    const auto add = [&](const char* name, const MetricRow& metric) {
+      const auto other = input.result.number(metric);
+      if (other && *other > 0) cases.push_back({name, 1.0, *kept / *other});
+    };
+    add("failures as frequent as their count allows", metric::kGoodputFractionLow);
+    add("failures as rare as their count allows", metric::kGoodputFractionHigh);
+  }
+  Table table(fmt::format("{} tokens on {} GPUs.", format_tokens(cost.tokens_total),
+                          format_count(input.headline.ranks)),
+              text_and_numbers({"case", "one step", "time to train", "GPU hours", "cost"}));
+  for (const Case& each : cases) {
+    const double factor = each.step * each.training;
+    table.add_row({each.name, format_seconds(step * each.step), format_days(cost.days * factor),
+                   format_number(cost.gpu_hours * factor),
+                   cost.usd > 0 ? format_usd(cost.usd * factor) : "no price given"});
+  }
+  const auto goodput = input.result.number(metric::kGoodputFraction);
+  std::string text = goodput ? fmt::format(
+                                   "Tokens divided by the tokens per second that are kept, "
+                                   "{} of those of a step (goodput); GPUs are paid all "
+                                   "that time",
+                                   format_share(*goodput))
+                             : "Tokens divided by tokens per second; GPUs are paid all that time";
+  if (cost.usd_per_gpu_hour > 0) {
+    text += fmt::format(", at ${:.2f} a GPU and hour", cost.usd_per_gpu_hour);
+  }
+  const char* const left_out = goodput ? "Evaluation and idle weeks are not included."
+                                       : "Downtime, checkpoints and evaluation are not included.";
+  return fmt::format("<p>{}. {}</p>\n{}", markup_text(text), left_out, table.markup());
 }
 
 }  // namespace shardsim::html

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "reports/layout_page.hpp"
+#include "reports/pages.hpp"
 #include "reports/svg/drawing.hpp"
 #include "reports/units.hpp"
 

@@ -41,7 +41,7 @@ def main(script_path, style_path, output):
     pathlib.Path(output).write_text(f"""// Made by reports/web/embed.py; do not edit.
 #include <string>
 
-#include "reports/html/assets.hpp"
+#include "reports/html/markup.hpp"
 
 namespace shardsim::html {{
 

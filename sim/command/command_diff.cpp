@@ -12,8 +12,7 @@
 #include "sim/command/verbs.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/diff/comparison.hpp"
-#include "sim/diff/fail_if.hpp"
-#include "sim/diff/read_side.hpp"
+#include "sim/diff/run_side.hpp"
 
 namespace shardsim {
 

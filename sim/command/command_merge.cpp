@@ -11,7 +11,7 @@
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/sweep/point_index.hpp"
+#include "sim/sweep/part_file.hpp"
 
 namespace shardsim {
 

@@ -10,7 +10,7 @@
 
 #include "strategies/pipeline/schedule_row.hpp"
 
-#include "reports/layout_page.hpp"
+#include "reports/pages.hpp"
 #include "scenarios/formats/emit.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/interrupt.hpp"

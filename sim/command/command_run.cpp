@@ -13,14 +13,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "reports/chrome_trace.hpp"
 #include "reports/csv_tables.hpp"
-#include "reports/html_report.hpp"
 #include "reports/json_writer.hpp"
-#include "reports/markdown_report.hpp"
-#include "reports/perfetto_trace.hpp"
+#include "reports/pages.hpp"
 #include "reports/result.hpp"
 #include "reports/text_summary.hpp"
+#include "reports/trace_writers.hpp"
 #include "scenarios/load.hpp"
 #include "sim/command/run_paths.hpp"
 #include "sim/command/verbs.hpp"

@@ -15,10 +15,9 @@
 #include "sim/command/verbs.hpp"
 #include "sim/console/parallel.hpp"
 #include "sim/console/shell_word.hpp"
-#include "sim/sweep/emit_script.hpp"
-#include "sim/sweep/point_index.hpp"
+#include "sim/sweep/part_file.hpp"
 #include "sim/sweep/run_sweep.hpp"
-#include "sim/sweep/sweep_plan.hpp"
+#include "sim/sweep/shard.hpp"
 #include "sim/sweep/sweep_summary.hpp"
 
 namespace shardsim {

@@ -1,33 +1,34 @@
 #include "sim/diff/comparison.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "sim/kernel/error.hpp"
 #include "sim/kernel/metric_rows.hpp"
 
-namespace shardsim {
+#include "scenarios/suggest.hpp"
 
+namespace shardsim {
 namespace {
 
 constexpr const char* kAllocatedPeak = metric::kMemoryAllocatedPeakBytesMax.name;
 constexpr const char* kExposedPrefix = "exposed ";
 
 bool has_part(const std::vector<Part>& parts, const std::string& name) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&name](const Part& part) { return part.name == name; });
+  return std::ranges::find(parts, name, &Part::name) != parts.end();
 }
 
 std::int64_t amount_of(const std::vector<Part>& parts, const std::string& name) {
-  const auto part = std::find_if(parts.begin(), parts.end(),
-                                 [&name](const Part& other) { return other.name == name; });
+  const auto part = std::ranges::find(parts, name, &Part::name);
   return part == parts.end() ? 0 : part->amount;
 }
 
 void add_to(std::vector<Part>& parts, const std::string& name, std::int64_t amount) {
-  const auto part = std::find_if(parts.begin(), parts.end(),
-                                 [&name](const Part& other) { return other.name == name; });
+  const auto part = std::ranges::find(parts, name, &Part::name);
   if (part == parts.end()) {
     parts.push_back({name, amount});
   } else {
@@ -36,8 +37,8 @@ void add_to(std::vector<Part>& parts, const std::string& name, std::int64_t amou
 }
 
 bool tells_axes(const RunSide& side) {
-  return std::any_of(side.time.begin(), side.time.end(), [](const Part& part) {
-    return part.name.rfind(kExposedPrefix, 0) == 0 && part.name != kExposedPart;
+  return std::ranges::any_of(side.time, [](const Part& part) {
+    return part.name.starts_with(kExposedPrefix) && part.name != kExposedPart;
   });
 }
 
@@ -50,7 +51,7 @@ std::vector<Part> parts_beside(const RunSide& side, const RunSide& other) {
   for (const Part& part : side.time) {
     std::string name = part.name;
     if (with_idle && (name == kBubblePart || name == kHostPart)) name = kIdlePart;
-    if (!with_axes && name.rfind(kExposedPrefix, 0) == 0) name = kExposedPart;
+    if (!with_axes && name.starts_with(kExposedPrefix)) name = kExposedPart;
     add_to(parts, name, part.amount);
   }
   return parts;
@@ -78,37 +79,31 @@ std::optional<DiffTable> memory_of(const RunSide& a, const RunSide& b) {
   if (a.peak_bytes && b.peak_bytes) {
     return table_of({"memory peak", *a.peak_bytes, *b.peak_bytes}, a.memory, b.memory);
   }
-  const auto of_a = a.metrics.find(kAllocatedPeak);
-  const auto of_b = b.metrics.find(kAllocatedPeak);
-  if (of_a == a.metrics.end() || of_b == b.metrics.end()) return std::nullopt;
-  return DiffTable{{"max allocated", std::llround(of_a->second), std::llround(of_b->second)}, {}};
+  const auto of_a = a.metric(kAllocatedPeak);
+  const auto of_b = b.metric(kAllocatedPeak);
+  if (!of_a || !of_b) return std::nullopt;
+  return DiffTable{{"max allocated", std::llround(*of_a), std::llround(*of_b)}, {}};
 }
 
 std::vector<DiffRow> traffic_of(const RunSide& a, const RunSide& b) {
   if (a.traffic.empty() || b.traffic.empty()) return {};
   std::vector<DiffRow> rows;
-  for (const Part& part : a.traffic) {
-    const DiffRow row{part.name, part.amount, amount_of(b.traffic, part.name)};
+  for (const auto& [name, amount] : a.traffic) {
+    const DiffRow row{name, amount, amount_of(b.traffic, name)};
     if (row.a != 0 || row.b != 0) rows.push_back(row);
   }
   return rows;
 }
 
-std::string field_of(const RunSide& side, const std::string& path) {
-  const auto field = side.fields.find(path);
-  return field == side.fields.end() ? "" : field->second;
-}
-
 // A measured run has few fields: only these can differ.
 std::vector<FieldChange> changes_of(const RunSide& a, const RunSide& b) {
-  std::set<std::string> paths;
   const bool partial = a.kind == SideKind::megatron_log || b.kind == SideKind::megatron_log ||
                        a.kind == SideKind::profiler_trace || b.kind == SideKind::profiler_trace;
-  for (const auto& [path, value] : a.fields) paths.insert(path);
-  for (const auto& [path, value] : b.fields) paths.insert(path);
+  std::map<std::string, std::string> paths = a.fields;
+  paths.insert(b.fields.begin(), b.fields.end());
   std::vector<FieldChange> changes;
-  for (const std::string& path : paths) {
-    FieldChange change{path, field_of(a, path), field_of(b, path)};
+  for (const auto& [path, value] : paths) {
+    FieldChange change{path, a.field(path), b.field(path)};
     const bool told = a.fields.count(path) > 0 && b.fields.count(path) > 0;
     if (change.a != change.b && (told || !partial)) changes.push_back(std::move(change));
   }
@@ -119,7 +114,7 @@ std::vector<std::string> missing_in(const std::vector<std::string>& some,
                                     const std::vector<std::string>& others) {
   std::vector<std::string> missing;
   for (const std::string& text : some) {
-    if (std::find(others.begin(), others.end(), text) == others.end()) missing.push_back(text);
+    if (std::ranges::find(others, text) == others.end()) missing.push_back(text);
   }
   return missing;
 }
@@ -137,6 +132,14 @@ BandVerdict verdict_of(const RunSide& a, const RunSide& b, const std::optional<W
   const bool in_a = a.is_measured() || holds(a.band, scaled(b.step_ps, 1.0 / scale));
   const bool in_b = b.is_measured() || holds(b.band, scaled(a.step_ps, scale));
   return in_a && in_b ? BandVerdict::within_band : BandVerdict::distinguishable;
+}
+
+constexpr double kPercent = 100.0;
+
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
 }
 
 }  // namespace
@@ -158,8 +161,7 @@ RunComparison compare(RunSide a, RunSide b) {
     result.only_in_b = missing_in(b.assumptions, a.assumptions);
   }
   for (const auto& [name, value] : a.metrics) {
-    const auto other = b.metrics.find(name);
-    if (other != b.metrics.end()) result.metrics.push_back({name, value, other->second});
+    if (const auto other = b.metric(name)) result.metrics.push_back({name, value, *other});
   }
   result.outcomes = outcomes_of(a, b);
   result.work = work_change(a, b);
@@ -199,6 +201,49 @@ const DiffRow* main_reason(const DiffTable& table) {
     if (total != 0 && same_way && larger) reason = &row;
   }
   return reason;
+}
+
+ChangeLimit parse_limit(const std::string& text) {
+  const std::size_t sign = text.find_first_of("<>");
+  if (sign != std::string::npos) {
+    ChangeLimit limit{.metric = trimmed(text.substr(0, sign)), .above = text[sign] == '>'};
+    std::string number = trimmed(text.substr(sign + 1));
+    limit.relative = !number.empty() && number.back() == '%';
+    if (limit.relative) number = trimmed(number.substr(0, number.size() - 1));
+    if (!number.empty() && number.front() == '+') number.erase(0, 1);
+    const char* const end = number.data() + number.size();
+    const auto [last, error] = std::from_chars(number.data(), end, limit.limit);
+    if (error == std::errc() && last == end && !number.empty() && !limit.metric.empty() &&
+        std::isfinite(limit.limit)) {
+      return limit;
+    }
+  }
+  throw UsageError("E1344", fmt::format("--fail-if \"{}\" is no limit on a change", text),
+                   "write \"METRIC > 2%\", \"METRIC < -5%\", or a change in the metric's own unit");
+}
+
+std::string breach_of(const ChangeLimit& limit, const RunComparison& comparison) {
+  const auto pair = std::ranges::find(comparison.metrics, limit.metric, &MetricPair::name);
+  if (pair == comparison.metrics.end()) {
+    std::vector<std::string> known;
+    for (const MetricPair& other : comparison.metrics) known.push_back(other.name);
+    const std::string near = nearest(limit.metric, known);
+    throw UsageError("E1344", fmt::format("A and B do not both tell \"{}\"", limit.metric),
+                     near.empty() ? "they tell " + one_of_list(known) : "write \"" + near + "\"");
+  }
+  double change = pair->b - pair->a;
+  if (limit.relative) {
+    if (pair->a == 0.0 && change != 0.0) {
+      throw UsageError("E1344",
+                       fmt::format("\"{}\" is 0 in A: there is no percentage of it", limit.metric),
+                       "give the limit in the metric's own unit, without %");
+    }
+    change = pair->a == 0.0 ? 0.0 : change / pair->a * kPercent;
+  }
+  if (limit.above ? change <= limit.limit : change >= limit.limit) return "";
+  const char* const unit = limit.relative ? " %" : "";
+  return fmt::format("{} changes by {:+.4g}{} ({} -> {}), {} {:g}{}", limit.metric, change, unit,
+                     pair->a, pair->b, limit.above ? "more than" : "less than", limit.limit, unit);
 }
 
 }  // namespace shardsim

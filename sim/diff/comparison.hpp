@@ -10,6 +10,7 @@
 
 // Comparison of two runs. Rows of a table add up to its total exactly: an unexplained rest is a row
 // of its own.
+
 namespace shardsim {
 
 struct DiffRow {
@@ -95,18 +96,8 @@ struct RunComparison {
 /// Nothing if the work is the same or unknown, or if a side is measured: unlike_words covers that.
 [[nodiscard]] std::optional<WorkChange> work_change(const RunSide& a, const RunSide& b);
 
-/// Whether tokens/s per GPU read as the same.
-[[nodiscard]] bool is_same_rate(const WorkChange& change);
-
-/// "B's step takes 3.25 s instead of 1.63 s, for 2.00 times the tokens: 0.05 % more tokens/s per
-/// GPU".
-[[nodiscard]] std::string work_words(const WorkChange& change, const RunSide& a, const RunSide& b);
-
 /// The outcomes that at least one side has; the throughput only if both have it.
 [[nodiscard]] std::vector<Outcome> outcomes_of(const RunSide& a, const RunSide& b);
-
-/// "; B's goodput is 97.10 % instead of 99.53 %"; empty if it is equal or unknown.
-[[nodiscard]] std::string goodput_words(const std::vector<Outcome>& outcomes);
 
 /// A line each, in the columns of the tables.
 [[nodiscard]] std::string outcomes_text(const std::vector<Outcome>& outcomes);
@@ -127,5 +118,20 @@ void add_axes(RunSide& side, const std::vector<AxisComm>& axes);
 [[nodiscard]] std::string diff_text(const RunComparison& comparison);
 /// One object; times in picoseconds and sizes in bytes, so that readers can add them up.
 [[nodiscard]] std::string diff_json(const RunComparison& comparison);
+
+/// A limit on a change, for scripts: "step_time_s > 2%".
+struct ChangeLimit {
+  std::string metric;
+  bool above = true;
+  double limit = 0.0;
+  bool relative = false;  ///< In percent of A, else in the metric's unit.
+};
+
+/// Throws UsageError (E1344) for another text.
+[[nodiscard]] ChangeLimit parse_limit(const std::string& text);
+
+/// The change beyond the limit, in words; empty if there is none. Throws UsageError (E1344) if one
+/// side does not have the metric, or if the base of percents is zero.
+[[nodiscard]] std::string breach_of(const ChangeLimit& limit, const RunComparison& comparison);
 
 }  // namespace shardsim

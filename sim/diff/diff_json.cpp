@@ -1,3 +1,5 @@
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 #include "sim/diff/comparison.hpp"
@@ -10,36 +12,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSchemaVersion = 1;
 
-const char* name_of(SideKind kind) {
-  switch (kind) {
-    case SideKind::simulated:
-      return "simulated";
-    case SideKind::measured_result:
-      return "measured";
-    case SideKind::megatron_log:
-      return "megatron_log";
-    case SideKind::profiler_trace:
-      return "profiler_trace";
-  }
-  return "";
-}
-
-const char* name_of(BandVerdict verdict) {
-  switch (verdict) {
-    case BandVerdict::no_band:
-      return "no_band";
-    case BandVerdict::distinguishable:
-      return "distinguishable";
-    case BandVerdict::within_band:
-      return "within_band";
-    case BandVerdict::unlike:
-      return "unlike";
-  }
-  return "";
-}
+// By SideKind.
+constexpr std::array kKindNames = {"simulated", "measured", "megatron_log", "profiler_trace"};
+// By BandVerdict.
+constexpr std::array kVerdictNames = {"no_band", "distinguishable", "within_band", "unlike"};
 
 Json side_object(const RunSide& side) {
-  Json object = {{"file", side.file}, {"kind", name_of(side.kind)}, {"what", side.what}};
+  Json object = {{"file", side.file},
+                 {"kind", kKindNames.at(static_cast<std::size_t>(side.kind))},
+                 {"what", side.what}};
   if (side.band) object["step_time_band_s"] = {side.band->low_s, side.band->high_s};
   object["notes"] = side.notes;
   return object;
@@ -49,14 +30,15 @@ Json row_object(const DiffRow& row) {
   return {{"name", row.name}, {"a", row.a}, {"b", row.b}, {"difference", row.difference()}};
 }
 
-Json rows_array(const std::vector<DiffRow>& rows) {
+template <class Items, class Convert>
+Json list_of(const std::vector<Items>& items, Convert convert) {
   Json array = Json::array();
-  for (const DiffRow& row : rows) array.push_back(row_object(row));
+  for (const Items& item : items) array.push_back(convert(item));
   return array;
 }
 
 Json table_object(const DiffTable& table) {
-  return {{"total", row_object(table.total)}, {"parts", rows_array(table.rows)}};
+  return {{"total", row_object(table.total)}, {"parts", list_of(table.rows, row_object)}};
 }
 
 Json number_or_null(const std::optional<double>& number) {
@@ -64,14 +46,9 @@ Json number_or_null(const std::optional<double>& number) {
 }
 
 // Outcomes that a side does not have are null there.
-Json outcomes_array(const std::vector<Outcome>& outcomes) {
-  Json array = Json::array();
-  for (const Outcome& outcome : outcomes) {
-    array.push_back({{"name", outcome.metric},
-                     {"a", number_or_null(outcome.a)},
-                     {"b", number_or_null(outcome.b)}});
-  }
-  return array;
+Json outcome_object(const Outcome& outcome) {
+  return {
+      {"name", outcome.metric}, {"a", number_or_null(outcome.a)}, {"b", number_or_null(outcome.b)}};
 }
 
 }  // namespace
@@ -82,18 +59,16 @@ std::string diff_json(const RunComparison& comparison) {
                {"b", side_object(comparison.b)},
                {"time_ps", table_object(comparison.time)}};
   if (comparison.memory) root["memory_bytes"] = table_object(*comparison.memory);
-  root["traffic_bytes"] = rows_array(comparison.traffic);
-  root["fields"] = Json::array();
-  for (const FieldChange& change : comparison.fields) {
-    root["fields"].push_back({{"path", change.path}, {"a", change.a}, {"b", change.b}});
-  }
+  root["traffic_bytes"] = list_of(comparison.traffic, row_object);
+  root["fields"] = list_of(comparison.fields, [](const FieldChange& change) {
+    return Json{{"path", change.path}, {"a", change.a}, {"b", change.b}};
+  });
   root["assumptions"] = {{"only_in_a", comparison.only_in_a}, {"only_in_b", comparison.only_in_b}};
-  root["metrics"] = Json::array();
-  for (const MetricPair& pair : comparison.metrics) {
-    root["metrics"].push_back({{"name", pair.name}, {"a", pair.a}, {"b", pair.b}});
-  }
-  root["outcomes"] = outcomes_array(comparison.outcomes);
-  root["verdict"] = name_of(comparison.verdict);
+  root["metrics"] = list_of(comparison.metrics, [](const MetricPair& pair) {
+    return Json{{"name", pair.name}, {"a", pair.a}, {"b", pair.b}};
+  });
+  root["outcomes"] = list_of(comparison.outcomes, outcome_object);
+  root["verdict"] = kVerdictNames.at(static_cast<std::size_t>(comparison.verdict));
   root["sentence"] = sentence_of(comparison);
   return root.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }

@@ -1,15 +1,180 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
+#include <string>
 
 #include <fmt/format.h>
 
+#include "sim/kernel/metric_rows.hpp"
+
 #include "reports/units.hpp"
 #include "sim/diff/comparison.hpp"
+#include "sim/diff/run_side.hpp"
+
+// The differences that make two runs different tasks, not two ways to do one, in words. A log has a
+// step time of any run: compared with another model, it says nothing.
 
 namespace shardsim {
-
 namespace {
+
+struct Trait {
+  const char* path;
+  const char* before;
+  const char* after;
+};
+
+constexpr std::array kShape = {
+    Trait{"model.num_layers", "", " layers"},
+    Trait{"model.hidden_size", "hidden size ", ""},
+    Trait{"model.num_attention_heads", "", " heads"},
+    Trait{"model.num_query_groups", "", " query groups"},
+};
+constexpr Trait kMlp = {"model.ffn_hidden_size", "MLP width ", ""};
+constexpr Trait kExperts = {"model.num_experts", "", " experts"};
+constexpr Trait kFamily = {"model.family", "", ""};
+constexpr Trait kSeqLen = {"model.seq_len", "sequence length ", ""};
+// Fields that only scenarios have.
+constexpr std::array kRest = {
+    Trait{"model.num_experts_per_token", "", " experts per token"},
+    Trait{"model.moe_ffn_hidden_size", "width of experts ", ""},
+    Trait{"model.vocab_size", "vocabulary ", ""},
+    kSeqLen,
+};
+constexpr Trait kSequences = {"training.global_batch_size", "", " sequences"};
+constexpr Trait kGpus = {"system.ranks", "", ""};
+
+bool told(const RunSide& a, const RunSide& b, const Trait& trait) {
+  return !a.field(trait.path).empty() && !b.field(trait.path).empty();
+}
+
+// "56 layers instead of 32"; empty if it is equal or unknown.
+std::string change_of(const RunSide& a, const RunSide& b, const Trait& trait) {
+  const std::string of_b = b.field(trait.path);
+  if (!told(a, b, trait) || a.field(trait.path) == of_b) return "";
+  return fmt::format("{}{}{} instead of {}", trait.before, of_b, trait.after, a.field(trait.path));
+}
+
+std::string experts_change(const RunSide& a, const RunSide& b) {
+  const std::string of_a = a.field(kExperts.path);
+  const std::string of_b = b.field(kExperts.path);
+  if (of_a == of_b) return "";
+  return fmt::format("{} experts instead of {}", of_b.empty() ? "no" : of_b,
+                     of_a.empty() ? "none" : of_a);
+}
+
+// Appends a text that is not empty to a list.
+void append(std::string& list, const std::string& text, const char* between) {
+  if (!text.empty()) list += (list.empty() ? "" : between) + text;
+}
+
+// "56 layers instead of 32, hidden size 6144 instead of 4096": the model's fields in a log.
+std::string shape_change(const RunSide& a, const RunSide& b) {
+  std::string changes;
+  for (const Trait& trait : kShape) append(changes, change_of(a, b, trait), ", ");
+  const bool dense = a.field(kExperts.path).empty() && b.field(kExperts.path).empty();
+  // A model with experts may have no dense layers, so the width of these does not describe it.
+  append(changes, dense ? change_of(a, b, kMlp) : experts_change(a, b), ", ");
+  return changes;
+}
+
+// The same for scenarios, which have all fields: family, vocabulary and sequence length, too.
+std::string model_change(const RunSide& a, const RunSide& b) {
+  std::string changes = change_of(a, b, kFamily);
+  append(changes, shape_change(a, b), ", ");
+  for (const Trait& trait : kRest) append(changes, change_of(a, b, trait), ", ");
+  return changes;
+}
+
+// "64 sequences instead of 32, sequence length 4096 instead of 2048".
+std::string batch_change(const RunSide& a, const RunSide& b) {
+  std::string changes = change_of(a, b, kSequences);
+  append(changes, change_of(a, b, kSeqLen), ", ");
+  return changes;
+}
+
+constexpr double kPercentOfAll = 100.0;
+// From here on a factor reads better than percents.
+constexpr double kTwice = 2.0;
+// Below this two decimals are too few.
+constexpr double kTenth = 0.1;
+// Smaller percents get a second decimal.
+constexpr double kOnePercent = 1.0;
+constexpr const char* kSame = "the same";
+
+StepWork work_of(const RunSide& side) {
+  const double all = side.metric(metric::kTokensPerS.name).value_or(0.0);
+  const double per_gpu = side.metric(metric::kTokensPerSPerGpu.name).value_or(0.0);
+  if (!(all > 0.0) || !(per_gpu > 0.0)) return {};
+  return {.tokens = std::llround(all * seconds_of(side.step_ps)),
+          .gpus = std::llround(all / per_gpu),
+          .tokens_per_s = all};
+}
+
+// "0.05 % more", "2.10 times the", "the same": words before the quantity that has the factor.
+std::string factor_words(double factor) {
+  if (factor < kTenth) return fmt::format("{} times the", format_number(factor));
+  if (factor >= kTwice || factor <= 1.0 / kTwice) return fmt::format("{:.2f} times the", factor);
+  const double percent = std::abs(factor - 1.0) * kPercentOfAll;
+  const std::string number =
+      percent < kOnePercent ? fmt::format("{:.2f}", percent) : fmt::format("{:.1f}", percent);
+  if (number == "0.00") return kSame;
+  return fmt::format("{} % {}", number, factor > 1.0 ? "more" : "fewer");
+}
+
+// Whether tokens/s per GPU read as the same.
+bool is_same_rate(const WorkChange& change) {
+  return change.a.is_told() && factor_words(change.b.per_gpu() / change.a.per_gpu()) == kSame;
+}
+
+std::string step_words(const RunSide& a, const RunSide& b) {
+  const std::string of_a = format_seconds(seconds_of(a.step_ps));
+  const std::string of_b = format_seconds(seconds_of(b.step_ps));
+  if (of_a == of_b) return fmt::format("step takes {} as A's does", of_b);
+  return fmt::format("step takes {} instead of {}", of_b, of_a);
+}
+
+// "B's step takes 3.25 s instead of 1.63 s, for 2.00 times the tokens: 0.05 % more tokens/s per
+// GPU".
+std::string work_words(const WorkChange& change, const RunSide& a, const RunSide& b) {
+  std::string words =
+      change.model.empty() ? "B's " : fmt::format("B is another model ({}): its ", change.model);
+  words += step_words(a, b);
+  if (!change.a.is_told()) return words;
+  const StepWork& of_a = change.a;
+  const StepWork& of_b = change.b;
+  const bool other_gpus = of_a.gpus != of_b.gpus;
+  if (other_gpus) {
+    words +=
+        fmt::format(", on {} instead of {} GPUs", format_count(of_b.gpus), format_count(of_a.gpus));
+  }
+  if (of_a.tokens != of_b.tokens) {
+    const double factor = static_cast<double>(of_b.tokens) / static_cast<double>(of_a.tokens);
+    words += fmt::format("{} for {} tokens", other_gpus ? " and" : ",", factor_words(factor));
+  }
+  words += fmt::format("{} {} tokens/s per GPU", change.model.empty() ? ":" : ", with",
+                       factor_words(of_b.per_gpu() / of_a.per_gpu()));
+  if (other_gpus) {
+    words +=
+        fmt::format(" and {} tokens/s in all", factor_words(of_b.tokens_per_s / of_a.tokens_per_s));
+  }
+  return words;
+}
+
+// "; B's goodput is 97.10 % instead of 99.53 %"; empty if it is equal or unknown.
+std::string goodput_words(const std::vector<Outcome>& outcomes) {
+  const auto goodput = std::ranges::find(outcomes, metric::kGoodputFraction.name, &Outcome::metric);
+  if (goodput == outcomes.end()) return "";
+  const auto text_of = [](const std::optional<double>& share) {
+    return share ? fmt::format("{:.2f} %", kPercentOfAll * *share) : "";
+  };
+  const std::string a = text_of(goodput->a);
+  const std::string b = text_of(goodput->b);
+  if (a == b) return "";
+  if (a.empty()) return fmt::format("; B's goodput is {}, and A reckons with no failures", b);
+  if (b.empty()) return fmt::format("; B reckons with no failures, and A's goodput is {}", a);
+  return fmt::format("; B's goodput is {} instead of {}", b, a);
+}
 
 // Below this a factor is shown in percents.
 constexpr double kLeastFactor = 1.01;
@@ -118,6 +283,35 @@ std::string doubt_words(const RunComparison& comparison) {
 }
 
 }  // namespace
+
+std::optional<WorkChange> work_change(const RunSide& a, const RunSide& b) {
+  if (a.is_measured() || b.is_measured()) return std::nullopt;
+  WorkChange change{.model = model_change(a, b), .a = work_of(a), .b = work_of(b)};
+  if (!change.a.is_told() || !change.b.is_told()) change.a = change.b = {};
+  const bool same = change.a.tokens == change.b.tokens && change.a.gpus == change.b.gpus;
+  if (same && change.model.empty()) return std::nullopt;
+  return change;
+}
+
+std::string unlike_words(const RunSide& a, const RunSide& b) {
+  if (a.kind != SideKind::megatron_log && b.kind != SideKind::megatron_log) return "";
+  // Whether both describe their model well enough to call it the same.
+  const bool tells_model = told(a, b, kShape[0]) && told(a, b, kShape[1]);
+  const bool tells_gpus = told(a, b, kGpus);
+  std::string words;
+  const auto add = [&words](const char* what, const std::string& change) {
+    if (!change.empty()) append(words, what + change, "; ");
+  };
+  if (tells_model) add("it is not the same model: ", shape_change(a, b));
+  add("it is not on as many GPUs: ", change_of(a, b, kGpus));
+  add("it is not the same batch: ", batch_change(a, b));
+  if (tells_model && tells_gpus) return words;
+  const char* const untold = tells_model  ? "it ran on as many GPUs"
+                             : tells_gpus ? "it was the same model"
+                                          : "it was the same model on as many GPUs";
+  append(words, fmt::format("it is not told whether {}", untold), "; ");
+  return words;
+}
 
 std::string sentence_of(const RunComparison& comparison) {
   const bool measured = comparison.a.is_measured() || comparison.b.is_measured();

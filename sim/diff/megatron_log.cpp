@@ -13,7 +13,7 @@
 #include "sim/kernel/metric_rows.hpp"
 
 #include "scenarios/formats/megatron_arguments.hpp"
-#include "sim/diff/measured_side.hpp"
+#include "sim/diff/run_side.hpp"
 
 namespace shardsim {
 

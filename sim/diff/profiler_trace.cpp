@@ -9,7 +9,7 @@
 
 #include "sim/kernel/metric_rows.hpp"
 
-#include "sim/diff/measured_side.hpp"
+#include "sim/diff/run_side.hpp"
 
 namespace shardsim {
 

@@ -1,13 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/run/run.hpp"
+
 // One of the two compared runs, read from a result, from the log of a real run or from a trace of
-// one. Times are whole picoseconds, so that differences add up exactly.
+// one. Times are whole picoseconds, so that differences add up exactly. Below stand the readers of
+// all kinds of file that `shardsim diff` takes.
 namespace shardsim {
 
 enum class SideKind { simulated, measured_result, megatron_log, profiler_trace };
@@ -41,6 +45,16 @@ struct RunSide {
   std::vector<std::string> notes;
 
   [[nodiscard]] bool is_measured() const { return kind != SideKind::simulated; }
+  /// Nothing if the side does not have it.
+  [[nodiscard]] std::optional<double> metric(const std::string& name) const {
+    const auto found = metrics.find(name);
+    return found == metrics.end() ? std::nullopt : std::optional(found->second);
+  }
+  /// Empty if it is not there.
+  [[nodiscard]] std::string field(const std::string& path) const {
+    const auto found = fields.find(path);
+    return found == fields.end() ? "" : found->second;
+  }
 };
 
 // Names of parts that several readers and writers share.
@@ -55,5 +69,37 @@ inline constexpr const char* kUntoldPart = "not told apart";
 
 [[nodiscard]] std::int64_t picoseconds_of(double seconds);
 [[nodiscard]] double seconds_of(std::int64_t picoseconds);
+
+/// The log of a Megatron-LM run (training_log in megatron/training/training.py, report_memory in
+/// megatron/training/utils.py): the median of its iterations but for the first ones, and the
+/// largest of its memory reports. Nothing if no line has the time of an iteration.
+[[nodiscard]] std::optional<RunSide> read_megatron_log(std::istream& log);
+
+/// The content of a JSON text, as far as its first level shows it.
+struct JsonOutline {
+  bool is_json = false;
+  std::vector<std::string> keys;
+  /// The trace, if it is one: GPU events by what they do, as Holistic Trace Analysis divides them.
+  std::optional<RunSide> trace;
+
+  [[nodiscard]] bool has(const std::string& key) const;
+};
+
+/// Reads the text once, whatever its size, and keeps of it no more than intervals.
+[[nodiscard]] JsonOutline outline_json(std::istream& text);
+
+/// The path of a result.json, a scenario (which is run, with the overrides), a Megatron-LM run's
+/// log, or a PyTorch profiler's trace. Throws ScenarioError for a wrong scenario, and UsageError
+/// for a file that is none of these (E1341) or has no step time (E1342).
+struct SideRequest {
+  std::string path;
+  std::vector<std::string> overrides;
+  bool measured = false;  ///< For a result: its measured values, if it has any.
+};
+[[nodiscard]] RunSide read_side(const SideRequest& request, const RunHooks& hooks);
+
+/// Makes a run from a result as JSON.
+[[nodiscard]] RunSide side_of_result(const std::string& json, const std::string& file,
+                                     bool measured);
 
 }  // namespace shardsim

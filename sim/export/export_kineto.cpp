@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "reports/terminal_text.hpp"
-#include "reports/trace_layout.hpp"
+#include "reports/trace_writers.hpp"
 #include "sim/export/export_formats.hpp"
 
 // A Kineto trace is one JSON per rank, with distributedInfo, an event of category "kernel" per

@@ -12,7 +12,7 @@
 #include "sim/hardware/network_model.hpp"
 
 #include "sim/experiment/experiment.hpp"
-#include "sim/search/candidate.hpp"
+#include "sim/search/search_space.hpp"
 
 // Lower bounds for a candidate, without simulating it (docs/decisions/0044-search.md). Both bounds
 // are sound: a run is never faster, and never needs less of the device. The allocator reserves at

@@ -1,11 +1,20 @@
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "sim/kernel/error.hpp"
+
+#include "sim/hardware/collective.hpp"
 #include "sim/hardware/kernels/kernel_seconds.hpp"
+#include "sim/hardware/network_model.hpp"
+
+#include "backends/call.hpp"
+#include "backends/communicator.hpp"
 
 #include "strategies/model/make_model.hpp"
 #include "strategies/model/weight_gradient.hpp"
@@ -13,11 +22,126 @@
 #include "strategies/sharding/tensor_parallel.hpp"
 
 #include "sim/search/candidate_bound.hpp"
-#include "sim/search/priced_group.hpp"
 
 namespace shardsim {
-
 namespace {
+
+// The compute stream of the only rank.
+struct ProbeClock {
+  Time now;
+  Time waited;  // The part of it spent in communication.
+};
+
+// A group of ranks as its first member sees it if all others do the same at the same moment: every
+// call starts at once on a stream of its own, takes the network's time, and moves nothing. That is
+// its least cost in a run, where others may come later.
+class PricedGroup final : public Communicator, private WorkOwner {
+ public:
+  // All outlive the group. `network` null: calls take no time.
+  PricedGroup(ProbeClock& clock, NetworkModel* network, const GroupLayout& layout,
+              Algorithm algorithm, std::string name)
+      : clock_(clock),
+        network_(network),
+        layout_(layout),
+        tree_(layout),
+        algorithm_(algorithm),
+        name_(std::move(name)) {}
+
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int size() const override { return layout_.size(); }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+
+  Work post(const Call& call) override {
+    Time duration;
+    if (network_ != nullptr && call.kind == CallKind::collective) duration = duration_of(call);
+    for (const P2pOp& half : call.halves) duration = max(duration, transfer(half));
+    return take(duration, *call.options);
+  }
+
+  // Throws an internal Error: groups of groups are not probed.
+  [[nodiscard]] std::unique_ptr<Communicator> split(int /*color*/, int /*key*/,
+                                                    const std::string& name,
+                                                    CallSite /*site*/) override {
+    throw Error(ExitCode::internal, "E7008", "the probe of " + name_ + " is split for " + name,
+                "please report this scenario");
+  }
+
+ private:
+  void wait(void* operation) override {
+    const Time then = max(clock_.now, *static_cast<Time*>(operation));
+    clock_.waited += then - clock_.now;
+    clock_.now = then;
+  }
+
+  void abandon(void* /*operation*/) noexcept override {}
+
+  [[nodiscard]] Work take(Time duration, const CallOptions& options) {
+    const Time ready =
+        options.after == nullptr ? clock_.now : *static_cast<Time*>(options.after->operation());
+    free_ = max(free_, ready) + duration;
+    return {*this, &ends_.emplace_back(free_)};
+  }
+
+  [[nodiscard]] Time duration_of(const Call& call) const {
+    CollectiveRequest request;
+    request.kind = call.collective;
+    request.layout = &layout_;
+    request.algorithm = algorithm_;
+    const Tensor& output = *call.output;
+    const Tensor& input = *call.input;
+    const std::int64_t width = size_of(call.record.dtype);
+    switch (call.collective) {
+      case CollectiveKind::all_reduce:
+        request.tree = &tree_;
+        request.bytes = input.num_bytes();
+        request.largest_chunk = chunk_size(input.numel(), size(), 0) * width;
+        break;
+      case CollectiveKind::reduce_scatter:
+        request.bytes = input.num_bytes();
+        request.largest_chunk = output.num_bytes();
+        break;
+      case CollectiveKind::all_gather:
+        request.bytes = output.num_bytes();
+        request.largest_chunk = input.num_bytes();
+        break;
+      case CollectiveKind::all_to_all:
+        // A run counts no bytes of the whole buffer; the largest part decides.
+        request.bytes = 0;
+        request.largest_chunk =
+            std::max(input.numel() / size(),
+                     *std::max_element(call.send_counts.begin(), call.send_counts.end())) *
+            width;
+        break;
+      case CollectiveKind::broadcast:
+      case CollectiveKind::reduce:
+        request.bytes = input.num_bytes();
+        request.largest_chunk = input.num_bytes();
+        break;
+      case CollectiveKind::gather:
+      case CollectiveKind::scatter:
+      case CollectiveKind::barrier:
+      case CollectiveKind::split:
+        return {};
+    }
+    return network_->collective(request, clock_.now).duration;
+  }
+
+  [[nodiscard]] Time transfer(const P2pOp& half) const {
+    if (network_ == nullptr) return {};
+    return network_->transfer(layout_.members[0],
+                              layout_.members[static_cast<std::size_t>(half.peer)],
+                              half.buffer.num_bytes(), clock_.now);
+  }
+
+  ProbeClock& clock_;
+  NetworkModel* network_;
+  const GroupLayout& layout_;
+  DoubleTree tree_;
+  Algorithm algorithm_;
+  std::string name_;
+  Time free_;              // The time at which the stream is free.
+  std::deque<Time> ends_;  // The ends of all calls: addresses stay.
+};
 
 // The compute stream and memory of one rank. The host costs nothing: it may be far ahead.
 class ProbeRuntime final : public Runtime {

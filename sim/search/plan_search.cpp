@@ -40,20 +40,11 @@ Simulation simulate(const SearchBase& base, std::size_t index, const Candidate& 
     const Experiment experiment = compile(scenario_of(base, candidate));
     const Result result = run_experiment(experiment).result;
     if (result.diagnosis) return {{}, result.diagnosis->code + ": " + result.diagnosis->summary};
-    const auto number = [&result](const MetricRow& row) {
-      return result.number(row).value_or(0.0);
+    const auto whole = [&result](const MetricRow& row) {
+      return static_cast<std::int64_t>(result.number(row).value_or(0.0));
     };
-    const auto whole = [&](const MetricRow& row) { return static_cast<std::int64_t>(number(row)); };
     point.fits = result.exit_code != static_cast<int>(ExitCode::does_not_fit);
-    point.step_time_s = number(metric::kStepTimeS);
-    point.compute_s = number(metric::kTimeComputeS);
-    point.exposed_comm_s = number(metric::kTimeExposedCommS);
-    point.hidden_comm_s = number(metric::kTimeHiddenCommS);
-    point.bubble_s = number(metric::kTimeBubbleS);
-    point.host_s = number(metric::kTimeHostS);
-    point.mfu = number(metric::kMfu);
-    point.tokens_per_s = number(metric::kTokensPerS);
-    point.tokens_per_s_per_gpu = number(metric::kTokensPerSPerGpu);
+    for (const auto& [row, value] : kPointMetrics) point.*value = result.number(row).value_or(0.0);
     point.peak_bytes = whole(metric::kMemoryPeakBytesMax);
     point.device_bytes = whole(metric::kMemoryDeviceBytesMax);
     for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
@@ -293,11 +284,6 @@ class Search {
 
   void count() {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    const auto note = [&](std::int64_t bytes, const Candidate& candidate) {
-      if (bytes >= least) return;
-      least = outcome_.least_bytes = bytes;
-      outcome_.least = candidate;
-    };
     for (std::size_t i = 0; i < fates_.size(); ++i) {
       if (fates_[i] == Fate::slower) ++outcome_.num_slower;
       if (fates_[i] == Fate::refused) ++outcome_.num_refused;
@@ -305,7 +291,9 @@ class Search {
       if (fates_[i] == Fate::open) ++outcome_.num_unseen;
       if (fates_[i] != Fate::too_large) continue;
       ++outcome_.num_too_large;
-      note(quick_[i].device_bytes, candidates_[i]);
+      if (quick_[i].device_bytes >= least) continue;
+      least = outcome_.least_bytes = quick_[i].device_bytes;
+      outcome_.least = candidates_[i];
     }
   }
 

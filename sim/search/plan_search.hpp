@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/kernel/memory_ledger.hpp"
+#include "sim/kernel/metric_rows.hpp"
 
 #include "sim/search/candidate_bound.hpp"
 #include "sim/search/search_request.hpp"
@@ -36,19 +37,40 @@ struct SimulatedPoint {
   bool is_tight = false;          ///< Fits, but leaves less than execution.memory_margin.
 };
 
-struct SearchOutcome {
-  std::vector<SimulatedPoint> simulated;  ///< By index.
+/// The metrics of a point that are times and rates, in the order of files.
+struct PointMetric {
+  const MetricRow& row;
+  double SimulatedPoint::*value;
+};
+inline constexpr std::array kPointMetrics = {
+    PointMetric{metric::kStepTimeS, &SimulatedPoint::step_time_s},
+    PointMetric{metric::kTokensPerS, &SimulatedPoint::tokens_per_s},
+    PointMetric{metric::kTokensPerSPerGpu, &SimulatedPoint::tokens_per_s_per_gpu},
+    PointMetric{metric::kMfu, &SimulatedPoint::mfu},
+    PointMetric{metric::kTimeComputeS, &SimulatedPoint::compute_s},
+    PointMetric{metric::kTimeExposedCommS, &SimulatedPoint::exposed_comm_s},
+    PointMetric{metric::kTimeHiddenCommS, &SimulatedPoint::hidden_comm_s},
+    PointMetric{metric::kTimeBubbleS, &SimulatedPoint::bubble_s},
+    PointMetric{metric::kTimeHostS, &SimulatedPoint::host_s},
+};
+
+/// Candidates by their fate; each but the simulated is in one of these counts.
+struct SearchCounts {
   std::size_t num_candidates = 0;
   std::size_t num_slower = 0;     ///< Not simulated: neither among the best nor on the front.
   std::size_t num_too_large = 0;  ///< Not simulated: the bound exceeds the memory.
   std::size_t num_refused = 0;    ///< Refused by the scenario's reader.
   std::size_t num_failed = 0;     ///< Legal, but the run ended early: deadlock, a limit exceeded.
   std::string first_failure;      ///< Its code and words, for the failed layout of lowest index.
-  Candidate failed;               ///< That layout.
   std::size_t num_unseen = 0;     ///< Not decided when the search was interrupted.
-  std::int64_t least_bytes = 0;   ///< The smallest need among candidates that are too large to run.
-  Candidate least;
   bool is_interrupted = false;
+};
+
+struct SearchOutcome : SearchCounts {
+  std::vector<SimulatedPoint> simulated;  ///< By index.
+  Candidate failed;                       ///< The failed layout of lowest index.
+  std::int64_t least_bytes = 0;  ///< The smallest need among candidates that are too large to run.
+  Candidate least;
 };
 
 struct SearchHooks {

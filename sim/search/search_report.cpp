@@ -1,15 +1,16 @@
 #include "sim/search/search_report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "reports/pages.hpp"
 #include "reports/units.hpp"
 
 namespace shardsim {
-
 namespace {
 
 constexpr double kSecondsPerHour = 3600.0;
@@ -91,6 +92,53 @@ void add_least(SearchReport& report, const SearchOutcome& outcome) {
   report.least_is_simulated = false;
 }
 
+std::vector<LayoutRow> rows_of(const SearchReport& report,
+                               const std::vector<SimulatedPoint>& points) {
+  std::vector<LayoutRow> rows;
+  rows.reserve(points.size());
+  for (const SimulatedPoint& point : points) {
+    rows.push_back({.layout = report.layout_of(point),
+                    .step_s = point.step_time_s,
+                    .mfu = point.mfu,
+                    .tokens_per_s_per_gpu = point.tokens_per_s_per_gpu,
+                    .device_bytes = point.device_bytes,
+                    .usd_per_1t_tokens = report.usd_per_1t_tokens(point)});
+  }
+  return rows;
+}
+
+std::string counted(std::size_t count) { return format_count(static_cast<std::int64_t>(count)); }
+
+std::string counts_of(const SearchReport& report) {
+  std::string text = fmt::format(
+      "{} layouts: {} simulated in full, {} shown by bounds to be worse, {} shown not to fit.",
+      counted(report.num_candidates), counted(report.num_simulated), counted(report.num_slower),
+      counted(report.num_too_large));
+  if (report.num_did_not_fit > 0) {
+    text += fmt::format(" Of those simulated {} did not fit.", counted(report.num_did_not_fit));
+  }
+  if (!report.least_that_did_not_fit.empty()) {
+    text += fmt::format(" Of what does not fit, {} needs least: {}{}.",
+                        report.least_that_did_not_fit, report.least_is_simulated ? "" : "at least ",
+                        format_memory(static_cast<double>(report.least_bytes_not_fitting)));
+  }
+  if (report.num_refused > 0) {
+    text += fmt::format(" {} are not legal after all.", counted(report.num_refused));
+  }
+  if (report.num_failed > 0) {
+    text += fmt::format(" {} failed, the first ({}) with: {}.", counted(report.num_failed),
+                        report.first_failed, report.first_failure);
+  }
+  if (report.num_unseen > 0) {
+    text += fmt::format(" The search was interrupted: {} were not looked at.",
+                        counted(report.num_unseen));
+  }
+  return text;
+}
+
+// The order of the page, by Objective.
+constexpr std::array kOrders = {"fastest first", "smallest first", "cheapest first"};
+
 }  // namespace
 
 std::string SearchReport::layout_of(const SimulatedPoint& point) const {
@@ -139,18 +187,30 @@ SearchReport report_of(const SearchBase& base, const SearchRequest& request,
     report.differences = differences_of(report.ranked[0], report.ranked[1]);
     report.why_runner_up = why(report);
   }
-  report.num_candidates = outcome.num_candidates;
+  static_cast<SearchCounts&>(report) = outcome;
   report.num_simulated = outcome.simulated.size();
-  report.num_slower = outcome.num_slower;
-  report.num_too_large = outcome.num_too_large;
-  report.num_refused = outcome.num_refused;
-  report.num_failed = outcome.num_failed;
-  report.first_failure = outcome.first_failure;
   if (outcome.num_failed > 0) report.first_failed = words_of(outcome.failed);
-  report.num_unseen = outcome.num_unseen;
-  report.is_interrupted = outcome.is_interrupted;
   add_least(report, outcome);
   return report;
+}
+
+LayoutPage page_of(const SearchReport& report) {
+  LayoutPage page;
+  page.title = fmt::format("{} on {} GPUs of {}", report.model, format_count(report.num_gpus),
+                           report.system);
+  page.facts = fmt::format("{}, {} tokens per sequence, global batch {}", report.precision,
+                           format_count(report.seq_len), format_count(report.global_batch_size));
+  page.order = kOrders.at(static_cast<std::size_t>(report.objective));
+  page.why = report.why_runner_up.empty() ? "" : "The second: " + report.why_runner_up;
+  page.counts = counts_of(report);
+  page.capacity_bytes = report.memory_capacity_bytes;
+  page.ranked = rows_of(report, report.ranked);
+  page.front = rows_of(report, report.front);
+  page.others = rows_of(report, report.others);
+  page.assumptions = report.assumptions;
+  page.assumptions.insert(page.assumptions.end(), report.ignored.begin(), report.ignored.end());
+  page.assumptions.insert(page.assumptions.end(), report.sources.begin(), report.sources.end());
+  return page;
 }
 
 }  // namespace shardsim

@@ -19,7 +19,7 @@ struct CategoryDifference {
   double runner_up_s = 0;
 };
 
-struct SearchReport {
+struct SearchReport : SearchCounts {
   std::string model;
   std::string system;
   std::int64_t num_gpus = 0;
@@ -42,21 +42,12 @@ struct SearchReport {
   std::vector<CategoryDifference> differences;  ///< Between ranked[0] and ranked[1].
   std::string why_runner_up;                    ///< One sentence; empty without one.
 
-  // Every candidate is counted once in these six.
-  std::size_t num_candidates = 0;
   std::size_t num_simulated = 0;
-  std::size_t num_slower = 0;          ///< Their bounds show that they are worse.
-  std::size_t num_too_large = 0;       ///< Their bounds show that they do not fit.
-  std::size_t num_refused = 0;         ///< Refused by the reader.
-  std::size_t num_failed = 0;          ///< Legal, but the run ended early.
-  std::string first_failure;           ///< Why the first of them did.
-  std::string first_failed;            ///< Its layout.
-  std::size_t num_unseen = 0;          ///< Interrupted before.
+  std::string first_failed;            ///< The layout that failed first.
   std::size_t num_did_not_fit = 0;     ///< The simulated ones that did not fit.
   std::string least_that_did_not_fit;  ///< Its layout; empty if all fit.
   std::int64_t least_bytes_not_fitting = 0;
   bool least_is_simulated = false;  ///< Else the bytes are a lower bound.
-  bool is_interrupted = false;
 
   [[nodiscard]] std::string layout_of(const SimulatedPoint& point) const;
   /// Dollars for 10^12 tokens; 0 if no price is given.

@@ -13,7 +13,6 @@
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
-
 namespace {
 
 // Some 500 MB of candidates with their bounds.
@@ -52,8 +51,7 @@ class Enumeration {
   [[nodiscard]] bool allows(const char* axis, const Value& value) const {
     const auto entry = fixed_.find(axis);
     if (entry == fixed_.end()) return true;
-    return std::find(entry->second.begin(), entry->second.end(), fmt::format("{}", value)) !=
-           entry->second.end();
+    return std::ranges::find(entry->second, fmt::format("{}", value)) != entry->second.end();
   }
 
   // Whether tp divides every tensor that tensor parallelism splits.
@@ -174,10 +172,6 @@ class Enumeration {
   std::vector<Candidate> found_;
 };
 
-}  // namespace
-
-namespace {
-
 // Words that an axis takes; none: it takes numbers.
 std::vector<std::string> choices_of(const std::string& axis) {
   if (axis == "sequence_parallel") return {"true", "false"};
@@ -200,18 +194,80 @@ std::string value_of_axis(const std::string& axis, const std::string& word) {
     throw UsageError("E1325", fmt::format("{} cannot be \"{}\"", axis, word),
                      fmt::format("write whole numbers from 1: --fix {}=1,2", axis));
   }
-  if (std::find(choices.begin(), choices.end(), word) != choices.end()) return word;
-  std::string lower = word;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
-    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  });
-  const std::string near = nearest(lower, choices);
+  if (std::ranges::find(choices, word) != choices.end()) return word;
   throw UsageError("E1325", fmt::format("{} cannot be \"{}\"", axis, word),
-                   (near.empty() ? "" : "did you mean \"" + near + "\"? ") +
-                       ("it is one of " + one_of_list(choices)));
+                   help_for_word(lower_case(word), choices, "it is one of "));
 }
 
 }  // namespace
+
+std::vector<std::string> overrides_of(const Candidate& candidate) {
+  const auto set = [](const char* path, const auto& value) {
+    return fmt::format("{}={}", path, value);
+  };
+  return {
+      set("parallelism.tp", candidate.tp),
+      set("parallelism.pp", candidate.pp),
+      set("parallelism.cp", candidate.cp),
+      set("parallelism.ep", candidate.ep),
+      set("parallelism.vpp", candidate.vpp),
+      set("parallelism.dp_replicate", candidate.dp_replicate),
+      set("parallelism.sequence_parallel", candidate.sequence_parallel),
+      set("parallelism.schedule", candidate.schedule),
+      set("parallelism.zero_stage", candidate.zero_stage),
+      set("training.micro_batch_size", candidate.micro_batch_size),
+      set("training.recompute", to_string(candidate.recompute)),
+  };
+}
+
+std::string words_of(const Candidate& candidate) {
+  std::string words;
+  const auto add = [&words](const std::string& word) {
+    words += (words.empty() ? "" : " ") + word;
+  };
+  const auto degree = [&add](const char* name, std::int64_t value) {
+    if (value > 1) add(name + std::to_string(value));
+  };
+  degree("tp", candidate.tp);
+  degree("cp", candidate.cp);
+  degree("pp", candidate.pp);
+  degree("ep", candidate.ep);
+  if (candidate.dp_replicate > 1) {
+    add(fmt::format("dp{}x{}", candidate.dp_replicate, candidate.dp_shard));
+  } else {
+    degree("dp", candidate.dp_shard);
+  }
+  if (candidate.zero_stage > 0) add(fmt::format("zero{}", candidate.zero_stage));
+  if (candidate.pp > 1) add(std::string(candidate.schedule));
+  degree("vpp", candidate.vpp);
+  if (candidate.tp > 1 && !candidate.sequence_parallel) add("no-sp");
+  add(fmt::format("mb{}", candidate.micro_batch_size));
+  if (candidate.recompute != Recompute::none) add(to_string(candidate.recompute));
+  return words;
+}
+
+MeshShape mesh_shape_of(const Candidate& candidate, RankOrder order) {
+  return {.dp_shard = static_cast<int>(candidate.dp_shard),
+          .dp_replicate = static_cast<int>(candidate.dp_replicate),
+          .tp = static_cast<int>(candidate.tp),
+          .pp = static_cast<int>(candidate.pp),
+          .cp = static_cast<int>(candidate.cp),
+          .ep = static_cast<int>(candidate.ep),
+          .order = order};
+}
+
+std::string help_for_word(const std::string& word, const std::vector<std::string>& names,
+                          const char* all) {
+  const std::string near = nearest(word, names);
+  return (near.empty() ? "" : "did you mean \"" + near + "\"? ") + (all + one_of_list(names));
+}
+
+std::string lower_case(std::string word) {
+  std::ranges::transform(word, word.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  });
+  return word;
+}
 
 const std::vector<std::string>& axis_names() {
   static const std::vector<std::string> kNames = {"tp",
@@ -233,7 +289,7 @@ void fix_axis(const std::string& words, FixedAxes& fixed) {
   std::string axis = words.substr(0, equals);
   if (const std::size_t dot = axis.find('.'); dot != std::string::npos) axis.erase(0, dot + 1);
   const std::vector<std::string>& names = axis_names();
-  if (equals == std::string::npos || std::find(names.begin(), names.end(), axis) == names.end()) {
+  if (equals == std::string::npos || std::ranges::find(names, axis) == names.end()) {
     const std::string near = nearest(axis, names);
     throw UsageError("E1325", "\"" + words + "\" fixes nothing that is searched",
                      (near.empty() ? "write AXIS=VALUE[,VALUE], AXIS one of "

@@ -3,9 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "sim/kernel/descriptor.hpp"
 
 #include "sim/sweep/point_row.hpp"
 
@@ -37,13 +42,6 @@ struct PartContents {
 /// complete line has an empty header.
 [[nodiscard]] PartContents read_part(const std::filesystem::path& path);
 
-/// Throws UsageError (E1310) unless both have the same sweep and version.
-void require_same_sweep(const PartHeader& found, const std::filesystem::path& where,
-                        const PartHeader& wanted, const std::string& wanted_by);
-
-/// All parts in a folder, by name; none if there is no such folder.
-[[nodiscard]] std::vector<std::filesystem::path> parts_in(const std::filesystem::path& folder);
-
 [[nodiscard]] std::filesystem::path part_path(const std::filesystem::path& folder,
                                               std::size_t shard, std::size_t num_shards);
 
@@ -54,9 +52,6 @@ class PartFile {
   /// UsageError: E1311 if another process has it, E1312 if it cannot be written. `err`: for a note
   /// if the file system has no locks.
   PartFile(const std::filesystem::path& path, const PartHeader& header, std::ostream& err);
-  ~PartFile();
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
 
   /// Appends a complete line, with one write. It survives this process at once. It survives a crash
   /// of the machine after the next sync(), which is made now and then.
@@ -68,8 +63,34 @@ class PartFile {
   [[noreturn]] void fail(const std::string& what) const;
 
   std::filesystem::path path_;
-  int file_ = -1;
+  Descriptor file_;  // Its end is that of the lock.
   int unsynced_ = 0;
+};
+
+/// All finished points of a folder, from all processes.
+class PointIndex {
+ public:
+  /// Reads all parts. They must belong to one sweep: that of `wanted`, or, with null, that of the
+  /// first (E1310).
+  PointIndex(const std::filesystem::path& folder, const PartHeader* wanted);
+
+  [[nodiscard]] const std::vector<PartContents>& parts() const { return parts_; }
+  /// Whether a part has a final row of the point with this key; the last row of several counts.
+  [[nodiscard]] bool has(std::size_t point, const std::string& key) const {
+    return keys_.count({point, key}) > 0;
+  }
+  /// Points with a final row, ascending.
+  [[nodiscard]] std::set<std::size_t> points() const;
+  [[nodiscard]] std::size_t num_damaged() const;
+
+  /// The lines of all points, ascending, each point once: the last of several rows in one file, and
+  /// a final one before others. Throws UsageError (E1316) if final rows differ between files.
+  void for_each_line(
+      const std::function<void(const KeptRow& row, const std::string& line)>& take) const;
+
+ private:
+  std::vector<PartContents> parts_;
+  std::set<std::pair<std::size_t, std::string>> keys_;
 };
 
 }  // namespace shardsim

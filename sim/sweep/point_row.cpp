@@ -24,10 +24,9 @@ std::string dumped(const Json& line) {
 }
 
 Json metric_value(const std::vector<Metric>& metrics, const std::string& name) {
-  const auto metric = std::find_if(metrics.begin(), metrics.end(),
-                                   [&name](const Metric& m) { return m.name == name; });
-  if (metric == metrics.end()) return nullptr;
-  return std::visit([](const auto& value) { return Json(value); }, metric->value);
+  const MetricValue* const value = value_of(metrics, name);
+  if (value == nullptr) return nullptr;
+  return std::visit([](const auto& v) { return Json(v); }, *value);
 }
 
 // Missing keys throw: the line has another format then.
@@ -58,8 +57,6 @@ std::string_view name_of(PointStatus status) {
   return kStatusNames.at(static_cast<std::size_t>(status));
 }
 
-std::vector<std::string> row_metrics() { return metric_names(); }
-
 std::string line_of(const PointRow& row, const std::vector<std::string>& columns) {
   Json line;
   line["point"] = row.point;
@@ -68,7 +65,7 @@ std::string line_of(const PointRow& row, const std::vector<std::string>& columns
   line["code"] = row.code;
   line["message"] = row.message;
   for (std::size_t i = 0; i < columns.size(); ++i) line[columns[i]] = Json::parse(row.values[i]);
-  for (const std::string& name : row_metrics()) line[name] = metric_value(row.metrics, name);
+  for (const std::string& name : metric_names()) line[name] = metric_value(row.metrics, name);
   return dumped(line) + "\n";
 }
 
@@ -113,8 +110,7 @@ std::string csv_of(std::string_view text) {
 std::string csv_header(const std::vector<std::string>& columns) {
   std::vector<std::string> names(kFixedColumns.begin(), kFixedColumns.end());
   names.insert(names.end(), columns.begin(), columns.end());
-  const std::vector<std::string> metrics = row_metrics();
-  names.insert(names.end(), metrics.begin(), metrics.end());
+  names.insert(names.end(), metric_names().begin(), metric_names().end());
   std::string row;
   for (const std::string& name : names) row += (row.empty() ? "" : ",") + csv_cell(name);
   return row + "\n";
@@ -129,7 +125,7 @@ PointRow row_of(std::string_view text, const std::vector<std::string>& columns) 
   row.code = line.at("code");
   row.message = line.at("message");
   for (const std::string& column : columns) row.values.push_back(dumped(line.at(column)));
-  for (const std::string& name : row_metrics()) {
+  for (const std::string& name : metric_names()) {
     if (!line.at(name).is_null()) row.metrics.push_back({name, metric_of(line.at(name))});
   }
   return row;

@@ -62,9 +62,6 @@ struct PartLine {
 [[nodiscard]] std::string csv_of(std::string_view line);
 [[nodiscard]] std::string csv_header(const std::vector<std::string>& columns);
 
-/// The metrics that rows have, in their order.
-[[nodiscard]] std::vector<std::string> row_metrics();
-
 /// Reads back all of a row, as summaries need it. REQUIRES: parse_line() took it for a row.
 [[nodiscard]] PointRow row_of(std::string_view line, const std::vector<std::string>& columns);
 

@@ -27,10 +27,9 @@
 #include "sim/console/progress.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/run/run.hpp"
-#include "sim/sweep/emit_script.hpp"
-#include "sim/sweep/point_index.hpp"
+#include "sim/sweep/part_file.hpp"
 #include "sim/sweep/point_row.hpp"
-#include "sim/sweep/sweep_plan.hpp"
+#include "sim/sweep/shard.hpp"
 
 namespace shardsim {
 
@@ -83,8 +82,7 @@ void judge_result(PointRow& row, Result&& result) {
     case ExitCode::ok:
       return;
     case ExitCode::does_not_fit: {
-      const auto memory = std::find_if(result.checks.begin(), result.checks.end(),
-                                       [](const Check& check) { return check.name == "memory"; });
+      const auto memory = std::ranges::find(result.checks, "memory", &Check::name);
       return fail(row, PointStatus::out_of_memory, "memory",
                   memory != result.checks.end() ? memory->detail : "");
     }

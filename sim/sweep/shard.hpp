@@ -5,7 +5,10 @@
 
 #include "backends/rendezvous/launch_environment.hpp"
 
+#include "sim/sweep/part_file.hpp"
+
 // The points of a sweep that belong to this process: point k is in shard i of n if k mod n is i.
+// Scripts start all processes on many cores or machines, and merge their parts.
 namespace shardsim {
 
 struct Shard {
@@ -25,5 +28,16 @@ struct Shard {
 /// another text or variables that make no sense, E1314 for launchers that disagree.
 [[nodiscard]] Shard shard_of(const std::string& text,
                              const EnvironmentLookup& lookup = lookup_environment);
+
+struct ScriptSetting {
+  std::string kind;    ///< "slurm", "parallel" or "make".
+  std::string folder;  ///< The folder of the parts.
+  std::size_t shards = 1;
+};
+
+[[nodiscard]] std::string script_of(const PartHeader& header, const ScriptSetting& setting);
+
+/// As many tasks as are worth their start, unless the user gives a number.
+[[nodiscard]] std::size_t default_shards(std::size_t num_points);
 
 }  // namespace shardsim

@@ -1,5 +1,3 @@
-#include "sim/sweep/sweep_plan.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "scenarios/load.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"
+#include "sim/sweep/run_sweep.hpp"
 
 namespace shardsim {
 

@@ -21,18 +21,6 @@ constexpr std::size_t kShownFront = 12;
 constexpr std::size_t kWidestCell = 24;
 constexpr std::size_t kWidestMessage = 200;  // Two lines of most terminals.
 
-std::optional<double> number_of(const PointRow& row, const std::string& name) {
-  const auto metric = std::find_if(row.metrics.begin(), row.metrics.end(),
-                                   [&name](const Metric& m) { return m.name == name; });
-  if (metric == row.metrics.end()) return std::nullopt;
-  if (const auto* whole = std::get_if<std::int64_t>(&metric->value)) {
-    return static_cast<double>(*whole);
-  }
-  if (const auto* real = std::get_if<double>(&metric->value)) return *real;
-  if (const auto* flag = std::get_if<bool>(&metric->value)) return *flag ? 1.0 : 0.0;
-  return std::nullopt;
-}
-
 bool better(double a, double b, const SweepObjective& objective) {
   return objective.maximize ? a > b : a < b;
 }
@@ -141,10 +129,8 @@ std::string reasons_text(const SweepFindings& findings) {
   for (std::size_t i = 0; i < findings.reasons.size(); ++i) {
     const auto& reasons = findings.reasons.at(i);
     if (reasons.empty()) continue;
-    const auto most = std::max_element(
-        reasons.begin(), reasons.end(),
-        [](const auto& a, const auto& b) { return a.second.count < b.second.count; });
-    const auto& [code, reason] = *most;
+    const auto& [code, reason] = *std::ranges::max_element(
+        reasons, {}, [](const auto& entry) { return entry.second.count; });
     text += fmt::format("  {}: {} x {}; point {}: {}\n", name_of(static_cast<PointStatus>(i)),
                         format_count(static_cast<std::int64_t>(reason.count)), code, reason.point,
                         printable(reason.message, kWidestMessage));
@@ -169,7 +155,8 @@ SweepFindings find_best(const PointIndex& index, const std::vector<std::string>&
     if (row.status != PointStatus::ok) return add_reason(findings, row);
     ScoredPoint point{.point = row.point, .values = row.values, .scores = {}};
     for (const SweepObjective& objective : objectives) {
-      const std::optional<double> score = number_of(row, objective.metric);
+      const MetricValue* const value = value_of(row.metrics, objective.metric);
+      const std::optional<double> score = value == nullptr ? std::nullopt : as_number(*value);
       if (!score || !std::isfinite(*score)) return;
       point.scores.push_back(*score);
     }

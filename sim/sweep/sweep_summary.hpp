@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "scenarios/sweep_block.hpp"
-#include "sim/sweep/point_index.hpp"
+#include "sim/sweep/part_file.hpp"
 
 // The results of a sweep on one screen: the status of its points, the best of each objective, and
 // those that no other point beats in all of them.

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "reports/chrome_trace.hpp"
 #include "reports/json_writer.hpp"
+#include "reports/trace_writers.hpp"
 #include "scenarios/load.hpp"
 
 #include "tests/app/command_fixture.hpp"

@@ -6,7 +6,7 @@
 #include "reports/json_writer.hpp"
 #include "scenarios/load.hpp"
 #include "sim/diff/comparison.hpp"
-#include "sim/diff/read_side.hpp"
+#include "sim/diff/run_side.hpp"
 #include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"

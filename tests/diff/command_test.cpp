@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/diff/fail_if.hpp"
+#include "sim/diff/comparison.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/diff/diff_fixture.hpp"

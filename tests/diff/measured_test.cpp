@@ -7,7 +7,7 @@
 
 #include "sim/kernel/random.hpp"
 
-#include "sim/diff/measured_side.hpp"
+#include "sim/diff/run_side.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/diff/diff_fixture.hpp"

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/diff/comparison.hpp"
-#include "sim/diff/read_side.hpp"
+#include "sim/diff/run_side.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/diff/diff_fixture.hpp"

@@ -1,5 +1,3 @@
-#include "reports/html/detail_json.hpp"
-
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -7,6 +5,8 @@
 #include <zlib.h>
 
 #include "sim/kernel/error.hpp"
+
+#include "reports/html/parts.hpp"
 
 #include "tests/reports/sample_details.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "reports/html/assets.hpp"
-#include "reports/svg/palette.hpp"
+#include "reports/html/markup.hpp"
+#include "reports/svg/drawing.hpp"
 
 #include "tests/approved_file.hpp"
 #include "tests/reports/sample_details.hpp"

@@ -1,5 +1,3 @@
-#include "reports/html_report.hpp"
-
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -8,6 +6,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "reports/json_writer.hpp"
+#include "reports/pages.hpp"
 
 #include "tests/reports/sample_details.hpp"
 

@@ -1,8 +1,8 @@
-#include "reports/layout_page.hpp"
-
 #include <string>
 
 #include <catch2/catch.hpp>
+
+#include "reports/pages.hpp"
 
 namespace shardsim::test {
 

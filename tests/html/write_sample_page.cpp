@@ -2,7 +2,7 @@
 #include <fstream>
 #include <string>
 
-#include "reports/html_report.hpp"
+#include "reports/pages.hpp"
 
 #include "tests/reports/sample_details.hpp"
 

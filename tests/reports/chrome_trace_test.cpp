@@ -1,10 +1,10 @@
-#include "reports/chrome_trace.hpp"
-
 #include <map>
 #include <utility>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+
+#include "reports/trace_writers.hpp"
 
 #include "tests/reports/golden_file.hpp"
 #include "tests/reports/sample_traces.hpp"

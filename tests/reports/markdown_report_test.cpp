@@ -1,6 +1,6 @@
-#include "reports/markdown_report.hpp"
-
 #include <catch2/catch.hpp>
+
+#include "reports/pages.hpp"
 
 #include "tests/reports/sample_detail.hpp"
 #include "tests/reports/sample_results.hpp"

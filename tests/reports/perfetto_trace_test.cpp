@@ -1,11 +1,9 @@
-#include "reports/perfetto_trace.hpp"
-
 #include <string>
 
 #include <catch2/catch.hpp>
 #include <rapidcheck/catch.h>
 
-#include "reports/trace_layout.hpp"
+#include "reports/trace_writers.hpp"
 
 #include "tests/protoc.hpp"
 #include "tests/reports/golden_file.hpp"

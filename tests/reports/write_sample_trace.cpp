@@ -2,8 +2,7 @@
 #include <fstream>
 #include <string>
 
-#include "reports/chrome_trace.hpp"
-#include "reports/perfetto_trace.hpp"
+#include "reports/trace_writers.hpp"
 
 #include "tests/reports/sample_traces.hpp"
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "reports/layout_page.hpp"
+#include "reports/pages.hpp"
 #include "sim/search/search_report.hpp"
 
 #include "tests/app/command_fixture.hpp"

@@ -2,7 +2,7 @@
 
 #include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
-#include "sim/sweep/sweep_plan.hpp"
+#include "sim/sweep/run_sweep.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "sim/sweep/point_index.hpp"
+#include "sim/sweep/part_file.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

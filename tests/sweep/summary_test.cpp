@@ -6,7 +6,7 @@
 
 #include "sim/command/verbs.hpp"
 #include "sim/console/shell_word.hpp"
-#include "sim/sweep/emit_script.hpp"
+#include "sim/sweep/shard.hpp"
 #include "sim/sweep/sweep_summary.hpp"
 
 #include "tests/app/command_fixture.hpp"

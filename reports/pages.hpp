@@ -4,9 +4,27 @@
 #include <string>
 #include <vector>
 
-// A search of layouts as a page for decisions: the ranking, a figure of speed against memory, the
-// reasons for the best layout, and the assumptions.
+#include "reports/result.hpp"
+#include "reports/run_detail.hpp"
+#include "reports/text_summary.hpp"
+
+// Pages to send to people: report.html of a run, the same as Markdown, and a search of layouts.
 namespace shardsim {
+
+/// report.html: one file that opens from disk and contains script, style and data. It requests
+/// nothing from anywhere: its Content-Security-Policy forbids it. Without a script only the movable
+/// charts are missing: tables and the plain figures of the printed page replace them. Equal input
+/// gives equal bytes. Parts without facts are left out. No text of the input is ever markup.
+///
+/// Throws Error (internal) if `result.scenario_json` is not one JSON object.
+[[nodiscard]] std::string to_html(const Result& result, const TextHeadline& headline,
+                                  const RunDetail& detail);
+
+/// A run as a page for wikis, issues and pull requests: the screen's content by stage and axis, all
+/// assumptions, and all metrics with all digits. `detail`: null for a run that did not end; its
+/// parts are left out. Names from users can neither break a table nor become markup.
+[[nodiscard]] std::string to_markdown(const Result& result, const TextHeadline& headline,
+                                      const RunDetail* detail);
 
 struct LayoutRow {
   std::string layout;  ///< "tp8 pp4 dp4 zero1 1f1b mb1"
@@ -17,6 +35,8 @@ struct LayoutRow {
   double usd_per_1t_tokens = 0;   ///< 0: no price was given.
 };
 
+/// A search of layouts as a page for decisions: the ranking, a figure of speed against memory, the
+/// reasons for the best layout, and the assumptions.
 struct LayoutPage {
   std::string title;                ///< "llama3-70b on 128 GPUs of NVIDIA DGX H100"
   std::string facts;                ///< "bf16, 8,192 tokens per sequence, global batch 128"

@@ -1,0 +1,287 @@
+#include "reports/html/parts.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "reports/html/markup.hpp"
+#include "reports/svg/drawing.hpp"
+#include "reports/svg/figures.hpp"
+#include "reports/units.hpp"
+
+namespace shardsim::html {
+namespace {
+
+std::string seconds_of(const Input& input, const MetricRow& row) {
+  return format_seconds(input.result.number(row).value_or(0));
+}
+
+// With one rank's parts they are the same table as the whole.
+std::string stages_table(const Input& input) {
+  Table table("The parts of the step in time. The whole is the rank that ends last.",
+              text_and_numbers({"", "rank", "computing", "waiting for communication",
+                                "bubble and idle", "waiting for the host"}));
+  table.add_row({"whole step", "", seconds_of(input, metric::kTimeComputeS),
+                 seconds_of(input, metric::kTimeExposedCommS),
+                 seconds_of(input, metric::kTimeBubbleS), seconds_of(input, metric::kTimeHostS)});
+  for (const StageTime& stage : input.detail.stages) {
+    table.add_row({fmt::format("stage {}", stage.stage), std::to_string(stage.rank),
+                   format_seconds(stage.compute_s), format_seconds(stage.exposed_comm_s),
+                   format_seconds(stage.bubble_s), format_seconds(stage.host_s)});
+  }
+  return folded("Numbers as a table", table.markup());
+}
+
+std::string stages_figure(const Input& input) {
+  if (input.detail.stages.empty()) return {};
+  std::vector<Column> columns = {{"stage", false}, {"peak", true}};
+  for (const svg::Ink& ink : svg::kMemoryInks) columns.push_back({ink.name, true});
+  Table table("Memory of the fullest rank of each stage, at the moment of its peak.",
+              std::move(columns));
+  std::string label = "Stacked bars of memory at the peak:";
+  for (const StageTime& stage : input.detail.stages) {
+    const std::string peak = format_memory(static_cast<double>(stage.peak_bytes));
+    std::vector<std::string> cells = {std::to_string(stage.stage), peak};
+    for (const std::int64_t bytes : stage.at_peak) {
+      cells.push_back(format_memory(static_cast<double>(bytes)));
+    }
+    table.add_row(cells);
+    label += fmt::format(" stage {} {};", stage.stage, peak);
+  }
+  Figure chart;
+  chart.chart = "memory";
+  chart.caption =
+      "Bytes of tensors on the fullest rank of each stage, when it is fullest. What the allocator "
+      "and the communication library add on a real device is among the metrics (on device).";
+  chart.label = label;
+  chart.static_markup = to_svg_memory(input.detail, input.headline.device_memory_bytes);
+  return figure(chart) + folded("Numbers as a table", table.markup());
+}
+
+std::string over_time_figure(const Input& input) {
+  const std::vector<MemoryCurve>& curves = input.detail.memory;
+  const auto is_empty = [](const MemoryCurve& curve) { return curve.points.empty(); };
+  if (std::ranges::all_of(curves, is_empty)) return {};
+  Figure chart;
+  chart.chart = "memory-time";
+  chart.caption =
+      "How memory rises and falls through the step, of one rank of each stage. Choose the stage; "
+      "the fullest is shown first.";
+  chart.label =
+      fmt::format("Stacked areas of memory by category through the step, {} curves", curves.size());
+  chart.static_markup = to_svg_memory_over_time(input.detail, input.headline.device_memory_bytes);
+  return "<h3>Through the step</h3>\n" + figure(chart);
+}
+
+constexpr std::size_t kBusiest = 8;
+
+std::string cell_name(const TrafficMatrix& matrix, std::size_t cell, std::int64_t ranks) {
+  const std::int64_t first = static_cast<std::int64_t>(cell) * matrix.ranks_per_cell;
+  if (matrix.ranks_per_cell == 1) return std::to_string(first);
+  std::int64_t last = first + matrix.ranks_per_cell - 1;
+  if (ranks > 0) last = std::min(last, ranks - 1);
+  return fmt::format("{}-{}", first, last);
+}
+
+// The busiest first, the first of equals; of those that sent anything.
+std::vector<std::size_t> busiest_cells(const TrafficMatrix& matrix) {
+  std::vector<std::size_t> order(matrix.bytes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(kBusiest, order.size()));
+  std::partial_sort(order.begin(), end, order.end(), [&matrix](std::size_t a, std::size_t b) {
+    return matrix.bytes[a] != matrix.bytes[b] ? matrix.bytes[a] > matrix.bytes[b] : a < b;
+  });
+  order.erase(end, order.end());
+  std::erase_if(order, [&matrix](std::size_t cell) { return matrix.bytes[cell] == 0; });
+  return order;
+}
+
+constexpr double kTera = 1e12;
+
+std::string rate_of(double flops_per_s) { return format_number(flops_per_s / kTera) + " TFLOP/s"; }
+
+bool is_drawable(const RooflinePoint& point) {
+  return point.flops > 0 && point.bytes > 0 && point.time_s > 0;
+}
+
+}  // namespace
+
+std::string time_part(const Input& input) {
+  if (!input.result.find(metric::kTimeComputeS)) return {};
+  const bool has_stages = input.detail.stages.size() > 1;
+  Figure chart;
+  chart.chart = "breakdown";
+  chart.caption =
+      "Every moment of a rank's compute stream is in exactly one part. Waiting for communication "
+      "is "
+      "what no computing hides; the bubble is time without work, mostly because another stage is "
+      "not done.";
+  if (has_stages) {
+    chart.caption +=
+        " The whole step is that of the rank that ends last; below it, of each stage the rank that "
+        "ends last.";
+  }
+  chart.label = fmt::format(
+      "Stacked bars: computing {}, waiting for communication {}, bubble and idle {}, waiting for "
+      "the host {}{}",
+      seconds_of(input, metric::kTimeComputeS), seconds_of(input, metric::kTimeExposedCommS),
+      seconds_of(input, metric::kTimeBubbleS), seconds_of(input, metric::kTimeHostS),
+      has_stages ? "; then the same for each stage" : "");
+  chart.static_markup = to_svg_breakdown(input.result, input.detail);
+  return figure(chart) + stages_table(input);
+}
+
+std::string communication_part(const Input& input) {
+  if (input.detail.axes.empty()) return {};
+  Table table("Communication of one step on the rank that ends last, and what all ranks sent.",
+              text_and_numbers({"axis", "exposed", "hidden", "sent, all ranks"}));
+  std::string label = "Bars for each axis of parallelism:";
+  for (const AxisComm& axis : input.detail.axes) {
+    table.add_row({markup_text(axis.axis), format_seconds(axis.exposed_s),
+                   format_seconds(axis.hidden_s),
+                   format_traffic(static_cast<double>(axis.bytes_sent))});
+    label += fmt::format(" {} exposed {}, hidden {};", axis.axis, format_seconds(axis.exposed_s),
+                         format_seconds(axis.hidden_s));
+  }
+  Figure chart;
+  chart.chart = "axes";
+  chart.caption =
+      "Exposed communication makes the step longer; hidden communication runs behind computing and "
+      "costs nothing until it no longer fits there. Communications at the same time on different "
+      "streams count each.";
+  chart.label = label;
+  return figure(chart) + table.markup();
+}
+
+std::string schedule_part(const Input& input) {
+  const ScheduleChart& schedule = input.detail.schedule;
+  std::int64_t bars = 0;
+  for (const GanttRow& row : schedule.rows) bars += static_cast<std::int64_t>(row.bars.size());
+  if (bars == 0) return {};
+  Figure chart;
+  chart.chart = "schedule";
+  chart.caption =
+      "One rank of each stage in the last step: a row for its compute stream and for each "
+      "communicator. Numbers in bars are microbatches. Zoom with the slider, with Ctrl and "
+      "the "
+      "wheel or two fingers; drag to move.";
+  chart.label = fmt::format(
+      "Gantt chart of the last step with {} rows and {} bars. The figures for each stage are in "
+      "the "
+      "table of the section on time.",
+      schedule.rows.size(), format_count(bars));
+  chart.static_markup = to_svg_schedule(input.detail);
+  return figure(chart);
+}
+
+std::string memory_part(const Input& input) {
+  return stages_figure(input) + over_time_figure(input);
+}
+
+std::string traffic_part(const Input& input) {
+  const TrafficMatrix& matrix = input.detail.traffic;
+  const std::vector<std::size_t> busiest = busiest_cells(matrix);
+  if (busiest.empty()) return {};
+  const auto steps = static_cast<double>(matrix.steps);
+  const double total = static_cast<double>(std::accumulate(matrix.bytes.begin(), matrix.bytes.end(),
+                                                           std::int64_t{0})) /
+                       steps;
+  Table table("The busiest pairs.",
+              text_and_numbers({"from rank", "to rank", "payload", "share of all"}));
+  for (const std::size_t cell : busiest) {
+    const double bytes = static_cast<double>(matrix.bytes[cell]) / steps;
+    table.add_row({cell_name(matrix, cell / matrix.cells, input.headline.ranks),
+                   cell_name(matrix, cell % matrix.cells, input.headline.ranks),
+                   format_traffic(bytes), format_share(bytes / total)});
+  }
+  const std::string all = format_traffic(total);
+  Figure chart;
+  chart.chart = "traffic";
+  chart.caption = fmt::format(
+      "Payload of one step from rank to rank, {} in all. Darker (in dark colours: brighter) is "
+      "more, on a logarithmic scale; blank pairs exchange nothing.",
+      all);
+  if (matrix.ranks_per_cell > 1) {
+    chart.caption +=
+        fmt::format(" A cell is {0} times {0} neighbouring ranks.", matrix.ranks_per_cell);
+  }
+  if (matrix.steps > 1) {
+    chart.caption += fmt::format(" Steps differ: this is the mean of {}.", matrix.steps);
+  }
+  chart.label = fmt::format(
+      "Heat map of {0} by {0} cells, {1} in all; the busiest pairs stand beside it as a table",
+      matrix.cells, all);
+  return "<div class=\"beside\">\n" + figure(chart) + table.markup() +
+         "</div>\n<p class=\"scriptless muted\">The map itself needs a browser that runs the "
+         "script "
+         "of this page.</p>\n";
+}
+
+std::string links_part(const Input& input) {
+  if (input.detail.links.empty()) return {};
+  Table table("Links by tier.", text_and_numbers({"tier", "sent, all ranks", "bandwidth of a GPU",
+                                                  "busiest", "share of the step"}));
+  std::string label = "Bars for each tier of links:";
+  for (const LinkUse& link : input.detail.links) {
+    const std::string share = fmt::format("{:.1f} %", 100 * link.busiest_share);
+    table.add_row({markup_text(link.tier), format_traffic(static_cast<double>(link.bytes)),
+                   format_number(link.bandwidth_gb_per_s) + " GB/s", link.busiest, share});
+    label += fmt::format(" {} {};", link.tier, share);
+  }
+  Figure chart;
+  chart.chart = "links";
+  chart.caption =
+      "The share of the step that the busiest rank, or between nodes the busiest node with all its "
+      "network cards, would need for what it sends, at the full bandwidth of its links: near 100 % "
+      "the link itself is the limit.";
+  chart.label = label;
+  return figure(chart) + table.markup();
+}
+
+std::string roofline_part(const Input& input) {
+  const Roofline& roofline = input.detail.roofline;
+  if (roofline.points.empty()) return {};
+  std::vector<RooflinePoint> points = roofline.points;
+  std::stable_sort(
+      points.begin(), points.end(),
+      [](const RooflinePoint& a, const RooflinePoint& b) { return a.time_s > b.time_s; });
+  double sum = roofline.host_copies_s + roofline.beside_comm_s;
+  for (const RooflinePoint& point : points) sum += point.time_s;
+  Table table(
+      "Operations of one step on the rank that ends last, by name; the times sum to computing.",
+      text_and_numbers({"operation", "calls", "time", "share", "rate", "operations per byte"}));
+  for (const RooflinePoint& point : points) {
+    table.add_row({markup_text(point.name), format_count(point.calls), format_seconds(point.time_s),
+                   sum > 0 ? format_share(point.time_s / sum) : "",
+                   point.time_s > 0 ? rate_of(point.flops / point.time_s) : "",
+                   point.bytes > 0 ? format_number(point.flops / point.bytes) : ""});
+  }
+  const auto add_rest = [&table, sum](const char* name, double seconds) {
+    if (seconds > 0) {
+      table.add_row({name, "", format_seconds(seconds), format_share(seconds / sum), "", ""});
+    }
+  };
+  add_rest("copies over the host link", roofline.host_copies_s);
+  add_rest("computing longer beside communication", roofline.beside_comm_s);
+  const bool has_roof = roofline.peak_flops_per_s > 0 && roofline.memory_bytes_per_s > 0;
+  std::string markup;
+  if (has_roof && std::any_of(points.begin(), points.end(), is_drawable)) {
+    Figure chart;
+    chart.chart = "roofline";
+    chart.caption =
+        "Each point is all operations of one name; its area is their time. Under the slope the "
+        "memory is the limit, under the flat part the arithmetic. The higher a point under the "
+        "line, the better the device is used. Both axes are logarithmic.";
+    chart.label = fmt::format(
+        "Roofline with {} operations under a peak of {} and {} GB/s of memory; as a table below",
+        std::count_if(points.begin(), points.end(), is_drawable),
+        rate_of(roofline.peak_flops_per_s), format_number(roofline.memory_bytes_per_s / 1e9));
+    markup = figure(chart);
+  }
+  return markup + folded("Operations as a table", table.markup());
+}
+
+}  // namespace shardsim::html

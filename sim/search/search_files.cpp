@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/kernel/metric_table.hpp"
+
+#include "reports/csv_tables.hpp"
+#include "sim/search/search_report.hpp"
+
+namespace shardsim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// By Objective.
+constexpr std::array kObjectives = {"time", "memory", "cost"};
+
+// The fields of a layout by name, in the order of both files.
+template <class Visit>
+void for_each_field(const Candidate& candidate, Visit visit) {
+  visit("tp", candidate.tp);
+  visit("pp", candidate.pp);
+  visit("cp", candidate.cp);
+  visit("ep", candidate.ep);
+  visit("vpp", candidate.vpp);
+  visit("dp_replicate", candidate.dp_replicate);
+  visit("dp_shard", candidate.dp_shard);
+  visit("zero_stage", candidate.zero_stage);
+  visit("sequence_parallel", candidate.sequence_parallel);
+  visit("schedule", candidate.schedule);
+  visit("micro_batch_size", candidate.micro_batch_size);
+  visit("num_microbatches", candidate.num_microbatches);
+  visit("recompute", to_string(candidate.recompute));
+}
+
+// Metrics under the names that a result has.
+Json point_json(const SearchReport& report, const SimulatedPoint& point) {
+  Json metrics;
+  for (const auto& [row, value] : kPointMetrics) metrics[row.name] = point.*value;
+  metrics[metric::kMemoryPeakBytesMax.name] = point.peak_bytes;
+  metrics[metric::kMemoryDeviceBytesMax.name] = point.device_bytes;
+  for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
+    metrics[kMemoryMetrics.at(i)->name] = point.category_bytes.at(i);
+  }
+  Json json;
+  json["layout"] = report.layout_of(point);
+  for_each_field(point.candidate,
+                 [&](const char* name, const auto& value) { json["fields"][name] = value; });
+  json["metrics"] = std::move(metrics);
+  if (report.usd_per_gpu_hour > 0) json["usd_per_1t_tokens"] = report.usd_per_1t_tokens(point);
+  json["leaves_margin"] = !point.is_tight;
+  return json;
+}
+
+Json points_json(const SearchReport& report, const std::vector<SimulatedPoint>& points) {
+  Json list = Json::array();
+  for (const SimulatedPoint& point : points) list.push_back(point_json(report, point));
+  return list;
+}
+
+}  // namespace
+
+std::string to_json(const SearchReport& report) {
+  Json json = {{"schema_version", 1},
+               {"model", report.model},
+               {"system", report.system},
+               {"gpus", report.num_gpus},
+               {"seq_len", report.seq_len},
+               {"global_batch_size", report.global_batch_size},
+               {"precision", report.precision},
+               {"objective", kObjectives.at(static_cast<std::size_t>(report.objective))},
+               {"memory_capacity_bytes", report.memory_capacity_bytes},
+               {"memory_margin", report.memory_margin}};
+  if (report.usd_per_gpu_hour > 0) json["usd_per_gpu_hour"] = report.usd_per_gpu_hour;
+  json["interrupted"] = report.is_interrupted;
+  json["counts"] = {
+      {"candidates", report.num_candidates}, {"simulated", report.num_simulated},
+      {"pruned_worse", report.num_slower},   {"pruned_too_large", report.num_too_large},
+      {"refused", report.num_refused},       {"failed", report.num_failed},
+      {"not_looked_at", report.num_unseen},  {"simulated_did_not_fit", report.num_did_not_fit}};
+  if (report.num_failed > 0) {
+    json["first_failed"] = {{"layout", report.first_failed}, {"reason", report.first_failure}};
+  }
+  if (!report.least_that_did_not_fit.empty()) {
+    json["least_that_did_not_fit"] = {{"layout", report.least_that_did_not_fit},
+                                      {"bytes", report.least_bytes_not_fitting},
+                                      {"is_lower_bound", !report.least_is_simulated}};
+  }
+  json["ranked"] = points_json(report, report.ranked);
+  json["front_within"] = report.front_within;
+  json["pareto_front"] = points_json(report, report.front);
+  json["why_runner_up"] = report.why_runner_up;
+  json["assumptions"] = report.assumptions;
+  json["ignored"] = report.ignored;
+  json["sources"] = report.sources;
+  return json.dump(2) + "\n";
+}
+
+// Every simulated layout that fits, best first.
+std::string to_csv(const SearchReport& report) {
+  std::string text = "rank,on_front,layout,";
+  for_each_field(Candidate{},
+                 [&](const char* name, const auto&) { text += name + std::string(","); });
+  text +=
+      "step_time_s,tokens_per_s_per_gpu,mfu,compute_s,exposed_comm_s,bubble_s,host_s,peak_bytes,"
+      "device_bytes,usd_per_1t_tokens\n";
+  std::size_t rank = 0;
+  for (const SimulatedPoint& point : report.others) {
+    const bool on_front =
+        std::ranges::find(report.front, point.index, &SimulatedPoint::index) != report.front.end();
+    const std::string cost = report.usd_per_gpu_hour > 0
+                                 ? fmt::format("{}", report.usd_per_1t_tokens(point))
+                                 : std::string();
+    text += fmt::format("{},{},{},", ++rank, on_front, csv_cell(report.layout_of(point)));
+    for_each_field(point.candidate, [&](const char*, const auto& value) {
+      text += csv_cell(fmt::format("{}", value)) + ",";
+    });
+    text +=
+        fmt::format("{},{},{},{},{},{},{},{},{},{}\n", point.step_time_s,
+                    point.tokens_per_s_per_gpu, point.mfu, point.compute_s, point.exposed_comm_s,
+                    point.bubble_s, point.host_s, point.peak_bytes, point.device_bytes, cost);
+  }
+  return text;
+}
+
+}  // namespace shardsim
