@@ -185,7 +185,7 @@ std::vector<Section> fault_sections() {
 }
 
 std::vector<Field> fault_fields() {
-  std::vector<Field> rows = {
+  std::vector<Field> failures = {
       failure_field("faults.gpu_mtbf_hours", &F::gpu_mtbf_hours)
           .range(0, 1e12)
           .unit("h")
@@ -204,10 +204,7 @@ std::vector<Field> fault_fields() {
           .doc("How many failures these figures were counted from: the fewer, the wider is the "
                "band of the goodput. 0: not known, no band."),
   };
-  for (const auto& part : {checkpoint_fields(), straggler_fields(), link_fields()}) {
-    rows.insert(rows.end(), part.begin(), part.end());
-  }
-  return rows;
+  return joined({failures, checkpoint_fields(), straggler_fields(), link_fields()});
 }
 
 }  // namespace shardsim

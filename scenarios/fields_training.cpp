@@ -7,7 +7,8 @@
 namespace shardsim {
 namespace {
 
-Field hyperparameter(const char* path, double TrainingSpec::*member) {
+template <typename Member>
+Field training(const char* path, Member member) {
   return field(path, &Scenario::training, member);
 }
 
@@ -16,9 +17,6 @@ bool is_dynamic(const Scenario& s) { return s.training.loss_scaling == LossScali
 // Defaults are those of torch.amp.GradScaler, which people know.
 std::vector<Field> loss_scaling_fields() {
   using T = TrainingSpec;
-  const auto training = [](const char* path, auto member) {
-    return field(path, &Scenario::training, member);
-  };
   return {
       training("training.loss_scaling", &T::loss_scaling)
           .derived("\"dynamic\" with fp16 in precision or grad_reduce_dtype, else \"none\"")
@@ -59,7 +57,7 @@ std::vector<Field> loss_scaling_fields() {
 // A setting that some optimizers read: the field says which, and acts with them alone.
 Field setting(const char* path, OptimizerSetting member, const std::string& meaning) {
   const auto reads = [member](const OptimizerRule& rule) { return rule.reads(member); };
-  return hyperparameter(path, member)
+  return training(path, member)
       .acts_when("optimizer is " + names_of_optimizers(reads),
                  [reads](const Scenario& s) { return reads(optimizer_rule(s.training.optimizer)); })
       .of_values()
@@ -86,11 +84,11 @@ std::vector<Field> optimizer_fields() {
   const std::string decoupled =
       names_of_optimizers([](const OptimizerRule& rule) { return rule.decouples_decay; });
   return {
-      field("training.optimizer", &Scenario::training, &T::optimizer)
+      training("training.optimizer", &T::optimizer)
           .one_of(words_of_optimizers())
           .or_else("\"" + std::string(default_optimizer()) + "\"")
           .doc("Update rule."),
-      hyperparameter("training.learning_rate", &T::learning_rate)
+      training("training.learning_rate", &T::learning_rate)
           .range(0, 1e6)
           .or_else("0.001")
           .foreign({{"Megatron-LM", "lr"}})
@@ -112,7 +110,7 @@ std::vector<Field> optimizer_fields() {
           .above(0, 1)
           .or_else("1e-08")
           .foreign({{"Megatron-LM", "adam_eps"}, {"PyTorch", "eps"}}),
-      hyperparameter("training.weight_decay", &T::weight_decay)
+      training("training.weight_decay", &T::weight_decay)
           .range(0, 1e6)
           .derived(words_of_decay())
           .foreign({{"PyTorch", "wd"}})
@@ -123,12 +121,12 @@ std::vector<Field> optimizer_fields() {
           .below(0, 1)
           .or_else("0.99")
           .foreign({{"PyTorch", "alpha"}}),
-      hyperparameter("training.max_grad_norm", &T::max_grad_norm)
+      training("training.max_grad_norm", &T::max_grad_norm)
           .range(0, 1e12)
           .or_else("0")
           .foreign({{"Megatron-LM", "clip_grad"}, {"DeepSpeed", "gradient_clipping"}})
           .doc("Clip the gradient to this global norm; 0 is off."),
-      field("training.grad_norm_type", &Scenario::training, &T::grad_norm_type)
+      training("training.grad_norm_type", &T::grad_norm_type)
           .or_else("\"l2\"")
           .foreign({{"PyTorch", "norm_type"}})
           .acts_when("max_grad_norm is not 0",
@@ -139,9 +137,6 @@ std::vector<Field> optimizer_fields() {
 
 std::vector<Field> other_training_fields() {
   using T = TrainingSpec;
-  const auto training = [](const char* path, auto member) {
-    return field(path, &Scenario::training, member);
-  };
   return {
       training("training.recompute", &T::recompute)
           .or_else("\"none\"")
@@ -174,10 +169,7 @@ std::vector<Field> other_training_fields() {
 
 std::vector<Field> training_fields() {
   using T = TrainingSpec;
-  const auto training = [](const char* path, auto member) {
-    return field(path, &Scenario::training, member);
-  };
-  std::vector<Field> rows = {
+  std::vector<Field> batch = {
       training("training.global_batch_size", &T::global_batch_size)
           .range(1, kTwoTo31)
           .unit("sequences")
@@ -214,16 +206,7 @@ std::vector<Field> training_fields() {
                     {"Megatron-LM", "accumulate_allreduce_grads_in_fp32"}})
           .doc("Type in which gradients are sent and added."),
   };
-  for (const Field& row : optimizer_fields()) {
-    rows.push_back(row);
-  }
-  for (const Field& row : loss_scaling_fields()) {
-    rows.push_back(row);
-  }
-  for (const Field& row : other_training_fields()) {
-    rows.push_back(row);
-  }
-  return rows;
+  return joined({batch, optimizer_fields(), loss_scaling_fields(), other_training_fields()});
 }
 
 }  // namespace shardsim

@@ -14,13 +14,11 @@
 #include "strategies/optimizer/rules.hpp"
 
 #include "scenarios/json_value.hpp"
-#include "scenarios/layers.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/reading.hpp"
 #include "scenarios/stage_places.hpp"
 #include "scenarios/sweep_block.hpp"
-#include "scenarios/write_resolved.hpp"
 
 namespace shardsim {
 
@@ -254,13 +252,6 @@ bool has_preset(const Scenario& scenario, const std::string& path) {
          (section == "system" && !scenario.system.preset.empty());
 }
 
-FieldValue default_value(const Field& field) {
-  const SourceText text{"default of " + field.path, field.default_json, true};
-  ProblemList problems;
-  bool automatic = false;
-  return *read_value(field, *parse_json(text, problems), field.path, problems, automatic);
-}
-
 // The effect of a field that the user wrote. none: no effect. required, value: the field's own
 // value, which the scenario must or need not state. derives: also other fields that are derived
 // from it.
@@ -282,7 +273,7 @@ Choice choice_of(const Field& field, const Reading& reading, const Sources& sour
     if (field.is_required || describes_device(field)) return demanded;
     const bool may_derive = field.derives_only || is_idle(field, scenario);
     if (!field.default_json.empty() && !may_derive) {
-      return value == default_value(field) ? Choice::none : Choice::value;
+      return value == default_of(field) ? Choice::none : Choice::value;
     }
   }
   SourceTexts texts;

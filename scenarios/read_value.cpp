@@ -8,7 +8,6 @@
 #include "sim/kernel/untrusted_text.hpp"
 
 #include "scenarios/reading.hpp"
-#include "scenarios/safe_fix.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -157,10 +156,8 @@ std::optional<FieldValue> read_choice(const Place& place) {
   if (std::find(choices.begin(), choices.end(), text) != choices.end()) {
     return text;
   }
-  const std::string near = nearest(text, choices);
   return place.refuse("E0104", place.name() + " cannot be \"" + printable(text, 40) + "\"",
-                      "one of " + one_of_list(choices),
-                      near.empty() ? "" : "did you mean \"" + near + "\"?",
+                      "one of " + one_of_list(choices), near_label(text, choices),
                       fix_of_choice(place.value, choices));
 }
 
@@ -228,14 +225,6 @@ std::optional<FieldValue> read_typed(const Place& place) {
   return std::nullopt;
 }
 
-// The value of a row's default_json; rows are ours, so it parses.
-FieldValue default_of(const Field& field) {
-  const SourceText text{"default", field.default_json, true};
-  ProblemList problems;
-  const std::optional<JsonValue> value = parse_json(text, problems);
-  return *read_typed(Place{field, *value, field.path, problems});
-}
-
 // Refuses values that the format knows and no part of the program serves yet.
 bool check_served(const Place& place, const FieldValue& value) {
   const Field& field = place.field;
@@ -263,6 +252,13 @@ bool check_served(const Place& place, const FieldValue& value) {
 }
 
 }  // namespace
+
+FieldValue default_of(const Field& field) {
+  const SourceText text{"default of " + field.path, field.default_json, true};
+  ProblemList problems;
+  const std::optional<JsonValue> value = parse_json(text, problems);
+  return *read_typed(Place{field, *value, field.path, problems});
+}
 
 std::string number_text(double value) {
   std::array<char, 32> buffer{};

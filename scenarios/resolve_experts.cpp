@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/checked_product.hpp"
 #include "scenarios/json_value.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/resolve.hpp"

@@ -35,56 +35,6 @@ void refuse_split(Reading& r, const Divisible& split) {
             "use a tp that divides it");
 }
 
-void check_schedule_name(Reading& r) {
-  const ParallelismSpec& p = r.scenario.parallelism;
-  const ScheduleRow& row = schedule_row_of(p.schedule);
-  const std::string quoted = "\"" + p.schedule + "\"";
-  if (p.pp > 1 && p.schedule == "none") {
-    r.problem("E0206", "parallelism.schedule",
-              text_of(p.pp) + " pipeline stages need a schedule, but it is \"none\"",
-              "leave it out, or use \"" + std::string(default_schedule().name) + "\"");
-  } else if (p.pp == 1 && p.schedule != "none") {
-    r.problem("E0206", "parallelism.schedule",
-              "schedule " + quoted + " orders the work of pipeline stages, but pp is 1",
-              "leave it out, or raise pp");
-  } else if (p.vpp < row.min_chunks) {
-    r.problem(
-        "E0206", "parallelism.vpp",
-        "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs two model chunks per rank",
-        "leave vpp out");
-  } else if (p.schedule != kScheduleFromFile && p.vpp > row.max_chunks) {
-    const bool two = row.max_chunks == 2;
-    r.problem("E0206", "parallelism.vpp",
-              "vpp is " + text_of(p.vpp) + ", but schedule " + quoted + " runs " +
-                  (two ? "two model chunks" : "one model chunk") + " per rank",
-              (two ? "" : "use " + schedules_that(takes_chunks, " or ", "\"") + ", or ") +
-                  "leave vpp out");
-  }
-}
-
-void check_microbatches(Reading& r) {
-  const ParallelismSpec& p = r.scenario.parallelism;
-  const std::int64_t microbatches = r.scenario.training.num_microbatches;
-  if (p.pp == 1 || !r.good("training.num_microbatches")) return;
-  const ScheduleRow& row = schedule_row_of(p.schedule);
-  if (row.whole_rounds && microbatches % p.pp != 0) {
-    r.problem("E0204", "training.global_batch_size",
-              p.schedule + " needs a multiple of pp (" + text_of(p.pp) +
-                  ") microbatches, but there are " + text_of(microbatches),
-              "change global_batch_size, or use " +
-                  schedules_that(takes_chunks_of_any_batch, " or ", "\""));
-  }
-  if (p.pp * p.vpp > kMaxForwards) return;  // Reported elsewhere.
-  const int least = row.least_microbatches({static_cast<int>(p.pp), static_cast<int>(p.vpp), 1});
-  if (microbatches < least) {
-    r.problem("E0204", "training.global_batch_size",
-              p.schedule + " needs " + text_of(least) + " microbatches at least with pp " +
-                  text_of(p.pp) + ", but there are " + text_of(microbatches),
-              "change global_batch_size or micro_batch_size, or use " +
-                  schedules_that(is_frugal, " or ", "\""));
-  }
-}
-
 // Tensor parallelism splits layers in pairs, so it cuts hidden layers. A stage cannot end within a
 // pair.
 void resolve_split_perceptron(Reading& r) {
@@ -207,27 +157,6 @@ void resolve_blocks(Reading& r) {
     r.problem("E0206", "training.hidden_dropout", "family mlp has no dropout",
               "leave it out, or use a transformer");
   }
-}
-
-void resolve_chunks(Reading& r) {
-  ParallelismSpec& p = r.scenario.parallelism;
-  std::int64_t chunks = 1;
-  if (r.scenario.own_schedule != nullptr) {
-    chunks = r.scenario.own_schedule->shape.num_chunks;
-  } else if (r.good("parallelism.schedule")) {
-    chunks = schedule_row_of(p.schedule).min_chunks;
-  }
-  derive(r, "parallelism.vpp", p.vpp, chunks);
-}
-
-void resolve_pipeline(Reading& r) {
-  ParallelismSpec& p = r.scenario.parallelism;
-  if (!r.all_good({"parallelism.pp", "parallelism.vpp"})) return;
-  const std::string_view usual = p.pp > 1 ? default_schedule(p.vpp > 1).name : "none";
-  derive(r, "parallelism.schedule", p.schedule, std::string(usual));
-  if (!r.good("parallelism.schedule")) return;
-  check_schedule_name(r);
-  check_microbatches(r);
 }
 
 void resolve_context_parallel(Reading& r) {

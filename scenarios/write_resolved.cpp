@@ -1,5 +1,3 @@
-#include "scenarios/write_resolved.hpp"
-
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -8,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scenarios/load.hpp"
 #include "scenarios/reading.hpp"
 
 namespace shardsim {

@@ -1,5 +1,3 @@
-#include "scenarios/formats/megatron_arguments.hpp"
-
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -7,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "scenarios/formats/megatron.hpp"
 #include "scenarios/scenario_error.hpp"
 
 namespace shardsim {

@@ -158,19 +158,15 @@ std::int64_t batch_of_words(const std::string& words) {
 
 SearchFile read_search_file(const std::string& path) {
   SearchFile file;
+  const SourceText source{path, read_regular_file(path, JsonLimits{}.max_bytes)};
   ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  const SourceText source{path, *text, false};
   const std::optional<JsonValue> document = parse_json(source, problems);
-  if (!document || !problems.empty()) {
-    throw ScenarioError(problems.problems(), problems.num_dropped());
-  }
+  problems.throw_if_any();
   if (!document->is_object() || document->find("model") == nullptr) {
-    file.text = "{\"schema_version\": 1, \"model\": " + *text + "}";
+    file.text = "{\"schema_version\": 1, \"model\": " + source.text + "}";
     return file;
   }
-  file.text = std::move(*text);
+  file.text = source.text;
   read_batch(*document, file);
   take_out_decisions(*document, file);
   take_out_sections(*document, file);

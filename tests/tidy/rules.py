@@ -222,7 +222,7 @@ LIBRARY_RULES = (
                  r"sim/explore/codes_json\.cpp", r"scenarios/formats/import\.cpp",
                  r"sim/search/search_json\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(side_of_result|profiler_trace|diff_json)\.cpp",
-                 r"scenarios/schema\.cpp", r"scenarios/scenario_error\.cpp",
+                 r"scenarios/describe\.cpp", r"scenarios/scenario_error\.cpp",
                  r"scenarios/write_resolved\.cpp", r"reports/diagnosis_json\.cpp", r"reports/html/detail_json\.cpp",
                  r"reports/json_writer\.cpp",
                  r"strategies/checkpoint/manifest\.cpp", r"backends/rendezvous/message_codec\.cpp",
