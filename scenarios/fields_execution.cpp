@@ -26,7 +26,7 @@ std::vector<Field> execution_fields() {
       execution("execution.steps", &E::steps)
           .range(1, 1000000)
           .or_else("1")
-          .foreign({{"Megatron-LM", "train_iters"}})
+          .same_as({{"Megatron-LM", "train_iters"}})
           .doc("Training steps to run."),
       execution("execution.seed", &E::seed)
           .range(0, kTwoTo53)

@@ -92,22 +92,22 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.tp", &P::tp)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"Megatron-LM", "tensor_model_parallel_size"},
+          .same_as({{"Megatron-LM", "tensor_model_parallel_size"},
                     {"torchtitan", "tensor_parallel_degree"},
                     {"DeepSpeed", "autotp_size"}})
           .doc("Tensor-parallel degree."),
       parallelism("parallelism.pp", &P::pp)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"Megatron-LM", "pipeline_model_parallel_size"},
+          .same_as({{"Megatron-LM", "pipeline_model_parallel_size"},
                     {"torchtitan", "pipeline_parallel_degree"}})
           .doc("Pipeline stages."),
       parallelism("parallelism.cp", &P::cp)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"Megatron-LM", "context_parallel_size"},
-                    {"torchtitan", "context_parallel_degree"},
-                    {"DeepSpeed", "sequence_parallel_size"}})
+          .same_as(
+              {{"Megatron-LM", "context_parallel_size"}, {"torchtitan", "context_parallel_degree"}})
+          .foreign({{"DeepSpeed", "sequence_parallel_size"}})
           .doc("Context-parallel degree: ranks that share the positions of the same samples. Each "
                "has two of 2 cp equal runs, the i-th from either end; seq_len must divide by 2 "
                "cp."),
@@ -132,9 +132,9 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.ep", &P::ep)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"Megatron-LM", "expert_model_parallel_size"},
-                    {"torchtitan", "expert_parallel_degree"},
-                    {"DeepSpeed", "autoep_size"}})
+          .same_as({{"Megatron-LM", "expert_model_parallel_size"},
+                    {"torchtitan", "expert_parallel_degree"}})
+          .foreign({{"DeepSpeed", "autoep_size"}})
           .doc(
               "Expert-parallel degree: ranks that have some of a layer's experts each. It regroups "
               "dp_shard x cp x tp ranks and does not multiply them."),
@@ -142,7 +142,7 @@ std::vector<Field> parallelism_fields() {
           .range(1, kTwoTo14)
           .derived("2 with schedules of two chunks (" + schedules_that(goes_down_and_up, ", ") +
                    "), what schedule_file has, else 1")
-          .foreign({{"Megatron-LM", "num_virtual_stages_per_pipeline_rank"},
+          .same_as({{"Megatron-LM", "num_virtual_stages_per_pipeline_rank"},
                     {"Megatron-LM", "virtual_pipeline_model_parallel_size"}})
           .doc("Model chunks per pipeline rank, each a run of consecutive layers. Chunk c of "
                "pipeline rank r is stage c x pp + r; with " +
@@ -178,28 +178,28 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.dp_replicate", &P::dp_replicate)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"torchtitan", "data_parallel_replicate_degree"},
+          .same_as({{"torchtitan", "data_parallel_replicate_degree"},
                     {"Megatron-LM", "num_distributed_optimizer_instances"}})
           .doc("Replicas of the sharded group; above 1 with sharding it is hybrid sharding."),
       parallelism("parallelism.dp_shard", &P::dp_shard)
           .range(1, kTwoTo20)
           .or_auto()
           .derived("the ranks that are left: ranks / (dp_replicate x tp x pp x cp)")
-          .foreign(
-              {{"torchtitan", "data_parallel_shard_degree"}, {"Megatron-LM", "data_parallel_size"}})
+          .same_as({{"torchtitan", "data_parallel_shard_degree"}})
+          .foreign({{"Megatron-LM", "data_parallel_size"}})
           .doc("Ranks that share, with the cp ranks of each, what zero_stage shards. At stage 0 "
                "they are "
                "replicas, too."),
       parallelism("parallelism.sequence_parallel", &P::sequence_parallel)
           .or_else("false")
-          .foreign({{"torchtitan", "enable_sequence_parallel"}})
+          .same_as({{"torchtitan", "enable_sequence_parallel"}})
           .acts_when("tp is more than 1", [](const Scenario& s) { return s.parallelism.tp > 1; })
           .doc("Shard what lies between tensor-parallel regions (norms, residuals) by tokens."),
       parallelism("parallelism.schedule", &P::schedule)
           .one_of(words_of_schedules())
           .derived("none without pipeline stages, " + std::string(default_schedule(true).name) +
                    " where vpp is more than 1, else " + std::string(default_schedule().name))
-          .foreign({{"torchtitan", "pipeline_parallel_schedule"}})
+          .same_as({{"torchtitan", "pipeline_parallel_schedule"}})
           .doc("Pipeline schedule: in which order a stage runs its microbatches forward and "
                "backward. \"file\": as schedule_file says."),
       parallelism("parallelism.schedule_file", &P::schedule_file)
@@ -245,7 +245,7 @@ std::vector<Field> parallelism_fields() {
           .doc("Size of the bucket that is ready first; small, so that reducing starts early."),
       parallelism("parallelism.overlap_grad_reduce", &P::overlap_grad_reduce)
           .or_else("true")
-          .foreign({{"DeepSpeed", "overlap_comm"}})
+          .same_as({{"DeepSpeed", "overlap_comm"}})
           .doc("Reduce gradients while backward goes on. false: stages 0 and 1 reduce after it; 2 "
                "and "
                "3 within it, waiting each time, since they free what is reduced."),
@@ -268,7 +268,7 @@ std::vector<Field> parallelism_fields() {
           .doc("Stage 3: units gathered ahead of their use."),
       parallelism("parallelism.reshard_after_forward", &P::reshard_after_forward)
           .or_else("true")
-          .foreign({{"torchtitan", "fsdp_reshard_after_forward"}})
+          .same_as({{"torchtitan", "fsdp_reshard_after_forward"}})
           .acts_when("zero_stage is 3",
                      [](const Scenario& s) { return s.parallelism.zero_stage == 3; })
           .doc("Stage 3: free a unit's parameters after forward and gather them again for "

@@ -34,6 +34,23 @@ Field memory_gib() {
   return row;
 }
 
+Field bandwidth(const char* path, LinkSpec SystemSpec::*tier) {
+  return field(path, &Scenario::system, tier, &LinkSpec::bandwidth_gb_per_s)
+      .above(0, 1e6)
+      .unit("GB/s")
+      .required()
+      .sourced();
+}
+
+Field latency(const char* path, LinkSpec SystemSpec::*tier) {
+  return field(path, &Scenario::system, tier, &LinkSpec::latency_us)
+      .range(0, 1e9)
+      .unit("us")
+      .required()
+      .sourced()
+      .doc("Time of an empty message.");
+}
+
 // "none", and the names of all entries.
 template <typename Named>
 std::vector<std::string> none_or(std::span<const Named> all) {
@@ -230,12 +247,6 @@ std::vector<Field> system_fields() {
   const auto system = [](const char* path, auto member) {
     return field(path, &Scenario::system, member);
   };
-  const auto intra = [](const char* path, auto member) {
-    return field(path, &Scenario::system, &SystemSpec::intra_node, member);
-  };
-  const auto inter = [](const char* path, auto member) {
-    return field(path, &Scenario::system, &SystemSpec::inter_node, member);
-  };
   std::vector<Field> nodes = {
       system("system.preset", &S::preset)
           .or_else("\"\"")
@@ -244,47 +255,29 @@ std::vector<Field> system_fields() {
       system("system.nodes", &S::nodes)
           .range(1, kTwoTo40)
           .derived("ranks / gpus_per_node; give one of the two")
-          .foreign({{"torchrun", "nnodes"}, {"Slurm", "num_nodes"}})
+          .same_as({{"torchrun", "nnodes"}, {"Slurm", "num_nodes"}})
           .doc("Nodes in use."),
       system("system.gpus_per_node", &S::gpus_per_node)
           .range(1, 1024)
           .required()
           .sourced()
-          .foreign({{"torchrun", "nproc_per_node"}, {"Slurm", "ntasks_per_node"}})
+          .same_as({{"torchrun", "nproc_per_node"}})
+          .foreign({{"Slurm", "ntasks_per_node"}})
           .doc("GPUs, and so ranks, in each node."),
       system("system.ranks", &S::ranks)
           .range(1, kTwoTo53)
           .derived("nodes x gpus_per_node")
           .foreign({{"PyTorch", "world_size"}, {"DeepSpeed", "num_gpus"}})
           .doc("All ranks. Every node is full."),
-      intra("system.intra_node.bandwidth_gb_per_s", &LinkSpec::bandwidth_gb_per_s)
-          .above(0, 1e6)
-          .unit("GB/s")
-          .required()
-          .sourced()
+      bandwidth("system.intra_node.bandwidth_gb_per_s", &S::intra_node)
           .foreign({{"Calculon", "bandwidth"}})
           .doc("Per GPU and direction. Sum over its links; half of what a datasheet calls total."),
-      intra("system.intra_node.latency_us", &LinkSpec::latency_us)
-          .range(0, 1e9)
-          .unit("us")
-          .required()
-          .sourced()
-          .foreign({{"Calculon", "latency"}})
-          .doc("Time of an empty message."),
+      latency("system.intra_node.latency_us", &S::intra_node).foreign({{"Calculon", "latency"}}),
       source_field("system.intra_node.source"),
-      inter("system.inter_node.bandwidth_gb_per_s", &LinkSpec::bandwidth_gb_per_s)
-          .above(0, 1e6)
-          .unit("GB/s")
-          .required()
-          .sourced()
+      bandwidth("system.inter_node.bandwidth_gb_per_s", &S::inter_node)
           .foreign({{"NIC datasheets", "nic_gbit_per_s"}})
           .doc("Per GPU and direction; a NIC of 400 Gbit/s per GPU is 50."),
-      inter("system.inter_node.latency_us", &LinkSpec::latency_us)
-          .range(0, 1e9)
-          .unit("us")
-          .required()
-          .sourced()
-          .doc("Time of an empty message."),
+      latency("system.inter_node.latency_us", &S::inter_node),
       source_field("system.inter_node.source"),
   };
   return joined({nodes, device_fields(), price_fields(), {source_field("system.source")}});

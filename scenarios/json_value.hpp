@@ -37,6 +37,9 @@ struct JsonValue {
   const JsonArray& array() const { return std::get<JsonArray>(data); }
   const std::string& string() const { return std::get<std::string>(data); }
 
+  /// The value of a number, with a point or without; nothing of anything else.
+  std::optional<double> number() const;
+
   /// The member called `key`, or null. REQUIRES: is_object().
   const JsonValue* find(const std::string& key) const;
   JsonValue* find(const std::string& key);

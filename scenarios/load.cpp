@@ -1,14 +1,13 @@
 #include "scenarios/load.hpp"
 
-#include <array>
-#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/optimizer/rules.hpp"
@@ -107,9 +106,6 @@ void warn_about_decay(Reading& r) {
       r.scenario.execution.tensors != TensorMode::real || decay <= 2 * t.epsilon) {
     return;
   }
-  std::array<char, 32> cure{};  // Far from the limit, so that a few digits will do.
-  const auto end =
-      std::to_chars(cure.data(), cure.data() + cure.size(), decay, std::chars_format::general, 3);
   const std::string decoupled =
       names_of_optimizers([](const OptimizerRule& rule) { return rule.decouples_decay; });
   r.scenario.warnings.push_back(
@@ -117,8 +113,8 @@ void warn_about_decay(Reading& r) {
       ", and that of a key's bias in gpt2 is else nothing but rounding, which steps of "
       "learning_rate x weight_decay / epsilon above 2 blow up from step to step: with this data "
       "parallelism the oracle then fails a correct strategy; use " +
-      decoupled +
-      ", no training.weight_decay, or training.epsilon=" + std::string(cure.data(), end.ptr));
+      decoupled + ", no training.weight_decay, or training.epsilon=" +
+      fmt::format("{:.3g}", decay));  // Far from the limit, so that a few digits will do.
 }
 
 // A plan reports the times of the last step, and steps of replicas that train apart are not all
@@ -147,17 +143,15 @@ void warn_about_compression(Reading& r) {
   const double compressed = compressor.parcel_bytes(p.compression, ranks - 1.0, element);
   const double whole = 2.0 * (ranks - 1.0) / ranks * element;
   if (compressed < whole) return;
-  std::array<char, 32> times{};
-  const auto end = std::to_chars(times.data(), times.data() + times.size(), compressed / whole,
-                                 std::chars_format::general, 3);
   const char* const smaller = compressor.reads_ratio ? "a smaller compression_ratio, or " : "";
   const std::string others =
       names_of_compressors([](const CompressorRow& row) { return !row.route.to_all; });
   r.scenario.warnings.push_back(
       "parallelism.gradient_compression " + std::string(compressor.name) +
       " saves nothing here: its shares, which every rank sends to all of " +
-      std::to_string(p.data_parallel_size()) + ", are " + std::string(times.data(), end.ptr) +
-      " times the bytes of whole gradients; use " + smaller + others);
+      std::to_string(p.data_parallel_size()) + ", are " +
+      fmt::format("{:.3g}", compressed / whole) + " times the bytes of whole gradients; use " +
+      smaller + others);
 }
 
 // Appends to scenario.warnings. A field without effect is named only if somebody chose it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -70,9 +71,7 @@ void stamp_sources(JsonValue& section, const std::string& path, std::string sour
   for (JsonMember& member : section.object()) {
     const std::string child = path + "." + member.key;
     const Field* field = find_field(child);
-    const bool is_number = std::holds_alternative<std::int64_t>(member.value.data) ||
-                           std::holds_alternative<double>(member.value.data);
-    if (field != nullptr && field->is_sourced && is_number && !source.empty()) {
+    if (field != nullptr && field->is_sourced && member.value.number() && !source.empty()) {
       const Span span = member.value.span;
       JsonObject wrapped;
       wrapped.push_back({"value", span, std::move(member.value)});
@@ -262,27 +261,18 @@ std::string no_presets_help(const std::vector<std::string>& directories) {
 std::vector<PresetInfo> list_presets(const std::string& folder,
                                      const std::vector<std::string>& directories) {
   namespace fs = std::filesystem;
-  std::vector<PresetInfo> presets;
+  std::map<std::string, PresetInfo> by_name;
   for (const std::string& directory : directories) {
     std::error_code error;
-    std::vector<PresetInfo> here;
     for (fs::directory_iterator it(fs::path(directory) / folder, error), end; !error && it != end;
          it.increment(error)) {
-      if (it->path().extension() == ".json") {
-        here.push_back({folder, it->path().stem().string(), it->path().string()});
-      }
-    }
-    for (PresetInfo& preset : here) {
-      const bool known = std::any_of(presets.begin(), presets.end(), [&](const PresetInfo& other) {
-        return other.name == preset.name;
-      });
-      if (!known) {
-        presets.push_back(std::move(preset));
-      }
+      if (it->path().extension() != ".json") continue;
+      const std::string name = it->path().stem().string();
+      by_name.try_emplace(name, PresetInfo{folder, name, it->path().string()});
     }
   }
-  std::sort(presets.begin(), presets.end(),
-            [](const PresetInfo& a, const PresetInfo& b) { return a.name < b.name; });
+  std::vector<PresetInfo> presets;
+  for (const auto& [name, preset] : by_name) presets.push_back(preset);
   return presets;
 }
 

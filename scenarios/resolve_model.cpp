@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {

@@ -3,10 +3,8 @@
 #include <numeric>
 
 #include "strategies/model/make_model.hpp"
-#include "strategies/pipeline/schedule.hpp"
 
 #include "scenarios/resolve.hpp"
-#include "scenarios/stage_places.hpp"
 
 namespace shardsim {
 

@@ -78,89 +78,6 @@ std::vector<std::string> keys_of(const std::string& section) {
 // A slip in a shorter word is ambiguous: "dp" is as near to "pp" as to "tp".
 constexpr std::size_t kShortestSlip = 4;
 
-// Names of other programs whose values have our unit and our meaning. Many names in hints do not: a
-// bucket in MB, an interleaving in layers, a flag for a level.
-constexpr auto kSameQuantity = std::to_array<std::string_view>({
-    "adam_beta1",
-    "adam_beta2",
-    "adam_eps",
-    "autotp_size",
-    "clip_grad",
-    "communication_data_type",
-    "context_parallel_degree",
-    "context_parallel_size",
-    "d_model",
-    "data_parallel_replicate_degree",
-    "data_parallel_shard_degree",
-    "dim",
-    "dtype",
-    "enable_sequence_parallel",
-    "eps",
-    "expert_model_parallel_size",
-    "expert_parallel_degree",
-    "first_k_dense_replace",
-    "fsdp_reshard_after_forward",
-    "gradient_accumulation_steps",
-    "gradient_clipping",
-    "growth_interval",
-    "hysteresis",
-    "init_scale",
-    "initial_loss_scale",
-    "intermediate_size",
-    "layer_norm_epsilon",
-    "layernorm_epsilon",
-    "loss_scale_window",
-    "lr",
-    "mixed_precision_param",
-    "mixed_precision_reduce",
-    "model_type",
-    "moe_expert_capacity_factor",
-    "moe_intermediate_size",
-    "moe_router_topk",
-    "n_ctx",
-    "n_embd",
-    "n_head",
-    "n_heads",
-    "n_inner",
-    "n_kv_heads",
-    "n_layer",
-    "n_layers",
-    "n_positions",
-    "n_routed_experts",
-    "n_shared_experts",
-    "nnodes",
-    "norm_eps",
-    "nproc_per_node",
-    "num_distributed_optimizer_instances",
-    "num_experts_per_tok",
-    "num_hidden_layers",
-    "num_key_value_heads",
-    "num_local_experts",
-    "num_moe_experts",
-    "num_nodes",
-    "num_virtual_stages_per_pipeline_rank",
-    "overlap_comm",
-    "pipeline_model_parallel_size",
-    "pipeline_parallel_degree",
-    "pipeline_parallel_schedule",
-    "reduce_dtype",
-    "rms_norm_eps",
-    "rotary_base",
-    "seq_length",
-    "sequence_length",
-    "sgd_momentum",
-    "tensor_model_parallel_size",
-    "tensor_parallel_degree",
-    "tie_word_embeddings",
-    "top_k",
-    "torch_dtype",
-    "train_batch_size",
-    "train_iters",
-    "train_micro_batch_size_per_gpu",
-    "virtual_pipeline_model_parallel_size",
-    "wd",
-});
-
 struct Synonym {
   std::string_view theirs;
   std::string_view ours;
@@ -199,11 +116,10 @@ std::string same_choice(const std::string& word, const std::vector<std::string>&
 
 // Our key for another program's key, in this section.
 std::string same_quantity(const std::string& section, const std::string& name) {
-  if (!std::binary_search(kSameQuantity.begin(), kSameQuantity.end(), name)) return "";
   for (const Field& field : field_table()) {
     if (parent_path(field.path) != section) continue;
     for (const ForeignName& foreign : field.foreign_names) {
-      if (foreign.name == name) return last_key(field.path);
+      if (foreign.is_same && foreign.name == name) return last_key(field.path);
     }
   }
   return "";

@@ -41,7 +41,7 @@ std::int64_t import_ds_degrees(ForeignObject& config, std::int64_t gpus, Import&
   ForeignObject tensor = config.inner(kDsTensorTable);
   const std::int64_t tp = tensor.integer(kDsTensor.theirs, kForeignDegree).value_or(1);
   if (tp > 1) {
-    import.take({tensor.name_of(kDsTensor.theirs), std::to_string(tp)}, kDsTensor.ours, tp);
+    import.take(tensor.at(kDsTensor.theirs, std::to_string(tp)), kDsTensor.ours, tp);
   }
   const std::int64_t sequence = config.integer(kDsContext.theirs, kForeignDegree).value_or(1);
   if (sequence > 1) {
@@ -103,16 +103,15 @@ void write_loss_scale(ForeignObject& fp16, Import& import) {
   }
   if (const auto power = fp16.integer("initial_scale_power", kForeignCount)) {
     constexpr std::int64_t kLargest = 126;
-    import.derive({fp16.name_of("initial_scale_power"), std::to_string(*power)},
-                  "training.loss_scale",
+    import.derive(fp16.at("initial_scale_power", std::to_string(*power)), "training.loss_scale",
                   std::ldexp(1.0, static_cast<int>(std::clamp<std::int64_t>(*power, 0, kLargest))));
   }
   if (const auto window = fp16.integer("loss_scale_window", kForeignSize)) {
-    import.take({fp16.name_of("loss_scale_window"), std::to_string(*window)},
+    import.take(fp16.at("loss_scale_window", std::to_string(*window)),
                 "training.loss_scale_growth_interval", *window);
   }
   if (const auto hysteresis = fp16.integer("hysteresis", kForeignSize)) {
-    import.take({fp16.name_of("hysteresis"), std::to_string(*hysteresis)},
+    import.take(fp16.at("hysteresis", std::to_string(*hysteresis)),
                 "training.loss_scale_hysteresis", *hysteresis);
   }
 }
@@ -122,10 +121,9 @@ void write_offload(ForeignObject& zero, const NamePair& part, Import& import) {
   ForeignObject offload = zero.inner(part.theirs);
   const std::string device = offload.text("device").value_or("none");
   if (device == "cpu") {
-    import.take({offload.name_of("device"), device}, part.ours, true);
+    import.take(offload.at("device", device), part.ours, true);
   } else if (device != "none") {
-    import.warn({offload.name_of("device"), device},
-                "only host memory is modelled: nothing is offloaded");
+    import.warn(offload.at("device", device), "only host memory is modelled: nothing is offloaded");
   }
 }
 
@@ -147,8 +145,7 @@ void write_adam(ForeignObject& parameters, Import& import) {
        {NamePair{"lr", "training.learning_rate"}, NamePair{"eps", "training.epsilon"},
         NamePair{"weight_decay", "training.weight_decay"}}) {
     if (!take_number(parameters, row, import) && parameters.is_auto(row.theirs)) {
-      import.warn({parameters.name_of(row.theirs), "auto"},
-                  "left at the default: it costs nothing");
+      import.warn(parameters.at(row.theirs, "auto"), "left at the default: it costs nothing");
     }
   }
   const JsonValue* betas = parameters.find("betas");
@@ -167,9 +164,9 @@ void write_ds_precision(ForeignObject& config, Import& import) {
   ForeignObject bf16 = config.inner(config.has("bfloat16") ? "bfloat16" : "bf16");
   ForeignObject fp16 = config.inner("fp16");
   if (bf16.truth("enabled").value_or(false)) {
-    import.take({bf16.name_of("enabled"), "true"}, "training.precision", std::string("bf16"));
+    import.take(bf16.at("enabled", "true"), "training.precision", std::string("bf16"));
   } else if (fp16.truth("enabled").value_or(false)) {
-    import.take({fp16.name_of("enabled"), "true"}, "training.precision", std::string("fp16"));
+    import.take(fp16.at("enabled", "true"), "training.precision", std::string("fp16"));
     write_loss_scale(fp16, import);
   } else if (bf16.is_auto("enabled") || fp16.is_auto("enabled")) {
     import.assume("bf16.enabled, fp16.enabled", "training.precision", std::string("bf16"),
@@ -204,7 +201,7 @@ void write_ds_sharding(ForeignObject& config, Import& import) {
   const std::int64_t secondary =
       zero.integer("zero_hpz_partition_size", kForeignDegree).value_or(1);
   if (secondary > 1) {
-    import.warn({zero.name_of("zero_hpz_partition_size"), std::to_string(secondary)},
+    import.warn(zero.at("zero_hpz_partition_size", std::to_string(secondary)),
                 fmt::format("hpZ is not modelled; nearest is hybrid sharding: dp_shard {} with "
                             "dp_replicate, which also replicates the optimizer's state",
                             secondary));

@@ -71,10 +71,7 @@ std::optional<std::int64_t> ForeignObject::integer(const std::string& key,
 std::optional<double> ForeignObject::number(const std::string& key) {
   const JsonValue* value = find(key);
   if (value == nullptr || is_auto(key)) return std::nullopt;
-  if (const auto* whole = std::get_if<std::int64_t>(&value->data)) {
-    return static_cast<double>(*whole);
-  }
-  if (const auto* broken = std::get_if<double>(&value->data)) return *broken;
+  if (const auto number = value->number()) return number;
   refuse_type(key, *value, "a number");
 }
 

@@ -84,6 +84,10 @@ class ForeignObject {
   [[nodiscard]] ForeignValue at(const std::string& key) const {
     return {name_of(key), written(key)};
   }
+  /// The same, with the value in other words.
+  [[nodiscard]] ForeignValue at(const std::string& key, const std::string& value) const {
+    return {name_of(key), value};
+  }
   /// Keys that no reader has asked for, in the file's order.
   [[nodiscard]] std::vector<std::string> rest() const;
   /// Throws ScenarioError with the place of the key's value.

@@ -61,7 +61,8 @@ std::string preset_of_gpu(const std::string& gpu) {
   std::string lower = gpu;
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  if (std::find(kinds.begin(), kinds.end(), lower) != kinds.end()) return std::string(kPrefix) + lower;
+  if (std::find(kinds.begin(), kinds.end(), lower) != kinds.end())
+    return std::string(kPrefix) + lower;
   throw UsageError("E1351", "there is no GPU \"" + gpu + "\" among the presets",
                    "write " + one_of_list(kinds) + ", or name a machine with --system");
 }

@@ -75,27 +75,14 @@ void import_gpt2(ForeignObject& config, Import& import) {
   import_dropout(config, import);
 }
 
-// Writes fields under the foreign name that the file has.
-class HfRows {
- public:
-  HfRows(ForeignObject& config, Import& import) : config_(&config), import_(&import) {}
-  void take(const std::vector<std::string>& keys, const std::string& path, std::int64_t value) {
-    take_value(keys, path, FieldValue(value));
+// Writes a field under the first of the foreign names that the file has.
+void take_under(ForeignObject& config, const std::vector<std::string>& keys,
+                const std::string& path, const FieldValue& value, Import& import) {
+  for (const std::string& key : keys) {
+    if (config.has(key)) return import.take(config.at(key), path, value);
   }
-  void take_value(const std::vector<std::string>& keys, const std::string& path,
-                  const FieldValue& value) {
-    for (const std::string& key : keys) {
-      if (!config_->has(key)) continue;
-      import_->take(config_->at(key), path, value);
-      return;
-    }
-    import_->derive({keys.front(), "(not there)"}, path, value, "the family's default");
-  }
-
- private:
-  ForeignObject* config_;
-  Import* import_;
-};
+  import.derive({keys.front(), "(not there)"}, path, value, "the family's default");
+}
 
 // The plain heads that a scenario can have, nearest below those of the file.
 struct PlainHeads {
@@ -118,39 +105,41 @@ PlainHeads plain_heads_of(const HfModel& model) {
   return plain;
 }
 
-void write_heads(const HfModel& model, HfRows& rows, Import& import) {
+void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
   const PlainHeads plain = plain_heads_of(model);
   if (plain.heads == model.heads) {
-    rows.take({"num_attention_heads"}, "model.num_attention_heads", model.heads);
+    take_under(config, {"num_attention_heads"}, "model.num_attention_heads", model.heads, import);
   } else {
     import.derive({"num_attention_heads", std::to_string(model.heads)}, "model.num_attention_heads",
                   plain.heads, "heads of an even size that divide hidden_size");
   }
   if (plain.groups == model.key_value_heads) {
-    rows.take({"num_key_value_heads"}, "model.num_query_groups", model.key_value_heads);
+    take_under(config, {"num_key_value_heads"}, "model.num_query_groups", model.key_value_heads,
+               import);
   } else {
     import.derive({"num_key_value_heads", std::to_string(model.key_value_heads)},
                   "model.num_query_groups", plain.groups, "they divide the heads");
   }
 }
 
-void write_experts(ForeignObject& config, const HfModel& model, HfRows& rows, Import& import) {
-  rows.take({"num_local_experts", "num_experts", "n_routed_experts"}, "model.num_experts",
-            model.num_experts);
-  rows.take({"num_experts_per_tok", "num_experts_per_token"}, "model.num_experts_per_token",
-            model.experts_per_token);
-  rows.take({"moe_intermediate_size", "intermediate_size"}, "model.moe_ffn_hidden_size",
-            model.expert_ffn);
+void write_experts(ForeignObject& config, const HfModel& model, Import& import) {
+  take_under(config, {"num_local_experts", "num_experts", "n_routed_experts"}, "model.num_experts",
+             model.num_experts, import);
+  take_under(config, {"num_experts_per_tok", "num_experts_per_token"},
+             "model.num_experts_per_token", model.experts_per_token, import);
+  take_under(config, {"moe_intermediate_size", "intermediate_size"}, "model.moe_ffn_hidden_size",
+             model.expert_ffn, import);
   if (config.has("n_shared_experts")) {
-    rows.take({"n_shared_experts"}, "model.num_shared_experts",
-              model.shared_ffn / model.expert_ffn);
+    take_under(config, {"n_shared_experts"}, "model.num_shared_experts",
+               model.shared_ffn / model.expert_ffn, import);
   } else if (model.shared_ffn > 0) {
     import.derive({"shared_expert_intermediate_size", std::to_string(model.shared_ffn)},
                   "model.num_shared_experts", model.shared_ffn / model.expert_ffn,
                   fmt::format("of {} each", model.expert_ffn));
   }
   if (model.dense_layers > 0) {
-    rows.take({"first_k_dense_replace"}, "model.first_dense_layers", model.dense_layers);
+    take_under(config, {"first_k_dense_replace"}, "model.first_dense_layers", model.dense_layers,
+               import);
   }
   if (const auto coefficient = config.number("router_aux_loss_coef")) {
     const double ours = *coefficient * static_cast<double>(model.experts_per_token) /
@@ -223,20 +212,20 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
 // Rows and fields of the model section.
 void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel& model,
                     Import& import) {
-  HfRows rows(config, import);
   import.derive({"model_type", model.model_type}, "model.family", std::string("llama"),
                 "blocks of Llama's kind");
-  rows.take({"num_hidden_layers"}, "model.num_layers", model.num_layers);
-  rows.take({"hidden_size"}, "model.hidden_size", model.hidden);
-  rows.take({"intermediate_size"}, "model.ffn_hidden_size", model.ffn);
-  write_heads(model, rows, import);
-  rows.take({"vocab_size"}, "model.vocab_size", model.vocab);
+  take_under(config, {"num_hidden_layers"}, "model.num_layers", model.num_layers, import);
+  take_under(config, {"hidden_size"}, "model.hidden_size", model.hidden, import);
+  take_under(config, {"intermediate_size"}, "model.ffn_hidden_size", model.ffn, import);
+  write_heads(config, model, import);
+  take_under(config, {"vocab_size"}, "model.vocab_size", model.vocab, import);
   import.ignore({"max_position_embeddings", std::to_string(model.positions)},
                 "rotary positions have no table");
-  rows.take_value({"tie_word_embeddings"}, "model.tied_embeddings", model.tied);
-  rows.take_value({"rms_norm_eps"}, "model.norm_epsilon", model.norm_epsilon);
-  rows.take_value({"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta);
-  if (family.experts) write_experts(config, model, rows, import);
+  take_under(config, {"tie_word_embeddings"}, "model.tied_embeddings", model.tied, import);
+  take_under(config, {"rms_norm_eps"}, "model.norm_epsilon", model.norm_epsilon, import);
+  take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
+             import);
+  if (family.experts) write_experts(config, model, import);
   if (has_window(config) && !config.has("layer_types")) {
     import.warn(config.at("sliding_window"),
                 "not modelled: attention costs as over all of seq_len, if that is longer");

@@ -9,7 +9,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "scenarios/describe.hpp"
+#include "scenarios/field.hpp"
 #include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"

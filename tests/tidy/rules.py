@@ -223,7 +223,7 @@ LIBRARY_RULES = (
                  r"sim/search/search_json\.cpp", r"sim/sweep/point_row\.cpp",
                  r"sim/diff/(side_of_result|profiler_trace|diff_json)\.cpp",
                  r"scenarios/describe\.cpp", r"scenarios/scenario_error\.cpp",
-                 r"scenarios/write_resolved\.cpp", r"reports/diagnosis_json\.cpp", r"reports/html/detail_json\.cpp",
+                 r"reports/diagnosis_json\.cpp", r"reports/html/detail_json\.cpp",
                  r"reports/json_writer\.cpp",
                  r"strategies/checkpoint/manifest\.cpp", r"backends/rendezvous/message_codec\.cpp",
                  r"tests/.*\.cpp"),
