@@ -22,14 +22,6 @@ namespace {
 constexpr std::int64_t kTokensPerStep = std::int64_t{1} << 20U;
 constexpr std::int64_t kGpusPerSequence = 8;
 
-std::vector<std::string> preset_names(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const PresetInfo& preset : list_presets(folder, builtin_preset_directories())) {
-    names.push_back(preset.name);
-  }
-  return names;
-}
-
 bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -43,7 +35,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
 
 // "dgx-h100" for "h100" and "H100".
 std::string system_preset(const std::string& gpu) {
-  const std::vector<std::string> names = preset_names("systems");
+  const std::vector<std::string> names = builtin_preset_names("systems");
   std::string kind = gpu;
   std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) {
     return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -82,7 +74,7 @@ void read_model(const SearchRequest& request, SearchBase& base,
     batch = file.global_batch_size;
     return;
   }
-  const std::vector<std::string> names = preset_names("models");
+  const std::vector<std::string> names = builtin_preset_names("models");
   if (!has(names, request.model)) {
     throw UsageError(
         "E1321", "no model is called \"" + request.model + "\"",
