@@ -1,7 +1,6 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
-#include <set>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -269,12 +268,8 @@ Json to_json(const FieldValue& value) {
 }
 
 bool is_about_experts(const std::string& path) {
-  static const std::set<std::string> kFields = {
-      "model.num_experts",        "model.num_experts_per_token", "model.moe_ffn_hidden_size",
-      "model.num_shared_experts", "model.first_dense_layers",    "model.moe_capacity_factor",
-      "model.moe_aux_loss_coeff", "model.moe_routing",           "model.moe_skew",
-      "model.moe_popularity_file"};
-  return kFields.count(path) > 0;
+  return path.starts_with("model.moe_") || path.starts_with("model.num_experts") ||
+         path == "model.num_shared_experts" || path == "model.first_dense_layers";
 }
 
 // One key of all objects in a list. An empty list is written only if the document itself holds it.

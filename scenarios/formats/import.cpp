@@ -24,28 +24,20 @@ ImportJson json_of(const FieldValue& value) {
   return std::visit([](const auto& held) { return ImportJson(held); }, value);
 }
 
-const char* word_of(Fate fate) {
-  switch (fate) {
-    case Fate::taken:
-      return "taken";
-    case Fate::derived:
-      return "derived";
-    case Fate::ignored:
-      return "ignored";
-    case Fate::needs_you:
-      return "needs you";
-    case Fate::measured:
-      return "measured";
-  }
-  return "";
-}
+struct FateWord {
+  Fate fate;
+  const char* word;
+};
+
+// In the order of the table.
+constexpr std::array kFates = {FateWord{Fate::taken, "taken"}, FateWord{Fate::derived, "derived"},
+                               FateWord{Fate::measured, "measured"},
+                               FateWord{Fate::ignored, "ignored"},
+                               FateWord{Fate::needs_you, "needs you"}};
 
 std::string assignment(const std::string& path, const FieldValue& value) {
   return path + " = " + text_of_value(value);
 }
-
-constexpr std::array kOrder = {Fate::taken, Fate::derived, Fate::measured, Fate::ignored,
-                               Fate::needs_you};
 
 constexpr std::array kTorchTypes = {NamePair{"bfloat16", "bf16"}, NamePair{"float16", "fp16"},
                                     NamePair{"float32", "fp32"}};
@@ -163,13 +155,13 @@ std::string Import::table() const {
     value_width = std::max(value_width, printable(row.theirs.written, kWidest).size());
   }
   std::string text;
-  for (const Fate fate : kOrder) {
+  for (const auto& [fate, word] : kFates) {
     for (const ImportRow& row : rows_) {
       if (row.fate != fate) continue;
       constexpr std::size_t kWholeSentence = 400;
-      text += fmt::format(
-          "  {:9}  {:{}}  {:{}}  {}\n", word_of(fate), printable(row.theirs.name, kWidest), width,
-          printable(row.theirs.written, kWidest), value_width, printable(row.ours, kWholeSentence));
+      text += fmt::format("  {:9}  {:{}}  {:{}}  {}\n", word, printable(row.theirs.name, kWidest),
+                          width, printable(row.theirs.written, kWidest), value_width,
+                          printable(row.ours, kWholeSentence));
     }
   }
   return text;
