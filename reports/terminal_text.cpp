@@ -46,22 +46,10 @@ constexpr std::array<Range, 3> kCombining = {
 
 /// The code point at the start of `text`. REQUIRES: not empty.
 CodePoint decode(std::string_view text) {
-  const auto byte = [text](std::size_t i) {
-    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
-  };
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1, true};
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return {lead, 1, false};
-  std::uint32_t value = lead & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) return {lead, 1, false};
-    value = (value << 6U) | (byte(i) & 0x3FU);
-  }
-  constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < kLeast[length] || value > 0x10FFFF || surrogate) return {lead, 1, false};
-  return {value, length, true};
+  char32_t value = 0;
+  const int length = decode_utf8(text, 0, value);
+  if (length == 0) return {static_cast<unsigned char>(text.front()), 1, false};
+  return {value, static_cast<std::size_t>(length), true};
 }
 
 std::size_t width_of(char32_t value) {

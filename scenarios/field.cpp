@@ -10,16 +10,17 @@
 
 namespace shardsim {
 
+std::vector<Field> joined(std::initializer_list<std::vector<Field>> parts) {
+  std::vector<Field> all;
+  for (const std::vector<Field>& rows : parts) all.insert(all.end(), rows.begin(), rows.end());
+  return all;
+}
+
 const std::vector<Field>& field_table() {
-  static const std::vector<Field> kTable = [] {
-    std::vector<Field> all;
-    for (const auto& rows : {document_fields(), model_fields(), system_fields(), network_fields(),
-                             parallelism_fields(), data_parallel_fields(), training_fields(),
-                             execution_fields(), cost_fields(), fault_fields(), output_fields()}) {
-      all.insert(all.end(), rows.begin(), rows.end());
-    }
-    return all;
-  }();
+  static const std::vector<Field> kTable =
+      joined({document_fields(), model_fields(), system_fields(), network_fields(),
+              parallelism_fields(), data_parallel_fields(), training_fields(), execution_fields(),
+              cost_fields(), fault_fields(), output_fields()});
   return kTable;
 }
 

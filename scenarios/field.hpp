@@ -25,6 +25,7 @@ using FieldValue = std::variant<bool, std::int64_t, double, std::string, std::ve
 struct ForeignName {
   std::string tool;
   std::string name;
+  bool is_same = false;  // the same quantity in the same unit
 };
 
 struct NumberRange {
@@ -89,7 +90,16 @@ struct Field {
   Field& of_values() { return is_of_values = true, *this; }
   /// The field acts only through other fields that are derived from it.
   Field& by_others() { return derives_only = true, *this; }
-  Field& foreign(std::vector<ForeignName> names) { return foreign_names = std::move(names), *this; }
+  /// Names whose values have our unit and our meaning: `shardsim fix` writes our key for them.
+  Field& same_as(std::vector<ForeignName> names) {
+    for (ForeignName& name : names) name.is_same = true;
+    return foreign(names);
+  }
+  /// Names that hints translate. Their values differ: a bucket in MB, an interleaving in layers, a
+  /// flag for a level.
+  Field& foreign(const std::vector<ForeignName>& names) {
+    return foreign_names.insert(foreign_names.end(), names.begin(), names.end()), *this;
+  }
 };
 
 /// The facts that the reader and the writer need about a list of objects.
@@ -129,5 +139,14 @@ const Section* find_section(std::string_view path);
 std::string parent_path(std::string_view path);
 /// "tp" of "parallelism.tp".
 std::string last_key(std::string_view path);
+
+// The table for others. Both texts are shipped as files, and a test compares them with these.
+
+/// JSON Schema, draft-07, of a scenario file. A schema cannot say everything: the loader alone
+/// checks rules about several fields (ranks, batch, heads).
+std::string scenario_schema();
+
+/// docs/guide/scenario-reference.md.
+std::string scenario_reference();
 
 }  // namespace shardsim

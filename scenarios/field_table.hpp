@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -128,6 +129,9 @@ inline Field loader_field(const char* path) {
   row.set = [](Scenario&, const FieldValue&) {};
   return row;
 }
+
+/// The rows of all parts, in their order.
+std::vector<Field> joined(std::initializer_list<std::vector<Field>> parts);
 
 std::vector<Field> document_fields();
 std::vector<Field> model_fields();

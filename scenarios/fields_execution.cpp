@@ -26,7 +26,7 @@ std::vector<Field> execution_fields() {
       execution("execution.steps", &E::steps)
           .range(1, 1000000)
           .or_else("1")
-          .foreign({{"Megatron-LM", "train_iters"}})
+          .same_as({{"Megatron-LM", "train_iters"}})
           .doc("Training steps to run."),
       execution("execution.seed", &E::seed)
           .range(0, kTwoTo53)
@@ -95,17 +95,14 @@ std::vector<Field> output_fields() {
   const auto output = [](const char* path, auto member) {
     return field(path, &Scenario::output, member);
   };
-  const auto expectation = [](const char* path, auto member) {
-    return item_field(
-        path, [](auto& s) -> auto& { return s.expect; }, member);
-  };
+  constexpr auto kExpectations = [](auto& s) -> auto& { return s.expect; };
   return {
-      expectation("expect[].metric", &Expectation::metric)
+      item_field("expect[].metric", kExpectations, &Expectation::metric)
           .required()
           .doc("Name of a metric of the result, such as \"" +
                std::string(metric::kMemoryPeakBytesMax.name) + "\"."),
-      expectation("expect[].op", &Expectation::op).required().doc("Comparison."),
-      expectation("expect[].value", &Expectation::value)
+      item_field("expect[].op", kExpectations, &Expectation::op).required().doc("Comparison."),
+      item_field("expect[].value", kExpectations, &Expectation::value)
           .range(-1e300, 1e300)
           .required()
           .doc("The value that the metric is compared with, in its own unit."),

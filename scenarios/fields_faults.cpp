@@ -10,23 +10,9 @@ using F = FaultSpec;
 
 bool with_failures(const Scenario& s) { return s.faults.has_failures(); }
 
-template <typename... Members>
-Field straggler_row(const char* path, Members... members) {
-  return item_field(
-      path, [](auto& s) -> auto& { return s.faults.stragglers; }, members...);
-}
-
-template <typename... Members>
-Field slow_link_row(const char* path, Members... members) {
-  return item_field(
-      path, [](auto& s) -> auto& { return s.faults.slow_links; }, members...);
-}
-
-template <typename... Members>
-Field flapping_row(const char* path, Members... members) {
-  return item_field(
-      path, [](auto& s) -> auto& { return s.faults.flapping_links; }, members...);
-}
+constexpr auto kStragglers = [](auto& s) -> auto& { return s.faults.stragglers; };
+constexpr auto kSlowLinks = [](auto& s) -> auto& { return s.faults.slow_links; };
+constexpr auto kFlappingLinks = [](auto& s) -> auto& { return s.faults.flapping_links; };
 
 // An optional place; a place that is not chosen is not written.
 Field place_row(Field row, double last, const char* derived, const char* doc) {
@@ -47,12 +33,13 @@ std::vector<Field> straggler_fields() {
   using S = StragglerSpec;
   const char* const other = "what rank, stage or node says: exactly one of them is given";
   return {
-      place_row(straggler_row("faults.stragglers[].rank", &S::rank), kTwoTo40, other, "One rank."),
-      place_row(straggler_row("faults.stragglers[].stage", &S::stage), kTwoTo20, other,
+      place_row(item_field("faults.stragglers[].rank", kStragglers, &S::rank), kTwoTo40, other,
+                "One rank."),
+      place_row(item_field("faults.stragglers[].stage", kStragglers, &S::stage), kTwoTo20, other,
                 "All ranks of one pipeline rank, from 0 to pp - 1."),
-      place_row(straggler_row("faults.stragglers[].node", &S::node), kTwoTo40, other,
+      place_row(item_field("faults.stragglers[].node", kStragglers, &S::node), kTwoTo40, other,
                 "All ranks of one node."),
-      straggler_row("faults.stragglers[].slowdown", &S::slowdown)
+      item_field("faults.stragglers[].slowdown", kStragglers, &S::slowdown)
           .range(1, 1000)
           .required()
           .doc("Computing takes so many times as long there. A rank that several lines name is "
@@ -66,33 +53,35 @@ std::vector<Field> link_fields() {
   const char* const all = "all nodes, where tier is given";
   const char* const node = "The links of one node; with tier inter_node its network cards.";
   return {
-      place_row(slow_link_row("faults.slow_links[].node", &S::place, &LinkPlaceSpec::node),
+      place_row(item_field("faults.slow_links[].node", kSlowLinks, &S::place, &LinkPlaceSpec::node),
                 kTwoTo40, all, node),
-      tier_row(slow_link_row("faults.slow_links[].tier", &S::place, &LinkPlaceSpec::tier)),
-      slow_link_row("faults.slow_links[].bandwidth_factor", &S::bandwidth_factor)
+      tier_row(item_field("faults.slow_links[].tier", kSlowLinks, &S::place, &LinkPlaceSpec::tier)),
+      item_field("faults.slow_links[].bandwidth_factor", kSlowLinks, &S::bandwidth_factor)
           .above(0, 1)
           .or_else("1")
           .doc("Share of the bandwidth that is left. The smallest of several lines holds."),
-      slow_link_row("faults.slow_links[].added_latency_us", &S::added_latency_us)
+      item_field("faults.slow_links[].added_latency_us", kSlowLinks, &S::added_latency_us)
           .range(0, 1e9)
           .unit("us")
           .or_else("0")
           .doc("Time added to the latency: of every message of an algorithm with network_model "
                "alpha_beta, of every operation with nccl. The largest of several lines holds."),
-      place_row(flapping_row("faults.flapping_links[].node", &L::place, &LinkPlaceSpec::node),
+      place_row(item_field("faults.flapping_links[].node", kFlappingLinks, &L::place,
+                           &LinkPlaceSpec::node),
                 kTwoTo40, all, node),
-      tier_row(flapping_row("faults.flapping_links[].tier", &L::place, &LinkPlaceSpec::tier)),
-      flapping_row("faults.flapping_links[].down_s", &L::down_s)
+      tier_row(item_field("faults.flapping_links[].tier", kFlappingLinks, &L::place,
+                          &LinkPlaceSpec::tier)),
+      item_field("faults.flapping_links[].down_s", kFlappingLinks, &L::down_s)
           .above(0, 1e6)
           .unit("s")
           .required()
           .doc("For how long nothing moves. What is under way waits, and then goes on."),
-      flapping_row("faults.flapping_links[].period_s", &L::period_s)
+      item_field("faults.flapping_links[].period_s", kFlappingLinks, &L::period_s)
           .above(0, 1e6)
           .unit("s")
           .required()
           .doc("From one outage's begin to the next one's."),
-      flapping_row("faults.flapping_links[].phase_s", &L::phase_s)
+      item_field("faults.flapping_links[].phase_s", kFlappingLinks, &L::phase_s)
           .range(0, 1e6)
           .unit("s")
           .or_else("0")
@@ -185,7 +174,7 @@ std::vector<Section> fault_sections() {
 }
 
 std::vector<Field> fault_fields() {
-  std::vector<Field> rows = {
+  std::vector<Field> failures = {
       failure_field("faults.gpu_mtbf_hours", &F::gpu_mtbf_hours)
           .range(0, 1e12)
           .unit("h")
@@ -204,10 +193,7 @@ std::vector<Field> fault_fields() {
           .doc("How many failures these figures were counted from: the fewer, the wider is the "
                "band of the goodput. 0: not known, no band."),
   };
-  for (const auto& part : {checkpoint_fields(), straggler_fields(), link_fields()}) {
-    rows.insert(rows.end(), part.begin(), part.end());
-  }
-  return rows;
+  return joined({failures, checkpoint_fields(), straggler_fields(), link_fields()});
 }
 
 }  // namespace shardsim

@@ -49,14 +49,15 @@ std::vector<Field> model_fields() {
           .doc("A model from `shardsim presets`; the other fields override it."),
       model_field("model.family", &M::family)
           .required()
-          .foreign({{"Hugging Face", "model_type"}, {"Hugging Face", "architectures"}})
+          .same_as({{"Hugging Face", "model_type"}})
+          .foreign({{"Hugging Face", "architectures"}})
           .doc("mlp: linear layers with ReLU. gpt2: layer norm, GELU, learned positions, biases. "
                "llama: RMS norm, SwiGLU, rotary positions, grouped-query heads, no biases."),
       model_field("model.num_layers", &M::num_layers)
           .range(1, kTwoTo14)
           .required()
           .sourced()
-          .foreign({{"Hugging Face", "num_hidden_layers"},
+          .same_as({{"Hugging Face", "num_hidden_layers"},
                     {"Hugging Face", "n_layer"},
                     {"torchtitan", "n_layers"}})
           .doc("Transformer blocks; hidden layers of an mlp."),
@@ -64,13 +65,13 @@ std::vector<Field> model_fields() {
           .range(1, kTwoTo20)
           .required()
           .sourced()
-          .foreign({{"Hugging Face", "n_embd"}, {"torchtitan", "dim"}, {"Hugging Face", "d_model"}})
+          .same_as({{"Hugging Face", "n_embd"}, {"torchtitan", "dim"}, {"Hugging Face", "d_model"}})
           .doc("Width of the residual stream; inputs of an mlp."),
       model_field("model.ffn_hidden_size", &M::ffn_hidden_size)
           .range(1, kTwoTo22)
           .derived("4 x hidden_size for gpt2 and mlp; llama must give it")
           .sourced()
-          .foreign({{"Hugging Face", "intermediate_size"}, {"Hugging Face", "n_inner"}})
+          .same_as({{"Hugging Face", "intermediate_size"}, {"Hugging Face", "n_inner"}})
           .acts_when(
               "some block has no experts",
               [](const Scenario& s) { return !has_experts(s) || s.model.first_dense_layers > 0; })
@@ -79,13 +80,13 @@ std::vector<Field> model_fields() {
           .range(1, kTwoTo20)
           .derived("none for mlp; transformers must give it")
           .sourced()
-          .foreign({{"Hugging Face", "n_head"}, {"torchtitan", "n_heads"}})
+          .same_as({{"Hugging Face", "n_head"}, {"torchtitan", "n_heads"}})
           .doc("Query heads; they divide hidden_size."),
       model_field("model.num_query_groups", &M::num_query_groups)
           .range(1, kTwoTo20)
           .derived("num_attention_heads")
           .sourced()
-          .foreign({{"Hugging Face", "num_key_value_heads"}, {"torchtitan", "n_kv_heads"}})
+          .same_as({{"Hugging Face", "num_key_value_heads"}, {"torchtitan", "n_kv_heads"}})
           .doc(
               "Key and value heads; they divide num_attention_heads. gpt2 has one per query head."),
       model_field("model.vocab_size", &M::vocab_size)
@@ -99,27 +100,27 @@ std::vector<Field> model_fields() {
           .unit("tokens")
           .derived("1 for mlp; transformers must give it")
           .sourced()
-          .foreign({{"Megatron-LM", "seq_length"}, {"Megatron-LM", "sequence_length"}})
+          .same_as({{"Megatron-LM", "seq_length"}, {"Megatron-LM", "sequence_length"}})
           .doc("Tokens per sequence in training."),
       model_field("model.max_position_embeddings", &M::max_position_embeddings)
           .range(1, kTwoTo24)
           .unit("tokens")
           .derived("seq_len")
           .sourced()
-          .foreign({{"Hugging Face", "n_positions"}, {"Hugging Face", "n_ctx"}})
+          .same_as({{"Hugging Face", "n_positions"}, {"Hugging Face", "n_ctx"}})
           .acts_when("family is gpt2",
                      [](const Scenario& s) { return s.model.family == ModelFamily::gpt2; })
           .doc("Rows of gpt2's position table; for llama the longest sequence it is meant for."),
       model_field("model.tied_embeddings", &M::tied_embeddings)
           .derived("true for gpt2, else false")
-          .foreign({{"Hugging Face", "tie_word_embeddings"},
-                    {"Megatron-LM", "untie_embeddings_and_output_weights"}})
+          .same_as({{"Hugging Face", "tie_word_embeddings"}})
+          .foreign({{"Megatron-LM", "untie_embeddings_and_output_weights"}})
           .doc("The output projection is the token embedding."),
       model_field("model.norm_epsilon", &M::norm_epsilon)
           .above(0, 1)
           .or_else("1e-05")
           .sourced()
-          .foreign({{"Hugging Face", "rms_norm_eps"},
+          .same_as({{"Hugging Face", "rms_norm_eps"},
                     {"Hugging Face", "layer_norm_epsilon"},
                     {"Megatron-LM", "layernorm_epsilon"},
                     {"torchtitan", "norm_eps"}})
@@ -131,7 +132,7 @@ std::vector<Field> model_fields() {
           .above(0, 1e12)
           .or_else("10000")
           .sourced()
-          .foreign({{"Megatron-LM", "rotary_base"}})
+          .same_as({{"Megatron-LM", "rotary_base"}})
           .acts_when("family is llama",
                      [](const Scenario& s) { return s.model.family == ModelFamily::llama; })
           .of_values()
@@ -140,7 +141,7 @@ std::vector<Field> model_fields() {
           .range(0, kTwoTo14)
           .or_else("0")
           .sourced()
-          .foreign({{"Hugging Face", "num_local_experts"},
+          .same_as({{"Hugging Face", "num_local_experts"},
                     {"Hugging Face", "n_routed_experts"},
                     {"Megatron-LM", "num_moe_experts"}})
           .doc("llama: experts in place of a block's MLP, of which each token passes some. 0: "
@@ -149,7 +150,7 @@ std::vector<Field> model_fields() {
           .range(1, kTwoTo14)
           .or_else("2")
           .sourced()
-          .foreign({{"Hugging Face", "num_experts_per_tok"},
+          .same_as({{"Hugging Face", "num_experts_per_tok"},
                     {"Megatron-LM", "moe_router_topk"},
                     {"torchtitan", "top_k"}})
           .acts_when("num_experts is more than 0", has_experts)
@@ -159,14 +160,14 @@ std::vector<Field> model_fields() {
           .range(1, kTwoTo22)
           .derived("ffn_hidden_size")
           .sourced()
-          .foreign({{"Hugging Face", "moe_intermediate_size"}})
+          .same_as({{"Hugging Face", "moe_intermediate_size"}})
           .acts_when("num_experts is more than 0", has_experts)
           .doc("Inner width of one expert."),
       model_field("model.num_shared_experts", &M::num_shared_experts)
           .range(0, 1024)
           .or_else("0")
           .sourced()
-          .foreign({{"Hugging Face", "n_shared_experts"}})
+          .same_as({{"Hugging Face", "n_shared_experts"}})
           .acts_when("num_experts is more than 0", has_experts)
           .doc("Beside the routed experts, one dense MLP of so many experts' width, which all "
                "tokens pass. Megatron-LM's moe_shared_expert_intermediate_size is that width."),
@@ -174,14 +175,14 @@ std::vector<Field> model_fields() {
           .range(0, kTwoTo14)
           .or_else("0")
           .sourced()
-          .foreign({{"Hugging Face", "first_k_dense_replace"}})
+          .same_as({{"Hugging Face", "first_k_dense_replace"}})
           .acts_when("num_experts is more than 0", has_experts)
           .doc("Blocks at the start that keep the dense MLP of ffn_hidden_size."),
       model_field("model.moe_capacity_factor", &M::moe_capacity_factor)
           .range(0, 1024)
           .or_else("0")
-          .foreign(
-              {{"Megatron-LM", "moe_expert_capacity_factor"}, {"DeepSpeed", "capacity_factor"}})
+          .same_as({{"Megatron-LM", "moe_expert_capacity_factor"}})
+          .foreign({{"DeepSpeed", "capacity_factor"}})
           .acts_when("num_experts is more than 0", has_experts)
           .doc("0: every token reaches its experts. Else each rank sends an expert ceil(tokens x "
                "num_experts_per_token / num_experts x this) rows of a microbatch, filled up if "

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/pipeline/schedule_row.hpp"
 
 #include "scenarios/field_table.hpp"
@@ -27,6 +30,56 @@ std::string meanings_of_attentions() {
   return words;
 }
 
+bool trains_apart(const Scenario& s) { return s.parallelism.trains_apart(); }
+bool is_diloco(const Scenario& s) {
+  return s.parallelism.data_parallel == DataParallelKind::diloco;
+}
+bool is_elastic(const Scenario& s) { return s.parallelism.is_elastic(); }
+
+constexpr const char* kWhenApart = "data_parallel is local_sgd or diloco";
+constexpr const char* kWhenDiloco = "data_parallel is diloco";
+constexpr const char* kWhenElastic = "data_parallel is elastic";
+
+constexpr const char* kNoCompressor = "none";
+
+// A word for each compressor, and one for none of them. Help tells what each sends.
+Field compressor_field(const char* path) {
+  std::vector<std::string> words = {kNoCompressor};
+  std::string help = "The form of the gradients that ranks send in plain data parallelism.";
+  for (const CompressorRow* const compressor : compressor_rows()) {
+    words.emplace_back(compressor->name);
+    help += fmt::format(" {}: {}.", compressor->name, compressor->summary);
+  }
+  Field row;
+  row.path = path;
+  row.set = [](Scenario& s, const FieldValue& value) {
+    s.parallelism.compression.compressor = find_compressor(std::get<std::string>(value));
+  };
+  row.get = [](const Scenario& s) -> FieldValue {
+    const CompressorRow* const compressor = s.parallelism.compression.compressor;
+    return std::string(compressor != nullptr ? compressor->name : std::string_view(kNoCompressor));
+  };
+  row.one_of(std::move(words)).doc(std::move(help));
+  return row.or_else(fmt::format("\"{}\"", kNoCompressor));
+}
+
+// A setting that some compressors read: the field says which, and acts with them alone.
+template <typename Value>
+Field compressor_setting(const char* path, Value GradientCompression::*member,
+                         bool CompressorRow::*reads) {
+  const std::string readers =
+      names_of_compressors([reads](const CompressorRow& row) { return row.*reads; });
+  return field(path, &Scenario::parallelism, &ParallelismSpec::compression, member)
+      .acts_when("gradient_compression is " + readers, [reads](const Scenario& s) {
+        const CompressorRow* const compressor = s.parallelism.compression.compressor;
+        return compressor != nullptr && compressor->*reads;
+      });
+}
+
+std::string all_compressors() {
+  return names_of_compressors([](const CompressorRow&) { return true; });
+}
+
 }  // namespace
 
 // A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
@@ -39,22 +92,22 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.tp", &P::tp)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"Megatron-LM", "tensor_model_parallel_size"},
+          .same_as({{"Megatron-LM", "tensor_model_parallel_size"},
                     {"torchtitan", "tensor_parallel_degree"},
                     {"DeepSpeed", "autotp_size"}})
           .doc("Tensor-parallel degree."),
       parallelism("parallelism.pp", &P::pp)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"Megatron-LM", "pipeline_model_parallel_size"},
+          .same_as({{"Megatron-LM", "pipeline_model_parallel_size"},
                     {"torchtitan", "pipeline_parallel_degree"}})
           .doc("Pipeline stages."),
       parallelism("parallelism.cp", &P::cp)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"Megatron-LM", "context_parallel_size"},
-                    {"torchtitan", "context_parallel_degree"},
-                    {"DeepSpeed", "sequence_parallel_size"}})
+          .same_as(
+              {{"Megatron-LM", "context_parallel_size"}, {"torchtitan", "context_parallel_degree"}})
+          .foreign({{"DeepSpeed", "sequence_parallel_size"}})
           .doc("Context-parallel degree: ranks that share the positions of the same samples. Each "
                "has two of 2 cp equal runs, the i-th from either end; seq_len must divide by 2 "
                "cp."),
@@ -79,9 +132,9 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.ep", &P::ep)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"Megatron-LM", "expert_model_parallel_size"},
-                    {"torchtitan", "expert_parallel_degree"},
-                    {"DeepSpeed", "autoep_size"}})
+          .same_as({{"Megatron-LM", "expert_model_parallel_size"},
+                    {"torchtitan", "expert_parallel_degree"}})
+          .foreign({{"DeepSpeed", "autoep_size"}})
           .doc(
               "Expert-parallel degree: ranks that have some of a layer's experts each. It regroups "
               "dp_shard x cp x tp ranks and does not multiply them."),
@@ -89,7 +142,7 @@ std::vector<Field> parallelism_fields() {
           .range(1, kTwoTo14)
           .derived("2 with schedules of two chunks (" + schedules_that(goes_down_and_up, ", ") +
                    "), what schedule_file has, else 1")
-          .foreign({{"Megatron-LM", "num_virtual_stages_per_pipeline_rank"},
+          .same_as({{"Megatron-LM", "num_virtual_stages_per_pipeline_rank"},
                     {"Megatron-LM", "virtual_pipeline_model_parallel_size"}})
           .doc("Model chunks per pipeline rank, each a run of consecutive layers. Chunk c of "
                "pipeline rank r is stage c x pp + r; with " +
@@ -125,28 +178,28 @@ std::vector<Field> parallelism_fields() {
       parallelism("parallelism.dp_replicate", &P::dp_replicate)
           .range(1, kTwoTo20)
           .or_else("1")
-          .foreign({{"torchtitan", "data_parallel_replicate_degree"},
+          .same_as({{"torchtitan", "data_parallel_replicate_degree"},
                     {"Megatron-LM", "num_distributed_optimizer_instances"}})
           .doc("Replicas of the sharded group; above 1 with sharding it is hybrid sharding."),
       parallelism("parallelism.dp_shard", &P::dp_shard)
           .range(1, kTwoTo20)
           .or_auto()
           .derived("the ranks that are left: ranks / (dp_replicate x tp x pp x cp)")
-          .foreign(
-              {{"torchtitan", "data_parallel_shard_degree"}, {"Megatron-LM", "data_parallel_size"}})
+          .same_as({{"torchtitan", "data_parallel_shard_degree"}})
+          .foreign({{"Megatron-LM", "data_parallel_size"}})
           .doc("Ranks that share, with the cp ranks of each, what zero_stage shards. At stage 0 "
                "they are "
                "replicas, too."),
       parallelism("parallelism.sequence_parallel", &P::sequence_parallel)
           .or_else("false")
-          .foreign({{"torchtitan", "enable_sequence_parallel"}})
+          .same_as({{"torchtitan", "enable_sequence_parallel"}})
           .acts_when("tp is more than 1", [](const Scenario& s) { return s.parallelism.tp > 1; })
           .doc("Shard what lies between tensor-parallel regions (norms, residuals) by tokens."),
       parallelism("parallelism.schedule", &P::schedule)
           .one_of(words_of_schedules())
           .derived("none without pipeline stages, " + std::string(default_schedule(true).name) +
                    " where vpp is more than 1, else " + std::string(default_schedule().name))
-          .foreign({{"torchtitan", "pipeline_parallel_schedule"}})
+          .same_as({{"torchtitan", "pipeline_parallel_schedule"}})
           .doc("Pipeline schedule: in which order a stage runs its microbatches forward and "
                "backward. \"file\": as schedule_file says."),
       parallelism("parallelism.schedule_file", &P::schedule_file)
@@ -192,7 +245,7 @@ std::vector<Field> parallelism_fields() {
           .doc("Size of the bucket that is ready first; small, so that reducing starts early."),
       parallelism("parallelism.overlap_grad_reduce", &P::overlap_grad_reduce)
           .or_else("true")
-          .foreign({{"DeepSpeed", "overlap_comm"}})
+          .same_as({{"DeepSpeed", "overlap_comm"}})
           .doc("Reduce gradients while backward goes on. false: stages 0 and 1 reduce after it; 2 "
                "and "
                "3 within it, waiting each time, since they free what is reduced."),
@@ -215,7 +268,7 @@ std::vector<Field> parallelism_fields() {
           .doc("Stage 3: units gathered ahead of their use."),
       parallelism("parallelism.reshard_after_forward", &P::reshard_after_forward)
           .or_else("true")
-          .foreign({{"torchtitan", "fsdp_reshard_after_forward"}})
+          .same_as({{"torchtitan", "fsdp_reshard_after_forward"}})
           .acts_when("zero_stage is 3",
                      [](const Scenario& s) { return s.parallelism.zero_stage == 3; })
           .doc("Stage 3: free a unit's parameters after forward and gather them again for "
@@ -243,6 +296,89 @@ std::vector<Field> parallelism_fields() {
           .or_else("false")
           .foreign({{"DeepSpeed", "offload_param"}, {"torchtitan", "enable_cpu_offload"}})
           .doc("Stage 3: keep the shards of weights in host memory, too."),
+  };
+}
+
+// How data-parallel ranks train one model other than by summing every gradient in every step.
+// A table with a row per field, not a function to follow. NOLINTNEXTLINE(readability-function-size)
+std::vector<Field> data_parallel_fields() {
+  using P = ParallelismSpec;
+  using C = GradientCompression;
+  const auto parallelism = [](const char* path, auto... members) {
+    return field(path, &Scenario::parallelism, members...);
+  };
+  return {
+      parallelism("parallelism.data_parallel", &P::data_parallel)
+          .or_else("\"synchronous\"")
+          .foreign({{"torchtitan", "semi_sync_method"}})
+          .doc("synchronous: all gradients of a step are summed. local_sgd, diloco: replicas "
+               "(dp_replicate) train apart and are averaged now and then. async_sgd: gradients are "
+               "applied late. elastic: ranks leave and join between steps."),
+      parallelism("parallelism.sync_period", &P::sync_period)
+          .range(1, kTwoTo40)
+          .unit("updates")
+          .or_else("1")
+          .foreign({{"torchtitan", "sync_steps"}, {"PyTorch", "period"}, {"torchft", "sync_every"}})
+          .acts_when(kWhenApart, trains_apart)
+          .doc("Updates that replicas make on their own between two averages."),
+      parallelism("parallelism.outer_learning_rate", &P::outer_learning_rate)
+          .above(0, 1e6)
+          .or_else("0.7")
+          .acts_when(kWhenDiloco, is_diloco)
+          .of_values()
+          .doc("Rate of the outer optimizer, SGD with Nesterov momentum. The default is the "
+               "paper's."),
+      parallelism("parallelism.outer_momentum", &P::outer_momentum)
+          .below(0, 1)
+          .or_else("0.9")
+          .acts_when(kWhenDiloco, is_diloco)
+          .of_values()
+          .doc("Momentum of the outer optimizer. The default is the paper's."),
+      parallelism("parallelism.max_staleness", &P::max_staleness)
+          .range(0, 64)
+          .unit("updates")
+          .or_else("1")
+          .acts_when("data_parallel is async_sgd",
+                     [](const Scenario& s) {
+                       return s.parallelism.data_parallel == DataParallelKind::async_sgd;
+                     })
+          .doc("How old gradients are when they are applied. 0: as synchronous."),
+      parallelism("parallelism.elastic_members", &P::elastic_members)
+          .in_order()
+          .range(1, kTwoTo20)
+          .or_auto()
+          .derived("all data-parallel ranks, in every step")
+          .acts_when(kWhenElastic, is_elastic)
+          .doc("How many data-parallel ranks take part in each step, the first ones; the last "
+               "number holds for all further steps."),
+      parallelism("parallelism.elastic_min", &P::elastic_min)
+          .range(1, kTwoTo20)
+          .or_else("1")
+          .foreign({{"DeepSpeed", "min_gpus"}, {"PyTorch", "min_nodes"}})
+          .acts_when(kWhenElastic, is_elastic)
+          .doc("The fewest ranks that may take part in a step."),
+      parallelism("parallelism.elastic_max", &P::elastic_max)
+          .range(1, kTwoTo20)
+          .or_else("1024")
+          .foreign({{"DeepSpeed", "max_gpus"}, {"PyTorch", "max_nodes"}})
+          .acts_when(kWhenElastic, is_elastic)
+          .doc("The most ranks that may take part in a step."),
+      compressor_field("parallelism.gradient_compression"),
+      compressor_setting("parallelism.compression_ratio", &C::ratio, &CompressorRow::reads_ratio)
+          .above(0, 1)
+          .or_else("0.1")
+          .doc("Share of a bucket's elements that is sent, rounded up."),
+      compressor_setting("parallelism.compression_block_size", &C::block_size,
+                         &CompressorRow::reads_block_size)
+          .range(1, kTwoTo40)
+          .or_else("256")
+          .doc("Elements that share a scale."),
+      parallelism("parallelism.error_feedback", &P::compression, &C::error_feedback)
+          .or_else("true")
+          .acts_when("gradient_compression is " + all_compressors(),
+                     [](const Scenario& s) { return s.parallelism.compresses(); })
+          .doc("The error of compressing a gradient, or a sum, is kept and added to the next "
+               "one."),
   };
 }
 

@@ -7,7 +7,8 @@
 namespace shardsim {
 namespace {
 
-Field hyperparameter(const char* path, double TrainingSpec::*member) {
+template <typename Member>
+Field training(const char* path, Member member) {
   return field(path, &Scenario::training, member);
 }
 
@@ -16,9 +17,6 @@ bool is_dynamic(const Scenario& s) { return s.training.loss_scaling == LossScali
 // Defaults are those of torch.amp.GradScaler, which people know.
 std::vector<Field> loss_scaling_fields() {
   using T = TrainingSpec;
-  const auto training = [](const char* path, auto member) {
-    return field(path, &Scenario::training, member);
-  };
   return {
       training("training.loss_scaling", &T::loss_scaling)
           .derived("\"dynamic\" with fp16 in precision or grad_reduce_dtype, else \"none\"")
@@ -29,9 +27,8 @@ std::vector<Field> loss_scaling_fields() {
       training("training.loss_scale", &T::loss_scale)
           .above(0, 3e38)
           .or_else("65536")
-          .foreign({{"Megatron-LM", "initial_loss_scale"},
-                    {"PyTorch", "init_scale"},
-                    {"DeepSpeed", "initial_scale_power"}})
+          .same_as({{"Megatron-LM", "initial_loss_scale"}, {"PyTorch", "init_scale"}})
+          .foreign({{"DeepSpeed", "initial_scale_power"}})
           .acts_when(
               "loss_scaling is not none",
               [](const Scenario& s) { return s.training.loss_scaling != LossScaling::Mode::none; })
@@ -41,7 +38,7 @@ std::vector<Field> loss_scaling_fields() {
           .range(1, kTwoTo31)
           .unit("steps")
           .or_else("2000")
-          .foreign({{"Megatron-LM", "loss_scale_window"}, {"PyTorch", "growth_interval"}})
+          .same_as({{"Megatron-LM", "loss_scale_window"}, {"PyTorch", "growth_interval"}})
           .acts_when("loss_scaling is dynamic", is_dynamic)
           .of_values()
           .doc("dynamic: steps in a row without overflow after which the scale doubles."),
@@ -49,7 +46,7 @@ std::vector<Field> loss_scaling_fields() {
           .range(1, kTwoTo31)
           .unit("steps")
           .or_else("1")
-          .foreign({{"Megatron-LM", "hysteresis"}})
+          .same_as({{"Megatron-LM", "hysteresis"}})
           .acts_when("loss_scaling is dynamic", is_dynamic)
           .doc("dynamic: the overflow since the scale last grew from which on each halves it. 1 as "
                "in PyTorch; Megatron-LM and DeepSpeed use 2."),
@@ -59,7 +56,7 @@ std::vector<Field> loss_scaling_fields() {
 // A setting that some optimizers read: the field says which, and acts with them alone.
 Field setting(const char* path, OptimizerSetting member, const std::string& meaning) {
   const auto reads = [member](const OptimizerRule& rule) { return rule.reads(member); };
-  return hyperparameter(path, member)
+  return training(path, member)
       .acts_when("optimizer is " + names_of_optimizers(reads),
                  [reads](const Scenario& s) { return reads(optimizer_rule(s.training.optimizer)); })
       .of_values()
@@ -86,36 +83,37 @@ std::vector<Field> optimizer_fields() {
   const std::string decoupled =
       names_of_optimizers([](const OptimizerRule& rule) { return rule.decouples_decay; });
   return {
-      field("training.optimizer", &Scenario::training, &T::optimizer)
+      training("training.optimizer", &T::optimizer)
           .one_of(words_of_optimizers())
           .or_else("\"" + std::string(default_optimizer()) + "\"")
           .doc("Update rule."),
-      hyperparameter("training.learning_rate", &T::learning_rate)
+      training("training.learning_rate", &T::learning_rate)
           .range(0, 1e6)
           .or_else("0.001")
-          .foreign({{"Megatron-LM", "lr"}})
+          .same_as({{"Megatron-LM", "lr"}})
           .of_values()
           .doc("Learning rate, constant."),
       setting("training.momentum", &T::momentum, "share of the old velocity that is kept.")
           .below(0, 1)
           .or_else("0.9")
-          .foreign({{"Megatron-LM", "sgd_momentum"}}),
+          .same_as({{"Megatron-LM", "sgd_momentum"}}),
       setting("training.beta1", &T::beta1, "decay of the first moment.")
           .below(0, 1)
           .or_else("0.9")
-          .foreign({{"Megatron-LM", "adam_beta1"}, {"PyTorch", "betas"}}),
+          .same_as({{"Megatron-LM", "adam_beta1"}})
+          .foreign({{"PyTorch", "betas"}}),
       setting("training.beta2", &T::beta2, "decay of the second moment.")
           .below(0, 1)
           .or_else("0.999")
-          .foreign({{"Megatron-LM", "adam_beta2"}}),
+          .same_as({{"Megatron-LM", "adam_beta2"}}),
       setting("training.epsilon", &T::epsilon, "added to the root of the second moment.")
           .above(0, 1)
           .or_else("1e-08")
-          .foreign({{"Megatron-LM", "adam_eps"}, {"PyTorch", "eps"}}),
-      hyperparameter("training.weight_decay", &T::weight_decay)
+          .same_as({{"Megatron-LM", "adam_eps"}, {"PyTorch", "eps"}}),
+      training("training.weight_decay", &T::weight_decay)
           .range(0, 1e6)
           .derived(words_of_decay())
-          .foreign({{"PyTorch", "wd"}})
+          .same_as({{"PyTorch", "wd"}})
           .of_values()
           .doc("Decay of the weights: decoupled in " + decoupled +
                ", added to the gradient elsewhere."),
@@ -123,12 +121,12 @@ std::vector<Field> optimizer_fields() {
           .below(0, 1)
           .or_else("0.99")
           .foreign({{"PyTorch", "alpha"}}),
-      hyperparameter("training.max_grad_norm", &T::max_grad_norm)
+      training("training.max_grad_norm", &T::max_grad_norm)
           .range(0, 1e12)
           .or_else("0")
-          .foreign({{"Megatron-LM", "clip_grad"}, {"DeepSpeed", "gradient_clipping"}})
+          .same_as({{"Megatron-LM", "clip_grad"}, {"DeepSpeed", "gradient_clipping"}})
           .doc("Clip the gradient to this global norm; 0 is off."),
-      field("training.grad_norm_type", &Scenario::training, &T::grad_norm_type)
+      training("training.grad_norm_type", &T::grad_norm_type)
           .or_else("\"l2\"")
           .foreign({{"PyTorch", "norm_type"}})
           .acts_when("max_grad_norm is not 0",
@@ -139,9 +137,6 @@ std::vector<Field> optimizer_fields() {
 
 std::vector<Field> other_training_fields() {
   using T = TrainingSpec;
-  const auto training = [](const char* path, auto member) {
-    return field(path, &Scenario::training, member);
-  };
   return {
       training("training.recompute", &T::recompute)
           .or_else("\"none\"")
@@ -174,32 +169,29 @@ std::vector<Field> other_training_fields() {
 
 std::vector<Field> training_fields() {
   using T = TrainingSpec;
-  const auto training = [](const char* path, auto member) {
-    return field(path, &Scenario::training, member);
-  };
-  std::vector<Field> rows = {
+  std::vector<Field> batch = {
       training("training.global_batch_size", &T::global_batch_size)
           .range(1, kTwoTo31)
           .unit("sequences")
           .required()
-          .foreign({{"DeepSpeed", "train_batch_size"}})
+          .same_as({{"DeepSpeed", "train_batch_size"}})
           .doc("Sequences (rows for an mlp) per optimizer step over all ranks."),
       training("training.micro_batch_size", &T::micro_batch_size)
           .range(1, kTwoTo20)
           .unit("sequences")
           .or_else("1")
-          .foreign(
-              {{"DeepSpeed", "train_micro_batch_size_per_gpu"}, {"torchtitan", "local_batch_size"}})
+          .same_as({{"DeepSpeed", "train_micro_batch_size_per_gpu"}})
+          .foreign({{"torchtitan", "local_batch_size"}})
           .doc("Sequences that one rank computes at once."),
       training("training.num_microbatches", &T::num_microbatches)
           .range(1, kTwoTo31)
           .derived("global_batch_size / (micro_batch_size x dp_replicate x dp_shard)")
-          .foreign({{"DeepSpeed", "gradient_accumulation_steps"}})
+          .same_as({{"DeepSpeed", "gradient_accumulation_steps"}})
           .doc("Microbatches that are accumulated per step; if given it must agree."),
       training("training.precision", &T::precision)
           .or_else("\"bf16\"")
           .until("fp8 training", {"fp64", "fp32", "bf16", "fp16"})
-          .foreign({{"Hugging Face", "torch_dtype"},
+          .same_as({{"Hugging Face", "torch_dtype"},
                     {"Hugging Face", "dtype"},
                     {"torchtitan", "mixed_precision_param"}})
           .doc(
@@ -208,22 +200,13 @@ std::vector<Field> training_fields() {
           .or_auto()
           .derived("precision")
           .until("fp8 training", {"fp64", "fp32", "bf16", "fp16"})
-          .foreign({{"DeepSpeed", "communication_data_type"},
+          .same_as({{"DeepSpeed", "communication_data_type"},
                     {"torchtitan", "mixed_precision_reduce"},
-                    {"PyTorch", "reduce_dtype"},
-                    {"Megatron-LM", "accumulate_allreduce_grads_in_fp32"}})
+                    {"PyTorch", "reduce_dtype"}})
+          .foreign({{"Megatron-LM", "accumulate_allreduce_grads_in_fp32"}})
           .doc("Type in which gradients are sent and added."),
   };
-  for (const Field& row : optimizer_fields()) {
-    rows.push_back(row);
-  }
-  for (const Field& row : loss_scaling_fields()) {
-    rows.push_back(row);
-  }
-  for (const Field& row : other_training_fields()) {
-    rows.push_back(row);
-  }
-  return rows;
+  return joined({batch, optimizer_fields(), loss_scaling_fields(), other_training_fields()});
 }
 
 }  // namespace shardsim

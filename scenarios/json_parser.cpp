@@ -217,6 +217,12 @@ bool check_bytes(const SourceText& source, ProblemList& problems, const JsonLimi
 
 }  // namespace
 
+std::optional<double> JsonValue::number() const {
+  if (const auto* whole = std::get_if<std::int64_t>(&data)) return static_cast<double>(*whole);
+  const auto* real = std::get_if<double>(&data);
+  return real == nullptr ? std::nullopt : std::optional(*real);
+}
+
 const JsonValue* JsonValue::find(const std::string& key) const {
   for (const JsonMember& member : object()) {
     if (member.key == key) {

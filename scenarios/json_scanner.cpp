@@ -5,6 +5,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "sim/kernel/text.hpp"
+
 namespace shardsim {
 namespace {
 

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "scenarios/problem.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/source_text.hpp"
 
 namespace shardsim {
@@ -36,6 +36,9 @@ struct JsonValue {
   JsonArray& array() { return std::get<JsonArray>(data); }
   const JsonArray& array() const { return std::get<JsonArray>(data); }
   const std::string& string() const { return std::get<std::string>(data); }
+
+  /// The value of a number, with a point or without; nothing of anything else.
+  std::optional<double> number() const;
 
   /// The member called `key`, or null. REQUIRES: is_object().
   const JsonValue* find(const std::string& key) const;

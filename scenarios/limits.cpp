@@ -1,5 +1,3 @@
-#include "scenarios/limits.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -8,9 +6,7 @@
 #include "strategies/optimizer/rules.hpp"
 #include "strategies/pipeline/schedule.hpp"
 
-#include "scenarios/checked_product.hpp"
-#include "scenarios/model_size.hpp"
-#include "scenarios/reading.hpp"
+#include "scenarios/resolve.hpp"
 
 namespace shardsim {
 
@@ -20,8 +16,6 @@ namespace {
 // in all, a gather or a scatter (N-1) n (reference: sections 2.1 to 2.4 of the specification's
 // contracts). h, L, s, V: of the model; b: samples of a microbatch; t, p: degrees; M: microbatches
 // of a rank and step.
-
-using Count = std::optional<std::int64_t>;
 
 constexpr std::int64_t kBytesPerElement = 8;  // The widest dtype.
 // Sums of norms, losses, token counts and votes, in bytes per rank and step: a handful of numbers.
@@ -34,12 +28,11 @@ std::int64_t width_of(const ModelSpec& m) {
 }
 
 Count in_bytes(const Count& some, const Count& more) {
-  const Count elements = some && more ? sum_if_fits({*some, *more}) : std::nullopt;
-  return elements ? product_if_fits({kBytesPerElement, *elements}) : std::nullopt;
+  return product_if_fits({kBytesPerElement, sum_if_fits({some, more})});
 }
 
 // `per_token` elements of every token of all steps and data-parallel ranks.
-Count of_tokens(const Scenario& s, std::int64_t per_token) {
+Count of_tokens(const Scenario& s, const Count& per_token) {
   return product_if_fits({per_token, s.training.micro_batch_size, s.model.seq_len,
                           s.training.num_microbatches, s.parallelism.data_parallel_size(),
                           s.execution.steps});
@@ -72,7 +65,7 @@ Count tensor_parallel_bytes(const Scenario& s) {
   const std::int64_t t = s.parallelism.tp;
   if (t == 1) return 0;
   const Count per_token = product_if_fits({t - 1, (14 * m.num_layers + 5) * width_of(m) + 6});
-  const Count activations = per_token ? of_tokens(s, *per_token) : std::nullopt;
+  const Count activations = of_tokens(s, per_token);
   // Experts are whole on every rank, too, where they are not shared; their number was checked.
   const std::int64_t experts =
       m.num_experts * m.num_layers * m.hidden_size * (1 + 3 * m.moe_ffn_hidden_size);
@@ -90,7 +83,7 @@ Count pipeline_bytes(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
   if (p.pp == 1) return 0;
   const Count per_token = product_if_fits({2 * (p.pp * p.vpp - 1), p.tp, width_of(m)});
-  const Count activations = per_token ? of_tokens(s, *per_token) : std::nullopt;
+  const Count activations = of_tokens(s, per_token);
   const Count tied = product_if_fits(
       {2 * (m.vocab_size + p.tp), m.hidden_size, p.gradient_ranks(), s.execution.steps});
   return in_bytes(activations, tied);
@@ -106,8 +99,7 @@ Count context_parallel_bytes(const Scenario& s) {
   const std::int64_t keys = m.hidden_size / m.num_attention_heads * m.num_query_groups;
   const Count round = product_if_fits({8 * (c - 1), keys, m.num_layers});
   const Count exchanged = product_if_fits({6, m.hidden_size + keys, m.num_layers});
-  const Count per_token = round && exchanged ? sum_if_fits({*round, *exchanged}) : std::nullopt;
-  return in_bytes(per_token ? of_tokens(s, *per_token) : std::nullopt, 0);
+  return in_bytes(of_tokens(s, sum_if_fits({round, exchanged})), 0);
 }
 
 // Per layer and slot of a token two round trips, a third one with full recomputation. With a
@@ -118,10 +110,9 @@ Count expert_bytes(const Scenario& s) {
   const auto room = static_cast<std::int64_t>(m.moe_capacity_factor) + 2;
   const Count per_token =
       product_if_fits({6 * room, m.num_layers, m.num_experts_per_token, m.hidden_size});
-  const Count rows = per_token ? of_tokens(s, *per_token) : std::nullopt;
   const Count counts = product_if_fits({16 * m.num_experts, m.num_layers, s.system.ranks,
                                         s.training.num_microbatches, s.execution.steps});
-  return in_bytes(rows, counts);
+  return in_bytes(of_tokens(s, per_token), counts);
 }
 
 constexpr std::int64_t kBytesPerValue = 8;  // real tensors are computed in fp64
@@ -135,28 +126,24 @@ std::string gib(std::int64_t bytes) {
 
 // Rows of tokens in experts: one per slot, and where they have a capacity, all that it makes room
 // for. A row has about 4 tensors of the model's width and 4 of an expert's.
-std::optional<std::int64_t> expert_values(const ModelSpec& m, std::int64_t samples) {
+Count expert_values(const ModelSpec& m, std::int64_t samples) {
   if (m.num_experts == 0) return 0;
   const auto room = static_cast<std::int64_t>(m.moe_capacity_factor) + 2;
   const auto per_slot =
       product_if_fits({room, m.num_experts_per_token,
                        4 * m.hidden_size + 4 * m.moe_ffn_hidden_size + 2 * m.num_experts});
-  return per_slot ? product_if_fits({samples, m.seq_len, m.num_layers, *per_slot}) : std::nullopt;
+  return product_if_fits({samples, m.seq_len, m.num_layers, per_slot});
 }
 
 // Bounds the values kept from forward to backward for `samples` sequences. A transformer block
 // keeps about 12 tensors of its width, 4 of the inner width and 2 matrices of attention scores.
-std::optional<std::int64_t> activation_values(const ModelSpec& m, std::int64_t samples) {
+Count activation_values(const ModelSpec& m, std::int64_t samples) {
   const auto widths = product_if_fits({m.num_layers, 12 * m.hidden_size + 4 * m.ffn_hidden_size});
-  const auto layers = product_if_fits({samples, m.seq_len, widths.value_or(0)});
+  const auto layers = product_if_fits({samples, m.seq_len, widths});
   const auto scores =
       product_if_fits({2, samples, m.num_layers, m.num_attention_heads, m.seq_len, m.seq_len});
   const auto logits = product_if_fits({3, samples, m.seq_len, m.vocab_size});
-  const auto experts = expert_values(m, samples);
-  if (!widths || !layers || !scores || !logits || !experts) {
-    return std::nullopt;
-  }
-  return sum_if_fits({*layers, *scores, *logits, *experts});
+  return sum_if_fits({layers, scores, logits, expert_values(m, samples)});
 }
 
 // Blocks of keys and values that a rank's attention computes with one after the other.
@@ -272,13 +259,11 @@ void check_host_memory(Reading& r) {
   const std::int64_t copies = 3 + std::ssize(optimizer_rule(s.training.optimizer).state_names);
   const auto state =
       product_if_fits({s.system.ranks + 1, num_parameters(s.model), copies, kBytesPerValue});
-  const auto per_rank = activation_values(s.model, s.training.micro_batch_size);
-  const auto reference = activation_values(s.model, s.training.global_batch_size);
-  const auto all_ranks = product_if_fits({s.system.ranks, per_rank.value_or(0)});
-  const auto values = sum_if_fits({all_ranks.value_or(0), reference.value_or(0)});
-  const auto activations = product_if_fits({values.value_or(0), kBytesPerValue});
-  const bool counted = state && per_rank && reference && all_ranks && values && activations;
-  const auto total = counted ? sum_if_fits({*state, *activations}) : std::nullopt;
+  const Count all_ranks =
+      product_if_fits({s.system.ranks, activation_values(s.model, s.training.micro_batch_size)});
+  const Count reference = activation_values(s.model, s.training.global_batch_size);
+  const Count activations = product_if_fits({sum_if_fits({all_ranks, reference}), kBytesPerValue});
+  const Count total = sum_if_fits({state, activations});
   if (total && *total <= r.limits.max_host_memory_bytes) {
     return;
   }
@@ -299,13 +284,10 @@ TrafficBound traffic_bound(const Scenario& scenario) {
   TrafficBound bound{data_parallel_bytes(scenario), tensor_parallel_bytes(scenario),
                      pipeline_bytes(scenario),      context_parallel_bytes(scenario),
                      expert_bytes(scenario),        std::nullopt};
-  const Count scalars =
-      product_if_fits({kScalarBytes, scenario.system.ranks, scenario.execution.steps});
-  if (bound.data_parallel && bound.tensor_parallel && bound.pipeline && bound.context_parallel &&
-      bound.experts && scalars) {
-    bound.total = sum_if_fits({*bound.data_parallel, *bound.tensor_parallel, *bound.pipeline,
-                               *bound.context_parallel, *bound.experts, *scalars});
-  }
+  bound.total = sum_if_fits(
+      {bound.data_parallel, bound.tensor_parallel, bound.pipeline, bound.context_parallel,
+       bound.experts,
+       product_if_fits({kScalarBytes, scenario.system.ranks, scenario.execution.steps})});
   return bound;
 }
 
@@ -317,9 +299,7 @@ std::int64_t max_ranks_of(const Reading& r) {
 }
 
 void check_limits(Reading& r) {
-  if (!r.problems.empty()) {
-    return;
-  }
+  if (!r.problems.empty()) return;
   check_folding(r);
   check_operations(r);
   check_schedule_size(r);

@@ -1,26 +1,23 @@
 #include "scenarios/load.hpp"
 
-#include <array>
-#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/optimizer/rules.hpp"
 
 #include "scenarios/json_value.hpp"
-#include "scenarios/layers.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/reading.hpp"
 #include "scenarios/stage_places.hpp"
 #include "scenarios/sweep_block.hpp"
-#include "scenarios/write_resolved.hpp"
 
 namespace shardsim {
 
@@ -109,9 +106,6 @@ void warn_about_decay(Reading& r) {
       r.scenario.execution.tensors != TensorMode::real || decay <= 2 * t.epsilon) {
     return;
   }
-  std::array<char, 32> cure{};  // Far from the limit, so that a few digits will do.
-  const auto end =
-      std::to_chars(cure.data(), cure.data() + cure.size(), decay, std::chars_format::general, 3);
   const std::string decoupled =
       names_of_optimizers([](const OptimizerRule& rule) { return rule.decouples_decay; });
   r.scenario.warnings.push_back(
@@ -119,8 +113,8 @@ void warn_about_decay(Reading& r) {
       ", and that of a key's bias in gpt2 is else nothing but rounding, which steps of "
       "learning_rate x weight_decay / epsilon above 2 blow up from step to step: with this data "
       "parallelism the oracle then fails a correct strategy; use " +
-      decoupled +
-      ", no training.weight_decay, or training.epsilon=" + std::string(cure.data(), end.ptr));
+      decoupled + ", no training.weight_decay, or training.epsilon=" +
+      fmt::format("{:.3g}", decay));  // Far from the limit, so that a few digits will do.
 }
 
 // A plan reports the times of the last step, and steps of replicas that train apart are not all
@@ -149,17 +143,15 @@ void warn_about_compression(Reading& r) {
   const double compressed = compressor.parcel_bytes(p.compression, ranks - 1.0, element);
   const double whole = 2.0 * (ranks - 1.0) / ranks * element;
   if (compressed < whole) return;
-  std::array<char, 32> times{};
-  const auto end = std::to_chars(times.data(), times.data() + times.size(), compressed / whole,
-                                 std::chars_format::general, 3);
   const char* const smaller = compressor.reads_ratio ? "a smaller compression_ratio, or " : "";
   const std::string others =
       names_of_compressors([](const CompressorRow& row) { return !row.route.to_all; });
   r.scenario.warnings.push_back(
       "parallelism.gradient_compression " + std::string(compressor.name) +
       " saves nothing here: its shares, which every rank sends to all of " +
-      std::to_string(p.data_parallel_size()) + ", are " + std::string(times.data(), end.ptr) +
-      " times the bytes of whole gradients; use " + smaller + others);
+      std::to_string(p.data_parallel_size()) + ", are " +
+      fmt::format("{:.3g}", compressed / whole) + " times the bytes of whole gradients; use " +
+      smaller + others);
 }
 
 // Appends to scenario.warnings. A field without effect is named only if somebody chose it.
@@ -171,12 +163,6 @@ void warn(Reading& reading) {
   warn_about_decay(reading);
   warn_about_period(reading);
   warn_about_compression(reading);
-}
-
-void throw_if_any(const ProblemList& problems) {
-  if (!problems.empty()) {
-    throw ScenarioError(problems.problems(), problems.num_dropped());
-  }
 }
 
 // A result does not rest on the neutral value of a correction or of a fault.
@@ -260,13 +246,6 @@ bool has_preset(const Scenario& scenario, const std::string& path) {
          (section == "system" && !scenario.system.preset.empty());
 }
 
-FieldValue default_value(const Field& field) {
-  const SourceText text{"default of " + field.path, field.default_json, true};
-  ProblemList problems;
-  bool automatic = false;
-  return *read_value(field, *parse_json(text, problems), field.path, problems, automatic);
-}
-
 // The effect of a field that the user wrote. none: no effect. required, value: the field's own
 // value, which the scenario must or need not state. derives: also other fields that are derived
 // from it.
@@ -288,7 +267,7 @@ Choice choice_of(const Field& field, const Reading& reading, const Sources& sour
     if (field.is_required || describes_device(field)) return demanded;
     const bool may_derive = field.derives_only || is_idle(field, scenario);
     if (!field.default_json.empty() && !may_derive) {
-      return value == default_value(field) ? Choice::none : Choice::value;
+      return value == default_of(field) ? Choice::none : Choice::value;
     }
   }
   SourceTexts texts;
@@ -338,7 +317,7 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
   SourceTexts texts;
   const Sources sources{text, file_name, overrides};
   read(sources, "", texts, reading);
-  throw_if_any(reading.problems);
+  reading.problems.throw_if_any();
   find_chosen(reading, sources);
   warn(reading);
   reading.scenario.sources = collect_sources(reading);
@@ -348,10 +327,8 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
 
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides,
                        const LoadLimits& limits) {
-  ProblemList problems;
-  const std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  throw_if_any(problems);
-  return load_scenario_text(*text, path, overrides, limits);
+  return load_scenario_text(read_regular_file(path, JsonLimits{}.max_bytes), path, overrides,
+                            limits);
 }
 
 }  // namespace shardsim

@@ -3,27 +3,32 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "sim/kernel/version.hpp"
 
+#include "scenarios/field.hpp"
 #include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/read_file.hpp"
-#include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
 
 namespace {
 
+std::vector<std::string> names_of_presets(const std::vector<PresetInfo>& presets) {
+  std::vector<std::string> names;
+  for (const PresetInfo& preset : presets) names.push_back(preset.name);
+  return names;
+}
+
 // A scenario around the preset, so that the usual code resolves and checks it.
 Scenario scenario_of_preset(const std::string& name, const std::vector<std::string>& overrides) {
-  std::vector<std::string> names;
-  for (const PresetInfo& preset : list_builtin_presets()) {
-    if (preset.folder == "systems") names.push_back(preset.name);
-  }
+  const std::vector<std::string> names = builtin_preset_names("systems");
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     const std::string near = nearest(name, names);
     throw no_such_machine("there is no system \"" + name + "\"",
@@ -37,6 +42,188 @@ Scenario scenario_of_preset(const std::string& name, const std::vector<std::stri
                            name + R"("},
     "training": {"global_batch_size": 1024, "micro_batch_size": 1}})";
   return load_scenario_text(text, "collective", overrides);
+}
+
+// "model": "gpt2" becomes "model": {"preset": "gpt2"}.
+void expand_shorthand(JsonValue& document) {
+  if (!document.is_object()) {
+    return;
+  }
+  for (const Section& section : section_table()) {
+    JsonValue* value = section.preset_folder.empty() ? nullptr : document.find(section.path);
+    if (value != nullptr && value->is_string()) {
+      const Span span = value->span;
+      JsonObject object;
+      object.push_back({"preset", span, std::move(*value)});
+      *value = JsonValue{std::move(object), span};
+    }
+  }
+}
+
+// Numbers without an origin of their own take that of the nearest section around them.
+void stamp_sources(JsonValue& section, const std::string& path, std::string source) {
+  if (!section.is_object()) {
+    return;
+  }
+  if (const JsonValue* own = section.find("source"); own != nullptr && own->is_string()) {
+    source = own->string();
+  }
+  for (JsonMember& member : section.object()) {
+    const std::string child = path + "." + member.key;
+    const Field* field = find_field(child);
+    if (field != nullptr && field->is_sourced && member.value.number() && !source.empty()) {
+      const Span span = member.value.span;
+      JsonObject wrapped;
+      wrapped.push_back({"value", span, std::move(member.value)});
+      wrapped.push_back({"source", span, JsonValue{source, span}});
+      member.value = JsonValue{std::move(wrapped), span};
+    } else if (field == nullptr && find_section(child) != nullptr) {
+      stamp_sources(member.value, child, source);
+    }
+  }
+}
+
+// Values of `upper` win; sections are merged, anything else is replaced whole.
+void put_below(JsonValue& upper, JsonValue&& lower, const std::string& path) {
+  for (JsonMember& member : lower.object()) {
+    JsonValue* above = upper.find(member.key);
+    const std::string child = path + "." + member.key;
+    if (above == nullptr) {
+      upper.object().push_back(std::move(member));
+    } else if (above->is_object() && member.value.is_object() && find_section(child) != nullptr) {
+      put_below(*above, std::move(member.value), child);
+    }
+  }
+}
+
+class Overrides {
+ public:
+  Overrides(JsonValue& document, SourceTexts& texts, ProblemList& problems)
+      : document_(&document), texts_(&texts), problems_(&problems) {}
+
+  void apply(const std::string& flag) {
+    const SourceText& text =
+        texts_->emplace_back(SourceText{"--set " + printable(flag), flag, true});
+    const Span whole{&text, 0, flag.size()};
+    const std::size_t equals = flag.find('=');
+    const std::string path = flag.substr(0, equals);
+    if (equals == std::string::npos || path.empty() || path.front() == '.' || path.back() == '.' ||
+        path.find("..") != std::string::npos) {
+      problems_->add("E0109", whole, "", "--set needs a path, '=' and a value",
+                     "for example --set training.global_batch_size=64");
+      return;
+    }
+    // Every dot is one level of nesting.
+    if (std::count(path.begin(), path.end(), '.') >= JsonLimits{}.max_depth) {
+      problems_->add("E0003", whole, "",
+                     "a path of more than " + std::to_string(JsonLimits{}.max_depth) + " keys");
+      return;
+    }
+    std::optional<JsonValue> value = parse(flag.substr(equals + 1), whole);
+    if (value.has_value()) {
+      put(path, whole, std::move(*value));
+    }
+  }
+
+ private:
+  // JSON if it is JSON, else the bare text: --set training.precision=fp32 needs no quotes.
+  std::optional<JsonValue> parse(const std::string& written, const Span& whole) {
+    const SourceText& text = texts_->emplace_back(SourceText{whole.source->name, written, true});
+    ProblemList problems;
+    std::optional<JsonValue> value = parse_json(text, problems);
+    if (value.has_value() && problems.empty()) {
+      return value;
+    }
+    const bool meant_as_json =
+        !written.empty() && std::string_view("{[\"").find(written[0]) != std::string_view::npos;
+    if (meant_as_json || written.size() > JsonLimits{}.max_string_bytes) {
+      const Problem& first = problems.problems().front();
+      problems_->add(first.code, whole, "", first.message, first.help);
+      return std::nullopt;
+    }
+    return JsonValue{written, Span{&text, 0, written.size()}};
+  }
+
+  void put(const std::string& path, const Span& whole, JsonValue value) {
+    JsonValue* target = document_;
+    std::string pointer;
+    std::string_view rest = path;
+    for (;;) {
+      const std::size_t dot = rest.find('.');
+      const std::string key(rest.substr(0, dot));
+      pointer = pointer_to(pointer, key);
+      JsonValue* child = target->find(key);
+      if (child == nullptr) {
+        target->object().push_back({key, whole, JsonValue{JsonObject{}, whole}});
+        child = &target->object().back().value;
+      }
+      if (dot == std::string_view::npos) {
+        *child = std::move(value);
+        return;
+      }
+      if (!child->is_object()) {
+        problems_->add(
+            "E0109", whole, pointer,
+            "cannot set a key inside \"" + printable(key, 40) + "\", which is " + describe(*child));
+        return;
+      }
+      target = child;
+      rest = rest.substr(dot + 1);
+    }
+  }
+
+  JsonValue* document_;
+  SourceTexts* texts_;
+  ProblemList* problems_;
+};
+
+void report_unknown_preset(const JsonValue& name, const Section& section,
+                           const std::vector<PresetInfo>& presets,
+                           const std::vector<std::string>& directories, ProblemList& problems) {
+  const std::vector<std::string> names = names_of_presets(presets);
+  problems.add("E0105", name.span, "/" + section.path + "/preset",
+               "no " + section.path + " is called \"" + printable(name.string(), 40) + "\"",
+               names.empty() ? no_presets_help(directories) : "one of " + one_of_list(names),
+               near_label(name.string(), names), fix_of_choice(name, names));
+}
+
+// Reads the preset that `section` of the document names and merges it. False if that failed.
+bool merge_preset(JsonValue& value, const Section& section,
+                  const std::vector<std::string>& directories, SourceTexts& texts,
+                  ProblemList& problems) {
+  const JsonValue* name = value.find("preset");
+  if (name == nullptr || !name->is_string() || name->string().empty()) {
+    return name == nullptr || name->is_string();
+  }
+  // Looked up in the list, so a name can never become a path out of the folders.
+  const std::vector<PresetInfo> presets = list_presets(section.preset_folder, directories);
+  const auto found = std::find_if(presets.begin(), presets.end(), [name](const PresetInfo& preset) {
+    return preset.name == name->string();
+  });
+  if (found == presets.end()) {
+    report_unknown_preset(*name, section, presets, directories, problems);
+    return false;
+  }
+  std::optional<std::string> text =
+      read_regular_file(found->path, JsonLimits{}.max_bytes, problems);
+  if (!text.has_value()) {
+    return false;
+  }
+  const SourceText& source =
+      texts.emplace_back(SourceText{found->path, std::move(*text), false, true});
+  std::optional<JsonValue> preset = parse_json(source, problems);
+  if (!preset.has_value()) {
+    return false;
+  }
+  if (!preset->is_object() || preset->find("preset") != nullptr) {
+    problems.add("E0108", preset->span, "/" + section.path,
+                 "a preset is one object with the keys of \"" + section.path +
+                     "\" and without a preset of its own");
+    return false;
+  }
+  stamp_sources(*preset, section.path, "");
+  put_below(value, std::move(*preset), section.path);
+  return true;
 }
 
 }  // namespace
@@ -74,27 +261,18 @@ std::string no_presets_help(const std::vector<std::string>& directories) {
 std::vector<PresetInfo> list_presets(const std::string& folder,
                                      const std::vector<std::string>& directories) {
   namespace fs = std::filesystem;
-  std::vector<PresetInfo> presets;
+  std::map<std::string, PresetInfo> by_name;
   for (const std::string& directory : directories) {
     std::error_code error;
-    std::vector<PresetInfo> here;
     for (fs::directory_iterator it(fs::path(directory) / folder, error), end; !error && it != end;
          it.increment(error)) {
-      if (it->path().extension() == ".json") {
-        here.push_back({folder, it->path().stem().string(), it->path().string()});
-      }
-    }
-    for (PresetInfo& preset : here) {
-      const bool known = std::any_of(presets.begin(), presets.end(), [&](const PresetInfo& other) {
-        return other.name == preset.name;
-      });
-      if (!known) {
-        presets.push_back(std::move(preset));
-      }
+      if (it->path().extension() != ".json") continue;
+      const std::string name = it->path().stem().string();
+      by_name.try_emplace(name, PresetInfo{folder, name, it->path().string()});
     }
   }
-  std::sort(presets.begin(), presets.end(),
-            [](const PresetInfo& a, const PresetInfo& b) { return a.name < b.name; });
+  std::vector<PresetInfo> presets;
+  for (const auto& [name, preset] : by_name) presets.push_back(preset);
   return presets;
 }
 
@@ -106,14 +284,12 @@ std::vector<PresetInfo> list_builtin_presets() {
   return presets;
 }
 
+std::vector<std::string> builtin_preset_names(const std::string& folder) {
+  return names_of_presets(list_presets(folder, builtin_preset_directories()));
+}
+
 std::string preset_text(const PresetInfo& preset) {
-  ProblemList problems;
-  std::optional<std::string> text =
-      read_regular_file(preset.path, JsonLimits{}.max_bytes, problems);
-  if (!text.has_value()) {
-    throw ScenarioError(problems.problems(), problems.num_dropped());
-  }
-  return *text;
+  return read_regular_file(preset.path, JsonLimits{}.max_bytes);
 }
 
 UsageError no_such_machine(const std::string& message, const std::string& fix) {
@@ -127,6 +303,32 @@ bool names_a_file(const std::string& system) {
 Scenario scenario_of_system(const std::string& system, const std::vector<std::string>& overrides) {
   return names_a_file(system) ? load_scenario(system, overrides)
                               : scenario_of_preset(system, overrides);
+}
+
+void apply_overrides(JsonValue& document, const std::vector<std::string>& overrides,
+                     SourceTexts& texts, ProblemList& problems) {
+  for (const std::string& flag : overrides) {
+    expand_shorthand(document);
+    Overrides(document, texts, problems).apply(flag);
+  }
+}
+
+std::vector<std::string> merge_presets(JsonValue& document,
+                                       const std::vector<std::string>& directories,
+                                       SourceTexts& texts, ProblemList& problems) {
+  std::vector<std::string> broken;
+  expand_shorthand(document);
+  for (const Section& section : section_table()) {
+    JsonValue* value = section.preset_folder.empty() ? nullptr : document.find(section.path);
+    if (value == nullptr || !value->is_object()) {
+      continue;
+    }
+    stamp_sources(*value, section.path, "");
+    if (!merge_preset(*value, section, directories, texts, problems)) {
+      broken.push_back(section.path);
+    }
+  }
+  return broken;
 }
 
 }  // namespace shardsim

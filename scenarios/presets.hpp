@@ -5,12 +5,17 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "scenarios/json_value.hpp"
 #include "scenarios/scenario.hpp"
+#include "scenarios/source_text.hpp"
 
 // Presets are JSON files with the keys of one section: models/NAME.json, systems/NAME.json. They
 // are looked for beside the scenario first and then in the built-in folder. The environment
 // variable SHARDSIM_PRESETS names that folder. Without it, the folder is found from the place of
 // the executable, since an installed tree or a checkout may be moved.
+//
+// A scenario is made of layers: a preset at the bottom, what the file says over it, and --set flags
+// on top. They are merged as JSON values that keep their places, before anything is read from them.
 namespace shardsim {
 
 struct PresetInfo {
@@ -36,6 +41,8 @@ std::vector<PresetInfo> list_presets(const std::string& folder,
                                      const std::vector<std::string>& directories);
 /// All built-in presets, models first.
 std::vector<PresetInfo> list_builtin_presets();
+/// The names of those in `folder`.
+std::vector<std::string> builtin_preset_names(const std::string& folder);
 
 /// The text of a preset's file. Throws ScenarioError if it cannot be read.
 std::string preset_text(const PresetInfo& preset);
@@ -50,5 +57,16 @@ std::string preset_text(const PresetInfo& preset);
 
 /// E1087: there is no such machine.
 [[nodiscard]] UsageError no_such_machine(const std::string& message, const std::string& fix);
+
+/// Sets `a.b=value` in the document, one flag after the other. The value is JSON, or else a string.
+/// Flags are kept in `texts`, because the values point into them.
+void apply_overrides(JsonValue& document, const std::vector<std::string>& overrides,
+                     SourceTexts& texts, ProblemList& problems);
+
+/// Puts the presets that `document` names below it; a section that is a string names one. Returns
+/// the sections whose preset could not be used. `directories` are searched in their order.
+std::vector<std::string> merge_presets(JsonValue& document,
+                                       const std::vector<std::string>& directories,
+                                       SourceTexts& texts, ProblemList& problems);
 
 }  // namespace shardsim

@@ -8,7 +8,6 @@
 #include "sim/kernel/text.hpp"
 
 #include "scenarios/reading.hpp"
-#include "scenarios/safe_fix.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -52,9 +51,9 @@ std::string range_words(const Field& field) {
          (range.below_max ? " and below " : " and at most ") + with_unit(field, range.max);
 }
 
-void out_of_range(const Place& place, const std::string& shown) {
+std::nullopt_t out_of_range(const Place& place, const std::string& shown) {
   const std::string& units = place.field.units;
-  place.refuse(
+  return place.refuse(
       "E0102",
       place.name() + " is " + shown + (units.empty() ? "" : " " + units) + ", out of range",
       "the range: " + range_words(place.field));
@@ -93,8 +92,7 @@ std::optional<FieldValue> read_integer(const Place& place) {
   } else if (const auto* number = std::get_if<double>(&place.value.data);
              number != nullptr && *number == std::floor(*number)) {
     if (std::fabs(*number) > kLargestWhole) {
-      out_of_range(place, number_text(*number));
-      return std::nullopt;
+      return out_of_range(place, number_text(*number));
     }
     whole = static_cast<std::int64_t>(*number);
   } else {
@@ -103,26 +101,16 @@ std::optional<FieldValue> read_integer(const Place& place) {
   // Compared as integers: 2^53 + 1 rounds to 2^53 as a double. The ends are whole, at most 2^53.
   if (whole < static_cast<std::int64_t>(range.min) ||
       whole > static_cast<std::int64_t>(range.max)) {
-    out_of_range(place, std::to_string(whole));
-    return std::nullopt;
+    return out_of_range(place, std::to_string(whole));
   }
   return whole;
 }
 
 std::optional<FieldValue> read_number(const Place& place) {
-  double number = 0;
-  if (const auto* whole = std::get_if<std::int64_t>(&place.value.data)) {
-    number = static_cast<double>(*whole);
-  } else if (const auto* real = std::get_if<double>(&place.value.data)) {
-    number = *real;
-  } else {
-    return wrong_type(place, "a number");
-  }
-  if (!in_range(place.field.limits, number)) {
-    out_of_range(place, number_text(number));
-    return std::nullopt;
-  }
-  return number;
+  const std::optional<double> number = place.value.number();
+  if (!number) return wrong_type(place, "a number");
+  if (!in_range(place.field.limits, *number)) return out_of_range(place, number_text(*number));
+  return *number;
 }
 
 bool hides_something(const std::string& text) {
@@ -157,52 +145,36 @@ std::optional<FieldValue> read_choice(const Place& place) {
   if (std::find(choices.begin(), choices.end(), text) != choices.end()) {
     return text;
   }
-  const std::string near = nearest(text, choices);
   return place.refuse("E0104", place.name() + " cannot be \"" + printable(text, 40) + "\"",
-                      "one of " + one_of_list(choices),
-                      near.empty() ? "" : "did you mean \"" + near + "\"?",
+                      "one of " + one_of_list(choices), near_label(text, choices),
                       fix_of_choice(place.value, choices));
 }
 
-using Integers = std::vector<std::int64_t>;
-
-std::optional<Integers> read_integers(const Place& place, const char* wanted) {
+// Ranks are a set, other numbers stand in their order.
+std::optional<FieldValue> read_integers(const Place& place) {
+  const bool is_set = place.field.type == FieldType::rank_list;
   if (!place.value.is_array()) {
-    wrong_type(place, wanted);
-    return std::nullopt;
+    return wrong_type(place, is_set ? "a list of ranks" : "a list of whole numbers");
   }
   if (place.value.array().empty()) {
-    place.refuse("E0102", place.name() + " is an empty list", "leave it out for the default");
-    return std::nullopt;
+    return place.refuse("E0102", place.name() + " is an empty list",
+                        "leave it out for the default");
   }
-  Integers integers;
+  std::vector<std::int64_t> integers;
   Field element = place.field;
   element.type = FieldType::integer;
   element.takes_auto = false;
   for (const JsonValue& item : place.value.array()) {
     const std::string pointer = pointer_to(place.pointer, std::to_string(integers.size()));
     const auto integer = read_integer(Place{element, item, pointer, place.problems});
-    if (!integer.has_value()) {
-      return std::nullopt;
-    }
+    if (!integer.has_value()) return std::nullopt;
     integers.push_back(std::get<std::int64_t>(*integer));
   }
-  return integers;
-}
-
-std::optional<FieldValue> read_rank_list(const Place& place) {
-  std::optional<Integers> ranks = read_integers(place, "a list of ranks");
-  if (!ranks.has_value()) {
-    return std::nullopt;
+  if (is_set) {
+    std::sort(integers.begin(), integers.end());
+    integers.erase(std::unique(integers.begin(), integers.end()), integers.end());
   }
-  std::sort(ranks->begin(), ranks->end());
-  ranks->erase(std::unique(ranks->begin(), ranks->end()), ranks->end());
-  return *ranks;
-}
-
-std::optional<FieldValue> read_integer_list(const Place& place) {
-  std::optional<Integers> integers = read_integers(place, "a list of whole numbers");
-  return integers.has_value() ? std::optional<FieldValue>(*integers) : std::nullopt;
+  return integers;
 }
 
 std::optional<FieldValue> read_typed(const Place& place) {
@@ -221,19 +193,10 @@ std::optional<FieldValue> read_typed(const Place& place) {
     case FieldType::choice:
       return read_choice(place);
     case FieldType::rank_list:
-      return read_rank_list(place);
     case FieldType::integer_list:
-      return read_integer_list(place);
+      return read_integers(place);
   }
   return std::nullopt;
-}
-
-// The value of a row's default_json; rows are ours, so it parses.
-FieldValue default_of(const Field& field) {
-  const SourceText text{"default", field.default_json, true};
-  ProblemList problems;
-  const std::optional<JsonValue> value = parse_json(text, problems);
-  return *read_typed(Place{field, *value, field.path, problems});
 }
 
 // Refuses values that the format knows and no part of the program serves yet.
@@ -263,6 +226,13 @@ bool check_served(const Place& place, const FieldValue& value) {
 }
 
 }  // namespace
+
+FieldValue default_of(const Field& field) {
+  const SourceText text{"default of " + field.path, field.default_json, true};
+  ProblemList problems;
+  const std::optional<JsonValue> value = parse_json(text, problems);
+  return *read_typed(Place{field, *value, field.path, problems});
+}
 
 std::string number_text(double value) {
   std::array<char, 32> buffer{};

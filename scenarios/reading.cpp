@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "scenarios/safe_fix.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -204,11 +203,7 @@ void fill_defaults(Reading& reading) {
     if (field.is_required) {
       report_missing(reading, field, reported);
     } else if (!field.default_json.empty()) {
-      const SourceText text{"default of " + field.path, field.default_json, true};
-      bool automatic = false;
-      const std::optional<JsonValue> value = parse_json(text, reading.problems);
-      field.set(reading.scenario,
-                *read_value(field, *value, field.path, reading.problems, automatic));
+      field.set(reading.scenario, default_of(field));
       state.source = "default";
       state.good = true;
     }

@@ -12,9 +12,9 @@
 
 #include "scenarios/field.hpp"
 #include "scenarios/json_value.hpp"
-#include "scenarios/limits.hpp"
-#include "scenarios/problem.hpp"
+#include "scenarios/load.hpp"
 #include "scenarios/scenario.hpp"
+#include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
 
@@ -72,8 +72,15 @@ std::optional<FieldValue> read_value(const Field& field, const JsonValue& value,
                                      const std::string& pointer, ProblemList& problems,
                                      bool& automatic);
 
+/// The value of a row's default_json; rows are ours, so it parses. REQUIRES: there is one.
+FieldValue default_of(const Field& field);
+
 /// Fills the derived values and checks everything that more than one field decides.
 void resolve(Reading& reading);
+
+/// Whether a field has a meaning in this scenario. Other fields would be refused, or confuse, when
+/// they are read back.
+bool is_meaningful(const Field& field, const Scenario& scenario);
 
 /// The shortest text that reads back as `value`: "0.9", "1e-08", "16".
 std::string number_text(double value);

@@ -2,95 +2,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <numeric>
-#include <optional>
-#include <utility>
 #include <vector>
 
-#include "strategies/pipeline/schedule_csv.hpp"
+#include "sim/kernel/metric_table.hpp"
 
-#include "scenarios/limits.hpp"
-#include "scenarios/read_file.hpp"
+#include "scenarios/suggest.hpp"
 
 namespace shardsim {
 
 namespace {
-
-constexpr const char* kField = "parallelism.schedule_file";
-constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
-
-void add(Reading& r, const SourceText& source, const CsvProblem& problem) {
-  const std::string cell =
-      printable(std::string_view(source.text).substr(problem.offset, problem.length));
-  const std::string place =
-      problem.cell == 0 ? std::string() : "cell " + text_of(problem.cell) + " (" + cell + ") ";
-  r.problems.add("E0007", {&source, problem.offset, problem.length}, "", place + problem.what,
-                 problem.fix);
-}
-
-// The path from the folder where the command runs.
-std::string beside_scenario(const Reading& r, const std::string& path) {
-  return (std::filesystem::path(r.folder) / path).lexically_normal().string();
-}
-
-// Reads and parses parallelism.schedule_file if the schedule is "file". Every cell that is no
-// action is a problem at its line and cell. REQUIRES: the fields are read; resolve_batch() comes
-// later.
-void resolve_schedule_file(Reading& r) {
-  const ParallelismSpec& p = r.scenario.parallelism;
-  if (!r.all_good({"parallelism.schedule", kField}) || p.schedule != kScheduleFromFile) return;
-  if (p.schedule_file.empty()) {
-    return r.problem("E0103", "parallelism.schedule",
-                     "schedule \"file\" needs parallelism.schedule_file",
-                     "name a CSV file, relative to the scenario's folder");
-  }
-  const std::string path = beside_scenario(r, p.schedule_file);
-  r.scenario.files.push_back({kField, path});
-  const std::optional<std::string> text = read_regular_file(path, kMaxBytes, r.problems);
-  if (!text) return;
-  ScheduleCsv csv = parse_schedule_csv(*text, path);
-  const SourceText source{path, *text, false};
-  for (const CsvProblem& problem : csv.problems) add(r, source, problem);
-  if (!csv.problems.empty()) return;
-  if (csv.num_left_out > 0) {
-    r.scenario.warnings.push_back(
-        text_of(csv.num_left_out) + " UNSHARD, RESHARD and REDUCE_GRAD cells of " +
-        p.schedule_file +
-        " are left out: zero_stage and its fields say when parameters are gathered and gradients "
-        "reduced");
-  }
-  r.scenario.own_schedule = std::make_shared<const PipelineSchedule>(std::move(csv.schedule));
-}
-
-// Its shape is that of the scenario's pipeline. REQUIRES: resolve_batch().
-void check_schedule_file(Reading& r) {
-  if (r.scenario.own_schedule == nullptr) return;
-  const ParallelismSpec& p = r.scenario.parallelism;
-  const PipelineShape& shape = r.scenario.own_schedule->shape;
-  if (r.good("parallelism.pp") && p.pp != shape.num_ranks) {
-    r.problem("E0206", "parallelism.pp",
-              "schedule_file has " + text_of(shape.num_ranks) +
-                  " lines, one per pipeline rank, but "
-                  "pp is " +
-                  text_of(p.pp),
-              "set pp to " + text_of(shape.num_ranks));
-  }
-  if (r.good("parallelism.vpp") && p.vpp != shape.num_chunks) {
-    r.problem("E0206", "parallelism.vpp",
-              "schedule_file has " + text_of(shape.num_chunks) + " stages per rank, but vpp is " +
-                  text_of(p.vpp),
-              "leave vpp out");
-  }
-  const std::int64_t microbatches = r.scenario.training.num_microbatches;
-  if (r.good("training.num_microbatches") && microbatches != shape.num_microbatches) {
-    r.problem("E0204", "training.global_batch_size",
-              "schedule_file has " + text_of(shape.num_microbatches) +
-                  " microbatches, but there are " + text_of(microbatches),
-              "change global_batch_size or micro_batch_size");
-  }
-}
 
 // One node's worth of ranks of the first replica, the ones that people compare first.
 void resolve_trace_ranks(Reading& r) {
@@ -102,6 +23,77 @@ void resolve_trace_ranks(Reading& r) {
       static_cast<std::size_t>(std::min(kEnough, r.scenario.system.ranks)));
   std::iota(first.begin(), first.end(), 0);
   derive(r, "output.trace_ranks", r.scenario.output.trace_ranks, first);
+}
+
+void check_path(Reading& r, const std::string& field, const std::string& path) {
+  if (path.empty()) {
+    return;
+  }
+  std::string fault;
+  if (path.front() == '/' || path.front() == '~' || path.find('\\') != std::string::npos ||
+      path.find(':') != std::string::npos || path.find('$') != std::string::npos) {
+    fault = "must be relative, without drive, variable or address";
+  }
+  for (std::size_t start = 0; start <= path.size() && fault.empty();) {
+    const std::size_t end = std::min(path.find('/', start), path.size());
+    const std::string part = path.substr(start, end - start);
+    if (part == "..") {
+      fault = "may not leave the output folder through \"..\"";
+    } else if (part.empty() || part == ".") {
+      fault = "names no file";
+    }
+    start = end + 1;
+  }
+  if (!fault.empty()) {
+    r.problem("E0110", field, "the path \"" + printable(path, 60) + "\" " + fault,
+              "write a plain name such as \"result.json\"; the folder is that of --out");
+  }
+}
+
+struct NamedFile {
+  const char* field;
+  const std::string& path;
+};
+
+void check_distinct(Reading& r, const std::vector<NamedFile>& files) {
+  for (std::size_t later = 1; later < files.size(); ++later) {
+    const std::string& path = files[later].path;
+    if (path.empty()) continue;
+    for (std::size_t earlier = 0; earlier < later; ++earlier) {
+      if (files[earlier].path != path) continue;
+      r.problem(
+          "E0211", std::string("output.") + files[later].field,
+          std::string(files[earlier].field) + " and " + files[later].field + " would be one file",
+          "give them different names");
+      break;
+    }
+  }
+}
+
+// Tables beside "run.csv" have names such as "run.stages.csv": no other file may have such a name.
+void check_beside_tables(Reading& r, const std::vector<NamedFile>& files) {
+  const std::string& table = r.scenario.output.csv;
+  const std::string end = ".csv";
+  if (table.size() <= end.size() || !table.ends_with(end)) return;
+  const std::string stem = table.substr(0, table.size() - end.size()) + ".";
+  for (const NamedFile& file : files) {
+    const bool is_beside = file.path != table && file.path.starts_with(stem) &&
+                           file.path.ends_with(end) &&
+                           file.path.find('/', stem.size()) == std::string::npos;
+    if (!is_beside) continue;
+    r.problem("E0211", std::string("output.") + file.field,
+              std::string(file.field) + " has a name that tables beside csv may have",
+              "give it another name");
+  }
+}
+
+// Browsers and spreadsheets need the extension, and the names of the tables are made from it.
+void check_extension(Reading& r, const std::string& field, const std::string& path,
+                     const std::string& extension) {
+  if (path.empty()) return;
+  if (path.size() > extension.size() && path.ends_with(extension)) return;
+  r.problem("E1392", field, "the name \"" + printable(path, 60) + "\" does not end in " + extension,
+            "write a name such as \"run" + extension + "\"");
 }
 
 }  // namespace
@@ -142,6 +134,52 @@ void resolve(Reading& r) {
   check_outputs(r);
   check_limits(r);
   check_nccl_calls(r);
+}
+
+void check_expectations(Reading& r) {
+  for (std::size_t i = 0; i < r.scenario.expect.size(); ++i) {
+    const FieldState place = r.item("expect", i, "metric");
+    const std::string& metric = r.scenario.expect[i].metric;
+    if (!place.good) {
+      continue;
+    }
+    const std::vector<std::string>& names = metrics_to_expect();
+    if (std::find(names.begin(), names.end(), metric) == names.end()) {
+      const std::string near = nearest(metric, names);
+      r.problems.add(
+          "E0111", place.span, place.pointer,
+          "no metric is called \"" + printable(metric, 40) + "\"",
+          near.empty() ? "the metrics are " + one_of_list(names) : "write \"" + near + "\"",
+          near_label(metric, names));
+    } else if (is_oracle_metric(metric) && r.good("execution.tensors") &&
+               r.scenario.execution.tensors == TensorMode::meta) {
+      r.problems.add("E0112", place.span, place.pointer,
+                     "\"" + metric + "\" exists only with real tensors",
+                     "set execution.tensors to \"real\", or remove this expectation");
+    }
+  }
+}
+
+void check_outputs(Reading& r) {
+  const OutputSpec& output = r.scenario.output;
+  const std::vector<NamedFile> files = {{"report", output.report},
+                                        {"markdown", output.markdown},
+                                        {"csv", output.csv},
+                                        {"trace", output.trace},
+                                        {"result", output.result}};
+  for (const NamedFile& file : files) check_path(r, std::string("output.") + file.field, file.path);
+  check_distinct(r, files);
+  check_beside_tables(r, files);
+  check_extension(r, "output.report", output.report, ".html");
+  check_extension(r, "output.csv", output.csv, ".csv");
+  if (!r.all_good({"output.trace_ranks", "system.ranks"}) || output.trace_ranks.empty()) {
+    return;
+  }
+  if (output.trace_ranks.back() >= r.scenario.system.ranks) {
+    r.problem("E0209", "output.trace_ranks",
+              "there is no rank " + text_of(output.trace_ranks.back()),
+              "ranks go from 0 to " + text_of(r.scenario.system.ranks - 1));
+  }
 }
 
 }  // namespace shardsim

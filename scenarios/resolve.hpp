@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -37,6 +39,11 @@ void resolve_blocks(Reading& r);
 void resolve_experts(Reading& r);
 /// Layers of each stage, all of them. REQUIRES: resolve_model(), resolve_chunks().
 void resolve_stages(Reading& r);
+/// Reads and parses parallelism.schedule_file if the schedule is "file". Every cell that is no
+/// action is a problem at its line and cell. resolve_batch() comes later.
+void resolve_schedule_file(Reading& r);
+/// Its shape is that of the scenario's pipeline. REQUIRES: resolve_batch().
+void check_schedule_file(Reading& r);
 /// Model chunks per pipeline rank, which schedules and their file may say.
 void resolve_chunks(Reading& r);
 /// Schedule and microbatches fit. REQUIRES: resolve_chunks(), resolve_batch().
@@ -46,8 +53,37 @@ void resolve_training(Reading& r);
 void resolve_faults(Reading& r);
 void check_expectations(Reading& r);
 void check_outputs(Reading& r);
+/// The largest number of ranks of a scenario: max_folded_ranks where replicas may be folded, as
+/// only a plan tells how many of them run. Then choose_fold (sim/experiment/folding) compares those
+/// with the engine's limit.
+[[nodiscard]] std::int64_t max_ranks_of(const Reading& reading);
+
+/// Compares a resolved scenario with the limits; does nothing while there are other problems. Takes
+/// no memory in proportion to anything in the scenario.
+void check_limits(Reading& reading);
 /// Refuses NCCL settings that leave no algorithm for a collective that a run calls (E0407).
 void check_nccl_calls(Reading& r);
+
+/// A count that may not fit 64 bits: nothing then, and in all that is made of it.
+using Count = std::optional<std::int64_t>;
+
+/// The product of non-negative factors, or nothing if it does not fit 64 bits.
+inline Count product_if_fits(std::initializer_list<Count> factors) {
+  std::int64_t product = 1;
+  for (const Count& factor : factors) {
+    if (!factor || __builtin_mul_overflow(product, *factor, &product)) return std::nullopt;
+  }
+  return product;
+}
+
+/// The sum of non-negative terms, or nothing if it does not fit 64 bits.
+inline Count sum_if_fits(std::initializer_list<Count> terms) {
+  std::int64_t sum = 0;
+  for (const Count& term : terms) {
+    if (!term || __builtin_add_overflow(sum, *term, &sum)) return std::nullopt;
+  }
+  return sum;
+}
 
 /// "1, 2, 3, 4, 6": the first divisors of `number` that are at most `limit`, as a hint.
 std::string divisors(std::int64_t number, std::int64_t limit);

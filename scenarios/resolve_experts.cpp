@@ -1,15 +1,13 @@
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "scenarios/checked_product.hpp"
 #include "scenarios/json_value.hpp"
-#include "scenarios/problem.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/resolve.hpp"
+#include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
 
@@ -69,11 +67,7 @@ class PopularityReader {
     double sum = 0.0;
     for (std::size_t expert = 0; expert < list.array().size(); ++expert) {
       const JsonValue& value = list.array()[expert];
-      const auto* whole = std::get_if<std::int64_t>(&value.data);
-      const auto* number = std::get_if<double>(&value.data);
-      const double weight = whole != nullptr    ? static_cast<double>(*whole)
-                            : number != nullptr ? *number
-                                                : -1.0;
+      const double weight = value.number().value_or(-1.0);
       if (!(weight >= 0.0 && weight <= kLargest)) {
         refuse(value, pointer_to(pointer, std::to_string(expert)),
                "a weight is " + describe(value) + ", it must be a number from 0 to 1e15");

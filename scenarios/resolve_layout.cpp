@@ -4,7 +4,6 @@
 
 #include "sim/hardware/software.hpp"
 
-#include "scenarios/checked_product.hpp"
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {

@@ -1,10 +1,25 @@
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "sim/kernel/error.hpp"
 
+#include "sim/hardware/nccl/prices.hpp"
+
 #include "scenarios/nccl_platform.hpp"
 #include "scenarios/resolve.hpp"
+#include "scenarios/stage_places.hpp"
 
+// Checks of NCCL's cost model: it knows the machine, and it has an algorithm left for each
+// collective that a run calls. The groups are those of strategies/mesh.cpp; tests/edge compares
+// this file with the calls of runs.
 namespace shardsim {
 
 namespace {
@@ -85,6 +100,189 @@ void resolve_network_model(Reading& r, bool selects) {
   }
 }
 
+using Kind = CollectiveKind;
+
+/// Ranks with the same color form a group; a negative color: in no group. `kinds`: its calls.
+struct GroupUse {
+  std::function<int(int rank)> color;
+  std::vector<Kind> kinds;
+};
+
+// The colors of Mesh.
+class MeshColors {
+ public:
+  explicit MeshColors(const MeshShape& shape) : shape_(shape) {}
+
+  [[nodiscard]] int along(int rank, int MeshPlace::*axis) const {
+    MeshPlace origin = shape_.place_of(rank);
+    origin.*axis = 0;
+    return shape_.rank_of(origin);
+  }
+  [[nodiscard]] int owners(int rank, WeightKind kind) const {
+    const MeshPlace place = shape_.place_of(rank);
+    if (kind == WeightKind::dense) return place.pp * shape_.tp + place.tp;
+    return place.pp * shape_.ep + shape_.ep_of(place);
+  }
+  [[nodiscard]] int shards(int rank, WeightKind kind) const {
+    return owners(rank, kind) * shape_.dp_replicate + shape_.place_of(rank).dp_replicate;
+  }
+  [[nodiscard]] int replicas(int rank, WeightKind kind) const {
+    return owners(rank, kind) * shape_.num_shards(kind) +
+           shape_.shard_of(shape_.place_of(rank), kind);
+  }
+  [[nodiscard]] int experts(int rank) const {
+    const MeshPlace place = shape_.place_of(rank);
+    const int shards = shape_.num_shards(WeightKind::expert);
+    return (place.pp * shape_.dp_replicate + place.dp_replicate) * shards +
+           shape_.shard_of(place, WeightKind::expert);
+  }
+  [[nodiscard]] int ends(int rank) const {
+    const int stage = shape_.place_of(rank).pp;
+    return stage == 0 || stage == shape_.pp - 1 ? along(rank, &MeshPlace::pp) : -1;
+  }
+
+ private:
+  const MeshShape& shape_;
+};
+
+std::vector<Kind> if_so(bool condition, std::vector<Kind> kinds) {
+  return condition ? std::move(kinds) : std::vector<Kind>{};
+}
+
+// Whether ranks agree on a value before each update: a norm, or that all gradients are finite.
+bool agrees(const TrainingSpec& training) {
+  return training.max_grad_norm > 0.0 || training.loss_scaling != LossScaling::Mode::none;
+}
+
+std::vector<Kind> of_tensor_parallel(const ParallelismSpec& p) {
+  if (!p.sequence_parallel) return {Kind::all_reduce};
+  return {Kind::all_reduce, Kind::all_gather, Kind::reduce_scatter};
+}
+
+std::vector<Kind> of_context_parallel(const ParallelismSpec& p) {
+  const std::span<const Kind> kinds = context_attention_row(p.cp_attention).collectives;
+  return {kinds.begin(), kinds.end()};
+}
+
+// The group of all ranks that see different tokens: it sums losses and unsharded gradients.
+std::vector<Kind> of_data(const ParallelismSpec& p) {
+  if (p.is_elastic()) return {Kind::split};
+  if (p.compresses()) return {Kind::all_reduce, Kind::all_gather};
+  return {Kind::all_reduce};
+}
+
+std::vector<Kind> of_shards(const Scenario& s) {
+  const ParallelismSpec& p = s.parallelism;
+  if (p.zero_stage == 0) return if_so(p.trains_apart(), {Kind::all_reduce});
+  std::vector<Kind> kinds = {Kind::reduce_scatter, Kind::all_gather};
+  if (agrees(s.training)) kinds.push_back(Kind::all_reduce);
+  return kinds;
+}
+
+void add_weights(const Scenario& s, const MeshColors& colors, WeightKind kind,
+                 std::vector<GroupUse>& uses) {
+  const ParallelismSpec& p = s.parallelism;
+  const bool shards = p.zero_stage > 0;
+  const bool is_dense = kind == WeightKind::dense;
+  uses.push_back({[=](int rank) { return colors.owners(rank, kind); },
+                  is_dense ? of_data(p) : if_so(!shards, {Kind::all_reduce})});
+  if (p.is_elastic()) return;
+  uses.push_back({[=](int rank) { return colors.shards(rank, kind); }, of_shards(s)});
+  uses.push_back({[=](int rank) { return colors.replicas(rank, kind); },
+                  if_so(shards || p.trains_apart(), {Kind::all_reduce})});
+}
+
+// Groups of the first N data-parallel ranks, one per change; ranks that join get a broadcast.
+void add_members(const ParallelismSpec& p, std::vector<GroupUse>& uses) {
+  std::int64_t before = 0;
+  for (const std::int64_t members : p.elastic_members) {
+    std::vector<Kind> kinds = {Kind::split, Kind::all_reduce};
+    if (before > 0 && members > before) kinds.push_back(Kind::broadcast);
+    uses.push_back({[=](int rank) { return rank < members ? 0 : -1; }, kinds});
+    before = members;
+  }
+}
+
+std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const MeshColors& colors) {
+  const ParallelismSpec& p = s.parallelism;
+  const bool votes = agrees(s.training);
+  std::vector<GroupUse> uses = {{[](int) { return 0; }, {Kind::split}}};
+  uses.push_back(
+      {[=](int rank) { return colors.along(rank, &MeshPlace::tp); }, of_tensor_parallel(p)});
+  uses.push_back(
+      {[=](int rank) { return colors.along(rank, &MeshPlace::cp); }, of_context_parallel(p)});
+  add_weights(s, colors, WeightKind::dense, uses);
+  if (shape.experts_apart()) {
+    add_weights(s, colors, WeightKind::expert, uses);
+    uses.push_back(
+        {[=](int rank) { return colors.experts(rank); }, if_so(votes, {Kind::all_reduce})});
+  }
+  if (p.is_elastic()) add_members(p, uses);
+  if (p.pp == 1) return uses;
+  std::vector<Kind> of_stages = {Kind::split};
+  if (votes) of_stages.push_back(Kind::all_reduce);
+  uses.push_back({[=](int rank) { return colors.along(rank, &MeshPlace::pp); }, of_stages});
+  uses.push_back({[=](int rank) { return colors.ends(rank); },
+                  if_so(s.model.tied_embeddings && stage_placement_of(s) != Placement::v,
+                        {Kind::all_reduce})});
+  return uses;
+}
+
+/// Prices each kind of call once for each placement of groups on nodes.
+class Trial {
+ public:
+  Trial(const SystemSpec& system, Algorithm algorithm)
+      : num_ranks_(static_cast<int>(system.ranks)),
+        cluster_(cluster_of(system)),
+        prices_(cluster_),
+        algorithm_(algorithm) {}
+
+  /// Throws UsageError E0407.
+  void price(const GroupUse& use) {
+    if (use.kinds.empty()) return;
+    std::map<int, std::vector<int>> groups;
+    for (int rank = 0; rank < num_ranks_; ++rank) {
+      const int color = use.color(rank);
+      if (color >= 0) groups[color].push_back(rank);
+    }
+    for (const auto& [color, members] : groups) {
+      if (members.size() > 1) price(GroupLayout(cluster_, members), use.kinds);
+    }
+  }
+
+ private:
+  static Cluster cluster_of(const SystemSpec& system) {
+    Cluster cluster;
+    cluster.num_nodes = static_cast<int>(system.nodes);
+    cluster.gpus_per_node = static_cast<int>(system.gpus_per_node);
+    cluster.nics_per_node = static_cast<int>(system.network.nics_per_node);
+    cluster.nccl = std::make_shared<const NcclPlatform>(nccl_platform_of(system));
+    return cluster;
+  }
+
+  void price(const GroupLayout& layout, const std::vector<Kind>& kinds) {
+    for (const Kind kind : kinds) {
+      const std::tuple seen{layout.size(), layout.num_nodes, layout.rails, layout.nics, kind};
+      if (!seen_.insert(seen).second) continue;
+      std::optional<DoubleTree> tree;
+      CollectiveRequest request;
+      request.kind = kind;
+      request.layout = &layout;
+      if (kind == Kind::all_reduce) request.tree = &tree.emplace(layout);
+      request.algorithm = algorithm_;
+      request.bytes = layout.size();
+      request.largest_chunk = 1;
+      static_cast<void>(prices_.collective(request));
+    }
+  }
+
+  int num_ranks_;
+  Cluster cluster_;
+  NcclPrices prices_;
+  Algorithm algorithm_;
+  std::set<std::tuple<int, int, int, int, Kind>> seen_;
+};
+
 }  // namespace
 
 void resolve_network(Reading& r) {
@@ -92,6 +290,26 @@ void resolve_network(Reading& r) {
   resolve_network_model(r, selects);
   if (r.problems.empty()) resolve_pcie(r);
   if (selects) refuse_without_nccl(r);
+}
+
+void check_nccl_calls(Reading& r) {
+  const Scenario& s = r.scenario;
+  const NetworkSpec& network = s.system.network;
+  const bool selects = !network.nccl_algorithms.empty() || !network.nccl_protocols.empty();
+  // Ring is always there, so a tree alone may be missing where one is asked for.
+  const bool asks = s.execution.all_reduce_algorithm != Algorithm::automatic;
+  if (!r.problems.empty() || !network.is_nccl() || !(selects || asks)) return;
+  const MeshShape shape = mesh_shape_of(s.parallelism);
+  const MeshColors colors(shape);
+  try {
+    Trial trial(s.system, s.execution.all_reduce_algorithm);
+    for (const GroupUse& use : uses_of(s, shape, colors)) trial.price(use);
+  } catch (const UsageError& error) {
+    const char* const path = !network.nccl_algorithms.empty()  ? "system.nccl.algorithms"
+                             : !network.nccl_protocols.empty() ? "system.nccl.protocols"
+                                                               : "execution.all_reduce_algorithm";
+    r.problem(error.code(), path, error.what(), error.fix());
+  }
 }
 
 }  // namespace shardsim

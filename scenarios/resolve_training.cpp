@@ -1,44 +1,9 @@
+#include "strategies/gradient_sync/compressors.hpp"
 #include "strategies/optimizer/rules.hpp"
 
-#include "scenarios/checked_product.hpp"
 #include "scenarios/resolve.hpp"
 
 namespace shardsim {
-
-void resolve_batch(Reading& r) {
-  TrainingSpec& t = r.scenario.training;
-  const ParallelismSpec& p = r.scenario.parallelism;
-  if (!r.all_good({"training.global_batch_size", "training.micro_batch_size",
-                   "parallelism.dp_shard", "parallelism.dp_replicate"})) {
-    return;
-  }
-  const auto once = product_if_fits({t.micro_batch_size, p.dp_replicate, p.dp_shard});
-  if (!once.has_value() || t.global_batch_size % *once != 0) {
-    std::string help = "use a larger global batch";
-    if (once.has_value()) {
-      const std::int64_t below = t.global_batch_size - t.global_batch_size % *once;
-      help = "use " + (below > 0 ? text_of(below) + " or " : "") + text_of(below + *once);
-    }
-    r.problem("E0204", "training.global_batch_size",
-              "global_batch_size (" + text_of(t.global_batch_size) +
-                  ") must be a multiple of micro_batch_size (" + text_of(t.micro_batch_size) +
-                  ") x dp_replicate (" + text_of(p.dp_replicate) + ") x dp_shard (" +
-                  text_of(p.dp_shard) + ")" + (once.has_value() ? " = " + text_of(*once) : ""),
-              help);
-    return;
-  }
-  const std::int64_t microbatches = t.global_batch_size / *once;
-  derive(r, "training.num_microbatches", t.num_microbatches, microbatches);
-  if (r.good("training.num_microbatches") && t.num_microbatches != microbatches) {
-    r.problem("E0210", "training.num_microbatches",
-              "global batch, micro-batch and data-parallel ranks give " + text_of(microbatches) +
-                  " microbatches, not " + text_of(t.num_microbatches),
-              "leave num_microbatches out, or use global_batch_size " +
-                  (product_if_fits({*once, t.num_microbatches}).has_value()
-                       ? text_of(*product_if_fits({*once, t.num_microbatches}))
-                       : "that fits"));
-  }
-}
 
 namespace {
 
@@ -83,7 +48,164 @@ void require_peaks(Reading& r) {
   }
 }
 
+constexpr const char* kChoice = "parallelism.data_parallel";
+constexpr const char* kCompression = "parallelism.gradient_compression";
+
+bool is_data_parallel_only(const ParallelismSpec& p) {
+  return p.tp == 1 && p.pp == 1 && p.cp == 1 && p.ep == 1;
+}
+
+// Reports a problem of either choice: the value of `path`. REQUIRES: that of kCompression is not
+// none.
+void refuse(Reading& r, const char* path, const std::string& why, const std::string& fix) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const std::string value(path == kChoice ? std::string_view(to_string(p.data_parallel))
+                                          : p.compression.compressor->name);
+  r.problem("E0206", path, last_key(path) + " \"" + value + "\" " + why, fix);
+}
+
+void check_members(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  if (!r.good("parallelism.elastic_members")) return;
+  const std::int64_t runs = r.scenario.training.num_microbatches * p.dp_shard;
+  for (const std::int64_t members : p.elastic_members) {
+    if (members < p.elastic_min || members > p.elastic_max) {
+      r.problem("E0208", "parallelism.elastic_members",
+                text_of(members) + " members, but elastic_min is " + text_of(p.elastic_min) +
+                    " and elastic_max " + text_of(p.elastic_max),
+                "keep to the bounds, or change them");
+      return;
+    }
+    if (members > p.dp_shard || members > runs) {
+      r.problem("E0208", "parallelism.elastic_members",
+                text_of(members) + " members, but there are " + text_of(p.dp_shard) +
+                    " data-parallel ranks, and " + text_of(runs) + " microbatches in a step",
+                "let no more take part");
+      return;
+    }
+  }
+}
+
+void check_elastic(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  if (!is_data_parallel_only(p) || p.dp_replicate > 1 || p.dp_shard == 1) {
+    refuse(r, kChoice, "is about data-parallel ranks that leave and join, without any other axis",
+           "use dp_shard alone, of 2 or more");
+  } else if (p.zero_stage > 0) {
+    refuse(r, kChoice,
+           "does not cut anew what zero_stage " + text_of(p.zero_stage) + " has sharded",
+           "use zero_stage 0");
+  } else {
+    check_members(r);
+  }
+}
+
+void check_compression(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  if (!p.compresses()) return;
+  if (p.data_parallel != DataParallelKind::synchronous) {
+    refuse(
+        r, kCompression,
+        std::string("cannot be combined with data_parallel \"") + to_string(p.data_parallel) + "\"",
+        "choose one of them");
+  } else if (p.zero_stage > 0 || !is_data_parallel_only(p)) {
+    refuse(r, kCompression, "is of plain data parallelism: whole gradients, no other axis",
+           "use zero_stage 0 without tp, pp, cp and ep");
+  }
+}
+
+// The first max_staleness steps have nothing to apply, and wait for nothing.
+void check_staleness(Reading& r) {
+  const std::int64_t staleness = r.scenario.parallelism.max_staleness;
+  if (!r.all_good({"parallelism.max_staleness", "execution.steps"})) return;
+  if (r.scenario.execution.steps > staleness) return;
+  r.problem("E0208", "execution.steps",
+            "in " + text_of(r.scenario.execution.steps) +
+                " steps no gradient is applied: those of a step are applied " + text_of(staleness) +
+                " steps later (parallelism.max_staleness)",
+            "run " + text_of(staleness + 1) + " steps or more");
+}
+
+void check_choice(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  if (p.trains_apart() && p.dp_replicate == 1) {
+    refuse(r, kChoice, "averages replicas, of which there is one: dp_replicate is 1",
+           "let dp_replicate be 2 or more");
+  }
+  if (p.data_parallel == DataParallelKind::async_sgd && p.zero_stage > 1) {
+    refuse(r, kChoice,
+           "needs whole gradients for each step under way, which zero_stage " +
+               text_of(p.zero_stage) + " does not keep",
+           "use zero_stage 0 or 1");
+  }
+  if (p.data_parallel == DataParallelKind::async_sgd) check_staleness(r);
+  if (p.is_elastic()) check_elastic(r);
+}
+
+// Both choices decide the field that the message is about.
+void check_surroundings(Reading& r) {
+  const ParallelismSpec& p = r.scenario.parallelism;
+  const bool compresses = p.compresses();
+  if (p.data_parallel == DataParallelKind::synchronous && !compresses) return;
+  const char* const path = compresses ? kCompression : kChoice;
+  if (r.good("model.num_experts") && r.scenario.model.num_experts > 0) {
+    refuse(r, path,
+           "is for models without experts, which balance the tokens of one synchronous step",
+           "use data_parallel \"synchronous\" and no compression, or a model without experts");
+  }
+  if (p.offloads()) {
+    refuse(r, path, "works on what is on the device, and something is offloaded",
+           "leave the offload_* fields out");
+  }
+  const TrainingSpec& t = r.scenario.training;
+  if (r.good("training.loss_scaling") && t.loss_scaling != LossScaling::Mode::none) {
+    refuse(r, path, "uses gradients other than those of one step, whose loss scale it would need",
+           "use bf16 or fp32, or set training.loss_scaling to \"none\"");
+  }
+  const bool is_verified = r.scenario.execution.tensors == TensorMode::real;
+  const bool is_wide = t.precision == DType::fp64 && t.grad_reduce_dtype == DType::fp64;
+  if (is_verified && r.all_good({"training.precision", "training.grad_reduce_dtype"}) && !is_wide) {
+    refuse(r, path, "is verified in fp64 only: its reference follows no rounding",
+           "use precision fp64, or execution.tensors \"meta\"");
+  }
+}
+
 }  // namespace
+
+void resolve_batch(Reading& r) {
+  TrainingSpec& t = r.scenario.training;
+  const ParallelismSpec& p = r.scenario.parallelism;
+  if (!r.all_good({"training.global_batch_size", "training.micro_batch_size",
+                   "parallelism.dp_shard", "parallelism.dp_replicate"})) {
+    return;
+  }
+  const auto once = product_if_fits({t.micro_batch_size, p.dp_replicate, p.dp_shard});
+  if (!once.has_value() || t.global_batch_size % *once != 0) {
+    std::string help = "use a larger global batch";
+    if (once.has_value()) {
+      const std::int64_t below = t.global_batch_size - t.global_batch_size % *once;
+      help = "use " + (below > 0 ? text_of(below) + " or " : "") + text_of(below + *once);
+    }
+    r.problem("E0204", "training.global_batch_size",
+              "global_batch_size (" + text_of(t.global_batch_size) +
+                  ") must be a multiple of micro_batch_size (" + text_of(t.micro_batch_size) +
+                  ") x dp_replicate (" + text_of(p.dp_replicate) + ") x dp_shard (" +
+                  text_of(p.dp_shard) + ")" + (once.has_value() ? " = " + text_of(*once) : ""),
+              help);
+    return;
+  }
+  const std::int64_t microbatches = t.global_batch_size / *once;
+  derive(r, "training.num_microbatches", t.num_microbatches, microbatches);
+  if (r.good("training.num_microbatches") && t.num_microbatches != microbatches) {
+    r.problem("E0210", "training.num_microbatches",
+              "global batch, micro-batch and data-parallel ranks give " + text_of(microbatches) +
+                  " microbatches, not " + text_of(t.num_microbatches),
+              "leave num_microbatches out, or use global_batch_size " +
+                  (product_if_fits({*once, t.num_microbatches}).has_value()
+                       ? text_of(*product_if_fits({*once, t.num_microbatches}))
+                       : "that fits"));
+  }
+}
 
 void resolve_training(Reading& r) {
   TrainingSpec& t = r.scenario.training;
@@ -99,6 +221,19 @@ void resolve_training(Reading& r) {
     resolve_loss_scaling(r);
   }
   require_peaks(r);
+}
+
+void resolve_data_parallel(Reading& r) {
+  ParallelismSpec& p = r.scenario.parallelism;
+  if (!r.all_good({"parallelism.tp", "parallelism.pp", "parallelism.cp", "parallelism.ep",
+                   "parallelism.dp_replicate", "parallelism.dp_shard", "parallelism.zero_stage",
+                   kChoice, kCompression})) {
+    return;
+  }
+  derive(r, "parallelism.elastic_members", p.elastic_members, {p.data_parallel_size()});
+  check_choice(r);
+  check_compression(r);
+  check_surroundings(r);
 }
 
 }  // namespace shardsim

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstdio>
 
 #include "sim/kernel/text.hpp"
@@ -63,33 +62,6 @@ std::size_t step_back(const std::string& text, std::size_t offset, std::size_t s
 }
 
 }  // namespace
-
-int decode_utf8(std::string_view text, std::size_t offset, char32_t& character) {
-  const auto lead = static_cast<unsigned char>(text[offset]);
-  if (lead < 0x80) {
-    character = lead;
-    return 1;
-  }
-  const int length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || offset + static_cast<std::size_t>(length) > text.size()) {
-    return 0;
-  }
-  char32_t value = lead & (0xffU >> static_cast<unsigned>(length + 1));
-  for (int i = 1; i < length; ++i) {
-    const char byte = text[offset + static_cast<std::size_t>(i)];
-    if (!is_continuation(byte)) {
-      return 0;
-    }
-    value = (value << 6U) | (static_cast<unsigned char>(byte) & 0x3fU);
-  }
-  // Longer than needed, a surrogate half, or beyond Unicode: not UTF-8 either.
-  const char32_t smallest = length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
-  if (value < smallest || (value >= 0xd800 && value <= 0xdfff) || value > 0x10ffff) {
-    return 0;
-  }
-  character = value;
-  return length;
-}
 
 Position position_of(const Span& span) {
   const std::string& text = span.source->text;

@@ -55,8 +55,4 @@ inline constexpr std::size_t kWholeText = static_cast<std::size_t>(-1);
 /// \uNNNN. A text longer than `max_columns` is cut and ends in "...".
 std::string printable(std::string_view text, std::size_t max_columns = 80);
 
-/// Decodes the character at `offset`; returns its length in bytes, 0 if it is not valid UTF-8.
-/// REQUIRES: offset < text.size().
-int decode_utf8(std::string_view text, std::size_t offset, char32_t& character);
-
 }  // namespace shardsim

@@ -1,11 +1,14 @@
 #include "scenarios/suggest.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "scenarios/field.hpp"
+#include "scenarios/reading.hpp"
 
 namespace shardsim {
 namespace {
@@ -13,21 +16,29 @@ namespace {
 // Longer words are cut: only slips of the finger are looked for, and the cost is quadratic.
 constexpr std::size_t kLongestCompared = 64;
 
+std::string lower(std::string_view word) {
+  std::string out(word);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
 // "--tensor-model-parallel-size" and "Tensor_Model_Parallel_Size" are the same name.
 std::string normalized(std::string_view name) {
-  std::string result;
-  for (const char c : name.substr(std::min(name.find_first_not_of('-'), name.size()))) {
-    result += c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  std::string result = lower(name.substr(std::min(name.find_first_not_of('-'), name.size())));
+  std::replace(result.begin(), result.end(), '-', '_');
   return result;
 }
 
-std::string quoted(const std::string& word) { return "\"" + word + "\""; }
+std::string in_quotes(const std::string& word) { return "\"" + word + "\""; }
+
+std::string question(const std::string& near) {
+  return near.empty() ? "" : "did you mean " + in_quotes(near) + "?";
+}
 
 // The name of a field from inside `section`: its key there, else its full path.
 std::string name_from(const std::string& section, const Field& field) {
   const bool inside = parent_path(field.path) == section;
-  return quoted(inside ? last_key(field.path) : field.path);
+  return in_quotes(inside ? last_key(field.path) : field.path);
 }
 
 // Fields by name; the first one of the table if several match. Used for every unknown key.
@@ -51,20 +62,100 @@ const KnownNames& known_names() {
   return kNames;
 }
 
+// The keys of fields and sections in a section.
 std::vector<std::string> keys_of(const std::string& section) {
   std::vector<std::string> keys;
   for (const Field& field : field_table()) {
-    if (parent_path(field.path) == section) {
-      keys.push_back(last_key(field.path));
-    }
+    if (parent_path(field.path) == section) keys.push_back(last_key(field.path));
   }
   for (const Section& child : section_table()) {
-    if (!child.path.empty() && parent_path(child.path) == section) {
-      keys.push_back(last_key(child.path));
+    const bool inside = !child.path.empty() && parent_path(child.path) == section;
+    if (inside) keys.push_back(last_key(child.path));
+  }
+  return keys;
+}
+
+// A slip in a shorter word is ambiguous: "dp" is as near to "pp" as to "tp".
+constexpr std::size_t kShortestSlip = 4;
+
+struct Synonym {
+  std::string_view theirs;
+  std::string_view ours;
+};
+constexpr std::array kChoiceSynonyms = {
+    Synonym{"bfloat16", "bf16"},      Synonym{"float16", "fp16"},
+    Synonym{"half", "fp16"},          Synonym{"float32", "fp32"},
+    Synonym{"float64", "fp64"},       Synonym{"torch.bfloat16", "bf16"},
+    Synonym{"torch.float16", "fp16"}, Synonym{"torch.float32", "fp32"},
+};
+
+bool is_in(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// The candidate that is near; "" if none is or several are.
+std::string only_near(const std::string& word, const std::vector<std::string>& candidates) {
+  if (word.size() < kShortestSlip) return "";
+  const std::string near = nearest(word, candidates);
+  if (near.empty()) return "";
+  std::vector<std::string> others;
+  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(others),
+               [&](const std::string& candidate) { return candidate != near; });
+  return nearest(word, others).empty() ? near : "";
+}
+
+// The word of `choices` for another program's word; "" if there is none.
+std::string same_choice(const std::string& word, const std::vector<std::string>& choices) {
+  std::string wanted = lower(word);
+  const auto* const found =
+      std::find_if(kChoiceSynonyms.begin(), kChoiceSynonyms.end(),
+                   [&](const Synonym& synonym) { return synonym.theirs == wanted; });
+  if (found != kChoiceSynonyms.end()) wanted = found->ours;
+  return is_in(choices, wanted) ? wanted : "";
+}
+
+// Our key for another program's key, in this section.
+std::string same_quantity(const std::string& section, const std::string& name) {
+  for (const Field& field : field_table()) {
+    if (parent_path(field.path) != section) continue;
+    for (const ForeignName& foreign : field.foreign_names) {
+      if (foreign.is_same && foreign.name == name) return last_key(field.path);
     }
   }
-  if (section.empty()) keys.emplace_back("sweep");
-  return keys;
+  return "";
+}
+
+std::string our_key(const std::string& section, const std::string& key) {
+  const std::string name = normalized(key);
+  const std::vector<std::string> keys = keys_of(section);
+  if (is_in(keys, name)) return name;
+  const std::string same = same_quantity(section, name);
+  // A name that means something elsewhere is no slip.
+  const bool foreign = hint_for_key(section, key).label.rfind("did you mean", 0) != 0;
+  return !same.empty() || foreign ? same : only_near(name, keys);
+}
+
+// Whether the field takes the value as it is written, as another program writes it, or never.
+std::optional<Fix> fix_of_value(const Field& field, const JsonValue& value) {
+  ProblemList problems;
+  bool automatic = false;
+  if (read_value(field, value, "", problems, automatic).has_value() || automatic) return Fix{};
+  if (problems.empty() || problems.problems().front().fix.edits.empty()) return std::nullopt;
+  return problems.problems().front().fix;
+}
+
+// torchtitan's -1: all ranks that are left.
+std::optional<Fix> fix_of_foreign_value(const JsonMember& member) {
+  const auto* const number = std::get_if<std::int64_t>(&member.value.data);
+  if (number == nullptr || *number != -1) return std::nullopt;
+  if (normalized(member.key) != "data_parallel_shard_degree") return std::nullopt;
+  return Fix{"\"auto\" for -1", {{member.value.span.offset, member.value.span.length, "\"auto\""}}};
+}
+
+bool is_written(const JsonObject& object, const std::string& key) {
+  return std::any_of(object.begin(), object.end(), [&](const JsonMember& member) {
+    return member.key == key && !member.value.span.source->preset;
+  });
 }
 
 }  // namespace
@@ -107,11 +198,15 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+std::string near_label(std::string_view word, const std::vector<std::string>& candidates) {
+  return question(nearest(word, candidates));
+}
+
 std::string one_of_list(const std::vector<std::string>& words) {
   std::string result;
   for (std::size_t i = 0; i < words.size(); ++i) {
     result += i == 0 ? "" : i + 1 == words.size() ? " or " : ", ";
-    result += quoted(words[i]);
+    result += in_quotes(words[i]);
   }
   return result;
 }
@@ -130,23 +225,75 @@ KeyHint hint_for_key(const std::string& section, const std::string& key) {
   const bool is_type = std::find(types.begin(), types.end(), wanted) != types.end();
   if (is_type && section.rfind("system", 0) != 0) {
     const std::string ours = section == "training" ? "precision" : "training.precision";
-    return {"a type; here it is a value of " + quoted(ours),
-            "write " + quoted(ours) + ": " + quoted(wanted) + " instead"};
+    return {"a type; here it is a value of " + in_quotes(ours),
+            "write " + in_quotes(ours) + ": " + in_quotes(wanted) + " instead"};
   }
   const auto own = known.own.find(wanted);
   if (own != known.own.end() && wanted != "source" && wanted != "preset") {
     const std::string home = parent_path(own->second->path);
     if (home == section) {
-      return {"", "write " + quoted(wanted)};
+      return {"", "write " + in_quotes(wanted)};
     }
-    return {"belongs into " + (home.empty() ? "the document" : quoted(home)),
-            "move it: its full name is " + quoted(own->second->path)};
+    return {"belongs into " + (home.empty() ? "the document" : in_quotes(home)),
+            "move it: its full name is " + in_quotes(own->second->path)};
   }
-  const std::string near = nearest(wanted, keys_of(section));
-  if (!near.empty()) {
-    return {"did you mean " + quoted(near) + "?", "write " + quoted(near) + ", or remove it"};
+  std::vector<std::string> keys = keys_of(section);
+  if (section.empty()) keys.emplace_back("sweep");
+  const std::string near = nearest(wanted, keys);
+  return {question(near), near.empty() ? "the keys here are " + one_of_list(keys)
+                                       : "write " + in_quotes(near) + ", or remove it"};
+}
+
+Fix fix_of_key(const std::string& section, const JsonMember& member, const JsonObject& object,
+               std::set<std::string>& claimed) {
+  const std::string ours = our_key(section, member.key);
+  if (ours.empty() || is_written(object, ours)) return {};
+  const std::string path = section.empty() ? ours : section + "." + ours;
+  const Field* const field = find_field(path);
+  std::optional<Fix> fix;
+  if (field != nullptr) {
+    fix = fix_of_foreign_value(member);
+    if (!fix) fix = fix_of_value(*field, member.value);
+  } else if (find_section(path)->is_list ? member.value.is_array() : member.value.is_object()) {
+    fix = Fix{};  // Its content is judged under its right name.
   }
-  return {"", "the keys here are " + one_of_list(keys_of(section))};
+  if (!fix || !claimed.insert(ours).second) return {};
+  fix->edits.insert(fix->edits.begin(),
+                    TextEdit{member.key_span.offset, member.key_span.length, in_quotes(ours)});
+  fix->message = "write " + in_quotes(ours) + " for " + in_quotes(printable(member.key, 40)) +
+                 (fix->message.empty() ? "" : ", and " + fix->message);
+  return *fix;
+}
+
+Fix fix_of_choice(const JsonValue& value, const std::vector<std::string>& choices) {
+  const std::string& word = value.string();
+  std::string ours = same_choice(word, choices);
+  if (ours.empty()) ours = only_near(lower(word), choices);
+  if (ours.empty()) return {};
+  return {"write " + in_quotes(ours) + " for " + in_quotes(printable(word, 40)),
+          {{value.span.offset, value.span.length, in_quotes(ours)}}};
+}
+
+Fix fix_of_quotes(const JsonValue& value,
+                  const std::function<bool(const JsonValue& bare)>& accepts) {
+  const std::string& word = value.string();
+  const SourceText text{"", word, true};
+  ProblemList problems;
+  const std::optional<JsonValue> bare = parse_json(text, problems);
+  const bool plain = bare && !bare->is_string() && bare->span.length == word.size();
+  if (!plain || !accepts(*bare)) return {};
+  return {"write " + word + " without quotes", {{value.span.offset, value.span.length, word}}};
+}
+
+Fix fix_of_version(const Span& document) {
+  const std::string& text = document.source->text;
+  const std::size_t inside = document.offset + 1;
+  const std::size_t next = text.find_first_not_of(" \t\r\n", inside);
+  if (next == std::string::npos || text[next] == '}') return {};  // Nothing else stands there.
+  // Copies the layout of the next key: on a line of its own, or behind the bracket.
+  const std::string space = text.substr(inside, next - inside);
+  return {"write \"schema_version\": 1",
+          {{inside, 0, space + "\"schema_version\": 1," + (space.empty() ? " " : "")}}};
 }
 
 }  // namespace shardsim

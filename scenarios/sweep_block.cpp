@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,9 +32,8 @@ void report_unknown_path(const JsonMember& member, const std::string& pointer,
   } else {
     std::vector<std::string> paths;
     for (const Field& field : field_table()) paths.push_back(field.path);
-    const std::string near = nearest(path, paths);
+    hint.label = near_label(path, paths);
     hint.help = "an axis is the full path of a field, such as \"parallelism.tp\"";
-    if (!near.empty()) hint.label = "did you mean \"" + near + "\"?";
   }
   problems.add("E1301", member.key_span, pointer,
                "there is no field \"" + printable(path, 60) + "\" to vary", hint.help, hint.label);
@@ -197,11 +195,10 @@ class SweepReader {
       } else if (member.key == "objectives") {
         read_objectives(member.value, pointer);
       } else {
-        const std::string near = nearest(member.key, {"axes", "zip", "skip", "objectives"});
         problems_.add("E1305", member.key_span, pointer,
                       "unknown key \"" + printable(member.key, 40) + "\" in \"sweep\"",
                       R"(the keys here are "axes", "zip", "skip" and "objectives")",
-                      near.empty() ? "" : "did you mean \"" + near + "\"?");
+                      near_label(member.key, {"axes", "zip", "skip", "objectives"}));
       }
     }
     check_dimensions(sweep_, block.span, problems_);
@@ -265,12 +262,12 @@ class SweepReader {
         sweep_.skip.insert(item.string());
         continue;
       }
-      const std::string near = item.is_string() ? nearest(item.string(), kMaySkip) : "";
       problems_.add(
           "E1305", item.span, pointer,
           "points cannot be skipped for being " +
               (item.is_string() ? "\"" + printable(item.string(), 40) + "\"" : describe(item)),
-          "one of " + one_of_list(kMaySkip), near.empty() ? "" : "did you mean \"" + near + "\"?");
+          "one of " + one_of_list(kMaySkip),
+          item.is_string() ? near_label(item.string(), kMaySkip) : "");
     }
   }
 
@@ -294,11 +291,9 @@ class SweepReader {
           "an objective is \"max METRIC\" or \"min METRIC\", not \"" + printable(text, 40) + "\"",
           fmt::format("for example \"max {}\"", metric::kTokensPerSPerGpu.name));
     } else if (std::find(known.begin(), known.end(), metric) == known.end()) {
-      const std::string near = nearest(metric, known);
       problems_.add("E1305", item.span, pointer,
                     "there is no metric \"" + printable(metric, 40) + "\"",
-                    "docs/guide/scenario-reference.md lists all",
-                    near.empty() ? "" : "did you mean \"" + near + "\"?");
+                    "docs/guide/scenario-reference.md lists all", near_label(metric, known));
     } else {
       sweep_.objectives.push_back({sense == "max", metric});
     }

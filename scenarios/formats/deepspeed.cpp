@@ -40,11 +40,13 @@ constexpr NamePair kDsOffloadParameters = {"offload_param", "parallelism.offload
 std::int64_t import_ds_degrees(ForeignObject& config, std::int64_t gpus, Import& import) {
   ForeignObject tensor = config.inner(kDsTensorTable);
   const std::int64_t tp = tensor.integer(kDsTensor.theirs, kForeignDegree).value_or(1);
-  if (tp > 1) import.take(tensor.name_of(kDsTensor.theirs), std::to_string(tp), kDsTensor.ours, tp);
+  if (tp > 1) {
+    import.take(tensor.at(kDsTensor.theirs, std::to_string(tp)), kDsTensor.ours, tp);
+  }
   const std::int64_t sequence = config.integer(kDsContext.theirs, kForeignDegree).value_or(1);
   if (sequence > 1) {
-    import.take(kDsContext.theirs, std::to_string(sequence), kDsContext.ours, sequence);
-    import.derive(kDsContext.theirs, std::to_string(sequence), "parallelism.cp_attention",
+    import.take({kDsContext.theirs, std::to_string(sequence)}, kDsContext.ours, sequence);
+    import.derive({kDsContext.theirs, std::to_string(sequence)}, "parallelism.cp_attention",
                   std::string(context_attention_in(&ContextAttentionRow::deepspeed).name));
   }
   if (tp < 1 || sequence < 1 || gpus % (tp * sequence) != 0) {
@@ -64,7 +66,7 @@ void import_ds_batch(ForeignObject& config, std::int64_t data, Import& import) {
   const std::optional<std::int64_t> steps = config.integer(kDsAccumulation, kForeignDegree);
   for (const char* key : {kDsBatch.theirs, kDsMicro.theirs, kDsAccumulation}) {
     if (config.is_auto(key))
-      import.warn(key, "auto", "the launching program fills it in: check it");
+      import.warn({key, "auto"}, "the launching program fills it in: check it");
   }
   if (batch && micro && steps && *batch != *micro * *steps * data) {
     config.refuse(
@@ -75,20 +77,19 @@ void import_ds_batch(ForeignObject& config, std::int64_t data, Import& import) {
         fmt::format("correct one of them, or say with --gpus how many GPUs there are"));
   }
   if (micro) {
-    import.take(kDsMicro.theirs, config.written(kDsMicro.theirs), kDsMicro.ours, *micro);
+    import.take(config.at(kDsMicro.theirs), kDsMicro.ours, *micro);
   } else if (batch && *batch % (steps.value_or(1) * data) == 0) {
     micro = *batch / (steps.value_or(1) * data);
-    import.derive(kDsMicro.theirs, config.written(kDsMicro.theirs), kDsMicro.ours, *micro,
+    import.derive(config.at(kDsMicro.theirs), kDsMicro.ours, *micro,
                   "train_batch_size over steps and ranks");
   } else {
     micro = 1;
     import.assume(kDsMicro.theirs, kDsMicro.ours, *micro, "the file does not say it");
   }
   if (batch) {
-    import.take(kDsBatch.theirs, config.written(kDsBatch.theirs), kDsBatch.ours, *batch);
+    import.take(config.at(kDsBatch.theirs), kDsBatch.ours, *batch);
   } else {
-    import.derive(kDsAccumulation, config.written(kDsAccumulation), kDsBatch.ours,
-                  *micro * steps.value_or(1) * data,
+    import.derive(config.at(kDsAccumulation), kDsBatch.ours, *micro * steps.value_or(1) * data,
                   fmt::format("{} x {} x {} data-parallel ranks", *micro, steps.value_or(1), data));
   }
 }
@@ -96,24 +97,21 @@ void import_ds_batch(ForeignObject& config, std::int64_t data, Import& import) {
 void write_loss_scale(ForeignObject& fp16, Import& import) {
   const double scale = fp16.number("loss_scale").value_or(0.0);
   if (scale > 0.0) {
-    import.take(fp16.name_of("loss_scale"), fp16.written("loss_scale"), "training.loss_scale",
-                scale);
-    import.derive(fp16.name_of("loss_scale"), fp16.written("loss_scale"), "training.loss_scaling",
-                  std::string("static"));
+    import.take(fp16.at("loss_scale"), "training.loss_scale", scale);
+    import.derive(fp16.at("loss_scale"), "training.loss_scaling", std::string("static"));
     return;
   }
   if (const auto power = fp16.integer("initial_scale_power", kForeignCount)) {
     constexpr std::int64_t kLargest = 126;
-    import.derive(fp16.name_of("initial_scale_power"), std::to_string(*power),
-                  "training.loss_scale",
+    import.derive(fp16.at("initial_scale_power", std::to_string(*power)), "training.loss_scale",
                   std::ldexp(1.0, static_cast<int>(std::clamp<std::int64_t>(*power, 0, kLargest))));
   }
   if (const auto window = fp16.integer("loss_scale_window", kForeignSize)) {
-    import.take(fp16.name_of("loss_scale_window"), std::to_string(*window),
+    import.take(fp16.at("loss_scale_window", std::to_string(*window)),
                 "training.loss_scale_growth_interval", *window);
   }
   if (const auto hysteresis = fp16.integer("hysteresis", kForeignSize)) {
-    import.take(fp16.name_of("hysteresis"), std::to_string(*hysteresis),
+    import.take(fp16.at("hysteresis", std::to_string(*hysteresis)),
                 "training.loss_scale_hysteresis", *hysteresis);
   }
 }
@@ -123,10 +121,9 @@ void write_offload(ForeignObject& zero, const NamePair& part, Import& import) {
   ForeignObject offload = zero.inner(part.theirs);
   const std::string device = offload.text("device").value_or("none");
   if (device == "cpu") {
-    import.take(offload.name_of("device"), device, part.ours, true);
+    import.take(offload.at("device", device), part.ours, true);
   } else if (device != "none") {
-    import.warn(offload.name_of("device"), device,
-                "only host memory is modelled: nothing is offloaded");
+    import.warn(offload.at("device", device), "only host memory is modelled: nothing is offloaded");
   }
 }
 
@@ -135,11 +132,10 @@ void write_buckets(ForeignObject& zero, std::int64_t stage, Import& import) {
   if (stage > 2) return;
   const auto elements = zero.integer(kDsBuckets.theirs, kForeignNumber);
   if (elements && *elements > 0) {
-    const std::string name = zero.name_of(kDsBuckets.theirs);
-    const std::string written = zero.written(kDsBuckets.theirs);
-    import.derive(name, written, kDsBuckets.ours, *elements * element,
+    const ForeignValue theirs = zero.at(kDsBuckets.theirs);
+    import.derive(theirs, kDsBuckets.ours, *elements * element,
                   fmt::format("elements of {} bytes", element));
-    import.derive(name, written, "parallelism.first_bucket_bytes", *elements * element,
+    import.derive(theirs, "parallelism.first_bucket_bytes", *elements * element,
                   "all buckets alike");
   }
 }
@@ -148,11 +144,8 @@ void write_adam(ForeignObject& parameters, Import& import) {
   for (const NamePair& row :
        {NamePair{"lr", "training.learning_rate"}, NamePair{"eps", "training.epsilon"},
         NamePair{"weight_decay", "training.weight_decay"}}) {
-    const std::string name = parameters.name_of(row.theirs);
-    if (const auto value = parameters.number(row.theirs)) {
-      import.take(name, parameters.written(row.theirs), row.ours, *value);
-    } else if (parameters.is_auto(row.theirs)) {
-      import.warn(name, "auto", "left at the default: it costs nothing");
+    if (!take_number(parameters, row, import) && parameters.is_auto(row.theirs)) {
+      import.warn(parameters.at(row.theirs, "auto"), "left at the default: it costs nothing");
     }
   }
   const JsonValue* betas = parameters.find("betas");
@@ -161,7 +154,7 @@ void write_adam(ForeignObject& parameters, Import& import) {
   for (std::size_t i = 0; i < 2; ++i) {
     const auto* beta = std::get_if<double>(&betas->array()[i].data);
     if (beta != nullptr) {
-      import.take(parameters.name_of("betas"), fmt::format("{:g}", *beta), paths[i], *beta);
+      import.take({parameters.name_of("betas"), fmt::format("{:g}", *beta)}, paths[i], *beta);
     }
   }
 }
@@ -171,22 +164,22 @@ void write_ds_precision(ForeignObject& config, Import& import) {
   ForeignObject bf16 = config.inner(config.has("bfloat16") ? "bfloat16" : "bf16");
   ForeignObject fp16 = config.inner("fp16");
   if (bf16.truth("enabled").value_or(false)) {
-    import.take(bf16.name_of("enabled"), "true", "training.precision", std::string("bf16"));
+    import.take(bf16.at("enabled", "true"), "training.precision", std::string("bf16"));
   } else if (fp16.truth("enabled").value_or(false)) {
-    import.take(fp16.name_of("enabled"), "true", "training.precision", std::string("fp16"));
+    import.take(fp16.at("enabled", "true"), "training.precision", std::string("fp16"));
     write_loss_scale(fp16, import);
   } else if (bf16.is_auto("enabled") || fp16.is_auto("enabled")) {
     import.assume("bf16.enabled, fp16.enabled", "training.precision", std::string("bf16"),
                   "\"auto\" is filled in by the launching program");
   } else {
-    import.derive("bf16, fp16", "(not enabled)", "training.precision", std::string("fp32"));
+    import.derive({"bf16, fp16", "(not enabled)"}, "training.precision", std::string("fp32"));
   }
   const auto wire = config.text(kDsWire.theirs);
   if (wire) {
     const std::string ours = *wire == "fp32"                       ? "fp32"
                              : *wire == "bfp16" || *wire == "bf16" ? "bf16"
                                                                    : "fp16";
-    import.take(kDsWire.theirs, *wire, kDsWire.ours, ours);
+    import.take({kDsWire.theirs, *wire}, kDsWire.ours, ours);
   }
 }
 
@@ -194,29 +187,27 @@ void write_ds_precision(ForeignObject& config, Import& import) {
 void write_ds_sharding(ForeignObject& config, Import& import) {
   ForeignObject zero = config.inner(kDsZeroTable);
   const std::int64_t stage = zero.integer(kDsStage.theirs, kForeignCount).value_or(0);
-  import.take(zero.name_of(kDsStage.theirs), zero.written(kDsStage.theirs), kDsStage.ours, stage);
+  import.take(zero.at(kDsStage.theirs), kDsStage.ours, stage);
   if (stage > 0) write_offload(zero, kDsOffloadOptimizer, import);
   if (stage == 3) write_offload(zero, kDsOffloadParameters, import);
   // DeepSpeed's own default.
   const bool overlap = zero.truth(kDsOverlap.theirs).value_or(stage == 3);
-  import.derive(zero.name_of(kDsOverlap.theirs), zero.written(kDsOverlap.theirs), kDsOverlap.ours,
-                overlap);
+  import.derive(zero.at(kDsOverlap.theirs), kDsOverlap.ours, overlap);
   write_buckets(zero, stage, import);
   if (zero.has("stage3_prefetch_bucket_size")) {
-    import.ignore(zero.name_of("stage3_prefetch_bucket_size"),
-                  zero.written("stage3_prefetch_bucket_size"),
+    import.ignore(zero.at("stage3_prefetch_bucket_size"),
                   "units are gathered ahead here, not elements: parallelism.prefetch_units");
   }
   const std::int64_t secondary =
       zero.integer("zero_hpz_partition_size", kForeignDegree).value_or(1);
   if (secondary > 1) {
-    import.warn(zero.name_of("zero_hpz_partition_size"), std::to_string(secondary),
+    import.warn(zero.at("zero_hpz_partition_size", std::to_string(secondary)),
                 fmt::format("hpZ is not modelled; nearest is hybrid sharding: dp_shard {} with "
                             "dp_replicate, which also replicates the optimizer's state",
                             secondary));
   }
   for (const std::string& key : zero.rest()) {
-    import.ignore(zero.name_of(key), zero.written(key), "not modelled");
+    import.ignore(zero.at(key), "not modelled");
   }
 }
 
@@ -229,15 +220,13 @@ void write_ds_optimizer(ForeignObject& config, Import& import) {
     ForeignObject parameters = optimizer.inner("params");
     write_adam(parameters, import);
   }
-  if (const auto clip = config.number("gradient_clipping")) {
-    import.take("gradient_clipping", config.written("gradient_clipping"), "training.max_grad_norm",
-                *clip);
-  } else if (config.is_auto("gradient_clipping")) {
-    import.warn("gradient_clipping", "auto", "left at 0: a norm costs a little");
+  const NamePair clip = {"gradient_clipping", "training.max_grad_norm"};
+  if (!take_number(config, clip, import) && config.is_auto(clip.theirs)) {
+    import.warn({"gradient_clipping", "auto"}, "left at 0: a norm costs a little");
   }
   if (config.has("activation_checkpointing")) {
     (void)config.inner("activation_checkpointing");
-    import.warn("activation_checkpointing", "{...}",
+    import.warn({"activation_checkpointing", "{...}"},
                 "it only says how: set training.recompute to full if the model asks for it");
   }
 }
@@ -317,7 +306,7 @@ void import_deepspeed(const ImportRequest& request, Import& import) {
   write_ds_sharding(config, import);
   write_ds_optimizer(config, import);
   for (const std::string& key : config.rest()) {
-    import.ignore(key, config.written(key), "says nothing about cost, or is not modelled");
+    import.ignore(config.at(key), "says nothing about cost, or is not modelled");
   }
 }
 

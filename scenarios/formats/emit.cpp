@@ -1,12 +1,274 @@
 #include "scenarios/formats/emit.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/model/make_model.hpp"
+
+#include "scenarios/formats/megatron.hpp"
+#include "scenarios/formats/torchtitan.hpp"
+#include "scenarios/stage_places.hpp"
 #include "scenarios/suggest.hpp"
 
+// Flags of Megatron-LM's pretrain_gpt.py, as megatron/training/arguments.py has them, and fields of
+// torchtitan's ParallelismConfig and TrainingConfig (torchtitan/config), which since 2026 are set
+// in Python. DeepSpeed's file is written beside its importer.
 namespace shardsim {
+
+namespace {
+
+class Flags {
+ public:
+  void note(const std::string& words) { notes_ += "# " + words + "\n"; }
+  void flag(const std::string& name) { lines_.push_back(megatron::flag_of(name)); }
+  void flag(const NamePair& pair) { flag(std::string(pair.theirs)); }
+  template <class Value>
+  void flag(const std::string& name, const Value& value) {
+    lines_.push_back(fmt::format("{} {}", megatron::flag_of(name), value));
+  }
+  template <class Value>
+  void flag(const NamePair& pair, const Value& value) {
+    flag(std::string(pair.theirs), value);
+  }
+  [[nodiscard]] std::string text(const std::string& start) const {
+    std::string text = notes_ + start;
+    for (const std::string& line : lines_) text += " \\\n  " + line;
+    return text + "\n";
+  }
+
+ private:
+  std::string notes_;
+  std::vector<std::string> lines_;
+};
+
+void add_model(const ModelSpec& model, Flags& flags) {
+  flags.flag(megatron::kLayers, model.num_layers);
+  flags.flag(megatron::kHidden, model.hidden_size);
+  flags.flag(megatron::kFfn, model.ffn_hidden_size);
+  flags.flag(megatron::kHeads, model.num_attention_heads);
+  if (model.num_query_groups != model.num_attention_heads) {
+    flags.flag("group-query-attention");
+    flags.flag(megatron::kGroups, model.num_query_groups);
+  }
+  flags.flag(megatron::kLength, model.seq_len);
+  flags.flag(megatron::kPositions, model.max_position_embeddings);
+  if (model.family == ModelFamily::llama) {
+    flags.flag("swiglu");
+    flags.flag("normalization", "RMSNorm");
+    flags.flag("position-embedding-type", "rope");
+    flags.flag(megatron::kRotaryBase, static_cast<std::int64_t>(model.rope_theta));
+    flags.flag("disable-bias-linear");
+  }
+  if (!model.tied_embeddings) flags.flag(megatron::kUntied);
+  if (model.num_experts == 0) return;
+  flags.flag(megatron::kExperts, model.num_experts);
+  flags.flag(megatron::kTopK, model.num_experts_per_token);
+  flags.flag(megatron::kExpertFfn, model.moe_ffn_hidden_size);
+  flags.flag("moe-grouped-gemm");
+  if (model.num_shared_experts > 0) {
+    flags.flag(megatron::kSharedFfn, model.num_shared_experts * model.moe_ffn_hidden_size);
+  }
+  if (model.first_dense_layers > 0) {
+    flags.flag("moe-layer-freq", fmt::format("'([0]*{}+[1]*{})'", model.first_dense_layers,
+                                             model.num_layers - model.first_dense_layers));
+  }
+}
+
+void add_context(const ParallelismSpec& p, Flags& flags) {
+  if (p.cp == 1) return;
+  flags.flag(megatron::kContext, p.cp);
+  const ContextAttentionRow& form = context_attention_row(p.cp_attention);
+  if (form.megatron.empty()) {
+    flags.note(fmt::format("cp_attention {} is none of Megatron-LM's", form.name));
+  } else {
+    flags.flag(megatron::kContextType, form.megatron);
+  }
+}
+
+void add_schedule(const ParallelismSpec& p, Flags& flags) {
+  if (p.pp == 1) return;
+  flags.flag(megatron::kPipeline, p.pp);
+  if (p.vpp > 1) flags.flag(megatron::kChunks, p.vpp);
+  if (!schedule_row_of(p.schedule).megatron.empty()) return;
+  const ScheduleRow& theirs = schedule_in(&ScheduleRow::megatron, p.vpp > 1);
+  flags.note(fmt::format(
+      "schedule {} is none of Megatron-LM's: these flags run {}. Plan again with --fix schedule={}",
+      p.schedule, theirs.megatron, theirs.name));
+}
+
+// Buckets count parameters; without overlap there is one bucket.
+void add_overlap(const ParallelismSpec& p, DType reduced, Flags& flags) {
+  if (!p.overlap_grad_reduce) {
+    if (p.zero_stage > 0 && p.overlap_param_gather) {
+      flags.note("Megatron-LM gathers parameters early only with --overlap-grad-reduce");
+    }
+    return;
+  }
+  flags.flag(megatron::kReduceEarly);
+  if (p.zero_stage > 0 && p.overlap_param_gather) flags.flag(megatron::kGatherEarly);
+  if (p.zero_stage == 3) return;
+  const std::int64_t bytes = size_of(reduced);
+  flags.flag(megatron::kBuckets, std::max<std::int64_t>(p.bucket_bytes / bytes, 1));
+  if (p.first_bucket_bytes != p.bucket_bytes) {
+    flags.note(
+        fmt::format("the first bucket was planned with {} bytes; Megatron-LM's are all alike",
+                    p.first_bucket_bytes));
+  }
+}
+
+void add_sharding(const ParallelismSpec& p, Flags& flags) {
+  if (p.zero_stage == 0) return;
+  flags.flag("use-distributed-optimizer");
+  if (p.zero_stage >= 2) {
+    flags.flag("use-megatron-fsdp");
+    flags.flag("data-parallel-sharding-strategy",
+               megatron::kShardedState.at(static_cast<std::size_t>(p.zero_stage)));
+    flags.flag("no-gradient-accumulation-fusion");
+    flags.flag("ckpt-format", "fsdp_dtensor");
+  }
+  if (p.dp_replicate > 1) flags.flag(megatron::kReplicas, p.dp_replicate);
+}
+
+void add_recompute(const TrainingSpec& training, Flags& flags) {
+  if (training.recompute == Recompute::none) return;
+  flags.flag(megatron::kRecompute, to_string(training.recompute));
+  if (training.recompute == Recompute::full) {
+    flags.flag("recompute-method", "uniform");
+    flags.flag("recompute-num-layers", 1);
+    return;
+  }
+  flags.flag("recompute-modules", "layernorm");
+  flags.note(
+      "selective recomputing was planned with outputs of norms and activation functions; "
+      "Megatron-LM has no module for the latter alone (mlp recomputes all of it)");
+}
+
+class Config {
+ public:
+  void note(const std::string& words) { notes_ += "# " + words + "\n"; }
+  void begin(const char* name) { body_ += fmt::format("{}(\n", name); }
+  template <class Value>
+  void set(const char* name, const Value& value) {
+    body_ += fmt::format("    {}={},\n", name, value);
+  }
+  void text(const char* name, std::string_view value) {
+    body_ += fmt::format("    {}=\"{}\",\n", name, value);
+  }
+  void end() { body_ += ")\n"; }
+  [[nodiscard]] std::string all() const { return notes_ + body_; }
+
+ private:
+  std::string notes_;
+  std::string body_;
+};
+
+void add_pipeline(const Scenario& scenario, Config& config) {
+  const ParallelismSpec& p = scenario.parallelism;
+  if (p.pp == 1) return;
+  config.set(torchtitan::kPipeline.theirs, p.pp);
+  config.set(torchtitan::kMicrobatches, scenario.training.num_microbatches);
+  const std::string_view name = schedule_row_of(p.schedule).torchtitan;
+  if (name.empty()) {
+    config.text(torchtitan::kSchedule.theirs, "PipelineScheduleMulti");
+    config.text(torchtitan::kScheduleFile.theirs, "schedule.csv");
+    config.note("PyTorch has no schedule " + p.schedule +
+                ": write it with `shardsim schedule` as schedule.csv");
+  } else {
+    config.text(torchtitan::kSchedule.theirs, name);
+  }
+  const std::int64_t stages = p.pp * p.vpp;
+  if (scenario.model.num_layers % stages == 0) {
+    config.set(torchtitan::kLayersPerStage, scenario.model.num_layers / stages);
+  }
+  config.set("pipeline_parallel_first_stage_less_layers", 0);
+  config.set("pipeline_parallel_last_stage_less_layers", 0);
+}
+
+void add_data_parallel(const ParallelismSpec& p, Config& config) {
+  const bool shards = p.zero_stage > 0;
+  config.set(torchtitan::kReplicas.theirs, shards ? p.dp_replicate : p.data_parallel_size());
+  config.set(torchtitan::kShards.theirs, shards ? p.dp_shard : 1);
+  if (!shards) return;
+  config.text(torchtitan::kReshard.theirs, p.zero_stage == 3 ? "always" : "never");
+  if (!p.sync_every_microbatch) config.set("fsdp_defer_gradient_reduction", "True");
+  if (p.zero_stage < 3) {
+    config.note(
+        fmt::format("zero_stage {} has whole parameters at all times; torchtitan shards them "
+                    "(FSDP) and with \"never\" gathers them once per step",
+                    p.zero_stage));
+  }
+}
+
+}  // namespace
+
+std::string emit_megatron(const Scenario& scenario) {
+  const ParallelismSpec& p = scenario.parallelism;
+  const TrainingSpec& t = scenario.training;
+  Flags flags;
+  flags.note("Megatron-LM: layout only; data, tokenizer, learning rate and checkpoints are yours");
+  add_model(scenario.model, flags);
+  flags.flag(megatron::kTensor, p.tp);
+  if (p.tp > 1 && p.sequence_parallel) flags.flag(megatron::kSequence);
+  add_schedule(p, flags);
+  add_context(p, flags);
+  if (scenario.model.num_experts > 0) {
+    flags.flag(megatron::kExpertParallel, p.ep);
+    flags.flag("expert-tensor-parallel-size", 1);
+  }
+  add_sharding(p, flags);
+  add_overlap(p, t.grad_reduce_dtype, flags);
+  flags.flag(megatron::kMicroBatch, t.micro_batch_size);
+  flags.flag(megatron::kGlobalBatch, t.global_batch_size);
+  add_recompute(t, flags);
+  if (t.precision == DType::bf16) flags.flag("bf16");
+  if (t.precision == DType::fp16) flags.flag("fp16");
+  if (t.precision == DType::bf16 && t.grad_reduce_dtype == DType::bf16) {
+    flags.flag("grad-reduce-in-bf16");
+  }
+  const std::int64_t nodes = scenario.system.nodes;
+  return flags.text(fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", nodes,
+                                scenario.system.gpus_per_node));
+}
+
+std::string emit_torchtitan(const Scenario& scenario) {
+  const ParallelismSpec& p = scenario.parallelism;
+  const TrainingSpec& t = scenario.training;
+  Config config;
+  config.note("torchtitan: layout only; put these into your training configuration");
+  config.begin("ParallelismConfig");
+  add_data_parallel(p, config);
+  config.set(torchtitan::kTensor.theirs, p.tp);
+  if (p.tp > 1) config.set(torchtitan::kSequence.theirs, p.sequence_parallel ? "True" : "False");
+  add_pipeline(scenario, config);
+  if (p.cp > 1) {
+    config.set(torchtitan::kContext.theirs, p.cp);
+    config.note(std::string("context parallelism was planned as cp_attention ") +
+                to_string(p.cp_attention) +
+                ", with equal causal work on every rank: choose a load balancer");
+  }
+  if (p.ep > 1) config.set(torchtitan::kExperts.theirs, p.ep);
+  if (p.ep > 1 && p.ep < p.tp) config.note("torchtitan wants ep to be at least tp");
+  config.end();
+  config.begin("TrainingConfig");
+  config.set(torchtitan::kLength.theirs, scenario.model.seq_len);
+  config.set(torchtitan::kLocal.theirs, t.micro_batch_size * scenario.model.seq_len);
+  config.set(torchtitan::kGlobal.theirs, t.global_batch_size * scenario.model.seq_len);
+  if (t.precision == DType::bf16) config.text(torchtitan::kPrecision.theirs, "bfloat16");
+  if (t.grad_reduce_dtype == DType::bf16) config.text(torchtitan::kReduced.theirs, "bfloat16");
+  config.end();
+  if (t.recompute != Recompute::none) {
+    config.note(std::string("activation checkpointing: ") + to_string(t.recompute) +
+                " (a configuration class of its own in torchtitan)");
+  }
+  return config.all();
+}
 
 const std::vector<std::string>& emitted_frameworks() {
   static const std::vector<std::string> kNames = {"megatron", "torchtitan", "deepspeed"};

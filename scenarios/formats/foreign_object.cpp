@@ -13,19 +13,12 @@ namespace {
 // Far above any configuration, and a run log of a day.
 constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
 
-[[noreturn]] void throw_all(const ProblemList& problems) {
-  throw ScenarioError(problems.problems(), problems.num_dropped());
-}
-
 bool is_null(const JsonValue& value) { return std::holds_alternative<std::nullptr_t>(value.data); }
 
 }  // namespace
 
 std::string read_foreign_text(const std::string& path) {
-  ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, kMostBytes, problems);
-  if (!text) throw_all(problems);
-  return std::move(*text);
+  return read_regular_file(path, kMostBytes);
 }
 
 std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path) {
@@ -37,7 +30,7 @@ std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path) {
   limits.max_string_bytes = std::size_t{1} << 20U;
   limits.max_members = limits.max_nodes;
   std::optional<JsonValue> root = parse_json(file->source, problems, limits);
-  if (!root || !problems.empty()) throw_all(problems);
+  problems.throw_if_any();
   if (!root->is_object()) {
     throw_problem("E1352", root->span, path + " holds " + describe(*root) + ", not an object",
                   "name the configuration file itself");
@@ -78,10 +71,7 @@ std::optional<std::int64_t> ForeignObject::integer(const std::string& key,
 std::optional<double> ForeignObject::number(const std::string& key) {
   const JsonValue* value = find(key);
   if (value == nullptr || is_auto(key)) return std::nullopt;
-  if (const auto* whole = std::get_if<std::int64_t>(&value->data)) {
-    return static_cast<double>(*whole);
-  }
-  if (const auto* broken = std::get_if<double>(&value->data)) return *broken;
+  if (const auto number = value->number()) return number;
   refuse_type(key, *value, "a number");
 }
 

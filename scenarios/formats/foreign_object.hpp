@@ -38,6 +38,12 @@ inline constexpr ForeignRange kForeignCount = {0, std::int64_t{1} << 20};
 /// Any number that is never a divisor. A double holds all of them.
 inline constexpr ForeignRange kForeignNumber = {-9'000'000'000'000'000, 9'000'000'000'000'000};
 
+/// A value of a foreign file under its name there, for tables.
+struct ForeignValue {
+  std::string name;     ///< "zero_optimization.stage"
+  std::string written;  ///< As the file has it; may be empty.
+};
+
 /// A file and its JSON. Spans point into it: it must not move while they are used.
 struct ForeignFile {
   SourceText source;
@@ -75,6 +81,13 @@ class ForeignObject {
   [[nodiscard]] std::string name_of(const std::string& key) const { return prefix_ + key; }
   /// As written in the file; "" if it is missing.
   [[nodiscard]] std::string written(const std::string& key) const;
+  [[nodiscard]] ForeignValue at(const std::string& key) const {
+    return {name_of(key), written(key)};
+  }
+  /// The same, with the value in other words.
+  [[nodiscard]] ForeignValue at(const std::string& key, const std::string& value) const {
+    return {name_of(key), value};
+  }
   /// Keys that no reader has asked for, in the file's order.
   [[nodiscard]] std::vector<std::string> rest() const;
   /// Throws ScenarioError with the place of the key's value.

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
+
+#include <fmt/format.h>
 
 namespace shardsim {
 
@@ -28,12 +29,6 @@ constexpr std::array kHfFamilies = {
              .per_layer_windows = true},
 };
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 // Reads required keys and remembers the missing ones.
 class Required {
  public:
@@ -49,7 +44,8 @@ class Required {
   void require_all(const std::string& file, const std::string& model_type) const {
     if (missing_.empty()) return;
     config_->refuse("E1354", "model_type",
-                    file + " lacks what a " + model_type + " model needs: " + listed(missing_),
+                    fmt::format("{} lacks what a {} model needs: {}", file, model_type,
+                                fmt::join(missing_, ", ")),
                     "take the config.json of the checkpoint itself, with all its keys");
   }
 

@@ -24,58 +24,49 @@ ImportJson json_of(const FieldValue& value) {
   return std::visit([](const auto& held) { return ImportJson(held); }, value);
 }
 
-const char* word_of(Fate fate) {
-  switch (fate) {
-    case Fate::taken:
-      return "taken";
-    case Fate::derived:
-      return "derived";
-    case Fate::ignored:
-      return "ignored";
-    case Fate::needs_you:
-      return "needs you";
-    case Fate::measured:
-      return "measured";
-  }
-  return "";
-}
+struct FateWord {
+  Fate fate;
+  const char* word;
+};
+
+// In the order of the table.
+constexpr std::array kFates = {FateWord{Fate::taken, "taken"}, FateWord{Fate::derived, "derived"},
+                               FateWord{Fate::measured, "measured"},
+                               FateWord{Fate::ignored, "ignored"},
+                               FateWord{Fate::needs_you, "needs you"}};
 
 std::string assignment(const std::string& path, const FieldValue& value) {
   return path + " = " + text_of_value(value);
 }
 
-constexpr std::array kOrder = {Fate::taken, Fate::derived, Fate::measured, Fate::ignored,
-                               Fate::needs_you};
-
 constexpr std::array kTorchTypes = {NamePair{"bfloat16", "bf16"}, NamePair{"float16", "fp16"},
                                     NamePair{"float32", "fp32"}};
 
-constexpr const char* kPrefix = "dgx-";
+constexpr std::string_view kPrefix = "dgx-";
 constexpr const char* kAssumedGpu = "h100";
 
 std::string preset_of_gpu(const std::string& gpu) {
   std::vector<std::string> kinds;
-  for (const PresetInfo& preset : list_builtin_presets()) {
-    if (preset.folder == "systems" && preset.name.rfind(kPrefix, 0) == 0) {
-      kinds.push_back(preset.name.substr(std::string(kPrefix).size()));
-    }
+  for (const std::string& name : builtin_preset_names("systems")) {
+    if (name.starts_with(kPrefix)) kinds.push_back(name.substr(kPrefix.size()));
   }
   std::string lower = gpu;
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  if (std::find(kinds.begin(), kinds.end(), lower) != kinds.end()) return kPrefix + lower;
+  if (std::find(kinds.begin(), kinds.end(), lower) != kinds.end())
+    return std::string(kPrefix) + lower;
   throw UsageError("E1351", "there is no GPU \"" + gpu + "\" among the presets",
                    "write " + one_of_list(kinds) + ", or name a machine with --system");
 }
 
 std::string import_preset(const ImportRequest& request, Import& import) {
   if (!request.system.empty()) {
-    import.take("--system", request.system, "system.preset", request.system);
+    import.take({"--system", request.system}, "system.preset", request.system);
     return request.system;
   }
   if (!request.gpu.empty()) {
     const std::string preset = preset_of_gpu(request.gpu);
-    import.derive("--gpu", request.gpu, "system.preset", preset);
+    import.derive({"--gpu", request.gpu}, "system.preset", preset);
     return preset;
   }
   const std::string preset = preset_of_gpu(kAssumedGpu);
@@ -86,9 +77,9 @@ std::string import_preset(const ImportRequest& request, Import& import) {
 void import_nodes(std::int64_t gpus, std::int64_t per_node, const std::string& preset,
                   Import& import) {
   if (gpus < per_node) {
-    import.derive("GPUs", std::to_string(gpus), "system.gpus_per_node", gpus,
+    import.derive({"GPUs", std::to_string(gpus)}, "system.gpus_per_node", gpus,
                   fmt::format("a part of one node of {}", per_node));
-    import.derive("GPUs", std::to_string(gpus), "system.nodes", std::int64_t{1});
+    import.derive({"GPUs", std::to_string(gpus)}, "system.nodes", std::int64_t{1});
     return;
   }
   if (gpus % per_node != 0) {
@@ -97,7 +88,7 @@ void import_nodes(std::int64_t gpus, std::int64_t per_node, const std::string& p
                      fmt::format("use --gpus {} or {}, or another --system", gpus - gpus % per_node,
                                  gpus - gpus % per_node + per_node));
   }
-  import.derive("GPUs", std::to_string(gpus), "system.nodes", gpus / per_node);
+  import.derive({"GPUs", std::to_string(gpus)}, "system.nodes", gpus / per_node);
 }
 
 }  // namespace
@@ -108,36 +99,34 @@ void Import::write(const std::string& path, const FieldValue& value) {
   if (fields_.insert_or_assign(path, value).second) order_.push_back(path);
 }
 
-void Import::take(const std::string& foreign, const std::string& value, const std::string& path,
-                  const FieldValue& ours) {
+void Import::take(const ForeignValue& theirs, const std::string& path, const FieldValue& ours) {
   write(path, ours);
-  rows_.push_back({Fate::taken, foreign, value, assignment(path, ours)});
+  rows_.push_back({Fate::taken, theirs, assignment(path, ours)});
 }
 
-void Import::derive(const std::string& foreign, const std::string& value, const std::string& path,
-                    const FieldValue& ours, const std::string& why) {
+void Import::derive(const ForeignValue& theirs, const std::string& path, const FieldValue& ours,
+                    const std::string& why) {
   write(path, ours);
   rows_.push_back(
-      {Fate::derived, foreign, value, assignment(path, ours) + (why.empty() ? "" : ": " + why)});
-}
-
-void Import::ignore(const std::string& foreign, const std::string& value, const std::string& why) {
-  rows_.push_back({Fate::ignored, foreign, value, why});
+      {Fate::derived, theirs, assignment(path, ours) + (why.empty() ? "" : ": " + why)});
 }
 
 void Import::assume(const std::string& what, const std::string& path, const FieldValue& assumed,
                     const std::string& why) {
   write(path, assumed);
-  rows_.push_back({Fate::needs_you, what, "", assignment(path, assumed) + " assumed: " + why});
+  warn({what, ""}, assignment(path, assumed) + " assumed: " + why);
 }
 
-void Import::warn(const std::string& foreign, const std::string& value, const std::string& why) {
-  rows_.push_back({Fate::needs_you, foreign, value, why});
+void Import::ignore(const ForeignValue& theirs, const std::string& why) {
+  rows_.push_back({Fate::ignored, theirs, why});
 }
 
-void Import::measure(const std::string& foreign, const std::string& value,
-                     const std::string& note) {
-  rows_.push_back({Fate::measured, foreign, value, note});
+void Import::warn(const ForeignValue& theirs, const std::string& why) {
+  rows_.push_back({Fate::needs_you, theirs, why});
+}
+
+void Import::measure(const ForeignValue& theirs, const std::string& note) {
+  rows_.push_back({Fate::measured, theirs, note});
 }
 
 std::int64_t Import::integer(const std::string& path) const {
@@ -162,17 +151,17 @@ std::string Import::table() const {
   std::size_t width = 0;
   std::size_t value_width = 0;
   for (const ImportRow& row : rows_) {
-    width = std::max(width, std::min(row.foreign.size(), kWidest));
-    value_width = std::max(value_width, printable(row.value, kWidest).size());
+    width = std::max(width, std::min(row.theirs.name.size(), kWidest));
+    value_width = std::max(value_width, printable(row.theirs.written, kWidest).size());
   }
   std::string text;
-  for (const Fate fate : kOrder) {
+  for (const auto& [fate, word] : kFates) {
     for (const ImportRow& row : rows_) {
       if (row.fate != fate) continue;
       constexpr std::size_t kWholeSentence = 400;
-      text += fmt::format("  {:9}  {:{}}  {:{}}  {}\n", word_of(fate),
-                          printable(row.foreign, kWidest), width, printable(row.value, kWidest),
-                          value_width, printable(row.ours, kWholeSentence));
+      text += fmt::format("  {:9}  {:{}}  {:{}}  {}\n", word, printable(row.theirs.name, kWidest),
+                          width, printable(row.theirs.written, kWidest), value_width,
+                          printable(row.ours, kWholeSentence));
     }
   }
   return text;
@@ -182,13 +171,13 @@ void refuse_or_warn(const std::vector<std::string>& inexpressible, const std::st
                     bool approximate, Import& import) {
   if (inexpressible.empty()) return;
   if (!approximate) {
-    std::string list;
-    for (const std::string& each : inexpressible) list += (list.empty() ? "" : "; ") + each;
-    throw UsageError("E1355", file + " says what no scenario can: " + list,
-                     "--approximate writes the nearest scenario, and says what is not as it was");
+    throw UsageError(
+        "E1355",
+        fmt::format("{} says what no scenario can: {}", file, fmt::join(inexpressible, "; ")),
+        "--approximate writes the nearest scenario, and says what is not as it was");
   }
   for (const std::string& each : inexpressible) {
-    import.warn("not expressible", "", each);
+    import.warn({"not expressible", ""}, each);
   }
 }
 
@@ -205,12 +194,12 @@ std::int64_t import_system(const ImportRequest& request, const ForeignGpus& fore
   const std::int64_t per_node = scenario_of_system(preset, {}).system.gpus_per_node;
   std::int64_t gpus = request.gpus > 0 ? request.gpus : foreign.count;
   if (request.gpus > 0 && foreign.count > 0 && request.gpus != foreign.count) {
-    import.ignore(foreign.name, std::to_string(foreign.count),
+    import.ignore({foreign.name, std::to_string(foreign.count)},
                   fmt::format("--gpus {} is given", request.gpus));
   }
   if (gpus == 0) {
     gpus = per_node;
-    import.warn("the number of GPUs", "",
+    import.warn({"the number of GPUs", ""},
                 fmt::format("one node of {} assumed: say --gpus N", gpus));
   }
   import_nodes(gpus, per_node, preset, import);
@@ -221,10 +210,10 @@ void import_optimizer(const std::string& foreign, const std::string& theirs,
                       OptimizerAliases OptimizerNames::*framework, Import& import) {
   const OptimizerRule* rule = optimizer_called(theirs, framework);
   if (rule == nullptr) {
-    import.warn(foreign, theirs, "not modelled: AdamW stands in for it");
+    import.warn({foreign, theirs}, "not modelled: AdamW stands in for it");
     rule = &optimizer_rule(default_optimizer());
   }
-  import.derive(foreign, theirs, "training.optimizer", std::string(rule->name));
+  import.derive({foreign, theirs}, "training.optimizer", std::string(rule->name));
 }
 
 }  // namespace shardsim

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "strategies/optimizer/rules.hpp"
 
 #include "scenarios/field.hpp"
+#include "scenarios/formats/foreign_object.hpp"
 
 // Importers. The result of one is a scenario, field by field, and a table with the fate of every
 // foreign name. Nothing is written into the scenario without a row.
@@ -24,26 +26,24 @@ enum class Fate : std::uint8_t { taken, derived, ignored, needs_you, measured };
 
 struct ImportRow {
   Fate fate;
-  std::string foreign;  ///< Its name there, or what is missing there.
-  std::string value;    ///< Its value there; may be empty.
+  ForeignValue theirs;  ///< Its name alone says what is missing there.
   std::string ours;     ///< Field and value here, or why there is none.
 };
 
 class Import {
  public:
   /// The same thing under our name.
-  void take(const std::string& foreign, const std::string& value, const std::string& path,
-            const FieldValue& ours);
+  void take(const ForeignValue& theirs, const std::string& path, const FieldValue& ours);
   /// Follows from the foreign value. `why` completes the row, and may be empty.
-  void derive(const std::string& foreign, const std::string& value, const std::string& path,
-              const FieldValue& ours, const std::string& why = "");
-  void ignore(const std::string& foreign, const std::string& value, const std::string& why);
+  void derive(const ForeignValue& theirs, const std::string& path, const FieldValue& ours,
+              const std::string& why = "");
+  void ignore(const ForeignValue& theirs, const std::string& why);
   /// The file does not give it: `assumed` is written so that the scenario loads.
   void assume(const std::string& what, const std::string& path, const FieldValue& assumed,
               const std::string& why);
   /// The user must look at it; nothing is written.
-  void warn(const std::string& foreign, const std::string& value, const std::string& why);
-  void measure(const std::string& foreign, const std::string& value, const std::string& note);
+  void warn(const ForeignValue& theirs, const std::string& why);
+  void measure(const ForeignValue& theirs, const std::string& note);
 
   [[nodiscard]] bool has(const std::string& path) const { return fields_.count(path) > 0; }
   /// REQUIRES: has(path), and that it is a whole number.
@@ -64,6 +64,23 @@ class Import {
   std::vector<std::string> order_;  // Fields in the order of their arrival.
   std::vector<ImportRow> rows_;
 };
+
+// Numbers of a file, an object or Megatron-LM's arguments, that are taken where it has them.
+
+template <class File>
+std::optional<std::int64_t> take_integer(File& file, const NamePair& pair,
+                                         const ForeignRange& range, Import& import) {
+  const std::optional<std::int64_t> value = file.integer(pair.theirs, range);
+  if (value) import.take(file.at(pair.theirs), pair.ours, *value);
+  return value;
+}
+
+template <class File>
+bool take_number(File& file, const NamePair& pair, Import& import) {
+  const std::optional<double> value = file.number(pair.theirs);
+  if (value) import.take(file.at(pair.theirs), pair.ours, *value);
+  return value.has_value();
+}
 
 /// "8", "0.5", "true", "bf16".
 [[nodiscard]] std::string text_of_value(const FieldValue& value);

@@ -31,78 +31,58 @@ void import_dropout(ForeignObject& config, Import& import) {
   const double embedding = config.number("embd_pdrop").value_or(0.0);
   if (residual == embedding) {
     if (residual > 0.0) {
-      import.take("resid_pdrop, embd_pdrop", config.written("resid_pdrop"),
+      import.take({"resid_pdrop, embd_pdrop", config.written("resid_pdrop")},
                   "training.hidden_dropout", residual);
     }
   } else {
-    import.warn("resid_pdrop, embd_pdrop",
-                config.written("resid_pdrop") + ", " + config.written("embd_pdrop"),
+    import.warn({"resid_pdrop, embd_pdrop",
+                 config.written("resid_pdrop") + ", " + config.written("embd_pdrop")},
                 "one rate serves both here: set training.hidden_dropout");
   }
   if (config.number("attn_pdrop").value_or(0.0) > 0.0) {
-    import.ignore("attn_pdrop", config.written("attn_pdrop"), "attention drops nothing here");
+    import.ignore(config.at("attn_pdrop"), "attention drops nothing here");
   }
 }
 
 // Writes the model section from the config.json of a GPT-2, and its dropout.
 void import_gpt2(ForeignObject& config, Import& import) {
-  std::string missing;
+  std::vector<const char*> missing;
   for (const NamePair& each : kGpt2Keys) {
-    if (!config.integer(each.theirs, kForeignSize))
-      missing += (missing.empty() ? "" : ", ") + std::string(each.theirs);
+    if (!config.integer(each.theirs, kForeignSize)) missing.push_back(each.theirs);
   }
   if (!missing.empty()) {
-    config.refuse("E1356", "model_type", "the file lacks what a gpt2 model needs: " + missing,
-                  "take the config.json of the checkpoint itself, with all its keys");
+    config.refuse(
+        "E1356", "model_type",
+        fmt::format("the file lacks what a gpt2 model needs: {}", fmt::join(missing, ", ")),
+        "take the config.json of the checkpoint itself, with all its keys");
   }
-  import.take("model_type", "gpt2", "model.family", std::string("gpt2"));
-  for (const NamePair& each : kGpt2Keys) {
-    import.take(each.theirs, config.written(each.theirs), each.ours,
-                *config.integer(each.theirs, kForeignSize));
-  }
-  if (const auto inner = config.integer("n_inner", kForeignSize)) {
-    import.take("n_inner", config.written("n_inner"), "model.ffn_hidden_size", *inner);
-  }
+  import.take({"model_type", "gpt2"}, "model.family", std::string("gpt2"));
+  for (const NamePair& each : kGpt2Keys) take_integer(config, each, kForeignSize, import);
+  take_integer(config, {"n_inner", "model.ffn_hidden_size"}, kForeignSize, import);
   constexpr std::int64_t kPositions = 1024;
   for (const char* key : {"n_positions", "n_ctx"}) {
     const auto positions = config.integer(key, kForeignSize);
     if (!positions || import.has("model.max_position_embeddings")) continue;
-    import.take(key, config.written(key), "model.max_position_embeddings", *positions);
+    import.take(config.at(key), "model.max_position_embeddings", *positions);
   }
   if (!import.has("model.max_position_embeddings")) {
-    import.derive("n_positions", "(not there)", "model.max_position_embeddings", kPositions,
+    import.derive({"n_positions", "(not there)"}, "model.max_position_embeddings", kPositions,
                   "the family's default");
   }
-  import.derive("tie_word_embeddings", config.written("tie_word_embeddings"),
-                "model.tied_embeddings", config.truth("tie_word_embeddings").value_or(true));
-  if (const auto epsilon = config.number("layer_norm_epsilon")) {
-    import.take("layer_norm_epsilon", config.written("layer_norm_epsilon"), "model.norm_epsilon",
-                *epsilon);
-  }
+  import.derive(config.at("tie_word_embeddings"), "model.tied_embeddings",
+                config.truth("tie_word_embeddings").value_or(true));
+  take_number(config, {"layer_norm_epsilon", "model.norm_epsilon"}, import);
   import_dropout(config, import);
 }
 
-// Writes fields under the foreign name that the file has.
-class HfRows {
- public:
-  HfRows(ForeignObject& config, Import& import) : config_(&config), import_(&import) {}
-  void take(const std::vector<std::string>& keys, const std::string& path, std::int64_t value) {
-    take_value(keys, path, FieldValue(value));
+// Writes a field under the first of the foreign names that the file has.
+void take_under(ForeignObject& config, const std::vector<std::string>& keys,
+                const std::string& path, const FieldValue& value, Import& import) {
+  for (const std::string& key : keys) {
+    if (config.has(key)) return import.take(config.at(key), path, value);
   }
-  void take_value(const std::vector<std::string>& keys, const std::string& path,
-                  const FieldValue& value) {
-    for (const std::string& key : keys) {
-      if (!config_->has(key)) continue;
-      import_->take(key, config_->written(key), path, value);
-      return;
-    }
-    import_->derive(keys.front(), "(not there)", path, value, "the family's default");
-  }
-
- private:
-  ForeignObject* config_;
-  Import* import_;
-};
+  import.derive({keys.front(), "(not there)"}, path, value, "the family's default");
+}
 
 // The plain heads that a scenario can have, nearest below those of the file.
 struct PlainHeads {
@@ -125,45 +105,46 @@ PlainHeads plain_heads_of(const HfModel& model) {
   return plain;
 }
 
-void write_heads(const HfModel& model, HfRows& rows, Import& import) {
+void write_heads(ForeignObject& config, const HfModel& model, Import& import) {
   const PlainHeads plain = plain_heads_of(model);
   if (plain.heads == model.heads) {
-    rows.take({"num_attention_heads"}, "model.num_attention_heads", model.heads);
+    take_under(config, {"num_attention_heads"}, "model.num_attention_heads", model.heads, import);
   } else {
-    import.derive("num_attention_heads", std::to_string(model.heads), "model.num_attention_heads",
+    import.derive({"num_attention_heads", std::to_string(model.heads)}, "model.num_attention_heads",
                   plain.heads, "heads of an even size that divide hidden_size");
   }
   if (plain.groups == model.key_value_heads) {
-    rows.take({"num_key_value_heads"}, "model.num_query_groups", model.key_value_heads);
+    take_under(config, {"num_key_value_heads"}, "model.num_query_groups", model.key_value_heads,
+               import);
   } else {
-    import.derive("num_key_value_heads", std::to_string(model.key_value_heads),
+    import.derive({"num_key_value_heads", std::to_string(model.key_value_heads)},
                   "model.num_query_groups", plain.groups, "they divide the heads");
   }
 }
 
-void write_experts(ForeignObject& config, const HfModel& model, HfRows& rows, Import& import) {
-  rows.take({"num_local_experts", "num_experts", "n_routed_experts"}, "model.num_experts",
-            model.num_experts);
-  rows.take({"num_experts_per_tok", "num_experts_per_token"}, "model.num_experts_per_token",
-            model.experts_per_token);
-  rows.take({"moe_intermediate_size", "intermediate_size"}, "model.moe_ffn_hidden_size",
-            model.expert_ffn);
+void write_experts(ForeignObject& config, const HfModel& model, Import& import) {
+  take_under(config, {"num_local_experts", "num_experts", "n_routed_experts"}, "model.num_experts",
+             model.num_experts, import);
+  take_under(config, {"num_experts_per_tok", "num_experts_per_token"},
+             "model.num_experts_per_token", model.experts_per_token, import);
+  take_under(config, {"moe_intermediate_size", "intermediate_size"}, "model.moe_ffn_hidden_size",
+             model.expert_ffn, import);
   if (config.has("n_shared_experts")) {
-    rows.take({"n_shared_experts"}, "model.num_shared_experts",
-              model.shared_ffn / model.expert_ffn);
+    take_under(config, {"n_shared_experts"}, "model.num_shared_experts",
+               model.shared_ffn / model.expert_ffn, import);
   } else if (model.shared_ffn > 0) {
-    import.derive("shared_expert_intermediate_size", std::to_string(model.shared_ffn),
+    import.derive({"shared_expert_intermediate_size", std::to_string(model.shared_ffn)},
                   "model.num_shared_experts", model.shared_ffn / model.expert_ffn,
                   fmt::format("of {} each", model.expert_ffn));
   }
   if (model.dense_layers > 0) {
-    rows.take({"first_k_dense_replace"}, "model.first_dense_layers", model.dense_layers);
+    take_under(config, {"first_k_dense_replace"}, "model.first_dense_layers", model.dense_layers,
+               import);
   }
   if (const auto coefficient = config.number("router_aux_loss_coef")) {
     const double ours = *coefficient * static_cast<double>(model.experts_per_token) /
                         static_cast<double>(model.num_layers);
-    import.derive("router_aux_loss_coef", config.written("router_aux_loss_coef"),
-                  "model.moe_aux_loss_coeff", ours,
+    import.derive(config.at("router_aux_loss_coef"), "model.moe_aux_loss_coeff", ours,
                   "a sum over layers here, a mean over layers there");
   }
 }
@@ -231,26 +212,26 @@ std::vector<std::string> hf_inexpressible(ForeignObject& config, const HfFamily&
 // Rows and fields of the model section.
 void write_hf_model(ForeignObject& config, const HfFamily& family, const HfModel& model,
                     Import& import) {
-  HfRows rows(config, import);
-  import.derive("model_type", model.model_type, "model.family", std::string("llama"),
+  import.derive({"model_type", model.model_type}, "model.family", std::string("llama"),
                 "blocks of Llama's kind");
-  rows.take({"num_hidden_layers"}, "model.num_layers", model.num_layers);
-  rows.take({"hidden_size"}, "model.hidden_size", model.hidden);
-  rows.take({"intermediate_size"}, "model.ffn_hidden_size", model.ffn);
-  write_heads(model, rows, import);
-  rows.take({"vocab_size"}, "model.vocab_size", model.vocab);
-  import.ignore("max_position_embeddings", std::to_string(model.positions),
+  take_under(config, {"num_hidden_layers"}, "model.num_layers", model.num_layers, import);
+  take_under(config, {"hidden_size"}, "model.hidden_size", model.hidden, import);
+  take_under(config, {"intermediate_size"}, "model.ffn_hidden_size", model.ffn, import);
+  write_heads(config, model, import);
+  take_under(config, {"vocab_size"}, "model.vocab_size", model.vocab, import);
+  import.ignore({"max_position_embeddings", std::to_string(model.positions)},
                 "rotary positions have no table");
-  rows.take_value({"tie_word_embeddings"}, "model.tied_embeddings", model.tied);
-  rows.take_value({"rms_norm_eps"}, "model.norm_epsilon", model.norm_epsilon);
-  rows.take_value({"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta);
-  if (family.experts) write_experts(config, model, rows, import);
+  take_under(config, {"tie_word_embeddings"}, "model.tied_embeddings", model.tied, import);
+  take_under(config, {"rms_norm_eps"}, "model.norm_epsilon", model.norm_epsilon, import);
+  take_under(config, {"rope_theta", "rope_parameters"}, "model.rope_theta", model.rope_theta,
+             import);
+  if (family.experts) write_experts(config, model, import);
   if (has_window(config) && !config.has("layer_types")) {
-    import.warn("sliding_window", config.written("sliding_window"),
+    import.warn(config.at("sliding_window"),
                 "not modelled: attention costs as over all of seq_len, if that is longer");
   }
   if (model.num_small_parameters() > 0) {
-    import.warn("biases, small norms and gates", std::to_string(model.num_small_parameters()),
+    import.warn({"biases, small norms and gates", std::to_string(model.num_small_parameters())},
                 fmt::format("parameters that are not modelled, {:.4f} % of the model",
                             100.0 * static_cast<double>(model.num_small_parameters()) /
                                 static_cast<double>(model.num_parameters())));
@@ -264,7 +245,7 @@ void write_hf_precision(ForeignObject& config, Import& import) {
     if (!dtype) continue;
     const std::string ours = type_of_torch(*dtype, "");
     if (ours.empty()) break;
-    if (!import.has("training.precision")) import.take(key, *dtype, "training.precision", ours);
+    if (!import.has("training.precision")) import.take({key, *dtype}, "training.precision", ours);
     return;
   }
   if (import.has("training.precision")) return;
@@ -276,12 +257,13 @@ void write_hf_precision(ForeignObject& config, Import& import) {
 constexpr std::int64_t kAssumedSequence = 8192;
 
 std::string listed_keys(ForeignObject& config) {
-  std::string missing;
+  std::vector<const char*> missing;
   for (const char* key : {"num_hidden_layers", "hidden_size", "intermediate_size",
                           "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
-    if (!config.has(key)) missing += (missing.empty() ? "" : ", ") + std::string(key);
+    if (!config.has(key)) missing.push_back(key);
   }
-  return missing.empty() ? "it has all keys of a llama" : "of a llama's keys it lacks " + missing;
+  return missing.empty() ? "it has all keys of a llama"
+                         : fmt::format("of a llama's keys it lacks {}", fmt::join(missing, ", "));
 }
 
 [[noreturn]] void refuse_family(ForeignObject& config, const std::string& model_type) {
@@ -312,10 +294,10 @@ void assume_sequence(ForeignObject& config, Import& import) {
 
 void ignore_rest(ForeignObject& config, Import& import) {
   if (config.has("quantization_config")) {
-    import.warn("quantization_config", "{...}", "not modelled: weights are trained unquantized");
+    import.warn({"quantization_config", "{...}"}, "not modelled: weights are trained unquantized");
   }
   for (const std::string& key : config.rest()) {
-    import.ignore(config.name_of(key), config.written(key), "says nothing about cost");
+    import.ignore(config.at(key), "says nothing about cost");
   }
 }
 
@@ -325,7 +307,7 @@ void import_llama_like(ForeignObject& config, const HfFamily& family, const std:
   const std::vector<std::string> limits = hf_inexpressible(config, family, model);
   refuse_or_warn(limits, file, approximate, import);
   write_hf_model(config, family, model, import);
-  import.derive("parameters", fmt::format("{}", model.num_parameters()), "model.source",
+  import.derive({"parameters", fmt::format("{}", model.num_parameters())}, "model.source",
                 fmt::format("{} (Hugging Face, {}): {} parameters",
                             std::filesystem::path(file).filename().string(), model.model_type,
                             model.num_parameters()));
@@ -353,12 +335,9 @@ void import_hf_model(const std::string& file, bool approximate, Import& import) 
 }  // namespace
 
 void import_named_model(const std::string& model, bool approximate, Import& import) {
-  std::vector<std::string> names;
-  for (const PresetInfo& preset : list_builtin_presets()) {
-    if (preset.folder == "models") names.push_back(preset.name);
-  }
+  const std::vector<std::string> names = builtin_preset_names("models");
   if (std::find(names.begin(), names.end(), model) != names.end()) {
-    import.take("--model", model, "model.preset", model);
+    import.take({"--model", model}, "model.preset", model);
     return;
   }
   std::error_code error;

@@ -16,37 +16,14 @@ namespace {
 
 constexpr std::int64_t kGpt2Vocabulary = 50257;
 
-// Reads and writes whole numbers of the model under their names there.
-class ModelRows {
- public:
-  ModelRows(MegatronArguments& arguments, Import& import)
-      : arguments_(&arguments), import_(&import) {}
-
-  std::int64_t require(const NamePair& pair, const ForeignRange& range = kForeignSize) {
-    const std::string name = pair.theirs;
-    const auto value = arguments_->integer(name, range);
-    if (!value) {
-      throw_problem("E1363", {&arguments_->source(), 0, 0}, "the file does not say " + name,
-                    "add --" + name + ", or name the model with --model");
-    }
-    import_->take(name, arguments_->written(name), pair.ours, *value);
-    return *value;
-  }
-  void take(const NamePair& pair) {
-    if (const auto value = arguments_->integer(pair.theirs, kForeignSize)) {
-      import_->take(pair.theirs, arguments_->written(pair.theirs), pair.ours, *value);
-    }
-  }
-  void take_number(const NamePair& pair) {
-    if (const auto value = arguments_->number(pair.theirs)) {
-      import_->take(pair.theirs, arguments_->written(pair.theirs), pair.ours, *value);
-    }
-  }
-
- private:
-  MegatronArguments* arguments_;
-  Import* import_;
-};
+// A whole number that the model needs.
+std::int64_t require(MegatronArguments& arguments, const NamePair& pair, const ForeignRange& range,
+                     Import& import) {
+  const std::string name = pair.theirs;
+  if (const auto value = take_integer(arguments, pair, range, import)) return *value;
+  throw_problem("E1363", {&arguments.source(), 0, 0}, "the file does not say " + name,
+                "add --" + name + ", or name the model with --model");
+}
 
 // Megatron-LM pads the vocabulary so that tensor-parallel ranks have equal parts.
 std::int64_t padded(std::int64_t vocabulary, MegatronArguments& arguments) {
@@ -59,15 +36,15 @@ std::int64_t padded(std::int64_t vocabulary, MegatronArguments& arguments) {
 void import_vocabulary(MegatronArguments& arguments, const MegatronRun& run, Import& import) {
   const char* path = "model.vocab_size";
   if (run.padded_vocab > 0) {
-    import.take("padded vocab (new size)", std::to_string(run.padded_vocab), path,
+    import.take({"padded vocab (new size)", std::to_string(run.padded_vocab)}, path,
                 run.padded_vocab);
   } else if (const auto given = arguments.integer("padded_vocab_size", kForeignSize)) {
-    import.take("padded_vocab_size", std::to_string(*given), path, *given);
+    import.take({"padded_vocab_size", std::to_string(*given)}, path, *given);
   } else if (const auto plain = arguments.integer("vocab_size", kForeignSize)) {
-    import.derive("vocab_size", std::to_string(*plain), path, padded(*plain, arguments),
+    import.derive({"vocab_size", std::to_string(*plain)}, path, padded(*plain, arguments),
                   "filled up as by make_vocab_size_divisible_by");
   } else if (arguments.text("tokenizer_type").value_or("") == "GPT2BPETokenizer") {
-    import.derive("tokenizer_type", "GPT2BPETokenizer", path, padded(kGpt2Vocabulary, arguments),
+    import.derive({"tokenizer_type", "GPT2BPETokenizer"}, path, padded(kGpt2Vocabulary, arguments),
                   "50257 filled up as by make_vocab_size_divisible_by");
   } else {
     import.assume("the vocabulary", path, padded(kGpt2Vocabulary, arguments),
@@ -94,7 +71,7 @@ Blocks blocks_of(MegatronArguments& arguments) {
 }
 
 void import_family(const Blocks& blocks, Import& import, std::vector<std::string>& limits) {
-  import.derive("swiglu", blocks.gated ? "True" : "False", "model.family",
+  import.derive({"swiglu", blocks.gated ? "True" : "False"}, "model.family",
                 std::string(blocks.gated ? "llama" : "gpt2"));
   const char* family = blocks.gated ? "a llama's" : "a gpt2's";
   const auto compare = [&](bool as_there, bool as_here, const char* there, const char* here) {
@@ -118,7 +95,7 @@ void import_shared_experts(MegatronArguments& arguments, Import& import,
         "a shared expert of {} beside experts of {} (here it is a whole number of them)", *shared,
         width));
   }
-  import.derive(megatron::kSharedFfn.theirs, std::to_string(*shared), megatron::kSharedFfn.ours,
+  import.derive({megatron::kSharedFfn.theirs, std::to_string(*shared)}, megatron::kSharedFfn.ours,
                 *shared / width, fmt::format("of {} each", width));
 }
 
@@ -129,34 +106,34 @@ void warn_of_expert_work(MegatronArguments& arguments, Import& import) {
   const std::int64_t ep =
       arguments.integer(megatron::kExpertParallel.theirs, kForeignDegree).value_or(1);
   if (ep > 1 && dispatcher != "alltoall") {
-    import.warn("moe_token_dispatcher_type", dispatcher,
+    import.warn({"moe_token_dispatcher_type", dispatcher},
                 "not modelled: tokens travel by plain all-to-all");
   }
   if (!arguments.truth("moe_grouped_gemm")) {
-    import.warn("moe_grouped_gemm", "False", "not modelled: experts are one grouped product");
+    import.warn({"moe_grouped_gemm", "False"}, "not modelled: experts are one grouped product");
   }
   const bool padded = arguments.truth("moe_pad_expert_input_to_capacity");
   if (import.has("model.moe_capacity_factor") && !padded) {
-    import.warn("moe_pad_expert_input_to_capacity", "False",
+    import.warn({"moe_pad_expert_input_to_capacity", "False"},
                 "not modelled: experts compute all places of their capacity");
   }
 }
 
-void import_experts(MegatronArguments& arguments, ModelRows& rows, Import& import,
+void import_experts(MegatronArguments& arguments, Import& import,
                     std::vector<std::string>& limits) {
   using megatron::kExpertFfn;
   using megatron::kTopK;
   NamePair experts = megatron::kExperts;
   if (!arguments.integer(experts.theirs, kForeignDegree)) experts.theirs = "num_moe_experts";
   if (!arguments.integer(experts.theirs, kForeignDegree)) return;
-  rows.take(experts);
-  import.derive(kTopK.theirs, arguments.written(kTopK.theirs), kTopK.ours,
+  take_integer(arguments, experts, kForeignSize, import);
+  import.derive(arguments.at(kTopK.theirs), kTopK.ours,
                 arguments.integer(kTopK.theirs, kForeignDegree).value_or(2));
   const std::int64_t width = arguments.integer(kExpertFfn.theirs, kForeignSize)
                                  .value_or(import.integer(megatron::kFfn.ours));
-  import.derive(kExpertFfn.theirs, arguments.written(kExpertFfn.theirs), kExpertFfn.ours, width);
-  rows.take_number({"moe_expert_capacity_factor", "model.moe_capacity_factor"});
-  rows.take_number({"moe_aux_loss_coeff", "model.moe_aux_loss_coeff"});
+  import.derive(arguments.at(kExpertFfn.theirs), kExpertFfn.ours, width);
+  take_number(arguments, {"moe_expert_capacity_factor", "model.moe_capacity_factor"}, import);
+  take_number(arguments, {"moe_aux_loss_coeff", "model.moe_aux_loss_coeff"}, import);
   import_shared_experts(arguments, import, limits);
   warn_of_expert_work(arguments, import);
   const std::string every = arguments.text("moe_layer_freq").value_or("1");
@@ -167,10 +144,11 @@ void import_experts(MegatronArguments& arguments, ModelRows& rows, Import& impor
   }
 }
 
-void import_attention(MegatronArguments& arguments, ModelRows& rows, Import& import,
+void import_attention(MegatronArguments& arguments, Import& import,
                       std::vector<std::string>& limits) {
-  const std::int64_t heads = rows.require(megatron::kHeads, kForeignDegree);
-  if (arguments.truth("group_query_attention")) rows.take(megatron::kGroups);
+  const std::int64_t heads = require(arguments, megatron::kHeads, kForeignDegree, import);
+  if (arguments.truth("group_query_attention"))
+    take_integer(arguments, megatron::kGroups, kForeignSize, import);
   const auto channels = arguments.integer("kv_channels", kForeignSize);
   const std::int64_t hidden = import.integer(megatron::kHidden.ours);
   if (channels && *channels * heads != hidden) {
@@ -185,7 +163,7 @@ void import_attention(MegatronArguments& arguments, ModelRows& rows, Import& imp
         "operations and memory");
   }
   if (arguments.truth("qk_layernorm")) {
-    import.warn("qk_layernorm", "True", "norms of queries and keys are not modelled");
+    import.warn({"qk_layernorm", "True"}, "norms of queries and keys are not modelled");
   }
 }
 
@@ -193,13 +171,12 @@ void import_attention(MegatronArguments& arguments, ModelRows& rows, Import& imp
 std::vector<std::string> import_megatron_model(MegatronArguments& arguments, const MegatronRun& run,
                                                Import& import) {
   std::vector<std::string> limits;
-  ModelRows rows(arguments, import);
   const Blocks blocks = blocks_of(arguments);
   import_family(blocks, import, limits);
-  rows.require(megatron::kLayers, kForeignDegree);
-  const std::int64_t hidden = rows.require(megatron::kHidden);
+  require(arguments, megatron::kLayers, kForeignDegree, import);
+  const std::int64_t hidden = require(arguments, megatron::kHidden, kForeignSize, import);
   if (arguments.integer(megatron::kFfn.theirs, kForeignSize)) {
-    rows.take(megatron::kFfn);
+    take_integer(arguments, megatron::kFfn, kForeignSize, import);
   } else {
     // A gated MLP has two thirds of this width, as a multiple of 64.
     const std::int64_t width = blocks.gated ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
@@ -208,20 +185,20 @@ std::vector<std::string> import_megatron_model(MegatronArguments& arguments, con
                     fmt::format("hidden_size {} leaves a gated MLP no whole 64s", hidden),
                     "add --ffn_hidden_size, the width of the MLP");
     }
-    import.derive(megatron::kFfn.theirs, "(not there)", megatron::kFfn.ours, width,
+    import.derive({megatron::kFfn.theirs, "(not there)"}, megatron::kFfn.ours, width,
                   "Megatron-LM's default");
   }
-  import_attention(arguments, rows, import, limits);
+  import_attention(arguments, import, limits);
   import_vocabulary(arguments, run, import);
-  rows.require(megatron::kLength);
-  if (!blocks.gated) rows.take(megatron::kPositions);
+  require(arguments, megatron::kLength, kForeignSize, import);
+  if (!blocks.gated) take_integer(arguments, megatron::kPositions, kForeignSize, import);
   (void)arguments.integer(megatron::kPositions.theirs, kForeignSize);
   const bool untied = arguments.truth(megatron::kUntied.theirs);
-  import.derive(megatron::kUntied.theirs, untied ? "True" : "False", megatron::kUntied.ours,
+  import.derive({megatron::kUntied.theirs, untied ? "True" : "False"}, megatron::kUntied.ours,
                 !untied);
-  rows.take_number({"norm_epsilon", "model.norm_epsilon"});
-  if (blocks.gated) rows.take_number(megatron::kRotaryBase);
-  import_experts(arguments, rows, import, limits);
+  take_number(arguments, {"norm_epsilon", "model.norm_epsilon"}, import);
+  if (blocks.gated) take_number(arguments, megatron::kRotaryBase, import);
+  import_experts(arguments, import, limits);
   return limits;
 }
 
@@ -239,16 +216,17 @@ std::vector<double> settled(const std::vector<double>& values) {
 void import_measured(const MegatronRun& run, Import& import) {
   if (!run.step_ms.empty()) {
     const std::vector<double> steps = settled(run.step_ms);
-    import.measure("elapsed time per iteration (ms)", fmt::format("{:.1f}", median_of(steps)),
+    import.measure({"elapsed time per iteration (ms)", fmt::format("{:.1f}", median_of(steps))},
                    fmt::format("step_time of {:.6g} s: median of {} steps without the first",
                                median_of(steps) / 1e3, steps.size()));
   }
   if (!run.tflops.empty()) {
-    import.measure("throughput per GPU (TFLOP/s/GPU)",
-                   fmt::format("{:.1f}", median_of(settled(run.tflops))), "the run's own count");
+    import.measure(
+        {"throughput per GPU (TFLOP/s/GPU)", fmt::format("{:.1f}", median_of(settled(run.tflops)))},
+        "the run's own count");
   }
   if (run.rank_parameters > 0) {
-    import.measure("parameters on rank (0, 0)", std::to_string(run.rank_parameters),
+    import.measure({"parameters on rank (0, 0)", std::to_string(run.rank_parameters)},
                    "of its tensor and pipeline part");
   }
 }
@@ -275,7 +253,7 @@ void import_megatron(const ImportRequest& request, Import& import) {
   } else {
     import_named_model(request.model, request.approximate, import);
     if (const auto length = arguments.integer(megatron::kLength.theirs, kForeignSize)) {
-      import.take(megatron::kLength.theirs, std::to_string(*length), megatron::kLength.ours,
+      import.take({megatron::kLength.theirs, std::to_string(*length)}, megatron::kLength.ours,
                   *length);
     }
   }

@@ -22,7 +22,7 @@ PipelineSchedule read_schedule(const std::string& path) {
   for (const CsvProblem& problem : csv.problems) {
     problems.add("E1368", {&source, problem.offset, problem.length}, "", problem.what, problem.fix);
   }
-  if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
+  problems.throw_if_any();
   return std::move(csv.schedule);
 }
 
@@ -69,12 +69,12 @@ void assume_model(std::int64_t stages, Import& import) {
   constexpr std::int64_t kSequence = 16;
   import.assume("the model", "model.family", std::string("llama"),
                 "a small one with a layer per stage: say --model");
-  import.derive("stages", std::to_string(stages), "model.num_layers", stages);
-  import.derive("the model", "", "model.hidden_size", kHidden);
-  import.derive("the model", "", "model.ffn_hidden_size", 2 * kHidden);
-  import.derive("the model", "", "model.num_attention_heads", kHeads);
-  import.derive("the model", "", "model.vocab_size", kVocabulary);
-  import.derive("the model", "", "model.seq_len", kSequence);
+  import.derive({"stages", std::to_string(stages)}, "model.num_layers", stages);
+  import.derive({"the model", ""}, "model.hidden_size", kHidden);
+  import.derive({"the model", ""}, "model.ffn_hidden_size", 2 * kHidden);
+  import.derive({"the model", ""}, "model.num_attention_heads", kHeads);
+  import.derive({"the model", ""}, "model.vocab_size", kVocabulary);
+  import.derive({"the model", ""}, "model.seq_len", kSequence);
 }
 
 }  // namespace
@@ -97,17 +97,18 @@ void import_schedule(const ImportRequest& request, Import& import) {
   }
   const std::int64_t data = gpus / shape.num_ranks;
   const auto number = [](int value) { return static_cast<std::int64_t>(value); };
-  import.derive("rows", std::to_string(shape.num_ranks), "parallelism.pp", number(shape.num_ranks));
-  import.derive("stages per rank", std::to_string(shape.num_chunks), "parallelism.vpp",
+  import.derive({"rows", std::to_string(shape.num_ranks)}, "parallelism.pp",
+                number(shape.num_ranks));
+  import.derive({"stages per rank", std::to_string(shape.num_chunks)}, "parallelism.vpp",
                 number(shape.num_chunks));
-  import.derive("file", file, "parallelism.schedule", std::string(kScheduleFromFile));
-  import.take("file", file, "parallelism.schedule_file", beside_output(file, request.output));
-  import.derive("GPUs per stage", std::to_string(data), "parallelism.dp_shard", data);
-  import.derive("microbatches", std::to_string(shape.num_microbatches),
+  import.derive({"file", file}, "parallelism.schedule", std::string(kScheduleFromFile));
+  import.take({"file", file}, "parallelism.schedule_file", beside_output(file, request.output));
+  import.derive({"GPUs per stage", std::to_string(data)}, "parallelism.dp_shard", data);
+  import.derive({"microbatches", std::to_string(shape.num_microbatches)},
                 "training.global_batch_size", shape.num_microbatches * data,
                 "one sequence per microbatch");
-  import.derive("microbatches", std::to_string(shape.num_microbatches), "training.micro_batch_size",
-                std::int64_t{1});
+  import.derive({"microbatches", std::to_string(shape.num_microbatches)},
+                "training.micro_batch_size", std::int64_t{1});
 }
 
 }  // namespace shardsim

@@ -86,10 +86,10 @@ std::int64_t microbatches_of(ForeignObject& parallelism, const TitanBatch& batch
   const auto told = parallelism.integer(key, kForeignDegree);
   const bool piped = is_piped(parallelism);
   if (told) {
-    import.ignore(parallelism.name_of(key), parallelism.written(key),
+    import.ignore(parallelism.at(key),
                   piped ? "follows here from batch, microbatch and ranks" : "there is no pipeline");
   } else if (piped && !batch.global) {
-    import.warn(parallelism.name_of(key), "",
+    import.warn(parallelism.at(key, ""),
                 fmt::format("1 assumed: the file says neither it nor {}", kGlobal.tokens));
   }
   return piped ? told.value_or(1) : 1;
@@ -101,8 +101,7 @@ std::int64_t write_local(ForeignObject& training, ForeignObject& parallelism,
   const char* path = torchtitan::kLocal.ours;
   const char* key = "pipeline_parallel_microbatch_size";
   if (batch.micro) {
-    import.derive(training.name_of(kLocal.tokens), training.written(kLocal.tokens), path,
-                  *batch.micro, "tokens over max_context_length");
+    import.derive(training.at(kLocal.tokens), path, *batch.micro, "tokens over max_context_length");
     return *batch.micro * microbatches_of(parallelism, batch, import);
   }
   const std::int64_t local = batch.local.value_or(1);
@@ -113,7 +112,7 @@ std::int64_t write_local(ForeignObject& training, ForeignObject& parallelism,
     import.assume(training.name_of(kLocal.sequences), path, micro,
                   fmt::format("the file says neither it nor {}", kLocal.tokens));
   } else {
-    import.derive(training.name_of(kLocal.sequences), std::to_string(local), path, micro,
+    import.derive(training.at(kLocal.sequences, std::to_string(local)), path, micro,
                   piped ? fmt::format("{}{}", key, cut ? "" : ", 1 by default") : "");
   }
   if (local % micro != 0) {
@@ -132,7 +131,7 @@ TitanBatch read_titan_batch(ForeignObject& training, Import& import) {
   const char* key = name_in(training, kLength);
   const auto length = training.integer(key, kForeignSize);
   if (length) {
-    import.take(training.name_of(key), training.written(key), torchtitan::kLength.ours, *length);
+    import.take(training.at(key), torchtitan::kLength.ours, *length);
   }
   if (name_in(training, kLocal) == kLocal.sequences) {
     batch.local = training.integer(kLocal.sequences, kForeignDegree);
@@ -160,32 +159,31 @@ void write_titan_batch(ForeignObject& training, ForeignObject& parallelism, cons
                                 global, data, local),
                     "say with --gpus how many there were");
   }
-  import.derive(training.name_of(key), batch.global ? training.written(key) : "-1",
+  import.derive(training.at(key, batch.global ? training.written(key) : "-1"),
                 torchtitan::kGlobal.ours, global,
                 batch.global ? "" : fmt::format("{} x {} data-parallel ranks", local, data));
 }
 
 void write_schedule(ForeignObject& parallelism, Import& import) {
-  const std::string file = parallelism.name_of(torchtitan::kScheduleFile.theirs);
-  const std::string schedule = parallelism.name_of(torchtitan::kSchedule.theirs);
   const auto csv = parallelism.text(torchtitan::kScheduleFile.theirs);
   if (csv && !csv->empty()) {
-    import.take(file, *csv, torchtitan::kScheduleFile.ours, *csv);
-    import.derive(file, *csv, torchtitan::kSchedule.ours, std::string(kScheduleFromFile));
+    const ForeignValue file = parallelism.at(torchtitan::kScheduleFile.theirs, *csv);
+    import.take(file, torchtitan::kScheduleFile.ours, *csv);
+    import.derive(file, torchtitan::kSchedule.ours, std::string(kScheduleFromFile));
     return;
   }
   const std::string name = parallelism.text(torchtitan::kSchedule.theirs)
                                .value_or(std::string(default_schedule().torchtitan));
+  const ForeignValue theirs = parallelism.at(torchtitan::kSchedule.theirs, name);
   const ScheduleRow* const found = find_schedule(&ScheduleRow::torchtitan, name);
   if (found == nullptr) {
-    import.warn(
-        schedule, name,
-        fmt::format("not a schedule that is known here: {} is used", default_schedule().name));
+    import.warn(theirs, fmt::format("not a schedule that is known here: {} is used",
+                                    default_schedule().name));
     return;
   }
-  import.take(schedule, name, torchtitan::kSchedule.ours, std::string(found->name));
+  import.take(theirs, torchtitan::kSchedule.ours, std::string(found->name));
   if (const auto layers = parallelism.integer(torchtitan::kLayersPerStage, kForeignDegree)) {
-    import.warn(parallelism.name_of(torchtitan::kLayersPerStage), std::to_string(*layers),
+    import.warn(parallelism.at(torchtitan::kLayersPerStage, std::to_string(*layers)),
                 "set parallelism.vpp to num_layers / pp / this");
   }
 }
@@ -193,8 +191,7 @@ void write_schedule(ForeignObject& parallelism, Import& import) {
 std::int64_t write_degree(ForeignObject& parallelism, const NamePair& pair, Import& import) {
   const std::int64_t degree = parallelism.integer(pair.theirs, kForeignDegree).value_or(1);
   if (parallelism.has(pair.theirs)) {
-    import.take(parallelism.name_of(pair.theirs), parallelism.written(pair.theirs), pair.ours,
-                degree);
+    import.take(parallelism.at(pair.theirs), pair.ours, degree);
   }
   return degree;
 }
@@ -213,20 +210,20 @@ std::int64_t shards_of(ForeignObject& parallelism, std::int64_t gpus, std::int64
                                    told ? "are not" : "does not divide", gpus),
                        "say with --gpus how many there were");
   }
-  import.derive(parallelism.name_of(key), std::to_string(told.value_or(-1)),
-                torchtitan::kShards.ours, shards, told ? "" : "the GPUs that are left");
+  import.derive(parallelism.at(key, std::to_string(told.value_or(-1))), torchtitan::kShards.ours,
+                shards, told ? "" : "the GPUs that are left");
   return shards;
 }
 
 void write_sharding(ForeignObject& parallelism, std::int64_t shards, std::int64_t cp,
                     std::int64_t pp, Import& import) {
   const std::int64_t stage = shards * cp > 1 ? 3 : 0;
-  import.derive(parallelism.name_of(torchtitan::kShards.theirs), std::to_string(shards),
+  import.derive(parallelism.at(torchtitan::kShards.theirs, std::to_string(shards)),
                 "parallelism.zero_stage", stage, stage == 3 ? "FSDP2" : "DDP");
   if (stage == 0) return;
   const std::string policy = parallelism.text(torchtitan::kReshard.theirs).value_or("default");
   const bool reshard = policy == "always" || (policy == "default" && pp == 1);
-  import.derive(parallelism.name_of(torchtitan::kReshard.theirs), policy, torchtitan::kReshard.ours,
+  import.derive(parallelism.at(torchtitan::kReshard.theirs, policy), torchtitan::kReshard.ours,
                 reshard);
 }
 
@@ -237,7 +234,7 @@ void write_context(ForeignObject& parallelism, std::int64_t cp, Import& import) 
   const ContextAttentionName theirs = &ContextAttentionRow::torchtitan;
   const ContextAttentionRow* form = find_context_attention(theirs, method);
   if (form == nullptr) form = &context_attention_in(theirs);
-  import.derive(parallelism.name_of("context_parallel_rotate_method"), method,
+  import.derive(parallelism.at("context_parallel_rotate_method", method),
                 "parallelism.cp_attention", std::string(form->name));
 }
 
@@ -250,17 +247,16 @@ std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, I
   const std::int64_t replicas = write_degree(parallelism, torchtitan::kReplicas, import);
   const std::int64_t shards = shards_of(parallelism, gpus, tp * pp * cp, replicas, import);
   if (parallelism.integer("expert_tensor_parallel_degree", kForeignDegree).value_or(1) > 1) {
-    import.warn(parallelism.name_of("expert_tensor_parallel_degree"),
-                parallelism.written("expert_tensor_parallel_degree"), "experts are not cut here");
+    import.warn(parallelism.at("expert_tensor_parallel_degree"), "experts are not cut here");
   }
   if (tp > 1) {
-    import.derive(parallelism.name_of(torchtitan::kTensor.theirs), std::to_string(tp),
+    import.derive(parallelism.at(torchtitan::kTensor.theirs, std::to_string(tp)),
                   torchtitan::kSequence.ours,
                   parallelism.truth(torchtitan::kSequence.theirs).value_or(true),
                   "torchtitan's tensor parallelism has it");
   }
   if (parallelism.truth("enable_async_tensor_parallel").value_or(false)) {
-    import.warn(parallelism.name_of("enable_async_tensor_parallel"), "true",
+    import.warn(parallelism.at("enable_async_tensor_parallel", "true"),
                 "not modelled: tensor-parallel communication is fully exposed");
   }
   if (pp > 1) write_schedule(parallelism, import);
@@ -271,13 +267,10 @@ std::int64_t write_titan_layout(ForeignObject& parallelism, std::int64_t gpus, I
 
 // Writes precision and the clipping of gradients.
 void write_titan_training(ForeignObject& training, Import& import) {
-  if (const auto norm = training.number("max_norm")) {
-    import.take(training.name_of("max_norm"), training.written("max_norm"),
-                "training.max_grad_norm", *norm);
-  }
+  take_number(training, {"max_norm", "training.max_grad_norm"}, import);
   const auto precision = [&](const NamePair& pair, const char* otherwise) {
     const std::string name = training.text(pair.theirs).value_or(otherwise);
-    import.derive(training.name_of(pair.theirs), name, pair.ours, type_of_torch(name, "fp32"));
+    import.derive(training.at(pair.theirs, name), pair.ours, type_of_torch(name, "fp32"));
   };
   precision(torchtitan::kPrecision, "bfloat16");
   precision(torchtitan::kReduced, "float32");
@@ -293,19 +286,17 @@ void write_titan_rest(ForeignObject& root, Import& import) {
        {NamePair{"lr", "training.learning_rate"}, NamePair{"beta1", "training.beta1"},
         NamePair{"beta2", "training.beta2"}, NamePair{"eps", "training.epsilon"},
         NamePair{"weight_decay", "training.weight_decay"}}) {
-    if (const auto value = optimizer.number(row.theirs)) {
-      import.take(optimizer.name_of(row.theirs), optimizer.written(row.theirs), row.ours, *value);
-    }
+    take_number(optimizer, row, import);
   }
   ForeignObject checkpoint = root.inner("activation_checkpoint");
   const std::string mode = checkpoint.text("mode").value_or("none");
   if (mode == "none" || mode == "full" || mode == "selective") {
-    import.take(checkpoint.name_of("mode"), mode, "training.recompute", mode);
+    import.take(checkpoint.at("mode", mode), "training.recompute", mode);
   } else {
-    import.warn(checkpoint.name_of("mode"), mode, "not modelled: nothing is recomputed");
+    import.warn(checkpoint.at("mode", mode), "not modelled: nothing is recomputed");
   }
   if (mode == "selective") {
-    import.warn(checkpoint.name_of("mode"), mode,
+    import.warn(checkpoint.at("mode", mode),
                 "torchtitan's choice of operations differs: here outputs of norms and activation "
                 "functions are recomputed");
   }
@@ -328,7 +319,7 @@ void import_flavor(ForeignObject& model, const ImportRequest& request, Import& i
   const std::string name = model.text("name").value_or("");
   const std::string flavor = model.text("flavor").value_or("");
   if (!request.model.empty()) {
-    import.ignore(model.name_of("flavor"), name + " " + flavor, "--model is given");
+    import.ignore(model.at("flavor", name + " " + flavor), "--model is given");
     import_named_model(request.model, request.approximate, import);
     return;
   }
@@ -341,7 +332,7 @@ void import_flavor(ForeignObject& model, const ImportRequest& request, Import& i
                          ", whose sizes are in torchtitan's code",
                      "add --model config.json (Hugging Face) or a model preset");
   }
-  import.derive(model.name_of("name") + ", flavor", name + ", " + flavor, "model.preset",
+  import.derive({model.name_of("name") + ", flavor", name + ", " + flavor}, "model.preset",
                 std::string(found->preset));
 }
 
@@ -362,11 +353,11 @@ void import_torchtitan(const ImportRequest& request, Import& import) {
   write_titan_rest(root, import);
   for (const ForeignObject* section : {&model, &training, &parallelism}) {
     for (const std::string& key : section->rest()) {
-      import.ignore(section->name_of(key), section->written(key), "not modelled");
+      import.ignore(section->at(key), "not modelled");
     }
   }
   for (const std::string& key : root.rest()) {
-    import.ignore(key, "{...}", "says nothing about cost");
+    import.ignore({key, "{...}"}, "says nothing about cost");
   }
 }
 

@@ -1,5 +1,3 @@
-#include "scenarios/formats/megatron_arguments.hpp"
-
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -7,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "scenarios/formats/megatron.hpp"
 #include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
@@ -195,13 +194,9 @@ constexpr std::string_view kRuler = "--- arguments ---";
 constexpr std::string_view kEnd = "--- end of arguments ---";
 
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {
-    text.remove_suffix(1);
-  }
-  return text;
+  constexpr std::string_view kBlanks = " \t\n\v\f\r";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
 // "0:   hidden_size ..................................... 6144": after any prefix of a launcher,

@@ -26,14 +26,11 @@ bool reduces_in_fp32(MegatronArguments& arguments) {
 
 // A degree, 1 if it is missing.
 std::int64_t import_degree(MegatronArguments& arguments, const NamePair& pair, Import& import) {
-  const auto degree = arguments.integer(pair.theirs, kForeignDegree);
-  if (!degree) return 1;
-  import.take(pair.theirs, arguments.written(pair.theirs), pair.ours, *degree);
-  return *degree;
+  return take_integer(arguments, pair, kForeignDegree, import).value_or(1);
 }
 
 void take_truth(const NamePair& pair, bool value, Import& import) {
-  import.take(pair.theirs, value ? "True" : "False", pair.ours, value);
+  import.take({pair.theirs, value ? "True" : "False"}, pair.ours, value);
 }
 
 std::int64_t data_parallel_of(MegatronArguments& arguments, std::int64_t gpus,
@@ -59,7 +56,7 @@ std::int64_t data_parallel_of(MegatronArguments& arguments, std::int64_t gpus,
 void import_vpp(MegatronArguments& arguments, std::int64_t pp, Import& import) {
   for (const char* name : {"virtual_pipeline_model_parallel_size", megatron::kChunks.theirs}) {
     if (const auto chunks = arguments.integer(name, kForeignDegree)) {
-      import.take(name, std::to_string(*chunks), megatron::kChunks.ours, *chunks);
+      import.take({name, std::to_string(*chunks)}, megatron::kChunks.ours, *chunks);
       return;
     }
   }
@@ -67,20 +64,20 @@ void import_vpp(MegatronArguments& arguments, std::int64_t pp, Import& import) {
   if (!layers) return;
   const auto all = arguments.integer(megatron::kLayers.theirs, kForeignDegree);
   if (!all) return;
-  import.derive("num_layers_per_virtual_pipeline_stage", std::to_string(*layers),
+  import.derive({"num_layers_per_virtual_pipeline_stage", std::to_string(*layers)},
                 megatron::kChunks.ours, std::max<std::int64_t>(*all / pp / *layers, 1));
 }
 
 // A first or a last stage of its own size; the other layers are divided evenly.
 void import_stages(MegatronArguments& arguments, std::int64_t pp, Import& import) {
   if (const auto layout = arguments.text("pipeline_model_parallel_layout")) {
-    import.warn("pipeline_model_parallel_layout", *layout,
+    import.warn({"pipeline_model_parallel_layout", *layout},
                 "not read: set parallelism.stage_layers, the layers of each stage");
   }
   for (const char* name :
        {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"}) {
     if (arguments.truth(name)) {
-      import.take(name, "True", std::string("parallelism.") + name, true);
+      import.take({name, "True"}, std::string("parallelism.") + name, true);
     }
   }
   const auto first = arguments.integer("decoder_first_pipeline_num_layers", kForeignCount);
@@ -90,16 +87,16 @@ void import_stages(MegatronArguments& arguments, std::int64_t pp, Import& import
   const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
   const std::int64_t rest = *all - first.value_or(0) - last.value_or(0);
   if (import.has(megatron::kChunks.ours) || between < 1 || rest % between != 0) {
-    import.warn("decoder_first/last_pipeline_num_layers", "",
+    import.warn({"decoder_first/last_pipeline_num_layers", ""},
                 "not read with several chunks: set parallelism.stage_layers");
     return;
   }
   std::vector<std::int64_t> layers(static_cast<std::size_t>(pp), rest / between);
   if (first) layers.front() = *first;
   if (last) layers.back() = *last;
-  import.derive("decoder_first/last_pipeline_num_layers",
-                fmt::format("{}, {}", arguments.written("decoder_first_pipeline_num_layers"),
-                            arguments.written("decoder_last_pipeline_num_layers")),
+  import.derive({"decoder_first/last_pipeline_num_layers",
+                 fmt::format("{}, {}", arguments.written("decoder_first_pipeline_num_layers"),
+                             arguments.written("decoder_last_pipeline_num_layers"))},
                 "parallelism.stage_layers", layers);
 }
 
@@ -108,7 +105,7 @@ void import_pipeline(MegatronArguments& arguments, std::int64_t pp, Import& impo
   import_vpp(arguments, pp, import);
   const bool interleaved =
       import.has(megatron::kChunks.ours) && import.integer(megatron::kChunks.ours) > 1;
-  import.derive(megatron::kPipeline.theirs, std::to_string(pp), "parallelism.schedule",
+  import.derive({megatron::kPipeline.theirs, std::to_string(pp)}, "parallelism.schedule",
                 std::string(schedule_in(&ScheduleRow::megatron, interleaved).name),
                 "Megatron-LM's own");
   import_stages(arguments, pp, import);
@@ -128,13 +125,13 @@ void import_sharding(MegatronArguments& arguments, std::int64_t data, Import& im
                                                      : 3;
     name = fsdp;
   }
-  import.derive(name, stage > 0 ? "True" : "False", "parallelism.zero_stage", stage);
+  import.derive({name, stage > 0 ? "True" : "False"}, "parallelism.zero_stage", stage);
   const NamePair& instances = megatron::kReplicas;
   const std::int64_t replicas = arguments.integer(instances.theirs, kForeignDegree).value_or(1);
   if (replicas > 1) {
-    import.take(instances.theirs, std::to_string(replicas), instances.ours, replicas);
+    import.take({instances.theirs, std::to_string(replicas)}, instances.ours, replicas);
   }
-  import.derive("data_parallel_size", std::to_string(data), "parallelism.dp_shard",
+  import.derive({"data_parallel_size", std::to_string(data)}, "parallelism.dp_shard",
                 data / replicas);
 }
 
@@ -154,12 +151,12 @@ void import_overlap(MegatronArguments& arguments, std::int64_t data, Import& imp
   const auto told = arguments.integer(buckets.theirs, kForeignSize);
   const std::int64_t bucket =
       overlap ? told.value_or(std::max(kFewest, kPerRank * data)) * bytes : kOneBucket;
-  import.derive(buckets.theirs, arguments.written(buckets.theirs), buckets.ours, bucket,
+  import.derive(arguments.at(buckets.theirs), buckets.ours, bucket,
                 overlap ? fmt::format("parameters of {} bytes", bytes)
                         : std::string("one bucket, as nothing overlaps"));
   if (import.integer("parallelism.zero_stage") < 3) {
-    import.derive(buckets.theirs, arguments.written(buckets.theirs),
-                  "parallelism.first_bucket_bytes", bucket, "all buckets alike");
+    import.derive(arguments.at(buckets.theirs), "parallelism.first_bucket_bytes", bucket,
+                  "all buckets alike");
   }
 }
 
@@ -172,15 +169,8 @@ void import_context(MegatronArguments& arguments, Import& import) {
     const bool is_named = !row.megatron.empty() && way.find(row.megatron) != std::string::npos;
     if (is_named) form = &row;
   }
-  import.derive(megatron::kContextType.theirs, way, megatron::kContextType.ours,
+  import.derive({megatron::kContextType.theirs, way}, megatron::kContextType.ours,
                 std::string(form->name));
-}
-
-void take_number(MegatronArguments& arguments, const std::string& name, const std::string& path,
-                 Import& import) {
-  if (const auto value = arguments.number(name)) {
-    import.take(name, arguments.written(name), path, *value);
-  }
 }
 
 void import_batch(MegatronArguments& arguments, Import& import) {
@@ -190,7 +180,7 @@ void import_batch(MegatronArguments& arguments, Import& import) {
   const auto told = arguments.integer(kMicroBatch.theirs, kForeignDegree);
   const std::int64_t micro = told.value_or(1);
   if (told) {
-    import.take(kMicroBatch.theirs, arguments.written(kMicroBatch.theirs), kMicroBatch.ours, micro);
+    import.take(arguments.at(kMicroBatch.theirs), kMicroBatch.ours, micro);
   } else {
     import.assume(kMicroBatch.theirs, kMicroBatch.ours, micro, "the file does not say it");
   }
@@ -198,14 +188,13 @@ void import_batch(MegatronArguments& arguments, Import& import) {
                             (import.has(kReplicas.ours) ? import.integer(kReplicas.ours) : 1);
   const auto global = arguments.integer(kGlobalBatch.theirs, kForeignSize);
   if (global) {
-    import.take(kGlobalBatch.theirs, arguments.written(kGlobalBatch.theirs), kGlobalBatch.ours,
-                *global);
+    import.take(arguments.at(kGlobalBatch.theirs), kGlobalBatch.ours, *global);
   } else {
-    import.derive(kGlobalBatch.theirs, "(not there)", kGlobalBatch.ours, micro * data,
+    import.derive({kGlobalBatch.theirs, "(not there)"}, kGlobalBatch.ours, micro * data,
                   "Megatron-LM's default: one microbatch per rank");
   }
   if (const auto rampup = arguments.text("rampup_batch_size")) {
-    import.warn("rampup_batch_size", *rampup, "the batch is that after it has grown");
+    import.warn({"rampup_batch_size", *rampup}, "the batch is that after it has grown");
   }
 }
 
@@ -219,12 +208,12 @@ void take_steps(MegatronArguments& arguments, const std::string& name, double ot
                   fmt::format("{} is {:g}, not {}", name, steps, kForeignDegree.words()),
                   "correct it in the file it was imported from");
   }
-  import.take(name, fmt::format("{:g}", steps), path, static_cast<std::int64_t>(steps));
+  import.take({name, fmt::format("{:g}", steps)}, path, static_cast<std::int64_t>(steps));
 }
 
 void import_loss_scale(MegatronArguments& arguments, Import& import) {
   const double scale = arguments.number("initial_loss_scale").value_or(0x1p32);
-  import.take("initial_loss_scale", fmt::format("{:g}", scale), "training.loss_scale", scale);
+  import.take({"initial_loss_scale", fmt::format("{:g}", scale)}, "training.loss_scale", scale);
   take_steps(arguments, "hysteresis", 2, "training.loss_scale_hysteresis", import);
   take_steps(arguments, "loss_scale_window", 1000, "training.loss_scale_growth_interval", import);
 }
@@ -233,14 +222,14 @@ void import_precision(MegatronArguments& arguments, Import& import) {
   const bool bf16 = arguments.truth("bf16");
   const bool fp16 = arguments.truth("fp16");
   const std::string precision = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
-  import.derive("bf16, fp16",
-                fmt::format("{}, {}", bf16 ? "True" : "False", fp16 ? "True" : "False"),
-                "training.precision", precision);
+  import.derive(
+      {"bf16, fp16", fmt::format("{}, {}", bf16 ? "True" : "False", fp16 ? "True" : "False")},
+      "training.precision", precision);
   const bool wide = reduces_in_fp32(arguments);
-  import.derive("accumulate_allreduce_grads_in_fp32", wide ? "True" : "False",
+  import.derive({"accumulate_allreduce_grads_in_fp32", wide ? "True" : "False"},
                 "training.grad_reduce_dtype", std::string(wide ? "fp32" : precision));
   if (arguments.text("fp8") || arguments.text("fp8_format")) {
-    import.warn("fp8", arguments.written("fp8") + arguments.written("fp8_format"),
+    import.warn({"fp8", arguments.written("fp8") + arguments.written("fp8_format")},
                 "not modelled: matrix products cost as in " + precision);
   }
   if (fp16) {
@@ -269,18 +258,18 @@ void import_optimizer(MegatronArguments& arguments, Import& import) {
   const std::string optimizer = optimizer_of(arguments);
   const OptimizerRule* named = optimizer_called(optimizer, &OptimizerNames::megatron);
   const OptimizerRule& rule = named != nullptr ? *named : optimizer_rule(default_optimizer());
-  import.derive("optimizer", optimizer, "training.optimizer", std::string(rule.name),
+  import.derive({"optimizer", optimizer}, "training.optimizer", std::string(rule.name),
                 rule.decouples_decay ? "decay is decoupled, as in Megatron-LM" : "");
   for (const MegatronSetting& row : kOptimizerSettings) {
     if (!rule.reads(row.setting)) continue;
-    take_number(arguments, row.names.theirs, row.names.ours, import);
+    take_number(arguments, row.names, import);
   }
-  take_number(arguments, "lr", "training.learning_rate", import);
-  take_number(arguments, "weight_decay", "training.weight_decay", import);
+  take_number(arguments, {"lr", "training.learning_rate"}, import);
+  take_number(arguments, {"weight_decay", "training.weight_decay"}, import);
   const double clip = arguments.number("clip_grad").value_or(1.0);
-  import.take("clip_grad", arguments.written("clip_grad"), "training.max_grad_norm", clip);
+  import.take(arguments.at("clip_grad"), "training.max_grad_norm", clip);
   if (arguments.truth("optimizer_cpu_offload")) {
-    import.take("optimizer_cpu_offload", "True", "parallelism.offload_optimizer", true);
+    import.take({"optimizer_cpu_offload", "True"}, "parallelism.offload_optimizer", true);
   }
 }
 
@@ -293,20 +282,20 @@ void import_recompute(MegatronArguments& arguments, Import& import) {
   const std::string method = arguments.text("recompute_method").value_or("");
   if (granularity == "selective") {
     // With a fused attention, as here, no scores are kept, so there is nothing to recompute.
-    import.derive(name, granularity, path, std::string("none"),
+    import.derive({name, granularity}, path, std::string("none"),
                   "it repeats core attention, whose scores are not kept here in any case");
     const std::string modules = arguments.text("recompute_modules").value_or("['core_attn']");
     if (modules.find(',') != std::string::npos || modules.find("core_attn") == std::string::npos) {
-      import.warn("recompute_modules", modules,
+      import.warn({"recompute_modules", modules},
                   "only core_attn is as here: for layernorm and moe_act, recompute selective is "
                   "nearest");
     }
     return;
   }
-  import.derive(name, granularity, path, granularity);
+  import.derive({name, granularity}, path, granularity);
   if (granularity == "full" && (method == "block" || layers.value_or(1) > 1)) {
-    import.warn("recompute_method, recompute_num_layers",
-                fmt::format("{}, {}", method, layers.value_or(1)),
+    import.warn({"recompute_method, recompute_num_layers",
+                 fmt::format("{}, {}", method, layers.value_or(1))},
                 "every block is recomputed by itself here");
   }
 }
@@ -327,14 +316,14 @@ void import_megatron_layout(MegatronArguments& arguments, std::int64_t gpus, Imp
       arguments.integer("expert_tensor_parallel_size", kForeignDegree).value_or(tp);
   if (import.has(megatron::kExperts.ours) && tp > 1 && expert_tp > 1) {
     import.warn(
-        "expert_tensor_parallel_size", std::to_string(expert_tp),
+        {"expert_tensor_parallel_size", std::to_string(expert_tp)},
         fmt::format("experts are not cut here: their weights lie whole on ep {} ranks", ep));
   }
   import_pipeline(arguments, pp, import);
   import_sharding(arguments, data, import);
   import_overlap(arguments, data, import);
   if (arguments.truth("use_tp_pp_dp_mapping")) {
-    import.warn("use_tp_pp_dp_mapping", "True", "ranks of a pipeline are farthest apart here");
+    import.warn({"use_tp_pp_dp_mapping", "True"}, "ranks of a pipeline are farthest apart here");
   }
 }
 
@@ -350,13 +339,15 @@ void import_megatron_training(MegatronArguments& arguments, Import& import) {
   import_optimizer(arguments, import);
   import_recompute(arguments, import);
   if (const double dropout = arguments.number("hidden_dropout").value_or(0.1); dropout > 0.0) {
-    import.take("hidden_dropout", fmt::format("{:g}", dropout), "training.hidden_dropout", dropout);
+    import.take({"hidden_dropout", fmt::format("{:g}", dropout)}, "training.hidden_dropout",
+                dropout);
   }
   if (const double dropout = arguments.number("attention_dropout").value_or(0.1); dropout > 0.0) {
-    import.warn("attention_dropout", fmt::format("{:g}", dropout), "attention drops nothing here");
+    import.warn({"attention_dropout", fmt::format("{:g}", dropout)},
+                "attention drops nothing here");
   }
   if (arguments.truth("tp_comm_overlap")) {
-    import.warn("tp_comm_overlap", "True",
+    import.warn({"tp_comm_overlap", "True"},
                 "not modelled: tensor-parallel communication is fully exposed");
   }
 }

@@ -13,9 +13,9 @@ namespace shardsim {
 
 namespace {
 
-/// An argument that has an effect and is not modelled.
+/// Arguments that have an effect and are not modelled, for one reason.
 struct Unmodelled {
-  std::string_view name;  ///< A final * matches any ending.
+  std::string_view names;  ///< Between bars; a final * matches any ending.
   /// Values equal to those here, between bars; None always is, and False unless True alone is.
   std::string_view as_here;
   std::string_view why;
@@ -37,192 +37,134 @@ constexpr std::string_view kOtherLoss = "not modelled: the step trains next toke
 constexpr std::string_view kLengths = "not modelled: all sequences have seq_length tokens";
 constexpr std::string_view kPipeline = "not modelled: stages exchange as the schedule says";
 
-constexpr std::array kUnmodelled = {
+constexpr auto kUnmodelled = std::to_array<Unmodelled>({
     // Blocks.
-    Unmodelled{"mtp_*", "0|0.1", "not modelled: layers that predict further tokens cost nothing"},
-    Unmodelled{"window_size", "", "not modelled: attention costs as over all of seq_length"},
-    Unmodelled{"window_attn_skip_freq", "",
-               "not modelled: attention costs as over all of seq_length"},
-    Unmodelled{"moe_latent_size", "", "not modelled: experts are hidden_size wide outside"},
-    Unmodelled{"add_qkv_bias", "", "biases of a gated family's attention are not modelled"},
-    Unmodelled{"qk_l2_norm", "", "norms of queries and keys are not modelled"},
-    Unmodelled{"qk_clip", "", kNumbers},
-    Unmodelled{"attention_output_gate", "", "not modelled: attention has no gate"},
-    Unmodelled{"experimental_attention_variant", "", kOtherBlocks},
-    Unmodelled{"linear_attention_freq", "", kOtherBlocks},
-    Unmodelled{"dsa_indexer_topk", "", kOtherBlocks},
-    Unmodelled{"hybrid_*", "", kOtherBlocks},
-    Unmodelled{"is_hybrid_model", "", kOtherBlocks},
-    Unmodelled{"heterogeneous_layers_*", "", kOtherBlocks},
-    Unmodelled{"enable_mhc_connections", "", kOtherBlocks},
-    Unmodelled{"spec", "", kOtherBlocks},
-    Unmodelled{"squared_relu", "", "not modelled: the MLP's activation is a GELU"},
-    Unmodelled{"quick_geglu", "", "not modelled: the family's activation stands in for it"},
-    Unmodelled{"activation_func_clamp_value", "", kNumbers},
-    Unmodelled{"glu_linear_offset", "0|0.0", kNumbers},
-    Unmodelled{"softmax_type", "vanilla", kNumbers},
-    Unmodelled{"softmax_scale", "", kNumbers},
-    Unmodelled{"rotary_percent", "1|1.0", kNumbers},
-    Unmodelled{"rotary_interleaved", "", kNumbers},
-    Unmodelled{"rotary_seq_len_interpolation_factor", "", kNumbers},
-    Unmodelled{"use_rope_scaling", "", kNumbers},
-    Unmodelled{"no_rope_freq", "", kNumbers},
-    Unmodelled{"apply_layernorm_1p", "", kNumbers},
-    Unmodelled{"apply_residual_connection_post_layernorm", "", kNumbers},
-    Unmodelled{"apply_query_key_layer_scaling", "", kNumbers},
-    Unmodelled{"use_mup", "", kNumbers},
-    Unmodelled{"init_method_*", "0.02", "weights start from another distribution here"},
-    Unmodelled{"fp32_residual_connection", "", "not modelled: residuals are as wide as the rest"},
+    {"mtp_*", "0|0.1", "not modelled: layers that predict further tokens cost nothing"},
+    {"window_size|window_attn_skip_freq", "",
+     "not modelled: attention costs as over all of seq_length"},
+    {"moe_latent_size", "", "not modelled: experts are hidden_size wide outside"},
+    {"add_qkv_bias", "", "biases of a gated family's attention are not modelled"},
+    {"qk_l2_norm", "", "norms of queries and keys are not modelled"},
+    {"qk_clip|activation_func_clamp_value|softmax_scale|rotary_interleaved|"
+     "rotary_seq_len_interpolation_factor|use_rope_scaling|no_rope_freq|apply_layernorm_1p|"
+     "apply_residual_connection_post_layernorm|apply_query_key_layer_scaling|use_mup",
+     "", kNumbers},
+    {"attention_output_gate", "", "not modelled: attention has no gate"},
+    {"experimental_attention_variant|linear_attention_freq|dsa_indexer_topk|hybrid_*|"
+     "is_hybrid_model|heterogeneous_layers_*|enable_mhc_connections|spec",
+     "", kOtherBlocks},
+    {"squared_relu", "", "not modelled: the MLP's activation is a GELU"},
+    {"quick_geglu", "", "not modelled: the family's activation stands in for it"},
+    {"glu_linear_offset", "0|0.0", kNumbers},
+    {"softmax_type", "vanilla", kNumbers},
+    {"rotary_percent", "1|1.0", kNumbers},
+    {"init_method_*", "0.02", "weights start from another distribution here"},
+    {"fp32_residual_connection", "", "not modelled: residuals are as wide as the rest"},
     // Experts.
-    Unmodelled{"moe_router_num_groups", "", kGroups},
-    Unmodelled{"moe_router_group_topk", "", kGroups},
-    Unmodelled{"moe_router_topk_limited_devices", "", kGroups},
-    Unmodelled{"moe_router_load_balancing_type", "aux_loss|none",
-               "not modelled: the loss that balances is that over a microbatch"},
-    Unmodelled{"moe_router_force_*", "", "routing is model.moe_routing: uniform is nearest"},
-    Unmodelled{"moe_router_score_function", "softmax", kNumbers},
-    Unmodelled{"moe_router_pre_softmax", "", kNumbers},
-    Unmodelled{"moe_router_topk_scaling_factor", "", kNumbers},
-    Unmodelled{"moe_router_enable_expert_bias", "", kNumbers},
-    Unmodelled{"moe_router_dtype", "", "not modelled: scores are as wide as the rest"},
-    Unmodelled{"moe_z_loss_coeff", "", kNumbers},
-    Unmodelled{"moe_input_jitter_eps", "", kNumbers},
-    Unmodelled{"moe_apply_probs_on_input", "", kNumbers},
-    Unmodelled{"moe_enable_deepep", "", "not modelled: tokens travel by plain all-to-all"},
-    Unmodelled{"moe_flex_dispatcher_*", "", "not modelled: tokens travel by plain all-to-all"},
-    Unmodelled{"moe_deepep_num_sms", "20", "not modelled: no cores are set aside for traffic"},
-    Unmodelled{"moe_hybridep_*", "16|108", "not modelled: tokens travel by plain all-to-all"},
-    Unmodelled{"moe_shared_expert_overlap", "", "not modelled: shared experts run beside nothing"},
-    Unmodelled{"moe_shared_expert_gate", "", "not modelled: shared experts have no gate"},
-    Unmodelled{"moe_router_padding_for_*", "", "not modelled: experts get the tokens they have"},
-    Unmodelled{"moe_token_drop_policy", "probs", kNumbers},
-    Unmodelled{"moe_layer_recompute", "", "not modelled: set training.recompute to selective"},
-    Unmodelled{"moe_permute_fusion", "", kFused},
-    Unmodelled{"moe_router_fusion", "", kFused},
-    Unmodelled{"moe_dispatch_fwd_dtype", "bf16", kNarrow},
-    Unmodelled{"moe_combine_bwd_dtype", "bf16", kNarrow},
-    Unmodelled{"moe_paged_stash", "", kOffload},
-    Unmodelled{"moe_expert_rank_capacity_factor", "", "not modelled: set moe_capacity_factor"},
-    Unmodelled{"moe_use_upcycling", "", "weights start from another distribution here"},
-    Unmodelled{"overlap_moe_expert_parallel_comm", "", kExpertOverlap},
-    Unmodelled{"overlap_dispatch_backward_with_experts_wgrad", "", kExpertOverlap},
-    Unmodelled{"high_priority_a2a_comm_stream", "", kExpertOverlap},
-    Unmodelled{"delay_wgrad_compute", "", kBackward},
-    Unmodelled{"ep_overlap_early_attn_memory_release", "", kExpertOverlap},
+    {"moe_router_num_groups|moe_router_group_topk|moe_router_topk_limited_devices", "", kGroups},
+    {"moe_router_load_balancing_type", "aux_loss|none",
+     "not modelled: the loss that balances is that over a microbatch"},
+    {"moe_router_force_*", "", "routing is model.moe_routing: uniform is nearest"},
+    {"moe_router_score_function", "softmax", kNumbers},
+    {"moe_router_pre_softmax|moe_router_topk_scaling_factor|moe_router_enable_expert_bias|"
+     "moe_z_loss_coeff|moe_input_jitter_eps|moe_apply_probs_on_input",
+     "", kNumbers},
+    {"moe_router_dtype", "", "not modelled: scores are as wide as the rest"},
+    {"moe_enable_deepep|moe_flex_dispatcher_*", "",
+     "not modelled: tokens travel by plain all-to-all"},
+    {"moe_deepep_num_sms", "20", "not modelled: no cores are set aside for traffic"},
+    {"moe_hybridep_*", "16|108", "not modelled: tokens travel by plain all-to-all"},
+    {"moe_shared_expert_overlap", "", "not modelled: shared experts run beside nothing"},
+    {"moe_shared_expert_gate", "", "not modelled: shared experts have no gate"},
+    {"moe_router_padding_for_*", "", "not modelled: experts get the tokens they have"},
+    {"moe_token_drop_policy", "probs", kNumbers},
+    {"moe_layer_recompute", "", "not modelled: set training.recompute to selective"},
+    {"moe_permute_fusion|moe_router_fusion", "", kFused},
+    {"moe_dispatch_fwd_dtype|moe_combine_bwd_dtype", "bf16", kNarrow},
+    {"moe_paged_stash", "", kOffload},
+    {"moe_expert_rank_capacity_factor", "", "not modelled: set moe_capacity_factor"},
+    {"moe_use_upcycling", "", "weights start from another distribution here"},
+    {"overlap_moe_expert_parallel_comm|overlap_dispatch_backward_with_experts_wgrad|"
+     "high_priority_a2a_comm_stream|ep_overlap_early_attn_memory_release",
+     "", kExpertOverlap},
+    {"delay_wgrad_compute", "", kBackward},
     // Precision.
-    Unmodelled{"fp8_param", "", kNarrow},
-    Unmodelled{"fp8_param_gather", "", kNarrow},
-    Unmodelled{"fp8_e4m3", "", kNarrow},
-    Unmodelled{"fp8_hybrid", "", kNarrow},
-    Unmodelled{"fp8_output_proj", "", kNarrow},
-    Unmodelled{"fp8_dot_product_attention", "", kNarrow},
-    Unmodelled{"fp8_multi_head_attention", "", kNarrow},
-    Unmodelled{"first_last_layers_bf16", "", kNarrow},
-    Unmodelled{"activation_func_fp8_input_store", "", kNarrow},
-    Unmodelled{"reuse_grad_buf_for_mxfp8_param_ag", "", kNarrow},
-    Unmodelled{"keep_fp8_transpose_cache", "", kNarrow},
-    Unmodelled{"fp4*", "nvfp4", kNarrow},
-    Unmodelled{"te_precision_config_file", "", kNarrow},
-    Unmodelled{"quant_recipe", "", kNarrow},
-    Unmodelled{"use_kitchen*", "", kNarrow},
-    Unmodelled{"kitchen_*", "sdpa", kNarrow},
-    Unmodelled{"use_precision_aware_optimizer", "", kCast},
-    Unmodelled{"main_grads_dtype", "fp32|torch.float32", kCast},
-    Unmodelled{"main_params_dtype", "fp32|torch.float32", kCast},
-    Unmodelled{"exp_avg_dtype", "fp32|torch.float32", kCast},
-    Unmodelled{"exp_avg_sq_dtype", "fp32|torch.float32", kCast},
-    Unmodelled{"megatron_fsdp_main_*", "fp32|torch.float32|auto", kCast},
-    Unmodelled{"megatron_fsdp_grad_comm_dtype", "auto", kCast},
-    Unmodelled{"fp16_lm_cross_entropy", "", kCast},
-    Unmodelled{"loss_scale", "", "a scale that never changes is not modelled"},
+    {"fp8_param|fp8_param_gather|fp8_e4m3|fp8_hybrid|fp8_output_proj|"
+     "fp8_dot_product_attention|fp8_multi_head_attention|first_last_layers_bf16|"
+     "activation_func_fp8_input_store|reuse_grad_buf_for_mxfp8_param_ag|"
+     "keep_fp8_transpose_cache|te_precision_config_file|quant_recipe|use_kitchen*",
+     "", kNarrow},
+    {"fp4*", "nvfp4", kNarrow},
+    {"kitchen_*", "sdpa", kNarrow},
+    {"use_precision_aware_optimizer|fp16_lm_cross_entropy", "", kCast},
+    {"main_grads_dtype|main_params_dtype|exp_avg_dtype|exp_avg_sq_dtype", "fp32|torch.float32",
+     kCast},
+    {"megatron_fsdp_main_*", "fp32|torch.float32|auto", kCast},
+    {"megatron_fsdp_grad_comm_dtype", "auto", kCast},
+    {"loss_scale", "", "a scale that never changes is not modelled"},
     // Optimizer.
-    Unmodelled{"no_decoupled_weight_decay", "", kNumbers},
-    Unmodelled{"decoupled_weight_decay", "True", kNumbers},
-    Unmodelled{"decoupled_lr", "", kNumbers},
-    Unmodelled{"start_weight_decay", "", "weight decay does not change here"},
-    Unmodelled{"optimizer_offload_fraction", "0|0.0|1|1.0", "not modelled: all of it is offloaded"},
-    Unmodelled{"overlap_cpu_optimizer_d2h_h2d", "",
-               "not modelled: the steps of copying and adding follow each other"},
-    Unmodelled{"overlap_param_gather_with_optimizer_step", "",
-               "not modelled: weights are gathered after the step"},
-    Unmodelled{"use_layer_wise_distributed_optimizer", "", kSharded},
-    Unmodelled{"calculate_per_token_loss", "", kNumbers},
-    Unmodelled{"step_batch_size_schedule", "", "the batch does not grow here"},
-    Unmodelled{"freeze_all_layers", "", "not modelled: every weight is trained"},
+    {"no_decoupled_weight_decay|decoupled_lr|calculate_per_token_loss", "", kNumbers},
+    {"decoupled_weight_decay", "True", kNumbers},
+    {"start_weight_decay", "", "weight decay does not change here"},
+    {"optimizer_offload_fraction", "0|0.0|1|1.0", "not modelled: all of it is offloaded"},
+    {"overlap_cpu_optimizer_d2h_h2d", "",
+     "not modelled: the steps of copying and adding follow each other"},
+    {"overlap_param_gather_with_optimizer_step", "",
+     "not modelled: weights are gathered after the step"},
+    {"use_layer_wise_distributed_optimizer", "", kSharded},
+    {"step_batch_size_schedule", "", "the batch does not grow here"},
+    {"freeze_all_layers", "", "not modelled: every weight is trained"},
     // Kernels and memory.
-    Unmodelled{"transformer_impl", "transformer_engine", kFused},
-    Unmodelled{"attention_backend",
-               "auto|flash|fused|AttnBackend.auto|AttnBackend.flash|"
-               "AttnBackend.fused",
-               "not modelled: attention is fused and keeps no scores"},
-    Unmodelled{"no_masked_softmax_fusion", "", kFused},
-    Unmodelled{"masked_softmax_fusion", "True", kFused},
-    Unmodelled{"no_bias_*", "", kFused},
-    Unmodelled{"no_rope_fusion", "", kFused},
-    Unmodelled{"no_persist_layer_norm", "", kFused},
-    Unmodelled{"no_gradient_accumulation_fusion", "", kFused},
-    Unmodelled{"gradient_accumulation_fusion", "True", kFused},
-    Unmodelled{"disable_jit_fuser", "", kFused},
-    Unmodelled{"cross_entropy_loss_fusion", "", kFused},
-    Unmodelled{"use_transformer_engine_op_fuser", "", kFused},
-    Unmodelled{"memory_efficient_layer_norm", "", "not modelled: norms keep their inputs"},
-    Unmodelled{"enable_cuda_graph", "", kGraph},
-    Unmodelled{"external_cuda_graph", "", kGraph},
-    Unmodelled{"cuda_graph_impl", "none", kGraph},
-    Unmodelled{"optimizer_cuda_graph", "", kGraph},
-    Unmodelled{"deterministic_mode", "", "not modelled: kernels cost as the faster ones"},
-    Unmodelled{"batch_invariant_mode", "", "not modelled: kernels cost as the faster ones"},
-    Unmodelled{"fine_grained_activation_offloading", "", kOffload},
-    Unmodelled{"offload_modules", "[]", kOffload},
-    Unmodelled{"cpu_offloading", "", kOffload},
-    Unmodelled{"cpu_offloading_num_layers", "0", kOffload},
-    Unmodelled{"cpu_offloading_*", "True|False", kOffload},
-    Unmodelled{"distribute_saved_activations", "", "not modelled: each rank keeps what it made"},
-    Unmodelled{"checkpoint_activations", "", "an old name: set training.recompute"},
-    Unmodelled{"empty_unused_memory_level", "0", "not modelled: the allocator keeps its blocks"},
+    {"transformer_impl", "transformer_engine", kFused},
+    {"attention_backend", "auto|flash|fused|AttnBackend.auto|AttnBackend.flash|AttnBackend.fused",
+     "not modelled: attention is fused and keeps no scores"},
+    {"no_masked_softmax_fusion|no_bias_*|no_rope_fusion|no_persist_layer_norm|"
+     "no_gradient_accumulation_fusion|disable_jit_fuser|cross_entropy_loss_fusion|"
+     "use_transformer_engine_op_fuser",
+     "", kFused},
+    {"masked_softmax_fusion|gradient_accumulation_fusion", "True", kFused},
+    {"memory_efficient_layer_norm", "", "not modelled: norms keep their inputs"},
+    {"enable_cuda_graph|external_cuda_graph|optimizer_cuda_graph", "", kGraph},
+    {"cuda_graph_impl", "none", kGraph},
+    {"deterministic_mode|batch_invariant_mode", "",
+     "not modelled: kernels cost as the faster ones"},
+    {"fine_grained_activation_offloading|cpu_offloading", "", kOffload},
+    {"offload_modules", "[]", kOffload},
+    {"cpu_offloading_num_layers", "0", kOffload},
+    {"cpu_offloading_*", "True|False", kOffload},
+    {"distribute_saved_activations", "", "not modelled: each rank keeps what it made"},
+    {"checkpoint_activations", "", "an old name: set training.recompute"},
+    {"empty_unused_memory_level", "0", "not modelled: the allocator keeps its blocks"},
     // Layout.
-    Unmodelled{"tp_comm_*", "True|nccl", "not modelled: see tp_comm_overlap"},
-    Unmodelled{"no_overlap_p2p_communication", "", kPipeline},
-    Unmodelled{"overlap_p2p_comm", "True", kPipeline},
-    Unmodelled{"overlap_p2p_communication_warmup_flush", "", kPipeline},
-    Unmodelled{"microbatch_group_size_per_virtual_pipeline_stage", "", kPipeline},
-    Unmodelled{"defer_embedding_wgrad_compute", "", kBackward},
-    Unmodelled{"pipeline_model_parallel_split_rank", "", kPipeline},
-    Unmodelled{"num_microbatches_with_partial_activation_checkpoints", "",
-               "every microbatch recomputes alike here"},
-    Unmodelled{"hybrid_context_parallel", "", kLengths},
-    Unmodelled{"hierarchical_context_parallel_sizes", "",
-               "not read: set parallelism.cp_ulysses_degree"},
-    Unmodelled{"gtp_*", "1|[]", kSharded},
-    Unmodelled{"expert_gtp_*", "1", kSharded},
-    Unmodelled{"tensor_parallel_num_weight_shards", "", kSharded},
-    Unmodelled{"expert_tensor_parallel_num_weight_shards", "", kSharded},
-    Unmodelled{"outer_dp_sharding_strategy", "no_shard", kSharded},
-    Unmodelled{"enable_full_sharding_in_hsdp", "", kSharded},
-    Unmodelled{"torch_fsdp2_no_reshard_after_forward", "", kSharded},
-    Unmodelled{"torch_fsdp2_reshard_after_forward", "True", kSharded},
-    Unmodelled{"fsdp_double_buffer", "", kSharded},
-    Unmodelled{"ddp_num_buckets", "", "not read: set parallelism.bucket_bytes"},
-    Unmodelled{"ddp_reduce_scatter_with_fp32_accumulation", "", kNumbers},
-    Unmodelled{"use_nccl_ub", "", "not modelled: NCCL copies through buffers of its own"},
-    Unmodelled{"nccl_ub", "", "not modelled: NCCL copies through buffers of its own"},
-    Unmodelled{"nccl_communicator_config_path", "", "not read: set system.nccl"},
-    Unmodelled{"use_sharp", "", "not modelled: see system.nccl.algorithms for switches that add"},
+    {"tp_comm_*", "True|nccl", "not modelled: see tp_comm_overlap"},
+    {"no_overlap_p2p_communication|overlap_p2p_communication_warmup_flush|"
+     "microbatch_group_size_per_virtual_pipeline_stage|pipeline_model_parallel_split_rank",
+     "", kPipeline},
+    {"overlap_p2p_comm", "True", kPipeline},
+    {"defer_embedding_wgrad_compute", "", kBackward},
+    {"num_microbatches_with_partial_activation_checkpoints", "",
+     "every microbatch recomputes alike here"},
+    {"hybrid_context_parallel", "", kLengths},
+    {"hierarchical_context_parallel_sizes", "", "not read: set parallelism.cp_ulysses_degree"},
+    {"gtp_*", "1|[]", kSharded},
+    {"expert_gtp_*", "1", kSharded},
+    {"tensor_parallel_num_weight_shards|expert_tensor_parallel_num_weight_shards|"
+     "enable_full_sharding_in_hsdp|torch_fsdp2_no_reshard_after_forward|fsdp_double_buffer",
+     "", kSharded},
+    {"outer_dp_sharding_strategy", "no_shard", kSharded},
+    {"torch_fsdp2_reshard_after_forward", "True", kSharded},
+    {"ddp_num_buckets", "", "not read: set parallelism.bucket_bytes"},
+    {"ddp_reduce_scatter_with_fp32_accumulation", "", kNumbers},
+    {"use_nccl_ub|nccl_ub", "", "not modelled: NCCL copies through buffers of its own"},
+    {"nccl_communicator_config_path", "", "not read: set system.nccl"},
+    {"use_sharp", "", "not modelled: see system.nccl.algorithms for switches that add"},
     // Data and goal.
-    Unmodelled{"encoder_*", "", kOtherBlocks},
-    Unmodelled{"decoder_num_layers", "", kOtherBlocks},
-    Unmodelled{"decoder_seq_length", "", kOtherBlocks},
-    Unmodelled{"variable_seq_lengths", "", kLengths},
-    Unmodelled{"reset_attention_mask", "", kLengths},
-    Unmodelled{"reset_position_ids", "", kNumbers},
-    Unmodelled{"eod_mask_loss", "", kNumbers},
-    Unmodelled{"sft", "", kLengths},
-    Unmodelled{"perform_rl_step", "", kOtherLoss},
-    Unmodelled{"rl_*", "", kOtherLoss},
-    Unmodelled{"grpo_*", "", kOtherLoss},
-    Unmodelled{"logits_load_dir", "", kOtherLoss},
-    Unmodelled{"yaml_cfg", "", "not read: the arguments are in that file"},
-};
+    {"encoder_*|decoder_num_layers|decoder_seq_length", "", kOtherBlocks},
+    {"variable_seq_lengths|reset_attention_mask|sft", "", kLengths},
+    {"reset_position_ids|eod_mask_loss", "", kNumbers},
+    {"perform_rl_step|rl_*|grpo_*|logits_load_dir", "", kOtherLoss},
+    {"yaml_cfg", "", "not read: the arguments are in that file"},
+});
 
 // Arguments that say nothing about a step here: data, checkpoints, logs, the schedule of the
 // learning rate, launchers, and details of arguments that the importer has read.
@@ -285,7 +227,7 @@ bool is_as_here(std::string_view value, const Unmodelled& unmodelled) {
 const Unmodelled* find_unmodelled(std::string_view name) {
   const auto* found =
       std::find_if(kUnmodelled.begin(), kUnmodelled.end(),
-                   [&](const Unmodelled& each) { return begins_or_is(name, each.name); });
+                   [&](const Unmodelled& each) { return is_one_of(name, each.names); });
   return found == kUnmodelled.end() ? nullptr : found;
 }
 
@@ -303,21 +245,21 @@ void tell_unread_megatron(const MegatronArguments& arguments, Import& import) {
     const std::string told = arguments.from_log() ? name : megatron::flag_of(name);
     if (const Unmodelled* unmodelled = find_unmodelled(name)) {
       if (!is_as_here(value, *unmodelled)) {
-        import.warn(told, value, std::string(unmodelled->why));
+        import.warn({told, value}, std::string(unmodelled->why));
         continue;
       }
     } else if (!arguments.from_log() && !is_one_of(name, kHarmless)) {
-      import.warn(told, value, "not known here: look whether it changes cost, memory or numbers");
+      import.warn({told, value}, "not known here: look whether it changes cost, memory or numbers");
       continue;
     }
     ++others;
     if (!arguments.from_log()) {
-      import.ignore(told, value, "says nothing about a step's cost, memory or numbers here");
+      import.ignore({told, value}, "says nothing about a step's cost, memory or numbers here");
     }
   }
   // A log prints every argument of its version, including unset ones.
   if (arguments.from_log()) {
-    import.ignore(fmt::format("{} other arguments", others), "",
+    import.ignore({fmt::format("{} other arguments", others), ""},
                   "data, checkpoints, logging, or as here");
   }
 }

@@ -14,14 +14,6 @@ std::string written(const JsonValue& value) {
   return value.span.source->text.substr(value.span.offset, value.span.length);
 }
 
-std::optional<double> number_of(const JsonValue& value) {
-  if (const auto* whole = std::get_if<std::int64_t>(&value.data)) {
-    return static_cast<double>(*whole);
-  }
-  if (const auto* real = std::get_if<double>(&value.data)) return *real;
-  return std::nullopt;
-}
-
 }  // namespace
 
 void MappingReader::problem(const std::string& code, const Span& span, const std::string& message,
@@ -99,7 +91,7 @@ std::vector<RowFactor> MappingReader::factors(const JsonValue& list) {
     return found;
   }
   for (const JsonValue& value : list.array()) {
-    if (const std::optional<double> number = number_of(value)) {
+    if (const std::optional<double> number = value.number()) {
       found.push_back({std::nullopt, *number});
     } else if (const std::optional<std::size_t> one = column(value)) {
       found.push_back({one, 1.0});

@@ -65,12 +65,10 @@ const std::map<std::string, RatchetFigure>* figures_of(const RatchetFigures& fig
 }  // namespace
 
 RatchetFigures read_ratchet(const std::string& path) {
+  const SourceText source{path, read_regular_file(path, JsonLimits{}.max_bytes)};
   ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  const SourceText source{path, std::move(*text)};
   const std::optional<JsonValue> root = parse_json(source, problems);
-  if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
+  problems.throw_if_any();
   RatchetFigures figures;
   for (const JsonMember& scope : object_of(*root)) {
     if (scope.key != "whole" && scope.key != "sample") {

@@ -265,9 +265,7 @@ class LogReader {
 
 void refuse_table(const std::string& code, const Span& span, const std::string& message,
                   const std::string& help) {
-  ProblemList problems;
-  problems.add(code, span, "", message, help);
-  throw ScenarioError(problems.problems(), problems.num_dropped());
+  throw_problem(code, span, message, help);
 }
 
 std::vector<NcclTestsTable> parse_nccl_tests(const std::string& text,
@@ -281,7 +279,7 @@ std::vector<NcclTestsTable> read_nccl_tests(const std::string& path, std::istrea
   const std::optional<std::string> text = path == "-"
                                               ? read_stream(input, name, kMaxLogBytes, problems)
                                               : read_regular_file(path, kMaxLogBytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
+  problems.throw_if_any();
   return parse_nccl_tests(*text, name);
 }
 

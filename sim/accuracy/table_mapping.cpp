@@ -16,15 +16,9 @@ namespace shardsim {
 
 namespace {
 
-void throw_if_any(const ProblemList& problems) {
-  if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
-}
-
 std::shared_ptr<const SourceText> text_of(const std::string& path) {
-  ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  throw_if_any(problems);
-  return std::make_shared<const SourceText>(SourceText{path, std::move(*text)});
+  return std::make_shared<const SourceText>(
+      SourceText{path, read_regular_file(path, JsonLimits{}.max_bytes)});
 }
 
 std::string blanked_around(const std::string& text, const Span& kept) {
@@ -201,13 +195,13 @@ TableMapping read_table_mapping(const std::string& path) {
   mapping.text = text_of(path);
   ProblemList problems;
   const std::optional<JsonValue> root = parse_json(*mapping.text, problems);
-  throw_if_any(problems);
+  problems.throw_if_any();
   MappingReader reader(problems);
   reader.has_keys(*root, {"title", "table", "trust", "assuming", "sample_stride", "label",
                           "memory_is", "measured", "scenario", "fields", "rows"});
-  throw_if_any(problems);
+  problems.throw_if_any();
   const std::string table = reader.text(*root, "table");
-  throw_if_any(problems);
+  problems.throw_if_any();
   mapping.table =
       read_measurement_table((std::filesystem::path(path).parent_path() / table).string());
   reader.use_table(mapping.table);
@@ -220,7 +214,7 @@ TableMapping read_table_mapping(const std::string& path) {
   if (const JsonValue* scenario = reader.required(*root, "scenario")) {
     mapping.scenario_text = blanked_around(mapping.text->text, scenario->span);
   }
-  throw_if_any(problems);
+  problems.throw_if_any();
   return mapping;
 }
 

@@ -11,7 +11,7 @@
 
 #include "scenarios/formats/import.hpp"
 #include "scenarios/load.hpp"
-#include "scenarios/model_size.hpp"
+#include "scenarios/scenario.hpp"
 #include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/command/verbs.hpp"

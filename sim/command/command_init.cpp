@@ -9,7 +9,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "scenarios/describe.hpp"
+#include "scenarios/field.hpp"
 #include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
@@ -43,10 +43,7 @@ bool is_preset(const std::string& folder, const std::string& name) {
 }
 
 std::string scenario_file(const std::string& path) {
-  ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  return std::move(*text);
+  return read_regular_file(path, JsonLimits{}.max_bytes);
 }
 
 void refuse_choices_beside_file(const InitArguments& arguments) {

@@ -8,7 +8,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "reports/json_writer.hpp"
-#include "scenarios/describe.hpp"
+#include "scenarios/field.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/source_text.hpp"
 #include "sim/command/verbs.hpp"

@@ -19,14 +19,6 @@ namespace shardsim {
 
 namespace {
 
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const PresetInfo& preset : list_builtin_presets()) {
-    if (preset.folder == folder) names.push_back(preset.name);
-  }
-  return names;
-}
-
 UsageError no_preset(const std::string& what, const std::string& name,
                      const std::vector<std::string>& known) {
   if (known.empty()) {
@@ -102,7 +94,7 @@ constexpr const char* kTemplate =
 }  // namespace
 
 std::string system_preset(const std::string& kind) {
-  const std::vector<std::string> known = names_in("systems");
+  const std::vector<std::string> known = builtin_preset_names("systems");
   for (const std::string& name : {kind, "dgx-" + kind}) {
     if (std::find(known.begin(), known.end(), name) != known.end()) return name;
   }
@@ -110,7 +102,7 @@ std::string system_preset(const std::string& kind) {
 }
 
 void require_model_preset(const std::string& name) {
-  const std::vector<std::string> known = names_in("models");
+  const std::vector<std::string> known = builtin_preset_names("models");
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     throw no_preset("model", name, known);
   }

@@ -12,7 +12,7 @@ std::string read_standard_input(std::istream& in) {
   ProblemList problems;
   std::optional<std::string> text =
       read_stream(in, "standard input", JsonLimits{}.max_bytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
+  problems.throw_if_any();
   return std::move(*text);
 }
 

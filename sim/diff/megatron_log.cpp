@@ -12,7 +12,7 @@
 
 #include "sim/kernel/metric_rows.hpp"
 
-#include "scenarios/formats/megatron_arguments.hpp"
+#include "scenarios/formats/megatron.hpp"
 #include "sim/diff/run_side.hpp"
 
 namespace shardsim {

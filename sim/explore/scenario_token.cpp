@@ -5,7 +5,7 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
 
-#include "scenarios/write_resolved.hpp"
+#include "scenarios/load.hpp"
 
 namespace shardsim {
 

@@ -35,6 +35,31 @@ std::vector<std::string_view> split_at(std::string_view text, char separator) {
   }
 }
 
+int decode_utf8(std::string_view text, std::size_t offset, char32_t& character) {
+  const auto lead = static_cast<unsigned char>(text[offset]);
+  if (lead < 0x80) {
+    character = lead;
+    return 1;
+  }
+  const int length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || offset + static_cast<std::size_t>(length) > text.size()) {
+    return 0;
+  }
+  char32_t value = lead & (0xffU >> static_cast<unsigned>(length + 1));
+  for (int i = 1; i < length; ++i) {
+    const char byte = text[offset + static_cast<std::size_t>(i)];
+    if ((static_cast<unsigned char>(byte) & 0xc0U) != 0x80U) return 0;
+    value = (value << 6U) | (static_cast<unsigned char>(byte) & 0x3fU);
+  }
+  // Longer than needed, a surrogate half, or beyond Unicode: not UTF-8 either.
+  const char32_t smallest = length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
+  if (value < smallest || (value >= 0xd800 && value <= 0xdfff) || value > 0x10ffff) {
+    return 0;
+  }
+  character = value;
+  return length;
+}
+
 bool is_invisible(char32_t character) {
   return std::any_of(kInvisible.begin(), kInvisible.end(), [character](Range range) {
     return range.first <= character && character <= range.last;

@@ -29,6 +29,10 @@ template <class Number>
 // plain text. Both functions that make text harmless use it: printable()
 // (scenarios/source_text.hpp) and escape_untrusted() (reports/terminal_text.hpp).
 
+/// Decodes the character at `offset`; returns its length in bytes, 0 if it is not valid UTF-8.
+/// REQUIRES: offset < text.size().
+[[nodiscard]] int decode_utf8(std::string_view text, std::size_t offset, char32_t& character);
+
 /// Control characters, characters that reorder or hide text, and characters without an image.
 [[nodiscard]] bool is_invisible(char32_t character);
 

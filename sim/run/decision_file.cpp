@@ -70,7 +70,7 @@ class Reader {
   DecisionLog read() {
     ProblemList problems;
     const std::optional<JsonValue> file = parse_json(source_, problems, limits_of(experiment_));
-    if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
+    problems.throw_if_any();
     check_head(*file);
     const JsonValue& rows = member(*file, "", "decisions");
     if (!rows.is_array()) refuse(rows, "/decisions", "\"decisions\" must be a list");
@@ -352,11 +352,8 @@ DecisionLog parse_decisions(const std::string& text, const Experiment& experimen
 }
 
 DecisionLog read_decisions(const std::string& path, const Experiment& experiment) {
-  ProblemList problems;
-  const std::optional<std::string> text =
-      read_regular_file(path, limits_of(experiment).max_bytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  return parse_decisions(*text, experiment, path);
+  return parse_decisions(read_regular_file(path, limits_of(experiment).max_bytes), experiment,
+                         path);
 }
 
 }  // namespace shardsim

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/model_size.hpp"
+#include "scenarios/scenario.hpp"
 
 namespace shardsim {
 

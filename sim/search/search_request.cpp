@@ -155,14 +155,6 @@ void take_out_sections(const JsonValue& document, SearchFile& file) {
 constexpr std::int64_t kTokensPerStep = std::int64_t{1} << 20U;
 constexpr std::int64_t kGpusPerSequence = 8;
 
-std::vector<std::string> preset_names(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const PresetInfo& preset : list_presets(folder, builtin_preset_directories())) {
-    names.push_back(preset.name);
-  }
-  return names;
-}
-
 std::string help_for_preset(const std::string& word, const std::vector<std::string>& names) {
   return names.empty() ? no_presets_help(builtin_preset_directories())
                        : help_for_word(word, names, "there are ");
@@ -170,7 +162,7 @@ std::string help_for_preset(const std::string& word, const std::vector<std::stri
 
 // "dgx-h100" for "h100" and "H100".
 std::string system_preset(const std::string& gpu) {
-  const std::vector<std::string> names = preset_names("systems");
+  const std::vector<std::string> names = builtin_preset_names("systems");
   const std::string kind = lower_case(gpu);
   for (const std::string& name : {gpu, kind, "dgx-" + kind}) {
     if (is_among(names, name)) return name;
@@ -206,7 +198,7 @@ void read_model(const SearchRequest& request, SearchBase& base,
     batch = file.global_batch_size;
     return;
   }
-  const std::vector<std::string> names = preset_names("models");
+  const std::vector<std::string> names = builtin_preset_names("models");
   if (!is_among(names, request.model)) {
     throw UsageError(
         "E1321", "no model is called \"" + request.model + "\"",
@@ -254,19 +246,15 @@ std::int64_t batch_of_words(const std::string& words) {
 
 SearchFile read_search_file(const std::string& path) {
   SearchFile file;
+  const SourceText source{path, read_regular_file(path, JsonLimits{}.max_bytes)};
   ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  const SourceText source{path, *text, false};
   const std::optional<JsonValue> document = parse_json(source, problems);
-  if (!document || !problems.empty()) {
-    throw ScenarioError(problems.problems(), problems.num_dropped());
-  }
+  problems.throw_if_any();
   if (!document->is_object() || document->find("model") == nullptr) {
-    file.text = "{\"schema_version\": 1, \"model\": " + *text + "}";
+    file.text = "{\"schema_version\": 1, \"model\": " + source.text + "}";
     return file;
   }
-  file.text = std::move(*text);
+  file.text = source.text;
   read_batch(*document, file);
   take_out_decisions(*document, file);
   take_out_sections(*document, file);

@@ -9,8 +9,8 @@
 #include "sim/kernel/version.hpp"
 
 #include "scenarios/json_value.hpp"
-#include "scenarios/layers.hpp"
 #include "scenarios/load.hpp"
+#include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "sim/sweep/run_sweep.hpp"
@@ -21,10 +21,6 @@ namespace {
 
 // A separator that no JSON text on one line contains.
 constexpr char kEnd = '\n';
-
-void throw_sweep_problems(const ProblemList& problems) {
-  if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
-}
 
 // Text after the block keeps its place.
 std::string without_block(std::string text, const JsonValue& block) {
@@ -81,11 +77,11 @@ SweepPlan load_sweep(const SweepRequest& request) {
   ProblemList problems;
   std::optional<std::string> text =
       read_regular_file(request.file, JsonLimits{}.max_bytes, problems);
-  throw_sweep_problems(problems);
+  problems.throw_if_any();
   SourceTexts texts;
   const SourceText& source = texts.emplace_back(SourceText{request.file, *text, false});
   std::optional<JsonValue> document = parse_json(source, problems);
-  throw_sweep_problems(problems);
+  problems.throw_if_any();
   SweepPlan plan{.file = request.file,
                  .text = *text,
                  .overrides = request.overrides,
@@ -100,7 +96,7 @@ SweepPlan load_sweep(const SweepRequest& request) {
   if (problems.empty()) {
     check_dimensions(plan.block, {&source, 0, 1}, problems);
   }
-  throw_sweep_problems(problems);
+  problems.throw_if_any();
   plan.num_points = plan.block.num_points();
   if (plan.num_points == 0) {
     throw UsageError("E1307", fmt::format("{} has no sweep: nothing varies", request.file),

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/describe.hpp"
+#include "scenarios/field.hpp"
 #include "scenarios/presets.hpp"
 
 #include "tests/app/command_fixture.hpp"

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "scenarios/limits.hpp"
 #include "scenarios/load.hpp"
 #include "sim/run/run.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "scenarios/limits.hpp"
+#include "scenarios/load.hpp"
 
 #include "tests/drawn_scenario.hpp"
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "scenarios/model_size.hpp"
+#include "scenarios/scenario.hpp"
 
 #include "tests/exchange/exchange_fixture.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "reports/text_summary.hpp"
 #include "scenarios/load.hpp"
-#include "scenarios/model_size.hpp"
+#include "scenarios/scenario.hpp"
 #include "sim/run/run.hpp"
 #include "sim/run/whole_training.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "scenarios/limits.hpp"
+#include "scenarios/load.hpp"
 #include "scenarios/scenario_error.hpp"
 
 #include "tests/scenarios/support.hpp"

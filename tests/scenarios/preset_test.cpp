@@ -12,8 +12,8 @@
 #include "strategies/model/make_model.hpp"
 
 #include "scenarios/field.hpp"
-#include "scenarios/model_size.hpp"
 #include "scenarios/presets.hpp"
+#include "scenarios/scenario.hpp"
 
 #include "tests/scenarios/support.hpp"
 #include "tests/temporary_folder.hpp"

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/describe.hpp"
 #include "scenarios/field.hpp"
 #include "scenarios/reading.hpp"
 #include "scenarios/suggest.hpp"

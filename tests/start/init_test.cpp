@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "scenarios/describe.hpp"
+#include "scenarios/field.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
 #include "sim/command/starter.hpp"

@@ -162,7 +162,7 @@ MeasuredErrors parse_measured_errors(const std::string& text, const std::string&
   ProblemList problems;
   const SourceText source{file_name, text};
   const std::optional<JsonValue> root = parse_json(source, problems);
-  if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
+  problems.throw_if_any();
   if (!root->is_array()) fail_band(root->span, "a list of groups is needed here");
   MeasuredErrors known;
   for (const JsonValue& group : root->array()) {
