@@ -87,7 +87,7 @@ std::string next_command(const PlanArguments& arguments, const std::string& word
 }
 
 // The command line without the options that have their default.
-std::string command_line(const PlanArguments& arguments) {
+std::string plan_command(const PlanArguments& arguments) {
   const SearchRequest& r = arguments.request;
   const SearchRequest usual;
   std::string words = fmt::format("shardsim plan {} --gpus {} --gpu {}", shell_word(r.model),
@@ -152,7 +152,7 @@ int command_plan(PlanArguments& arguments, const Console& console) {
   check_paths(arguments, base);
   const SearchOutcome outcome = search_with_progress(arguments, base, console.err);
   const SearchReport report = report_of(base, arguments.request, outcome);
-  const std::string command = next_command(arguments, command_line(arguments));
+  const std::string command = next_command(arguments, plan_command(arguments));
   if (arguments.json) {
     console.out << to_json(report);
   } else {
