@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "scenarios/problem.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/source_text.hpp"
 
 namespace shardsim {

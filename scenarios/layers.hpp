@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "scenarios/json_value.hpp"
-#include "scenarios/problem.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/source_text.hpp"
 
 // A scenario is made of layers: a preset at the bottom, what the file says over it, and --set flags

@@ -173,12 +173,6 @@ void warn(Reading& reading) {
   warn_about_compression(reading);
 }
 
-void throw_if_any(const ProblemList& problems) {
-  if (!problems.empty()) {
-    throw ScenarioError(problems.problems(), problems.num_dropped());
-  }
-}
-
 // A result does not rest on the neutral value of a correction or of a fault.
 bool corrects_nothing(const std::string& path, const FieldState& state) {
   const bool is_neutral = path.rfind("system.nccl.", 0) == 0 || path.rfind("faults.", 0) == 0;
@@ -338,7 +332,7 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
   SourceTexts texts;
   const Sources sources{text, file_name, overrides};
   read(sources, "", texts, reading);
-  throw_if_any(reading.problems);
+  reading.problems.throw_if_any();
   find_chosen(reading, sources);
   warn(reading);
   reading.scenario.sources = collect_sources(reading);
@@ -348,10 +342,8 @@ Scenario load_scenario_text(const std::string& text, const std::string& file_nam
 
 Scenario load_scenario(const std::string& path, const std::vector<std::string>& overrides,
                        const LoadLimits& limits) {
-  ProblemList problems;
-  const std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  throw_if_any(problems);
-  return load_scenario_text(*text, path, overrides, limits);
+  return load_scenario_text(read_regular_file(path, JsonLimits{}.max_bytes), path, overrides,
+                            limits);
 }
 
 }  // namespace shardsim

@@ -11,7 +11,6 @@
 #include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/read_file.hpp"
-#include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
 
 namespace shardsim {
@@ -107,13 +106,7 @@ std::vector<PresetInfo> list_builtin_presets() {
 }
 
 std::string preset_text(const PresetInfo& preset) {
-  ProblemList problems;
-  std::optional<std::string> text =
-      read_regular_file(preset.path, JsonLimits{}.max_bytes, problems);
-  if (!text.has_value()) {
-    throw ScenarioError(problems.problems(), problems.num_dropped());
-  }
-  return *text;
+  return read_regular_file(preset.path, JsonLimits{}.max_bytes);
 }
 
 UsageError no_such_machine(const std::string& message, const std::string& fix) {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <istream>
 #include <system_error>
+#include <utility>
 
 namespace shardsim {
 
@@ -47,6 +48,13 @@ std::optional<std::string> read_regular_file(const std::string& path, std::size_
     return std::nullopt;
   }
   return text;
+}
+
+std::string read_regular_file(const std::string& path, std::size_t max_bytes) {
+  ProblemList problems;
+  std::optional<std::string> text = read_regular_file(path, max_bytes, problems);
+  problems.throw_if_any();
+  return std::move(*text);
 }
 
 std::optional<std::string> read_stream(std::istream& in, const std::string& name,

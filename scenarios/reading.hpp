@@ -13,8 +13,8 @@
 #include "scenarios/field.hpp"
 #include "scenarios/json_value.hpp"
 #include "scenarios/limits.hpp"
-#include "scenarios/problem.hpp"
 #include "scenarios/scenario.hpp"
+#include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
 

@@ -7,9 +7,9 @@
 
 #include "scenarios/checked_product.hpp"
 #include "scenarios/json_value.hpp"
-#include "scenarios/problem.hpp"
 #include "scenarios/read_file.hpp"
 #include "scenarios/resolve.hpp"
+#include "scenarios/scenario_error.hpp"
 
 namespace shardsim {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "scenarios/json_value.hpp"
-#include "scenarios/problem.hpp"
+#include "scenarios/scenario_error.hpp"
 
 // Corrections of a scenario's text without asking: rewrites that leave no doubt about the meaning.
 // Everything else is left to the reader of the error. A fix here is a promise: the field takes its

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "scenarios/json_value.hpp"
-#include "scenarios/problem.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/source_text.hpp"
 
 // The block "sweep" of a scenario: which fields take which values, for `shardsim sweep`. A plain

@@ -13,19 +13,12 @@ namespace {
 // Far above any configuration, and a run log of a day.
 constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
 
-[[noreturn]] void throw_all(const ProblemList& problems) {
-  throw ScenarioError(problems.problems(), problems.num_dropped());
-}
-
 bool is_null(const JsonValue& value) { return std::holds_alternative<std::nullptr_t>(value.data); }
 
 }  // namespace
 
 std::string read_foreign_text(const std::string& path) {
-  ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, kMostBytes, problems);
-  if (!text) throw_all(problems);
-  return std::move(*text);
+  return read_regular_file(path, kMostBytes);
 }
 
 std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path) {
@@ -37,7 +30,7 @@ std::unique_ptr<ForeignFile> read_foreign_json(const std::string& path) {
   limits.max_string_bytes = std::size_t{1} << 20U;
   limits.max_members = limits.max_nodes;
   std::optional<JsonValue> root = parse_json(file->source, problems, limits);
-  if (!root || !problems.empty()) throw_all(problems);
+  problems.throw_if_any();
   if (!root->is_object()) {
     throw_problem("E1352", root->span, path + " holds " + describe(*root) + ", not an object",
                   "name the configuration file itself");

@@ -22,7 +22,7 @@ PipelineSchedule read_schedule(const std::string& path) {
   for (const CsvProblem& problem : csv.problems) {
     problems.add("E1368", {&source, problem.offset, problem.length}, "", problem.what, problem.fix);
   }
-  if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
+  problems.throw_if_any();
   return std::move(csv.schedule);
 }
 

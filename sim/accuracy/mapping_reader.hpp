@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "scenarios/json_value.hpp"
-#include "scenarios/problem.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "sim/accuracy/row_value.hpp"
 
 namespace shardsim {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/problem.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/source_text.hpp"
 
 // A table of measurements: comma-separated values as in RFC 4180, with a header. Quoted cells may
