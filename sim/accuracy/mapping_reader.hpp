@@ -7,7 +7,7 @@
 
 #include "scenarios/json_value.hpp"
 #include "scenarios/scenario_error.hpp"
-#include "sim/accuracy/row_value.hpp"
+#include "sim/accuracy/measurement_table.hpp"
 
 namespace shardsim {
 
