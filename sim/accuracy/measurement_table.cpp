@@ -204,10 +204,7 @@ MeasurementTable parse_measurement_table(const std::string& text, const std::str
 }
 
 MeasurementTable read_measurement_table(const std::string& path) {
-  ProblemList problems;
-  const std::optional<std::string> text = read_regular_file(path, kMaxTableBytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  return parse_measurement_table(*text, path);
+  return parse_measurement_table(read_regular_file(path, kMaxTableBytes), path);
 }
 
 RowValue convert(const RowConversion& conversion, const MeasurementTable& table,

@@ -66,11 +66,9 @@ const std::map<std::string, RatchetFigure>* figures_of(const RatchetFigures& fig
 
 RatchetFigures read_ratchet(const std::string& path) {
   ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  const SourceText source{path, std::move(*text)};
+  const SourceText source{path, read_regular_file(path, JsonLimits{}.max_bytes)};
   const std::optional<JsonValue> root = parse_json(source, problems);
-  if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
+  problems.throw_if_any();
   RatchetFigures figures;
   for (const JsonMember& scope : object_of(*root)) {
     if (scope.key != "whole" && scope.key != "sample") {

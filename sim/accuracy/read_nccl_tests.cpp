@@ -1,7 +1,6 @@
 #include <cmath>
 #include <cstddef>
 #include <istream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "scenarios/scenario_error.hpp"
 #include "sim/accuracy/nccl_tests_table.hpp"
 #include "sim/accuracy/run_preamble.hpp"
+#include "sim/console/whole_file.hpp"
 
 namespace shardsim {
 
@@ -271,13 +271,10 @@ std::vector<NcclTestsTable> parse_nccl_tests(const std::string& text,
 }
 
 std::vector<NcclTestsTable> read_nccl_tests(const std::string& path, std::istream& input) {
-  const std::string name = path == "-" ? "standard input" : path;
-  ProblemList problems;
-  const std::optional<std::string> text = path == "-"
-                                              ? read_stream(input, name, kMaxLogBytes, problems)
-                                              : read_regular_file(path, kMaxLogBytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  return parse_nccl_tests(*text, name);
+  if (path == kStandardInput) {
+    return parse_nccl_tests(read_standard_input(input, kMaxLogBytes), "standard input");
+  }
+  return parse_nccl_tests(read_regular_file(path, kMaxLogBytes), path);
 }
 
 }  // namespace shardsim

@@ -16,17 +16,6 @@ namespace shardsim {
 
 namespace {
 
-void throw_if_any(const ProblemList& problems) {
-  if (!problems.empty()) throw ScenarioError(problems.problems(), problems.num_dropped());
-}
-
-std::shared_ptr<const SourceText> text_of(const std::string& path) {
-  ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  throw_if_any(problems);
-  return std::make_shared<const SourceText>(SourceText{path, std::move(*text)});
-}
-
 std::string blanked_around(const std::string& text, const Span& kept) {
   std::string blank = text;
   for (std::size_t i = 0; i < blank.size(); ++i) {
@@ -36,11 +25,8 @@ std::string blanked_around(const std::string& text, const Span& kept) {
   return blank;
 }
 
-// A field, or the place where a preset is named.
-bool is_field(const std::string& path) { return find_field(path) != nullptr; }
-
 void check_field(MappingReader& reader, const JsonMember& member) {
-  if (is_field(member.key)) return;
+  if (find_field(member.key) != nullptr) return;  // Or the place where a preset is named.
   std::vector<std::string> paths;
   for (const Field& field : field_table()) paths.push_back(field.path);
   const std::string near = nearest(member.key, paths);
@@ -198,16 +184,17 @@ TableMapping read_table_mapping(const std::string& path) {
   TableMapping mapping;
   mapping.path = path;
   mapping.name = std::filesystem::path(path).stem().string();
-  mapping.text = text_of(path);
+  mapping.text = std::make_shared<const SourceText>(
+      SourceText{path, read_regular_file(path, JsonLimits{}.max_bytes)});
   ProblemList problems;
   const std::optional<JsonValue> root = parse_json(*mapping.text, problems);
-  throw_if_any(problems);
+  problems.throw_if_any();
   MappingReader reader(problems);
   reader.has_keys(*root, {"title", "table", "trust", "assuming", "sample_stride", "label",
                           "memory_is", "measured", "scenario", "fields", "rows"});
-  throw_if_any(problems);
+  problems.throw_if_any();
   const std::string table = reader.text(*root, "table");
-  throw_if_any(problems);
+  problems.throw_if_any();
   mapping.table =
       read_measurement_table((std::filesystem::path(path).parent_path() / table).string());
   reader.use_table(mapping.table);
@@ -220,7 +207,7 @@ TableMapping read_table_mapping(const std::string& path) {
   if (const JsonValue* scenario = reader.required(*root, "scenario")) {
     mapping.scenario_text = blanked_around(mapping.text->text, scenario->span);
   }
-  throw_if_any(problems);
+  problems.throw_if_any();
   return mapping;
 }
 

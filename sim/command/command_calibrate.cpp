@@ -86,8 +86,7 @@ void check_paths(const CalibrateArguments& arguments, const std::vector<FileRead
   for (const std::string& path : arguments.files) {
     read.push_back({"a table that is read", path == "-" ? "/dev/stdin" : path});
   }
-  require_writable(arguments.out, false);
-  require_apart(read, {{"--out", arguments.out}});
+  require_outputs(read, {{"--out", arguments.out}});
 }
 
 FittedCorrection given_of(const NcclCorrection& correction) {

@@ -42,13 +42,6 @@ bool is_preset(const std::string& folder, const std::string& name) {
   });
 }
 
-std::string scenario_file(const std::string& path) {
-  ProblemList problems;
-  std::optional<std::string> text = read_regular_file(path, JsonLimits{}.max_bytes, problems);
-  if (!text) throw ScenarioError(problems.problems(), problems.num_dropped());
-  return std::move(*text);
-}
-
 void refuse_choices_beside_file(const InitArguments& arguments) {
   const StarterAsk plain;
   const StarterAsk& ask = arguments.ask;
@@ -65,7 +58,7 @@ std::string starter_of(const InitArguments& arguments) {
     ask.system = arguments.from;
   } else if (!arguments.from.empty()) {
     refuse_choices_beside_file(arguments);
-    return scenario_file(arguments.from);
+    return read_regular_file(arguments.from, JsonLimits{}.max_bytes);
   }
   require_model_preset(ask.model);
   ask.system = system_preset(ask.system);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/console/standard_input.hpp"
+#include "sim/console/whole_file.hpp"
 #include "sim/explore/explore_arguments.hpp"
 #include "sim/real/process_options.hpp"
 #include "sim/run/run.hpp"

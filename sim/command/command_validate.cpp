@@ -13,7 +13,6 @@
 #include "scenarios/json_value.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
-#include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/accuracy/ratchet.hpp"
 #include "sim/accuracy/table_mapping.hpp"
@@ -125,11 +124,8 @@ int hold_band(const ValidateArguments& arguments, const std::vector<ValidatedTab
   const std::string text = measured_errors_text(measured_errors_of(tables));
   if (!arguments.write_band.empty()) write_text(arguments.write_band, text, err);
   if (arguments.check_band.empty()) return 0;
-  ProblemList problems;
-  const std::optional<std::string> in_file =
-      read_regular_file(arguments.check_band, JsonLimits{}.max_bytes, problems);
-  if (!in_file) throw ScenarioError(problems.problems(), problems.num_dropped());
-  const std::string difference = first_difference(*in_file, text);
+  const std::string in_file = read_regular_file(arguments.check_band, JsonLimits{}.max_bytes);
+  const std::string difference = first_difference(in_file, text);
   if (difference.empty()) return 0;
   err << fmt::format("{} is not what `shardsim validate --write-band` gives today: {}\n",
                      arguments.check_band, difference);
@@ -163,9 +159,7 @@ void check_paths(const ValidateArguments& arguments, const std::vector<TableMapp
   if (!arguments.html.empty()) written.push_back({"--html", arguments.html});
   if (!arguments.write_band.empty()) written.push_back({"--write-band", arguments.write_band});
   if (arguments.write_ratchet) written.push_back({"the ratchet", ratchet});
-  for (const PathInUse& output : written) require_writable(output.path, false);
-  require_apart(read, written);
-  require_distinct(written);
+  require_outputs(read, written);
 }
 
 // `shardsim validate [TABLE...]`: predictions against published measurements. Returns 0, or 1 if

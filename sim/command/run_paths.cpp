@@ -41,11 +41,6 @@ bool may_report(const RunArguments& arguments) {
 }
 
 constexpr const char* kLeaveOut = ", or leave --dump-state out";
-constexpr std::size_t kShownPath = 200;
-
-std::string shown(const fs::path& path) {
-  return "\"" + printable(path.string(), kShownPath) + "\"";
-}
 
 // Keeps the files of two runs apart, and overwrites nothing.
 void require_new_or_empty(const fs::path& path) {
@@ -53,11 +48,12 @@ void require_new_or_empty(const fs::path& path) {
   const fs::file_status status = fs::symlink_status(path, error);
   if (!fs::exists(status)) return;
   if (!fs::is_directory(path, error)) {
-    throw UsageError("E0956", "cannot dump the state to " + shown(path) + ": it is not a folder",
+    throw UsageError("E0956",
+                     "cannot dump the state to " + quoted_path(path) + ": it is not a folder",
                      "name a new or an empty folder");
   }
   if (!fs::is_empty(path, error) || error) {
-    throw UsageError("E0956", "cannot dump the state to " + shown(path) + ": it is not empty",
+    throw UsageError("E0956", "cannot dump the state to " + quoted_path(path) + ": it is not empty",
                      "name a new folder, or empty this one");
   }
 }
