@@ -11,7 +11,7 @@
 
 #include "scenarios/scenario.hpp"
 #include "sim/accuracy/nccl_tests_table.hpp"
-#include "sim/collective/tested_operation.hpp"
+#include "sim/collective/collective_setting.hpp"
 
 // Fits a bandwidth factor f and an added latency a to
 //   measured = latency + a + transfer / f,

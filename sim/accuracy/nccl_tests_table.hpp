@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "scenarios/source_text.hpp"
-#include "sim/collective/tested_operation.hpp"
+#include "sim/collective/collective_setting.hpp"
 
 // The output of nccl-tests, as users have it: with lines of launchers and of NCCL's own log around
 // it, several runs in one file, with or without the lines that name the ranks.

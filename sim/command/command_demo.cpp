@@ -54,7 +54,7 @@ constexpr const char* kNameOfChanged = "name=demo, changed";
 // Whether an override sets the field, or its section.
 bool sets(const std::vector<std::string>& overrides, const std::string& path) {
   return std::any_of(overrides.begin(), overrides.end(), [&](const std::string& text) {
-    const std::string set = text.substr(0, text.find('='));
+    const std::string set = overridden_field(text);
     return set == path || path.rfind(set + ".", 0) == 0;
   });
 }

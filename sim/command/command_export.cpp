@@ -21,7 +21,7 @@
 #include "sim/console/output_paths.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/export/export_formats.hpp"
+#include "sim/export/recorded_run.hpp"
 #include "sim/run/run.hpp"
 
 namespace shardsim {

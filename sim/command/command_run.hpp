@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/console/whole_file.hpp"
-#include "sim/explore/explore_arguments.hpp"
+#include "sim/explore/scenario_explorer.hpp"
 #include "sim/real/process_options.hpp"
 #include "sim/run/run.hpp"
 
