@@ -12,7 +12,6 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/command/command_run.hpp"
-#include "sim/command/demo_scenario.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/console/whole_file.hpp"

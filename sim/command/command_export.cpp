@@ -15,7 +15,6 @@
 #include "scenarios/load.hpp"
 #include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
-#include "sim/command/command_schedule.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"

@@ -22,7 +22,6 @@
 #include "reports/result.hpp"
 #include "reports/text_summary.hpp"
 #include "scenarios/load.hpp"
-#include "sim/command/run_paths.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"

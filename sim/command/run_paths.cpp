@@ -1,5 +1,3 @@
-#include "sim/command/run_paths.hpp"
-
 #include <filesystem>
 #include <ostream>
 #include <string>
@@ -13,6 +11,7 @@
 #include "backends/rendezvous/launch_environment.hpp"
 
 #include "scenarios/source_text.hpp"
+#include "sim/command/command_run.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/whole_file.hpp"
 #include "sim/explore/explore_run.hpp"
