@@ -1,5 +1,3 @@
-#include "sim/accuracy/calibration_text.hpp"
-
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -10,6 +8,7 @@
 #include "sim/hardware/nccl/platform.hpp"
 
 #include "scenarios/source_text.hpp"
+#include "sim/accuracy/calibration.hpp"
 
 namespace shardsim {
 

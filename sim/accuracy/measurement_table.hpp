@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +11,8 @@
 #include "scenarios/source_text.hpp"
 
 // A table of measurements: comma-separated values as in RFC 4180, with a header. Quoted cells may
-// hold commas, line ends and doubled quotes. Cells are texts.
+// hold commas, line ends and doubled quotes. Cells are texts; those of a row are turned into one
+// number, or into one field of a scenario.
 namespace shardsim {
 
 struct MeasurementRow {
@@ -36,5 +39,40 @@ struct MeasurementTable {
 
 /// Throws ScenarioError, also for a file that cannot be read or is larger than 16 MiB.
 [[nodiscard]] MeasurementTable read_measurement_table(const std::string& path);
+
+/// A row's value for a field.
+struct RowValue {
+  enum class Kind {
+    given,     ///< `text` is the value, as --set takes it.
+    left_out,  ///< The field keeps the value of the mapping's scenario, or a default.
+    refused,   ///< The row cannot be represented; `text` says why.
+  };
+  Kind kind = Kind::left_out;
+  std::string text;
+};
+
+/// A column of the table, or a number.
+struct RowFactor {
+  std::optional<std::size_t> column;
+  double number = 1.0;  ///< If there is no column.
+};
+
+/// How cells become a value. With `words`, the cell of the one column is looked up. Else, if it is
+/// a product, columns and numbers of `product` are multiplied and then divided by those of `over`,
+/// in their order. Else the cell of the one column is taken unchanged.
+struct RowConversion {
+  bool is_product = false;
+  std::vector<RowFactor> product;  ///< The one column, if it is not a product.
+  std::vector<RowFactor> over;
+  std::map<std::string, RowValue> words;
+  /// If one of the cells is empty; without, the row is refused then.
+  std::optional<RowValue> empty;
+  Span place;  ///< In the mapping.
+};
+
+/// Throws ScenarioError: E0924 for a cell that must be a number and is none (or a divisor of 0),
+/// E0929 for one that `words` do not have.
+[[nodiscard]] RowValue convert(const RowConversion& conversion, const MeasurementTable& table,
+                               const MeasurementRow& row);
 
 }  // namespace shardsim

@@ -1,7 +1,6 @@
 #include <cmath>
 #include <cstddef>
 #include <istream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,9 +11,9 @@
 
 #include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"
-#include "sim/accuracy/log_line.hpp"
 #include "sim/accuracy/nccl_tests_table.hpp"
 #include "sim/accuracy/run_preamble.hpp"
+#include "sim/console/whole_file.hpp"
 
 namespace shardsim {
 
@@ -70,16 +69,16 @@ constexpr double kTellingBandwidth = 10.0;
 std::size_t column_of(const LogLine& header, const char* name, const Span& place) {
   const std::size_t column = header.find(name);
   if (column == header.words.size()) {
-    refuse_table("E0941", place, fmt::format("no column is called {}", name),
-                 "give the table as nccl-tests prints it");
+    throw_problem("E0941", place, fmt::format("no column is called {}", name),
+                  "give the table as nccl-tests prints it");
   }
   return column - 1;  // The first word is "#".
 }
 
 [[noreturn]] void cut_off(const Span& place, const std::string& what) {
-  refuse_table("E0941", place, "this is no whole row: " + what,
-               "remove the line if the table was cut off here; if a log line broke it, run again "
-               "with NCCL_DEBUG=WARN, or with standard error elsewhere (2>log)");
+  throw_problem("E0941", place, "this is no whole row: " + what,
+                "remove the line if the table was cut off here; if a log line broke it, run again "
+                "with NCCL_DEBUG=WARN, or with standard error elsewhere (2>log)");
 }
 
 double number_at(const LogLine& line, std::size_t column, const Span& place) {
@@ -104,8 +103,8 @@ NcclTestsColumns::NcclTestsColumns(const LogLine& header, const Span& place)
     places_.push_back({i - 1, last == "#wrong"});
   }
   if (places_.empty()) {
-    refuse_table("E0941", place, "no columns are called time algbw busbw #wrong, in this order",
-                 "give the table as nccl-tests prints it");
+    throw_problem("E0941", place, "no columns are called time algbw busbw #wrong, in this order",
+                  "give the table as nccl-tests prints it");
   }
 }
 
@@ -118,7 +117,7 @@ std::optional<NcclTestsColumns::Timing> NcclTestsColumns::timing(const LogLine& 
   if (!(found.time_us > 0.0)) cut_off(place, "a time is not above 0");
   const std::string_view wrong = line.word(columns.time + 3);
   if (columns.counts_wrong && wrong != "N/A" && number_at(line, columns.time + 3, place) != 0) {
-    refuse_table(
+    throw_problem(
         "E0942", place, fmt::format("{} elements are wrong in this row", wrong),
         "find out why first (a GPU, a link, a driver): times of wrong results say nothing");
   }
@@ -128,16 +127,18 @@ std::optional<NcclTestsColumns::Timing> NcclTestsColumns::timing(const LogLine& 
 void NcclTestsColumns::check_type(const std::string& type, const std::string& reduction,
                                   const Span& place) const {
   if (reduction != "sum" && reduction != "none") {
-    refuse_table("E0944", place,
-                 fmt::format("the reduction is {}, and what is priced here are sums: NCCL may take "
-                             "other algorithms for it",
-                             printable(reduction, 20)),
-                 "run the test with -o sum");
+    throw_problem(
+        "E0944", place,
+        fmt::format("the reduction is {}, and what is priced here are sums: NCCL may take "
+                    "other algorithms for it",
+                    printable(reduction, 20)),
+        "run the test with -o sum");
   }
   if (type.find("8e") != std::string::npos || type.find("fp8") != std::string::npos) {
-    refuse_table("E0944", place,
-                 fmt::format("the type is {}, which NVSwitch does not reduce", printable(type, 20)),
-                 "run the test with -d bfloat16 or -d float");
+    throw_problem(
+        "E0944", place,
+        fmt::format("the type is {}, which NVSwitch does not reduce", printable(type, 20)),
+        "run the test with -d bfloat16 or -d float");
   }
 }
 
@@ -164,11 +165,11 @@ ParsedRow NcclTestsColumns::parse(const LogLine& line, const Span& place) const 
     if (!found) continue;
     const double algbw = static_cast<double>(parsed.row.size) / (kBytesPerUs * found->time_us);
     if (!(std::abs(algbw - found->algbw) <= kRoundedBandwidth + kRoundedTime * algbw)) {
-      refuse_table("E0943", place,
-                   fmt::format("{} bytes in {} us are {:.2f} GB/s, and the row says {}",
-                               parsed.row.size, found->time_us, algbw, found->algbw),
-                   "give the table as nccl-tests prints it: times in microseconds, columns in its "
-                   "order");
+      throw_problem("E0943", place,
+                    fmt::format("{} bytes in {} us are {:.2f} GB/s, and the row says {}",
+                                parsed.row.size, found->time_us, algbw, found->algbw),
+                    "give the table as nccl-tests prints it: times in microseconds, columns in its "
+                    "order");
     }
     if (found->algbw >= kTellingBandwidth) parsed.row.bus_share = found->busbw / found->algbw;
     parsed.row.time_us += found->time_us;
@@ -241,16 +242,17 @@ class LogReader {
   // A header without a row, as of a run that failed at once.
   void drop_empty() {
     if (tables_.empty()) {
-      refuse_table(
+      throw_problem(
           "E0940", {source_.get(), 0, 0}, "there is no table of nccl-tests here",
           "give the text that all_reduce_perf and its like print, with the line that names "
           "the columns (\"# size count type redop ...\")");
     }
     for (const NcclTestsTable& table : tables_) {
       if (table.rows.empty()) {
-        refuse_table("E0940", table.place, "this table has no rows with bytes",
-                     "remove it, or run the test again: it stopped before its first size, or -e is "
-                     "too small for the ranks");
+        throw_problem(
+            "E0940", table.place, "this table has no rows with bytes",
+            "remove it, or run the test again: it stopped before its first size, or -e is "
+            "too small for the ranks");
       }
     }
   }
@@ -263,24 +265,16 @@ class LogReader {
 
 }  // namespace
 
-void refuse_table(const std::string& code, const Span& span, const std::string& message,
-                  const std::string& help) {
-  throw_problem(code, span, message, help);
-}
-
 std::vector<NcclTestsTable> parse_nccl_tests(const std::string& text,
                                              const std::string& file_name) {
   return LogReader(std::make_shared<const SourceText>(SourceText{file_name, text})).read();
 }
 
 std::vector<NcclTestsTable> read_nccl_tests(const std::string& path, std::istream& input) {
-  const std::string name = path == "-" ? "standard input" : path;
-  ProblemList problems;
-  const std::optional<std::string> text = path == "-"
-                                              ? read_stream(input, name, kMaxLogBytes, problems)
-                                              : read_regular_file(path, kMaxLogBytes, problems);
-  problems.throw_if_any();
-  return parse_nccl_tests(*text, name);
+  if (path == kStandardInput) {
+    return parse_nccl_tests(read_standard_input(input, kMaxLogBytes), "standard input");
+  }
+  return parse_nccl_tests(read_regular_file(path, kMaxLogBytes), path);
 }
 
 }  // namespace shardsim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 
 #include <fmt/format.h>
 
@@ -10,16 +11,165 @@
 #include "scenarios/read_file.hpp"
 #include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
-#include "sim/accuracy/mapping_reader.hpp"
 
 namespace shardsim {
 
 namespace {
 
-std::shared_ptr<const SourceText> text_of(const std::string& path) {
-  return std::make_shared<const SourceText>(
-      SourceText{path, read_regular_file(path, JsonLimits{}.max_bytes)});
+std::string written(const JsonValue& value) {
+  return value.span.source->text.substr(value.span.offset, value.span.length);
 }
+
+// Reads values from the JSON of a mapping; an error becomes a problem with its place, and reading
+// continues.
+class MappingReader {
+ public:
+  explicit MappingReader(ProblemList& problems) : problems_(&problems) {}
+
+  // Columns may be named from now on.
+  void use_table(const MeasurementTable& table) { table_ = &table; }
+
+  void problem(const std::string& code, const Span& span, const std::string& message,
+               const std::string& help = "") {
+    problems_->add(code, span, "", message, help);
+  }
+
+  // False and a problem if the value is none.
+  bool is_object(const JsonValue& value) {
+    if (value.is_object()) return true;
+    problem("E0926", value.span, "an object is needed here, not " + describe(value));
+    return false;
+  }
+
+  // Whether `value` is an object with no other keys than these.
+  bool has_keys(const JsonValue& value, std::initializer_list<const char*> known) {
+    if (!is_object(value)) return false;
+    const std::vector<std::string> keys(known.begin(), known.end());
+    bool all_known = true;
+    for (const JsonMember& member : value.object()) {
+      if (std::find(keys.begin(), keys.end(), member.key) != keys.end()) continue;
+      all_known = false;
+      const std::string near = nearest(member.key, keys);
+      problem("E0926", member.key_span, "unknown key \"" + printable(member.key) + "\"",
+              near.empty() ? "keys are " + one_of_list(keys) : "write \"" + near + "\"");
+    }
+    return all_known;
+  }
+
+  // The member, or null and a problem. REQUIRES: object.is_object().
+  const JsonValue* required(const JsonValue& object, const char* key) {
+    const JsonValue* value = object.find(key);
+    if (value == nullptr) {
+      problem("E0926", {object.span.source, object.span.offset, 1},
+              fmt::format("\"{}\" is missing here", key), "docs/guide/validation.md describes it");
+    }
+    return value;
+  }
+
+  // Empty and a problem if the value is no text.
+  std::string text(const JsonValue& value) {
+    if (value.is_string() && !value.string().empty()) return value.string();
+    problem("E0926", value.span, "a text is needed here, not " + describe(value));
+    return {};
+  }
+
+  std::string text(const JsonValue& object, const char* key) {
+    const JsonValue* value = required(object, key);
+    return value == nullptr ? std::string() : text(*value);
+  }
+
+  // The column that `value` names; none and a problem if there is none.
+  std::optional<std::size_t> column(const JsonValue& value) {
+    const std::string name = text(value);
+    if (name.empty()) return std::nullopt;
+    const std::size_t found = table_->find_column(name);
+    if (found != MeasurementTable::kNoColumn) return found;
+    const std::string near = nearest(name, table_->columns);
+    problem("E0927", value.span,
+            fmt::format("{} has no column \"{}\"", printable(table_->source->name, 200),
+                        printable(name)),
+            near.empty() ? "its columns are " + one_of_list(table_->columns)
+                         : "write \"" + near + "\"");
+    return std::nullopt;
+  }
+
+  std::vector<std::size_t> columns(const JsonValue& list) {
+    std::vector<std::size_t> found;
+    if (!list.is_array() || list.array().empty()) {
+      problem("E0926", list.span, "a list of columns is needed here, not " + describe(list));
+      return found;
+    }
+    for (const JsonValue& name : list.array()) {
+      if (const std::optional<std::size_t> one = column(name)) found.push_back(*one);
+    }
+    return found;
+  }
+
+  // A value of a field, null (left out) or {"cannot": "why"}.
+  RowValue literal(const JsonValue& value) {
+    if (std::holds_alternative<std::nullptr_t>(value.data)) return {};
+    if (value.is_object()) {
+      if (!has_keys(value, {"cannot"})) return {};
+      return {RowValue::Kind::refused, text(value, "cannot")};
+    }
+    return {RowValue::Kind::given, written(value)};
+  }
+
+  RowConversion conversion(const JsonValue& value) {
+    RowConversion conversion;
+    conversion.place = value.span;
+    if (!has_keys(value, {"column", "words", "product", "over", "empty"})) return conversion;
+    const JsonValue* product = value.find("product");
+    const JsonValue* name = value.find("column");
+    const JsonValue* over = value.find("over");
+    const JsonValue* words = value.find("words");
+    conversion.is_product = product != nullptr;
+    if ((product != nullptr) == (name != nullptr) || (over != nullptr && product == nullptr) ||
+        (words != nullptr && name == nullptr)) {
+      problem("E0926", value.span,
+              "a value is made either of a \"column\", perhaps with \"words\", "
+              "or of a \"product\", perhaps \"over\" others");
+      return conversion;
+    }
+    if (product != nullptr) conversion.product = factors(*product);
+    if (over != nullptr) conversion.over = factors(*over);
+    if (name != nullptr) {
+      if (const std::optional<std::size_t> one = column(*name)) {
+        conversion.product.push_back({one, 1.0});
+      }
+    }
+    if (words != nullptr && (!words->is_object() || words->object().empty())) {
+      problem("E0926", words->span, "an object of words is needed here, not " + describe(*words));
+    } else if (words != nullptr) {
+      for (const JsonMember& word : words->object()) {
+        conversion.words[word.key] = literal(word.value);
+      }
+    }
+    if (const JsonValue* empty = value.find("empty")) conversion.empty = literal(*empty);
+    return conversion;
+  }
+
+ private:
+  std::vector<RowFactor> factors(const JsonValue& list) {
+    std::vector<RowFactor> found;
+    if (!list.is_array() || list.array().empty()) {
+      problem("E0926", list.span,
+              "a list of columns and numbers is needed here, not " + describe(list));
+      return found;
+    }
+    for (const JsonValue& value : list.array()) {
+      if (const std::optional<double> number = value.number()) {
+        found.push_back({std::nullopt, *number});
+      } else if (const std::optional<std::size_t> one = column(value)) {
+        found.push_back({one, 1.0});
+      }
+    }
+    return found;
+  }
+
+  ProblemList* problems_;
+  const MeasurementTable* table_ = nullptr;
+};
 
 std::string blanked_around(const std::string& text, const Span& kept) {
   std::string blank = text;
@@ -30,23 +180,11 @@ std::string blanked_around(const std::string& text, const Span& kept) {
   return blank;
 }
 
-// A field, or the place where a preset is named.
-bool is_field(const std::string& path) { return find_field(path) != nullptr; }
-
-void check_field(MappingReader& reader, const JsonMember& member) {
-  if (is_field(member.key)) return;
-  std::vector<std::string> paths;
-  for (const Field& field : field_table()) paths.push_back(field.path);
-  const std::string near = nearest(member.key, paths);
-  reader.problem(
-      "E0928", member.key_span, "a scenario has no field \"" + printable(member.key) + "\"",
-      near.empty() ? "docs/guide/scenario-reference.md lists them" : "write \"" + near + "\"");
-}
-
-class TableMappingReader {
+// Reads the parts of a mapping.
+class TableMappingReader : public MappingReader {
  public:
-  TableMappingReader(TableMapping& mapping, MappingReader& reader)
-      : mapping_(&mapping), reader_(&reader) {}
+  TableMappingReader(TableMapping& mapping, ProblemList& problems)
+      : MappingReader(problems), mapping_(&mapping) {}
 
   void read_memory_kind(const JsonValue& root) {
     for (std::size_t i = 0; i < kNumQuantities; ++i) {
@@ -54,33 +192,33 @@ class TableMappingReader {
     }
     const JsonValue* kind = root.find("memory_is");
     if (kind == nullptr) return;
-    const std::string name = reader_->text(*kind);
+    const std::string name = text(*kind);
     for (const MemoryKind& known : kMemoryKinds) {
       if (known.name != name) continue;
       mapping_->metrics.at(kPeakMemory) = known.metric;
       return;
     }
-    reader_->problem(
+    problem(
         "E0926", kind->span,
         R"("memory_is" is "tensors", "allocated", "allocated_last_stage", "reserved" or "device")");
   }
   void read_head(const JsonValue& root) {
-    mapping_->title = reader_->text(root, "title");
-    mapping_->assuming = reader_->text(root, "assuming");
-    if (const JsonValue* trust = reader_->required(root, "trust")) {
-      mapping_->trust = reader_->text(*trust);
+    mapping_->title = text(root, "title");
+    mapping_->assuming = text(root, "assuming");
+    if (const JsonValue* trust = required(root, "trust")) {
+      mapping_->trust = text(*trust);
       const bool known =
           mapping_->trust.size() == 1 && mapping_->trust[0] >= 'A' && mapping_->trust[0] <= 'D';
       if (!known) {
-        reader_->problem("E0926", trust->span, R"("trust" is "A", "B", "C" or "D")");
+        problem("E0926", trust->span, R"("trust" is "A", "B", "C" or "D")");
       }
     }
     read_memory_kind(root);
     if (const JsonValue* stride = root.find("sample_stride")) {
       const auto* whole = std::get_if<std::int64_t>(&stride->data);
       if (whole == nullptr || *whole < 1) {
-        reader_->problem("E0926", stride->span,
-                         "a whole number from 1 is needed here, not " + describe(*stride));
+        problem("E0926", stride->span,
+                "a whole number from 1 is needed here, not " + describe(*stride));
       } else {
         mapping_->sample_stride = *whole;
       }
@@ -90,15 +228,15 @@ class TableMappingReader {
   void read_columns(const JsonValue& root) {
     mapping_->confirmed = needed_column(root, "confirmed");
     mapping_->source = needed_column(root, "source");
-    if (const JsonValue* label = reader_->required(root, "label")) {
-      mapping_->label = reader_->columns(*label);
+    if (const JsonValue* label = required(root, "label")) {
+      mapping_->label = columns(*label);
     }
   }
 
   void read_measured(const JsonValue& root) {
-    const JsonValue* measured = reader_->required(root, "measured");
+    const JsonValue* measured = required(root, "measured");
     if (measured == nullptr) return;
-    if (!reader_->has_keys(*measured, {kQuantities[0].key.data(), kQuantities[1].key.data()})) {
+    if (!has_keys(*measured, {kQuantities[0].key.data(), kQuantities[1].key.data()})) {
       return;
     }
     bool any = false;
@@ -106,21 +244,17 @@ class TableMappingReader {
       const JsonValue* value = measured->find(std::string(kQuantities[i].key));
       if (value == nullptr) continue;
       any = true;
-      mapping_->measured[i] = reader_->conversion(*value);
+      mapping_->measured[i] = conversion(*value);
     }
-    if (!any) reader_->problem("E0926", measured->span, "nothing that was measured is named");
+    if (!any) problem("E0926", measured->span, "nothing that was measured is named");
   }
 
   void read_fields(const JsonValue& root) {
-    const JsonValue* fields = reader_->required(root, "fields");
-    if (fields == nullptr) return;
-    if (!fields->is_object()) {
-      reader_->problem("E0926", fields->span, "an object is needed here, not " + describe(*fields));
-      return;
-    }
+    const JsonValue* fields = required(root, "fields");
+    if (fields == nullptr || !is_object(*fields)) return;
     for (const JsonMember& member : fields->object()) {
-      check_field(*reader_, member);
-      mapping_->fields.emplace_back(member.key, reader_->conversion(member.value));
+      check_field(member);
+      mapping_->fields.emplace_back(member.key, conversion(member.value));
     }
   }
 
@@ -128,62 +262,67 @@ class TableMappingReader {
     const JsonValue* rows = root.find("rows");
     if (rows == nullptr) return;
     if (!rows->is_array()) {
-      reader_->problem("E0926", rows->span, "a list is needed here, not " + describe(*rows));
+      problem("E0926", rows->span, "a list is needed here, not " + describe(*rows));
       return;
     }
     for (const JsonValue& value : rows->array()) {
-      if (reader_->has_keys(value, {"where", "set", "cannot", "apart"})) read_exception(value);
+      if (has_keys(value, {"where", "set", "cannot", "apart"})) read_exception(value);
     }
   }
 
  private:
+  void check_field(const JsonMember& member) {
+    if (find_field(member.key) != nullptr) return;  // Or the place where a preset is named.
+    std::vector<std::string> paths;
+    for (const Field& field : field_table()) paths.push_back(field.path);
+    const std::string near = nearest(member.key, paths);
+    problem(
+        "E0928", member.key_span, "a scenario has no field \"" + printable(member.key) + "\"",
+        near.empty() ? "docs/guide/scenario-reference.md lists them" : "write \"" + near + "\"");
+  }
+
   std::size_t needed_column(const JsonValue& root, const std::string& name) {
     const std::size_t found = mapping_->table.find_column(name);
     if (found == MeasurementTable::kNoColumn) {
-      reader_->problem("E0927", root.find("table")->span,
-                       fmt::format("{} has no column \"{}\"", mapping_->table.source->name, name),
-                       "every table says where a row is from and whether that was looked up: "
-                       "\"source\", and \"confirmed\" with yes or no");
+      problem("E0927", root.find("table")->span,
+              fmt::format("{} has no column \"{}\"", mapping_->table.source->name, name),
+              "every table says where a row is from and whether that was looked up: "
+              "\"source\", and \"confirmed\" with yes or no");
     }
     return found;
   }
 
   void read_exception(const JsonValue& value) {
     RowException exception;
-    const JsonValue* where = reader_->required(value, "where");
+    const JsonValue* where = required(value, "where");
     if (where != nullptr && where->is_object() && !where->object().empty()) {
       for (const JsonMember& cell : where->object()) {
-        const JsonValue name{cell.key, cell.key_span};
-        const std::optional<std::size_t> column = reader_->column(name);
+        const std::optional<std::size_t> found = column({cell.key, cell.key_span});
         if (!cell.value.is_string()) {
-          reader_->problem("E0926", cell.value.span,
-                           "cells are texts: a text is needed here, not " + describe(cell.value));
-        } else if (column) {
-          exception.where.emplace_back(*column, cell.value.string());
+          problem("E0926", cell.value.span,
+                  "cells are texts: a text is needed here, not " + describe(cell.value));
+        } else if (found) {
+          exception.where.emplace_back(*found, cell.value.string());
         }
       }
     } else if (where != nullptr) {
-      reader_->problem("E0926", where->span, "columns with their cells are needed here");
+      problem("E0926", where->span, "columns with their cells are needed here");
     }
     if (const JsonValue* set = value.find("set")) read_set(*set, exception);
-    if (value.find("cannot") != nullptr) exception.cannot = reader_->text(value, "cannot");
-    if (value.find("apart") != nullptr) exception.apart = reader_->text(value, "apart");
+    if (value.find("cannot") != nullptr) exception.cannot = text(value, "cannot");
+    if (value.find("apart") != nullptr) exception.apart = text(value, "apart");
     mapping_->exceptions.push_back(std::move(exception));
   }
 
   void read_set(const JsonValue& set, RowException& exception) {
-    if (!set.is_object()) {
-      reader_->problem("E0926", set.span, "an object is needed here, not " + describe(set));
-      return;
-    }
+    if (!is_object(set)) return;
     for (const JsonMember& member : set.object()) {
-      check_field(*reader_, member);
-      exception.set.emplace_back(member.key, reader_->literal(member.value));
+      check_field(member);
+      exception.set.emplace_back(member.key, literal(member.value));
     }
   }
 
   TableMapping* mapping_;
-  MappingReader* reader_;
 };
 
 }  // namespace
@@ -192,11 +331,12 @@ TableMapping read_table_mapping(const std::string& path) {
   TableMapping mapping;
   mapping.path = path;
   mapping.name = std::filesystem::path(path).stem().string();
-  mapping.text = text_of(path);
+  mapping.text = std::make_shared<const SourceText>(
+      SourceText{path, read_regular_file(path, JsonLimits{}.max_bytes)});
   ProblemList problems;
   const std::optional<JsonValue> root = parse_json(*mapping.text, problems);
   problems.throw_if_any();
-  MappingReader reader(problems);
+  TableMappingReader reader(mapping, problems);
   reader.has_keys(*root, {"title", "table", "trust", "assuming", "sample_stride", "label",
                           "memory_is", "measured", "scenario", "fields", "rows"});
   problems.throw_if_any();
@@ -205,12 +345,11 @@ TableMapping read_table_mapping(const std::string& path) {
   mapping.table =
       read_measurement_table((std::filesystem::path(path).parent_path() / table).string());
   reader.use_table(mapping.table);
-  TableMappingReader parts(mapping, reader);
-  parts.read_head(*root);
-  parts.read_columns(*root);
-  parts.read_measured(*root);
-  parts.read_fields(*root);
-  parts.read_exceptions(*root);
+  reader.read_head(*root);
+  reader.read_columns(*root);
+  reader.read_measured(*root);
+  reader.read_fields(*root);
+  reader.read_exceptions(*root);
   if (const JsonValue* scenario = reader.required(*root, "scenario")) {
     mapping.scenario_text = blanked_around(mapping.text->text, scenario->span);
   }

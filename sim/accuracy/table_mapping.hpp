@@ -12,7 +12,6 @@
 #include "sim/kernel/metric_rows.hpp"
 
 #include "sim/accuracy/measurement_table.hpp"
-#include "sim/accuracy/row_value.hpp"
 
 // Turns the rows of a table of measurements into scenarios: one JSON file per table, so that a
 // table is added without C++. docs/guide/validation.md describes the format.

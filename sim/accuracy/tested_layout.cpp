@@ -1,11 +1,11 @@
-#include "sim/accuracy/tested_layout.hpp"
-
 #include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
+#include "sim/accuracy/nccl_tests_table.hpp"
 
 namespace shardsim {
 
@@ -52,7 +52,7 @@ std::vector<std::string> operations_like(const NcclTestsTable& table, int ranks)
 void set_ranks_by_options(const NcclTestsTable& table, const TestedLayoutOptions& options,
                           TestedLayout& layout) {
   if (options.ranks == 0) {
-    refuse_table(
+    throw_problem(
         "E0945", table.place,
         table.ranks == 0
             ? std::string("no line before this table names its ranks (\"#  Rank  0 ... on HOST\")")
@@ -61,10 +61,10 @@ void set_ranks_by_options(const NcclTestsTable& table, const TestedLayoutOptions
         "add --ranks and --nodes: how many GPUs took part, on how many nodes");
   }
   if (options.ranks <= table.highest_rank) {
-    refuse_table("E0945", table.place,
-                 fmt::format("a line before this table names rank {}, and there are {} by --ranks",
-                             table.highest_rank, options.ranks),
-                 "count all GPUs that took part, on all nodes");
+    throw_problem("E0945", table.place,
+                  fmt::format("a line before this table names rank {}, and there are {} by --ranks",
+                              table.highest_rank, options.ranks),
+                  "count all GPUs that took part, on all nodes");
   }
   layout.ranks = options.ranks;
   layout.nodes = options.nodes;
@@ -80,7 +80,7 @@ void set_ranks(const NcclTestsTable& table, const TestedLayoutOptions& options,
   const bool contradicts = (options.ranks > 0 && options.ranks != layout.ranks) ||
                            (options.nodes > 0 && options.nodes != layout.nodes);
   if (whole && contradicts) {
-    refuse_table(
+    throw_problem(
         "E0945", table.place,
         fmt::format("the lines before this table name {} ranks on {} nodes, the options {} "
                     "and {}",
@@ -89,14 +89,14 @@ void set_ranks(const NcclTestsTable& table, const TestedLayoutOptions& options,
   }
   if (!whole) set_ranks_by_options(table, options, layout);
   if (layout.ranks < 2) {
-    refuse_table("E0945", table.place, "one rank communicates with nobody",
-                 "run the test on two GPUs or more (-g 8, or with MPI)");
+    throw_problem("E0945", table.place, "one rank communicates with nobody",
+                  "run the test on two GPUs or more (-g 8, or with MPI)");
   }
   constexpr int kMostRanks = 16384;
   if (layout.ranks > kMostRanks) {
-    refuse_table("E0945", table.place,
-                 fmt::format("{} ranks are more than {}", layout.ranks, kMostRanks),
-                 "correct the line that says so");
+    throw_problem("E0945", table.place,
+                  fmt::format("{} ranks are more than {}", layout.ranks, kMostRanks),
+                  "correct the line that says so");
   }
 }
 
@@ -111,10 +111,10 @@ void require_columns_of(const NcclTestsTable& table, TestedOperation operation, 
                         has_root(operation) ? "one" : "none");
   }
   if (cause.empty()) return;
-  refuse_table("E0946", table.place, cause,
-               by_option ? "name the operation of this table by --op"
-                         : "correct the line before it that names the test, or remove that line "
-                           "and add --op");
+  throw_problem("E0946", table.place, cause,
+                by_option ? "name the operation of this table by --op"
+                          : "correct the line before it that names the test, or remove that line "
+                            "and add --op");
 }
 
 void set_operation(const NcclTestsTable& table, const TestedLayoutOptions& options,
@@ -123,10 +123,10 @@ void set_operation(const NcclTestsTable& table, const TestedLayoutOptions& optio
       options.operation.empty() ? std::nullopt
                                 : std::optional(tested_operation_of(options.operation));
   if (asked && table.operation && *asked != *table.operation) {
-    refuse_table("E0946", table.place,
-                 fmt::format("the text says that this is {}, and --op {}",
-                             name_of(*table.operation), name_of(*asked)),
-                 "leave --op out, or give the files of each operation alone");
+    throw_problem("E0946", table.place,
+                  fmt::format("the text says that this is {}, and --op {}",
+                              name_of(*table.operation), name_of(*asked)),
+                  "leave --op out, or give the files of each operation alone");
   }
   if (asked || table.operation) {
     layout.operation = asked ? *asked : *table.operation;
@@ -135,12 +135,12 @@ void set_operation(const NcclTestsTable& table, const TestedLayoutOptions& optio
   }
   const std::vector<std::string> possible = operations_like(table, layout.ranks);
   if (possible.size() != 1) {
-    refuse_table("E0946", table.place,
-                 possible.empty()
-                     ? fmt::format("redop, root and busbw / algbw are of no operation on {} ranks",
-                                   layout.ranks)
-                     : "this may be " + one_of_list(possible) + ": the text does not tell",
-                 "add --op, such as --op all_reduce");
+    throw_problem("E0946", table.place,
+                  possible.empty()
+                      ? fmt::format("redop, root and busbw / algbw are of no operation on {} ranks",
+                                    layout.ranks)
+                      : "this may be " + one_of_list(possible) + ": the text does not tell",
+                  "add --op, such as --op all_reduce");
   }
   layout.operation = tested_operation_of(possible.front());
 }
@@ -159,10 +159,10 @@ TestedLayout tested_layout_of(const NcclTestsTable& table, const TestedLayoutOpt
   const double share = bus_share_of(table);
   const double factor = bus_factor(layout.operation, layout.ranks);
   if (share != 0.0 && !agree(share, factor)) {
-    refuse_table("E0947", table.place,
-                 fmt::format("busbw is {:.4f} algbw in this table, and {:.4f} in {} of {} ranks",
-                             share, factor, name_of(layout.operation), layout.ranks),
-                 "correct --ranks or --op, or the lines that name the ranks");
+    throw_problem("E0947", table.place,
+                  fmt::format("busbw is {:.4f} algbw in this table, and {:.4f} in {} of {} ranks",
+                              share, factor, name_of(layout.operation), layout.ranks),
+                  "correct --ranks or --op, or the lines that name the ranks");
   }
   return layout;
 }

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
+#include <numeric>
+#include <set>
+#include <sstream>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -16,6 +21,26 @@
 namespace shardsim {
 
 namespace {
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Ranks from 1; equal values share the mean of the places they take.
+std::vector<double> ranks_of(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (std::size_t first = 0; first < order.size();) {
+    std::size_t end = first;
+    while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+    const double shared = static_cast<double>(first + 1 + end) / 2.0;
+    for (; first < end; ++first) ranks[order[first]] = shared;
+  }
+  return ranks;
+}
 
 bool holds(const RowException& exception, const MeasurementRow& row) {
   return std::all_of(exception.where.begin(), exception.where.end(),
@@ -143,7 +168,71 @@ ValidatedRow validate_row(const TableMapping& mapping, const MeasurementRow& cel
   return row;
 }
 
+using Told = std::tuple<std::string, std::string, std::int64_t, double, double>;
+
+void add_error(const ValidatedTable& table, std::size_t quantity, const RunSetting& setting,
+               const std::optional<PredictedAndMeasured>& pair, std::set<Told>& told,
+               std::vector<MeasuredError>& errors) {
+  if (!pair) return;
+  const bool is_new = told.insert({setting.device, setting.software, setting.ranks, pair->predicted,
+                                   pair->measured})
+                          .second;
+  if (!is_new) return;
+  errors.push_back({std::string(kQuantities.at(quantity).key), table.name, setting,
+                    std::round(pair->error() * 1e4) / 1e4});
+}
+
 }  // namespace
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double place = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  if (below + 1 >= values.size()) return values.back();
+  return values[below] + (place - static_cast<double>(below)) * (values[below + 1] - values[below]);
+}
+
+std::optional<double> rank_correlation(const std::vector<PredictedAndMeasured>& rows) {
+  std::vector<double> predicted;
+  std::vector<double> measured;
+  for (const PredictedAndMeasured& row : rows) {
+    predicted.push_back(row.predicted);
+    measured.push_back(row.measured);
+  }
+  if (rows.size() < 2) return std::nullopt;
+  const std::vector<double> x = ranks_of(predicted);
+  const std::vector<double> y = ranks_of(measured);
+  const double mean = static_cast<double>(rows.size() + 1) / 2.0;
+  double xx = 0.0;
+  double yy = 0.0;
+  double xy = 0.0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    xx += (x[i] - mean) * (x[i] - mean);
+    yy += (y[i] - mean) * (y[i] - mean);
+    xy += (x[i] - mean) * (y[i] - mean);
+  }
+  if (xx == 0.0 || yy == 0.0) return std::nullopt;
+  return xy / std::sqrt(xx * yy);
+}
+
+ErrorStatistics error_statistics(const std::vector<PredictedAndMeasured>& rows) {
+  std::vector<double> errors;
+  std::vector<double> absolute;
+  for (const PredictedAndMeasured& row : rows) {
+    errors.push_back(row.error());
+    absolute.push_back(std::abs(errors.back()));
+  }
+  ErrorStatistics statistics;
+  statistics.rows = rows.size();
+  statistics.mean_absolute = mean_of(absolute);
+  statistics.median_absolute = quantile(absolute, 0.5);
+  statistics.percentile_90_absolute = quantile(absolute, 0.9);
+  statistics.bias = mean_of(errors);
+  statistics.worst = static_cast<std::size_t>(std::max_element(absolute.begin(), absolute.end()) -
+                                              absolute.begin());
+  statistics.rank_correlation = rank_correlation(rows);
+  return statistics;
+}
 
 RowScenario row_scenario_of(const TableMapping& mapping, const MeasurementRow& row) {
   RowScenario scenario;
@@ -229,6 +318,37 @@ std::vector<RefusedRows> refused_rows(const ValidatedTable& table) {
     }
   }
   return found;
+}
+
+std::vector<MeasuredError> measured_errors_of(const std::vector<ValidatedTable>& tables) {
+  std::vector<MeasuredError> errors;
+  for (const ValidatedTable& table : tables) {
+    for (std::size_t i = 0; i < kNumQuantities; ++i) {
+      std::set<Told> told;
+      for (const std::size_t index : rows_with(table, i, true)) {
+        const ValidatedRow& row = table.rows[index];
+        if (!row.tensors_fit) continue;
+        add_error(table, i, row.setting, row.quantities.at(i), told, errors);
+        const RunSetting without{row.setting.device, "none", row.setting.ranks};
+        add_error(table, i, without, row.without_framework.at(i), told, errors);
+      }
+    }
+  }
+  return errors;
+}
+
+std::string first_difference(const std::string& in_file, const std::string& today) {
+  std::istringstream before(in_file);
+  std::istringstream now(today);
+  for (int number = 1;; ++number) {
+    std::string line_before;
+    std::string line_now;
+    const bool has_before = static_cast<bool>(std::getline(before, line_before));
+    const bool has_now = static_cast<bool>(std::getline(now, line_now));
+    if (!has_before && !has_now) return {};
+    if (has_before == has_now && line_before == line_now) continue;
+    return fmt::format("line {} is \"{}\" and would be \"{}\"", number, line_before, line_now);
+  }
 }
 
 }  // namespace shardsim

@@ -7,12 +7,41 @@
 #include <string>
 #include <vector>
 
-#include "sim/accuracy/error_statistics.hpp"
 #include "sim/accuracy/table_mapping.hpp"
 #include "sim/run/band/measured_errors.hpp"
 
-// Predictions for the rows of a table, beside the measurements.
+// Predictions for the rows of a table beside the measurements, the distance between both, and what
+// `shardsim validate` makes of it. Every error is relative: predicted / measured - 1.
 namespace shardsim {
+
+/// Two positive numbers of one unit.
+struct PredictedAndMeasured {
+  double predicted = 0.0;
+  double measured = 0.0;
+
+  [[nodiscard]] double error() const { return predicted / measured - 1.0; }
+};
+
+struct ErrorStatistics {
+  std::size_t rows = 0;
+  double mean_absolute = 0.0;
+  double median_absolute = 0.0;
+  double percentile_90_absolute = 0.0;
+  double bias = 0.0;  ///< Mean of the errors with their signs: above 0, predictions are too large.
+  std::size_t worst = 0;  ///< Index of the row with the largest absolute error; ties: the first.
+  /// Spearman's: correlation of the ranks, equal values sharing the mean of theirs. None for fewer
+  /// than two rows, or if all predictions or all measurements are equal.
+  std::optional<double> rank_correlation;
+};
+
+/// REQUIRES: !rows.empty(), and measured > 0 in each.
+[[nodiscard]] ErrorStatistics error_statistics(const std::vector<PredictedAndMeasured>& rows);
+
+/// The value below which `share` of the sorted values lie, interpolated between neighbours: at
+/// place share x (n - 1), counted from 0. REQUIRES: !values.empty(), 0 <= share <= 1.
+[[nodiscard]] double quantile(std::vector<double> values, double share);
+
+[[nodiscard]] std::optional<double> rank_correlation(const std::vector<PredictedAndMeasured>& rows);
 
 struct ValidatedRow {
   int line = 0;         ///< Line of the table's file.
@@ -76,5 +105,34 @@ struct RefusedRows {
   std::vector<int> lines;
 };
 [[nodiscard]] std::vector<RefusedRows> refused_rows(const ValidatedTable& table);
+
+/// The errors of the headline's rows that fit their device, as predicted and, if available, also
+/// without a framework. Errors are rounded to 1e-4, as in the file. A row with the prediction and
+/// measurement of an earlier row of the table is the same run, and is left out.
+[[nodiscard]] std::vector<MeasuredError> measured_errors_of(
+    const std::vector<ValidatedTable>& tables);
+
+/// The first line in which two texts differ, as a sentence; empty if they are equal.
+[[nodiscard]] std::string first_difference(const std::string& in_file, const std::string& today);
+
+[[nodiscard]] std::string validation_text(const std::vector<ValidatedTable>& tables);
+
+/// One object: per table its figures, every row with its prediction and measurement, and every
+/// refused row with the reason; and the figures over all tables.
+[[nodiscard]] std::string validation_json(const std::vector<ValidatedTable>& tables);
+
+/// One page without external parts: per table predicted against measured on logarithmic axes, with
+/// the diagonal and lines at +-10 %; the figures; and the rows that are apart or refused.
+[[nodiscard]] std::string validation_html(const std::vector<ValidatedTable>& tables);
+
+/// "line 5: gpus 8, tp 2 (+31.0 %)": the row at an index of overall or table statistics.
+[[nodiscard]] std::string worst_row_text(const ValidatedTable& table, std::size_t index,
+                                         std::size_t quantity);
+/// The same with the table's name; `index` counts through the headline rows of all tables.
+[[nodiscard]] std::string overall_worst_text(const std::vector<ValidatedTable>& tables,
+                                             std::size_t index, std::size_t quantity);
+
+/// "2-4, 7": ascending whole numbers, runs of them shortened.
+[[nodiscard]] std::string runs_text(const std::vector<int>& numbers);
 
 }  // namespace shardsim

@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/accuracy/error_statistics.hpp"
-#include "sim/accuracy/validation_text.hpp"
+#include "sim/accuracy/validated_table.hpp"
 
 namespace shardsim {
 

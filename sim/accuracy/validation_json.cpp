@@ -2,8 +2,7 @@
 
 #include "sim/kernel/version.hpp"
 
-#include "sim/accuracy/band_file.hpp"
-#include "sim/accuracy/validation_text.hpp"
+#include "sim/accuracy/validated_table.hpp"
 #include "sim/run/band/error_band.hpp"
 
 namespace shardsim {

@@ -1,9 +1,7 @@
-#include "sim/accuracy/validation_text.hpp"
-
 #include <fmt/format.h>
 
 #include "scenarios/source_text.hpp"
-#include "sim/accuracy/band_file.hpp"
+#include "sim/accuracy/validated_table.hpp"
 #include "sim/run/band/error_band.hpp"
 
 namespace shardsim {

@@ -1,8 +1,10 @@
-#include "sim/collective/collective_table.hpp"
-
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/kernel/version.hpp"
 
 #include "scenarios/source_text.hpp"
+#include "sim/collective/collective_run.hpp"
 
 namespace shardsim {
 
@@ -16,7 +18,7 @@ std::string time_text(double seconds) {
   return fmt::format("{:7.2f}", microseconds);
 }
 
-std::string place_text(const CollectiveSetting& setting, const CollectiveRow& row,
+std::string place_text(const CollectiveSetting& setting, const TestedSize& row,
                        const TrialResult::Place& place) {
   if (!place.seconds)
     return fmt::format("  {:>7}  {:>6}  {:>6}  {:>5}", "N/A", "N/A", "N/A", "N/A");
@@ -80,10 +82,43 @@ std::string measured_footer(const std::string& backend, const CollectiveRun& run
   return text;
 }
 
+using Json = nlohmann::ordered_json;
+
+template <class Value>
+Json or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+constexpr double kMicroseconds = 1e6;
+
+Json place_of(const CollectiveSetting& setting, const TestedSize& row,
+              const TrialResult::Place& place) {
+  if (!place.seconds) return nullptr;
+  const Bandwidths bandwidths = bandwidths_of(setting, row, *place.seconds);
+  return {{"time_us", *place.seconds * kMicroseconds},
+          {"algbw_gb_per_s", bandwidths.algorithm},
+          {"busbw_gb_per_s", bandwidths.bus},
+          {"wrong", or_null(place.wrong)}};
+}
+
+Json rows_of(const CollectiveSetting& setting, const CollectiveRun& run) {
+  Json rows = Json::array();
+  for (const TestedSize& row : run.rows) {
+    Json object{{"size_bytes", row.size}, {"count", row.count}};
+    object["out_of_place"] = place_of(setting, row, row.found.places[0]);
+    object["in_place"] = place_of(setting, row, row.found.places[1]);
+    object["simulated_time_us"] =
+        row.simulated_seconds ? Json(*row.simulated_seconds * kMicroseconds) : Json(nullptr);
+    object["sent_bytes"] = row.found.sent_bytes;
+    object["simulated_sent_bytes"] = or_null(row.simulated_sent_bytes);
+    rows.push_back(std::move(object));
+  }
+  return rows;
+}
+
 }  // namespace
 
-Bandwidths bandwidths_of(const CollectiveSetting& setting, const CollectiveRow& row,
-                         double seconds) {
+Bandwidths bandwidths_of(const CollectiveSetting& setting, const TestedSize& row, double seconds) {
   if (seconds <= 0.0) return {};
   const double algorithm = static_cast<double>(row.size) / 1e9 / seconds;
   return {algorithm, algorithm * bus_factor(setting.operation, setting.ranks())};
@@ -92,7 +127,7 @@ Bandwidths bandwidths_of(const CollectiveSetting& setting, const CollectiveRow& 
 double average_bus_bandwidth(const CollectiveSetting& setting, const CollectiveRun& run) {
   double sum = 0.0;
   int num_timed = 0;
-  for (const CollectiveRow& row : run.rows) {
+  for (const TestedSize& row : run.rows) {
     for (const TrialResult::Place& place : row.found.places) {
       if (!place.seconds) continue;
       sum += bandwidths_of(setting, row, *place.seconds).bus;
@@ -104,7 +139,7 @@ double average_bus_bandwidth(const CollectiveSetting& setting, const CollectiveR
 
 std::int64_t wrong_elements(const CollectiveRun& run) {
   std::int64_t wrong = 0;
-  for (const CollectiveRow& row : run.rows) {
+  for (const TestedSize& row : run.rows) {
     for (const TrialResult::Place& place : row.found.places) wrong += place.wrong.value_or(0);
   }
   return wrong;
@@ -118,7 +153,7 @@ std::string collective_table(const CollectiveSetting& setting, const std::string
                              const CollectiveRun& run) {
   const bool measured = backend != "fiber";
   std::string text = header_text(setting, backend, measured);
-  for (const CollectiveRow& row : run.rows) {
+  for (const TestedSize& row : run.rows) {
     text += fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:6}", row.size, row.count, setting.dtype_name,
                         setting.reduction_name, setting.root);
     for (const TrialResult::Place& place : row.found.places)
@@ -132,6 +167,34 @@ std::string collective_table(const CollectiveSetting& setting, const std::string
                                             wrong == 0 ? "OK" : "FAILED");
   text += fmt::format("# Avg bus bandwidth    : {:g}\n#\n", average_bus_bandwidth(setting, run));
   return measured ? text + measured_footer(backend, run) : text;
+}
+
+std::string collective_json(const CollectiveSetting& setting, const std::string& backend,
+                            const CollectiveRun& run) {
+  Json root{{"schema_version", 1},
+            {"shardsim_version", std::string(version())},
+            {"operation", std::string(name_of(setting.operation))},
+            {"backend", backend},
+            {"library", run.library},
+            {"ranks", setting.ranks()},
+            {"datatype", setting.dtype_name},
+            {"redop", setting.reduction_name},
+            {"root", setting.root},
+            {"iters", setting.iterations},
+            {"warmup_iters", setting.warmup},
+            {"check", setting.checks}};
+  root["simulated_system"] = {{"name", setting.system},
+                              {"nodes", setting.cluster.num_nodes},
+                              {"gpus_per_node", setting.cluster.gpus_per_node}};
+  root["rows"] = rows_of(setting, run);
+  root["wrong_elements"] = setting.checks == 0 ? Json(nullptr) : Json(wrong_elements(run));
+  root["avg_busbw_gb_per_s"] = average_bus_bandwidth(setting, run);
+  root["sent_bytes"] = run.sent_bytes;
+  root["wire_bytes"] = run.wire ? Json(run.wire->bytes) : Json(nullptr);
+  root["wire_messages"] = run.wire ? Json(run.wire->messages) : Json(nullptr);
+  root["times_mean_nothing"] = run.times_mean_nothing;
+  root["notes"] = run.notes;
+  return root.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace shardsim

@@ -1,9 +1,9 @@
-#include "sim/collective/collective_trial.hpp"
-
 #include <algorithm>
 #include <cstring>
 
 #include "sim/kernel/hash.hpp"
+
+#include "sim/collective/collective_run.hpp"
 
 namespace shardsim {
 

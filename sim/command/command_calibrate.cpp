@@ -12,10 +12,10 @@
 #include "sim/hardware/nccl/platform.hpp"
 
 #include "scenarios/presets.hpp"
+#include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
 #include "sim/accuracy/calibration.hpp"
-#include "sim/accuracy/calibration_text.hpp"
-#include "sim/accuracy/tested_layout.hpp"
+#include "sim/accuracy/nccl_tests_table.hpp"
 #include "sim/collective/collective_setting.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_paths.hpp"
@@ -52,7 +52,7 @@ Cluster cluster_of_table(const CalibrateArguments& arguments, const TestedLayout
 void require_one_tier(const NcclTestsTable& table, const TestedLayout& layout) {
   const bool mixed = layout.nodes > 1 && layout.nodes < layout.ranks;
   if (layout.operation != TestedOperation::sendrecv || !mixed) return;
-  refuse_table(
+  throw_problem(
       "E0944", table.place,
       fmt::format("the times of this sendrecv are means over {} ranks, of which {} send to "
                   "another node: they are of neither tier",
@@ -86,8 +86,7 @@ void check_paths(const CalibrateArguments& arguments, const std::vector<FileRead
   for (const std::string& path : arguments.files) {
     read.push_back({"a table that is read", path == "-" ? "/dev/stdin" : path});
   }
-  require_writable(arguments.out, false);
-  require_apart(read, {{"--out", arguments.out}});
+  require_outputs(read, {{"--out", arguments.out}});
 }
 
 FittedCorrection given_of(const NcclCorrection& correction) {

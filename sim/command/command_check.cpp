@@ -11,7 +11,6 @@
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
-#include "sim/console/standard_input.hpp"
 #include "sim/console/whole_file.hpp"
 
 namespace shardsim {

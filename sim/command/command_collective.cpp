@@ -11,8 +11,8 @@
 #include "backends/rendezvous/launch_environment.hpp"
 
 #include "scenarios/suggest.hpp"
+#include "sim/collective/collective_run.hpp"
 #include "sim/collective/collective_setting.hpp"
-#include "sim/collective/collective_table.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/real/process_options.hpp"

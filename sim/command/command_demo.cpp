@@ -12,7 +12,6 @@
 #include "sim/kernel/error.hpp"
 
 #include "sim/command/command_run.hpp"
-#include "sim/command/demo_scenario.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/console/whole_file.hpp"
@@ -54,7 +53,7 @@ constexpr const char* kNameOfChanged = "name=demo, changed";
 // Whether an override sets the field, or its section.
 bool sets(const std::vector<std::string>& overrides, const std::string& path) {
   return std::any_of(overrides.begin(), overrides.end(), [&](const std::string& text) {
-    const std::string set = text.substr(0, text.find('='));
+    const std::string set = overridden_field(text);
     return set == path || path.rfind(set + ".", 0) == 0;
   });
 }

@@ -15,13 +15,12 @@
 #include "scenarios/load.hpp"
 #include "scenarios/source_text.hpp"
 #include "scenarios/suggest.hpp"
-#include "sim/command/command_schedule.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/console/whole_file.hpp"
-#include "sim/export/export_formats.hpp"
+#include "sim/export/recorded_run.hpp"
 #include "sim/run/run.hpp"
 
 namespace shardsim {

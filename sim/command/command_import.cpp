@@ -61,8 +61,7 @@ void check_paths(const ImportRequest& request) {
   std::vector<PathInUse> read;
   for (const std::string& file : request.files) read.push_back({"what is imported", file});
   if (!request.model.empty()) read.push_back({"the model's file", request.model});
-  require_writable(request.output, false, "choose another with -o");
-  require_apart(read, {{"the scenario", request.output}});
+  require_outputs(read, {{"the scenario", request.output}}, "choose another with -o");
 }
 
 // `shardsim import KIND FILE...`: writes a scenario that loads, and on `err` a table with the fate

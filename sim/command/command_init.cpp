@@ -1,20 +1,27 @@
+#include "sim/command/command_init.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
+#include "sim/kernel/metric_rows.hpp"
+
+#include "strategies/optimizer/optimizer.hpp"
+#include "strategies/pipeline/schedule_row.hpp"
 
 #include "scenarios/field.hpp"
 #include "scenarios/json_value.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
-#include "sim/command/starter.hpp"
+#include "scenarios/suggest.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/console/whole_file.hpp"
@@ -22,6 +29,78 @@
 namespace shardsim {
 
 namespace {
+
+UsageError no_preset(const std::string& what, const std::string& name,
+                     const std::vector<std::string>& known) {
+  if (known.empty()) {
+    return {"E1382", "there are no presets", no_presets_help(builtin_preset_directories())};
+  }
+  const std::string near = nearest(name, known);
+  return {"E1382", fmt::format("there is no {} \"{}\"", what, name),
+          (near.empty() ? std::string() : "did you mean \"" + near + "\"? ") + "There are " +
+              one_of_list(known)};
+}
+
+// Reads a preset's file: the number alone, or with its source.
+std::int64_t gpus_per_node(const std::string& system) {
+  for (const PresetInfo& preset : list_builtin_presets()) {
+    if (preset.folder != "systems" || preset.name != system) continue;
+    const SourceText text{preset.path, preset_text(preset), false, true};
+    ProblemList problems;
+    const std::optional<JsonValue> value = parse_json(text, problems);
+    const JsonValue* number = value && value->is_object() ? value->find("gpus_per_node") : nullptr;
+    if (number != nullptr && number->is_object()) number = number->find("value");
+    const auto* whole = number == nullptr ? nullptr : std::get_if<std::int64_t>(&number->data);
+    if (whole != nullptr && *whole > 0) return *whole;
+  }
+  throw UsageError("E1382", fmt::format("\"{}\" does not say how many GPUs a node has", system),
+                   "choose another with --gpu");
+}
+
+constexpr const char* kTemplate =
+    R"starter(// A scenario of shardsim: what one training step costs. Run it with: shardsim FILE
+// Comments like these are allowed. Units are in the names of keys: _gb_per_s is 10^9 bytes per
+// second, _gib 2^30 bytes, _us microseconds, _tflops 10^12 operations per second. Batches count
+// sequences. Keys that are left out have the defaults of docs/guide/scenario-reference.md.
+{{
+  // Editors complete and explain keys by this file: shardsim schema > {schema}
+  "$schema": "{schema}",
+  "schema_version": 1,
+  "name": "{model}, fully sharded, on {gpus} GPUs",
+
+  // A preset is a file of numbers with their sources ("shardsim presets {model}"); what stands
+  // beside "preset" wins, for example "seq_len": 4096 (tokens).
+  "model": {{ "preset": "{model}" }},
+
+  // {machine}
+  "system": {{ "preset": "{system}", "nodes": {nodes}{per_node} }},
+
+  // tp x pp x cp x dp_replicate x dp_shard = all GPUs; "auto" is what is left.
+  "parallelism": {{
+    "tp": 1,             // tensor: each layer is split; best within a node
+    "pp": 1,             // pipeline: stages of layers; needs a "schedule", such as "{schedule}"
+    "cp": 1,             // context: each sequence is split
+    "dp_replicate": 1,   // replicas of everything
+    "dp_shard": "auto",  // groups that share what zero_stage says
+    "zero_stage": 3      // 0 nothing, 1 optimizer state, 2 gradients too, 3 parameters too (FSDP)
+  }},
+
+  "training": {{
+    "global_batch_size": {gpus}, // sequences per step, of all GPUs together
+    "micro_batch_size": 1,
+    "precision": "bf16",
+    "optimizer": "{optimizer}"
+  }},
+
+  // Shapes without numbers: a plan. "real" trains tiny models and proves that they are trained right.
+  "execution": {{ "tensors": "meta", "steps": 1 }}
+
+  // With these the file is a test: the exit code is 1 if one does not hold. A comma goes above.
+  // "expect": [ {{ "metric": "{metric}", "op": ">=", "value": 0.4 }} ],
+  // Files to write; the trace opens in https://ui.perfetto.dev
+  // "output": {{ "trace": "step.pftrace" }}
+}}
+)starter";
 
 namespace fs = std::filesystem;
 
@@ -42,10 +121,6 @@ bool is_preset(const std::string& folder, const std::string& name) {
   });
 }
 
-std::string scenario_file(const std::string& path) {
-  return read_regular_file(path, JsonLimits{}.max_bytes);
-}
-
 void refuse_choices_beside_file(const InitArguments& arguments) {
   const StarterAsk plain;
   const StarterAsk& ask = arguments.ask;
@@ -62,7 +137,7 @@ std::string starter_of(const InitArguments& arguments) {
     ask.system = arguments.from;
   } else if (!arguments.from.empty()) {
     refuse_choices_beside_file(arguments);
-    return scenario_file(arguments.from);
+    return read_regular_file(arguments.from, JsonLimits{}.max_bytes);
   }
   require_model_preset(ask.model);
   ask.system = system_preset(ask.system);
@@ -111,6 +186,43 @@ int command_init(const InitArguments& arguments, std::ostream& out, std::ostream
 }
 
 }  // namespace
+
+std::string system_preset(const std::string& kind) {
+  const std::vector<std::string> known = builtin_preset_names("systems");
+  for (const std::string& name : {kind, "dgx-" + kind}) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+  }
+  throw no_preset("system", kind, known);
+}
+
+void require_model_preset(const std::string& name) {
+  const std::vector<std::string> known = builtin_preset_names("models");
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw no_preset("model", name, known);
+  }
+}
+
+std::string starter_text(const StarterAsk& ask) {
+  const std::int64_t per_node = gpus_per_node(ask.system);
+  const std::int64_t gpus = ask.gpus > 0 ? ask.gpus : per_node;
+  if (gpus > per_node && gpus % per_node != 0) {
+    throw UsageError(
+        "E1382",
+        fmt::format("{} GPUs do not fill nodes of {} with {} each", gpus, ask.system, per_node),
+        fmt::format("ask for {} or {}", gpus / per_node * per_node,
+                    (gpus / per_node + 1) * per_node));
+  }
+  const bool part = gpus < per_node;
+  const std::int64_t nodes = part ? 1 : gpus / per_node;
+  return fmt::format(
+      kTemplate, fmt::arg("schema", kSchemaFile), fmt::arg("model", ask.model),
+      fmt::arg("metric", metric::kMfu.name), fmt::arg("schedule", default_schedule().name),
+      fmt::arg("optimizer", default_optimizer()), fmt::arg("system", ask.system),
+      fmt::arg("gpus", gpus), fmt::arg("nodes", nodes),
+      fmt::arg("per_node", part ? fmt::format(", \"gpus_per_node\": {}", gpus) : std::string()),
+      fmt::arg("machine", part ? fmt::format("{} of the {} GPUs of a node.", gpus, per_node)
+                               : fmt::format("{} x {} GPUs = {}.", nodes, per_node, gpus)));
+}
 
 Verb init_verb() {
   const auto arguments = std::make_shared<InitArguments>();

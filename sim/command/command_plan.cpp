@@ -13,7 +13,6 @@
 #include "reports/pages.hpp"
 #include "scenarios/formats/emit.hpp"
 #include "sim/command/verbs.hpp"
-#include "sim/console/interrupt.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/parallel.hpp"
 #include "sim/console/progress.hpp"
@@ -48,10 +47,8 @@ void check_paths(const PlanArguments& arguments, const SearchBase& base) {
   add("--out", arguments.out);
   add("--csv", arguments.csv);
   add("--report", arguments.report);
-  for (const PathInUse& output : written) require_writable(output.path, false);
   const bool is_file = base.file == arguments.request.model;
-  require_apart(paths_read(base.scenario.files, is_file ? base.file : ""), written);
-  require_distinct(written);
+  require_outputs(paths_read(base.scenario.files, is_file ? base.file : ""), written);
 }
 
 Objective objective_of(const PlanArguments& arguments) {

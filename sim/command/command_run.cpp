@@ -20,7 +20,6 @@
 #include "reports/text_summary.hpp"
 #include "reports/trace_writers.hpp"
 #include "scenarios/load.hpp"
-#include "sim/command/run_paths.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_format.hpp"
 #include "sim/console/output_paths.hpp"
@@ -176,15 +175,12 @@ Scenario scenario_of(const RunArguments& arguments) {
 
 constexpr std::string_view kBeforeCommand = "  Next: ";
 
-std::string path_of(const std::string& override_text) {
-  return override_text.substr(0, override_text.find('='));
-}
-
 // The command of this run with one more or one different override.
 std::string with(const RunArguments& arguments, const std::string& change) {
   std::vector<std::string> overrides = arguments.overrides;
-  std::erase_if(overrides,
-                [&](const std::string& text) { return path_of(text) == path_of(change); });
+  std::erase_if(overrides, [&](const std::string& text) {
+    return overridden_field(text) == overridden_field(change);
+  });
   overrides.push_back(change);
   return command_line(arguments.file, overrides);
 }
@@ -254,7 +250,7 @@ int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& 
   }
   const std::optional<FailedScenario> failed = to_be_shrunk(arguments, experiment, explored);
   std::optional<ShrunkScenario> shrunk;
-  if (failed) shrunk = ScenarioShrinker(*failed, hooks).shrink();
+  if (failed) shrunk = shrink(*failed, hooks);
   progress.done();
   const std::string json = to_json(outcome.result);
   print_result(arguments, experiment, outcome.result, json, out, err);

@@ -1,15 +1,20 @@
 #pragma once
 
+#include <filesystem>
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "sim/console/standard_input.hpp"
-#include "sim/explore/explore_arguments.hpp"
+#include "sim/console/whole_file.hpp"
+#include "sim/experiment/experiment.hpp"
+#include "sim/explore/scenario_explorer.hpp"
 #include "sim/real/process_options.hpp"
 #include "sim/run/run.hpp"
 
+// `shardsim run`, and the paths that its options name: they are checked before the run, as is the
+// folder of --dump-state.
 namespace shardsim {
 
 struct RunArguments {
@@ -35,5 +40,31 @@ struct RunArguments {
 /// for. Returns the exit code. Throws Error. `hooks`: for tests; progress is always reported.
 int command_run(const RunArguments& arguments, std::ostream& out, std::ostream& err,
                 RunHooks hooks = {});
+
+/// Refuses, before a run, outputs that cannot be written after it. Throws UsageError: E0912 for an
+/// option without a name, E0901 for a file that cannot be written. E0910 is for a file that would
+/// replace an input of the run or collide with another output.
+void check_run_paths(const RunArguments& arguments, const Experiment& experiment);
+
+/// The folder of --dump-state.
+class DumpFolder {
+ public:
+  explicit DumpFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  /// Writes files into the folder, which the first file creates. This must outlive the writer.
+  [[nodiscard]] StateFileWriter writer();
+  /// "wrote 6 files to FOLDER".
+  void tell(std::ostream& err) const;
+
+ private:
+  std::filesystem::path path_;
+  int num_files_ = 0;
+};
+
+/// Returns none if no dump is requested. Throws UsageError for runs without real tensors (E0953),
+/// for processes and for many schedules (E0954). A folder that is neither new nor empty is refused,
+/// too (E0956).
+[[nodiscard]] std::optional<DumpFolder> dump_folder_of(const RunArguments& arguments,
+                                                       const Experiment& experiment);
 
 }  // namespace shardsim

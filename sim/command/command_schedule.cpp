@@ -1,5 +1,3 @@
-#include "sim/command/command_schedule.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <ostream>

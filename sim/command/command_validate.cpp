@@ -13,13 +13,10 @@
 #include "scenarios/json_value.hpp"
 #include "scenarios/presets.hpp"
 #include "scenarios/read_file.hpp"
-#include "scenarios/scenario_error.hpp"
 #include "scenarios/suggest.hpp"
-#include "sim/accuracy/band_file.hpp"
 #include "sim/accuracy/ratchet.hpp"
 #include "sim/accuracy/table_mapping.hpp"
 #include "sim/accuracy/validated_table.hpp"
-#include "sim/accuracy/validation_text.hpp"
 #include "sim/command/verbs.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/progress.hpp"
@@ -162,9 +159,7 @@ void check_paths(const ValidateArguments& arguments, const std::vector<TableMapp
   if (!arguments.html.empty()) written.push_back({"--html", arguments.html});
   if (!arguments.write_band.empty()) written.push_back({"--write-band", arguments.write_band});
   if (arguments.write_ratchet) written.push_back({"the ratchet", ratchet});
-  for (const PathInUse& output : written) require_writable(output.path, false);
-  require_apart(read, written);
-  require_distinct(written);
+  require_outputs(read, written);
 }
 
 // `shardsim validate [TABLE...]`: predictions against published measurements. Returns 0, or 1 if

@@ -1,5 +1,3 @@
-#include "sim/command/run_paths.hpp"
-
 #include <filesystem>
 #include <ostream>
 #include <string>
@@ -13,6 +11,7 @@
 #include "backends/rendezvous/launch_environment.hpp"
 
 #include "scenarios/source_text.hpp"
+#include "sim/command/command_run.hpp"
 #include "sim/console/output_paths.hpp"
 #include "sim/console/whole_file.hpp"
 #include "sim/explore/explore_run.hpp"
@@ -41,11 +40,6 @@ bool may_report(const RunArguments& arguments) {
 }
 
 constexpr const char* kLeaveOut = ", or leave --dump-state out";
-constexpr std::size_t kShownPath = 200;
-
-std::string shown(const fs::path& path) {
-  return "\"" + printable(path.string(), kShownPath) + "\"";
-}
 
 // Keeps the files of two runs apart, and overwrites nothing.
 void require_new_or_empty(const fs::path& path) {
@@ -53,11 +47,12 @@ void require_new_or_empty(const fs::path& path) {
   const fs::file_status status = fs::symlink_status(path, error);
   if (!fs::exists(status)) return;
   if (!fs::is_directory(path, error)) {
-    throw UsageError("E0956", "cannot dump the state to " + shown(path) + ": it is not a folder",
+    throw UsageError("E0956",
+                     "cannot dump the state to " + quoted_path(path) + ": it is not a folder",
                      "name a new or an empty folder");
   }
   if (!fs::is_empty(path, error) || error) {
-    throw UsageError("E0956", "cannot dump the state to " + shown(path) + ": it is not empty",
+    throw UsageError("E0956", "cannot dump the state to " + quoted_path(path) + ": it is not empty",
                      "name a new folder, or empty this one");
   }
 }

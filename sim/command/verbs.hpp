@@ -11,7 +11,7 @@ class App;
 }  // namespace CLI
 
 // The verbs of the command, each made in command_NAME.cpp, which says its exit codes and errors. To
-// add a verb, write a file that makes its Verb, its line here, and its row in verbs.cpp.
+// add a verb, write a file that makes its Verb, its line here, and its row in cli.cpp.
 namespace shardsim {
 
 struct RunHooks;
@@ -93,5 +93,20 @@ struct Verb {
 [[nodiscard]] Verb completion_verb();
 /// `shardsim man`: prints shardsim(1); an installed one is what `man shardsim` shows.
 [[nodiscard]] Verb man_verb();
+
+struct ScheduleArguments {
+  std::string file;
+  std::vector<std::string> overrides;  ///< "a.b=value" each.
+  bool csv = false;                    ///< Print it as a file that PyTorch and schedule_file read.
+  bool lowered = false;                ///< With its sends and receives.
+};
+
+/// `shardsim schedule FILE`: the pipeline schedule of a scenario, without a run: its picture, idle
+/// time and held activations with F = I = W, or the schedule as CSV. Returns 0, or 4 and says why
+/// if the schedule cannot run. Throws Error for a scenario that is wrong or has no pipeline.
+int command_schedule(const ScheduleArguments& arguments, std::ostream& out, std::ostream& err);
+
+/// The scenario of `shardsim demo`, with its comments. It names presets, as files do.
+[[nodiscard]] const std::string& demo_scenario();
 
 }  // namespace shardsim

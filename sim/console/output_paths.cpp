@@ -10,7 +10,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "reports/csv_tables.hpp"
-#include "scenarios/source_text.hpp"
+#include "sim/console/whole_file.hpp"
 
 namespace shardsim {
 
@@ -49,9 +49,7 @@ bool collide(const Identity& a, const Identity& b) {
   return is_within(a.whole, b.whole) || is_within(b.whole, a.whole);
 }
 
-std::string shown(const PathInUse& used) {
-  return used.what + " \"" + printable(used.path.string(), 200) + "\"";
-}
+std::string shown(const PathInUse& used) { return used.what + " " + quoted_path(used.path); }
 
 constexpr const char* kFix = "give it another name, or write to another folder";
 
@@ -79,6 +77,13 @@ void require_distinct(const std::vector<PathInUse>& written) {
     }
     identities.push_back(identity);
   }
+}
+
+void require_outputs(const std::vector<PathInUse>& read, const std::vector<PathInUse>& written,
+                     const std::string& otherwise) {
+  for (const PathInUse& output : written) require_writable(output.path, false, otherwise);
+  require_apart(read, written);
+  require_distinct(written);
 }
 
 std::vector<PathInUse> paths_read(const std::vector<FileRead>& read, const std::string& file) {

@@ -22,6 +22,11 @@ void require_apart(const std::vector<PathInUse>& read, const std::vector<PathInU
 /// Throws UsageError (E0910) if two written files are one file, or one lies below the other.
 void require_distinct(const std::vector<PathInUse>& written);
 
+/// Both, and that files can be written into folders that exist (E0901). `otherwise`: as in
+/// require_writable().
+void require_outputs(const std::vector<PathInUse>& read, const std::vector<PathInUse>& written,
+                     const std::string& otherwise = "name another file");
+
 /// The files from which a scenario was made: `read`, and its own ("-": standard input; empty:
 /// none).
 [[nodiscard]] std::vector<PathInUse> paths_read(const std::vector<FileRead>& read,

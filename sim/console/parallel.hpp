@@ -1,10 +1,12 @@
 #pragma once
 
+#include <csignal>
 #include <cstddef>
 #include <functional>
 
 // Many independent runs on the available cores. One thread executes a run from begin to end, and
-// runs share only constants, so results do not depend on the number of threads.
+// runs share only constants, so results do not depend on the number of threads. Ctrl-C stops them
+// so that finished runs are kept.
 namespace shardsim {
 
 /// The work for each index of [0, count).
@@ -25,5 +27,22 @@ void run_parallel(std::size_t count, int jobs, const ParallelWork& work);
 
 /// The number of cores that this process may use (its affinity, not the machine's size).
 [[nodiscard]] int default_jobs();
+
+/// While it lives, the first SIGINT or SIGTERM only requests a stop; a second one has its old
+/// effect. Only one may live at a time.
+class InterruptWatch {
+ public:
+  InterruptWatch();
+  ~InterruptWatch();
+  InterruptWatch(const InterruptWatch&) = delete;
+  InterruptWatch& operator=(const InterruptWatch&) = delete;
+
+  /// Whether a stop was requested. May be called from any thread.
+  [[nodiscard]] bool is_asked() const;
+
+ private:
+  struct sigaction interrupt_ {};
+  struct sigaction terminate_ {};
+};
 
 }  // namespace shardsim

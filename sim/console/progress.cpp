@@ -56,28 +56,16 @@ Progress::Progress(std::ostream& err, bool enabled)
       begin_(Clock::now()),
       next_(begin_ + std::chrono::seconds(1)) {}
 
-void Progress::tick() {
-  if (!enabled_) return;
-  const Clock::time_point now = Clock::now();
-  if (!is_due(now)) return;
-  show("simulating, " +
-       duration_words(std::chrono::duration_cast<std::chrono::seconds>(now - begin_)));
-}
+void Progress::tick() { tick("simulating"); }
 
 void Progress::tick(std::size_t done, std::size_t total) {
-  if (!enabled_) return;
-  const Clock::time_point now = Clock::now();
-  if (!is_due(now)) return;
-  show(progress_words(done, total,
-                      std::chrono::duration_cast<std::chrono::milliseconds>(now - begin_)));
+  tell_if_due([&](std::chrono::milliseconds spent) { return progress_words(done, total, spent); });
 }
 
 void Progress::tick(const std::string& words) {
-  if (!enabled_) return;
-  const Clock::time_point now = Clock::now();
-  if (!is_due(now)) return;
-  show(words + ", " +
-       duration_words(std::chrono::duration_cast<std::chrono::seconds>(now - begin_)));
+  tell_if_due([&](std::chrono::milliseconds spent) {
+    return words + ", " + duration_words(std::chrono::duration_cast<std::chrono::seconds>(spent));
+  });
 }
 
 void Progress::done() {
@@ -89,14 +77,15 @@ std::chrono::seconds Progress::elapsed() const {
   return std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin_);
 }
 
-bool Progress::is_due(Clock::time_point now) {
-  if (now < next_) return false;
+template <class Words>
+void Progress::tell_if_due(const Words& words) {
+  if (!enabled_) return;
+  const Clock::time_point now = Clock::now();
+  if (now < next_) return;
   next_ = now + std::chrono::seconds(in_place_ ? 1 : kSecondsBetweenLines);
-  return true;
-}
-
-void Progress::show(const std::string& words) {
-  err_ << (in_place_ ? "\r\033[K" : "") << words << (in_place_ ? "" : "\n") << std::flush;
+  err_ << (in_place_ ? "\r\033[K" : "")
+       << words(std::chrono::duration_cast<std::chrono::milliseconds>(now - begin_))
+       << (in_place_ ? "" : "\n") << std::flush;
   shown_ = true;
 }
 

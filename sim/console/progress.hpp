@@ -35,8 +35,9 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  bool is_due(Clock::time_point now);
-  void show(const std::string& words);
+  // `words`: of the elapsed milliseconds.
+  template <class Words>
+  void tell_if_due(const Words& words);
 
   std::ostream& err_;
   bool enabled_;

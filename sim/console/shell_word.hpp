@@ -35,6 +35,11 @@ namespace shardsim {
   return quoted + "'";
 }
 
+/// "a.b" of the override "a.b=value".
+[[nodiscard]] inline std::string overridden_field(const std::string& override_text) {
+  return override_text.substr(0, override_text.find('='));
+}
+
 /// "shardsim FILE --set a=1 --set b=2".
 [[nodiscard]] inline std::string command_line(const std::string& file,
                                               const std::vector<std::string>& overrides) {

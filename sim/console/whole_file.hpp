@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <string>
+
+#include "scenarios/json_value.hpp"
 
 // The one place in which the command writes files. No reader ever sees half a file: a file is
 // written under a random name in the same folder, flushed to the disk, and renamed. A failure
@@ -14,6 +17,8 @@
 //   a link              is replaced, and its target stays as it is;
 //   a pipe, a terminal, /dev/null, /dev/stdout, /dev/fd/3  are written to directly;
 //   a folder, a disk    an error.
+//
+// Standard input is read whole, too.
 namespace shardsim {
 
 /// Writes the output of `produce` to the file `path`. Throws Error (E0901) with the cause and with
@@ -43,5 +48,16 @@ void write_complete(const std::filesystem::path& path, const std::string& text,
 
 /// Prints "wrote runs/plan.json".
 void tell_written(const std::filesystem::path& path, std::ostream& err);
+
+/// The columns of a path that is shown.
+inline constexpr std::size_t kShownPath = 200;
+/// "\"runs/plan.json\"", safe for a terminal.
+[[nodiscard]] std::string quoted_path(const std::filesystem::path& path);
+
+/// The file name for standard input.
+inline constexpr const char* kStandardInput = "-";
+/// Reads all of it. Throws ScenarioError E0003 as soon as it exceeds the limit.
+[[nodiscard]] std::string read_standard_input(std::istream& in,
+                                              std::size_t max_bytes = JsonLimits{}.max_bytes);
 
 }  // namespace shardsim

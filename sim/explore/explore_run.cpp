@@ -1,29 +1,226 @@
 #include "sim/explore/explore_run.hpp"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <map>
 #include <ostream>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
 
+#include "strategies/pipeline/stage_split.hpp"
+
 #include "scenarios/load.hpp"
+#include "scenarios/stage_places.hpp"
 #include "sim/console/shell_word.hpp"
 #include "sim/console/whole_file.hpp"
 #include "sim/explore/scenario_explorer.hpp"
-#include "sim/explore/scenario_token.hpp"
 
 namespace shardsim {
 
 namespace {
 
+// --- Smaller values ----------------------------------------------------------------------------
+
+// The steps by which a scenario gets smaller, one field at a time: ranks first, because they matter
+// most; then steps and microbatches, then the model.
+
+// Fields and the texts they get, as --set takes them.
+using FieldChanges = std::map<std::string, std::string>;
+
+// One way to be smaller: the changes that it needs at least, then more changes if the file
+// contradicts these. The first that loads counts.
+using SmallerScenario = std::vector<FieldChanges>;
+
+struct Axis {
+  const char* field;
+  std::int64_t ParallelismSpec::*size;
+};
+constexpr std::array<Axis, 6> kAxes = {{
+    {"parallelism.dp_replicate", &ParallelismSpec::dp_replicate},
+    {"parallelism.dp_shard", &ParallelismSpec::dp_shard},
+    {"parallelism.cp", &ParallelismSpec::cp},
+    {"parallelism.ep", &ParallelismSpec::ep},
+    {"parallelism.tp", &ParallelismSpec::tp},
+    {"parallelism.pp", &ParallelismSpec::pp},
+}};
+
+struct Size {
+  const char* field;
+  std::int64_t ModelSpec::*size;
+};
+constexpr std::array<Size, 8> kSizes = {{
+    {"model.num_layers", &ModelSpec::num_layers},
+    {"model.seq_len", &ModelSpec::seq_len},
+    {"model.ffn_hidden_size", &ModelSpec::ffn_hidden_size},
+    {"model.moe_ffn_hidden_size", &ModelSpec::moe_ffn_hidden_size},
+    {"model.num_experts", &ModelSpec::num_experts},
+    {"model.num_attention_heads", &ModelSpec::num_attention_heads},
+    {"model.hidden_size", &ModelSpec::hidden_size},
+    {"model.vocab_size", &ModelSpec::vocab_size},
+}};
+
+constexpr const char* kSteps = "execution.steps";
+constexpr const char* kMicrobatches = "training.num_microbatches";
+constexpr const char* kSamples = "training.micro_batch_size";
+
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+
+// Ascending, below `value`.
+std::set<std::int64_t> below(std::int64_t value, bool divisors_only) {
+  std::set<std::int64_t> values;
+  if (value <= 1) return values;
+  values.insert(1);
+  if (value % 2 == 0 || !divisors_only) values.insert(value / 2);
+  if (!divisors_only) values.insert(value - 1);
+  return values;
+}
+
+// Keeps nodes as full as before, as far as that divides the ranks.
+void follow_with_system(const Scenario& smaller, FieldChanges& changes) {
+  const ParallelismSpec& p = smaller.parallelism;
+  const std::int64_t ranks = p.dp_replicate * p.dp_shard * p.cp * p.tp * p.pp;
+  std::int64_t per_node = std::min(smaller.system.gpus_per_node, ranks);
+  while (ranks % per_node != 0) --per_node;
+  changes["system.nodes"] = text_of(ranks / per_node);
+  changes["system.gpus_per_node"] = text_of(per_node);
+}
+
+void follow_with_batch(const Scenario& smaller, FieldChanges& changes) {
+  const TrainingSpec& t = smaller.training;
+  changes["training.global_batch_size"] =
+      text_of(t.micro_batch_size * t.num_microbatches * smaller.parallelism.data_parallel_size());
+}
+
+// The default split.
+std::string stage_layers_of(const Scenario& smaller) {
+  const ParallelismSpec& p = smaller.parallelism;
+  StageSplit split;
+  split.account_for_embedding = p.account_for_embedding_in_pipeline_split;
+  split.account_for_loss = p.account_for_loss_in_pipeline_split;
+  split.num_ranks = static_cast<int>(p.pp);
+  split.placement = stage_placement_of(smaller);
+  const std::int64_t counted = smaller.model.num_layers + (split.account_for_embedding ? 1 : 0) +
+                               (split.account_for_loss ? 1 : 0);
+  if (p.pp * p.vpp > counted) return "";
+  std::string text;
+  for (const std::int64_t layers :
+       even_stage_layers(smaller.model.num_layers, p.pp * p.vpp, split)) {
+    text += (text.empty() ? "[" : ",") + text_of(layers);
+  }
+  return text + "]";
+}
+
+void or_else(SmallerScenario& ways, const FieldChanges& more) {
+  FieldChanges all = ways.back();
+  for (const auto& [field, value] : more) all[field] = value;
+  ways.push_back(std::move(all));
+}
+
+SmallerScenario with_axis(const Scenario& scenario, const Axis& axis, std::int64_t size) {
+  Scenario smaller = scenario;
+  smaller.parallelism.*axis.size = size;
+  FieldChanges changes = {{axis.field, text_of(size)}};
+  if (axis.size != &ParallelismSpec::ep) follow_with_system(smaller, changes);
+  const bool is_data =
+      axis.size == &ParallelismSpec::dp_replicate || axis.size == &ParallelismSpec::dp_shard;
+  if (is_data) follow_with_batch(smaller, changes);
+  SmallerScenario ways = {changes};
+  if (axis.size == &ParallelismSpec::pp) {
+    if (size == 1) {
+      or_else(ways, {{"parallelism.schedule", "none"}});
+      or_else(ways, {{"parallelism.vpp", "1"}});
+      smaller.parallelism.vpp = 1;
+    }
+    const std::string layers = stage_layers_of(smaller);
+    if (!layers.empty()) or_else(ways, {{"parallelism.stage_layers", layers}});
+  }
+  if (axis.size == &ParallelismSpec::tp && size == 1) {
+    or_else(ways, {{"parallelism.sequence_parallel", "false"}});
+  }
+  const ParallelismSpec& p = smaller.parallelism;
+  or_else(ways, {{"system.ranks", text_of(p.dp_replicate * p.dp_shard * p.cp * p.tp * p.pp)}});
+  return ways;
+}
+
+SmallerScenario with_size(const Scenario& scenario, const Size& field, std::int64_t size) {
+  Scenario smaller = scenario;
+  smaller.model.*field.size = size;
+  SmallerScenario ways = {{{field.field, text_of(size)}}};
+  if (field.size == &ModelSpec::num_layers) {
+    const std::string layers = stage_layers_of(smaller);
+    if (!layers.empty()) or_else(ways, {{"parallelism.stage_layers", layers}});
+  }
+  if (field.size == &ModelSpec::num_attention_heads) {
+    or_else(ways, {{"model.num_query_groups", text_of(size)}});
+  }
+  return ways;
+}
+
+SmallerScenario with_batch(const Scenario& scenario, const char* field, std::int64_t size) {
+  Scenario smaller = scenario;
+  std::int64_t& value = field == kMicrobatches ? smaller.training.num_microbatches
+                                               : smaller.training.micro_batch_size;
+  value = size;
+  FieldChanges changes;
+  if (field == kSamples) changes[field] = text_of(size);
+  follow_with_batch(smaller, changes);
+  SmallerScenario ways = {changes};
+  if (field == kMicrobatches) or_else(ways, {{field, text_of(size)}});
+  return ways;
+}
+
+// Names of fields that can be made smaller, in the order in which to try them.
+std::vector<std::string> shrinkable_fields() {
+  std::vector<std::string> fields;
+  for (const Axis& axis : kAxes) fields.emplace_back(axis.field);
+  for (const char* const field : {kSteps, kMicrobatches, kSamples}) fields.emplace_back(field);
+  for (const Size& size : kSizes) fields.emplace_back(size.field);
+  return fields;
+}
+
+// `field` made smaller, the smallest first, with the dependent fields (the system's size, the
+// global batch). Empty if it is as small as can be.
+std::vector<SmallerScenario> smaller_values(const Scenario& scenario, const std::string& field) {
+  std::vector<SmallerScenario> all;
+  for (const Axis& axis : kAxes) {
+    if (field != axis.field) continue;
+    for (const std::int64_t size : below(scenario.parallelism.*axis.size, true)) {
+      all.push_back(with_axis(scenario, axis, size));
+    }
+  }
+  for (const Size& each : kSizes) {
+    if (field != each.field) continue;
+    for (const std::int64_t size : below(scenario.model.*each.size, false)) {
+      all.push_back(with_size(scenario, each, size));
+    }
+  }
+  if (field == kSteps) {
+    for (const std::int64_t steps : below(scenario.execution.steps, false)) {
+      all.push_back({{{kSteps, text_of(steps)}}});
+    }
+  }
+  for (const char* const batch : {kMicrobatches, kSamples}) {
+    if (field != batch) continue;
+    const std::int64_t now = batch == kMicrobatches ? scenario.training.num_microbatches
+                                                    : scenario.training.micro_batch_size;
+    for (const std::int64_t size : below(now, false)) {
+      all.push_back(with_batch(scenario, batch, size));
+    }
+  }
+  return all;
+}
+
+// --- Shrinking ---------------------------------------------------------------------------------
+
+constexpr int kMostShrinkRuns = 200;
+
 // A failure that needs luck gets this many drawn schedules in each smaller scenario.
 constexpr int kDrawn = 6;
-
-std::string field_of(const std::string& override_text) {
-  return override_text.substr(0, override_text.find('='));
-}
 
 struct Attempt {
   RunOutcome outcome;
@@ -44,6 +241,75 @@ Attempt attempt(const Experiment& experiment, const FailedScenario& failed, cons
   return made;
 }
 
+class ScenarioShrinker {
+ public:
+  ScenarioShrinker(FailedScenario failed, RunHooks hooks)
+      : failed_(std::move(failed)), hooks_(std::move(hooks)) {
+    found_.scenario = failed_.scenario;
+    found_.overrides = failed_.overrides;
+    found_.schedule = failed_.schedule;
+  }
+
+  ShrunkScenario shrink() {
+    bool went_on = true;
+    while (went_on && found_.runs < kMostShrinkRuns) {
+      went_on = false;
+      for (const std::string& field : shrinkable_fields()) {
+        while (shrink_field(field)) went_on = true;
+      }
+    }
+    found_.is_complete = found_.runs < kMostShrinkRuns;
+    return std::move(found_);
+  }
+
+ private:
+  bool shrink_field(const std::string& field) {
+    for (const SmallerScenario& ways : smaller_values(found_.scenario, field)) {
+      for (const FieldChanges& way : ways) {
+        if (found_.runs >= kMostShrinkRuns) return false;
+        try {
+          Scenario smaller = load_scenario(failed_.file, overrides_with(way));
+          if (accept(way, std::move(smaller))) return true;
+          break;  // It loads: more overrides would change nothing.
+        } catch (const Error&) {
+          continue;  // No scenario, or none that can be run.
+        }
+      }
+    }
+    return false;
+  }
+
+  bool accept(const FieldChanges& changes, Scenario smaller) {
+    Attempt made = attempt(compile(smaller), failed_, hooks_);
+    found_.runs += made.runs;
+    if (failure_code(made.outcome.result) != failed_.code) return false;
+    found_.overrides = overrides_with(changes);
+    for (const auto& [field, value] : changes) changes_[field] = value;
+    found_.scenario = std::move(smaller);
+    found_.outcome = std::move(made.outcome);
+    found_.schedule = made.schedule;
+    failed_.schedule = made.schedule;
+    found_.is_smaller = true;
+    return true;
+  }
+
+  std::vector<std::string> overrides_with(const FieldChanges& changes) const {
+    FieldChanges all = changes_;
+    for (const auto& [field, value] : changes) all[field] = value;
+    std::vector<std::string> overrides;
+    for (const std::string& given : failed_.overrides) {
+      if (all.find(overridden_field(given)) == all.end()) overrides.push_back(given);
+    }
+    for (const auto& [field, value] : all) overrides.push_back(fmt::format("{}={}", field, value));
+    return overrides;
+  }
+
+  FailedScenario failed_;
+  RunHooks hooks_;
+  FieldChanges changes_;  // Against the file and --set.
+  ShrunkScenario found_;
+};
+
 std::string size_of_search(const ShrunkScenario& shrunk) {
   return shrunk.is_complete ? fmt::format("in {} runs; nothing smaller fails so", shrunk.runs)
                             : fmt::format("in {} runs, the most that are made", shrunk.runs);
@@ -60,69 +326,9 @@ std::string what_fails(const Result& result) {
 
 }  // namespace
 
-// --- Shrinking ---------------------------------------------------------------------------------
-
-ScenarioShrinker::ScenarioShrinker(FailedScenario failed, RunHooks hooks)
-    : failed_(std::move(failed)), hooks_(std::move(hooks)) {
-  found_.scenario = failed_.scenario;
-  found_.overrides = failed_.overrides;
-  found_.schedule = failed_.schedule;
+ShrunkScenario shrink(FailedScenario failed, RunHooks hooks) {
+  return ScenarioShrinker(std::move(failed), std::move(hooks)).shrink();
 }
-
-ShrunkScenario ScenarioShrinker::shrink() {
-  bool went_on = true;
-  while (went_on && found_.runs < kMostRuns) {
-    went_on = false;
-    for (const std::string& field : shrinkable_fields()) {
-      while (shrink_field(field)) went_on = true;
-    }
-  }
-  found_.is_complete = found_.runs < kMostRuns;
-  return std::move(found_);
-}
-
-bool ScenarioShrinker::shrink_field(const std::string& field) {
-  for (const SmallerScenario& ways : smaller_values(found_.scenario, field)) {
-    for (const FieldChanges& way : ways) {
-      if (found_.runs >= kMostRuns) return false;
-      try {
-        Scenario smaller = load_scenario(failed_.file, overrides_with(way));
-        if (accept(way, std::move(smaller))) return true;
-        break;  // It loads: more overrides would change nothing.
-      } catch (const Error&) {
-        continue;  // No scenario, or none that can be run.
-      }
-    }
-  }
-  return false;
-}
-
-bool ScenarioShrinker::accept(const FieldChanges& changes, Scenario smaller) {
-  Attempt made = attempt(compile(smaller), failed_, hooks_);
-  found_.runs += made.runs;
-  if (failure_code(made.outcome.result) != failed_.code) return false;
-  found_.overrides = overrides_with(changes);
-  for (const auto& [field, value] : changes) changes_[field] = value;
-  found_.scenario = std::move(smaller);
-  found_.outcome = std::move(made.outcome);
-  found_.schedule = made.schedule;
-  failed_.schedule = made.schedule;
-  found_.is_smaller = true;
-  return true;
-}
-
-std::vector<std::string> ScenarioShrinker::overrides_with(const FieldChanges& changes) const {
-  FieldChanges all = changes_;
-  for (const auto& [field, value] : changes) all[field] = value;
-  std::vector<std::string> overrides;
-  for (const std::string& given : failed_.overrides) {
-    if (all.find(field_of(given)) == all.end()) overrides.push_back(given);
-  }
-  for (const auto& [field, value] : all) overrides.push_back(fmt::format("{}={}", field, value));
-  return overrides;
-}
-
-// --- Running -----------------------------------------------------------------------------------
 
 ExploredRun run_as_asked(const Experiment& experiment, const RunHooks& hooks,
                          const ExploreArguments& arguments) {

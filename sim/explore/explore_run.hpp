@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "scenarios/scenario.hpp"
-#include "sim/explore/explore_arguments.hpp"
-#include "sim/explore/smaller_values.hpp"
+#include "sim/explore/scenario_explorer.hpp"
 #include "sim/run/run.hpp"
 
 #include "sim/harness/schedule.hpp"
@@ -37,25 +36,9 @@ struct ShrunkScenario {
 };
 
 /// Makes one field smaller after the other, as long as the failure stays, until none can be.
-/// Candidates that do not load as a scenario are skipped.
-class ScenarioShrinker {
- public:
-  /// At most this many runs, and those of one last candidate.
-  static constexpr int kMostRuns = 200;
-
-  ScenarioShrinker(FailedScenario failed, RunHooks hooks);
-  [[nodiscard]] ShrunkScenario shrink();
-
- private:
-  bool shrink_field(const std::string& field);
-  bool accept(const FieldChanges& changes, Scenario smaller);
-  [[nodiscard]] std::vector<std::string> overrides_with(const FieldChanges& changes) const;
-
-  FailedScenario failed_;
-  RunHooks hooks_;
-  FieldChanges changes_;  // Against the file and --set.
-  ShrunkScenario found_;
-};
+/// Candidates that do not load as a scenario are skipped. It ends after 200 runs, and those of one
+/// last candidate.
+[[nodiscard]] ShrunkScenario shrink(FailedScenario failed, RunHooks hooks);
 
 inline constexpr const char* kShrunkFile = "shrunk.json";
 

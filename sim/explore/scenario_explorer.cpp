@@ -2,20 +2,47 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
 
 #include "reports/result.hpp"
-#include "sim/explore/scenario_token.hpp"
+#include "scenarios/load.hpp"
 
 namespace shardsim {
 
 namespace {
+
+// More than anyone waits for.
+constexpr int kMostSchedules = 1'000'000;
+constexpr int kMostDepth = 100;
+
+// CLI11 reads -1 and numbers beyond 64 bits as the largest seed.
+std::string seed_problem(const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, seed);
+  if (error == std::errc() && stop == end) return "";
+  return "\"" + text + "\" is not a whole number from 0 to 2^64 - 1";
+}
+
+// Enough to tell the scenarios of one user apart, few enough to paste.
+constexpr unsigned kHashBits = 32;
+
+std::string name_in_token(Scenario decisive) {
+  decisive.output = {};  // A failed run may be made again with a trace.
+  return fmt::format("{}-{:08x}", decisive.name,
+                     hash_text(write_resolved(decisive)) >> (64U - kHashBits));
+}
+
+std::string without_hash(const std::string& name) { return name.substr(0, name.rfind('-')); }
 
 // --- Allowed differences between schedules -----------------------------------------------------
 
@@ -116,6 +143,68 @@ const Check* failed_check(const Result& result) {
 }
 
 }  // namespace
+
+void add_explore_options(CLI::App& verb, ExploreArguments& arguments) {
+  CLI::Option* const explore =
+      verb.add_option("--explore", arguments.mode,
+                      "Run under many schedules, watched: pct (drawn ones) or dpor (all there are)")
+          ->check(CLI::IsMember({"pct", "dpor"}));
+  verb.add_option("--schedules", arguments.schedules, "pct: schedules to draw")
+      ->check(CLI::Range(1, kMostSchedules))
+      ->needs(explore)
+      ->capture_default_str();
+  verb.add_option("--depth", arguments.depth,
+                  "pct: events whose order matters, among receives from any source")
+      ->check(CLI::Range(1, kMostDepth))
+      ->needs(explore)
+      ->capture_default_str();
+  verb.add_option("--explore-seed", arguments.seed, "pct: what schedules are drawn from")
+      ->check(seed_problem)
+      ->needs(explore)
+      ->capture_default_str();
+  // Not bound as an optional: for those CLI11 takes an empty value for none.
+  CLI::Option* const replay =
+      verb.add_option_function<std::string>(
+              "--replay", [&arguments](const std::string& token) { arguments.replay = token; },
+              "Make the one run that a report's token names")
+          ->excludes(explore);
+  verb.add_flag("--replay-force", arguments.replay_force, "Take a token of another build")
+      ->needs(replay);
+  verb.add_flag("--shrink", arguments.shrink,
+                "After a failure, look for a smaller scenario that fails with the same code");
+}
+
+ReplayToken token_of(const Experiment& experiment, const Schedule& schedule) {
+  const Scenario& scenario = experiment.scenario();
+  return {.name = name_in_token(scenario),
+          .ranks = static_cast<int>(scenario.system.ranks),
+          .steps = static_cast<int>(scenario.execution.steps),
+          .seed = static_cast<std::uint64_t>(scenario.execution.seed),
+          .schedule = schedule};
+}
+
+Schedule schedule_of(const std::string& text, const Experiment& experiment, bool force) {
+  const ReplayToken token = parse_token(text, force);
+  // In a token's form: names may be any text, a token is one word.
+  const std::string mine = parse_token(to_text(token_of(experiment, {}))).name;
+  if (token.name == mine) return token.schedule;
+  if (without_hash(token.name) == without_hash(mine)) {
+    throw UsageError("E1203",
+                     "the replay token is of a scenario \"" + without_hash(mine) +
+                         "\" that differs from this one in its values",
+                     "give the file as it was then, with the same --set options");
+  }
+  throw UsageError("E1203",
+                   "the replay token is of scenario \"" + without_hash(token.name) +
+                       "\", this is \"" + without_hash(mine) + "\"",
+                   "give the file and the --set options with which it was printed");
+}
+
+std::string describe(const Schedule& schedule) {
+  std::string text = fmt::format("{} sends", name_of(schedule.sends));
+  if (schedule.seed != 0) text += fmt::format(", order drawn from {}", schedule.seed);
+  return text;
+}
 
 std::string failure_code(const Result& result) {
   if (result.diagnosis) return result.diagnosis->code;

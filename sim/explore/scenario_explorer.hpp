@@ -2,18 +2,58 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "sim/explore/explore_arguments.hpp"
+#include "sim/experiment/experiment.hpp"
 #include "sim/run/run.hpp"
 
 #include "sim/harness/schedule.hpp"
 
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name.
+class App;
+}  // namespace CLI
+
 // Runs one scenario under many schedules and judges each run, for `shardsim run --explore` and
 // `--replay`. A verdict is a function of the scenario, the hooks and the schedule, though it may
 // need several runs.
+//
+// Tokens of runs name the scenario, with a hash of everything in it that affects a run, so that a
+// token of another scenario is refused.
 namespace shardsim {
+
+/// The options of `shardsim run` for schedules.
+struct ExploreArguments {
+  std::string mode;    ///< "pct" or "dpor"; empty: no exploration.
+  int schedules = 20;  ///< pct: the number of drawn schedules.
+  /// pct: events whose order matters, for receives from any source; strategies have none.
+  int depth = 2;
+  std::uint64_t seed = 1;             ///< pct: the seed of the draws.
+  std::optional<std::string> replay;  ///< The token of the one run to make.
+  bool replay_force = false;          ///< Accept a token of another build.
+  bool shrink = false;                ///< Look for a smaller scenario that fails the same way.
+  /// The folder for the smaller scenario; empty: it is only printed.
+  std::string shrunk_directory;
+
+  [[nodiscard]] bool explores() const { return !mode.empty(); }
+  /// Whether the run is not the plain one.
+  [[nodiscard]] bool is_asked() const { return explores() || replay; }
+};
+
+/// --explore and its options, --replay, --shrink: options of `shardsim run`.
+void add_explore_options(CLI::App& verb, ExploreArguments& arguments);
+
+/// The token that makes this run again. The scenario's output files do not matter for it.
+[[nodiscard]] ReplayToken token_of(const Experiment& experiment, const Schedule& schedule);
+
+/// The schedule of a token of this scenario. Throws UsageError: E1201 and E1202 as parse_token does
+/// (`force`: not the latter), E1203 for the token of another scenario.
+[[nodiscard]] Schedule schedule_of(const std::string& text, const Experiment& experiment,
+                                   bool force);
+
+/// "rendezvous sends"; "drawn sends, order drawn from 17": all parts of a scenario's schedule.
+[[nodiscard]] std::string describe(const Schedule& schedule);
 
 class ScenarioExplorer {
  public:

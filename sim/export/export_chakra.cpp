@@ -1,16 +1,19 @@
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/version.hpp"
 
-#include "sim/export/chakra_node.hpp"
-#include "sim/export/export_formats.hpp"
+#include "reports/proto_writer.hpp"
+#include "sim/export/recorded_run.hpp"
 
 // A Chakra trace is one file per rank: a message GlobalMetadata and a message Node per operation,
 // each after its length.
@@ -22,6 +25,130 @@
 namespace shardsim {
 
 namespace {
+
+// Messages of Chakra's schema (mlcommons/chakra, schema/protobuf/et_def.proto), as far as they are
+// written. Types of attributes are those that Chakra's own feeder reads.
+
+// Field numbers of the schema.
+namespace node_field {
+constexpr std::uint32_t kId = 1;
+constexpr std::uint32_t kName = 2;
+constexpr std::uint32_t kType = 3;
+constexpr std::uint32_t kControl = 4;
+constexpr std::uint32_t kData = 5;
+constexpr std::uint32_t kStart = 6;
+constexpr std::uint32_t kDuration = 7;
+constexpr std::uint32_t kAttribute = 10;
+}  // namespace node_field
+
+namespace attribute_field {
+constexpr std::uint32_t kName = 1;
+constexpr std::uint32_t kInt32 = 7;
+constexpr std::uint32_t kInt64 = 9;
+constexpr std::uint32_t kUint64 = 13;
+constexpr std::uint32_t kBool = 27;
+constexpr std::uint32_t kString = 29;
+}  // namespace attribute_field
+
+namespace metadata_field {
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kAttribute = 2;
+}  // namespace metadata_field
+
+constexpr std::string_view kSchemaVersion = "0.0.4";
+
+// A number without a field: in a packed list, or a length before a message.
+std::string varint(std::uint64_t value) {
+  constexpr std::uint64_t kMore = 0x80;
+  std::string bytes;
+  for (; value >= kMore; value /= kMore) bytes += static_cast<char>(value % kMore + kMore);
+  return bytes + static_cast<char>(value);
+}
+
+std::string with_length(const std::string& bytes) { return varint(bytes.size()) + bytes; }
+
+ProtoWriter attribute(std::string_view name) {
+  ProtoWriter writer;
+  writer.add_string(attribute_field::kName, name);
+  return writer;
+}
+
+enum class ChakraNodeType : std::uint8_t { compute = 4, send = 5, recv = 6, collective = 7 };
+
+// Builds one Node.
+class ChakraNode {
+ public:
+  ChakraNode(std::uint64_t id, std::string_view name, ChakraNodeType type) {
+    node_.add_uint(node_field::kId, id);
+    node_.add_string(node_field::kName, name);
+    node_.add_uint(node_field::kType, static_cast<std::uint64_t>(type));
+  }
+  void add_time(std::uint64_t start_us, std::uint64_t duration_us) {
+    node_.add_uint(node_field::kStart, start_us);
+    node_.add_uint(node_field::kDuration, duration_us);
+  }
+  // Ids of earlier nodes.
+  void add_dependencies(const std::vector<std::uint64_t>& control,
+                        const std::vector<std::uint64_t>& data) {
+    add_ids(node_field::kControl, control);
+    add_ids(node_field::kData, data);
+  }
+  void add_bool(std::string_view name, bool value) {
+    add_number(name, attribute_field::kBool, value ? 1 : 0);
+  }
+  void add_int32(std::string_view name, std::int32_t value) {
+    add_number(name, attribute_field::kInt32, value);
+  }
+  void add_int64(std::string_view name, std::int64_t value) {
+    add_number(name, attribute_field::kInt64, value);
+  }
+  void add_uint64(std::string_view name, std::uint64_t value) {
+    add_number(name, attribute_field::kUint64, static_cast<std::int64_t>(value));
+  }
+  void add_string(std::string_view name, std::string_view value) {
+    ProtoWriter writer = attribute(name);
+    writer.add_string(attribute_field::kString, value);
+    node_.add_message(node_field::kAttribute, writer);
+  }
+
+  // With its length before it.
+  [[nodiscard]] std::string framed() const { return with_length(node_.bytes()); }
+
+ private:
+  // All kinds of numbers have one form on the wire: 64 bits.
+  void add_number(std::string_view name, std::uint32_t field, std::int64_t value) {
+    ProtoWriter writer = attribute(name);
+    writer.add_int(field, value);
+    node_.add_message(node_field::kAttribute, writer);
+  }
+
+  // Packed, as proto3 encodes lists of numbers.
+  void add_ids(std::uint32_t field, const std::vector<std::uint64_t>& ids) {
+    if (ids.empty()) return;
+    std::string packed;
+    for (const std::uint64_t id : ids) packed += varint(id);
+    node_.add_string(field, packed);
+  }
+
+  ProtoWriter node_;
+};
+
+struct MetadataText {
+  std::string_view name;
+  std::string text;
+};
+
+// The message that begins a file, with its length.
+std::string chakra_metadata(const std::vector<MetadataText>& texts) {
+  ProtoWriter metadata;
+  metadata.add_string(metadata_field::kVersion, kSchemaVersion);
+  for (const MetadataText& each : texts) {
+    ProtoWriter writer = attribute(each.name);
+    writer.add_string(attribute_field::kString, each.text);
+    metadata.add_message(metadata_field::kAttribute, writer);
+  }
+  return with_length(metadata.bytes());
+}
 
 struct ChakraCollective {
   std::string_view name;

@@ -6,7 +6,7 @@
 
 #include "reports/terminal_text.hpp"
 #include "reports/trace_writers.hpp"
-#include "sim/export/export_formats.hpp"
+#include "sim/export/recorded_run.hpp"
 
 // A Kineto trace is one JSON per rank, with distributedInfo, an event of category "kernel" per
 // operation under the number of its stream, and NCCL's kernels with the fields of

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/collective/collective_table.hpp"
-#include "sim/export/export_formats.hpp"
+#include "sim/collective/collective_run.hpp"
+#include "sim/export/recorded_run.hpp"
 
 namespace shardsim {
 

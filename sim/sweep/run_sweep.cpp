@@ -22,7 +22,6 @@
 
 #include "reports/verdict_words.hpp"
 #include "scenarios/load.hpp"
-#include "sim/console/interrupt.hpp"
 #include "sim/console/parallel.hpp"
 #include "sim/console/progress.hpp"
 #include "sim/console/shell_word.hpp"

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/collective/collective_table.hpp"
+#include "sim/collective/collective_run.hpp"
 #include "sim/command/cli.hpp"
 
 #include "tests/app/command_fixture.hpp"

@@ -9,7 +9,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "sim/command/usage.hpp"
+#include "sim/command/cli.hpp"
 
 #include "tests/app/command_fixture.hpp"
 #include "tests/mutants/wrong_numbers.hpp"

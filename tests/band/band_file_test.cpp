@@ -1,10 +1,9 @@
-#include "sim/accuracy/band_file.hpp"
-
 #include <fstream>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/accuracy/validated_table.hpp"
 #include "sim/run/band/measured_errors.hpp"
 
 #include "tests/app/command_fixture.hpp"

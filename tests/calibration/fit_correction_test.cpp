@@ -1,5 +1,3 @@
-#include "sim/accuracy/fit_correction.hpp"
-
 #include <cmath>
 
 #include <catch2/catch.hpp>
@@ -7,6 +5,8 @@
 #include <rapidcheck/catch.h>
 
 #include "sim/hardware/nccl/overrides.hpp"
+
+#include "sim/accuracy/calibration.hpp"
 
 namespace shardsim {
 namespace {

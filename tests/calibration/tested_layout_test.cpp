@@ -1,8 +1,8 @@
-#include "sim/accuracy/tested_layout.hpp"
-
 #include <catch2/catch.hpp>
 
 #include "sim/kernel/error.hpp"
+
+#include "sim/accuracy/nccl_tests_table.hpp"
 
 namespace shardsim {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "sim/export/export_formats.hpp"
+#include "sim/export/recorded_run.hpp"
 
 #include "tests/exchange/exchange_fixture.hpp"
 #include "tests/protoc.hpp"

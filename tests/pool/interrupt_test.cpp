@@ -1,8 +1,8 @@
-#include "sim/console/interrupt.hpp"
-
 #include <csignal>
 
 #include <catch2/catch.hpp>
+
+#include "sim/console/parallel.hpp"
 
 namespace shardsim {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/command/demo_scenario.hpp"
+#include "sim/command/verbs.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

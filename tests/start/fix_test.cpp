@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/command/fix_scenario.hpp"
+#include "sim/command/command_fix.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -6,7 +6,7 @@
 #include "scenarios/field.hpp"
 #include "scenarios/load.hpp"
 #include "scenarios/presets.hpp"
-#include "sim/command/starter.hpp"
+#include "sim/command/command_init.hpp"
 
 #include "tests/app/command_fixture.hpp"
 

@@ -197,11 +197,9 @@ SCENARIO_TAKERS = {
     "sim/command/command_export": ("check_paths",),
     "sim/export/recorded_run": ("RecordedRun", "record_run", "trace_everything"),
     "sim/sweep/run_sweep": ("key_of",),
-    "sim/explore/explore_run": ("accept",),
-    "sim/explore/scenario_explorer": ("without_buffered_sends",),
-    "sim/explore/scenario_token": ("name_in_token",),
-    "sim/explore/smaller_values": ("follow_with_batch", "follow_with_system", "smaller_values", "stage_layers_of",
-                                       "with_axis", "with_batch", "with_size"),
+    "sim/explore/explore_run": ("accept", "follow_with_batch", "follow_with_system", "smaller_values",
+                                "stage_layers_of", "with_axis", "with_batch", "with_size"),
+    "sim/explore/scenario_explorer": ("name_in_token", "without_buffered_sends"),
 }
 
 
@@ -218,7 +216,7 @@ class LibraryRule:
 LIBRARY_RULES = (
     LibraryRule("json-include", r"^nlohmann/",
                 (r"backends/probe\.cpp", r"sim/run/decision_file\.cpp",
-                 r"sim/real/rank_report\.cpp", r"sim/collective/collective_json\.cpp",
+                 r"sim/real/rank_report\.cpp", r"sim/collective/collective_table\.cpp",
                  r"sim/accuracy/validation_json\.cpp",
                  r"sim/explore/codes_json\.cpp", r"scenarios/formats/import\.cpp",
                  r"sim/search/search_files\.cpp", r"sim/sweep/point_row\.cpp",

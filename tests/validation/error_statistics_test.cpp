@@ -1,10 +1,10 @@
-#include "sim/accuracy/error_statistics.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "sim/accuracy/validated_table.hpp"
 
 // Figures computed by hand. Powers of two make every ratio exact.
 namespace shardsim::test {

@@ -1,10 +1,9 @@
-#include "sim/accuracy/row_value.hpp"
-
 #include <string>
 
 #include <catch2/catch.hpp>
 
 #include "scenarios/scenario_error.hpp"
+#include "sim/accuracy/measurement_table.hpp"
 
 namespace shardsim::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/load.hpp"
-#include "sim/accuracy/validation_text.hpp"
+#include "sim/accuracy/validated_table.hpp"
 #include "sim/run/run.hpp"
 
 #include "tests/app/command_fixture.hpp"
