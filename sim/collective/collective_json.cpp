@@ -17,7 +17,7 @@ Json or_null(const std::optional<Value>& value) {
 
 constexpr double kMicroseconds = 1e6;
 
-Json place_of(const CollectiveSetting& setting, const CollectiveRow& row,
+Json place_of(const CollectiveSetting& setting, const TestedSize& row,
               const TrialResult::Place& place) {
   if (!place.seconds) return nullptr;
   const Bandwidths bandwidths = bandwidths_of(setting, row, *place.seconds);
@@ -29,7 +29,7 @@ Json place_of(const CollectiveSetting& setting, const CollectiveRow& row,
 
 Json rows_of(const CollectiveSetting& setting, const CollectiveRun& run) {
   Json rows = Json::array();
-  for (const CollectiveRow& row : run.rows) {
+  for (const TestedSize& row : run.rows) {
     Json object{{"size_bytes", row.size}, {"count", row.count}};
     object["out_of_place"] = place_of(setting, row, row.found.places[0]);
     object["in_place"] = place_of(setting, row, row.found.places[1]);

@@ -40,9 +40,9 @@ Found run_world(const CollectiveSetting& setting, const RunHooks& hooks, const T
 
 }  // namespace
 
-CollectiveRow row_of(const CollectiveSetting& setting, std::int64_t size,
-                     const std::vector<TrialResult>& by_rank) {
-  CollectiveRow row;
+TestedSize row_of(const CollectiveSetting& setting, std::int64_t size,
+                  const std::vector<TrialResult>& by_rank) {
+  TestedSize row;
   const ElementCounts counts = setting.counts(size);
   row.size = std::max(counts.send, counts.receive) * size_of(setting.dtype);
   row.count = counts.argument;
@@ -71,7 +71,7 @@ CollectiveRun simulate_collectives(const CollectiveSetting& setting, const RunHo
     checked = run_world(setting, hooks, &values, &run.sent_bytes);
   }
   for (std::size_t i = 0; i < times.size(); ++i) {
-    CollectiveRow row = row_of(setting, setting.sizes[i], times[i]);
+    TestedSize row = row_of(setting, setting.sizes[i], times[i]);
     if (!checked.empty()) {
       const TrialResult found = row_of(setting, setting.sizes[i], checked[i]).found;
       for (std::size_t k = 0; k < found.places.size(); ++k) {

@@ -12,7 +12,7 @@
 namespace shardsim {
 
 /// One size: the joint result of all ranks.
-struct CollectiveRow {
+struct TestedSize {
   std::int64_t size = 0;   ///< Bytes of the larger buffer.
   std::int64_t count = 0;  ///< ElementCounts::argument.
   TrialResult found;       ///< Times: average over ranks. Wrong elements and bytes: their sum.
@@ -23,7 +23,7 @@ struct CollectiveRow {
 
 /// All there is to print.
 struct CollectiveRun {
-  std::vector<CollectiveRow> rows;
+  std::vector<TestedSize> rows;
   std::int64_t sent_bytes = 0;     ///< In all, by own count; warm-up and checks included.
   std::optional<SentTotals> wire;  ///< The same, as the library below counts.
   bool wire_is_exact = false;      ///< Then both must be equal.
@@ -33,8 +33,8 @@ struct CollectiveRun {
 };
 
 /// The row of ranks that each found something at `size`.
-[[nodiscard]] CollectiveRow row_of(const CollectiveSetting& setting, std::int64_t size,
-                                   const std::vector<TrialResult>& by_rank);
+[[nodiscard]] TestedSize row_of(const CollectiveSetting& setting, std::int64_t size,
+                                const std::vector<TrialResult>& by_rank);
 
 /// Runs in virtual time. If results are checked, data are moved once besides.
 [[nodiscard]] CollectiveRun simulate_collectives(const CollectiveSetting& setting,

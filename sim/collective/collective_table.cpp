@@ -16,7 +16,7 @@ std::string time_text(double seconds) {
   return fmt::format("{:7.2f}", microseconds);
 }
 
-std::string place_text(const CollectiveSetting& setting, const CollectiveRow& row,
+std::string place_text(const CollectiveSetting& setting, const TestedSize& row,
                        const TrialResult::Place& place) {
   if (!place.seconds)
     return fmt::format("  {:>7}  {:>6}  {:>6}  {:>5}", "N/A", "N/A", "N/A", "N/A");
@@ -82,8 +82,7 @@ std::string measured_footer(const std::string& backend, const CollectiveRun& run
 
 }  // namespace
 
-Bandwidths bandwidths_of(const CollectiveSetting& setting, const CollectiveRow& row,
-                         double seconds) {
+Bandwidths bandwidths_of(const CollectiveSetting& setting, const TestedSize& row, double seconds) {
   if (seconds <= 0.0) return {};
   const double algorithm = static_cast<double>(row.size) / 1e9 / seconds;
   return {algorithm, algorithm * bus_factor(setting.operation, setting.ranks())};
@@ -92,7 +91,7 @@ Bandwidths bandwidths_of(const CollectiveSetting& setting, const CollectiveRow& 
 double average_bus_bandwidth(const CollectiveSetting& setting, const CollectiveRun& run) {
   double sum = 0.0;
   int num_timed = 0;
-  for (const CollectiveRow& row : run.rows) {
+  for (const TestedSize& row : run.rows) {
     for (const TrialResult::Place& place : row.found.places) {
       if (!place.seconds) continue;
       sum += bandwidths_of(setting, row, *place.seconds).bus;
@@ -104,7 +103,7 @@ double average_bus_bandwidth(const CollectiveSetting& setting, const CollectiveR
 
 std::int64_t wrong_elements(const CollectiveRun& run) {
   std::int64_t wrong = 0;
-  for (const CollectiveRow& row : run.rows) {
+  for (const TestedSize& row : run.rows) {
     for (const TrialResult::Place& place : row.found.places) wrong += place.wrong.value_or(0);
   }
   return wrong;
@@ -118,7 +117,7 @@ std::string collective_table(const CollectiveSetting& setting, const std::string
                              const CollectiveRun& run) {
   const bool measured = backend != "fiber";
   std::string text = header_text(setting, backend, measured);
-  for (const CollectiveRow& row : run.rows) {
+  for (const TestedSize& row : run.rows) {
     text += fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:6}", row.size, row.count, setting.dtype_name,
                         setting.reduction_name, setting.root);
     for (const TrialResult::Place& place : row.found.places)

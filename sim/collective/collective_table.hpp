@@ -10,7 +10,7 @@ struct Bandwidths {
   double algorithm = 0.0;  ///< GB/s, as nccl-tests: size / time.
   double bus = 0.0;
 };
-[[nodiscard]] Bandwidths bandwidths_of(const CollectiveSetting& setting, const CollectiveRow& row,
+[[nodiscard]] Bandwidths bandwidths_of(const CollectiveSetting& setting, const TestedSize& row,
                                        double seconds);
 
 /// Average busbw over all timed operations, as in the footer of nccl-tests.
