@@ -140,7 +140,7 @@ void set_operation(const NcclTestsTable& table, const TestedLayoutOptions& optio
                      ? fmt::format("redop, root and busbw / algbw are of no operation on {} ranks",
                                    layout.ranks)
                      : "this may be " + one_of_list(possible) + ": the text does not tell",
-                 "add --op, such as --op all_reduce");
+                 std::string("add --op, such as --op ") + collective::kAllReduce.name);
   }
   layout.operation = tested_operation_of(possible.front());
 }

@@ -37,7 +37,7 @@ struct CollectiveArguments {
 
 /// The checked setting of a measurement.
 struct CollectiveSetting {
-  TestedOperation operation = TestedOperation::all_reduce;
+  TestedOperation operation{};
   std::vector<std::int64_t> sizes;  ///< Bytes, ascending.
   std::string sizes_text;           ///< "minBytes 8 maxBytes 64 step: 2(factor)".
   int iterations = 20;
