@@ -45,6 +45,41 @@ Work post_collective(Communicator& group, const ArgumentCheck& check, Call&& cal
   return group.post(call);
 }
 
+// Inlined, so that typed calls know their row when they are compiled, and pay for no question.
+[[gnu::always_inline]] inline Work post_row(Communicator& group, const CollectiveRow& row,
+                                            const Tensor& output, const Tensor& input, ReduceOp op,
+                                            int root, const CallOptions& options, CallSite site) {
+  const ArgumentCheck check(group, row.name, site);
+  const Tensor& given = row.in_place() ? output : input;
+  const bool whole_output = row.output == BufferPart::whole;
+  const Tensor& whole = whole_output ? output : given;
+  const Tensor& chunk = whole_output ? given : output;
+  const bool has_root = row.root != RootRole::none;
+  if (has_root) check.peer(root);
+  std::int64_t count = 0;
+  if (row.in_place()) {
+    check.defined("`buffer`", whole);
+    count = whole.numel();
+  } else if (row.path == CollectivePath::ring) {
+    check.chunks(options, whole, chunk);
+    count = whole.numel();
+  } else if (row.path == CollectivePath::star) {
+    count = check.full_count(options, root, whole, chunk);
+  }
+  if (row.reduces) check.reduce_op(op);
+  return post_collective(group, check,
+                         {.collective = row,
+                          .record = {.reduce = row.reduces ? op : kNoOp,
+                                     .reduces = row.reduces,
+                                     .dtype = chunk.dtype(),
+                                     .root = has_root ? root : kNoRoot,
+                                     .count = count,
+                                     .site = site},
+                          .options = &options,
+                          .output = &output,
+                          .input = &given});
+}
+
 void check_half(const ArgumentCheck& check, const P2pOp& half, const CallOptions& options) {
   check.peer(half.peer);
   check.defined("`buffer`", half.buffer);
@@ -86,50 +121,22 @@ Work Communicator::collective(CollectiveKind kind, const Tensor& output, const T
                               ReduceOp op, int root, const CallOptions& options, CallSite site) {
   const CollectiveRow& row = row_of(kind);
   if (row.path == CollectivePath::pairs) return all_to_all(output, input, {}, {}, options, site);
-  const ArgumentCheck check(*this, row.name, site);
-  const Tensor& given = row.in_place() ? output : input;
-  const bool whole_output = row.output == BufferPart::whole;
-  const Tensor& whole = whole_output ? output : given;
-  const Tensor& chunk = whole_output ? given : output;
-  const bool has_root = row.root != RootRole::none;
-  if (has_root) check.peer(root);
-  std::int64_t count = 0;
-  if (row.in_place()) {
-    check.defined("`buffer`", whole);
-    count = whole.numel();
-  } else if (row.path == CollectivePath::ring) {
-    check.chunks(options, whole, chunk);
-    count = whole.numel();
-  } else if (row.path == CollectivePath::star) {
-    count = check.full_count(options, root, whole, chunk);
-  }
-  if (row.reduces) check.reduce_op(op);
-  return post_collective(*this, check,
-                         {.collective = kind,
-                          .record = {.reduce = row.reduces ? op : kNoOp,
-                                     .reduces = row.reduces,
-                                     .dtype = chunk.dtype(),
-                                     .root = has_root ? root : kNoRoot,
-                                     .count = count,
-                                     .site = site},
-                          .options = &options,
-                          .output = &output,
-                          .input = &given});
+  return post_row(*this, row, output, input, op, root, options, site);
 }
 
 Work Communicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                               CallSite site) {
-  return collective(collective::kAllReduce, buffer, buffer, op, kNoRoot, options, site);
+  return post_row(*this, collective::kAllReduce, buffer, buffer, op, kNoRoot, options, site);
 }
 
 Work Communicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
                                   const CallOptions& options, CallSite site) {
-  return collective(collective::kReduceScatter, output, input, op, kNoRoot, options, site);
+  return post_row(*this, collective::kReduceScatter, output, input, op, kNoRoot, options, site);
 }
 
 Work Communicator::all_gather(const Tensor& output, const Tensor& input, const CallOptions& options,
                               CallSite site) {
-  return collective(collective::kAllGather, output, input, kNoOp, kNoRoot, options, site);
+  return post_row(*this, collective::kAllGather, output, input, kNoOp, kNoRoot, options, site);
 }
 
 Work Communicator::all_to_all(const Tensor& output, const Tensor& input,
@@ -156,26 +163,27 @@ Work Communicator::all_to_all(const Tensor& output, const Tensor& input,
 
 Work Communicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
                              CallSite site) {
-  return collective(collective::kBroadcast, buffer, buffer, kNoOp, root, options, site);
+  return post_row(*this, collective::kBroadcast, buffer, buffer, kNoOp, root, options, site);
 }
 
 Work Communicator::reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options,
                           CallSite site) {
-  return collective(collective::kReduce, buffer, buffer, op, root, options, site);
+  return post_row(*this, collective::kReduce, buffer, buffer, op, root, options, site);
 }
 
 Work Communicator::gather(const Tensor& output, const Tensor& input, int root,
                           const CallOptions& options, CallSite site) {
-  return collective(collective::kGather, output, input, kNoOp, root, options, site);
+  return post_row(*this, collective::kGather, output, input, kNoOp, root, options, site);
 }
 
 Work Communicator::scatter(const Tensor& output, const Tensor& input, int root,
                            const CallOptions& options, CallSite site) {
-  return collective(collective::kScatter, output, input, kNoOp, root, options, site);
+  return post_row(*this, collective::kScatter, output, input, kNoOp, root, options, site);
 }
 
 Work Communicator::barrier(const CallOptions& options, CallSite site) {
-  return collective(collective::kBarrier, {}, {}, kNoOp, kNoRoot, options, site);
+  const Tensor none;
+  return post_row(*this, collective::kBarrier, none, none, kNoOp, kNoRoot, options, site);
 }
 
 Work Communicator::send(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) {
