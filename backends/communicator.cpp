@@ -35,7 +35,6 @@ std::uint64_t counts_hash_of(const CallOptions& options) {
 Work post_collective(Communicator& group, const ArgumentCheck& check, Call&& call) {
   const CallOptions& options = *call.options;
   CallRecord& record = call.record;
-  record.name = name_of(call.collective);
   record.label = options.label;
   record.padding = options.padding;
   record.traffic = options.traffic;
@@ -69,7 +68,8 @@ Work post_collective(Communicator& group, const ArgumentCheck& check, Call&& cal
   if (row.reduces) check.reduce_op(op);
   return post_collective(group, check,
                          {.collective = row,
-                          .record = {.reduce = row.reduces ? op : kNoOp,
+                          .record = {.name = row.name,
+                                     .reduce = row.reduces ? op : kNoOp,
                                      .reduces = row.reduces,
                                      .dtype = chunk.dtype(),
                                      .root = has_root ? root : kNoRoot,
@@ -153,7 +153,10 @@ Work Communicator::all_to_all(const Tensor& output, const Tensor& input,
   // Members may send different amounts: they agree on the dtype only.
   return post_collective(*this, check,
                          {.collective = collective::kAllToAll,
-                          .record = {.dtype = input.dtype(), .count = 0, .site = site},
+                          .record = {.name = collective::kAllToAll.name,
+                                     .dtype = input.dtype(),
+                                     .count = 0,
+                                     .site = site},
                           .options = &options,
                           .output = &output,
                           .input = &input,
