@@ -7,6 +7,8 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
+#include "sim/hardware/collective_rows.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -65,7 +67,8 @@ void ArgumentCheck::padding(const CallOptions& options, std::int64_t count) cons
   if (options.padding < 0 || options.padding > count) {
     refuse("`padding` is " + std::to_string(options.padding) + ", of " + std::to_string(count) +
                " elements",
-           "padding is part of the full buffer; messages and all_to_all have none");
+           std::string("padding is part of the full buffer; messages and ") +
+               collective::kAllToAll.name + " have none");
   }
   if (!options.counts.empty()) {
     refuse("both `padding` and `counts` are given",

@@ -19,7 +19,7 @@ enum class CallKind : std::uint8_t { collective, send, recv, batch };
 
 struct Call {
   CallKind kind = CallKind::collective;
-  CollectiveKind collective = CollectiveKind::barrier;  ///< For a collective; never split.
+  CollectiveKind collective = collective::kBarrier;  ///< For a collective; never split.
   /// All that members compare: name, reduce op, dtype, root or peer, elements, site.
   CallRecord record;
   const CallOptions* options = nullptr;  ///< Never null.

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/hardware/collective_rows.hpp"
+
 namespace shardsim {
 
 namespace {
@@ -17,7 +19,7 @@ struct CallDifference {
 
 // The most telling difference between two calls of one operation.
 CallDifference difference_of(const CallRecord& a, const CallRecord& b) {
-  if (same_text(a.name, "split") || same_text(b.name, "split")) {
+  if (makes_groups(a.name) || makes_groups(b.name)) {
     return {"GROUP_CREATE", "members make groups in different orders",
             "split on all members at the same points of the program, in the same order"};
   }

@@ -1,7 +1,8 @@
 #include "backends/call_record.hpp"
 
-#include <cstring>
 #include <string_view>
+
+#include "sim/hardware/collective_rows.hpp"
 
 namespace shardsim {
 
@@ -21,7 +22,7 @@ std::string CallRecord::describe() const {
   if (*label != '\0') text += std::string(" \"") + label + "\"";
   if (padding != 0) text += " with " + std::to_string(padding) + " of padding";
   // Making groups counts as scalars throughout; saying so each time would tell nothing.
-  if (traffic == TrafficClass::scalar && std::strcmp(name, "split") != 0) text += " as scalars";
+  if (traffic == TrafficClass::scalar && !makes_groups(name)) text += " as scalars";
   return text;
 }
 

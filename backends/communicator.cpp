@@ -14,6 +14,10 @@ namespace shardsim {
 
 namespace {
 
+// For calls without one.
+constexpr int kNoRoot = -1;
+constexpr ReduceOp kNoOp = ReduceOp::sum;
+
 // 0: equal chunks, and padding at the end if there is any. (The counts of all_to_all are no
 // options: they differ between members by right, and pairs compare them, where a backend can.)
 std::uint64_t counts_hash_of(const CallOptions& options) {
@@ -31,7 +35,6 @@ std::uint64_t counts_hash_of(const CallOptions& options) {
 Work post_collective(Communicator& group, const ArgumentCheck& check, Call&& call) {
   const CallOptions& options = *call.options;
   CallRecord& record = call.record;
-  record.name = name_of(call.collective);
   record.label = options.label;
   record.padding = options.padding;
   record.traffic = options.traffic;
@@ -39,6 +42,42 @@ Work post_collective(Communicator& group, const ArgumentCheck& check, Call&& cal
   if (options.padding != 0 || !options.padding_at.empty()) check.padding(options, record.count);
   check.after(options);
   return group.post(call);
+}
+
+// Inlined, so that typed calls know their row when they are compiled, and pay for no question.
+[[gnu::always_inline]] inline Work post_row(Communicator& group, const CollectiveRow& row,
+                                            const Tensor& output, const Tensor& input, ReduceOp op,
+                                            int root, const CallOptions& options, CallSite site) {
+  const ArgumentCheck check(group, row.name, site);
+  const Tensor& given = row.in_place() ? output : input;
+  const bool whole_output = row.output == BufferPart::whole;
+  const Tensor& whole = whole_output ? output : given;
+  const Tensor& chunk = whole_output ? given : output;
+  const bool has_root = row.root != RootRole::none;
+  if (has_root) check.peer(root);
+  std::int64_t count = 0;
+  if (row.in_place()) {
+    check.defined("`buffer`", whole);
+    count = whole.numel();
+  } else if (row.path == CollectivePath::ring) {
+    check.chunks(options, whole, chunk);
+    count = whole.numel();
+  } else if (row.path == CollectivePath::star) {
+    count = check.full_count(options, root, whole, chunk);
+  }
+  if (row.reduces) check.reduce_op(op);
+  return post_collective(group, check,
+                         {.collective = row,
+                          .record = {.name = row.name,
+                                     .reduce = row.reduces ? op : kNoOp,
+                                     .reduces = row.reduces,
+                                     .dtype = chunk.dtype(),
+                                     .root = has_root ? root : kNoRoot,
+                                     .count = count,
+                                     .site = site},
+                          .options = &options,
+                          .output = &output,
+                          .input = &given});
 }
 
 void check_half(const ArgumentCheck& check, const P2pOp& half, const CallOptions& options) {
@@ -78,57 +117,33 @@ Diagnosis WrappingCommunicator::diagnosis_of(const std::string& action, CallSite
   return inner_.diagnosis_of(action, site);
 }
 
+Work Communicator::collective(CollectiveKind kind, const Tensor& output, const Tensor& input,
+                              ReduceOp op, int root, const CallOptions& options, CallSite site) {
+  const CollectiveRow& row = row_of(kind);
+  if (row.path == CollectivePath::pairs) return all_to_all(output, input, {}, {}, options, site);
+  return post_row(*this, row, output, input, op, root, options, site);
+}
+
 Work Communicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
                               CallSite site) {
-  const ArgumentCheck check(*this, "all_reduce", site);
-  check.defined("`buffer`", buffer);
-  check.reduce_op(op);
-  return post_collective(*this, check,
-                         {.collective = CollectiveKind::all_reduce,
-                          .record = {.reduce = op,
-                                     .reduces = true,
-                                     .dtype = buffer.dtype(),
-                                     .count = buffer.numel(),
-                                     .site = site},
-                          .options = &options,
-                          .output = &buffer,
-                          .input = &buffer});
+  return post_row(*this, collective::kAllReduce, buffer, buffer, op, kNoRoot, options, site);
 }
 
 Work Communicator::reduce_scatter(const Tensor& output, const Tensor& input, ReduceOp op,
                                   const CallOptions& options, CallSite site) {
-  const ArgumentCheck check(*this, "reduce_scatter", site);
-  check.chunks(options, input, output);
-  check.reduce_op(op);
-  return post_collective(*this, check,
-                         {.collective = CollectiveKind::reduce_scatter,
-                          .record = {.reduce = op,
-                                     .reduces = true,
-                                     .dtype = input.dtype(),
-                                     .count = input.numel(),
-                                     .site = site},
-                          .options = &options,
-                          .output = &output,
-                          .input = &input});
+  return post_row(*this, collective::kReduceScatter, output, input, op, kNoRoot, options, site);
 }
 
 Work Communicator::all_gather(const Tensor& output, const Tensor& input, const CallOptions& options,
                               CallSite site) {
-  const ArgumentCheck check(*this, "all_gather", site);
-  check.chunks(options, output, input);
-  return post_collective(*this, check,
-                         {.collective = CollectiveKind::all_gather,
-                          .record = {.dtype = input.dtype(), .count = output.numel(), .site = site},
-                          .options = &options,
-                          .output = &output,
-                          .input = &input});
+  return post_row(*this, collective::kAllGather, output, input, kNoOp, kNoRoot, options, site);
 }
 
 Work Communicator::all_to_all(const Tensor& output, const Tensor& input,
                               std::span<const std::int64_t> send_counts,
                               std::span<const std::int64_t> recv_counts, const CallOptions& options,
                               CallSite site) {
-  const ArgumentCheck check(*this, "all_to_all", site);
+  const ArgumentCheck check(*this, collective::kAllToAll.name, site);
   check.splits(output, input, send_counts, recv_counts);
   std::vector<std::int64_t> equal;
   if (send_counts.empty()) {
@@ -137,8 +152,11 @@ Work Communicator::all_to_all(const Tensor& output, const Tensor& input,
   }
   // Members may send different amounts: they agree on the dtype only.
   return post_collective(*this, check,
-                         {.collective = CollectiveKind::all_to_all,
-                          .record = {.dtype = input.dtype(), .count = 0, .site = site},
+                         {.collective = collective::kAllToAll,
+                          .record = {.name = collective::kAllToAll.name,
+                                     .dtype = input.dtype(),
+                                     .count = 0,
+                                     .site = site},
                           .options = &options,
                           .output = &output,
                           .input = &input,
@@ -148,74 +166,27 @@ Work Communicator::all_to_all(const Tensor& output, const Tensor& input,
 
 Work Communicator::broadcast(const Tensor& buffer, int root, const CallOptions& options,
                              CallSite site) {
-  const ArgumentCheck check(*this, "broadcast", site);
-  check.peer(root);
-  check.defined("`buffer`", buffer);
-  return post_collective(
-      *this, check,
-      {.collective = CollectiveKind::broadcast,
-       .record = {.dtype = buffer.dtype(), .root = root, .count = buffer.numel(), .site = site},
-       .options = &options,
-       .output = &buffer,
-       .input = &buffer});
+  return post_row(*this, collective::kBroadcast, buffer, buffer, kNoOp, root, options, site);
 }
 
 Work Communicator::reduce(const Tensor& buffer, ReduceOp op, int root, const CallOptions& options,
                           CallSite site) {
-  const ArgumentCheck check(*this, "reduce", site);
-  check.peer(root);
-  check.defined("`buffer`", buffer);
-  check.reduce_op(op);
-  return post_collective(*this, check,
-                         {.collective = CollectiveKind::reduce,
-                          .record = {.reduce = op,
-                                     .reduces = true,
-                                     .dtype = buffer.dtype(),
-                                     .root = root,
-                                     .count = buffer.numel(),
-                                     .site = site},
-                          .options = &options,
-                          .output = &buffer,
-                          .input = &buffer});
+  return post_row(*this, collective::kReduce, buffer, buffer, op, root, options, site);
 }
 
 Work Communicator::gather(const Tensor& output, const Tensor& input, int root,
                           const CallOptions& options, CallSite site) {
-  const ArgumentCheck check(*this, "gather", site);
-  check.peer(root);
-  const std::int64_t full = check.full_count(options, root, output, input);
-  return post_collective(
-      *this, check,
-      {.collective = CollectiveKind::gather,
-       .record = {.dtype = input.dtype(), .root = root, .count = full, .site = site},
-       .options = &options,
-       .output = &output,
-       .input = &input});
+  return post_row(*this, collective::kGather, output, input, kNoOp, root, options, site);
 }
 
 Work Communicator::scatter(const Tensor& output, const Tensor& input, int root,
                            const CallOptions& options, CallSite site) {
-  const ArgumentCheck check(*this, "scatter", site);
-  check.peer(root);
-  const std::int64_t full = check.full_count(options, root, input, output);
-  return post_collective(
-      *this, check,
-      {.collective = CollectiveKind::scatter,
-       .record = {.dtype = output.dtype(), .root = root, .count = full, .site = site},
-       .options = &options,
-       .output = &output,
-       .input = &input});
+  return post_row(*this, collective::kScatter, output, input, kNoOp, root, options, site);
 }
 
 Work Communicator::barrier(const CallOptions& options, CallSite site) {
-  const ArgumentCheck check(*this, "barrier", site);
   const Tensor none;
-  return post_collective(*this, check,
-                         {.collective = CollectiveKind::barrier,
-                          .record = {.count = 0, .site = site},
-                          .options = &options,
-                          .output = &none,
-                          .input = &none});
+  return post_row(*this, collective::kBarrier, none, none, kNoOp, kNoRoot, options, site);
 }
 
 Work Communicator::send(const Tensor& buffer, int peer, const CallOptions& options, CallSite site) {
@@ -244,9 +215,7 @@ Work Communicator::batch(std::span<const P2pOp> operations, const CallOptions& o
 }
 
 std::vector<std::int64_t> chunk_offsets(const Call& call, int size) {
-  const bool any_count = call.collective == CollectiveKind::all_reduce ||
-                         call.collective == CollectiveKind::broadcast ||
-                         call.collective == CollectiveKind::reduce;
+  const bool any_count = row_of(call.collective).in_place();
   const std::int64_t count = call.record.count;
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(size) + 1, 0);
   for (int member = 0; member < size; ++member) {

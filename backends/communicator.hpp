@@ -20,6 +20,7 @@ namespace shardsim {
 
 struct Call;
 struct Diagnosis;
+enum class CollectiveKind : std::uint8_t;  // sim/hardware/collective_rows.hpp
 
 enum class ReduceOp : std::uint8_t { sum, avg, min, max, product };
 [[nodiscard]] const char* name_of(ReduceOp op);
@@ -106,6 +107,11 @@ class Communicator {
   Work scatter(const Tensor& output, const Tensor& input, int root, const CallOptions& options = {},
                CallSite site = CallSite::here());
   Work barrier(const CallOptions& options = {}, CallSite site = CallSite::here());
+  /// One of the calls above, chosen at run time. It ignores what its kind has no use for: `input`
+  /// in place, `op` and `root`. An all_to_all has equal chunks. REQUIRES: no split.
+  Work collective(CollectiveKind kind, const Tensor& output, const Tensor& input,
+                  ReduceOp op = ReduceOp::sum, int root = 0, const CallOptions& options = {},
+                  CallSite site = CallSite::here());
 
   /// The transfer starts when both sides have posted it and both streams are free.
   Work send(const Tensor& buffer, int peer, const CallOptions& options = {},

@@ -11,6 +11,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "sim/hardware/collective_rows.hpp"
 #include "sim/hardware/nccl/prices.hpp"
 
 #include "scenarios/nccl_platform.hpp"
@@ -100,12 +101,10 @@ void resolve_network_model(Reading& r, bool selects) {
   }
 }
 
-using Kind = CollectiveKind;
-
 /// Ranks with the same color form a group; a negative color: in no group. `kinds`: its calls.
 struct GroupUse {
   std::function<int(int rank)> color;
-  std::vector<Kind> kinds;
+  std::vector<CollectiveKind> kinds;
 };
 
 // The colors of Mesh.
@@ -145,8 +144,8 @@ class MeshColors {
   const MeshShape& shape_;
 };
 
-std::vector<Kind> if_so(bool condition, std::vector<Kind> kinds) {
-  return condition ? std::move(kinds) : std::vector<Kind>{};
+std::vector<CollectiveKind> if_so(bool condition, std::vector<CollectiveKind> kinds) {
+  return condition ? std::move(kinds) : std::vector<CollectiveKind>{};
 }
 
 // Whether ranks agree on a value before each update: a norm, or that all gradients are finite.
@@ -154,28 +153,28 @@ bool agrees(const TrainingSpec& training) {
   return training.max_grad_norm > 0.0 || training.loss_scaling != LossScaling::Mode::none;
 }
 
-std::vector<Kind> of_tensor_parallel(const ParallelismSpec& p) {
-  if (!p.sequence_parallel) return {Kind::all_reduce};
-  return {Kind::all_reduce, Kind::all_gather, Kind::reduce_scatter};
+std::vector<CollectiveKind> of_tensor_parallel(const ParallelismSpec& p) {
+  if (!p.sequence_parallel) return {collective::kAllReduce};
+  return {collective::kAllReduce, collective::kAllGather, collective::kReduceScatter};
 }
 
-std::vector<Kind> of_context_parallel(const ParallelismSpec& p) {
-  const std::span<const Kind> kinds = context_attention_row(p.cp_attention).collectives;
+std::vector<CollectiveKind> of_context_parallel(const ParallelismSpec& p) {
+  const std::span<const CollectiveKind> kinds = context_attention_row(p.cp_attention).collectives;
   return {kinds.begin(), kinds.end()};
 }
 
 // The group of all ranks that see different tokens: it sums losses and unsharded gradients.
-std::vector<Kind> of_data(const ParallelismSpec& p) {
-  if (p.is_elastic()) return {Kind::split};
-  if (p.compresses()) return {Kind::all_reduce, Kind::all_gather};
-  return {Kind::all_reduce};
+std::vector<CollectiveKind> of_data(const ParallelismSpec& p) {
+  if (p.is_elastic()) return {collective::kSplit};
+  if (p.compresses()) return {collective::kAllReduce, collective::kAllGather};
+  return {collective::kAllReduce};
 }
 
-std::vector<Kind> of_shards(const Scenario& s) {
+std::vector<CollectiveKind> of_shards(const Scenario& s) {
   const ParallelismSpec& p = s.parallelism;
-  if (p.zero_stage == 0) return if_so(p.trains_apart(), {Kind::all_reduce});
-  std::vector<Kind> kinds = {Kind::reduce_scatter, Kind::all_gather};
-  if (agrees(s.training)) kinds.push_back(Kind::all_reduce);
+  if (p.zero_stage == 0) return if_so(p.trains_apart(), {collective::kAllReduce});
+  std::vector<CollectiveKind> kinds = {collective::kReduceScatter, collective::kAllGather};
+  if (agrees(s.training)) kinds.push_back(collective::kAllReduce);
   return kinds;
 }
 
@@ -185,19 +184,19 @@ void add_weights(const Scenario& s, const MeshColors& colors, WeightKind kind,
   const bool shards = p.zero_stage > 0;
   const bool is_dense = kind == WeightKind::dense;
   uses.push_back({[=](int rank) { return colors.owners(rank, kind); },
-                  is_dense ? of_data(p) : if_so(!shards, {Kind::all_reduce})});
+                  is_dense ? of_data(p) : if_so(!shards, {collective::kAllReduce})});
   if (p.is_elastic()) return;
   uses.push_back({[=](int rank) { return colors.shards(rank, kind); }, of_shards(s)});
   uses.push_back({[=](int rank) { return colors.replicas(rank, kind); },
-                  if_so(shards || p.trains_apart(), {Kind::all_reduce})});
+                  if_so(shards || p.trains_apart(), {collective::kAllReduce})});
 }
 
 // Groups of the first N data-parallel ranks, one per change; ranks that join get a broadcast.
 void add_members(const ParallelismSpec& p, std::vector<GroupUse>& uses) {
   std::int64_t before = 0;
   for (const std::int64_t members : p.elastic_members) {
-    std::vector<Kind> kinds = {Kind::split, Kind::all_reduce};
-    if (before > 0 && members > before) kinds.push_back(Kind::broadcast);
+    std::vector<CollectiveKind> kinds = {collective::kSplit, collective::kAllReduce};
+    if (before > 0 && members > before) kinds.push_back(collective::kBroadcast);
     uses.push_back({[=](int rank) { return rank < members ? 0 : -1; }, kinds});
     before = members;
   }
@@ -206,7 +205,7 @@ void add_members(const ParallelismSpec& p, std::vector<GroupUse>& uses) {
 std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const MeshColors& colors) {
   const ParallelismSpec& p = s.parallelism;
   const bool votes = agrees(s.training);
-  std::vector<GroupUse> uses = {{[](int) { return 0; }, {Kind::split}}};
+  std::vector<GroupUse> uses = {{[](int) { return 0; }, {collective::kSplit}}};
   uses.push_back(
       {[=](int rank) { return colors.along(rank, &MeshPlace::tp); }, of_tensor_parallel(p)});
   uses.push_back(
@@ -215,16 +214,16 @@ std::vector<GroupUse> uses_of(const Scenario& s, const MeshShape& shape, const M
   if (shape.experts_apart()) {
     add_weights(s, colors, WeightKind::expert, uses);
     uses.push_back(
-        {[=](int rank) { return colors.experts(rank); }, if_so(votes, {Kind::all_reduce})});
+        {[=](int rank) { return colors.experts(rank); }, if_so(votes, {collective::kAllReduce})});
   }
   if (p.is_elastic()) add_members(p, uses);
   if (p.pp == 1) return uses;
-  std::vector<Kind> of_stages = {Kind::split};
-  if (votes) of_stages.push_back(Kind::all_reduce);
+  std::vector<CollectiveKind> of_stages = {collective::kSplit};
+  if (votes) of_stages.push_back(collective::kAllReduce);
   uses.push_back({[=](int rank) { return colors.along(rank, &MeshPlace::pp); }, of_stages});
   uses.push_back({[=](int rank) { return colors.ends(rank); },
                   if_so(s.model.tied_embeddings && stage_placement_of(s) != Placement::v,
-                        {Kind::all_reduce})});
+                        {collective::kAllReduce})});
   return uses;
 }
 
@@ -260,15 +259,15 @@ class Trial {
     return cluster;
   }
 
-  void price(const GroupLayout& layout, const std::vector<Kind>& kinds) {
-    for (const Kind kind : kinds) {
+  void price(const GroupLayout& layout, const std::vector<CollectiveKind>& kinds) {
+    for (const CollectiveKind kind : kinds) {
       const std::tuple seen{layout.size(), layout.num_nodes, layout.rails, layout.nics, kind};
       if (!seen_.insert(seen).second) continue;
       std::optional<DoubleTree> tree;
       CollectiveRequest request;
       request.kind = kind;
       request.layout = &layout;
-      if (kind == Kind::all_reduce) request.tree = &tree.emplace(layout);
+      if (row_of(kind).reduces_to_all()) request.tree = &tree.emplace(layout);
       request.algorithm = algorithm_;
       request.bytes = layout.size();
       request.largest_chunk = 1;
@@ -280,7 +279,7 @@ class Trial {
   Cluster cluster_;
   NcclPrices prices_;
   Algorithm algorithm_;
-  std::set<std::tuple<int, int, int, int, Kind>> seen_;
+  std::set<std::tuple<int, int, int, int, CollectiveKind>> seen_;
 };
 
 }  // namespace

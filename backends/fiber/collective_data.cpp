@@ -45,8 +45,8 @@ int root_of(const DoubleTree& tree, int which) {
 }  // namespace
 
 std::vector<std::int64_t> CollectiveOperation::chunk_offsets() const {
-  // all_reduce and reduce take any count: the first chunks are one element longer.
-  const bool any_count = kind_ == CollectiveKind::all_reduce || kind_ == CollectiveKind::reduce;
+  // Calls in place take any count: the first chunks are one element longer.
+  const bool any_count = row_->in_place();
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(group_size_) + 1, 0);
   for (int member = 0; member < group_size_; ++member) {
     const std::int64_t count =
@@ -88,8 +88,7 @@ void CollectiveOperation::reduce_by_tree(std::vector<std::byte>& result) const {
 void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
   const ReductionOrder order = group_->world().options().reduction_order;
   const bool is_sum = record_.reduce == ReduceOp::sum || record_.reduce == ReduceOp::avg;
-  if (order == ReductionOrder::wire && kind_ == CollectiveKind::all_reduce &&
-      algorithm_ == Algorithm::tree) {
+  if (order == ReductionOrder::wire && algorithm_ == Algorithm::tree) {
     return reduce_by_tree(result);
   }
   const std::vector<std::int64_t> offsets = chunk_offsets();
@@ -106,7 +105,7 @@ void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
       inputs[member] = terms[member].wire_data() + begin;
     }
     // A chain to the root adds all chunks in the same order: the root's.
-    const int last = kind_ == CollectiveKind::reduce ? record_.root : part;
+    const int last = row_->path == CollectivePath::chain ? record_.root : part;
     reduce_chunk(inputs, result.data() + begin, (end - begin) / size_of(record_.dtype),
                  record_.dtype, record_.reduce, order, last);
   }
@@ -114,27 +113,25 @@ void CollectiveOperation::reduce_all(std::vector<std::byte>& result) const {
 
 void CollectiveOperation::combine() {
   std::vector<std::byte> full;
-  const bool reduces = kind_ == CollectiveKind::all_reduce ||
-                       kind_ == CollectiveKind::reduce_scatter || kind_ == CollectiveKind::reduce;
   const std::vector<std::int64_t> offsets = chunk_offsets();
   const auto root = static_cast<std::size_t>(std::max(record_.root, 0));
-  if (reduces) {
+  if (row_->reduces) {
     reduce_all(full);
-  } else if (kind_ == CollectiveKind::all_gather || kind_ == CollectiveKind::gather) {
+  } else if (row_->input == BufferPart::chunk) {
     full.resize(static_cast<std::size_t>(offsets.back()));
     for (std::size_t member = 0; member < buffers_.size(); ++member) {
       copy_bytes(full.data() + offsets[member], given_by(member, Carried::copies).wire_data(),
                  offsets[member + 1] - offsets[member]);
     }
-  } else if (kind_ == CollectiveKind::all_to_all) {
+  } else if (row_->path == CollectivePath::pairs) {
     return combine_all_to_all();
-  } else {  // broadcast, scatter: everything comes from the root.
+  } else {  // Everything comes from the root.
     const Tensor sent = given_by(root, Carried::copies);
     const std::byte* const from = sent.wire_data();
     full.assign(from, from + record_.count * size_of(record_.dtype));
   }
-  const bool chunked = kind_ == CollectiveKind::reduce_scatter || kind_ == CollectiveKind::scatter;
-  const bool root_only = kind_ == CollectiveKind::reduce || kind_ == CollectiveKind::gather;
+  const bool chunked = row_->output == BufferPart::chunk;
+  const bool root_only = row_->root == RootRole::target;
   for (std::size_t member = 0; member < buffers_.size(); ++member) {
     if (root_only && member != root) continue;
     const std::int64_t begin = chunked ? offsets[member] : 0;
@@ -173,9 +170,9 @@ bool CollectiveOperation::check_splits() {
       if (sent == expected) continue;
       Diagnosis diagnosis;
       diagnosis.code = "A2A_SPLIT";
-      diagnosis.summary = "all_to_all: member " + std::to_string(from) + " sends " +
-                          std::to_string(sent) + " elements to member " + std::to_string(to) +
-                          ", which expects " + std::to_string(expected);
+      diagnosis.summary = record_.name + std::string(": member ") + std::to_string(from) +
+                          " sends " + std::to_string(sent) + " elements to member " +
+                          std::to_string(to) + ", which expects " + std::to_string(expected);
       diagnosis.group = group_->name();
       diagnosis.members = group_->all_world_ranks();
       diagnosis.sequence = sequence_;

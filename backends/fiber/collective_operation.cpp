@@ -8,11 +8,11 @@
 
 namespace shardsim {
 
-void CollectiveOperation::open(FiberGroup& group, CollectiveKind kind, std::int64_t sequence,
+void CollectiveOperation::open(FiberGroup& group, const CollectiveRow& row, std::int64_t sequence,
                                const CallRecord& record) {
   recycle();
   group_ = &group;
-  kind_ = kind;
+  row_ = &row;
   sequence_ = sequence;
   record_ = record;
   label_hash_ = *record.label == '\0' ? 0 : hash_label(record.label);
@@ -92,7 +92,7 @@ std::int64_t CollectiveOperation::payload_chunk(int member) const {
 }
 
 std::int64_t CollectiveOperation::largest_chunk() const {
-  if (kind_ == CollectiveKind::all_reduce) return chunk_size(record_.count, group_size_, 0);
+  if (row_->reduces_to_all()) return chunk_size(record_.count, group_size_, 0);
   std::int64_t largest = 0;
   for (const std::int64_t count : counts_) largest = std::max(largest, count);
   for (const Splits& splits : splits_) {
@@ -102,28 +102,25 @@ std::int64_t CollectiveOperation::largest_chunk() const {
 }
 
 Time CollectiveOperation::launch(Time start) {
-  if (kind_ == CollectiveKind::all_to_all && !check_splits()) return start;
+  if (row_->path == CollectivePath::pairs && !check_splits()) return start;
   const std::int64_t width = size_of(record_.dtype);
   CollectiveRequest request;
-  request.kind = kind_;
+  request.kind = *row_;
   request.layout = &group_->layout();
   request.algorithm = group_->world().options().all_reduce_algorithm;
-  if (kind_ == CollectiveKind::all_reduce) request.tree = group_->tree();
+  if (row_->reduces_to_all()) request.tree = group_->tree();
   request.bytes = record_.count * width;
   request.largest_chunk = largest_chunk() * width;
   const CollectivePrice price = group_->world().network().collective(request, start);
   algorithm_ = price.algorithm;
-  const bool even =
-      kind_ == CollectiveKind::all_reduce
-          ? algorithm_ == Algorithm::ring && record_.count % group_size_ == 0
-          : (kind_ == CollectiveKind::reduce_scatter || kind_ == CollectiveKind::all_gather) &&
-                counts_.empty();
+  const bool even = row_->reduces_to_all()
+                        ? algorithm_ == Algorithm::ring && record_.count % group_size_ == 0
+                        : row_->path == CollectivePath::ring && counts_.empty();
   if (even && record_.padding == 0) {
     uniform_moved_ = {.payload = traffic(0, false), .padding_sent = 0};
     uniform_ = true;
   }
-  if (group_->world().options().has_data && kind_ != CollectiveKind::barrier &&
-      kind_ != CollectiveKind::split) {
+  if (group_->world().options().has_data && row_->path != CollectivePath::none) {
     BufferWatch* const watch = group_->world().buffer_watch();
     if (watch != nullptr) watch->moving(*this, group_->layout().members);
     combine();
@@ -137,32 +134,26 @@ Time CollectiveOperation::launch(Time start) {
 Traffic CollectiveOperation::traffic(int member, bool payload_only) const {
   const std::int64_t width = size_of(record_.dtype);
   const int size = group_size_;
+  const std::int64_t total = (record_.count - (payload_only ? record_.padding : 0)) * width;
   const auto part = [&](int index) {
     index = (index + size) % size;
+    if (row_->in_place()) return chunk_size(total / width, size, index) * width;
     return (payload_only ? payload_chunk(index) : chunk(index)) * width;
   };
-  const std::int64_t total = (record_.count - (payload_only ? record_.padding : 0)) * width;
-  switch (kind_) {
-    case CollectiveKind::all_reduce:
+  switch (row_->path) {
+    case CollectivePath::ring:
       if (algorithm_ == Algorithm::tree) {
         return group_->tree()->all_reduce_traffic(member, total / width, width);
       }
-      return ring_all_reduce_traffic(size, member, total / width, width);
-    case CollectiveKind::reduce_scatter:
-      return ring_reduce_scatter_traffic(size, total, part(member), part(member - 1));
-    case CollectiveKind::all_gather:
-      return ring_all_gather_traffic(size, total, part(member), part(member + 1));
-    case CollectiveKind::broadcast:
-    case CollectiveKind::reduce:
-      return chain_traffic(kind_, size, member, record_.root, total);
-    case CollectiveKind::gather:
-    case CollectiveKind::scatter:
-      return star_traffic(kind_, size, member, record_.root, total - part(record_.root),
+      return ring_traffic(*row_, size, total, part(member - 1), part(member), part(member + 1));
+    case CollectivePath::chain:
+      return chain_traffic(*row_, size, member, record_.root, total);
+    case CollectivePath::star:
+      return star_traffic(*row_, size, member, record_.root, total - part(record_.root),
                           part(member));
-    case CollectiveKind::all_to_all:
+    case CollectivePath::pairs:
       return all_to_all_traffic(member);
-    case CollectiveKind::barrier:
-    case CollectiveKind::split:
+    case CollectivePath::none:
       break;
   }
   return {};
@@ -192,11 +183,9 @@ FiberOperation::Moved CollectiveOperation::moved(int member) const {
 
 void CollectiveOperation::count_off_ring(int member) const {
   if (group_size_ == 1) return;
-  if (kind_ == CollectiveKind::all_to_all) return count_all_to_all(member);
-  if (kind_ == CollectiveKind::gather || kind_ == CollectiveKind::scatter) {
-    return count_star(member);
-  }
-  if (kind_ == CollectiveKind::all_reduce && algorithm_ == Algorithm::tree) {
+  if (row_->path == CollectivePath::pairs) return count_all_to_all(member);
+  if (row_->path == CollectivePath::star) return count_star(member);
+  if (algorithm_ == Algorithm::tree) {
     group_->off_ring().add_tree(group_size_, member, record_.count - record_.padding,
                                 size_of(record_.dtype));
   }
@@ -205,7 +194,7 @@ void CollectiveOperation::count_off_ring(int member) const {
 void CollectiveOperation::count_star(int member) const {
   GroupLinks& links = group_->off_ring();
   const int root = record_.root;
-  const bool gathers = kind_ == CollectiveKind::gather;
+  const bool gathers = row_->root == RootRole::target;
   // One message between the root and each other member.
   const auto count = [&](int other) {
     const std::int64_t elements = record_.padding == 0 ? chunk(other) : payload_chunk(other);

@@ -14,7 +14,7 @@ namespace shardsim {
 class CollectiveOperation final : public FiberOperation {
  public:
   /// Takes a fresh or recycled object into use; `record` is the first caller's.
-  void open(FiberGroup& group, CollectiveKind kind, std::int64_t sequence,
+  void open(FiberGroup& group, const CollectiveRow& row, std::int64_t sequence,
             const CallRecord& record);
   /// A member joins. False if its call differs from the first one: it is kept for the report, and
   /// the operation will never start.
@@ -31,7 +31,7 @@ class CollectiveOperation final : public FiberOperation {
   /// split: this member's choice.
   void set_choice(int member, int color, int key);
 
-  [[nodiscard]] CollectiveKind kind() const { return kind_; }
+  [[nodiscard]] const CollectiveRow& row() const { return *row_; }
   [[nodiscard]] bool complete() const { return num_arrived_ == num_callers_; }
   /// hash_label of `label`, which mostly is the first caller's: then it is not computed again.
   [[nodiscard]] std::uint64_t label_hash(const char* label) const {
@@ -80,7 +80,7 @@ class CollectiveOperation final : public FiberOperation {
   void reduce_by_tree(std::vector<std::byte>& result) const;
   [[nodiscard]] std::vector<std::int64_t> chunk_offsets() const;
 
-  CollectiveKind kind_ = CollectiveKind::barrier;
+  const CollectiveRow* row_ = &collective::kBarrier;
   int group_size_ = 0;
   int num_callers_ = 0;  // Members that run: mostly all.
   int num_arrived_ = 0;

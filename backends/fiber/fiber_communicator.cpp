@@ -92,30 +92,13 @@ void FiberCommunicator::watch_collective(const CollectiveOperation& operation,
   const Tensor& output = *call.output;
   const Tensor& input = *call.input;
   const bool at_root = record.root == member_;
-  std::int64_t own = BufferWatch::kNowhere;
-  switch (operation.kind()) {
-    case CollectiveKind::barrier:
-    case CollectiveKind::split:
-      return;
-    case CollectiveKind::broadcast:  // One buffer, which has one direction.
-      return watch(operation, operation, record, options, at_root ? Tensor() : output,
-                   at_root ? input : Tensor(), own);
-    case CollectiveKind::reduce:
-      return watch(operation, operation, record, options, at_root ? output : Tensor(), input, own);
-    case CollectiveKind::gather:
-    case CollectiveKind::scatter:
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::all_gather:
-      own = own_offset(record.count, options);
-      break;
-    case CollectiveKind::all_reduce:
-    case CollectiveKind::all_to_all:
-      break;
-  }
-  const bool reads = operation.kind() != CollectiveKind::scatter || at_root;
-  const bool writes = operation.kind() != CollectiveKind::gather || at_root;
+  const CollectiveRow& row = operation.row();
+  if (row.path == CollectivePath::none) return;
+  const bool reads = row.root != RootRole::source || at_root;
+  // A broadcast has one buffer, which has one direction.
+  const bool writes = row.root == RootRole::target ? at_root : !row.in_place() || !at_root;
   watch(operation, operation, record, options, writes ? output : Tensor(), reads ? input : Tensor(),
-        own);
+        row.in_chunks() ? own_offset(record.count, options) : BufferWatch::kNowhere);
 }
 
 // --- Posting -----------------------------------------------------------------------------------
@@ -163,7 +146,7 @@ Work FiberCommunicator::enter(CollectiveOperation& operation, const Call& call) 
 }
 
 Work FiberCommunicator::post_collective(const Call& call) {
-  const bool splits = call.collective == CollectiveKind::all_to_all;
+  const bool splits = row_of(call.collective).path == CollectivePath::pairs;
   if (splits) require_unfolded(call.record.name);
   CollectiveOperation& operation = open(call.collective, call.record);
   if (splits) {
@@ -256,13 +239,13 @@ FiberOperation& FiberCommunicator::post_buffered_send(TransferOperation& transfe
 
 std::unique_ptr<Communicator> FiberCommunicator::split(int color, int key, const std::string& name,
                                                        CallSite site) {
-  ArgumentCheck(*this, "split", site).color(color);
+  ArgumentCheck(*this, collective::kSplit.name, site).color(color);
   const Tensor none;
   // Reports quote labels when the caller's string is long gone.
   const CallOptions options{.label = group_.world().keep_name(name),
                             .traffic = TrafficClass::scalar};
-  const Call call{.collective = CollectiveKind::split,
-                  .record = {.name = name_of(CollectiveKind::split),
+  const Call call{.collective = collective::kSplit,
+                  .record = {.name = collective::kSplit.name,
                              .count = 0,
                              .label = options.label,
                              .traffic = options.traffic,

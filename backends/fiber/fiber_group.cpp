@@ -124,7 +124,7 @@ CollectiveOperation& FiberGroup::collective(CollectiveKind kind, std::int64_t se
   const auto index = static_cast<std::size_t>(sequence - first_forming_);
   if (index < forming_.size()) return *forming_[index];
   CollectiveOperation& operation = take(free_collectives_, collectives_);
-  operation.open(*this, kind, sequence, record);
+  operation.open(*this, row_of(kind), sequence, record);
   forming_.push(&operation);
   return operation;
 }

@@ -216,16 +216,16 @@ class WaitGraph {
     if (std::optional<Diagnosis> wrong = explain_left_group(operation, missing, time)) {
       return *std::move(wrong);
     }
-    const bool makes_groups = std::string_view(operation.record().name) == "split";
+    const bool forms_groups = makes_groups(operation.record().name);
     Diagnosis diagnosis = begin_report(operation,
-                                       makes_groups ? "GROUP_CREATE"
+                                       forms_groups ? "GROUP_CREATE"
                                        : collective ? "COLL_MISSING"
                                                     : "P2P_UNMATCHED",
                                        time);
     diagnosis.summary = operation.record().describe() + " waits for " +
                         (missing.size() == 1 ? "rank " : "ranks ") + format_ranks(missing) +
                         ", which will never call it";
-    if (collective && !makes_groups) {
+    if (collective && !forms_groups) {
       std::vector<int> finished;
       for (const int rank : missing) {
         if (engine_.rank(rank).finished()) finished.push_back(rank);
@@ -235,7 +235,7 @@ class WaitGraph {
     }
     add_sides(diagnosis, operation, missing);
     diagnosis.hint =
-        makes_groups ? "every member of a group takes part in splitting it, whether it is to be "
+        forms_groups ? "every member of a group takes part in splitting it, whether it is to be "
                        "in one of the parts or not"
         : collective ? "every member must make every call of the group, also with empty data"
                      : "every send needs a recv on its peer, in the same order";

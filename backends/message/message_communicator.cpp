@@ -68,11 +68,12 @@ bool MessageCommunicator::sums_along_tree(const CallRecord& record) {
 
 MessagePlan MessageCommunicator::plan_of(const Call& call) {
   const CallRecord& record = call.record;
-  if (call.collective == CollectiveKind::barrier) return {};
-  if (call.collective == CollectiveKind::all_to_all) {
+  const CollectiveRow& row = row_of(call.collective);
+  if (row.path == CollectivePath::none) return {};
+  if (row.path == CollectivePath::pairs) {
     return plan_pairwise_messages(rank(), call.send_counts, call.recv_counts);
   }
-  if (call.collective == CollectiveKind::all_reduce && sums_along_tree(record)) {
+  if (row.reduces_to_all() && sums_along_tree(record)) {
     return plan_tree_messages(*tree_, size(), rank(), record.count);
   }
   offsets_ = chunk_offsets(call, size());
@@ -123,20 +124,17 @@ void MessageCommunicator::set_windows(MessageOperation& operation, const Call& c
 
 void MessageCommunicator::choose_carrier(MessageOperation& operation, const Call& call) const {
   // Libraries count the elements of parts in 32 bits; what is more goes by our own messages.
+  const CollectiveRow& row = row_of(call.collective);
   const bool countable = call.record.count <= std::numeric_limits<std::int32_t>::max();
   if (!rank_.options().native_collectives || !stream_.transport->has_collectives() || !countable ||
-      call.collective == CollectiveKind::barrier) {
+      row.path == CollectivePath::none) {
     return;
   }
-  const CollectiveKind kind = call.collective;
   std::vector<std::int64_t> counts(call.send_counts.begin(), call.send_counts.end());
-  const bool in_chunks = kind == CollectiveKind::reduce_scatter ||
-                         kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
-                         kind == CollectiveKind::scatter;
-  for (int member = 0; in_chunks && member < size(); ++member) {
+  for (int member = 0; row.in_chunks() && member < size(); ++member) {
     counts.push_back(offset(member + 1) - offset(member));
   }
-  operation.set_native(kind, std::move(counts), {call.recv_counts.begin(), call.recv_counts.end()});
+  operation.set_native(row, std::move(counts), {call.recv_counts.begin(), call.recv_counts.end()});
 }
 
 Work MessageCommunicator::transfer(const Call& call) {
@@ -195,7 +193,7 @@ Diagnosis MessageCommunicator::diagnosis_of(const std::string& action, CallSite 
 
 std::unique_ptr<Communicator> MessageCommunicator::split(int color, int key,
                                                          const std::string& name, CallSite site) {
-  ArgumentCheck(*this, "split", site).color(color);
+  ArgumentCheck(*this, collective::kSplit.name, site).color(color);
   // Others may need this process's messages to get here: they continue until all have.
   barrier({.label = rank_.keep_name(name), .traffic = TrafficClass::scalar}, site).wait();
   std::unique_ptr<Transport> part = stream_.transport->split(color, key);

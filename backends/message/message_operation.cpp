@@ -119,8 +119,9 @@ void MessageOperation::post_native(Transport& transport) {
     for (const MessageStep& message : round.messages) count(transport.rank(), message);
   }
   plan_.rounds.clear();
-  const bool in_place =
-      native_->kind == CollectiveKind::all_reduce || native_->kind == CollectiveKind::broadcast;
+  // Where the root alone has the result, others keep what is in their buffers.
+  const CollectiveRow& row = row_of(native_->kind);
+  const bool in_place = row.in_place() && row.root != RootRole::target;
   if (!in_place && input_.has_data()) {  // Roots alone have one in some.
     native_->in.assign(input_.data(), input_.data() + input_.num_bytes());
   }

@@ -30,7 +30,7 @@ class Ring {
   }
 
   void chain(MessagePlan& plan) const {
-    const bool reduces = call_.kind == CollectiveKind::reduce;
+    const bool reduces = row_of(call_.kind).reduces;
     const int start = reduces ? (call_.root + 1) % call_.size : call_.root;
     const int position = (call_.member - start + call_.size) % call_.size;
     const Slice all{0, call_.offsets.back()};
@@ -46,7 +46,7 @@ class Ring {
   }
 
   void star(MessagePlan& plan) const {
-    const bool gathers = call_.kind == CollectiveKind::gather;
+    const bool gathers = row_of(call_.kind).root == RootRole::target;
     MessageRound round;
     if (call_.member != call_.root) {
       round.messages.push_back(
@@ -85,29 +85,12 @@ MessagePlan plan_messages(const MessageCall& call) {
   MessagePlan plan;
   if (call.size == 1) return plan;
   const Ring ring(call);
-  switch (call.kind) {
-    case CollectiveKind::all_reduce:
-      ring.reduce_scatter(plan);
-      ring.all_gather(plan);
-      break;
-    case CollectiveKind::reduce_scatter:
-      ring.reduce_scatter(plan);
-      break;
-    case CollectiveKind::all_gather:
-      ring.all_gather(plan);
-      break;
-    case CollectiveKind::broadcast:
-    case CollectiveKind::reduce:
-      ring.chain(plan);
-      break;
-    case CollectiveKind::gather:
-    case CollectiveKind::scatter:
-      ring.star(plan);
-      break;
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::barrier:
-    case CollectiveKind::split:
-      break;
+  const CollectiveRow& row = row_of(call.kind);
+  if (row.path == CollectivePath::chain) ring.chain(plan);
+  if (row.path == CollectivePath::star) ring.star(plan);
+  if (row.path == CollectivePath::ring) {
+    if (row.reduces) ring.reduce_scatter(plan);
+    if (row.output == BufferPart::whole) ring.all_gather(plan);
   }
   return plan;
 }

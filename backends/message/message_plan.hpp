@@ -45,7 +45,7 @@ struct MessagePlan {
 /// The call of a plan. `offsets`: starts of the members' chunks in the full buffer, and its end:
 /// size + 1 values.
 struct MessageCall {
-  CollectiveKind kind = CollectiveKind::all_reduce;
+  CollectiveKind kind = collective::kAllReduce;
   int size = 1;
   int member = 0;
   int root = -1;

@@ -40,7 +40,7 @@ void MessageRank::close(MessageStream& stream, GroupTraffic traffic) {
 Algorithm MessageRank::choose(const GroupLayout& layout, const DoubleTree& tree, std::int64_t bytes,
                               std::int64_t largest_chunk) {
   CollectiveRequest request;
-  request.kind = CollectiveKind::all_reduce;
+  request.kind = collective::kAllReduce;
   request.layout = &layout;
   request.tree = &tree;
   request.algorithm = options_.all_reduce_algorithm;

@@ -30,7 +30,7 @@ class WrongSize : public std::runtime_error {
 /// A collective that the library below has itself. Counts are in elements. `in` and `out` do not
 /// overlap, but that all_reduce and broadcast work in place in `out`.
 struct NativeCall {
-  CollectiveKind kind = CollectiveKind::all_reduce;
+  CollectiveKind kind = collective::kAllReduce;
   int root = -1;
   DType dtype = DType::fp32;
   bool reduces = false;

@@ -1,5 +1,6 @@
 #include "backends/mpi/mpi_library.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -24,6 +25,13 @@ constexpr const char* kModuleRemedy =
     "SHARDSIM_MPI_MODULE";
 
 using Combine = ShardsimMpiCombine;
+
+// In the order of ShardsimMpiCollective::Kind.
+constexpr std::array<CollectiveKind, 8> kKinds = {
+    collective::kAllReduce, collective::kReduceScatter, collective::kAllGather,
+    collective::kAllToAll,  collective::kBroadcast,     collective::kReduce,
+    collective::kGather,    collective::kScatter};
+static_assert(kKinds.size() == ShardsimMpiCollective::scatter + 1);
 
 constexpr std::array kDTypes = {DType::fp64, DType::fp32,  DType::bf16, DType::fp16,
                                 DType::int8, DType::int32, DType::int64};
@@ -60,24 +68,7 @@ std::int32_t index_of(DType dtype, ReduceOp op) {
 }
 
 std::int32_t kind_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::reduce_scatter:
-      return ShardsimMpiCollective::reduce_scatter;
-    case CollectiveKind::all_gather:
-      return ShardsimMpiCollective::all_gather;
-    case CollectiveKind::all_to_all:
-      return ShardsimMpiCollective::all_to_all;
-    case CollectiveKind::broadcast:
-      return ShardsimMpiCollective::broadcast;
-    case CollectiveKind::reduce:
-      return ShardsimMpiCollective::reduce;
-    case CollectiveKind::gather:
-      return ShardsimMpiCollective::gather;
-    case CollectiveKind::scatter:
-      return ShardsimMpiCollective::scatter;
-    default:
-      return ShardsimMpiCollective::all_reduce;
-  }
+  return static_cast<std::int32_t>(std::find(kKinds.begin(), kKinds.end(), kind) - kKinds.begin());
 }
 
 }  // namespace

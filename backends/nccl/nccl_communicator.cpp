@@ -50,11 +50,12 @@ Work NcclCommunicator::post(const Call& call) {
   if (call.record.reduces && call.record.dtype == DType::fp8_e4m3) {
     throw UsageError("E0505", "fp8 tensors cannot be reduced", "reduce in bf16 or fp32");
   }
-  if (call.collective == CollectiveKind::barrier) {
+  const CollectivePath path = row_of(call.collective).path;
+  if (path == CollectivePath::none) {
     const Tensor zero = Tensor::allocate(nullptr, MemoryCategory::comm, {1}, DType::int32, false);
     return collective(call.record, *call.options, barrier_program(zero), {}, zero, {});
   }
-  if (call.collective != CollectiveKind::all_to_all) offsets_ = chunk_offsets(call, size());
+  if (path != CollectivePath::pairs) offsets_ = chunk_offsets(call, size());
   return collective(call.record, *call.options, program_of(call), plan_of(call), *call.output,
                     *call.input);
 }
@@ -88,7 +89,7 @@ NcclProgram NcclCommunicator::program_of(const Call& call) const {
 }
 
 MessagePlan NcclCommunicator::plan_of(const Call& call) const {
-  if (call.collective == CollectiveKind::all_to_all) {
+  if (row_of(call.collective).path == CollectivePath::pairs) {
     return plan_pairwise_messages(rank(), call.send_counts, call.recv_counts);
   }
   return plan_messages({.kind = call.collective,
@@ -163,7 +164,7 @@ Tensor NcclCommunicator::exchange_choices(int color, int key, const std::string&
     offsets_[member] = offsets_[member - 1] + own.numel();
   }
   // Counted as the simulation counts the making of a group: a call that moves nothing of the run's.
-  collective({.name = name_of(CollectiveKind::split),
+  collective({.name = collective::kSplit.name,
               .count = 0,
               .label = backend_.keep_name(name),
               .traffic = TrafficClass::scalar,
@@ -175,7 +176,7 @@ Tensor NcclCommunicator::exchange_choices(int color, int key, const std::string&
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, const std::string& name,
                                                       CallSite site) {
-  ArgumentCheck(*this, "split", site).color(color);
+  ArgumentCheck(*this, collective::kSplit.name, site).color(color);
   // Behind all that was posted before: afterwards the group is at rest, as NCCL demands.
   const Tensor choices = exchange_choices(color, key, name, site);
   if (color == kNoColor) {

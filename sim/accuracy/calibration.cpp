@@ -43,29 +43,6 @@ double added_latency(const std::vector<CalibrationPoint>& points, double slownes
   return std::max(kLeastAddedLatency, interpolated_median(std::move(values)));
 }
 
-CollectiveKind kind_of(TestedOperation operation) {
-  switch (operation) {
-    case TestedOperation::all_reduce:
-      return CollectiveKind::all_reduce;
-    case TestedOperation::reduce_scatter:
-      return CollectiveKind::reduce_scatter;
-    case TestedOperation::all_gather:
-      return CollectiveKind::all_gather;
-    case TestedOperation::broadcast:
-      return CollectiveKind::broadcast;
-    case TestedOperation::reduce:
-      return CollectiveKind::reduce;
-    case TestedOperation::gather:
-      return CollectiveKind::gather;
-    case TestedOperation::scatter:
-      return CollectiveKind::scatter;
-    case TestedOperation::all_to_all:
-    case TestedOperation::sendrecv:
-      break;
-  }
-  return CollectiveKind::all_to_all;
-}
-
 // Every rank sends to the next at once; the slowest message is the operation.
 NcclPrice slowest_message(const NcclPrices& prices, int ranks, std::int64_t bytes) {
   NcclPrice slowest;
@@ -97,11 +74,9 @@ void require_sizes(const Points& points, const FittedParts& parts, const PricedT
                   lacks_large ? counts.large : counts.small, lacks_large ? "large" : "small",
                   kLeastSizes, lacks_large ? "bytes" : "latency", kDominates,
                   lacks_large ? "latency" : "bytes"),
-      fmt::format("run {}_perf -b 8 -e 8G -f 2 and give all of its output, or fit the other part "
+      fmt::format("run {} -b 8 -e 8G -f 2 and give all of its output, or fit the other part "
                   "alone with --fit {}",
-                  example.layout.operation == TestedOperation::all_to_all
-                      ? std::string_view("alltoall")
-                      : name_of(example.layout.operation),
+                  test_program_of(example.layout.operation),
                   lacks_large ? "latency" : "bandwidth"));
 }
 
@@ -228,16 +203,17 @@ std::vector<CalibrationPoint> price_sizes(const Cluster& cluster, TestedOperatio
   const GroupLayout layout(cluster, members);
   const DoubleTree tree(layout);
   NcclPrices prices(cluster);
+  const CollectiveRow* const row = collective_of(operation);
   std::vector<CalibrationPoint> points;
   for (const std::int64_t size : sizes) {
     NcclPrice price;
-    if (operation == TestedOperation::sendrecv) {
+    if (row == nullptr) {
       price = slowest_message(prices, layout.size(), size);
     } else {
       CollectiveRequest request;
-      request.kind = kind_of(operation);
+      request.kind = *row;
       request.layout = &layout;
-      request.tree = operation == TestedOperation::all_reduce ? &tree : nullptr;
+      request.tree = row->reduces_to_all() ? &tree : nullptr;
       request.bytes = size;
       request.largest_chunk = (size + layout.size() - 1) / layout.size();
       price = prices.collective(request);

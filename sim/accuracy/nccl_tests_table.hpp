@@ -61,7 +61,7 @@ struct TestedLayoutOptions {
 };
 
 struct TestedLayout {
-  TestedOperation operation = TestedOperation::all_reduce;
+  TestedOperation operation{};
   int ranks = 0;
   int nodes = 0;  ///< 0: as many as the ranks fill.
 };

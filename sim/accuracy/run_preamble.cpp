@@ -58,23 +58,6 @@ std::optional<Number> number_of(std::string_view word) {
   return number;
 }
 
-// The names of the operations here; hypercube_perf has none.
-struct TestName {
-  std::string_view name;
-  TestedOperation operation;
-};
-constexpr TestName kTests[] = {
-    {"all_reduce_perf", TestedOperation::all_reduce},
-    {"reduce_scatter_perf", TestedOperation::reduce_scatter},
-    {"all_gather_perf", TestedOperation::all_gather},
-    {"broadcast_perf", TestedOperation::broadcast},
-    {"reduce_perf", TestedOperation::reduce},
-    {"alltoall_perf", TestedOperation::all_to_all},
-    {"sendrecv_perf", TestedOperation::sendrecv},
-    {"gather_perf", TestedOperation::gather},
-    {"scatter_perf", TestedOperation::scatter},
-};
-
 // 0 for a word that is no number.
 int count_of(std::string_view word) {
   constexpr long long kMost = 1 << 20;
@@ -117,8 +100,10 @@ void RunPreamble::take_name(std::string_view name) {
   if (name.size() > kMpi.size() && name.substr(name.size() - kMpi.size()) == kMpi) {
     name.remove_suffix(kMpi.size());
   }
-  for (const TestName& test : kTests) {
-    if (test.name == name) since_.operation = test.operation;
+  // hypercube_perf is none of them.
+  for (const std::string& each : tested_operation_names()) {
+    const TestedOperation operation = tested_operation_of(each);
+    if (test_program_of(operation) == name) since_.operation = operation;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "sim/collective/collective_setting.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -16,30 +17,16 @@ namespace shardsim {
 
 namespace {
 
-struct Traits {
-  TestedOperation operation;
-  std::string_view name;
-  bool reduces;
-  bool has_root;
-  bool out_of_place;
-  bool in_place;
-};
-
-constexpr Traits kTraits[] = {
-    {TestedOperation::all_reduce, "all_reduce", true, false, false, true},
-    {TestedOperation::reduce_scatter, "reduce_scatter", true, false, true, true},
-    {TestedOperation::all_gather, "all_gather", false, false, true, true},
-    {TestedOperation::broadcast, "broadcast", false, true, false, true},
-    {TestedOperation::reduce, "reduce", true, true, false, true},
-    {TestedOperation::all_to_all, "all_to_all", false, false, true, false},
-    {TestedOperation::sendrecv, "sendrecv", false, false, true, false},
-    {TestedOperation::gather, "gather", false, true, true, false},
-    {TestedOperation::scatter, "scatter", false, true, true, false},
-};
-
-const Traits& traits_of(TestedOperation operation) {
-  return kTraits[static_cast<std::size_t>(operation)];
-}
+// In the order of TestedOperation.
+constexpr std::array<const CollectiveRow*, 9> kTested = {&collective::kAllReduce,
+                                                         &collective::kReduceScatter,
+                                                         &collective::kAllGather,
+                                                         &collective::kBroadcast,
+                                                         &collective::kReduce,
+                                                         &collective::kAllToAll,
+                                                         nullptr,
+                                                         &collective::kGather,
+                                                         &collective::kScatter};
 
 // Without fp8, which has no arithmetic here.
 struct DTypeName {
@@ -159,19 +146,33 @@ int ranks_of(const CollectiveArguments& arguments, int launched_ranks) {
 
 }  // namespace
 
-std::string_view name_of(TestedOperation operation) { return traits_of(operation).name; }
+const CollectiveRow* collective_of(TestedOperation operation) {
+  return kTested[static_cast<std::size_t>(operation)];
+}
+
+std::string_view name_of(TestedOperation operation) {
+  const CollectiveRow* const row = collective_of(operation);
+  return row == nullptr ? "sendrecv" : row->name;
+}
+
+std::string test_program_of(TestedOperation operation) {
+  const CollectiveRow* const row = collective_of(operation);
+  const bool pairs = row != nullptr && row->path == CollectivePath::pairs;
+  return std::string(pairs ? "alltoall" : name_of(operation)) + "_perf";
+}
 
 std::vector<std::string> tested_operation_names() {
   std::vector<std::string> names;
-  for (const Traits& traits : kTraits) names.emplace_back(traits.name);
+  for (std::size_t i = 0; i < kTested.size(); ++i) {
+    names.emplace_back(name_of(static_cast<TestedOperation>(i)));
+  }
   return names;
 }
 
 TestedOperation tested_operation_of(const std::string& name) {
-  for (const Traits& traits : kTraits) {
-    if (traits.name == name) return traits.operation;
-  }
   const std::vector<std::string> names = tested_operation_names();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<TestedOperation>(found - names.begin());
   if (name.empty()) {
     throw UsageError("E1084", "no operation is given", "name one: " + one_of_list(names));
   }
@@ -181,51 +182,41 @@ TestedOperation tested_operation_of(const std::string& name) {
       (near.empty() ? "" : "write \"" + near + "\"; ") + "there are " + one_of_list(names));
 }
 
-bool reduces(TestedOperation operation) { return traits_of(operation).reduces; }
-bool has_root(TestedOperation operation) { return traits_of(operation).has_root; }
-bool works_in_place(TestedOperation operation) { return traits_of(operation).in_place; }
-bool works_out_of_place(TestedOperation operation) { return traits_of(operation).out_of_place; }
+bool reduces(TestedOperation operation) {
+  const CollectiveRow* const row = collective_of(operation);
+  return row != nullptr && row->reduces;
+}
+
+bool has_root(TestedOperation operation) {
+  const CollectiveRow* const row = collective_of(operation);
+  return row != nullptr && row->root != RootRole::none;
+}
+
+bool works_in_place(TestedOperation operation) {
+  const CollectiveRow* const row = collective_of(operation);
+  return row != nullptr &&
+         (row->path == CollectivePath::ring || row->path == CollectivePath::chain);
+}
+
+bool works_out_of_place(TestedOperation operation) {
+  const CollectiveRow* const row = collective_of(operation);
+  return row == nullptr || !row->in_place();
+}
 
 ElementCounts element_counts(TestedOperation operation, std::int64_t elements,
                              std::int64_t element_bytes, int ranks) {
   constexpr std::int64_t kChunkBytes = 16;
   const std::int64_t chunk = elements / ranks & -(kChunkBytes / element_bytes);
   const std::int64_t full = chunk * ranks;
-  switch (operation) {
-    case TestedOperation::all_reduce:
-    case TestedOperation::broadcast:
-    case TestedOperation::reduce:
-    case TestedOperation::sendrecv:
-      return {elements, elements, elements};
-    case TestedOperation::all_to_all:
-      return {full, full, chunk};
-    case TestedOperation::reduce_scatter:
-    case TestedOperation::scatter:
-      return {full, chunk, chunk};
-    case TestedOperation::all_gather:
-    case TestedOperation::gather:
-      return {chunk, full, chunk};
-  }
-  return {};
+  const CollectiveRow* const row = collective_of(operation);
+  if (row == nullptr || row->in_place()) return {elements, elements, elements};
+  return {row->input == BufferPart::chunk ? chunk : full,
+          row->output == BufferPart::chunk ? chunk : full, chunk};
 }
 
 double bus_factor(TestedOperation operation, int ranks) {
-  const double others = static_cast<double>(ranks - 1) / ranks;
-  switch (operation) {
-    case TestedOperation::all_reduce:
-      return 2 * others;
-    case TestedOperation::broadcast:
-    case TestedOperation::reduce:
-    case TestedOperation::sendrecv:
-      return 1.0;
-    case TestedOperation::reduce_scatter:
-    case TestedOperation::all_gather:
-    case TestedOperation::all_to_all:
-    case TestedOperation::gather:
-    case TestedOperation::scatter:
-      return others;
-  }
-  return 1.0;
+  const CollectiveRow* const row = collective_of(operation);
+  return row == nullptr ? 1.0 : bus_factor(*row, ranks);
 }
 
 CollectiveSetting collective_setting_of(const CollectiveArguments& arguments, int launched_ranks) {

@@ -11,6 +11,8 @@
 
 #include "sim/real/process_options.hpp"
 
+#include "sim/hardware/collective.hpp"
+
 // The operations of `shardsim collective`: the elements that each moves for a size, and how its
 // bandwidth is counted. Rules and factors are those of nccl-tests (github.com/NVIDIA/nccl-tests,
 // doc/PERFORMANCE.md and the GetCollByteCount of each test), so that tables compare.
@@ -28,7 +30,11 @@ enum class TestedOperation : std::uint8_t {
   scatter,
 };
 
+/// Null: sendrecv, which is none.
+[[nodiscard]] const CollectiveRow* collective_of(TestedOperation operation);
 [[nodiscard]] std::string_view name_of(TestedOperation operation);
+/// The program of nccl-tests, "all_reduce_perf".
+[[nodiscard]] std::string test_program_of(TestedOperation operation);
 [[nodiscard]] std::vector<std::string> tested_operation_names();
 /// Throws UsageError (E1084) with the nearest name.
 [[nodiscard]] TestedOperation tested_operation_of(const std::string& name);
@@ -78,7 +84,7 @@ struct CollectiveArguments {
 
 /// The checked setting of a measurement.
 struct CollectiveSetting {
-  TestedOperation operation = TestedOperation::all_reduce;
+  TestedOperation operation{};
   std::vector<std::int64_t> sizes;  ///< Bytes, ascending.
   std::string sizes_text;           ///< "minBytes 8 maxBytes 64 step: 2(factor)".
   int iterations = 20;

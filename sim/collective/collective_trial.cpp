@@ -153,28 +153,10 @@ CollectiveTrial::Buffers CollectiveTrial::allocate(BufferPlace place,
 }
 
 Work CollectiveTrial::post(const Buffers& buffers) {
-  const ReduceOp op = setting_.reduction;
-  const int root = setting_.root;
   const int size = world_.size();
-  switch (setting_.operation) {
-    case TestedOperation::all_reduce:
-      return world_.all_reduce(buffers.output, op);
-    case TestedOperation::reduce_scatter:
-      return world_.reduce_scatter(buffers.output, buffers.input, op);
-    case TestedOperation::all_gather:
-      return world_.all_gather(buffers.output, buffers.input);
-    case TestedOperation::broadcast:
-      return world_.broadcast(buffers.output, root);
-    case TestedOperation::reduce:
-      return world_.reduce(buffers.output, op, root);
-    case TestedOperation::all_to_all:
-      return world_.all_to_all(buffers.output, buffers.input, {}, {});
-    case TestedOperation::gather:
-      return world_.gather(buffers.output, buffers.input, root);
-    case TestedOperation::scatter:
-      return world_.scatter(buffers.output, buffers.input, root);
-    case TestedOperation::sendrecv:
-      break;
+  if (const CollectiveRow* const row = collective_of(setting_.operation)) {
+    return world_.collective(*row, buffers.output, buffers.input, setting_.reduction,
+                             setting_.root);
   }
   const P2pOp halves[] = {
       {P2pOp::Kind::send, buffers.input, (world_.rank() + 1) % size},
@@ -213,27 +195,16 @@ std::int64_t CollectiveTrial::count_wrong(const Tensor& output, std::int64_t chu
     }
     return wrong;
   };
-  switch (setting_.operation) {
-    case TestedOperation::all_reduce:
-      return values_->count_wrong(output, TestValues::kAll, 0);
-    case TestedOperation::reduce_scatter:
-      return values_->count_wrong(output, TestValues::kAll, rank * chunk);
-    case TestedOperation::all_gather:
-      return chunks_of_all(0);
-    case TestedOperation::all_to_all:
-      return chunks_of_all(rank * chunk);
-    case TestedOperation::gather:  // Other members' outputs are not read, and not written.
-      return rank == setting_.root ? chunks_of_all(0) : 0;
-    case TestedOperation::broadcast:
-      return values_->count_wrong(output, setting_.root, 0);
-    case TestedOperation::reduce:  // Other members' buffers keep their values.
-      return values_->count_wrong(output, rank == setting_.root ? TestValues::kAll : rank, 0);
-    case TestedOperation::scatter:
-      return values_->count_wrong(output, setting_.root, rank * chunk);
-    case TestedOperation::sendrecv:
-      return values_->count_wrong(output, (rank + size - 1) % size, 0);
-  }
-  return 0;
+  const CollectiveRow* const row = collective_of(setting_.operation);
+  if (row == nullptr) return values_->count_wrong(output, (rank + size - 1) % size, 0);
+  const bool receives = row->root != RootRole::target || rank == setting_.root;
+  const bool pairs = row->path == CollectivePath::pairs;
+  const std::int64_t first = pairs || row->output == BufferPart::chunk ? rank * chunk : 0;
+  // Other members' outputs are not read, and not written.
+  if (pairs || row->input == BufferPart::chunk) return receives ? chunks_of_all(first) : 0;
+  // In place, other members' buffers keep their values.
+  const int source = row->reduces ? TestValues::kAll : setting_.root;
+  return values_->count_wrong(output, receives ? source : rank, first);
 }
 
 std::int64_t CollectiveTrial::check(const Buffers& buffers, std::int64_t chunk) {

@@ -12,6 +12,8 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/version.hpp"
 
+#include "sim/hardware/collective_rows.hpp"
+
 #include "reports/proto_writer.hpp"
 #include "sim/export/recorded_run.hpp"
 
@@ -157,11 +159,15 @@ struct ChakraCollective {
 
 // CollectiveCommType of the schema.
 constexpr std::array kCollectives = {
-    ChakraCollective{"all_reduce", 0}, ChakraCollective{"reduce", 1},
-    ChakraCollective{"all_gather", 2}, ChakraCollective{"gather", 3},
-    ChakraCollective{"scatter", 4},    ChakraCollective{"broadcast", 5},
-    ChakraCollective{"all_to_all", 6}, ChakraCollective{"reduce_scatter", 7},
-    ChakraCollective{"barrier", 9},
+    ChakraCollective{collective::kAllReduce.name, 0},
+    ChakraCollective{collective::kReduce.name, 1},
+    ChakraCollective{collective::kAllGather.name, 2},
+    ChakraCollective{collective::kGather.name, 3},
+    ChakraCollective{collective::kScatter.name, 4},
+    ChakraCollective{collective::kBroadcast.name, 5},
+    ChakraCollective{collective::kAllToAll.name, 6},
+    ChakraCollective{collective::kReduceScatter.name, 7},
+    ChakraCollective{collective::kBarrier.name, 9},
 };
 
 constexpr std::string_view kNoCollective = "batch";

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/hardware/collective_rows.hpp"
+
 #include "reports/terminal_text.hpp"
 #include "reports/trace_writers.hpp"
 #include "sim/export/recorded_run.hpp"
@@ -25,19 +27,20 @@ struct KinetoCollective {
 };
 
 constexpr std::array kKinetoCollectives = {
-    KinetoCollective{"all_reduce", "allreduce", "AllReduce", true},
-    KinetoCollective{"reduce", "reduce", "Reduce", true},
-    KinetoCollective{"reduce_scatter", "_reduce_scatter_base", "ReduceScatter", true},
-    KinetoCollective{"all_gather", "_allgather_base", "AllGather", false},
-    KinetoCollective{"broadcast", "broadcast", "Broadcast", false},
-    KinetoCollective{"all_to_all", "all_to_allv", "SendRecv", false},
-    KinetoCollective{"gather", "gather", "SendRecv", false},
-    KinetoCollective{"scatter", "scatter", "SendRecv", false},
+    KinetoCollective{collective::kAllReduce.name, "allreduce", "AllReduce", true},
+    KinetoCollective{collective::kReduce.name, "reduce", "Reduce", true},
+    KinetoCollective{collective::kReduceScatter.name, "_reduce_scatter_base", "ReduceScatter",
+                     true},
+    KinetoCollective{collective::kAllGather.name, "_allgather_base", "AllGather", false},
+    KinetoCollective{collective::kBroadcast.name, "broadcast", "Broadcast", false},
+    KinetoCollective{collective::kAllToAll.name, "all_to_allv", "SendRecv", false},
+    KinetoCollective{collective::kGather.name, "gather", "SendRecv", false},
+    KinetoCollective{collective::kScatter.name, "scatter", "SendRecv", false},
     KinetoCollective{"send", "send", "SendRecv", false},
     KinetoCollective{"recv", "recv", "SendRecv", false},
     KinetoCollective{"batch", "coalesced", "SendRecv", false},
     // PyTorch's barrier is an all_reduce of one byte.
-    KinetoCollective{"barrier", "barrier", "AllReduce", true},
+    KinetoCollective{collective::kBarrier.name, "barrier", "AllReduce", true},
 };
 
 const KinetoCollective& kineto_collective(std::string_view name) {

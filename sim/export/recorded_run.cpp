@@ -42,8 +42,8 @@ class RecordingCommunicator final : public WrappingCommunicator {
   Work post(const Call& call) override {
     if (call.kind != CallKind::collective) {
       note_transfers(call);
-    } else if (call.collective == CollectiveKind::barrier) {
-      record_.add(world_rank_, stream_, silent("barrier"));
+    } else if (row_of(call.collective).path == CollectivePath::none) {
+      record_.add(world_rank_, stream_, silent(call.record.name));
     } else {
       note_collective(call);
     }
@@ -51,7 +51,7 @@ class RecordingCommunicator final : public WrappingCommunicator {
   }
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key, const std::string& name,
                                                     CallSite site) override {
-    record_.add(world_rank_, stream_, silent("split"));
+    record_.add(world_rank_, stream_, silent(collective::kSplit.name));
     std::unique_ptr<Communicator> made = inner().split(color, key, name, site);
     if (made == nullptr) return nullptr;
     const int group = record_.join(group_, num_splits_++, color, made->name(), made->rank(),
@@ -65,8 +65,9 @@ class RecordingCommunicator final : public WrappingCommunicator {
     const Tensor* output = call.output;
     // Only the root has the full buffer; on other ranks the chunk is used for both.
     if (call.record.root != rank()) {
-      if (call.collective == CollectiveKind::gather) output = input;
-      if (call.collective == CollectiveKind::scatter) input = output;
+      const RootRole root = row_of(call.collective).root;
+      if (root == RootRole::target) output = input;
+      if (root == RootRole::source) input = output;
     }
     record_.add(world_rank_, stream_,
                 {.name = call.record.name,
@@ -119,23 +120,21 @@ auto order_of(const RecordedOperation& operation) {
   return std::make_tuple(operation.slice->begin, operation.slice->end, operation.track);
 }
 
-// Making groups is part of setting up: it has no place in a trace of training.
-bool is_setup(std::string_view name) { return name == "split"; }
-
 // Slices are listed as they were waited for, calls as they were posted, which is the order in which
 // a stream runs them.
 void pair_stream(const TraceTrack& track, std::size_t index, const RecordedStream& stream,
                  std::vector<RecordedOperation>& operations) {
   std::vector<const TraceSlice*> slices;
   for (const TraceSlice& slice : track.slices) {
-    if (!is_setup(slice.name)) slices.push_back(&slice);
+    // That is part of setting up: it has no place in a trace of training.
+    if (!makes_groups(slice.name)) slices.push_back(&slice);
   }
   std::stable_sort(slices.begin(), slices.end(), [](const auto* a, const auto* b) {
     return std::make_tuple(a->begin, a->end) < std::make_tuple(b->begin, b->end);
   });
   auto call = stream.calls.begin();
   for (const TraceSlice* slice : slices) {
-    while (call != stream.calls.end() && is_setup(call->name)) ++call;
+    while (call != stream.calls.end() && makes_groups(call->name)) ++call;
     if (call == stream.calls.end() || std::string_view(call->name) != slice->name) {
       throw Error(ExitCode::internal, "E1373",
                   fmt::format("{} of {} was traced where {} was called", slice->name, track.name,

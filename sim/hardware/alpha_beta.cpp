@@ -18,7 +18,7 @@ class AlphaBeta final : public NetworkModel {
     if (layout.size() == 1) return {};
     CollectivePrice price{.duration = Time::from_seconds(ring_seconds(request)),
                           .algorithm = Algorithm::ring};
-    if (request.kind == CollectiveKind::all_reduce && request.tree != nullptr &&
+    if (row_of(request.kind).reduces_to_all() && request.tree != nullptr &&
         request.algorithm != Algorithm::ring) {
       const Time tree = Time::from_seconds(tree_seconds(request));
       if (request.algorithm == Algorithm::tree || tree < price.duration) {
@@ -50,28 +50,23 @@ class AlphaBeta final : public NetworkModel {
 
   [[nodiscard]] double ring_seconds(const CollectiveRequest& request) const {
     const GroupLayout& layout = *request.layout;
-    if (request.kind == CollectiveKind::all_to_all) return all_to_all_seconds(request);
+    const CollectiveRow& row = row_of(request.kind);
+    if (row.path == CollectivePath::pairs) return all_to_all_seconds(request);
     const Link link = ring_link(layout);
     const double hops = layout.size() - 1;
     const auto seconds_of = [&link](std::int64_t bytes) {
       return static_cast<double>(bytes) / link.bytes_per_s;
     };
-    switch (request.kind) {
-      case CollectiveKind::all_reduce:
-        return 2.0 * hops * (link.latency_s + seconds_of(request.largest_chunk));
-      case CollectiveKind::reduce_scatter:
-      case CollectiveKind::all_gather:
-        return hops * (link.latency_s + seconds_of(request.largest_chunk));
-      case CollectiveKind::broadcast:
-      case CollectiveKind::reduce:
+    switch (row.path) {
+      case CollectivePath::ring:
+        return row.ring_passes() * hops * (link.latency_s + seconds_of(request.largest_chunk));
+      case CollectivePath::chain:
         return hops * link.latency_s + seconds_of(request.bytes);
-      case CollectiveKind::all_to_all:
+      case CollectivePath::pairs:
         break;  // Above.
-      case CollectiveKind::gather:
-      case CollectiveKind::scatter:
+      case CollectivePath::star:
         return root_seconds(request);
-      case CollectiveKind::barrier:
-      case CollectiveKind::split:
+      case CollectivePath::none:
         return link.latency_s * std::bit_width(static_cast<unsigned>(layout.size() - 1));
     }
     return 0.0;

@@ -6,54 +6,33 @@
 
 namespace shardsim {
 
-const char* name_of(CollectiveKind kind) {
-  static constexpr const char* kNames[] = {
-      "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast",
-      "reduce",     "gather",         "scatter",    "barrier",    "split"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
 std::int64_t chunk_size(std::int64_t count, int parts, int index) {
   return count / parts + (index < count % parts ? 1 : 0);
 }
 
-Traffic ring_all_reduce_traffic(int size, int member, std::int64_t count,
-                                std::int64_t element_bytes) {
+Traffic ring_traffic(const CollectiveRow& row, int size, std::int64_t total, std::int64_t previous,
+                     std::int64_t own, std::int64_t next) {
   if (size == 1) return {};
-  const auto chunk = [&](int index) {
-    return chunk_size(count, size, (index + size) % size) * element_bytes;
-  };
-  const std::int64_t twice = 2 * count * element_bytes;
   Traffic traffic;
-  traffic.sent = traffic.to_next = twice - chunk(member) - chunk(member + 1);
-  traffic.received = traffic.from_previous = twice - chunk(member - 1) - chunk(member);
-  traffic.messages = 2 * (std::int64_t{size} - 1);
+  if (row.reduces) {
+    traffic.sent += total - own;
+    traffic.received += total - previous;
+  }
+  if (row.output == BufferPart::whole) {
+    traffic.sent += total - next;
+    traffic.received += total - own;
+  }
+  traffic.to_next = traffic.sent;
+  traffic.from_previous = traffic.received;
+  traffic.messages = row.ring_passes() * (std::int64_t{size} - 1);
   return traffic;
 }
 
-Traffic ring_reduce_scatter_traffic(int size, std::int64_t total, std::int64_t own,
-                                    std::int64_t previous) {
-  if (size == 1) return {};
-  return {.sent = total - own,
-          .received = total - previous,
-          .to_next = total - own,
-          .from_previous = total - previous,
-          .messages = size - 1};
-}
-
-Traffic ring_all_gather_traffic(int size, std::int64_t total, std::int64_t own, std::int64_t next) {
-  if (size == 1) return {};
-  return {.sent = total - next,
-          .received = total - own,
-          .to_next = total - next,
-          .from_previous = total - own,
-          .messages = size - 1};
-}
-
-Traffic chain_traffic(CollectiveKind kind, int size, int member, int root, std::int64_t bytes) {
+Traffic chain_traffic(const CollectiveRow& row, int size, int member, int root,
+                      std::int64_t bytes) {
   if (size == 1) return {};
   // Position along the ring: a broadcast starts at the root, a reduction ends there.
-  const int start = kind == CollectiveKind::broadcast ? root : (root + 1) % size;
+  const int start = row.root == RootRole::source ? root : (root + 1) % size;
   const int position = (member - start + size) % size;
   Traffic traffic;
   if (position < size - 1) traffic.sent = traffic.to_next = bytes;
@@ -62,10 +41,10 @@ Traffic chain_traffic(CollectiveKind kind, int size, int member, int root, std::
   return traffic;
 }
 
-Traffic star_traffic(CollectiveKind kind, int size, int member, int root, std::int64_t others,
+Traffic star_traffic(const CollectiveRow& row, int size, int member, int root, std::int64_t others,
                      std::int64_t own) {
   if (size == 1) return {};
-  const bool gathers = kind == CollectiveKind::gather;
+  const bool gathers = row.root == RootRole::target;
   Traffic traffic;
   if (member == root) {
     (gathers ? traffic.received : traffic.sent) = others;
@@ -75,6 +54,11 @@ Traffic star_traffic(CollectiveKind kind, int size, int member, int root, std::i
     traffic.messages = gathers ? 1 : 0;
   }
   return traffic;
+}
+
+double bus_factor(const CollectiveRow& row, int ranks) {
+  if (row.path == CollectivePath::chain || row.path == CollectivePath::none) return 1.0;
+  return std::max(row.ring_passes(), 1) * (static_cast<double>(ranks - 1) / ranks);
 }
 
 namespace {

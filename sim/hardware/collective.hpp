@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/hardware/cluster.hpp"
+#include "sim/hardware/collective_rows.hpp"
 
 // The traffic of a collective: exact bytes and messages of every member, for the algorithm chosen.
 // Payload only. Sources: rings and chains, Thakur, Rabenseifner, Gropp, "Optimization of Collective
@@ -13,22 +14,6 @@
 // optimal all-reduce algorithms for clusters of workstations" (2009); trees, at DoubleTree. n is
 // the full buffer; c[j] is what member j contributes (all_gather) or ends with (reduce_scatter).
 namespace shardsim {
-
-enum class CollectiveKind : std::uint8_t {
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  all_to_all,
-  broadcast,
-  reduce,
-  gather,
-  scatter,
-  barrier,
-  split,
-};
-
-/// "all_reduce", ...
-[[nodiscard]] const char* name_of(CollectiveKind kind);
 
 /// automatic: the cheaper one. Only all_reduce has a tree.
 enum class Algorithm : std::uint8_t { automatic, ring, tree };
@@ -46,24 +31,23 @@ struct Traffic {
 /// Sizes of `count` elements cut into `parts` chunks: floor, the remainder to the first chunks.
 [[nodiscard]] std::int64_t chunk_size(std::int64_t count, int parts, int index);
 
-/// Ring all_reduce of n bytes cut into chunks c. Member i sends all chunks but c[i] while reducing
-/// and all but c[i+1] while gathering: 2n - c[i] - c[i+1].
-[[nodiscard]] Traffic ring_all_reduce_traffic(int size, int member, std::int64_t count,
-                                              std::int64_t element_bytes);
-/// n - c[i]: member i sends every chunk but the one it keeps.
-[[nodiscard]] Traffic ring_reduce_scatter_traffic(int size, std::int64_t total, std::int64_t own,
-                                                  std::int64_t previous);
-/// n - c[i+1]: member i forwards every chunk but the one its successor started with.
-[[nodiscard]] Traffic ring_all_gather_traffic(int size, std::int64_t total, std::int64_t own,
-                                              std::int64_t next);
-/// Chain from the root along the ring: all but the last send n. `reduce` runs it backwards in
-/// time, towards the root, along the same direction of the ring.
-[[nodiscard]] Traffic chain_traffic(CollectiveKind kind, int size, int member, int root,
+/// Along a ring, given the chunks that the member before, this one and the next own: a pass that
+/// reduces sends all chunks but the own one, n - c[i]; one that gathers forwards all but the one
+/// its successor started with, n - c[i+1].
+[[nodiscard]] Traffic ring_traffic(const CollectiveRow& row, int size, std::int64_t total,
+                                   std::int64_t previous, std::int64_t own, std::int64_t next);
+/// Chain from the root along the ring: all but the last send n. To the root it runs backwards in
+/// time, along the same direction of the ring.
+[[nodiscard]] Traffic chain_traffic(const CollectiveRow& row, int size, int member, int root,
                                     std::int64_t bytes);
-/// Direct messages between the root and everybody: gather and scatter. `others`: the sum of the
-/// other members' chunks, `own`: this member's chunk.
-[[nodiscard]] Traffic star_traffic(CollectiveKind kind, int size, int member, int root,
+/// Direct messages between the root and everybody. `others`: the sum of the other members' chunks,
+/// `own`: this member's chunk.
+[[nodiscard]] Traffic star_traffic(const CollectiveRow& row, int size, int member, int root,
                                    std::int64_t others, std::int64_t own);
+
+/// nccl-tests' bus bandwidth by algorithm bandwidth: the load of a link, whatever the number of
+/// ranks.
+[[nodiscard]] double bus_factor(const CollectiveRow& row, int ranks);
 
 /// The double binary tree of all_reduce. Members of a node form a chain to their first member. The
 /// first members form two complementary binary trees over the nodes, each for half of the data.

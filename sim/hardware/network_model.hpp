@@ -12,7 +12,7 @@
 namespace shardsim {
 
 struct CollectiveRequest {
-  CollectiveKind kind = CollectiveKind::all_reduce;
+  CollectiveKind kind = collective::kAllReduce;
   const GroupLayout* layout = nullptr;
   const DoubleTree* tree = nullptr;  ///< For all_reduce; null: no tree offered.
   Algorithm algorithm = Algorithm::automatic;

@@ -221,8 +221,8 @@ std::int64_t BoundTable::sharding_ps(const Candidate& candidate, const Stages& s
   const bool gathers =
       candidate.zero_stage == 3 && p.reshard_after_forward && !p.offload_parameters;
   const auto of_unit = [&](std::int64_t elements) {
-    return price(CollectiveKind::reduce_scatter, elements, gradient) +
-           (gathers ? 2 * price(CollectiveKind::all_gather, elements, weight) : 0);
+    return price(collective::kReduceScatter, elements, gradient) +
+           (gathers ? 2 * price(collective::kAllGather, elements, weight) : 0);
   };
   const double share = cluster_.device.slowdown_beside_collectives;
   std::int64_t most = 0;

@@ -84,44 +84,27 @@ class PricedGroup final : public Communicator, private WorkOwner {
 
   [[nodiscard]] Time duration_of(const Call& call) const {
     CollectiveRequest request;
-    request.kind = call.collective;
+    const CollectiveRow& row = row_of(call.collective);
+    request.kind = row;
     request.layout = &layout_;
     request.algorithm = algorithm_;
     const Tensor& output = *call.output;
     const Tensor& input = *call.input;
     const std::int64_t width = size_of(call.record.dtype);
-    switch (call.collective) {
-      case CollectiveKind::all_reduce:
-        request.tree = &tree_;
-        request.bytes = input.num_bytes();
-        request.largest_chunk = chunk_size(input.numel(), size(), 0) * width;
-        break;
-      case CollectiveKind::reduce_scatter:
-        request.bytes = input.num_bytes();
-        request.largest_chunk = output.num_bytes();
-        break;
-      case CollectiveKind::all_gather:
-        request.bytes = output.num_bytes();
-        request.largest_chunk = input.num_bytes();
-        break;
-      case CollectiveKind::all_to_all:
-        // A run counts no bytes of the whole buffer; the largest part decides.
-        request.bytes = 0;
-        request.largest_chunk =
-            std::max(input.numel() / size(),
-                     *std::max_element(call.send_counts.begin(), call.send_counts.end())) *
-            width;
-        break;
-      case CollectiveKind::broadcast:
-      case CollectiveKind::reduce:
-        request.bytes = input.num_bytes();
-        request.largest_chunk = input.num_bytes();
-        break;
-      case CollectiveKind::gather:
-      case CollectiveKind::scatter:
-      case CollectiveKind::barrier:
-      case CollectiveKind::split:
-        return {};
+    if (row.path == CollectivePath::star || row.path == CollectivePath::none) return {};
+    if (row.path == CollectivePath::pairs) {
+      // A run counts no bytes of the whole buffer; the largest part decides.
+      request.largest_chunk =
+          std::max(input.numel() / size(),
+                   *std::max_element(call.send_counts.begin(), call.send_counts.end())) *
+          width;
+    } else {
+      request.bytes = std::max(input.num_bytes(), output.num_bytes());
+      request.largest_chunk = std::min(input.num_bytes(), output.num_bytes());
+    }
+    if (row.reduces_to_all()) {
+      request.tree = &tree_;
+      request.largest_chunk = chunk_size(input.numel(), size(), 0) * width;
     }
     return network_->collective(request, clock_.now).duration;
   }

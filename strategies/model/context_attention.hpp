@@ -13,7 +13,7 @@ namespace shardsim {
 class Communicator;
 class Runtime;
 class Tensor;
-enum class CollectiveKind : std::uint8_t;  // sim/hardware/collective.hpp
+enum class CollectiveKind : std::uint8_t;  // sim/hardware/collective_rows.hpp
 struct AttentionOutput;                    // strategies/model/attention.hpp
 struct AttentionShape;
 struct QkvHeads;

@@ -2,7 +2,7 @@
 #include <array>
 #include <cstddef>
 
-#include "sim/hardware/collective.hpp"
+#include "sim/hardware/collective_rows.hpp"
 
 #include "strategies/model/context_attention.hpp"
 #include "strategies/named_rows.hpp"
@@ -12,8 +12,9 @@ namespace shardsim {
 
 namespace {
 
-constexpr std::array kGatherCalls = {CollectiveKind::all_gather, CollectiveKind::reduce_scatter};
-constexpr std::array kSplitCalls = {CollectiveKind::split};
+constexpr std::array<CollectiveKind, 2> kGatherCalls = {collective::kAllGather,
+                                                        collective::kReduceScatter};
+constexpr std::array<CollectiveKind, 1> kSplitCalls = {collective::kSplit};
 
 // Each row names all members: GCC 12 loses defaults of members in nested constant arrays.
 constexpr std::array kContextForms = {

@@ -85,22 +85,18 @@ TEST_CASE("plans of ring, chain and star move what the formulas say, and match")
         for (int member = 0; member < size; ++member) {
           plans.push_back(plan_messages({kind, size, member, root, offsets}));
           const Traffic counted = moved(plans.back(), size, member);
-          switch (kind) {
-            case CollectiveKind::reduce_scatter:
-              check_traffic(counted, ring_reduce_scatter_traffic(size, total, chunk(member),
-                                                                 chunk(member - 1)));
+          const CollectiveRow& row = row_of(kind);
+          switch (row.path) {
+            case CollectivePath::ring:
+              check_traffic(counted, ring_traffic(row, size, total, chunk(member - 1),
+                                                  chunk(member), chunk(member + 1)));
               break;
-            case CollectiveKind::all_gather:
-              check_traffic(counted,
-                            ring_all_gather_traffic(size, total, chunk(member), chunk(member + 1)));
-              break;
-            case CollectiveKind::gather:
-            case CollectiveKind::scatter:
-              check_traffic(counted, star_traffic(kind, size, member, root, total - chunk(root),
+            case CollectivePath::star:
+              check_traffic(counted, star_traffic(row, size, member, root, total - chunk(root),
                                                   chunk(member)));
               break;
             default:
-              check_traffic(counted, chain_traffic(kind, size, member, root, total));
+              check_traffic(counted, chain_traffic(row, size, member, root, total));
           }
         }
         check_matched(plans);
@@ -126,7 +122,10 @@ TEST_CASE("plans of all_reduce by ring and tree move what the formulas say, and 
         for (int member = 0; member < size; ++member) {
           rings.push_back(plan_messages({CollectiveKind::all_reduce, size, member, -1, offsets}));
           const Traffic counted = moved(rings.back(), size, member);
-          check_traffic(counted, ring_all_reduce_traffic(size, member, count, 1));
+          const auto chunk = [&](int index) { return chunk_size(count, size, index % size); };
+          check_traffic(counted,
+                        ring_traffic(collective::kAllReduce, size, count, chunk(member + size - 1),
+                                     chunk(member), chunk(member + 1)));
           CHECK(counted.to_next == counted.sent);
           trees.push_back(plan_tree_messages(tree, size, member, count));
           check_traffic(moved(trees.back(), size, member),

@@ -84,6 +84,37 @@ TEST_CASE("a wrapper that overrides post hears every call once, those of split g
   CHECK(other.size() == heard.size());
 }
 
+TEST_CASE("a kind that is chosen at run time is posted as its own call is") {
+  std::vector<std::string> heard;
+  std::vector<std::string> other;
+  run_ranks(2, [&](Runtime& runtime, Communicator& world) {
+    Listener group(world, world.rank() == 0 ? heard : other);
+    const Tensor full = filled(runtime, 4, DType::fp32, [](std::int64_t i) { return double(i); });
+    const Tensor own = full.view(2 * world.rank(), {2});
+    for (const CollectiveRow& row : kCollectiveRows) {
+      if (row.kind == CollectiveKind::split) continue;
+      const Tensor input = row.input == BufferPart::chunk ? own : full;
+      Tensor output = row.output == BufferPart::chunk ? own : full;
+      if (row.kind == CollectiveKind::all_to_all) {
+        output = filled(runtime, 4, DType::fp32, [](std::int64_t) { return 0.0; });
+      }
+      group.collective(row, output, input, ReduceOp::max, 1).wait();
+    }
+  });
+  CHECK(heard == std::vector<std::string>{
+                     "world: all_reduce max fp32 x 4",
+                     "world: reduce_scatter max fp32 x 4",
+                     "world: all_gather fp32 x 4",
+                     "world: all_to_all fp32 x 0",
+                     "world: broadcast fp32 x 4 root 1",
+                     "world: reduce max fp32 x 4 root 1",
+                     "world: gather fp32 x 4 root 1",
+                     "world: scatter fp32 x 4 root 1",
+                     "world: barrier fp32 x 0",
+                 });
+  CHECK(other.size() == heard.size());
+}
+
 TEST_CASE("a call through a wrapper names the line that made it, and is refused as without one") {
   std::vector<std::string> heard;
   const auto refused = [&](bool wrapped) {

@@ -120,22 +120,22 @@ TEST_CASE("a tree all_reduce moves 2 (N-1) n in all, and what is sent is receive
 TEST_CASE("a chain passes the buffer on from the root, or towards it") {
   // 4 members, root 2: broadcast 2 -> 3 -> 0 -> 1; reduce 3 -> 0 -> 1 -> 2.
   const auto sent = [](CollectiveKind kind, int member) {
-    return chain_traffic(kind, 4, member, 2, 100).sent;
+    return chain_traffic(row_of(kind), 4, member, 2, 100).sent;
   };
   CHECK(sent(CollectiveKind::broadcast, 2) == 100);
   CHECK(sent(CollectiveKind::broadcast, 1) == 0);
   CHECK(sent(CollectiveKind::reduce, 2) == 0);
   CHECK(sent(CollectiveKind::reduce, 3) == 100);
-  CHECK(chain_traffic(CollectiveKind::reduce, 4, 3, 2, 100).received == 0);
-  CHECK(chain_traffic(CollectiveKind::broadcast, 4, 2, 2, 100).received == 0);
+  CHECK(chain_traffic(collective::kReduce, 4, 3, 2, 100).received == 0);
+  CHECK(chain_traffic(collective::kBroadcast, 4, 2, 2, 100).received == 0);
 }
 
 TEST_CASE("a group of one moves nothing and takes no time") {
   const Cluster cluster = cluster_of(1, 1);
   const GroupLayout layout(cluster, {0});
-  CHECK(ring_all_reduce_traffic(1, 0, 10, 4).sent == 0);
-  CHECK(ring_all_gather_traffic(1, 10, 10, 10).sent == 0);
-  CHECK(star_traffic(CollectiveKind::gather, 1, 0, 0, 0, 10).sent == 0);
+  CHECK(ring_traffic(collective::kAllReduce, 1, 40, 40, 40, 40).sent == 0);
+  CHECK(ring_traffic(collective::kAllGather, 1, 10, 10, 10, 10).sent == 0);
+  CHECK(star_traffic(collective::kGather, 1, 0, 0, 0, 10).sent == 0);
   const auto network = make_alpha_beta_model(cluster);
   CollectiveRequest request;
   request.layout = &layout;

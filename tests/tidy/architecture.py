@@ -28,7 +28,7 @@ EXAMPLES = (
     ("optimizer", "RMSprop", r"rms_?prop", re.IGNORECASE),
     ("attention over a context", "Ulysses", r"ulysses", re.IGNORECASE),
     ("router", "skewed", r"RoutingKind::skewed|\"skewed\"|^\s*skewed,", re.MULTILINE),
-    ("collective", "all-to-all", r"CollectiveKind::all_to_all|Kind::all_to_all", 0),
+    ("collective", "all-to-all", r"CollectiveKind::all_to_all|\bkAllToAll\b|\"all_to_all\"", 0),
     ("metric", "MFU", r"metric::kMfu\b|\bkMfu\b|\"mfu\"", 0),
     ("GPU", "H200", r"\bh200\b", re.IGNORECASE),
     ("chart", "pipeline schedule", r"schedule_chart|ScheduleChart|schedule_part", 0),

@@ -137,9 +137,10 @@ OPENINGS_LEFT = {"sim": 0, "backends": 0, "strategies": 0, "scenarios": 0, "repo
 class NameRule:
     """Names that a table gives to things. Elsewhere in the product no string says them: code asks the
     row, so that one line decides what a thing is called. Where each row has an enumerator, too, only the
-    table and the files of `declared_in` name it."""
+    table and the files of `declared_in` name it, nor does anybody else match `asks`."""
 
-    def __init__(self, name, table, row, what, instead, *, plain_words=(), enumeration=None, declared_in=()):
+    def __init__(self, name, table, row, what, instead, *, plain_words=(), words_alone=(), enumeration=None,
+                 asks=None, declared_in=()):
         self.name = name
         self.table = table
         self.row = re.compile(row)
@@ -147,8 +148,11 @@ class NameRule:
         self.instead = instead
         # Names that are words of the language, too: they would be found everywhere.
         self.plain_words = plain_words
+        # Such words, too, but where one is a whole string it is the name.
+        self.words_alone = words_alone
         self.enumerators = enumeration and re.compile(
-            rf"\b{enumeration}::\w+|\busing\s+enum\s+(?:\w+::)*{enumeration}\b")
+            rf"\b{enumeration}::\w+|\busing\s+(?:enum\s+|\w+\s*=\s*)(?:\w+::)*{enumeration}\b"
+            + (f"|{asks}" if asks else ""))
         self.declared_in = declared_in
 
     def names_in(self, text):
@@ -156,8 +160,9 @@ class NameRule:
 
     def pattern(self, text):
         """Where one of the table's names stands as a word, and not within a file's name."""
-        names = "|".join(re.escape(name) for name in self.names_in(text))
-        return re.compile(rf"(?<![\w.-])(?:{names})(?!\w|[.-]\w)")
+        names = "|".join(re.escape(name) for name in self.names_in(text) if name not in self.words_alone)
+        alone = "|".join(self.words_alone) or "(?!)"
+        return re.compile(rf"(?<![\w.-])(?:{names})(?!\w|[.-]\w)|(?<=^\")(?:{alone})(?=\"$)")
 
 
 NAME_RULES = (
@@ -181,6 +186,14 @@ NAME_RULES = (
              "a kind of routing", "a question that RoutingRow answers (strategies/model/routing.hpp)",
              plain_words=("learned", "uniform", "file"), enumeration="RoutingKind",
              declared_in=("strategies/model/routing.hpp",)),
+    # Code may name a row's constant to call or price a kind, but not to ask which kind it has.
+    NameRule("collective-name", "sim/hardware/collective_rows.hpp", r'\{CollectiveKind::\w+,\s*"([^"]+)"',
+             "a kind of collective",
+             "what CollectiveRow answers, or a call of its constant, as collective::kAllReduce "
+             "(sim/hardware/collective_rows.hpp)",
+             words_alone=("broadcast", "reduce", "gather", "scatter", "barrier", "split"),
+             enumeration="CollectiveKind",
+             asks=r"[!=]=\s*collective::k\w+|\bcollective::k\w+\s*[!=]=|\bTestedOperation::(?!sendrecv\b)\w+"),
     NameRule("software-name", "sim/hardware/software.cpp", r'\.name = "([^"]+)"',
              "a training framework's software", "a member of Software (sim/hardware/software.hpp)"),
     NameRule("metric-name", "sim/kernel/metric_rows.hpp",

@@ -224,6 +224,9 @@ class TidyTest(unittest.TestCase):
                 "strategies/model/routing.hpp":
                 "#pragma once\n\nconstexpr RoutingKind kDefault = RoutingKind::uniform;\n",
                 "strategies/model/meson.build": "files('routing.cpp')\n"}
+    KINDS = {"sim/hardware/collective_rows.hpp":
+             '#pragma once\n    {CollectiveKind::all_gather, "all_gather", CollectivePath::ring},\n'
+             '    {CollectiveKind::reduce,\n     "reduce", CollectivePath::chain},\n'}
     SOFTWARE = {"sim/hardware/software.cpp": 'Row{.name = "composer-2023"},\nsoftware.name = "megatron-lm-2021";\n',
                 "sim/hardware/meson.build": "files('software.cpp')\n"}
     METRICS = {"sim/kernel/metric_rows.hpp":
@@ -245,6 +248,14 @@ class TidyTest(unittest.TestCase):
                 (self.FORMS, "attention-name", "using enum shardsim::ContextAttention;"),
                 (self.ROUTINGS, "routing-name", 'const char* a = "routing is skewed";'),
                 (self.ROUTINGS, "routing-name", "bool a = kind != RoutingKind::uniform;"),
+                (self.KINDS, "collective-name", 'bool a = name == "all_gather";'),
+                (self.KINDS, "collective-name", 'const char* a = "an all_gather of all";'),
+                (self.KINDS, "collective-name", 'bool a = name == "reduce";'),
+                (self.KINDS, "collective-name", "bool a = kind == CollectiveKind::all_gather;"),
+                (self.KINDS, "collective-name", "using Kind = shardsim::CollectiveKind;"),
+                (self.KINDS, "collective-name", "bool a = kind != collective::kAllGather;"),
+                (self.KINDS, "collective-name", "bool a = collective::kReduce == kind;"),
+                (self.KINDS, "collective-name", "case TestedOperation::reduce:"),
                 (self.SOFTWARE, "software-name", 'bool a = software->name == "composer-2023"sv;'),
                 (self.SOFTWARE, "software-name", 'const char* a = "take megatron-lm-2021 for it";'),
                 (self.METRICS, "metric-name", 'double a = result.number("mfu");'),
@@ -272,6 +283,14 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(self.check({**self.FORMS, **self.ROUTINGS,
                                      "tests/a.hpp": "#pragma once\nauto a = ContextAttention::ulysses;\n"
                                      'bool b = kind == RoutingKind::skewed && name == "skewed";\n'}), [])
+
+    def test_a_kind_of_collective_is_called_by_its_row(self):
+        fine = ('#pragma once\n// CollectiveKind::reduce\nauto a = group.collective(collective::kReduce, b, b);\n'
+                'Work c = group.all_gather(d, e);\nconst char* f = "reduce in bf16";\n'
+                'auto g = TestedOperation::sendrecv;\nCollectiveKind h = collective::kAllGather;\n')
+        self.assertEqual(self.check({**self.KINDS, "sim/run/fine.hpp": fine}), [])
+        self.assertEqual(self.check({**self.KINDS, "tests/a.hpp":
+                                     "#pragma once\nauto a = CollectiveKind::all_gather;\n"}), [])
 
     def test_a_table_without_names_is_reported(self):
         self.assertEqual(self.check({"sim/kernel/metric_rows.hpp": "#pragma once\n"}),

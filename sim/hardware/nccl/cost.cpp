@@ -7,16 +7,10 @@ namespace shardsim {
 
 namespace {
 
-using Kind = CollectiveKind;
-
-bool reduces(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::reduce;
-}
-
 // Multimem instructions of NVLink SHARP: sums of integers and floats, extrema of those up to 16
 // bit.
 const char* no_reduction_in_the_switch(const NcclQuery& call) {
-  if (!reduces(call.kind)) return nullptr;
+  if (!row_of(call.kind).reduces) return nullptr;
   if (call.dtype == DType::fp8_e4m3) return "NVSwitch does not reduce fp8";
   if (call.reduction == NcclReduction::product) return "NVSwitch does not multiply";
   if (call.reduction == NcclReduction::average) return "NVSwitch does not average";
@@ -43,19 +37,20 @@ const char* no_nvls(const NcclPlatform& platform, const NcclPlacement& placement
 
 const char* no_algorithm(const NcclPlatform& platform, const NcclPlacement& placement,
                          const NcclQuery& call, NcclAlgorithm algorithm) {
+  const bool to_all = row_of(call.kind).reduces_to_all();
   switch (algorithm) {
     case NcclAlgorithm::ring:
       return nullptr;
     case NcclAlgorithm::tree:
-      return call.kind == Kind::all_reduce ? nullptr : "a tree serves all_reduce only";
+      return to_all ? nullptr : "a tree serves all_reduce only";
     case NcclAlgorithm::nvls:
-      if (call.kind != Kind::all_reduce && !is_gather_or_scatter(call.kind)) {
+      if (!to_all && !is_gather_or_scatter(call.kind)) {
         return "NVLS serves all_reduce, all_gather and reduce_scatter only";
       }
       if (placement.nodes > 1) return "between nodes NVLS needs SHARP in the network";
       return no_nvls(platform, placement, call);
     case NcclAlgorithm::nvls_tree:
-      if (call.kind != Kind::all_reduce) return "NVLSTree serves all_reduce only";
+      if (!to_all) return "NVLSTree serves all_reduce only";
       if (placement.nodes == 1) return "NVLSTree serves several nodes only";
       return no_nvls(platform, placement, call);
     case NcclAlgorithm::pat:
@@ -90,14 +85,7 @@ NcclOption nccl_choice(const NcclPlatform& platform, const NcclPlacement& placem
 }
 
 double bus_bandwidth(CollectiveKind kind, int ranks, std::int64_t bytes, double time_us) {
-  const double others = (ranks - 1.0) / ranks;
-  double share = 1.0;
-  if (kind == CollectiveKind::all_reduce) share = 2.0 * others;
-  if (kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_gather ||
-      kind == CollectiveKind::all_to_all) {
-    share = others;
-  }
-  return static_cast<double>(bytes) * share / (kBytesPerUs * time_us);
+  return static_cast<double>(bytes) * bus_factor(row_of(kind), ranks) / (kBytesPerUs * time_us);
 }
 
 int channels_used(const NcclPlatform& platform, const NcclPlacement& placement,

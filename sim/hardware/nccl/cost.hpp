@@ -18,7 +18,7 @@ namespace shardsim {
 enum class NcclReduction : std::uint8_t { sum, minimum, maximum, product, average };
 
 struct NcclQuery {
-  CollectiveKind kind = CollectiveKind::all_reduce;
+  CollectiveKind kind = collective::kAllReduce;
   std::int64_t bytes = 0;  ///< The full buffer: of all_gather and reduce_scatter that of all ranks.
   DType dtype = DType::bf16;
   NcclReduction reduction = NcclReduction::sum;  ///< For kinds that reduce.
@@ -26,7 +26,7 @@ struct NcclQuery {
 
 /// The two halves of an all_reduce: each rank has a part.
 [[nodiscard]] constexpr bool is_gather_or_scatter(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
+  return row_of(kind).ring_passes() == 1;
 }
 
 /// One algorithm with one protocol.
@@ -55,8 +55,7 @@ struct NcclOption {
 [[nodiscard]] NcclOption nccl_choice(const NcclPlatform& platform, const NcclPlacement& placement,
                                      const NcclQuery& call);
 
-/// Bus bandwidth of nccl-tests in GB/s: bytes / time x 2 (n-1) / n for all_reduce, (n-1) / n for
-/// reduce_scatter, all_gather and all_to_all, 1 for the others.
+/// Bus bandwidth of nccl-tests in GB/s: bytes / time x bus_factor.
 [[nodiscard]] double bus_bandwidth(CollectiveKind kind, int ranks, std::int64_t bytes,
                                    double time_us);
 

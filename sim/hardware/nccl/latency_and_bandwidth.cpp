@@ -8,8 +8,6 @@ namespace shardsim {
 
 namespace {
 
-using Kind = CollectiveKind;
-
 // --- Latency -----------------------------------------------------------------------------------
 
 double hop(NcclHop where, NcclAlgorithm algorithm, NcclProtocol protocol) {
@@ -37,12 +35,10 @@ double broadcast_latency(const NcclPlacement& placement, NcclProtocol protocol) 
   return placement.ranks * hop(where, simple ? NcclAlgorithm::tree : NcclAlgorithm::ring, protocol);
 }
 
-double ring_latency(const NcclPlatform& platform, const NcclPlacement& placement, Kind kind,
-                    NcclProtocol protocol) {
-  if (kind == Kind::broadcast || kind == Kind::reduce) {
-    return broadcast_latency(placement, protocol);
-  }
-  const int passes = kind == Kind::all_reduce ? 2 : 1;
+double ring_latency(const NcclPlatform& platform, const NcclPlacement& placement,
+                    CollectiveKind kind, NcclProtocol protocol) {
+  const int passes = row_of(kind).ring_passes();
+  if (passes == 0) return broadcast_latency(placement, protocol);
   const int steps = passes * (placement.ranks - 1);
   const int far = passes * (placement.nodes - 1);
   // Every step between GPUs of a node still has the network to serve.
@@ -102,7 +98,7 @@ double nvls_channel(const NcclPlatform& platform, const NcclPlacement& placement
   double inside = graph.inside *
                   nccl_constant(NcclTable::nvls_efficiency, at(platform.generation)) *
                   (graph.channels - 1) / graph.channels;
-  inside *= call.kind == Kind::all_reduce ? 2.0 : (gpus - 1) / gpus;
+  inside *= row_of(call.kind).reduces_to_all() ? 2.0 : (gpus - 1) / gpus;
   if (algorithm == NcclAlgorithm::nvls) return std::min(inside, graph.between);
   const double between = graph.between * (placement.nodes == 2 ? 2.0 : 1.0);
   const double cap = nccl_constant(NcclTable::nvls_tree_cap, at(platform.version),
@@ -112,13 +108,11 @@ double nvls_channel(const NcclPlatform& platform, const NcclPlacement& placement
 
 // Algorithm bandwidth of one GB/s of bus bandwidth. NCCL does not convert gathers and scatters
 // without a ring.
-double converted(NcclAlgorithm algorithm, Kind kind, int ranks) {
+double converted(NcclAlgorithm algorithm, CollectiveKind kind, int ranks) {
   if (algorithm != NcclAlgorithm::ring && is_gather_or_scatter(kind)) return 1.0;
   if (algorithm == NcclAlgorithm::tree) return 0.5;
-  const double steps = kind == Kind::all_reduce     ? 2.0 * (ranks - 1)
-                       : is_gather_or_scatter(kind) ? ranks - 1.0
-                                                    : ranks;
-  return ranks / steps;
+  const int passes = row_of(kind).ring_passes();
+  return ranks / (passes > 0 ? passes * (ranks - 1.0) : ranks);
 }
 
 }  // namespace

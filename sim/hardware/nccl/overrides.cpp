@@ -15,11 +15,13 @@ namespace shardsim {
 
 namespace {
 
-using Kind = CollectiveKind;
-
 constexpr std::string_view kFunctionNames[] = {"AllReduce", "ReduceScatter", "AllGather",
                                                "Broadcast", "Reduce"};
+constexpr CollectiveKind kFunctionKinds[] = {collective::kAllReduce, collective::kReduceScatter,
+                                             collective::kAllGather, collective::kBroadcast,
+                                             collective::kReduce};
 static_assert(std::size(kFunctionNames) == NcclSelection::kFunctions);
+static_assert(std::size(kFunctionKinds) == NcclSelection::kFunctions);
 
 // In the order of NcclAlgorithm; then those that NCCL has and this model has not.
 constexpr std::string_view kAlgorithmNames[] = {"Tree", "Ring",          "NVLS",         "NVLSTree",
@@ -33,21 +35,6 @@ struct List {
   std::span<const std::string_view> names;
   int num_modelled;
 };
-
-int function_of(Kind kind) {
-  switch (kind) {
-    case Kind::all_reduce:
-      return 0;
-    case Kind::reduce_scatter:
-      return 1;
-    case Kind::all_gather:
-      return 2;
-    case Kind::broadcast:
-      return 3;
-    default:
-      return 4;
-  }
-}
 
 bool same(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char left, char right) {
@@ -147,7 +134,9 @@ NcclSelection::NcclSelection(const std::string& algorithms, const std::string& p
 
 const char* NcclSelection::why_left_out(CollectiveKind kind, NcclAlgorithm algorithm,
                                         NcclProtocol protocol) const {
-  const auto function = static_cast<std::size_t>(function_of(kind));
+  const auto* const found =
+      std::find(std::begin(kFunctionKinds), std::end(kFunctionKinds) - 1, kind);
+  const auto function = static_cast<std::size_t>(found - std::begin(kFunctionKinds));
   if (!has(allowed_algorithms_[function], at(algorithm))) {
     return "system.nccl.algorithms leaves it out";
   }

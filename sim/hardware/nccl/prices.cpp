@@ -6,8 +6,6 @@ namespace shardsim {
 
 namespace {
 
-using Kind = CollectiveKind;
-
 bool is_tree(NcclAlgorithm algorithm) {
   return algorithm == NcclAlgorithm::tree || algorithm == NcclAlgorithm::nvls_tree;
 }
@@ -20,14 +18,14 @@ double peers_per_nic(const GroupLayout& layout) {
   return static_cast<double>(layout.max_per_node) / layout.nics;
 }
 
-bool is_empty(Kind kind) { return kind == Kind::barrier || kind == Kind::split; }
+bool is_empty(CollectiveKind kind) { return row_of(kind).path == CollectivePath::none; }
 
 // The algorithms that may serve a request; null: all. A barrier has no tree for its traffic; nor
 // has a group without a tree.
 NcclAllowed allowed(const CollectiveRequest& request, const NcclTuning& tuning) {
   // A barrier uses a tree if only trees are left; its traffic is counted as a ring's.
   if (is_empty(request.kind)) return tuning.offers(is_not_tree) ? is_not_tree : nullptr;
-  if (request.kind != Kind::all_reduce || request.tree == nullptr) return is_not_tree;
+  if (!row_of(request.kind).reduces_to_all() || request.tree == nullptr) return is_not_tree;
   if (request.algorithm == Algorithm::ring) return is_plain_ring;
   return request.algorithm == Algorithm::tree ? is_plain_tree : nullptr;
 }
@@ -45,11 +43,10 @@ NcclPrices::NcclPrices(const Cluster& cluster) : cluster_(cluster), platform_(*c
 }
 
 NcclPrice NcclPrices::collective(const CollectiveRequest& request) {
-  switch (request.kind) {
-    case Kind::all_to_all:
+  switch (row_of(request.kind).path) {
+    case CollectivePath::pairs:
       return exchanged(request, peers_per_nic(*request.layout));
-    case Kind::gather:
-    case Kind::scatter:
+    case CollectivePath::star:
       return exchanged(request, 1.0);
     default:
       return chosen(request);
@@ -90,12 +87,12 @@ NcclPrice NcclPrices::exchanged(const CollectiveRequest& request, double peers) 
 
 NcclPrice NcclPrices::chosen(const CollectiveRequest& request) {
   const GroupLayout& layout = *request.layout;
-  Kind kind = request.kind;
+  CollectiveKind kind = request.kind;
   std::int64_t bytes = request.bytes;
   if (is_empty(kind)) {
-    kind = Kind::all_reduce;
+    kind = collective::kAllReduce;
     bytes = 4;
-  } else if (kind == Kind::reduce_scatter || kind == Kind::all_gather) {
+  } else if (row_of(kind).ring_passes() == 1) {
     // NCCL's members all have equal chunks; uneven ones are padded.
     bytes = std::max(bytes, request.largest_chunk * layout.size());
   }
@@ -108,7 +105,7 @@ NcclPrice NcclPrices::chosen(const CollectiveRequest& request) {
           .far = layout.num_nodes > 1};
 }
 
-const NcclTuning& NcclPrices::tuning_of(const GroupLayout& layout, Kind kind) {
+const NcclTuning& NcclPrices::tuning_of(const GroupLayout& layout, CollectiveKind kind) {
   const std::tuple key{layout.size(), layout.num_nodes, layout.rails, layout.nics, kind};
   auto found = tunings_.find(key);
   if (found == tunings_.end()) {

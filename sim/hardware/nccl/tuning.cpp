@@ -14,8 +14,6 @@ namespace shardsim {
 
 namespace {
 
-using Kind = CollectiveKind;
-
 // Trees do not follow the model at middle sizes; NCCL multiplies their bandwidth by a table. No
 // factor below 64 bytes and past the table's end.
 double tree_correction(NcclProtocol protocol, std::int64_t bytes) {
@@ -26,8 +24,8 @@ double tree_correction(NcclProtocol protocol, std::int64_t bytes) {
 
 // A sum over many ranks in fp8 loses too much in a ring, which rounds at every hop.
 bool avoids_ring(const NcclPlacement& placement, const NcclQuery& call) {
-  return call.dtype == DType::fp8_e4m3 &&
-         (call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter) &&
+  const CollectiveRow& row = row_of(call.kind);
+  return call.dtype == DType::fp8_e4m3 && row.path == CollectivePath::ring && row.reduces &&
          placement.ranks > nccl_constant(NcclTable::fp8_ring_ranks);
 }
 
@@ -57,7 +55,8 @@ NcclTuning::NcclTuning(const NcclPlatform& platform, const NcclPlacement& placem
       placement_(placement),
       call_(call),
       executed_channels_(executed_channels(platform, placement)) {
-  if (call.kind > Kind::all_gather && call.kind != Kind::broadcast && call.kind != Kind::reduce) {
+  const CollectivePath path = row_of(call.kind).path;
+  if (path != CollectivePath::ring && path != CollectivePath::chain) {
     throw UsageError(
         "E0404", fmt::format("NCCL has no algorithms to choose from for {}", name_of(call.kind)),
         "price it as messages");
@@ -82,7 +81,7 @@ NcclOption NcclTuning::at_size(NcclOption option, std::int64_t bytes) const {
   if (option.algorithm == NcclAlgorithm::tree) {
     option.bandwidth *= tree_correction(option.protocol, bytes);
   }
-  if (ring && option.protocol == NcclProtocol::simple && call_.kind == Kind::all_reduce &&
+  if (ring && option.protocol == NcclProtocol::simple && row_of(call_.kind).reduces_to_all() &&
       on_plateau(bytes)) {
     option.latency_us *= nccl_constant(NcclTable::ring_plateau);
   }

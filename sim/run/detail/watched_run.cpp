@@ -113,7 +113,7 @@ void RankRecorder::waited(const FiberOperation& operation, int member) {
   }
   const std::string_view name = operation.record_of(member).name;
   // Forming groups belongs to no axis, and is not drawn.
-  if (name == "split") return;
+  if (makes_groups(name)) return;
   comm.busy += operation.end() - operation.start();
   if (operation.end() == operation.start()) return;
   streams_[{group, operation.group()->id()}].add(

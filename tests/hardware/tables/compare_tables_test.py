@@ -157,6 +157,7 @@ class ConstantsOfTest(unittest.TestCase):
         self.assertEqual(self.names("constexpr Rows with(Rows rows, int kOdd = 3) { const int k = 3; return rows; }"), [])
         self.assertEqual(self.names("const Row& row_of(int i) { if constexpr (true) { return kRows[i]; } }"), [])
         self.assertEqual(self.names("// constexpr int kA = 1;\nextern const Row kRow;\nconst char* f(const char* text) { return text; }"), [])
+        self.assertEqual(self.names("namespace rows {\ninline constexpr const Row& kFirst = kRows[0];\n}"), [])
         self.assertEqual(self.names("struct A { static constexpr int kCount = 5; const int b = 1; };"), [])
         self.assertEqual(self.names("const char* f() { static constexpr const char* kNames[] = {\"a\"}; return kNames[0]; }"), [])
 

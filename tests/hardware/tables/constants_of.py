@@ -71,6 +71,8 @@ def constants_of(text):
     for start, declared, sign, at_namespace in declarations(code):
         if not CONSTANT.search(declared) or sign in ";}" or re.search(r"\bextern\b|\busing\b", declared):
             continue
+        if re.search(r"&\s*\w+\s*$", declared):
+            continue  # Another name of a constant that is printed where it stands.
         name = NAME.search(declared)
         is_constant = name and re.fullmatch(r"k[A-Z]\w*", name.group(1))
         if sign == "(" and not is_constant:
