@@ -7,7 +7,6 @@
 
 #include "backends/argument_check.hpp"
 #include "backends/call.hpp"
-#include "backends/wrapping_communicator.hpp"
 
 // The typed calls: each checks its arguments and fills one Call for `post`.
 namespace shardsim {
@@ -72,10 +71,6 @@ Diagnosis Communicator::diagnosis_of(const std::string& action, CallSite site) c
   diagnosis.group = name();
   diagnosis.sides = {{.ranks = {rank()}, .action = action, .site = site}};
   return diagnosis;
-}
-
-Diagnosis WrappingCommunicator::diagnosis_of(const std::string& action, CallSite site) const {
-  return inner_.diagnosis_of(action, site);
 }
 
 Work Communicator::all_reduce(const Tensor& buffer, ReduceOp op, const CallOptions& options,
@@ -241,22 +236,6 @@ Work Communicator::batch(std::span<const P2pOp> operations, const CallOptions& o
                           .site = site},
                .options = &options,
                .halves = operations});
-}
-
-std::vector<std::int64_t> chunk_offsets(const Call& call, int size) {
-  const bool any_count = call.collective == CollectiveKind::all_reduce ||
-                         call.collective == CollectiveKind::broadcast ||
-                         call.collective == CollectiveKind::reduce;
-  const std::int64_t count = call.record.count;
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(size) + 1, 0);
-  for (int member = 0; member < size; ++member) {
-    const auto index = static_cast<std::size_t>(member);
-    const std::int64_t chunk = any_count                      ? chunk_size(count, size, member)
-                               : call.options->counts.empty() ? count / size
-                                                              : call.options->counts[index];
-    offsets[index + 1] = offsets[index] + chunk;
-  }
-  return offsets;
 }
 
 }  // namespace shardsim

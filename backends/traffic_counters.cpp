@@ -1,6 +1,6 @@
 #include "backends/traffic_counters.hpp"
 
-#include "backends/call_record.hpp"
+#include "backends/call.hpp"
 
 namespace shardsim {
 
@@ -26,12 +26,7 @@ void add_call(GroupTraffic& traffic, const CallRecord& call, bool point_to_point
   if (moved.payload_sent > 0) {
     traffic.by_operation[point_to_point ? "send" : call.name] += moved.payload_sent;
   }
-  for (const auto& [ends, counts] : links) {
-    LinkCounts& link = traffic.links[ends];
-    link.sent += counts.sent;
-    link.received += counts.received;
-    link.messages += counts.messages;
-  }
+  for (const auto& [ends, counts] : links) traffic.links[ends] += counts;
 }
 
 }  // namespace shardsim

@@ -31,6 +31,13 @@ struct LinkCounts {
   std::int64_t sent = 0;
   std::int64_t received = 0;
   std::int64_t messages = 0;
+
+  LinkCounts& operator+=(const LinkCounts& more) {
+    sent += more.sent;
+    received += more.received;
+    messages += more.messages;
+    return *this;
+  }
 };
 
 /// By sender and receiver, ranks in the group.

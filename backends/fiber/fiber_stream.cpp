@@ -84,14 +84,10 @@ void FiberStream::abandon(void* token) noexcept {
 
 Diagnosis FiberStream::report(const FiberOperation& operation, const char* code) const {
   const CallRecord& call = operation.record_of(member_);
-  Diagnosis diagnosis;
-  diagnosis.code = code;
-  diagnosis.group = group_.name();
-  diagnosis.members = group_.all_world_ranks();
+  Diagnosis diagnosis = group_.report(code);
   diagnosis.sequence = operation.sequence();
   diagnosis.time = rank_.now();
-  diagnosis.sides = {
-      {.ranks = {rank_.index()}, .action = call.describe(), .site = operation.site_of(member_)}};
+  diagnosis.sides = {{.ranks = {rank_.index()}, .action = call.describe(), .site = call.site}};
   return diagnosis;
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/call_watch.hpp"
+#include "backends/process_backend.hpp"
 #include "backends/message/message_plan.hpp"
 #include "backends/message/transport.hpp"
 #include "backends/traffic_counters.hpp"

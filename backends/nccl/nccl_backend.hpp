@@ -12,7 +12,6 @@
 
 #include "sim/kernel/diagnosis.hpp"
 
-#include "backends/call_watch.hpp"
 #include "backends/nccl/nccl_operation.hpp"
 #include "backends/nccl/nccl_probe.hpp"
 #include "backends/process_backend.hpp"

@@ -5,13 +5,13 @@
 #include <span>
 #include <vector>
 
-#include "backends/call_record.hpp"
-#include "backends/call_watch.hpp"
+#include "backends/call.hpp"
 #include "backends/communicator.hpp"
 #include "backends/message/message_plan.hpp"
 #include "backends/nccl/cuda_library.hpp"
 #include "backends/nccl/nccl_library.hpp"
 #include "backends/nccl/nccl_program.hpp"
+#include "backends/process_backend.hpp"
 #include "backends/traffic_counters.hpp"
 
 namespace shardsim {

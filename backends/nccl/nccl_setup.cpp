@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -5,6 +6,7 @@
 
 #include "sim/kernel/error.hpp"
 
+#include "backends/hex.hpp"
 #include "backends/nccl/nccl_backend.hpp"
 
 // How communicators come into being: the world's from an id that rank 0 makes, the others by
@@ -22,26 +24,13 @@ NcclConfig non_blocking() {
   return config;
 }
 
-std::string to_text(const NcclUniqueId& id) {
-  std::string text;
-  for (const char byte : id.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
-
 NcclUniqueId from_text(const std::string& text) {
   NcclUniqueId id{};
-  const auto digit = [](char letter) {
-    const std::string digits = "0123456789abcdef";
-    return digits.find(letter);
-  };
-  bool sound = text.size() == 2 * sizeof(id.bytes);
-  for (std::size_t i = 0; sound && i < sizeof(id.bytes); ++i) {
-    const std::size_t high = digit(text[2 * i]);
-    const std::size_t low = digit(text[2 * i + 1]);
-    sound = high < 16 && low < 16;
-    if (sound) id.bytes[i] = static_cast<char>(high << 4U | low);
+  const std::optional<std::string> bytes = from_hex(text);
+  if (bytes && bytes->size() == sizeof(id.bytes)) {
+    std::copy(bytes->begin(), bytes->end(), id.bytes);
+    return id;
   }
-  if (sound) return id;
   throw Error(
       ExitCode::backend_failed, "E1038",
       fmt::format("what rank 0 gave as NCCL's id is no id: {} characters of 256", text.size()),
@@ -67,7 +56,7 @@ void NcclBackend::exchange_id(NcclUniqueId& id) {
     return;
   }
   nccl_->check(nccl_->functions().get_unique_id(&id), "ncclGetUniqueId", "world");
-  options_.put(kIdKey, to_text(id));
+  options_.put(kIdKey, to_hex({id.bytes, sizeof(id.bytes)}));
 }
 
 void NcclBackend::form_world() {

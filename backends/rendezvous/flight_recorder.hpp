@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/call_watch.hpp"
+#include "backends/process_backend.hpp"
 
 // Last calls of a rank, kept in a ring and shown when the run fails.
 namespace shardsim {

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/hex.hpp"
 #include "backends/rendezvous/message_fields.hpp"
 #include "backends/rendezvous/rendezvous_message.hpp"
 
@@ -24,17 +25,10 @@ class FieldWriter {
     json_[name] = value.substr(0, most);
   }
   void bytes(const char* name, const std::string& value, std::size_t) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    std::string hex;
-    hex.reserve(2 * value.size());
-    for (const char c : value) {
-      hex += kDigits[static_cast<unsigned char>(c) >> 4U];
-      hex += kDigits[static_cast<unsigned char>(c) & 15U];
-    }
-    json_[name] = std::move(hex);
+    json_[name] = to_hex(value);
   }
   template <class Integer>
-  void integer(const char* name, const Integer& value, FieldRange<Integer>) {
+  void integer(const char* name, const Integer& value, FieldRange<Integer> = {}) {
     json_[name] = value;
   }
   void word(const char* name, const std::uint64_t& value) { json_[name] = value; }
@@ -88,14 +82,12 @@ class FieldReader {
   }
   void bytes(const char* name, std::string& value, std::size_t most) {
     const std::string* const hex = string_at(name);
-    if (hex == nullptr || !expect(hex->size() % 2 == 0 && hex->size() <= 2 * most)) return;
-    value.reserve(hex->size() / 2);
-    for (std::size_t i = 0; ok_ && i < hex->size(); i += 2) {
-      value += static_cast<char>(digit((*hex)[i]) << 4U | digit((*hex)[i + 1]));
-    }
+    if (hex == nullptr || !expect(hex->size() <= 2 * most)) return;
+    std::optional<std::string> read = from_hex(*hex);
+    if (expect(read.has_value())) value = *std::move(read);
   }
   template <class Integer>
-  void integer(const char* name, Integer& value, FieldRange<Integer> range) {
+  void integer(const char* name, Integer& value, FieldRange<Integer> range = {}) {
     if (const Json* const found = at(name)) value = integer_in(*found, range);
   }
   void word(const char* name, std::uint64_t& value) {
@@ -199,12 +191,6 @@ class FieldReader {
     if (!expect(value >= range.least && value <= range.most)) return {};
     return static_cast<Integer>(value);
   }
-  unsigned digit(char c) {
-    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
-    expect(c >= 'a' && c <= 'f');
-    return static_cast<unsigned>(c - 'a' + 10) & 15U;
-  }
-
   const Json& json_;
   std::size_t num_read_ = 0;
   bool ok_ = true;

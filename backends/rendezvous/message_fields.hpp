@@ -12,8 +12,8 @@ namespace shardsim {
 
 template <class Integer>
 struct FieldRange {
-  Integer least;
-  Integer most;
+  Integer least = std::numeric_limits<Integer>::min();
+  Integer most = std::numeric_limits<Integer>::max();
 };
 
 namespace message_limits {
@@ -21,69 +21,55 @@ namespace message_limits {
 inline constexpr std::size_t kText = 1024;  // Length of a label, a path, a sentence.
 inline constexpr std::size_t kMostSides = 32;
 inline constexpr int kMostRank = kMaxRendezvousRanks - 1;
-
-inline constexpr FieldRange<std::int64_t> kAnyInteger = {std::numeric_limits<std::int64_t>::min(),
-                                                         std::numeric_limits<std::int64_t>::max()};
-inline constexpr FieldRange<int> kAnyInt = {std::numeric_limits<int>::min(),
-                                            std::numeric_limits<int>::max()};
-
 }  // namespace message_limits
 
-template <class Archive>
-void describe_fields(Archive& archive, Hello& hello) {
+void describe_fields(auto& archive, Hello& hello) {
   archive.text("token", hello.token, kMaxKeyBytes);
-  archive.integer("rank", hello.rank,
-                  message_limits::kAnyInt);  // The rendezvous says what is wrong with it.
-  archive.integer("world_size", hello.world_size, message_limits::kAnyInt);
-  archive.integer("pid", hello.pid, message_limits::kAnyInt);
+  archive.integer("rank", hello.rank);  // The rendezvous says what is wrong with it.
+  archive.integer("world_size", hello.world_size);
+  archive.integer("pid", hello.pid);
   archive.text("host", hello.host, kMaxKeyBytes);
 }
 
-template <class Archive>
-void describe_fields(Archive&, Welcome&) {}
+void describe_fields(auto&, Welcome&) {}
 
-template <class Archive>
-void describe_fields(Archive& archive, Refused& refused) {
+void describe_fields(auto& archive, Refused& refused) {
   archive.text("reason", refused.reason, message_limits::kText);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, StoreRequest& request) {
-  archive.integer("id", request.id, message_limits::kAnyInteger);
+void describe_fields(auto& archive, StoreRequest& request) {
+  archive.integer("id", request.id);
   archive.choice("kind", request.kind, StoreRequest::Kind::barrier);
   archive.text("key", request.key, kMaxKeyBytes);
   archive.bytes("value", request.value, kMaxValueBytes);
-  archive.integer("delta", request.delta, message_limits::kAnyInteger);
+  archive.integer("delta", request.delta);
   archive.number("timeout_s", request.timeout_s, 0.0, kMaxTimeoutSeconds);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, CallSite& site) {
+void describe_fields(auto& archive, CallSite& site) {
   std::string file = site.file;
   std::string function = site.function;
   archive.text("file", file, message_limits::kText);
-  archive.integer("line", site.line, message_limits::kAnyInt);
+  archive.integer("line", site.line);
   archive.text("function", function, message_limits::kText);
   site.file = lasting_text(file);
   site.function = lasting_text(function);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, DiagnosisSide& side) {
+void describe_fields(auto& archive, DiagnosisSide& side) {
   archive.ranks("ranks", side.ranks);
   archive.text("action", side.action, message_limits::kText);
   archive.part("site", side.site);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, Diagnosis& diagnosis) {
+void describe_fields(auto& archive, Diagnosis& diagnosis) {
   archive.text("code", diagnosis.code, kMaxKeyBytes);
   archive.text("summary", diagnosis.summary, message_limits::kText);
   archive.text("group", diagnosis.group, message_limits::kText);
   archive.ranks("members", diagnosis.members);
-  archive.integer("sequence", diagnosis.sequence, message_limits::kAnyInteger);
+  archive.integer("sequence", diagnosis.sequence);
   std::int64_t time = diagnosis.time.picoseconds();
-  archive.integer("time_ps", time, message_limits::kAnyInteger);
+  archive.integer("time_ps", time);
   diagnosis.time = Time::from_picoseconds(time);
   archive.list("sides", diagnosis.sides, message_limits::kMostSides);
   archive.texts("cycle", diagnosis.cycle, message_limits::kMostSides);
@@ -91,8 +77,7 @@ void describe_fields(Archive& archive, Diagnosis& diagnosis) {
   archive.text("hint", diagnosis.hint, message_limits::kText);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, RunFailure& failure) {
+void describe_fields(auto& archive, RunFailure& failure) {
   int exit_code = static_cast<int>(failure.exit_code);
   archive.integer("exit_code", exit_code, {0, 255});
   failure.exit_code = static_cast<ExitCode>(exit_code);
@@ -102,25 +87,22 @@ void describe_fields(Archive& archive, RunFailure& failure) {
   archive.maybe("diagnosis", failure.diagnosis);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, StoreReply& reply) {
-  archive.integer("id", reply.id, message_limits::kAnyInteger);
+void describe_fields(auto& archive, StoreReply& reply) {
+  archive.integer("id", reply.id);
   archive.bytes("value", reply.value, kMaxValueBytes);
-  archive.integer("number", reply.number, message_limits::kAnyInteger);
+  archive.integer("number", reply.number);
   archive.maybe("failure", reply.failure);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, Beat& beat) {
+void describe_fields(auto& archive, Beat& beat) {
   archive.text("last_posted", beat.last_posted, message_limits::kText);
   archive.text("last_ended", beat.last_ended, message_limits::kText);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, CallFingerprint& call) {
+void describe_fields(auto& archive, CallFingerprint& call) {
   archive.text("group", call.group, message_limits::kText);
   archive.ranks("members", call.members);
-  archive.integer("instance", call.instance, message_limits::kAnyInt);
+  archive.integer("instance", call.instance);
   archive.integer("member", call.member, {0, message_limits::kMostRank});
   archive.flag("is_message", call.is_message);
   archive.flag("sends", call.sends);
@@ -130,20 +112,19 @@ void describe_fields(Archive& archive, CallFingerprint& call) {
   archive.flag("reduces", call.reduces);
   archive.choice("dtype", call.dtype, DType::int64);
   archive.integer("root", call.root, {-1, message_limits::kMostRank});
-  archive.integer("count", call.count, message_limits::kAnyInteger);
+  archive.integer("count", call.count);
   archive.word("counts_hash", call.counts_hash);
-  archive.integer("padding", call.padding, message_limits::kAnyInteger);
+  archive.integer("padding", call.padding);
   archive.choice("traffic", call.traffic, TrafficClass::scalar);
   archive.text("file", call.file, message_limits::kText);
-  archive.integer("line", call.line, message_limits::kAnyInt);
+  archive.integer("line", call.line);
   archive.text("function", call.function, message_limits::kText);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, FlightEntry& entry) {
+void describe_fields(auto& archive, FlightEntry& entry) {
   archive.text("group", entry.group, kMaxKeyBytes);
-  archive.integer("instance", entry.instance, message_limits::kAnyInt);
-  archive.integer("sequence", entry.sequence, message_limits::kAnyInteger);
+  archive.integer("instance", entry.instance);
+  archive.integer("sequence", entry.sequence);
   archive.text("call", entry.call, message_limits::kText);
   archive.text("site", entry.site, message_limits::kText);
   archive.choice("state", entry.state, FlightState::ended);
@@ -152,23 +133,17 @@ void describe_fields(Archive& archive, FlightEntry& entry) {
   archive.number("ended_s", entry.ended_s, -1.0, 1e12);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, FailureReport& report) {
+void describe_fields(auto& archive, FailureReport& report) {
   archive.part("failure", report.failure);
   archive.list("flight", report.flight, FlightRecorder::kSize);
 }
 
-template <class Archive>
-void describe_fields(Archive& archive, FlightNote& note) {
+void describe_fields(auto& archive, FlightNote& note) {
   archive.list("flight", note.flight, FlightRecorder::kSize);
 }
 
-template <class Archive>
-void describe_fields(Archive&, End&) {}
+void describe_fields(auto&, End&) {}
 
-template <class Archive>
-void describe_fields(Archive& archive, Abort& abort) {
-  archive.part("failure", abort.failure);
-}
+void describe_fields(auto& archive, Abort& abort) { archive.part("failure", abort.failure); }
 
 }  // namespace shardsim

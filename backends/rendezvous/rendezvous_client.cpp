@@ -7,8 +7,6 @@
 
 #include "sim/kernel/error.hpp"
 
-#include "backends/rendezvous/rendezvous_line.hpp"
-
 namespace shardsim {
 
 namespace {
@@ -53,11 +51,6 @@ CallFingerprint fingerprint_of(const CallWatch::Call& call) {
 
 }  // namespace
 
-RendezvousClient::RendezvousClient(RendezvousClientOptions options)
-    : line_(open_rendezvous_line(std::move(options))) {}
-
-RendezvousClient::~RendezvousClient() = default;
-
 void RendezvousClient::set(const std::string& key, const std::string& value) {
   check_length("value", value, kMaxValueBytes);
   StoreRequest request = request_of(StoreRequest::Kind::set, key);
@@ -83,18 +76,10 @@ void RendezvousClient::barrier(const std::string& name, double timeout_s) {
   static_cast<void>(line_->ask(std::move(request)));
 }
 
-void RendezvousClient::post(const CallFingerprint& call) { line_->post(call); }
-
 void RendezvousClient::report(const RunFailure& failure) {
   if (!line_->offer(FailureReport{failure, line_->flight()})) return;
   line_->wait_until_given_up();
 }
-
-void RendezvousClient::end() { line_->end(); }
-
-bool RendezvousClient::given_up() const { return line_->given_up(); }
-
-std::optional<RunFailure> RendezvousClient::reason() const { return line_->reason(); }
 
 void RendezvousClient::throw_if_given_up() const {
   if (!line_->given_up()) return;

@@ -11,7 +11,7 @@
 #include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/error.hpp"
 
-#include "backends/call_record.hpp"
+#include "backends/call.hpp"
 #include "backends/rendezvous/flight_recorder.hpp"
 
 // Messages between ranks and the rendezvous, and their form on the wire: a stream of frames.
@@ -26,7 +26,7 @@ struct RunFailure {
   std::string code;     ///< Code of the diagnosis, if there is one.
   std::string message;  ///< Empty where there is a diagnosis.
   std::string fix;
-  std::optional<Diagnosis> diagnosis;
+  std::optional<Diagnosis> diagnosis = {};
 
   [[nodiscard]] static RunFailure from(const Error& error);
   [[nodiscard]] static RunFailure from(Diagnosis diagnosis, ExitCode exit_code);
@@ -61,9 +61,9 @@ struct StoreRequest {
 };
 struct StoreReply {
   std::int64_t id = 0;
-  std::string value;        ///< For get.
+  std::string value = {};   ///< For get.
   std::int64_t number = 0;  ///< For add: the sum.
-  std::optional<RunFailure> failure;
+  std::optional<RunFailure> failure = {};
 };
 
 /// A rank's sign of life, with FlightEntry::describe() of what it did. The rendezvous answers each.

@@ -1,6 +1,5 @@
 #include "backends/rendezvous/token.hpp"
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -11,6 +10,8 @@
 
 #include "sim/kernel/descriptor.hpp"
 #include "sim/kernel/error.hpp"
+
+#include "backends/hex.hpp"
 
 namespace shardsim {
 
@@ -49,7 +50,7 @@ void require_private(const std::string& path, const struct stat& status) {
 }
 
 // Reads a little more than the longest token, so that a longer one is noticed.
-std::string first_line_of(const std::string& path) {
+std::string first_line_in(const std::string& path) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat status {};
@@ -73,7 +74,7 @@ std::string first_line_of(const std::string& path) {
 }  // namespace
 
 std::string make_token() {
-  std::array<unsigned char, 16> bytes{};
+  std::string bytes(16, '\0');
   std::size_t filled = 0;
   while (filled < bytes.size()) {
     const ssize_t got = getrandom(bytes.data() + filled, bytes.size() - filled, 0);
@@ -85,18 +86,12 @@ std::string make_token() {
     }
     filled += static_cast<std::size_t>(got);
   }
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string token;
-  for (const unsigned char byte : bytes) {
-    token += kDigits[byte >> 4U];
-    token += kDigits[byte & 15U];
-  }
-  return token;
+  return to_hex(bytes);
 }
 
 std::optional<std::string> find_token(const EnvironmentLookup& lookup) {
   if (const std::optional<std::string> path = lookup("SHARDSIM_TOKEN_FILE")) {
-    std::string token = first_line_of(*path);
+    std::string token = first_line_in(*path);
     while (!token.empty() && (token.back() == '\r' || token.back() == ' ')) token.pop_back();
     check_token_length(token, "the first line of " + *path);
     return token;

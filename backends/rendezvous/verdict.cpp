@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/call_mismatch.hpp"
+#include "backends/call.hpp"
 
 namespace shardsim {
 

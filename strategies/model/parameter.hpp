@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/element_range.hpp"
+#include "backends/communicator.hpp"
 #include "backends/tensor.hpp"
 
 // A model's parameters as a table, and how model code reaches them. Code outside the model decides
