@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "backends/process_backend.hpp"
 #include "backends/message/message_plan.hpp"
 #include "backends/message/transport.hpp"
+#include "backends/process_backend.hpp"
 #include "backends/traffic_counters.hpp"
 
 namespace shardsim {

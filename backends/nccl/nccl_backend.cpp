@@ -21,17 +21,6 @@ void keep_for_good(const std::deque<std::shared_ptr<NcclOperation>>& operations)
 
 }  // namespace
 
-template <class Body>
-void NcclBackend::guarded(const Body& body) {
-  check_alive();
-  try {
-    body();
-  } catch (...) {
-    give_up();
-    throw;
-  }
-}
-
 NcclBackend::NcclBackend(std::shared_ptr<const CudaLibrary> cuda,
                          std::shared_ptr<const NcclLibrary> nccl, NcclOptions options)
     : cuda_(std::move(cuda)),

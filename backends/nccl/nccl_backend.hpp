@@ -97,7 +97,6 @@ class NcclBackend final : public ProcessBackend {
   NcclStream& open(const std::string& name, std::vector<int> members, int member);
   void exchange_id(NcclUniqueId& id);
   void form_world();
-  void form_part(NcclStream& parent, NcclStream& stream, int color, int key);
   // Calls ncclCommSplit and returns when `parent` is at rest again; the new part may still be busy.
   void split_comm(NcclStream& parent, int color, int key, NcclComm& part);
   // Until `comm` is no longer in progress. `what`: for the message at the deadline.
@@ -116,7 +115,15 @@ class NcclBackend final : public ProcessBackend {
             const NcclOperation& operation);
   // Runs `body`; aborts all communicators if it throws.
   template <class Body>
-  void guarded(const Body& body);
+  void guarded(const Body& body) {
+    check_alive();
+    try {
+      body();
+    } catch (...) {
+      give_up();
+      throw;
+    }
+  }
   void end_communicators();
   void give_up() noexcept;
   void check_alive() const;

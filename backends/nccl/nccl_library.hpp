@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/nccl/dynamic_library.hpp"
+#include "backends/nccl/cuda_library.hpp"
 #include "backends/nccl/nccl_abi.hpp"
 
 namespace shardsim {

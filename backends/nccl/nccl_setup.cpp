@@ -76,31 +76,17 @@ void NcclBackend::form_world() {
 NcclStream& NcclBackend::split(NcclStream& parent, int color, int key, const std::string& name,
                                std::vector<int> members, int member) {
   NcclStream& stream = open(name, std::move(members), member);
-  try {
-    check_alive();
-    form_part(parent, stream, color, key);
-  } catch (...) {
-    give_up();
-    throw;
-  }
+  guarded([&] {
+    split_comm(parent, color, key, stream.comm);
+    settle(stream, "formed");
+    check_place(stream);
+  });
   return stream;
 }
 
 void NcclBackend::split_away(NcclStream& parent) {
   NcclComm none = nullptr;
-  try {
-    check_alive();
-    split_comm(parent, kNoColor, 0, none);
-  } catch (...) {
-    give_up();
-    throw;
-  }
-}
-
-void NcclBackend::form_part(NcclStream& parent, NcclStream& stream, int color, int key) {
-  split_comm(parent, color, key, stream.comm);
-  settle(stream, "formed");
-  check_place(stream);
+  guarded([&] { split_comm(parent, kNoColor, 0, none); });
 }
 
 void NcclBackend::split_comm(NcclStream& parent, int color, int key, NcclComm& part) {
