@@ -3,11 +3,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "backends/call.hpp"
 #include "backends/communicator.hpp"

@@ -1,10 +1,9 @@
-#include "backends/fiber/fiber_stream.hpp"
-
 #include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "backends/fiber/fiber_communicator.hpp"
 #include "backends/fiber/fiber_world.hpp"
 
 namespace shardsim {

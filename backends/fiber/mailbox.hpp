@@ -11,8 +11,8 @@
 #include "sim/kernel/diagnosis.hpp"
 #include "sim/kernel/engine.hpp"
 
+#include "backends/fiber/fiber_communicator.hpp"
 #include "backends/fiber/fiber_operation.hpp"
-#include "backends/fiber/fiber_stream.hpp"
 #include "backends/fiber/p2p_operation.hpp"
 #include "backends/tagged_messages.hpp"
 

@@ -13,7 +13,7 @@
 #include "sim/kernel/error.hpp"
 
 #include "backends/rendezvous/monotonic_clock.hpp"
-#include "backends/rendezvous/token.hpp"
+#include "backends/rendezvous/launch_environment.hpp"
 
 namespace shardsim {
 

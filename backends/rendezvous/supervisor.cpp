@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/rendezvous/token.hpp"
+#include "backends/rendezvous/launch_environment.hpp"
 
 namespace shardsim {
 

@@ -3,7 +3,7 @@
 #include "sim/kernel/error.hpp"
 #include "sim/kernel/hash.hpp"
 
-#include "backends/rendezvous/token.hpp"
+#include "backends/rendezvous/launch_environment.hpp"
 
 namespace shardsim {
 

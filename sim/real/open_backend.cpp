@@ -11,7 +11,7 @@
 #include "backends/message/message_rank.hpp"
 #include "backends/mpi/mpi_library.hpp"
 #include "backends/nccl/nccl_backend.hpp"
-#include "backends/nccl/nccl_environment.hpp"
+#include "backends/nccl/nccl_library.hpp"
 #include "backends/nccl/nccl_probe.hpp"
 #include "backends/nccl/profiler_plugin.hpp"
 
