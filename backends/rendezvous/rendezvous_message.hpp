@@ -23,9 +23,9 @@ namespace shardsim {
 /// holds.
 struct RunFailure {
   ExitCode exit_code = ExitCode::internal;
-  std::string code;     ///< Code of the diagnosis, if there is one.
-  std::string message;  ///< Empty where there is a diagnosis.
-  std::string fix;
+  std::string code;          ///< Code of the diagnosis, if there is one.
+  std::string message = {};  ///< Empty where there is a diagnosis.
+  std::string fix = {};
   std::optional<Diagnosis> diagnosis = {};
 
   [[nodiscard]] static RunFailure from(const Error& error);
@@ -55,7 +55,7 @@ struct StoreRequest {
   std::int64_t id = 0;
   Kind kind = Kind::set;
   std::string key;
-  std::string value;       ///< For set: any bytes.
+  std::string value = {};  ///< For set: any bytes.
   std::int64_t delta = 0;  ///< For add.
   double timeout_s = 0.0;  ///< For get and barrier.
 };
