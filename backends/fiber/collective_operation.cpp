@@ -115,7 +115,7 @@ Time CollectiveOperation::launch(Time start) {
           : (kind_ == CollectiveKind::reduce_scatter || kind_ == CollectiveKind::all_gather) &&
                 counts_.empty();
   if (even && record_.padding == 0) {
-    uniform_moved_ = {.payload = traffic(0, false), .padding_sent = 0};
+    uniform_moved_ = {.payload = traffic(0, false)};
     uniform_ = true;
   }
   if (group_->world().options().has_data && kind_ != CollectiveKind::barrier &&
@@ -181,7 +181,7 @@ Traffic CollectiveOperation::all_to_all_traffic(int member) const {
 FiberOperation::Moved CollectiveOperation::moved(int member) const {
   if (uniform_) return uniform_moved_;
   const Traffic all = traffic(member, false);
-  if (record_.padding == 0) return {.payload = all, .padding_sent = 0};
+  if (record_.padding == 0) return {.payload = all};
   const Traffic payload = traffic(member, true);
   return {.payload = payload, .padding_sent = all.sent - payload.sent};
 }

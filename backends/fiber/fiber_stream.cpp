@@ -17,7 +17,7 @@ FiberStream::FiberStream(FiberGroup& group, int member, CallSite made_at)
   for (const int other : group.stood_for(member)) others_.push_back({other, {}});
   if (rank_.trace() != nullptr) {
     track_ = static_cast<int>(rank_.trace()->tracks.size());
-    rank_.trace()->tracks.push_back({.name = group.name(), .slices = {}});
+    rank_.trace()->tracks.push_back({.name = group.name()});
   }
 }
 

@@ -261,11 +261,8 @@ void OrderWatch::compare(int rank, const UnderWay& first, const UnderWay& second
   const bool in_order = first.name < second.name;
   const UnderWay& lower = in_order ? first : second;
   const UnderWay& higher = in_order ? second : first;
-  const Seen fresh{.lower = lower.operation->group(),
-                   .higher = higher.operation->group(),
-                   .time = now,
-                   .in_order = {},
-                   .reversed = {}};
+  const Seen fresh{
+      .lower = lower.operation->group(), .higher = higher.operation->group(), .time = now};
   Seen& seen = seen_.try_emplace({lower.name, higher.name}, fresh).first->second;
   Side& side = in_order ? seen.in_order : seen.reversed;
   if (side.ranks.empty()) side.second = second.site;

@@ -382,7 +382,7 @@ void FiberWorld::require_delivered() const {
                       std::to_string(call.count * size_of(call.dtype)) + " bytes from rank " +
                       std::to_string(from);
   diagnosis.sequence = left->sequence();
-  diagnosis.sides = {{.ranks = {to}, .action = "missing: has finished", .site = {}},
+  diagnosis.sides = {{.ranks = {to}, .action = "missing: has finished"},
                      {.ranks = {from}, .action = "called " + call.describe(), .site = call.site}};
   diagnosis.hint = "every send needs a recv on its peer, in the same order";
   throw CommunicationError(std::move(diagnosis));

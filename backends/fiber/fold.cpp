@@ -91,7 +91,7 @@ FoldedSplit fold_split(const Fold& fold, const std::vector<SplitChoice>& choices
     for (const int rank : members) {
       group_of[static_cast<std::size_t>(rank)] = static_cast<int>(split.groups.size());
     }
-    split.groups.push_back({.color = color, .members = std::move(members), .twins = {}});
+    split.groups.push_back({.color = color, .members = std::move(members)});
     members.clear();
   }
   for (auto& [color, members] : colors) {

@@ -20,7 +20,7 @@ FiberOperation::Moved one_message(bool sends, std::int64_t bytes) {
   Traffic traffic;
   (sends ? traffic.sent : traffic.received) = bytes;
   if (sends) traffic.messages = 1;
-  return {.payload = traffic, .padding_sent = 0};
+  return {.payload = traffic};
 }
 
 }  // namespace

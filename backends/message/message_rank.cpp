@@ -112,8 +112,7 @@ void MessageRank::wrong_size(const MessageStream& stream, const MessageOperation
       {.ranks = {rank_}, .action = operation.record().describe(), .site = operation.record().site}};
   if (error.peer() >= 0) {
     const auto peer = static_cast<std::size_t>(error.peer());
-    diagnosis.sides.push_back(
-        {.ranks = {stream.members[peer]}, .action = "sent something else", .site = {}});
+    diagnosis.sides.push_back({.ranks = {stream.members[peer]}, .action = "sent something else"});
   }
   diagnosis.hint =
       "members call with different sizes; --check=fingerprint shows both calls, and so does the "

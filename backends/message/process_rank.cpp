@@ -106,8 +106,7 @@ Diagnosis ProcessRank::time_out_report(const ProcessStream& stream, const Proces
                       .action = "waits in " + stuck.record().describe(),
                       .site = stuck.record().site}};
   if (!silent.empty()) {
-    diagnosis.sides.push_back(
-        {.ranks = std::move(silent), .action = "did not answer it", .site = {}});
+    diagnosis.sides.push_back({.ranks = std::move(silent), .action = "did not answer it"});
   }
   return diagnosis;
 }

@@ -17,8 +17,8 @@ namespace shardsim {
 [[nodiscard]] std::string mpi_module_path_of(const std::string& executable);
 
 struct MpiModule {
-  std::string path = {};  ///< Empty: there is none.
-  std::string why = {};   ///< The attempt, and the loader's answer.
+  std::string path;  ///< Empty: there is none.
+  std::string why;   ///< The attempt, and the loader's answer.
   const ShardsimMpiTable* table = nullptr;
 };
 

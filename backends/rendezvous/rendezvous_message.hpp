@@ -23,10 +23,10 @@ namespace shardsim {
 /// holds.
 struct RunFailure {
   ExitCode exit_code = ExitCode::internal;
-  std::string code;          ///< Code of the diagnosis, if there is one.
-  std::string message = {};  ///< Empty where there is a diagnosis.
-  std::string fix = {};
-  std::optional<Diagnosis> diagnosis = {};
+  std::string code;     ///< Code of the diagnosis, if there is one.
+  std::string message;  ///< Empty where there is a diagnosis.
+  std::string fix;
+  std::optional<Diagnosis> diagnosis;
 
   [[nodiscard]] static RunFailure from(const Error& error);
   [[nodiscard]] static RunFailure from(Diagnosis diagnosis, ExitCode exit_code);
@@ -55,15 +55,15 @@ struct StoreRequest {
   std::int64_t id = 0;
   Kind kind = Kind::set;
   std::string key;
-  std::string value = {};  ///< For set: any bytes.
+  std::string value;       ///< For set: any bytes.
   std::int64_t delta = 0;  ///< For add.
   double timeout_s = 0.0;  ///< For get and barrier.
 };
 struct StoreReply {
   std::int64_t id = 0;
-  std::string value = {};   ///< For get.
+  std::string value;        ///< For get.
   std::int64_t number = 0;  ///< For add: the sum.
-  std::optional<RunFailure> failure = {};
+  std::optional<RunFailure> failure;
 };
 
 /// A rank's sign of life, with FlightEntry::describe() of what it did. The rendezvous answers each.

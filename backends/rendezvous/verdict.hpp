@@ -38,9 +38,9 @@ struct FailureEvent {
   };
   Kind kind = Kind::report;
   double time_s = 0.0;  ///< When it was noticed.
-  std::vector<int> ranks = {};
-  std::optional<RunFailure> failure = {};
-  std::string detail = {};
+  std::vector<int> ranks;
+  std::optional<RunFailure> failure;
+  std::string detail;
   double seconds = 0.0;
 };
 
